@@ -1,0 +1,47 @@
+"""Weights whose quadratic forms in H imitate the null distribution, and the p-value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def multinomial(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Centred multinomial weights (paper, eq. 3): rows are Mult(n; 1/n, ..., 1/n) - 1.
+
+    Returns
+    -------
+    array (size, n) of int8
+    """
+    weights = np.empty((size, n), dtype=np.int8)
+    for row in weights:
+        row[:] = np.bincount(rng.integers(n, size=n, dtype=np.uint32), minlength=n) - 1
+    return weights
+
+
+def wild(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Independent random signs.
+
+    Returns
+    -------
+    array (size, n) of int8
+    """
+    return 2 * rng.integers(2, size=(size, n), dtype=np.int8) - 1
+
+
+def normaliser(weights: np.ndarray) -> float:
+    """What w'Hw is divided by: n^2 for centred weights (rows sum to 0), n(n-1), as the statistic, for signs."""
+    n = weights.shape[1]
+    centred = np.allclose(weights.sum(axis=1, dtype=float), 0, atol=1e-6 * n)
+    return float(n * n if centred else n * (n - 1))
+
+
+def pvalue(statistic: float, null_distribution: np.ndarray) -> float:
+    """(1 + #{replicate >= statistic}) / (B + 1), never 0.
+
+    Examples
+    --------
+    >>> pvalue(3.0, np.array([1.0, 2.0, 3.0]))
+    0.5
+    """
+    null_distribution = np.asarray(null_distribution)
+    return float((1 + np.sum(null_distribution >= statistic)) / (1 + len(null_distribution)))

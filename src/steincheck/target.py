@@ -1,0 +1,257 @@
+"""The target: a density known up to a constant, as batch callables over draws of shape (n, d)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Batch = Callable[[np.ndarray], np.ndarray]
+CHUNKS = (1, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
+STEP = np.finfo(float).eps ** (1 / 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A density p on R^d known up to a constant.
+
+    Parameters
+    ----------
+    log_density : callable
+        Batch function (n, d) -> (n,): log p up to an additive constant; ``-inf`` outside the support.
+    score : callable, optional
+        Batch function (n, d) -> (n, d): the gradient of log p. Without it central finite differences of
+        `log_density` are used, and every result says so in its warnings.
+    dim : int
+        The dimension d.
+    hessian : callable, optional
+        Batch function (n, d) -> (n, d, d): second derivatives of log p.
+    names : sequence of str, optional
+        One name a coordinate.
+    sample : callable, optional
+        ``sample(n, rng) -> (n, d)``: exact independent draws, for models where they exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
+    >>> target.score(np.ones((1, 2)))
+    array([[-1., -1.]])
+    """
+
+    log_density: Batch
+    score: Batch = None  # type: ignore[assignment]  # replaced in __post_init__
+    dim: int = field(kw_only=True)
+    hessian: Batch | None = field(default=None, kw_only=True)
+    names: Sequence[str] | None = field(default=None, kw_only=True)
+    sample: Callable[[int, Any], np.ndarray] | None = field(default=None, kw_only=True)
+    has_score: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("log_density", "score", "hessian", "sample"):
+            value = getattr(self, name)
+            required = name == "log_density"
+            if not (callable(value) or (value is None and not required)):
+                raise TypeError(f"`{name}` must be a function, got {type(value).__name__}")
+        if not isinstance(self.dim, (int, np.integer)) or isinstance(self.dim, bool) or self.dim < 1:
+            raise ValueError(f"`dim` must be a positive integer, got {self.dim!r}")
+        if self.names is not None and len(self.names) != self.dim:
+            raise ValueError(f"`names` must have one name a coordinate ({self.dim}), got {len(self.names)}")
+        object.__setattr__(self, "has_score", self.score is not None)
+        if self.score is None:
+            object.__setattr__(self, "score", lambda x: central_differences(self.log_density, x))
+
+
+def from_jax(
+    log_density: Callable[[Any], Any],
+    dim: int,
+    *,
+    names: Sequence[str] | None = None,
+    sample: Callable[[int, Any], np.ndarray] | None = None,
+) -> Target:
+    """Make a `Target` from a JAX function of one point; score and Hessian by automatic differentiation.
+
+    Everything is computed in float64 whatever the global JAX setting, which is left alone, and compiled
+    once: draws are evaluated in padded chunks of fixed size, so a new number of draws compiles nothing.
+
+    Parameters
+    ----------
+    log_density : callable
+        (d,) -> scalar, written with ``jax.numpy``.
+    dim : int
+        The dimension d.
+    names, sample
+        As in `Target`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2)
+    >>> target.score(np.ones((3, 2))).shape
+    (3, 2)
+    """
+    if not callable(log_density):
+        raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
+    if not isinstance(dim, (int, np.integer)) or dim < 1:
+        raise ValueError(f"`dim` must be a positive integer, got {dim!r}")
+    with jax.enable_x64(True):
+        out = jax.eval_shape(log_density, jax.ShapeDtypeStruct((dim,), jnp.float64))
+    if not hasattr(out, "shape") or out.shape != ():
+        raise ValueError(
+            "`log_density` of from_jax must map one point of shape (d,) to a scalar, "
+            f"but for d = {dim} it returns {getattr(out, 'shape', type(out).__name__)}"
+        )
+    if out.dtype != jnp.float64:
+        warnings.warn(f"`log_density` returns {out.dtype} for float64 input: precision is lost", stacklevel=2)
+    return Target(
+        _batched(log_density, dim, CHUNKS),
+        _batched(jax.grad(log_density), dim, CHUNKS),
+        dim=dim,
+        hessian=_batched(jax.hessian(log_density), dim, CHUNKS[:1]),
+        names=names,
+        sample=sample,
+    )
+
+
+def _batched(function: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -> Batch:
+    """Vectorise and compile `function`; evaluate any n in padded chunks of the given sizes."""
+    compiled = jax.jit(jax.vmap(function))
+
+    def evaluate(x: np.ndarray) -> np.ndarray:
+        x = np.asarray(x, dtype=np.float64)
+        out, start = [], 0
+        with jax.enable_x64(True):
+            while start < len(x):
+                left = len(x) - start
+                size = next((c for c in chunks if left <= c), chunks[-1])
+                block = x[start : start + size]
+                if len(block) < size:
+                    block = np.concatenate([block, np.broadcast_to(block[-1], (size - len(block), dim))])
+                out.append((compiled(block), min(left, size)))
+                start += size
+            if not out:
+                return np.empty((0, *jax.eval_shape(compiled, jnp.zeros((1, dim))).shape[1:]))
+            return np.concatenate([np.asarray(value)[:keep] for value, keep in out])
+
+    return evaluate
+
+
+def central_differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = None) -> np.ndarray:
+    """Gradient of `log_density` at the rows of `x` by central differences, shape (n, d)."""
+    x = np.asarray(x, dtype=float)
+    n, d = x.shape
+    h = STEP * np.maximum(1.0, np.abs(x)) if step is None else np.broadcast_to(step, x.shape)
+    moves = np.eye(d)[:, None, :] * h  # (d, n, d): coordinate k moved
+    ahead = np.asarray(log_density((x + moves).reshape(-1, d)), dtype=float).reshape(d, n)
+    behind = np.asarray(log_density((x - moves).reshape(-1, d)), dtype=float).reshape(d, n)
+    return ((ahead - behind) / (2 * h.T)).T
+
+
+def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
+    """log p at the rows of `x`, validated; at a `proposal` -inf is a value, NaN is not."""
+    value = _as_floats("log_density", target.log_density(x), (len(x),))
+    bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
+    if bad.any():
+        _raise_non_finite("log_density", x, value, bad)
+    return value
+
+
+def score_at(target: Target, x: np.ndarray) -> np.ndarray:
+    """The score at the rows of `x`, validated, shape (n, d)."""
+    value = _as_floats("score", target.score(x), x.shape)
+    bad = ~np.isfinite(value).all(axis=1)
+    if bad.any():
+        _raise_non_finite("score", x, value, bad)
+    return value
+
+
+def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        value = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`{name}` must return an array of floats: {error}") from None
+    if value.shape != shape:
+        raise ValueError(
+            f"`{name}` must return shape {shape} for {shape[0]} points, got {value.shape}; "
+            "it is called with all points at once, one a row"
+        )
+    return value
+
+
+def _raise_non_finite(name: str, x: np.ndarray, value: np.ndarray, bad: np.ndarray) -> None:
+    rows = np.flatnonzero(bad)
+    raise ValueError(
+        f"`{name}` must be finite at every point: {len(rows)} of {len(x)} rows are not, rows "
+        f"{rows[:10].tolist()}; at row {rows[0]}, x = {np.array2string(x[rows[0]], threshold=8)}, "
+        f"it is {value[rows[0]]}"
+    )
+
+
+def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float = 1e-3) -> np.ndarray:
+    """Compare `target.score` with finite differences of `target.log_density` at a few draws.
+
+    Parameters
+    ----------
+    target : Target
+    x : array (n, d)
+        Draws; `n_points` of them, evenly spaced, are used.
+    n_points : int
+        How many draws to look at.
+    rtol : float
+        Allowed difference relative to the size of the score in that coordinate.
+
+    Returns
+    -------
+    array (d,)
+        The largest difference of each coordinate, relative to the size of the score there.
+
+    Raises
+    ------
+    ValueError
+        If a coordinate disagrees; the message names the coordinates and shows both values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> wrong = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: x, dim=1)
+    >>> sc.check_score(wrong, np.array([[1.0], [2.0]]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: `score` disagrees with finite differences of `log_density` in coordinate 0...
+    """
+    x = np.atleast_2d(np.asarray(x, dtype=float))
+    rows = np.unique(np.linspace(0, len(x) - 1, num=min(n_points, len(x))).astype(int))
+    spread = x.std(axis=0)
+    step = np.where(spread > 0, 1e-4 * spread, STEP * np.maximum(1.0, np.abs(x[0])))
+    points = x[rows]
+    given, numeric = score_at(target, points), central_differences(target.log_density, points, step)
+    size = np.maximum(np.abs(given), np.abs(numeric)).max(axis=0)
+    rounding = 50 * np.finfo(float).eps * np.abs(log_density_at(target, points)).max() / step
+    gap = np.abs(given - numeric)
+    wrong = np.flatnonzero((gap > rtol * size + rounding).any(axis=0) | np.isnan(gap).any(axis=0))
+    if len(wrong):
+        lines = []
+        for k in wrong[:5]:
+            i = int(np.argmax(gap[:, k]))
+            label = f" ({target.names[k]})" if target.names else ""
+            lines.append(
+                f"coordinate {k}{label}: at row {rows[i]} the score is {given[i, k]:.6g}, "
+                f"the finite difference {numeric[i, k]:.6g}"
+            )
+        sign = " (the sign is reversed)" if np.allclose(given, -numeric, rtol=1e-2) else ""
+        raise ValueError(
+            "`score` disagrees with finite differences of `log_density` in "
+            + "; ".join(lines)
+            + (f"; and {len(wrong) - 5} more coordinates" if len(wrong) > 5 else "")
+            + f"{sign}. Correct the score, or pass check_score=False to go on regardless"
+        )
+    return gap.max(axis=0) / np.where(size > 0, size, 1.0)
