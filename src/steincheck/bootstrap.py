@@ -29,7 +29,7 @@ def wild(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def normaliser(weights: np.ndarray) -> float:
-    """What w'Hw is divided by: n^2 for centred weights (rows sum to 0), n(n-1), as the statistic, for signs."""
+    """What w'Hw is divided by: n^2 for centred weights (rows sum to 0), else n(n-1) as the statistic."""
     n = weights.shape[1]
     centred = np.allclose(weights.sum(axis=1, dtype=float), 0, atol=1e-6 * n)
     return float(n * n if centred else n * (n - 1))
