@@ -68,7 +68,10 @@ class RBF:
 
 
 def _inverse_square_root(q: Any) -> Any:
-    """q^(-1/2) to float64 accuracy: float32 start and two Newton steps, half the time of sqrt and divide."""
+    """q^(-1/2) to float64 accuracy: float32 start and two Newton steps, half the time of sqrt and divide.
+
+    Beyond the range of float32 (q > 3e38) it is 0.
+    """
     y = lax.rsqrt(q.astype(jnp.float32)).astype(q.dtype)
     half = 0.5 * q
     y = y * (1.5 - half * y * y)

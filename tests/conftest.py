@@ -1,0 +1,46 @@
+"""Fixtures shared by all tests."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import steincheck as sc
+
+REFERENCE = Path(__file__).parent / "reference"
+
+
+def mixture_log_density(means, covariances, weights):
+    """NumPy log density of a Gaussian mixture, independent of the package."""
+    parts = []
+    for mean, covariance, weight in zip(means, covariances, weights, strict=True):
+        z = np.linalg.inv(np.linalg.cholesky(covariance))
+        constant = np.log(weight) - 0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1]
+        parts.append((mean, z, constant))
+
+    def log_density(x):
+        terms = [c - 0.5 * np.sum(((x - m) @ z.T) ** 2, axis=1) for m, z, c in parts]
+        return np.logaddexp.reduce(terms, axis=0)
+
+    def score(x):
+        terms = np.array([c - 0.5 * np.sum(((x - m) @ z.T) ** 2, axis=1) for m, z, c in parts])
+        share = np.exp(terms - np.logaddexp.reduce(terms, axis=0))
+        slopes = np.array([-(x - m) @ z.T @ z for m, z, c in parts])
+        return np.einsum("kn,knd->nd", share, slopes)
+
+    return log_density, score
+
+
+@pytest.fixture(params=["d1", "d2", "d10", "d1_rej"])
+def golden(request):
+    """Numbers computed with the public research code, and the target they belong to."""
+    with np.load(REFERENCE / f"golden_{request.param}.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    log_density, score = mixture_log_density(arrays["means"], arrays["covs"], arrays["weights"])
+    return arrays, sc.Target(log_density, score, dim=arrays["X"].shape[1])
+
+
+@pytest.fixture
+def normal_target():
+    """Standard normal in two dimensions."""
+    return sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)

@@ -1,0 +1,148 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from steincheck import stein
+from steincheck.kernels import IMQ, RBF
+from steincheck.stein import quadratic_forms, stein_kernel
+
+
+def dense(kernel, x, s):
+    """H with zero diagonal, by the definition with explicit differences."""
+    with jax.enable_x64(True):
+        d = x.shape[1]
+        difference = x[:, None] - x[None]
+        r2 = np.sum(difference**2, axis=-1)
+        phi, first, second = (np.asarray(v) for v in kernel.profile(jnp.asarray(r2)))
+        cross = np.einsum("ijk,ijk->ij", s[:, None] - s[None], difference)
+        h = phi * (s @ s.T) - 2 * first * cross - 2 * d * first - 4 * r2 * second
+    np.fill_diagonal(h, 0)
+    return h
+
+
+def stack(samples, n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(samples, n, d)) + 3
+    return x, -(x - 2) + 0.3 * np.sin(x)
+
+
+@pytest.mark.parametrize("d", [1, 3, 12])
+@pytest.mark.parametrize("kernel", [IMQ(2.0), IMQ(1.0, beta=-0.7), RBF(4.0)], ids=repr)
+def test_radial_formula_is_the_stein_operator_on_both_sides(kernel, d):
+    """u = s.s' k + s.grad_y k + s'.grad_x k + tr grad_x grad_y k, derivatives by autodiff."""
+    rng = np.random.default_rng(d)
+    x, y, sx, sy = rng.normal(size=(4, 5, d))
+    with jax.enable_x64(True):
+
+        def k(a, b):
+            return kernel.profile(jnp.sum((a - b) ** 2))[0]
+
+        def u(a, b, sa, sb):
+            trace = jnp.trace(jax.jacfwd(jax.grad(k, 0), 1)(a, b))
+            return sa @ sb * k(a, b) + sa @ jax.grad(k, 1)(a, b) + sb @ jax.grad(k, 0)(a, b) + trace
+
+        expected = [
+            [float(u(*(jnp.asarray(v) for v in (x[i], y[j], sx[i], sy[j])))) for j in range(5)]
+            for i in range(5)
+        ]
+        computed = stein_kernel(kernel, *(jnp.asarray(v) for v in (x, sx, y, sy)))
+    np.testing.assert_allclose(computed, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_stein_kernel_matches_the_golden_matrix(golden):
+    arrays, _ = golden
+    x, s = arrays["X"], arrays["score"]
+    with jax.enable_x64(True):
+        u = np.asarray(
+            stein_kernel(IMQ(float(arrays["imq_lambda"])), *(jnp.asarray(v) for v in (x, s, x, s)))
+        )
+    np.testing.assert_allclose(u, arrays["U_full"], rtol=1e-9, atol=1e-11)
+
+
+def test_expectation_under_the_target_is_zero():
+    """E_P[u(x, X)] = 0 for every x: quadrature in one dimension on a mixture."""
+    grid = np.linspace(-14, 14, 20_001)[:, None]
+    terms = np.stack([-0.5 * (grid[:, 0] + 2) ** 2, -0.5 * ((grid[:, 0] - 3) / 0.5) ** 2])
+    p = np.exp(terms).sum(axis=0)
+    score = (np.exp(terms) * np.stack([-(grid[:, 0] + 2), -(grid[:, 0] - 3) / 0.25])).sum(axis=0) / p
+    weights = p / p.sum()
+    points = slice(5000, 15_000, 500)
+    with jax.enable_x64(True):
+        for kernel in (IMQ(1.3), RBF(0.8)):
+            u = stein_kernel(
+                kernel, *(jnp.asarray(v) for v in (grid[points], score[points, None], grid, score[:, None]))
+            )
+            assert np.abs(np.asarray(u) @ weights).max() < 1e-9 * np.abs(u).max()
+
+
+@pytest.mark.parametrize("n", [2, 255, 256, 257, 700])
+@pytest.mark.parametrize(("samples", "d"), [(1, 2), (4, 1), (3, 12)])
+def test_streamed_equals_dense(samples, n, d):
+    x, s = stack(samples, n, d)
+    weights = np.random.default_rng(1).integers(-1, 3, size=(7, n))
+    widths = np.array([0.7, 5.0])
+    forms = quadratic_forms(x, s, IMQ(), widths, weights, row_sums=True)
+    for k, width in enumerate(widths):
+        each = [dense(IMQ(width), x[j], s[j]) for j in range(samples)]
+        h = sum(each)
+        size = np.abs(h).sum()
+        assert forms.total[k] == pytest.approx(h.sum(), rel=1e-10, abs=1e-13 * size)
+        np.testing.assert_allclose(
+            forms.row_sums[k], [u.sum(axis=1) for u in each], rtol=1e-9, atol=1e-12 * size / n
+        )
+        np.testing.assert_allclose(
+            forms.replicates[k], np.einsum("bi,ij,bj->b", weights, h, weights), rtol=1e-10, atol=1e-13 * size
+        )
+
+
+@pytest.mark.parametrize("tile", [(16, 16), (32, 16), (16, 64), (512, 256), (64, 1024)])
+def test_results_do_not_depend_on_the_tile(tile):
+    x, s = stack(3, 301, 2)
+    weights = np.random.default_rng(2).integers(0, 2, size=(5, 301)) * 2 - 1
+    one = quadratic_forms(x, s, RBF(), 2.0, weights, row_sums=True)
+    other = quadratic_forms(x, s, RBF(), 2.0, weights, row_sums=True, tile=tile)
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11 * np.abs(a).max())
+
+
+@pytest.mark.parametrize("row_sums", [False, True])
+def test_float32_tiles_move_replicates_by_a_millionth(monkeypatch, row_sums):
+    x, s = stack(1, 900, 2)
+    weights = np.random.default_rng(3).integers(0, 2, size=(50, 900)) * 2 - 1
+    exact = quadratic_forms(x, s, IMQ(), 2.0, weights, row_sums=row_sums)
+    monkeypatch.setattr(stein, "SINGLE_FROM", 0.0)
+    single = quadratic_forms(x, s, IMQ(), 2.0, weights, row_sums=row_sums)
+    spread = exact.replicates.std()
+    assert 0 < np.abs(single.replicates - exact.replicates).max() < 1e-5 * spread
+    assert abs(single.total[0] - exact.total[0]) < 1e-6 * spread
+
+
+def test_a_new_n_compiles_nothing():
+    x, s = stack(2, 1001, 3)
+    weights = np.ones((9, 1001), dtype=np.int8)
+    quadratic_forms(x[:, :1000], s[:, :1000], IMQ(), 2.0, weights[:, :1000])
+    sizes = [f._cache_size() for f in (stein._tile, stein._sum, stein._multiply_add, stein._contract)]
+    quadratic_forms(x, s, IMQ(), 3.0, weights)
+    quadratic_forms(x[:, :300], s[:, :300], IMQ(), 2.5, weights[:, :300])
+    assert sizes == [f._cache_size() for f in (stein._tile, stein._sum, stein._multiply_add, stein._contract)]
+
+
+def test_a_kernel_of_ones_own():
+    class Cauchy:
+        def profile(self, r2):
+            q = 1 / (1 + r2)
+            return q, -(q**2), 2 * q**3
+
+    x, s = stack(1, 50, 2)
+    forms = quadratic_forms(x, s, Cauchy(), 1.0)
+    assert forms.total[0] == pytest.approx(dense(Cauchy(), x[0], s[0]).sum(), rel=1e-11)
+    assert forms.replicates.shape == (1, 0)
+
+
+def test_far_from_the_origin_nothing_is_lost():
+    """The expanded squared distance of high dimensions is taken about the centre of the draws."""
+    x, s = stack(1, 200, 20)
+    near = quadratic_forms(x, s, IMQ(), 20.0).total[0]
+    far = quadratic_forms(x + 1e6, s, IMQ(), 20.0).total[0]
+    assert far == pytest.approx(near, rel=1e-7)

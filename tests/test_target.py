@@ -1,0 +1,168 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import steincheck as sc
+from steincheck.target import central_differences, log_density_at, score_at
+
+
+def funnel(x):
+    return -0.5 * x[0] ** 2 / 9 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 0.5 * (x.shape[0] - 1) * x[0]
+
+
+def test_from_jax_gives_float64_derivatives_and_leaves_the_flag_alone():
+    target = sc.from_jax(funnel, dim=3)
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    value, score, hessian = target.log_density(x), target.score(x), target.hessian(x[:4])
+    assert value.dtype == score.dtype == np.float64
+    assert (value.shape, score.shape, hessian.shape) == ((300,), (300, 3), (4, 3, 3))
+    v, r = x[:, 0], np.sum(x[:, 1:] ** 2, axis=1)
+    np.testing.assert_allclose(value, -(v**2) / 18 - 0.5 * r * np.exp(-v) - v, rtol=1e-13)
+    np.testing.assert_allclose(score[:, 0], -v / 9 + 0.5 * r * np.exp(-v) - 1, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(score[:, 1:], -x[:, 1:] * np.exp(-v)[:, None], rtol=1e-13)
+    np.testing.assert_allclose(hessian[:, 1, 1], -np.exp(-v[:4]), rtol=1e-13)
+    assert jnp.zeros(1).dtype == jnp.float32
+
+
+def test_from_jax_compiles_once_for_all_n():
+    traces = []
+
+    def log_density(x):
+        traces.append(1)
+        return -jnp.sum(x**2)
+
+    target = sc.from_jax(log_density, dim=2)
+    for n in (1, 2, 256, 257, 5000):
+        target.log_density(np.zeros((n, 2)))
+    seen = len(traces)
+    for n in (3, 100, 1000, 1001, 9000):
+        assert target.log_density(np.ones((n, 2))).tolist() == [-2.0] * n
+    assert len(traces) == seen
+
+
+def test_empty_batch():
+    target = sc.from_jax(funnel, dim=3)
+    assert target.log_density(np.empty((0, 3))).shape == (0,)
+    assert target.score(np.empty((0, 3))).shape == (0, 3)
+
+
+def test_from_jax_refuses_what_is_not_a_scalar_function():
+    with pytest.raises(ValueError, match="must map one point of shape"):
+        sc.from_jax(lambda x: -(x**2), dim=2)
+    with pytest.raises(TypeError, match="`log_density` must be a function"):
+        sc.from_jax(3.0, dim=2)
+    with pytest.raises(ValueError, match="`dim` must be a positive integer, got 0"):
+        sc.from_jax(funnel, dim=0)
+
+
+def test_from_jax_warns_of_lost_precision():
+    with pytest.warns(UserWarning, match="returns float32"):
+        sc.from_jax(lambda x: jnp.sum(x.astype(jnp.float32)), dim=2)
+
+
+def test_without_a_score_finite_differences_are_used():
+    target = sc.Target(lambda x: np.sum(np.cos(x), axis=1), dim=4)
+    x = np.random.default_rng(1).normal(size=(20, 4)) * 5
+    assert not target.has_score
+    np.testing.assert_allclose(target.score(x), -np.sin(x), atol=1e-8)
+
+
+def test_central_differences_with_steps_of_their_own():
+    x = np.array([[1e-6, 1e6]])
+    slope = central_differences(
+        lambda x: 1e12 * x[:, 0] ** 2 - 1e-12 * x[:, 1] ** 2, x, np.array([1e-9, 1e3])
+    )
+    np.testing.assert_allclose(slope, [[2e6, -2e-6]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"log_density": None, "dim": 1}, TypeError, "`log_density` must be a function, got NoneType"),
+        ({"log_density": sum, "score": 1, "dim": 1}, TypeError, "`score` must be a function, got int"),
+        ({"log_density": sum, "dim": 1.5}, ValueError, "`dim` must be a positive integer, got 1.5"),
+        ({"log_density": sum, "dim": True}, ValueError, "`dim` must be a positive integer, got True"),
+        (
+            {"log_density": sum, "dim": 2, "names": ["a"]},
+            ValueError,
+            "`names` must have one name a coordinate",
+        ),
+    ],
+)
+def test_bad_targets(arguments, error, message):
+    with pytest.raises(error, match=message):
+        sc.Target(**arguments)
+
+
+def test_wrong_shapes_and_non_finite_values_name_the_rows():
+    x = np.arange(6.0).reshape(3, 2)
+    with pytest.raises(ValueError, match=r"`log_density` must return shape \(3,\) for 3 points, got \(\)"):
+        log_density_at(sc.Target(lambda x: np.sum(x), dim=2), x)
+    with pytest.raises(ValueError, match=r"`score` must return shape \(3, 2\) for 3 points, got \(3,\)"):
+        score_at(sc.Target(lambda x: x[:, 0], lambda x: x[:, 0], dim=2), x)
+    with pytest.raises(
+        ValueError, match=r"1 of 3 rows are not, rows \[1\]; at row 1, x = \[2. 3.\], it is -inf"
+    ):
+        log_density_at(sc.Target(lambda x: np.where(x[:, 0] == 2, -np.inf, 0), dim=2), x)
+    with pytest.raises(ValueError, match=r"`score` must be finite.*rows \[0, 2\]"):
+        score_at(sc.Target(lambda x: x[:, 0], lambda x: np.where(x[:, :1] == 2, x, np.nan), dim=2), x)
+    with pytest.raises(TypeError, match="`score` must return an array of floats"):
+        score_at(sc.Target(lambda x: x[:, 0], lambda x: "no", dim=2), x)
+
+
+def test_at_a_proposal_minus_infinity_is_a_value_and_nan_is_not():
+    x = np.array([[0.0], [1.0]])
+    outside = sc.Target(lambda x: np.where(x[:, 0] > 0.5, -np.inf, 0.0), dim=1)
+    assert log_density_at(outside, x, proposal=True).tolist() == [0.0, -np.inf]
+    for bad in (np.nan, np.inf):
+        broken = sc.Target(lambda x, bad=bad: np.where(x[:, 0] > 0.5, bad, 0.0), dim=1)
+        with pytest.raises(ValueError, match=r"rows \[1\]"):
+            log_density_at(broken, x, proposal=True)
+
+
+class TestCheckScore:
+    scale = np.array([1e-3, 1.0, 1e3])
+
+    def draws(self):
+        return np.random.default_rng(2).normal(size=(100, 3)) * self.scale
+
+    def target(self, score):
+        return sc.Target(
+            lambda x: -0.5 * np.sum((x / self.scale) ** 2, axis=1), score, dim=3, names=["a", "b", "c"]
+        )
+
+    def test_a_right_score_passes_on_all_scales(self):
+        gap = sc.check_score(self.target(lambda x: -x / self.scale**2), self.draws())
+        assert gap.shape == (3,)
+        assert gap.max() < 1e-5
+
+    def test_a_reversed_sign_is_named(self):
+        with pytest.raises(ValueError, match="the sign is reversed"):
+            sc.check_score(self.target(lambda x: x / self.scale**2), self.draws())
+
+    def test_a_wrong_coordinate_is_named(self):
+        wrong = np.array([1.0, 1.02, 1.0])
+        with pytest.raises(ValueError, match=r"coordinate 1 \(b\)") as error:
+            sc.check_score(self.target(lambda x: -wrong * x / self.scale**2), self.draws())
+        assert "coordinate 0" not in str(error.value)
+        assert "coordinate 2" not in str(error.value)
+
+    def test_a_forgotten_jacobian_is_found(self):
+        # log density of log(y) for y ~ Exp(1) is x - exp(x); the score without the Jacobian lacks the 1
+        target = sc.Target(lambda x: x[:, 0] - np.exp(x[:, 0]), lambda x: -np.exp(x), dim=1)
+        with pytest.raises(ValueError, match="coordinate 0"):
+            sc.check_score(target, np.random.default_rng(3).normal(size=(50, 1)))
+
+    def test_a_large_constant_does_not_alarm(self):
+        target = sc.Target(lambda x: 1e6 - 0.5 * x[:, 0] ** 2, lambda x: -x, dim=1)
+        sc.check_score(target, np.random.default_rng(4).normal(size=(50, 1)))
+
+
+def test_jax_functions_survive_both_global_settings():
+    target = sc.from_jax(funnel, dim=2)
+    x = np.ones((5, 2))
+    one = target.score(x)
+    with jax.enable_x64(True):
+        two = target.score(x)
+    np.testing.assert_array_equal(one, two)
