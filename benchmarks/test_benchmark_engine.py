@@ -1,0 +1,84 @@
+"""Speed and memory of the engine and of the KSD test (make bench)."""
+
+import subprocess
+import sys
+import time
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import steincheck as sc
+from steincheck import stein
+
+PRODUCT_FLOPS = 2 * 3000**3
+
+
+def test_ksd_test_of_16384_draws(ratio):
+    """Bar: 2.5 times n*n*B flops (symmetry used) at the rate of the product."""
+    n, size = 16_384, 500
+    target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2)
+    x = np.random.default_rng(0).normal(size=(n, 2))
+    floor = n * n * size / PRODUCT_FLOPS
+    assert (
+        ratio(
+            "ksd_test n=16384 d=2 B=500", lambda: sc.ksd_test(x, target, n_resamples=size, rng=0), 2.5, floor
+        )
+        < 2.5
+    )
+
+
+def test_memory_of_16384_draws():
+    """Peak resident memory of a whole process below 1.5 GiB."""
+    program = (
+        "import resource, numpy as np, jax.numpy as jnp, steincheck as sc;"
+        "x = np.random.default_rng(0).normal(size=(16384, 2));"
+        "sc.ksd_test(x, sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2), n_resamples=500, rng=0);"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    peak = int(out.stdout) / 2**20
+    print(f"peak {peak:.2f} GiB, bar 1.5")
+    assert peak < 1.5
+
+
+@pytest.mark.parametrize(("row_sums", "bar"), [(False, 0.5), (True, 0.75)])
+def test_stack_of_52_samples(ratio, row_sums, bar):
+    """Bar: half a product for the pass; with row sums of every sample apart a quarter more."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(52, 1024, 1))
+    weights = sc.multinomial(1024, 800, rng)
+    value = ratio(
+        f"stack J=52 n=1024 d=1 B=800 row_sums={row_sums}",
+        lambda: stein.quadratic_forms(x, -x, sc.IMQ(), 2.0, weights, row_sums=row_sums),
+        bar,
+    )
+    assert value < bar
+
+
+def test_a_second_n_compiles_nothing(capsys):
+    target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=3)
+    x = np.random.default_rng(2).normal(size=(1001, 3))
+    times = []
+    for n in (1000, 1001, 1000):
+        start = time.perf_counter()
+        sc.ksd_test(x[:n], target, rng=0)
+        times.append(time.perf_counter() - start)
+    with capsys.disabled():
+        print(f"\nksd_test n=1000 (first), 1001, 1000: {[round(t, 3) for t in times]} s")
+    assert times[1] < 0.5 * times[0]
+
+
+def test_import_time(capsys):
+    """Bar: 1.5 times `import jax`, medians of alternating fresh processes."""
+
+    def fresh(module):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+        return time.perf_counter() - start
+
+    pairs = np.array([(fresh("jax"), fresh("steincheck")) for _ in range(7)])
+    jax_time, own = np.median(pairs, axis=0)
+    with capsys.disabled():
+        print(f"\nimport steincheck {own:.2f} s = {own / jax_time:.2f} x import jax, bar 1.5")
+    assert own < 1.5 * jax_time
