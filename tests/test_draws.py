@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from steincheck.draws import as_draws, as_generator
+from steincheck.draws import as_draws, as_generator, read_draws
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.uint8, np.float64, bool])
@@ -68,3 +68,102 @@ def test_generators():
     for bad in (-1, 1.5, "seed", True, np.random.RandomState):
         with pytest.raises(TypeError, match="`rng` must be a non-negative int"):
             as_generator(bad)
+
+
+def written(folder, text, name="draws.csv"):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.5,1\n2,3\n",
+        "a,b\n0.5,1\n2,3\n",
+        "a;b\r\n0.5;1\r\n2;3\r\n",
+        "# made by hand\n\n  a b\n0.5 1\n2   3\n",
+        '\ufeff"a"\t"b"\n0.5\t1\n2\t3',
+        ",a,b\n0,0.5,1\n1,2,3\n",
+        ",0,1\n0,0.5,1\n1,2,3\n",
+        "0,1\n0.5,1\n2,3\n",
+    ],
+    ids=["plain", "header", "semicolons", "blanks", "tabs", "index", "unnamed frame, index", "unnamed frame"],
+)
+def test_text_files(tmp_path, text):
+    assert read_draws(written(tmp_path, text), dim=2).tolist() == [[0.5, 1], [2, 3]]
+
+
+def test_whole_numbers_are_draws_not_a_header(tmp_path):
+    assert read_draws(written(tmp_path, "0,1\n4,7\n")).tolist() == [[0, 1], [4, 7]]
+
+
+def test_named_columns_are_taken_in_the_order_of_the_target(tmp_path):
+    path = written(tmp_path, "lp__,tau,mu\n9,1,2\n9,3,4\n")
+    assert read_draws(path, dim=2, names=["mu", "tau"]).tolist() == [[2, 1], [4, 3]]
+    with pytest.raises(
+        ValueError, match=r"no column 'tua' \(did you mean tau\?\); its columns are lp__, tau"
+    ):
+        read_draws(path, names=["mu", "tua"])
+    with pytest.raises(ValueError, match="more than one column 'a'"):
+        read_draws(written(tmp_path, "a,a\n1,2\n"), names=["a"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n\n3\n", r"draws.csv, line 4: 1 values, but line 1 has 2"),
+        ("1,2\n3,4,5\n", "line 2: 3 values, but line 1 has 2"),
+        ("a,b\n1,2\n3,x\n", "line 3, column b: 'x' is not a number"),
+        ("1,2\n3,\n", "line 2, column 2: the value is missing"),
+        ("1.5,x\n3,4\n", "line 1: 'x' is not a number, but '1.5' is"),
+        ("a,b\n", "holds no draws"),
+        ("", "holds no draws"),
+        ("i,a,b\n1,3.5,4\n2,4.5,5\n", r"has 3 columns \(i, a, b\), but the target has dim = 2.*counts rows"),
+    ],
+)
+def test_bad_text_files(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        read_draws(written(tmp_path, text), dim=2)
+
+
+def test_array_files(tmp_path):
+    x = np.arange(6.0).reshape(3, 2)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "one.npz", x=x)
+    np.savez(tmp_path / "two.npz", x=x, weights=x[:, 0])
+    for name, key in [("x.npy", None), ("one.npz", None), ("two.npz", "x")]:
+        np.testing.assert_array_equal(read_draws(tmp_path / name, key=key), x)
+    with pytest.raises(ValueError, match="holds several arrays; it holds x, weights: name one by `key`"):
+        read_draws(tmp_path / "two.npz")
+    with pytest.raises(ValueError, match=r"no array 'weight' \(did you mean weights\?\)"):
+        read_draws(tmp_path / "two.npz", key="weight")
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("the file was unpickled",))
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz"])
+def test_nothing_is_unpickled(tmp_path, name):
+    objects = np.empty(1, dtype=object)
+    objects[0] = Bomb()
+    (np.save if name == "x.npy" else np.savez)(tmp_path / name, objects)
+    with pytest.raises(ValueError, match=rf"{name} cannot be read as an array of numbers"):
+        read_draws(tmp_path / name)
+
+
+def test_unreadable_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        read_draws(tmp_path / "x.csv")
+    with pytest.raises(IsADirectoryError, match="is a directory"):
+        read_draws(tmp_path)
+    with pytest.raises(ValueError, match=r"read from .csv, .*got x.parquet"):
+        read_draws(written(tmp_path, "", "x.parquet"))
+    for name in ("x.npy", "x.npz"):
+        with pytest.raises(ValueError, match="cannot be read"):
+            read_draws(written(tmp_path, "rubbish", name))
+    (tmp_path / "x.csv").write_bytes(b"\xff\xfe1\x00,")
+    with pytest.raises(ValueError, match="not a text file"):
+        read_draws(tmp_path / "x.csv")

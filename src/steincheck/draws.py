@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,6 +60,167 @@ def as_draws(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndarr
             f"rows {bad[:10].tolist()}"
         )
     return array
+
+
+def read_draws(
+    path: str | Path, *, dim: int | None = None, names: Sequence[str] | None = None, key: str | None = None
+) -> np.ndarray:
+    """Read draws from a file, one draw a row.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.csv``, ``.tsv`` or ``.txt``: numbers separated by commas, semicolons, tabs or blanks, with or
+        without a line of column names; empty lines and lines starting with ``#`` are skipped, and so is a
+        first column without a name (a row index). ``.npy`` and ``.npz``: arrays; nothing is ever unpickled.
+    dim : int, optional
+        Number of columns there must be.
+    names : sequence of str, optional
+        When the file names its columns, these are taken, in this order.
+    key : str, optional
+        Which array of an npz file; not needed when it holds a single one.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "draws.csv"
+    ...     _ = file.write_text("mu,tau\\n0.1,2\\n0.3,4\\n")
+    ...     read_draws(file, names=["tau", "mu"])
+    array([[2. , 0.1],
+           [4. , 0.3]])
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a directory, not a file of draws")
+    columns: list[str] | None = None
+    if path.suffix in (".npy", ".npz"):
+        draws = _read_numpy(path, key)
+    elif path.suffix in (".csv", ".tsv", ".txt"):
+        draws, columns = _read_text(path)
+    else:
+        raise ValueError(f"draws are read from .csv, .tsv, .txt, .npy or .npz files, got {path.name}")
+    if columns is not None and names is not None:
+        draws = draws[:, _choose(columns, list(names), path)]
+    elif dim is not None and draws.ndim == 2 and draws.shape[1] != dim:
+        named = f" ({', '.join(columns[:10])}{', ...' if len(columns) > 10 else ''})" if columns else ""
+        counts = len(draws) > 1 and np.all(np.diff(draws[:, 0]) == 1)
+        hint = "; the first one counts rows: remove it" if draws.shape[1] == dim + 1 and counts else ""
+        raise ValueError(
+            f"{path} has {draws.shape[1]} columns{named}, but the target has dim = {dim}: "
+            f"one column a coordinate is needed{hint}"
+        )
+    return draws
+
+
+def _read_numpy(path: Path, key: str | None) -> np.ndarray:
+    try:
+        content = np.load(path, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return content
+        with content:
+            names = content.files
+            if key is None and len(names) == 1:
+                key = names[0]
+            if key not in names:
+                what = f"has no array {key!r}{_near(key, names)}" if key else "holds several arrays"
+                raise KeyError(f"{path} {what}; it holds {', '.join(names) or 'nothing'}: name one by `key`")
+            return content[key]
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
+    except Exception as error:  # damaged zip, wrong magic number, pickled objects: NumPy raises many kinds
+        raise ValueError(f"{path} cannot be read as an array of numbers: {error}") from None
+
+
+def _read_text(path: Path) -> tuple[np.ndarray, list[str] | None]:
+    values, columns, width, separator, first = array("d"), None, 0, None, 0
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for number, line in _lines(file):
+                if not width:
+                    separator = next((mark for mark in ",;\t" if mark in line), None)
+                cells = [cell.strip().strip('"') for cell in line.split(separator)]
+                if not width:
+                    width, first, columns = len(cells), number, _header(cells, f"{path}, line {number}")
+                    if columns:
+                        continue
+                if len(cells) != width:
+                    raise ValueError(
+                        f"{path}, line {number}: {len(cells)} values, but line {first} has {width}"
+                    )
+                try:
+                    values.extend(map(float, cells))
+                except ValueError:
+                    k, cell = next((k, cell) for k, cell in enumerate(cells) if not _is_number(cell))
+                    where = columns[k] if columns and columns[k] else str(k + 1)
+                    what = f"{cell!r} is not a number" if cell else "the value is missing"
+                    raise ValueError(f"{path}, line {number}, column {where}: {what}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file: {error}") from None
+    draws = np.array(values).reshape(-1, max(width, 1))
+    if columns is None and np.array_equal(draws[:1], [range(width)]) and (draws != np.round(draws)).any():
+        draws = draws[1:]  # a data frame without names writes 0,1,2,... as its header
+    if not len(draws):
+        raise ValueError(f"{path} holds no draws")
+    if columns and columns[0] == "":
+        return draws[:, 1:], columns[1:]
+    return draws, columns
+
+
+def _lines(file: Any) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(file, start=1):
+        text = line.strip(" \r\n")
+        if text and not text.startswith("#"):
+            yield number, text
+
+
+def _header(cells: list[str], where: str) -> list[str] | None:
+    """The cells as column names, or None when they are all numbers."""
+    numbers = [cell for cell in cells if _is_number(cell)]
+    if len(numbers) == len(cells):
+        return None
+    unnamed_frame = cells[0] == "" and cells[1:] == [str(k) for k in range(len(cells) - 1)]
+    if numbers and not unnamed_frame:
+        other = next(cell for cell in cells if not _is_number(cell))
+        raise ValueError(
+            f"{where}: {other!r} is not a number, but {numbers[0]!r} is: "
+            "the first line must hold either names of columns or a draw"
+        )
+    return cells
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _choose(columns: list[str], names: list[str], path: Path) -> list[int]:
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise ValueError(
+            f"{path} has no column {missing[0]!r}{_near(missing[0], columns)}; its columns are "
+            f"{', '.join(columns[:10])}{', ...' if len(columns) > 10 else ''}, the target's names "
+            f"{', '.join(names[:10])}{', ...' if len(names) > 10 else ''}"
+        )
+    twice = [name for name in names if columns.count(name) > 1]
+    if twice:
+        raise ValueError(f"{path} has more than one column {twice[0]!r}")
+    return [columns.index(name) for name in names]
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=3)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
 def as_generator(rng: Any) -> np.random.Generator:
