@@ -103,7 +103,7 @@ def stein_kernel(kernel: Any, x: Any, sx: Any, y: Any, sy: Any) -> Any:
     """
     d = x.shape[1]
     if d <= UNROLL:
-        r2 = cross = inner = 0.0
+        r2 = cross = inner = jnp.zeros(())
         for k in range(d):
             dx = x[:, k, None] - y[None, :, k]
             r2 = r2 + dx * dx
