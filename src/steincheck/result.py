@@ -61,10 +61,14 @@ class GofResult:
         )
 
     def __str__(self) -> str:
-        words = "does not fit: misfit found" if self.reject() else "no misfit found"
+        return self.summary()
+
+    def summary(self, alpha: float = 0.05) -> str:
+        """What the test says at level `alpha`, with its warnings."""
+        words = "does not fit: misfit found" if self.reject(alpha) else "no misfit found"
         lines = [
-            f"{self.test}: {words} at level 0.05 (p = {self.pvalue:.3g}, statistic = {self.statistic:.4g}, "
-            f"n = {self.n}, d = {self.dim})"
+            f"{self.test}: {words} at level {alpha:g} (p = {self.pvalue:.3g}, statistic = "
+            f"{self.statistic:.4g}, n = {self.n}, d = {self.dim})"
         ]
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)
@@ -75,6 +79,116 @@ class GofResult:
         record = {name: getattr(self, name) for name in names}
         record |= {"warnings": list(self.warnings), "settings": self.settings, "details": self.details}
         return as_plain(record)
+
+    def to_json(self) -> str:
+        """JSON text; infinities and NaN become null."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """The answer of `check`: do the draws fit the density?
+
+    Attributes
+    ----------
+    fits : bool or None
+        False: misfit found at level `alpha`. True: no misfit found, which is no proof that there is none.
+        None: cannot tell, for the reason in `why`.
+    pvalue : float
+        Smallest p-value of the tests, adjusted by Holm.
+    alpha : float
+        The level.
+    local, weights : GofResult, GofResult or None
+        The test of the fit inside the modes, and of the weights of the modes; None if not examined.
+    adjusted : mapping
+        The p-values of "local" and "weights", adjusted by Holm.
+    modes : ModeTable or None
+        Observed and implied share of each mode.
+    findings : tuple of str
+        What is wrong, and by how much.
+    why : str
+        Why it cannot tell; empty otherwise.
+    coordinates : mapping
+        "names" of the coordinates and the "pvalue" of each: where the misfit inside the modes is.
+    not_examined, warnings : tuple of str
+    n, dim : int
+    seed : int
+        ``check(draws, target, rng=seed)`` with the same options gives the same verdict.
+    version : str
+        Of the package.
+    """
+
+    fits: bool | None
+    pvalue: float
+    alpha: float
+    local: GofResult
+    weights: GofResult | None
+    adjusted: Mapping[str, float]
+    modes: Any
+    findings: tuple[str, ...]
+    why: str
+    coordinates: Mapping[str, Any]
+    not_examined: tuple[str, ...]
+    warnings: tuple[str, ...]
+    n: int
+    dim: int
+    seed: int
+    version: str
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        if self.fits is None:
+            return f"Cannot tell whether the draws fit the density: {self.why}."
+        if self.fits:
+            return f"No misfit found at level {self.alpha:g} (p = {self.pvalue:.3g})."
+        return (
+            f"The draws do not fit the density: misfit found at level {self.alpha:g} (p = {self.pvalue:.3g})."
+        )
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The tests as rows of text: what, its p-value, adjusted by Holm, what it says."""
+        table = []
+        for name, part, result in (
+            ("local", "inside the modes", self.local),
+            ("weights", "weights of the modes", self.weights),
+        ):
+            if result is None:
+                table.append((part, "-", "-", "not examined"))
+                continue
+            said = "misfit found" if self.adjusted[name] <= self.alpha else "no misfit found"
+            numbers = (f"{result.pvalue:.3g}", f"{self.adjusted[name]:.3g}")
+            table.append((f"{part} ({result.test})", *numbers, said))
+        return table
+
+    def __str__(self) -> str:
+        lines = [self.sentence, *(f"  - {text}" for text in self.findings), ""]
+        table = [("test", "p", "Holm", ""), *self.rows()]
+        widths = [max(len(row[k]) for row in table) for k in range(3)]
+        lines += [
+            "  " + "  ".join((a.ljust(widths[0]), b.rjust(widths[1]), c.rjust(widths[2]), d)).rstrip()
+            for a, b, c, d in table
+        ]
+        if self.modes is not None:
+            lines += ["", *(f"  {line}" for line in str(self.modes).splitlines())]
+        for title, texts in (("Not examined", self.not_examined), ("Warnings", self.warnings)):
+            lines += ["", f"{title}:", *(f"  - {text}" for text in texts)] if texts else []
+        return "\n".join(
+            [*lines, "", f"n = {self.n}, d = {self.dim}, seed {self.seed}, steincheck {self.version}"]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
+        tests = {"local": self.local, "weights": self.weights}
+        names = ("test", "statistic", "pvalue", "n", "settings")
+        record: dict[str, Any] = {"schema": 1, "fits": self.fits, "sentence": self.sentence}
+        record |= {name: getattr(self, name) for name in ("findings", "why", "pvalue", "alpha")}
+        for key, result in tests.items():
+            record[key] = result and {name: getattr(result, name) for name in names}
+            if result:
+                record[key]["adjusted_pvalue"] = self.adjusted[key]
+        names = ("modes", "coordinates", "not_examined", "warnings", "n", "dim", "seed", "version")
+        return as_plain(record | {name: getattr(self, name) for name in names})
 
     def to_json(self) -> str:
         """JSON text; infinities and NaN become null."""
