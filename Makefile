@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test lint bench test-slow clean
+.PHONY: setup demo test lint bench test-slow docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -28,6 +28,10 @@ test-slow: setup
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks --benchmark-disable-gc -m ""
+
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:
 	rm -rf .venv build dist docs/_build
