@@ -23,7 +23,8 @@ class GofResult:
     test : str
         Name of the test.
     statistic, pvalue : float
-        A small p-value is evidence against the fit.
+        A small p-value is evidence against the fit; NaN says that the test cannot tell, for the reason in
+        `warnings`, and is neither a rejection nor a pass.
     null_distribution : array or None
         Simulated values of the statistic under H0, where the test simulates them.
     n, dim : int
@@ -83,6 +84,70 @@ class GofResult:
     def to_json(self) -> str:
         """JSON text; infinities and NaN become null."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ModeTable:
+    """How many draws are at each mode, and how many the density says there should be.
+
+    Attributes
+    ----------
+    locations : array (M, d)
+        The modes.
+    counts : array (M,)
+        Number of draws at each.
+    observed, implied : arrays (M,)
+        Share of the draws, and share of the density, at each mode; an implied share is NaN where it cannot
+        be estimated.
+    observed_interval, implied_interval : arrays (M, 2)
+        Confidence intervals of 95 %, each for one mode alone.
+    words : tuple of str
+        "too many draws", "too few draws", "as expected" or "not examined" for each mode.
+    """
+
+    locations: np.ndarray
+    counts: np.ndarray
+    observed: np.ndarray
+    implied: np.ndarray
+    observed_interval: np.ndarray
+    implied_interval: np.ndarray
+    words: tuple[str, ...]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Modes without a single draw."""
+        return tuple(np.flatnonzero(self.counts == 0).tolist())
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def rows(self) -> list[tuple[str, str, str, str, str]]:
+        """The modes as rows of text: number, draws, share observed, share implied, what that says."""
+        table = []
+        for k, words in enumerate(self.words):
+            seen, said = (
+                "-" if np.isnan(share[k]) else f"{share[k]:.1%} ({low:.1%} to {high:.1%})"
+                for share, (low, high) in (
+                    (self.observed, self.observed_interval[k]),
+                    (self.implied, self.implied_interval[k]),
+                )
+            )
+            words = f"missing, {words}" if self.counts[k] == 0 else words
+            table.append((str(k), str(self.counts[k]), seen, said, words))
+        return table
+
+    def __str__(self) -> str:
+        table = [("mode", "draws", "share of the draws", "share of the density", ""), *self.rows()]
+        widths = [max(len(row[k]) for row in table) for k in range(4)]
+        return "\n".join(
+            "  ".join([*(cell.rjust(w) for cell, w in zip(row, widths, strict=False)), row[4]]).rstrip()
+            for row in table
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        names = ("locations", "counts", "observed", "observed_interval", "implied", "implied_interval")
+        return as_plain({name: getattr(self, name) for name in (*names, "words", "missing")})
 
 
 @dataclass(frozen=True, eq=False)
