@@ -1,3 +1,4 @@
+import functools
 import json
 
 import jax.numpy as jnp
@@ -6,6 +7,8 @@ import pytest
 from scipy import stats
 
 import steincheck as sc
+from steincheck.ksd import power_criterion
+from steincheck.stein import quadratic_forms
 
 
 def test_golden_statistic_bootstrap_and_pvalue(golden):
@@ -166,3 +169,150 @@ def test_result_speaks_and_serialises(normal_target):
         bad.reject(5)
     with pytest.raises(AttributeError, match="has no 'acceptance'"):
         _ = bad.acceptance
+
+
+BIMODAL = (np.array([[0.0], [6.0]]), np.ones((2, 1, 1)))
+
+
+@functools.cache
+def bimodal():
+    """The paper's target: two unit Gaussians six apart, equal weights."""
+    return sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 6) ** 2), dim=1)
+
+
+def weighted(weight, n, rng):
+    """Draws with `weight` of the left component."""
+    return np.where(rng.random((n, 1)) < weight, 0.0, 6.0) + rng.normal(size=(n, 1))
+
+
+def test_golden_summed_matrix_and_criterion(golden):
+    """spKSD's statistic and replicates, ospKSD's criterion; the research code has a bandwidth a sample."""
+    arrays, target = golden
+    stack = arrays["sp_X"]
+    n = stack.shape[1]
+    weights = arrays["boot_weights"] - 1
+    scores = target.score(stack.reshape(-1, target.dim)).reshape(stack.shape)
+    each = [
+        quadratic_forms(stack[[j]], scores[[j]], sc.IMQ(), width, weights, row_sums=True)
+        for j, width in enumerate(arrays["sp_lambdas"])
+    ]
+    total = sum(forms.total[0] for forms in each)
+    assert total / (n * (n - 1)) == pytest.approx(float(arrays["sp_stat"]), rel=1e-9)
+    replicates = sum(forms.replicates[0] for forms in each) / n**2
+    np.testing.assert_allclose(replicates, arrays["sp_boot_stats"], rtol=1e-8, atol=1e-12)
+    rows = np.array([forms.row_sums[0, 0] for forms in each])
+    np.testing.assert_allclose(rows.sum(axis=0), arrays["sp_U_sum_nodiag"].sum(axis=1), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(power_criterion(rows[0] + rows[1:]), arrays["osp_proxy"], rtol=1e-8)
+    assert power_criterion(rows[0]) == pytest.approx(float(arrays["scaled_ksd"]), rel=1e-9)
+    common = quadratic_forms(stack, scores, sc.IMQ(), float(arrays["imq_lambda"]))
+    assert common.total[0] / (n * (n - 1)) == pytest.approx(float(arrays["sp_stat_common_lambda"]), rel=1e-9)
+
+
+@pytest.mark.parametrize("test", [sc.spksd_test, sc.ospksd_test])
+def test_perturbed_tests_see_a_missing_mode(test):
+    rng = np.random.default_rng(7)
+    pvalues = [test(weighted(1.0, 500, rng), bimodal(), modes=BIMODAL, rng=rng).pvalue for _ in range(10)]
+    assert max(pvalues) <= 0.01
+
+
+def test_spksd_sees_wrong_weights_that_ksd_does_not():
+    """Weight 0.3 instead of 0.5: power above 0.98, so four misses in 15 have probability below 1e-4."""
+    rng = np.random.default_rng(8)
+    samples = [weighted(0.3, 1000, rng) for _ in range(15)]
+    target = bimodal()
+    assert sum(sc.spksd_test(x, target, modes=BIMODAL, rng=rng).reject() for x in samples) >= 12
+    assert sum(sc.ksd_test(x, target, rng=rng).reject() for x in samples) <= 7
+
+
+@pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test])
+def test_perturbed_tests_keep_their_level(test):
+    """200 samples of 150 draws: rejections at 0.05 and at 0.2 below their binomial bounds at 1e-4."""
+    rng = np.random.default_rng(9)
+    target = bimodal()
+    options = {"modes": BIMODAL, "n_resamples": 199, "check_score": False, "rng": rng}
+    if test is not sc.pksd_test:
+        options["theta"] = np.linspace(0.5, 1.5, 11)
+    pvalues = np.array([test(weighted(0.5, 150, rng), target, **options).pvalue for _ in range(200)])
+    for level in (0.05, 0.2):
+        assert np.sum(pvalues <= level) <= stats.binom.ppf(1 - 1e-4, 200, level)
+    assert np.sum(pvalues <= 0.5) >= stats.binom.ppf(1e-4, 200, 0.4)
+
+
+def test_spksd_reports_what_it_did():
+    x = weighted(0.3, 400, np.random.default_rng(10))
+    result = sc.spksd_test(x, bimodal(), modes=BIMODAL, theta=[0.8, 1.0, 1.2], rng=0)
+    assert result.acceptance.shape == result.theta_statistics.shape == (3,)
+    assert result.acceptance[1] > 0.4  # half of the proposals go the right way, and all of these are taken
+    assert len(result.modes) == 2
+    assert result.statistic == pytest.approx(
+        result.identity_statistic + result.theta_statistics.sum(), rel=1e-9
+    )
+    plain = sc.ksd_test(x, bimodal(), rng=0)
+    assert result.identity_statistic == pytest.approx(plain.statistic, rel=1e-9)
+    assert json.loads(result.to_json())["details"]["modes"]
+
+
+def test_ospksd_chooses_the_theta_of_the_largest_criterion():
+    x = weighted(1.0, 600, np.random.default_rng(11))
+    result = sc.ospksd_test(x, bimodal(), modes=BIMODAL, rng=0)
+    assert result.chosen_theta == result.theta[np.argmax(result.criterion)]
+    assert result.criterion.shape == (51,)
+    assert abs(result.chosen_theta - 1) > 0.02  # at 1 the modes fall upon each other and nothing is seen
+    assert result.theta_statistics.shape == (2,)
+
+
+def test_more_steps_do_not_change_the_bootstrap_weights():
+    seen = []
+
+    def recording(n, size, rng):
+        seen.append(sc.multinomial(n, size, rng))
+        return seen[-1]
+
+    x = weighted(0.5, 100, np.random.default_rng(12))
+    for n_steps in (1, 4):
+        sc.spksd_test(x, bimodal(), modes=BIMODAL, n_steps=n_steps, theta=[0.9], bootstrap=recording, rng=3)
+    np.testing.assert_array_equal(seen[0], seen[1])
+
+
+def test_modes_are_found_when_not_given():
+    x = weighted(1.0, 300, np.random.default_rng(13))
+    result = sc.spksd_test(x, bimodal(), bounds=(-10, 16), rng=0)
+    np.testing.assert_allclose(np.sort(result.modes.locations[:, 0]), [0, 6], atol=1e-3)
+    assert result.reject()
+    assert sc.ospksd_test(x, bimodal(), bounds=(-10, 16), rng=0).reject()
+
+
+def test_one_mode_is_said_aloud(normal_target):
+    x = np.random.default_rng(14).normal(size=(100, 2))
+    with pytest.warns(UserWarning, match="only one mode"):
+        result = sc.spksd_test(x, normal_target, rng=0, theta=[0.9, 1.1])
+    assert any("only one mode" in text for text in result.warnings)
+    assert result.theta_statistics == pytest.approx([result.identity_statistic] * 2)
+
+
+def test_jumps_that_are_never_accepted_are_said_aloud():
+    far = (np.array([[0.0], [6.0]]), np.array([[[1.0]], [[1e-6]]]))
+    with pytest.warns(UserWarning, match="jumps are accepted at every theta"):
+        sc.pksd_test(weighted(0.5, 60, np.random.default_rng(15)), bimodal(), modes=far, theta=1.4, rng=0)
+
+
+@pytest.mark.parametrize(
+    ("test", "change", "message"),
+    [
+        (sc.pksd_test, {"theta": [0.9, 1.1]}, "`theta` of pksd_test must be one number, got 2"),
+        (sc.spksd_test, {"theta": [0.9, -1.0]}, "`theta` must be positive"),
+        (sc.spksd_test, {"n_steps": 0}, "`n_steps` must be a positive integer"),
+        (sc.spksd_test, {"bounds": (3, -3), "modes": None}, "`bounds`"),
+        (
+            sc.ospksd_test,
+            {"train_fraction": 1.0},
+            "`train_fraction` must lie strictly between 0 and 1, got 1.0",
+        ),
+        (sc.ospksd_test, {"train_fraction": 0.001}, "must leave at least 2 draws on either side"),
+        (sc.ospksd_test, {"modes": (np.zeros((2, 2)), np.ones((2, 2, 2)))}, "`modes`"),
+    ],
+)
+def test_bad_input_of_perturbed_tests(test, change, message):
+    x = weighted(0.5, 50, np.random.default_rng(16))
+    with pytest.raises(ValueError, match=message):
+        test(x, bimodal(), **({"modes": BIMODAL} | change))

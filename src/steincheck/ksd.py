@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 
 from .bootstrap import multinomial, pvalue
+from .jumps import Accept, check_steps, check_theta, metropolis, perturb
 from .kernels import IMQ
-from .result import GofResult
-from .stein import Bootstrap, choose_bandwidth, prepare, settings, stacked_forms
+from .modes import Modes, as_modes, bounds_from_draws, find_modes
+from .result import GofResult, note
+from .stein import Bootstrap, Prepared, choose_bandwidth, prepare, settings, stacked_forms
 from .target import Target
+
+THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
+LOW_ACCEPTANCE = 0.01
 
 
 def ksd_test(
@@ -79,3 +84,268 @@ def ksd_test(
         "KSD test", statistic, pvalue(statistic, null), null, n, d, tuple(ready.warnings),
         settings(kernel, width, precondition, bootstrap, n_resamples, rng),
     )  # fmt: skip
+
+
+def pksd_test(
+    x: Any,
+    target: Target,
+    *,
+    kernel: Any = IMQ(),
+    precondition: np.ndarray | None = None,
+    bootstrap: Bootstrap = multinomial,
+    n_resamples: int = 999,
+    modes: Any = None,
+    bounds: Any = None,
+    theta: float = 0.9,
+    n_steps: int = 10,
+    accept: Accept = metropolis,
+    check_score: bool = True,
+    n_jobs: int | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> GofResult:
+    """KSD test after one perturbation (pKSD).
+
+    H0: the draws are independent and come from the target P. `n_steps` transitions of the P-invariant jump
+    kernel K_theta are applied to every draw, and the KSD test is run on what comes out: under H0 the
+    perturbed draws come from P too. One theta alone need not see every alternative; `spksd_test` does.
+
+    Parameters
+    ----------
+    x, target, kernel, precondition, bootstrap, n_resamples, check_score, rng
+        As in `ksd_test`.
+    modes : Modes, (locations, covariances) or locations, optional
+        Modes of the target; found by `find_modes` from uniform starts if not given.
+    bounds : (low, high) or one pair a coordinate, optional
+        Box of the starts; by default the range of the draws, widened.
+    theta : float
+        Jump scale. At 1 modes are laid exactly upon each other, which the score does not notice: choose
+        a value near but not at 1.
+    n_steps : int
+        Number of transitions T.
+    accept : callable
+        `metropolis` or `barker`.
+    n_jobs : int, optional
+        Processes for the search of modes.
+
+    References
+    ----------
+    Liu, Duncan and Gandy (2023), Sec. 4.1.
+    """
+    scales = check_theta(theta)
+    if len(scales) != 1:
+        raise ValueError(f"`theta` of pksd_test must be one number, got {len(scales)}; see spksd_test")
+    check_steps(n_steps)
+    ready = prepare(x, target, precondition, n_resamples, check_score, rng)
+    found = _known_modes(ready, target, modes, bounds, None, n_jobs)
+    moved = _perturb(ready, ready.x, target, found, scales, n_steps, accept, ready.streams[3])
+    width = choose_bandwidth(ready, ready.x, kernel)
+    forms, null = stacked_forms(ready, target, moved.samples, kernel, width, bootstrap, n_resamples)
+    n, d = ready.x.shape
+    statistic = float(forms.total[0] / (n * (n - 1)))
+    return GofResult(
+        "pKSD test", statistic, pvalue(statistic, null), null, n, d, tuple(ready.warnings),
+        settings(kernel, width, precondition, bootstrap, n_resamples, rng, theta=theta, n_steps=n_steps,
+                 accept=accept.__name__),
+        {"modes": found, "theta": scales, "acceptance": moved.acceptance},
+    )  # fmt: skip
+
+
+def spksd_test(
+    x: Any,
+    target: Target,
+    *,
+    kernel: Any = IMQ(),
+    precondition: np.ndarray | None = None,
+    bootstrap: Bootstrap = multinomial,
+    n_resamples: int = 999,
+    modes: Any = None,
+    bounds: Any = None,
+    theta: Any = THETA,
+    n_steps: int = 10,
+    accept: Accept = metropolis,
+    check_score: bool = True,
+    n_jobs: int | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> GofResult:
+    """KSD test summed over the identity and a grid of perturbations (spKSD).
+
+    H0: the draws are independent and come from the target. The statistic is the U-statistic of
+
+        u(x_i, x_j) + sum_s u(x_i^s, x_j^s),
+
+    x^s the draws after `n_steps` transitions of the jump kernel with scale theta_s; all summands share the
+    bootstrap weights. It sees wrong weights of modes that `ksd_test` is blind to, provided that the modes
+    are known or found.
+
+    Parameters
+    ----------
+    x, target, kernel, precondition, bootstrap, n_resamples, check_score, rng
+        As in `ksd_test`.
+    modes, bounds, n_steps, accept, n_jobs
+        As in `pksd_test`.
+    theta : array
+        Jump scales; by default the paper's 51 in [0.5, 1.5].
+
+    Returns
+    -------
+    GofResult
+        With `modes`, `theta`, `acceptance` (by theta), `theta_statistics` and `identity_statistic`.
+
+    References
+    ----------
+    Liu, Duncan and Gandy (2023), Sec. 4.2, 4.3 and Alg. 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> one_mode_only = np.random.default_rng(0).normal(-3.0, 1.0, size=(500, 1))
+    >>> sc.spksd_test(one_mode_only, target, rng=0).pvalue
+    0.001
+    """
+    theta = check_theta(theta)
+    check_steps(n_steps)
+    ready = prepare(x, target, precondition, n_resamples, check_score, rng)
+    found = _known_modes(ready, target, modes, bounds, None, n_jobs)
+    moved = _perturb(ready, ready.x, target, found, theta, n_steps, accept, ready.streams[3])
+    width = choose_bandwidth(ready, ready.x, kernel)
+    stack = np.concatenate([ready.x[None], moved.samples])
+    forms, null = stacked_forms(ready, target, stack, kernel, width, bootstrap, n_resamples, row_sums=True)
+    n, d = ready.x.shape
+    each = forms.row_sums[0].sum(axis=1) / (n * (n - 1))
+    statistic = float(forms.total[0] / (n * (n - 1)))
+    return GofResult(
+        "spKSD test", statistic, pvalue(statistic, null), null, n, d, tuple(ready.warnings),
+        settings(kernel, width, precondition, bootstrap, n_resamples, rng, theta=theta, n_steps=n_steps,
+                 accept=accept.__name__),
+        {"modes": found, "theta": theta, "acceptance": moved.acceptance, "theta_statistics": each[1:],
+         "identity_statistic": each[0]},
+    )  # fmt: skip
+
+
+def ospksd_test(
+    x: Any,
+    target: Target,
+    *,
+    kernel: Any = IMQ(),
+    precondition: np.ndarray | None = None,
+    bootstrap: Bootstrap = multinomial,
+    n_resamples: int = 999,
+    modes: Any = None,
+    bounds: Any = None,
+    theta: Any = THETA,
+    n_steps: int = 10,
+    accept: Accept = metropolis,
+    train_fraction: float = 0.5,
+    check_score: bool = True,
+    n_jobs: int | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> GofResult:
+    """KSD test summed over the identity and one perturbation chosen on a training half (ospKSD).
+
+    H0: the draws are independent and come from the target. On the training draws the theta is chosen that
+    maximises the estimated power, statistic / sigma, of the pair {identity, theta} (see `power_criterion`);
+    the test uses the other draws only. The bandwidth is the training draws' median too, so that nothing of
+    the test depends on the draws it is made with.
+
+    Parameters
+    ----------
+    x, target, kernel, precondition, bootstrap, n_resamples, check_score, rng
+        As in `ksd_test`.
+    modes, bounds, n_steps, accept, n_jobs
+        As in `pksd_test`; modes are searched from training draws and from the box, half each.
+    theta : array
+        Jump scales to choose from; by default the paper's 51 in [0.5, 1.5].
+    train_fraction : float
+        Share of the draws used for training, in (0, 1).
+
+    Returns
+    -------
+    GofResult
+        With `modes`, `theta`, `criterion` (by theta), `chosen_theta`, `acceptance` of the training draws by
+        theta, `test_acceptance`, `theta_statistics` (identity and chosen theta on the test draws).
+
+    References
+    ----------
+    Liu, Duncan and Gandy (2023), Sec. 5.3.
+    """
+    theta = check_theta(theta)
+    check_steps(n_steps)
+    ready = prepare(x, target, precondition, n_resamples, check_score, rng)
+    n, d = ready.x.shape
+    if not (isinstance(train_fraction, (int, float)) and 0 < train_fraction < 1):
+        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {train_fraction!r}")
+    n_train = round(train_fraction * n)
+    if min(n_train, n - n_train) < 2:
+        raise ValueError(
+            f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
+            f"draws is {n_train}"
+        )
+    order = ready.streams[4].permutation(n)
+    train, test = ready.x[order[:n_train]], ready.x[order[n_train:]]
+    found = _known_modes(ready, target, modes, bounds, train, n_jobs)
+    selection, trial = ready.streams[3].spawn(2)
+    moved = _perturb(ready, train, target, found, theta, n_steps, accept, selection)
+    width = choose_bandwidth(ready, train, kernel)
+    stack = np.concatenate([train[None], moved.samples])
+    rows = stacked_forms(ready, target, stack, kernel, width, None, 0, row_sums=True)[0].row_sums[0]
+    criterion = power_criterion(rows[0] + rows[1:])
+    best = theta[[int(np.argmax(criterion))]]
+    final = perturb(test, target, found, best, n_steps=n_steps, accept=accept, rng=trial)
+    stack = np.concatenate([test[None], final.samples])
+    forms, null = stacked_forms(ready, target, stack, kernel, width, bootstrap, n_resamples, row_sums=True)
+    m = len(test)
+    statistic = float(forms.total[0] / (m * (m - 1)))
+    return GofResult(
+        "ospKSD test", statistic, pvalue(statistic, null), null, n, d, tuple(ready.warnings),
+        settings(kernel, width, precondition, bootstrap, n_resamples, rng, theta=theta, n_steps=n_steps,
+                 accept=accept.__name__, train_fraction=train_fraction),
+        {"modes": found, "theta": theta, "criterion": criterion, "chosen_theta": float(best[0]),
+         "acceptance": moved.acceptance, "test_acceptance": float(final.acceptance[0]),
+         "theta_statistics": forms.row_sums[0].sum(axis=1) / (m * (m - 1))},
+    )  # fmt: skip
+
+
+def power_criterion(row_sums: np.ndarray) -> np.ndarray:
+    """Estimated power proxy of a U-statistic from the row sums H1 (..., n) of its matrix.
+
+    1'H1/n^2 over sigma, sigma^2 = 4/n^3 sum_i (H1)_i^2 - 4/n^4 (1'H1)^2 + 1e-12, as in the paper's code.
+    """
+    n = row_sums.shape[-1]
+    total = row_sums.sum(axis=-1)
+    variance = 4 / n**3 * np.sum(row_sums**2, axis=-1) - 4 / n**4 * total**2
+    return total / n**2 / np.sqrt(np.maximum(variance, 0.0) + 1e-12)
+
+
+def _known_modes(
+    ready: Prepared, target: Target, modes: Any, bounds: Any, train: np.ndarray | None, n_jobs: int | None
+) -> Modes:
+    """The user's modes, or those found in a box (and, for ospKSD, from training draws)."""
+    if modes is not None:
+        return as_modes(modes, target)
+    if bounds is None:
+        bounds = bounds_from_draws(ready.x if train is None else train)
+    stream = ready.streams[2]
+    starts = None
+    if train is not None:
+        starts = train[stream.permutation(len(train))[:100]]
+    found = find_modes(target, bounds=bounds, starts=starts, n_jobs=n_jobs, rng=stream)
+    ready.warnings.extend(found.warnings)
+    return found
+
+
+def _perturb(
+    ready: Prepared, x: np.ndarray, target: Target, modes: Modes, theta: np.ndarray, n_steps: int,
+    accept: Accept, stream: np.random.Generator,
+) -> Any:  # fmt: skip
+    """Perturb and pass on what the user should know."""
+    moved = perturb(x, target, modes, theta, n_steps=n_steps, accept=accept, rng=stream)
+    ready.warnings.extend(moved.warnings)
+    if len(modes) > 1 and moved.acceptance.max() < LOW_ACCEPTANCE:
+        note(
+            ready.warnings,
+            f"fewer than {LOW_ACCEPTANCE:.0%} of the jumps are accepted at every theta: the perturbation "
+            "hardly moves the draws; the modes may be wrong or far from elliptic, or more steps are needed",
+        )
+    return moved
