@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+MOST_ROWS = 16  # of the mode table on the screen, its head included
+
 
 @dataclass(frozen=True, eq=False)
 class GofResult:
@@ -67,6 +69,8 @@ class GofResult:
     def summary(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, with its warnings."""
         words = "does not fit: misfit found" if self.reject(alpha) else "no misfit found"
+        if np.isnan(self.pvalue):
+            words = "cannot tell"
         lines = [
             f"{self.test}: {words} at level {alpha:g} (p = {self.pvalue:.3g}, statistic = "
             f"{self.statistic:.4g}, n = {self.n}, d = {self.dim})"
@@ -167,7 +171,7 @@ class Verdict:
         The test of the fit inside the modes, and of the weights of the modes; None if not examined.
     adjusted : mapping
         The p-values of "local" and "weights", adjusted by Holm.
-    modes : ModeTable or None
+    modes : ModeTable
         Observed and implied share of each mode.
     findings : tuple of str
         What is wrong, and by how much.
@@ -189,7 +193,7 @@ class Verdict:
     local: GofResult
     weights: GofResult | None
     adjusted: Mapping[str, float]
-    modes: Any
+    modes: ModeTable
     findings: tuple[str, ...]
     why: str
     coordinates: Mapping[str, Any]
@@ -222,6 +226,8 @@ class Verdict:
                 table.append((part, "-", "-", "not examined"))
                 continue
             said = "misfit found" if self.adjusted[name] <= self.alpha else "no misfit found"
+            if np.isnan(result.pvalue):
+                said = "cannot tell"
             numbers = (f"{result.pvalue:.3g}", f"{self.adjusted[name]:.3g}")
             table.append((f"{part} ({result.test})", *numbers, said))
         return table
@@ -234,8 +240,9 @@ class Verdict:
             "  " + "  ".join((a.ljust(widths[0]), b.rjust(widths[1]), c.rjust(widths[2]), d)).rstrip()
             for a, b, c, d in table
         ]
-        if self.modes is not None:
-            lines += ["", *(f"  {line}" for line in str(self.modes).splitlines())]
+        modes = str(self.modes).splitlines()
+        lines += ["", *(f"  {line}" for line in modes[:MOST_ROWS])]
+        lines += [f"  ... and {len(modes) - MOST_ROWS} more"] if len(modes) > MOST_ROWS else []
         for title, texts in (("Not examined", self.not_examined), ("Warnings", self.warnings)):
             lines += ["", f"{title}:", *(f"  - {text}" for text in texts)] if texts else []
         return "\n".join(
