@@ -171,8 +171,8 @@ class Verdict:
         The test of the fit inside the modes, and of the weights of the modes; None if not examined.
     adjusted : mapping
         The p-values of "local" and "weights", adjusted by Holm.
-    modes : ModeTable
-        Observed and implied share of each mode.
+    modes : ModeTable or None
+        Observed and implied share of each mode; None if the modes are a lattice too large to be listed.
     findings : tuple of str
         What is wrong, and by how much.
     why : str
@@ -193,7 +193,7 @@ class Verdict:
     local: GofResult
     weights: GofResult | None
     adjusted: Mapping[str, float]
-    modes: ModeTable
+    modes: ModeTable | None
     findings: tuple[str, ...]
     why: str
     coordinates: Mapping[str, Any]
@@ -240,8 +240,8 @@ class Verdict:
             "  " + "  ".join((a.ljust(widths[0]), b.rjust(widths[1]), c.rjust(widths[2]), d)).rstrip()
             for a, b, c, d in table
         ]
-        modes = str(self.modes).splitlines()
-        lines += ["", *(f"  {line}" for line in modes[:MOST_ROWS])]
+        modes = str(self.modes).splitlines() if self.modes else []
+        lines += ["", *(f"  {line}" for line in modes[:MOST_ROWS])] if modes else []
         lines += [f"  ... and {len(modes) - MOST_ROWS} more"] if len(modes) > MOST_ROWS else []
         for title, texts in (("Not examined", self.not_examined), ("Warnings", self.warnings)):
             lines += ["", f"{title}:", *(f"  - {text}" for text in texts)] if texts else []
