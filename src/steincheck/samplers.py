@@ -15,7 +15,8 @@ from jax import lax
 from .draws import as_draws, as_generator
 
 MAX_TRIES = 10_000  # of one forced move; beyond it the update is rejected, and the user is told
-SEGMENT = 4096  # proposals a compiled call: bounds memory, and a new number of iterations compiles nothing
+SEGMENT = 2**19  # numbers a compiled call returns: bounds memory; a new n_iterations compiles nothing
+MAX_ENUMERATED = 16  # hidden units of an RBM whose 2^d_h states are enumerated
 DRAW_Z, DOWN, UP, DOWN_AGAIN = range(4)  # what a chain is doing
 
 
@@ -114,11 +115,12 @@ def repelling_attracting_metropolis(
     kept = (n_iterations - burn_in) // thin
     streams = as_generator(rng).spawn(chains)  # a chain does not depend on how many others there are
     draws, filled = np.empty((chains, kept, d)), np.zeros(chains, dtype=int)
+    segment = min(4096, max(64, SEGMENT // (chains * d)))  # proposals a call
     with jax.enable_x64(True):
         state = _start(log_density, jnp.asarray(start), len(steps))
         while filled.min() < kept:
-            normals = np.stack([g.standard_normal((SEGMENT, steps.shape[1])) for g in streams], axis=1)
-            log_uniforms = np.stack([-g.standard_exponential((SEGMENT, 2)) for g in streams], axis=1)
+            normals = np.stack([g.standard_normal((segment, steps.shape[1])) for g in streams], axis=1)
+            log_uniforms = np.stack([-g.standard_exponential((segment, 2)) for g in streams], axis=1)
             state, (states, keep) = _run(
                 log_density, state, steps, burn_in, thin, kept, normals, log_uniforms
             )
@@ -155,7 +157,7 @@ def _run(
     log_density: Any, state: Any, steps: Any, burn_in: Any, thin: Any, kept: Any,
     normals: Any, log_uniforms: Any,
 ) -> tuple[Any, tuple[Any, Any]]:  # fmt: skip
-    """SEGMENT proposals of every chain; the states, and which of them are to be kept."""
+    """As many proposals of every chain as there are random numbers: states, and which of them to keep."""
 
     def one(state: _State, normal: Any, log_uniform: Any) -> tuple[_State, tuple[Any, Any]]:
         new = _propose(log_density, steps, kept * thin + burn_in, state, normal, log_uniform)
@@ -231,13 +233,18 @@ def _as_steps(scale: Any, blocks: Any, d: int) -> np.ndarray:
 
 def _check_counts(n_iterations: Any, burn_in: Any, thin: Any) -> None:
     for name, value, least in (("n_iterations", n_iterations, 1), ("burn_in", burn_in, 0), ("thin", thin, 1)):
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-            raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}")
+        check_integer(name, value, least)
     if n_iterations - burn_in < thin:
         raise ValueError(
-            f"`n_iterations` must exceed `burn_in` by at least `thin` for one draw to be kept, "
+            "`n_iterations` must exceed `burn_in` by at least `thin` for one draw to be kept, "
             f"got {n_iterations}, {burn_in} and {thin}"
         )
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Raise unless `value` is an integer and at least `least`."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}")
 
 
 def _check_numbers(state: _State) -> None:
@@ -264,7 +271,8 @@ def gibbs_rbm(
     last states are returned, so the draws are independent, and from the model as far as `burn_in` sweeps
     suffice. With modes far apart (columns of B much longer than 4) they never do: the weights of the
     modes stay those of the start. Where B'B is diagonal, run the sampler on ``0 * B`` with c + B'b/2 and
-    add Bh/2 to x (the paper's lambda' = 0 trick); `models.gb_rbm` knows the exact alternatives.
+    add Bh/2 to x (the paper's lambda' = 0 trick, there with b = 0); it then is exact after one sweep, as is
+    `exact_rbm`.
 
     Parameters
     ----------
@@ -292,17 +300,50 @@ def gibbs_rbm(
     ((5, 3), (5, 2))
     """
     B, b, c = as_rbm(B, b, c)
-    for name, value, least in (("n", n, 1), ("burn_in", burn_in, 1)):
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-            raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}")
+    check_integer("n", n, 1)
+    check_integer("burn_in", burn_in, 1)
     rng = as_generator(rng)
     h = 2.0 * rng.integers(2, size=(n, len(c))) - 1
     for _ in range(burn_in):
         x = rng.standard_normal((n, len(b)))
         x += 0.5 * (h @ B.T) + b
-        # sigmoid(a) > u is a > logit(u), and a logistic variable is the difference of two logs
-        h = np.sign(x @ B + 2 * c + rng.logistic(size=h.shape))
+        h = _signs(x @ B + 2 * c, rng)
     return x, h.astype(np.int8)
+
+
+def exact_rbm(B: Any, b: Any, c: Any, n: int, rng: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Exact independent draws of the Gaussian-Bernoulli RBM, as `gibbs_rbm` returns them.
+
+    h has weights exp(|Bh/2 + b|^2/2 + c'h). Where the columns of B are orthogonal, |Bh| is the same for all h
+    and the signs are independent, for any d_h; otherwise the 2^d_h weights are enumerated, for d_h <= 16.
+    """
+    B, b, c = as_rbm(B, b, c)
+    check_integer("n", n, 1)
+    rng = as_generator(rng)
+    gram, field = B.T @ B, c + 0.5 * (b @ B)
+    if has_orthogonal_columns(B):
+        h = _signs(np.broadcast_to(2 * field, (n, len(c))), rng)
+    elif len(c) <= MAX_ENUMERATED:
+        states = 1 - 2 * ((np.arange(2 ** len(c))[:, None] >> np.arange(len(c))) & 1)
+        logs = 0.125 * np.sum((states @ gram) * states, axis=1) + states @ field
+        chances = np.exp(logs - logs.max())
+        h = states[rng.choice(len(states), size=n, p=chances / chances.sum())]
+    else:
+        raise ValueError(
+            f"`B` must have orthogonal columns, or at most {MAX_ENUMERATED}, for exact draws, got {len(c)}"
+        )
+    return 0.5 * (h @ B.T) + b + rng.standard_normal((n, len(b))), h.astype(np.int8)
+
+
+def has_orthogonal_columns(B: np.ndarray) -> bool:
+    """Whether B'B is diagonal up to rounding."""
+    gram = B.T @ B
+    return bool(np.abs(gram - np.diag(np.diag(gram))).max() <= 1e-12 * np.abs(gram).max())
+
+
+def _signs(log_odds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """1 with the given log odds, -1 otherwise: a logistic variable is below a with odds exp(a)."""
+    return np.where(rng.logistic(size=log_odds.shape) < log_odds, 1.0, -1.0)
 
 
 def as_rbm(B: Any, b: Any = None, c: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
