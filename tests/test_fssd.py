@@ -1,0 +1,138 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import steincheck as sc
+from steincheck import fssd
+from steincheck.fssd import feature_moments, features, fssd_test
+
+
+def test_golden_features_statistic_eigenvalues_and_criterion(golden):
+    arrays, target = golden
+    x, places, width = arrays["X"], arrays["fssd_V"], float(arrays["fssd_sigma2"])
+    with jax.enable_x64(True):
+        tau = np.asarray(features(*(jnp.asarray(v) for v in (x, arrays["score"], places)), width))
+    np.testing.assert_allclose(tau, arrays["fssd_features"], rtol=1e-9, atol=1e-12)
+    result = fssd_test(x, target, locations=places, width=width, rng=0)
+    assert result.statistic == pytest.approx(float(arrays["fssd_stat"]), rel=1e-9)
+    golden_values = np.sort(arrays["fssd_eigs"])[::-1]
+    np.testing.assert_allclose(result.eigenvalues, golden_values, rtol=1e-7, atol=1e-12 * golden_values[0])
+    assert result.power_criterion == pytest.approx(float(arrays["fssd_power_criterion"]), rel=1e-8)
+    assert result.contributions.sum() == pytest.approx(result.statistic, rel=1e-9)
+    # two simulations of the same law, 3000 draws each
+    assert stats.ks_2samp(result.null_distribution, arrays["fssd_sim_stats"]).pvalue > 1e-4
+    assert abs(result.pvalue - float(arrays["fssd_pvalue"])) < 0.06
+
+
+def test_statistic_is_the_u_statistic_of_the_features(normal_target):
+    rng = np.random.default_rng(0)
+    x, places = rng.normal(0.2, 1, size=(80, 2)), rng.normal(size=(3, 2))
+    gap = x[:, None] - places
+    k = np.exp(-0.5 * np.sum(gap**2, axis=2) / 0.7)
+    tau = ((-x[:, None] - gap / 0.7) * k[:, :, None] / np.sqrt(6)).reshape(80, -1)
+    gram = tau @ tau.T
+    expected = 80 * (gram.sum() - np.trace(gram)) / (80 * 79)
+    result = fssd_test(x, normal_target, locations=places, width=0.7, rng=0)
+    assert result.statistic == pytest.approx(expected, rel=1e-10)
+    np.testing.assert_allclose(
+        result.eigenvalues, np.sort(np.linalg.eigvalsh(np.cov(tau.T)))[::-1], atol=1e-12
+    )
+
+
+def test_chunks_do_not_show_and_a_new_n_compiles_nothing(normal_target, monkeypatch):
+    x = np.random.default_rng(1).normal(size=(5000, 2))
+    places = np.array([[0.0, 1.0], [1.0, 0.0]])
+    whole = feature_moments(x, normal_target, places, 1.0)
+    size = fssd._block_moments._cache_size()
+    parts = [feature_moments(part, normal_target, places, 1.0) for part in (x[:1234], x[1234:])]
+    for a, b, c in zip(whole, *parts, strict=True):
+        np.testing.assert_allclose(a, b + c, rtol=1e-11, atol=1e-9)
+    assert fssd._block_moments._cache_size() == size
+
+
+def test_level_and_uniform_pvalues(normal_target):
+    rng = np.random.default_rng(2)
+    pvalues = [
+        fssd_test(
+            rng.normal(size=(300, 2)),
+            normal_target,
+            n_locations=3,
+            optimise=False,
+            check_score=False,
+            rng=rng,
+        ).pvalue
+        for _ in range(400)
+    ]
+    assert stats.kstest(pvalues, "uniform").pvalue > 1e-4
+    assert np.sum(np.array(pvalues) <= 0.05) <= stats.binom.ppf(1 - 1e-4, 400, 0.05)
+
+
+def test_optimised_locations_keep_the_level_and_see_a_shift(normal_target):
+    rng = np.random.default_rng(3)
+    options = {"n_locations": 2, "check_score": False, "rng": rng}
+    level = [fssd_test(rng.normal(size=(400, 2)), normal_target, **options).reject() for _ in range(30)]
+    assert np.sum(level) <= stats.binom.ppf(1 - 1e-4, 30, 0.05)
+    power = [
+        fssd_test(rng.normal(0.4, 1, size=(400, 2)), normal_target, **options).reject() for _ in range(15)
+    ]
+    assert np.sum(power) >= 13
+
+
+def test_optimising_raises_the_criterion_and_finds_the_place():
+    """Draws of a normal with a bump at (3, 0): the largest contribution is near it."""
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
+    rng = np.random.default_rng(4)
+    x = np.concatenate([rng.normal(size=(3500, 2)), rng.normal([3, 0], 0.2, size=(500, 2))])
+    rng.shuffle(x)
+    plain, tuned = (fssd_test(x, target, n_locations=1, optimise=flag, rng=1) for flag in (False, True))
+    assert tuned.power_criterion > plain.power_criterion
+    assert tuned.reject()
+    assert np.linalg.norm(tuned.locations[0] - [3, 0]) < 1.5
+
+
+def test_blind_to_a_missing_mode():
+    target = sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 6) ** 2), dim=1)
+    rng = np.random.default_rng(5)
+    rejected = [
+        fssd_test(rng.normal(size=(1000, 1)), target, check_score=False, rng=rng).reject() for _ in range(30)
+    ]
+    assert np.sum(rejected) <= stats.binom.ppf(1 - 1e-4, 30, 0.1)
+
+
+@pytest.mark.slow
+def test_level_over_500_samples_with_optimised_locations():
+    target = sc.Target(
+        lambda x: np.logaddexp(-0.5 * x[:, 0] ** 2, -0.5 * (x[:, 0] - 6) ** 2),
+        lambda x: -x + 6 / (1 + np.exp(-(6 * x - 18))),
+        dim=1,
+    )
+    rng = np.random.default_rng(6)
+    pvalues = []
+    for _ in range(500):
+        x = rng.normal(size=(1000, 1)) + 6 * rng.integers(2, size=(1000, 1))
+        pvalues.append(fssd_test(x, target, check_score=False, rng=rng).pvalue)
+    assert np.sum(np.array(pvalues) <= 0.05) <= stats.binom.ppf(1 - 1e-4, 500, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_locations": 0}, "`n_locations` must be a positive integer, got 0"),
+        ({"n_locations": 30}, "`n_locations` must not exceed the number of training draws, got 30 for 20"),
+        ({"train_fraction": 0}, "`train_fraction` must lie strictly between 0 and 1, got 0"),
+        ({"train_fraction": 0.01}, "must leave at least 2 draws on either side, but 0.01 of 100 draws is 1"),
+        (
+            {"locations": np.zeros((3, 5))},
+            r"`locations` must be finite with shape \(J, 2\), got shape \(3, 5\)",
+        ),
+        ({"locations": np.zeros((0, 2))}, "`locations` must be finite"),
+        ({"locations": np.zeros((1, 2)), "width": -1.0}, "`width` must be positive and finite, got -1.0"),
+        ({"width": 1.0}, "`width` goes with `locations`"),
+        ({"n_resamples": 0}, "`n_resamples` must be a positive integer"),
+    ],
+)
+def test_bad_input(normal_target, change, message):
+    with pytest.raises(ValueError, match=message):
+        fssd_test(np.random.default_rng(0).normal(size=(100, 2)), normal_target, **change)
