@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "steincheck"
 LAYERS = [
     {"result", "target", "kernels", "bootstrap", "draws"},
     {"stein", "modes", "adapters", "samplers"},
-    {"jumps", "models"},
+    {"jumps", "models", "anchors", "lattice"},
     {"ksd", "aggregate", "fssd", "flux"},
     {"verdict"},
     {"plot"},

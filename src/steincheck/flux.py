@@ -1,0 +1,350 @@
+"""The mode-flux test: is as much of the sample at each mode as the density says? See docs/theory/flux.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .anchors import (
+    ELEMENTS,
+    Anchors,
+    Exchange,
+    Orbits,
+    exchange,
+    implied_shares,
+    local_anchors,
+    mode_anchors,
+    orbits,
+)  # fmt: skip
+from .bootstrap import pvalue
+from .draws import as_draws, as_generator
+from .lattice import hotelling, lattice_steps, sign_test, step_flows
+from .modes import Modes, as_modes, bounds_from_draws, find_modes
+from .result import GofResult, ModeTable, note
+from .target import Target
+
+VARIANTS = ("expected", "exact")
+RESAMPLES = 999  # jumps of every draw, in the exact variant
+LEAST = 0.5  # directions in which the counts have a smaller variance carry no evidence and are left out
+ENOUGH = 5.0  # below this variance in some direction the limit law is not trusted: the exact variant is used
+EFFICIENT = 0.7  # below this efficiency of one anchor a mode, anchors=None tries several
+SEVERAL = 4  # anchors a mode, then
+MOVING = 0.01  # a draw contributes if its chance to leave its mode is larger
+DRAWS_A_STEP = 10  # at most one displacement for so many draws, the shortest first
+LEVEL = 0.05  # of the words about single modes (Bonferroni), and 1 minus the coverage of the intervals
+
+
+def flux_test(
+    x: Any,
+    target: Target,
+    *,
+    modes: Any = None,
+    bounds: Any = None,
+    variant: str = "expected",
+    anchors: int | Anchors | None = None,
+    n_jobs: int | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> GofResult:
+    """Mode-flux test: is as much of the sample at each mode as the density says?
+
+    H0: the draws are independent and come from the target. Linear maps carry every draw to all modes. Given
+    this orbit, the target puts the draw at mode j with the known chance pi_j(x), proportional to the density
+    of the image times the volume factor of the map. With c(x) the mode of x, the net flow into j,
+
+        F_j(x) = pi_j(x) - 1{c(x) = j},    E F = 0,    Cov(F | orbit) = diag(pi) - pi pi',
+
+    has mean zero and a known covariance, so that with V the sum of the covariances
+
+        Q = (sum F)' V^+ (sum F)  ~  chi-square with rank V degrees of freedom.
+
+    If the modes are part of a lattice too large to be known, draws are moved by its displacements v instead,
+    f_v(x) = min(1, p(x+v)/p(x)) - min(1, p(x-v)/p(x)), and Hotelling's T2 of the means of f_v is used.
+
+    It sees the weights of the modes it knows, nothing else: see `ksd_test` for the fit inside the modes.
+
+    Parameters
+    ----------
+    x : array (n, d)
+        The draws.
+    target : Target
+        The density; its score is used only to search modes and to run local chains.
+    modes : Modes, (locations, covariances) or locations, optional
+        At least two. They must not be chosen by looking at the draws; found by `find_modes` from uniform
+        starts if not given.
+    bounds : (low, high) or d such pairs, optional
+        Box of the starts; by default the range of the draws, widened.
+    variant : "expected" or "exact"
+        How the p-value is found: from the limit law, or from 999 samples in which every draw has jumped
+        according to its chances, which is exact for any n. "expected" turns to "exact" by itself where a
+        direction of the counts has a variance below 5.
+    anchors : int or Anchors, optional
+        Gaussians a mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
+        from short local chains (`steincheck.anchors.local_anchors`). By default 1, or 4 if 1 is inefficient.
+    n_jobs : int, optional
+        Search modes in parallel.
+    rng : Generator or int, optional
+        Only the search, the local chains and the exact variant are random.
+
+    Returns
+    -------
+    GofResult
+        ``pvalue`` is NaN, with a warning, if no draw could be elsewhere: the test cannot tell. Details:
+        ``flow`` (M, M), mean chance to go from i to j; ``net_flow`` and ``net_flow_se`` (M,), positive into
+        modes with too few draws; ``words`` about each mode; ``acceptance``, mean chance to leave a mode;
+        ``contributing``, number of draws for which it exceeds 1 %; ``efficiency``, share of the variance of
+        the counts of draws that is left given the orbits; ``features``; ``degrees_of_freedom``; ``method``,
+        the variant that gave the p-value; ``shares``, a `ModeTable`; ``modes``. With displacements
+        ``displacements`` (V, d), flows by displacement, and ``shares`` is None.
+
+    Examples
+    --------
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> draws = target.sample(1000, rng=0, weights=[0.6, 0.4])
+    >>> result = sc.flux_test(draws, target, rng=0)
+    >>> result.reject(), result.words
+    (True, ('too many draws', 'too few draws'))
+    """
+    if not isinstance(target, Target):
+        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    if variant not in VARIANTS:
+        raise ValueError(f"`variant` must be {' or '.join(map(repr, VARIANTS))}, got {variant!r}")
+    x = as_draws(x, target.dim)
+    streams = as_generator(rng).spawn(3)
+    notes: list[str] = []
+    if modes is None:
+        box = bounds_from_draws(x) if bounds is None else bounds
+        known = find_modes(target, bounds=box, n_jobs=n_jobs, rng=streams[0])
+        notes += known.warnings
+    else:
+        known = as_modes(modes, target)
+    _check_modes(known, modes is None, notes)
+    single = mode_anchors(known)
+    steps = None
+    if anchors is None and single.shift_only:
+        steps = lattice_steps(target, single.centres, single.covariances[0])
+    if steps is not None:
+        outcome = _test_steps(x, target, steps[: max(1, len(x) // DRAWS_A_STEP)], variant, notes, streams[2])
+    else:
+        found, swap, chosen = _choose(x, target, known, single, anchors, streams[1])
+        outcome = _test_modes(found, swap, known, len(chosen), variant, notes, streams[2])
+    statistic, p, null, details = outcome
+    settings = {"variant": variant, "rng": rng if isinstance(rng, (int, np.integer)) else None}
+    settings |= {"anchors": anchors if isinstance(anchors, (int, np.integer)) else None, "bounds": bounds}
+    return GofResult(
+        "flux test",
+        statistic,
+        p,
+        null,
+        len(x),
+        target.dim,
+        tuple(notes),
+        settings,
+        details | {"modes": known},
+    )
+
+
+def _check_modes(known: Modes, searched: bool, notes: list[str]) -> None:
+    if len(known) < 2:
+        advice = "widen `bounds` or give the `modes` you know" if searched else "give all `modes` you know"
+        raise ValueError(
+            f"flux_test compares the weights of at least two modes, but {len(known)} is known: {advice}; if "
+            "the density has only one there is nothing to compare, see ksd_test for the fit inside of it"
+        )
+    gaps = known.locations[:, None] - known.locations
+    squared = np.einsum("ijd,jde,ije->ij", gaps, np.linalg.inv(known.covariances), gaps)
+    first, second = np.nonzero(np.triu(squared + squared.T < 8, 1))  # distance 2 by the average Hessian
+    if len(first):
+        pairs = ", ".join(f"{i} and {j}" for i, j in list(zip(first, second, strict=True))[:3])
+        note(notes, f"modes {pairs} are closer than they are wide: their shares are not meaningful")
+
+
+def _choose(
+    x: np.ndarray, target: Target, known: Modes, single: Anchors, anchors: Any, rng: np.random.Generator
+) -> tuple[Orbits, Exchange, Anchors]:
+    """The orbits of the draws, what they say about the counts, and the anchors they are made with."""
+    if isinstance(anchors, Anchors):
+        full = np.array_equal(np.unique(anchors.mode), np.arange(len(known)))
+        if not full or np.any(np.diff(anchors.mode) < 0):
+            raise ValueError(f"`anchors` must be sorted by mode, at least one for each of {len(known)} modes")
+        found = orbits(x, target, anchors)
+        return found, exchange(found), anchors
+    if anchors is not None and (
+        not isinstance(anchors, (int, np.integer)) or isinstance(anchors, bool) or anchors < 1
+    ):
+        raise ValueError(f"`anchors` must be a positive integer, Anchors or None, got {anchors!r}")
+    if anchors not in (None, 1):
+        several = local_anchors(target, known, int(anchors), rng=rng)
+        found = orbits(x, target, several)
+        return found, exchange(found), several
+    found = orbits(x, target, single)
+    swap = exchange(found)
+    if anchors is None and swap.efficiency < EFFICIENT:
+        several = local_anchors(target, known, SEVERAL, rng=rng)
+        other = orbits(x, target, several)
+        other_swap = exchange(other)
+        if other_swap.efficiency > swap.efficiency:
+            return other, other_swap, several
+    return found, swap, single
+
+
+def _test_modes(
+    found: Orbits,
+    swap: Exchange,
+    known: Modes,
+    n_anchors: int,
+    variant: str,
+    notes: list[str],
+    rng: np.random.Generator,
+) -> tuple[float, float, np.ndarray | None, dict[str, Any]]:
+    """Compare the counts of draws at the modes with what the orbits say."""
+    counts, expected, covariance, chances = swap
+    n, n_modes = chances.shape
+    flow = np.stack([np.bincount(found.own, column, minlength=n_modes) for column in chances.T], axis=1) / n
+    leave = 1 - chances[np.arange(n), found.own]
+    values, vectors = np.linalg.eigh(covariance)
+    kept = values >= LEAST
+    statistic, p, null = np.nan, np.nan, None
+    if kept.any():
+        scale = vectors[:, kept] / np.sqrt(values[kept])
+        statistic = float(np.sum(((counts - expected) @ scale) ** 2))
+        if variant == "exact" or values[kept].min() < ENOUGH:
+            null = np.sum(((_jumped_counts(chances, rng) - expected) @ scale) ** 2, axis=1)
+            p = pvalue(statistic * (1 - 1e-9), null)
+        else:
+            from scipy.stats import chi2
+
+            p = float(chi2.sf(statistic, kept.sum()))
+    variance = np.diag(covariance)
+    net, error = (expected - counts) / n, np.sqrt(variance) / n
+    words = _words(net, error, variance >= LEAST, ("too many draws", "too few draws"))
+    group = _groups(covariance)
+    _warn(p, leave, group, notes)
+    details = {
+        "flow": flow - np.diag(np.diag(flow)),
+        "net_flow": net,
+        "net_flow_se": error,
+        "words": words,
+        "acceptance": float(leave.mean()),
+        "contributing": int(np.sum(leave > MOVING)),
+        "efficiency": swap.efficiency,
+        "features": f"net flow into {n_modes} modes ({n_anchors} anchors)",
+        "degrees_of_freedom": int(kept.sum()),
+        "method": "exact" if null is not None else "expected",
+        "shares": _shares(found, counts, group, known.locations, words),
+    }
+    return statistic, p, null, details
+
+
+def _jumped_counts(chances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Counts (resamples, M) of the modes after every draw has jumped by its chances (n, M)."""
+    n, n_modes = chances.shape
+    below = np.zeros((RESAMPLES, n_modes))  # draws that jump to modes up to each
+    ladder, rows = np.cumsum(chances, axis=1), max(1, ELEMENTS // RESAMPLES)
+    for start in range(0, n, rows):
+        uniform = rng.random((min(rows, n - start), RESAMPLES))
+        for k in range(n_modes - 1):
+            below[:, k] += np.sum(uniform < ladder[start : start + rows, k, None], axis=0)
+    below[:, -1] = n
+    return np.diff(below, axis=1, prepend=0.0)
+
+
+def _words(
+    net: np.ndarray, error: np.ndarray, examined: np.ndarray, choice: tuple[str, str]
+) -> tuple[str, ...]:
+    """What the net flows say one by one; `choice` is said of a flow out and of a flow in."""
+    from scipy.special import ndtri
+
+    bound = -ndtri(0.5 * LEVEL / len(net))
+    said = np.where(net < -bound * error, choice[0], np.where(net > bound * error, choice[1], "as expected"))
+    return tuple(np.where(examined, said, "not examined").tolist())
+
+
+def _groups(covariance: np.ndarray) -> np.ndarray:
+    """Number the groups of modes between which there is exchange, (M,)."""
+    from scipy.sparse.csgraph import connected_components
+
+    return connected_components(-covariance >= LEAST / len(covariance), directed=False)[1]
+
+
+def _warn(p: float, leave: np.ndarray, group: np.ndarray, notes: list[str]) -> None:
+    if np.isnan(p):
+        note(
+            notes,
+            "cannot tell: no draw could be at another mode by these maps, so the weights were not examined; "
+            "give more `anchors` a mode, or check that the modes are those of the draws",
+        )
+        return
+    if group.max() > 0:
+        parts = "; ".join(
+            ", ".join(map(str, np.flatnonzero(group == g)[:10])) for g in range(min(group.max() + 1, 5))
+        )
+        note(notes, f"no exchange between these groups of modes, whose weights were not compared: {parts}")
+    moving = np.mean(leave > MOVING)
+    if moving < 0.5:
+        note(
+            notes,
+            f"only {moving:.0%} of the draws could be at another mode, the others do not count: modes are "
+            "far from elliptic (give more `anchors`), or draws lie at modes that are not known",
+        )
+
+
+def _shares(
+    found: Orbits, counts: np.ndarray, group: np.ndarray, locations: np.ndarray, words: tuple[str, ...]
+) -> ModeTable:
+    """Observed shares, and those the density implies, among the modes that exchange draws."""
+    from scipy.special import ndtri
+
+    z, n = -ndtri(LEVEL / 2), counts.sum()
+    observed = counts / n
+    middle = (observed + z**2 / (2 * n)) / (1 + z**2 / n)  # Wilson's interval
+    half = z / (1 + z**2 / n) * np.sqrt(observed * (1 - observed) / n + z**2 / (4 * n**2))
+    main = np.flatnonzero(group == np.argmax(np.bincount(group, counts)))
+    implied, interval = np.full(len(counts), np.nan), np.full((len(counts), 2), np.nan)
+    if len(main) > 1:
+        rows = np.isin(found.own, main)
+        own = np.searchsorted(main, found.own[rows])
+        log_share, error = implied_shares(found.log_weight[np.ix_(rows, main)], counts[main], own)
+        share = np.exp(log_share)
+        logit, width = log_share - np.log1p(-share), z * error / (1 - share)
+        implied[main] = share
+        interval[main] = 1 / (1 + np.exp(-np.stack([logit - width, logit + width], axis=1)))
+    intervals = np.clip(np.stack([middle - half, middle + half], axis=1), 0, 1)
+    return ModeTable(locations, counts, observed, implied, intervals, interval, words)
+
+
+def _test_steps(
+    x: np.ndarray, target: Target, steps: np.ndarray, variant: str, notes: list[str], rng: np.random.Generator
+) -> tuple[float, float, np.ndarray | None, dict[str, Any]]:
+    """Compare the flows along the displacements of a lattice with those against them."""
+    accept, clear = step_flows(x, target, steps)
+    flow = accept[:, 0] - accept[:, 1]
+    null = None
+    if variant == "expected" and clear.any() and len(x) > DRAWS_A_STEP * clear.sum():
+        statistic, p, freedom = hotelling(flow[:, clear])
+    else:
+        statistic, null, freedom = sign_test(accept, RESAMPLES, rng)
+        p = pvalue(statistic * (1 - 1e-9), null) if freedom else np.nan
+    net, error = flow.mean(axis=0), np.std(flow, axis=0) / np.sqrt(len(x))
+    leave = accept.max(axis=(1, 2))
+    note(notes, "the modes are part of a larger lattice: draws were moved by its displacements, not to modes")
+    _warn(p, leave, np.zeros(1), notes)
+    return (
+        statistic,
+        p,
+        null,
+        {
+            "flow": accept.mean(axis=0).T,
+            "net_flow": net,
+            "net_flow_se": error,
+            "words": _words(net, error, clear, ("too few draws behind", "too few draws ahead")),
+            "acceptance": float(accept.mean()),
+            "contributing": int(np.sum(leave > MOVING)),
+            "features": f"net flow along {len(steps)} displacements, {clear.sum()} of them with enough draws",
+            "degrees_of_freedom": freedom,
+            "method": "expected" if null is None else "exact",
+            "displacements": steps,
+            "shares": None,
+        },
+    )
