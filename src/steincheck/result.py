@@ -72,7 +72,7 @@ class GofResult:
         if np.isnan(self.pvalue):
             words = "cannot tell"
         lines = [
-            f"{self.test}: {words} at level {alpha:g} (p = {self.pvalue:.3g}, statistic = "
+            f"{self.test}: {words} at level {alpha:g} (p {pvalue_text(self.pvalue)}, statistic = "
             f"{self.statistic:.4g}, n = {self.n}, d = {self.dim})"
         ]
         lines += [f"  warning: {text}" for text in self.warnings]
@@ -210,9 +210,10 @@ class Verdict:
         if self.fits is None:
             return f"Cannot tell whether the draws fit the density: {self.why}."
         if self.fits:
-            return f"No misfit found at level {self.alpha:g} (p = {self.pvalue:.3g})."
+            return f"No misfit found at level {self.alpha:g} (p {pvalue_text(self.pvalue)})."
         return (
-            f"The draws do not fit the density: misfit found at level {self.alpha:g} (p = {self.pvalue:.3g})."
+            f"The draws do not fit the density: misfit found at level {self.alpha:g} "
+            f"(p {pvalue_text(self.pvalue)})."
         )
 
     def rows(self) -> list[tuple[str, str, str, str]]:
@@ -228,8 +229,8 @@ class Verdict:
             said = "misfit found" if self.adjusted[name] <= self.alpha else "no misfit found"
             if np.isnan(result.pvalue):
                 said = "cannot tell"
-            numbers = (f"{result.pvalue:.3g}", f"{self.adjusted[name]:.3g}")
-            table.append((f"{part} ({result.test})", *numbers, said))
+            raw, adjusted = (pvalue_text(p).removeprefix("= ") for p in (result.pvalue, self.adjusted[name]))
+            table.append((f"{part} ({result.test})", raw, adjusted, said))
         return table
 
     def __str__(self) -> str:
@@ -271,6 +272,11 @@ def note(notes: list[str], text: str) -> None:
     """Tell the user now and in the result."""
     notes.append(text)
     warnings.warn(text, stacklevel=4)
+
+
+def pvalue_text(p: float) -> str:
+    """The p-value as it follows the letter p: "= 0.04", or "< 1e-16" where its digits mean nothing."""
+    return "< 1e-16" if p < 1e-16 else f"= {p:.3g}"
 
 
 def check_level(alpha: float) -> None:
