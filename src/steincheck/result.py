@@ -253,11 +253,11 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
         tests = {"local": self.local, "weights": self.weights}
-        names = ("test", "statistic", "pvalue", "n", "settings")
+        fields = ("test", "statistic", "pvalue", "n", "settings")
         record: dict[str, Any] = {"schema": 1, "fits": self.fits, "sentence": self.sentence}
         record |= {name: getattr(self, name) for name in ("findings", "why", "pvalue", "alpha")}
         for key, result in tests.items():
-            record[key] = result and {name: getattr(result, name) for name in names}
+            record[key] = result and {name: getattr(result, name) for name in fields}
             if result:
                 record[key]["adjusted_pvalue"] = self.adjusted[key]
         names = ("modes", "coordinates", "not_examined", "warnings", "n", "dim", "seed", "version")
