@@ -1,0 +1,333 @@
+"""Pictures of results. Every function takes `ax`, or makes one, and returns it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from .draws import as_draws, as_generator
+from .kernels import IMQ, median_bandwidth
+from .result import GofResult, ModeTable, pvalue_text
+from .stein import quadratic_forms
+from .target import Target, log_density_at, score_at
+
+FIRST, SECOND, QUIET = (
+    "#2a6fb0",
+    "#c2571a",
+    "#8a8f98",
+)  # distinct to colour-blind eyes, in print and on screen
+PAPER = "#ffffff"
+MOST_POINTS = 1000  # drawn in a scatter plot, and used for a witness
+MOST_BARS = 15
+LONGEST_NAME = 24
+
+
+def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
+    """Histogram of the statistic's simulated null distribution, with the observed statistic.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    >>> result = sc.ksd_test(np.random.default_rng(0).normal(size=(200, 1)), target, rng=0)
+    >>> ax = sc.plot.null_distribution(result)
+    """
+    if result.null_distribution is None or not len(result.null_distribution):
+        raise ValueError(f"the {result.test} has no simulated null distribution to draw")
+    ax = _axes(ax)
+    ax.hist(np.ravel(result.null_distribution), bins=40, color=QUIET, label="if the draws fit")
+    ax.axvline(result.statistic, color=SECOND, lw=2, label=f"observed, p {pvalue_text(result.pvalue)}")
+    ax.set(xlabel=f"statistic of the {result.test}", ylabel="replicates")
+    ax.margins(x=0.08)
+    return _legend(ax)
+
+
+def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
+    """Observed and implied share of each mode, with intervals; the 15 modes with the largest shares."""
+    largest = np.fmax(table.observed, table.implied)
+    order = np.sort(np.argsort(-largest, kind="stable")[:MOST_BARS])
+    place = np.arange(len(order), dtype=float)
+    ax = _axes(ax)
+    for share, interval, shift, colour, mark, label in (
+        (table.observed, table.observed_interval, -0.12, FIRST, "o", "share of the draws"),
+        (table.implied, table.implied_interval, 0.12, SECOND, "s", "share of the density"),
+    ):
+        centre, ends = 100 * share[order], 100 * interval[order]
+        length = np.clip(np.stack([centre - ends[:, 0], ends[:, 1] - centre]), 0, None)
+        ax.errorbar(centre, place + shift, xerr=length, fmt=mark, ms=5, lw=1.6, color=colour, label=label)
+    ax.set_yticks(place, [f"mode {k}" for k in order])
+    ax.set_ylim(len(order) - 0.5, -0.5)
+    ax.set_xlim(left=min(0.0, ax.get_xlim()[0]))
+    ax.set_xlabel("share, %")
+    return _legend(ax)
+
+
+def draws(
+    x: Any,
+    *,
+    locations: Any = None,
+    coordinates: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+    target: Target | None = None,
+    ax: Any = None,
+) -> Any:
+    """The draws with the modes: a histogram of one coordinate, or a scatter of two.
+
+    Parameters
+    ----------
+    x : array (n, d)
+    locations : array (M, d), optional
+        Modes to mark, numbered from 0.
+    coordinates : one or two int, optional
+        Which to draw; by default the two in which the modes are farthest apart for the spread of the draws.
+    names : sequence of str, optional
+        Names of all coordinates.
+    target : Target, optional
+        If it has a single coordinate its density, normalised by quadrature, is drawn too.
+    """
+    x = _matrix(x, "x")
+    dim = x.shape[1]
+    centres = np.empty((0, dim)) if locations is None else np.asarray(locations, dtype=float)
+    chosen = _most_apart(x, centres) if coordinates is None else _checked(coordinates, dim)
+    labels, everything = _labels(names, dim), np.concatenate([x, centres])
+    ax = _axes(ax)
+    if len(chosen) == 1:
+        k = chosen[0]
+        ax.hist(x[:, k], bins=50, density=True, color=FIRST, alpha=0.6, label="draws")
+        if target is not None and target.dim == 1:
+            ax.plot(*_density(target, everything[:, k]), color=SECOND, lw=1.8, label="density")
+        for number, centre in enumerate(centres[:, k]):
+            ax.axvline(centre, color=QUIET, lw=1, ls=":", label=None if number else "modes")
+        ax.set_ylabel("density")
+    else:
+        i, k = chosen
+        ax.scatter(x[:MOST_POINTS, i], x[:MOST_POINTS, k], s=5, color=FIRST, alpha=0.5, lw=0, label="draws")
+        if len(centres):
+            ax.scatter(centres[:, i], centres[:, k], marker="x", color=SECOND, label="modes")
+        for number, centre in enumerate(centres[:MOST_BARS]):
+            ax.annotate(
+                str(number), (centre[i], centre[k]), (6, 5), textcoords="offset points", color=SECOND,
+                weight="bold", bbox={"boxstyle": "round,pad=0.1", "fc": PAPER, "ec": "none", "alpha": 0.7},
+            )  # fmt: skip
+        ax.set_ylabel(labels[k], parse_math=False)
+    ax.set_xlabel(labels[chosen[0]], parse_math=False)
+    return _legend(ax)
+
+
+def perturbed(
+    before: Any,
+    after: Any,
+    *,
+    coordinates: Sequence[int] = (0,),
+    names: Sequence[str] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draws before and after the perturbation: densities of one coordinate, or a scatter of two.
+
+    Parameters
+    ----------
+    before, after : arrays (n, d)
+        The draws, and one of the samples of a `Perturbation`.
+    coordinates : one or two int
+        Which to draw.
+    names : sequence of str, optional
+        Names of all coordinates.
+    """
+    before, after = _matrix(before, "before"), _matrix(after, "after")
+    if before.shape[1] != after.shape[1]:
+        raise ValueError(
+            f"`before` and `after` must have one dimension, got {before.shape} and {after.shape}"
+        )
+    chosen, labels = _checked(coordinates, before.shape[1]), _labels(names, before.shape[1])
+    ax = _axes(ax)
+    samples = ((before, FIRST, "before"), (after, SECOND, "after the perturbation"))
+    if len(chosen) == 1:
+        k = chosen[0]
+        edges = np.histogram_bin_edges(np.concatenate([before[:, k], after[:, k]]), bins=60)
+        for x, colour, label in samples:
+            ax.hist(x[:, k], edges, density=True, histtype="step", color=colour, lw=1.6, label=label)
+        ax.set_ylabel("density")
+    else:
+        for x, colour, label in samples:
+            points = x[:MOST_POINTS]
+            ax.scatter(
+                points[:, chosen[0]], points[:, chosen[1]], s=5, color=colour, alpha=0.5, lw=0, label=label
+            )
+        ax.set_ylabel(labels[chosen[1]], parse_math=False)
+    ax.set_xlabel(labels[chosen[0]], parse_math=False)
+    return _legend(ax)
+
+
+def theta_profile(result: GofResult, *, ax: Any = None) -> Any:
+    """What a perturbed test saw at each jump scale theta.
+
+    Of `spksd_test`: the statistic at each theta, and that of the draws as they are. Of `ospksd_test`: the
+    criterion, an estimate of power, and the theta that was chosen by it.
+    """
+    details = result.details
+    if "criterion" not in details and "identity_statistic" not in details:
+        raise ValueError(f"the {result.test} has no profile over theta; spksd_test and ospksd_test have")
+    ax = _axes(ax)
+    if "criterion" in details:
+        ax.plot(details["theta"], details["criterion"], ".-", color=FIRST, label="criterion (training draws)")
+        ax.axvline(
+            details["chosen_theta"], color=SECOND, lw=1.5, label=f"chosen, {details['chosen_theta']:.3g}"
+        )
+        ax.set_ylabel("criterion")
+    else:
+        ax.plot(details["theta"], details["theta_statistics"], ".-", color=FIRST, label="after perturbation")
+        ax.axhline(details["identity_statistic"], color=SECOND, lw=1.5, ls="--", label="draws as they are")
+        ax.set_ylabel("statistic")
+    ax.set_xlabel("jump scale theta")
+    return _legend(ax)
+
+
+def coordinate_misfit(misfit: Mapping[str, Any], *, ax: Any = None) -> Any:
+    """Misfit inside the modes by coordinate, from `verdict.coordinates`; the 15 most conspicuous ones."""
+    excess, names = np.asarray(misfit["excess"], dtype=float), _labels(misfit["names"], len(misfit["names"]))
+    order = np.argsort(-excess, kind="stable")[:MOST_BARS][::-1]
+    colours = [SECOND if excess[k] > 1 else QUIET for k in order]
+    ax = _axes(ax)
+    ax.barh(range(len(order)), np.maximum(excess[order], 0), color=colours)
+    ax.axvline(1, color=FIRST, lw=1.5, ls="--")
+    ax.set_yticks(range(len(order)), [names[k] for k in order], parse_math=False)
+    ax.set_xlabel("misfit (1 = the 95 % limit)")
+    return ax
+
+
+def witness(
+    x: Any, target: Target, *, coordinate: int = 0, scales: Any = None, rng: Any = None, ax: Any = None
+) -> Any:
+    """The Stein witness of one coordinate at the draws.
+
+    g(y) = mean over the draws x of k(x, y) s(x) + grad_x k(x, y) is 0 up to noise where the draws fit. A
+    random subset of 1000 draws is used.
+
+    Parameters
+    ----------
+    x : array (n, d)
+    target : Target
+    coordinate : int
+        Which component of g to draw, against the same coordinate of the draws.
+    scales : array (d,), optional
+        The kernel measures coordinates in these units; by default the standard deviations of the draws.
+    rng : Generator or int, optional
+        Chooses the subset.
+    """
+    (k,) = _checked([coordinate], target.dim)
+    x, z, s, kernel = _scaled_subset(x, target, scales, rng)
+    r2 = np.maximum(np.sum(z**2, axis=1)[:, None] + np.sum(z**2, axis=1) - 2 * z @ z.T, 0.0)
+    with jax.enable_x64(True):
+        phi, first, _ = (np.asarray(part) for part in kernel.profile(r2))
+    gap = z[:, k, None] - z[:, k]  # x - y, one column a y
+    values = np.mean(phi * s[:, k, None] + 2 * first * gap, axis=0)
+    ax = _axes(ax)
+    ax.axhline(0, color=QUIET, lw=1)
+    ax.scatter(x[:, k], values, s=6, color=FIRST, alpha=0.6, lw=0)
+    ax.set_xlabel(_labels(target.names, target.dim)[k], parse_math=False)
+    ax.set_ylabel("Stein witness")
+    return ax
+
+
+def contributions(
+    x: Any, target: Target, *, coordinate: int = 0, scales: Any = None, rng: Any = None, ax: Any = None
+) -> Any:
+    """What each draw contributes to the KSD statistic, against one of its coordinates.
+
+    The contribution of x_i is the mean of u(x_i, x_j) over j != i; their mean is the statistic. Parameters
+    as in `witness`.
+    """
+    (k,) = _checked([coordinate], target.dim)
+    x, z, s, kernel = _scaled_subset(x, target, scales, rng)
+    sums = quadratic_forms(z[None], s[None], kernel, kernel.bandwidth, row_sums=True).row_sums
+    assert sums is not None
+    values = sums[0, 0] / (len(x) - 1)
+    ax = _axes(ax)
+    ax.axhline(0, color=QUIET, lw=1)
+    ax.scatter(x[:, k], values, s=6, color=FIRST, alpha=0.6, lw=0)
+    ax.axhline(values.mean(), color=SECOND, lw=1.5, label=f"mean = the statistic, {values.mean():.3g}")
+    ax.set_xlabel(_labels(target.names, target.dim)[k], parse_math=False)
+    ax.set_ylabel("contribution of the draw")
+    return _legend(ax)
+
+
+def _scaled_subset(
+    x: Any, target: Target, scales: Any, rng: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, IMQ]:
+    """At most 1000 draws; themselves and their scores in units of `scales`; the kernel."""
+    x = as_draws(x, target.dim)
+    pick, width = as_generator(rng).spawn(2)
+    unit = x.std(axis=0) if scales is None else np.broadcast_to(np.asarray(scales, dtype=float), target.dim)
+    if not (np.isfinite(unit) & (unit > 0)).all():
+        raise ValueError(f"`scales` must be positive and finite, got {unit.tolist()}")
+    x = x[np.sort(pick.choice(len(x), min(len(x), MOST_POINTS), replace=False))]
+    z = (x - x.mean(axis=0)) / unit
+    return x, z, score_at(target, x) * unit, IMQ(median_bandwidth(z, rng=width))
+
+
+def _density(target: Target, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A grid over the points and beyond where there is mass, and the density normalised on it."""
+    low, high = points.min(), points.max()
+    reach = 0.5 * (high - low)
+    grid = np.linspace(low - reach, high + reach, 2001)
+    log_p = log_density_at(target, grid[:, None], proposal=True)
+    p = np.exp(log_p - log_p.max())
+    p /= np.trapezoid(p, grid)
+    shown = p > 1e-3 * p.max()
+    return grid[shown], p[shown]
+
+
+def _most_apart(x: np.ndarray, centres: np.ndarray) -> tuple[int, ...]:
+    if x.shape[1] < 3:
+        return tuple(range(x.shape[1]))
+    spread = np.ptp(centres, axis=0) if len(centres) > 1 else np.zeros(x.shape[1])
+    first, second = np.argsort(-spread / np.maximum(x.std(axis=0), np.finfo(float).tiny), kind="stable")[:2]
+    return int(first), int(second)
+
+
+def _matrix(x: Any, name: str) -> np.ndarray:
+    x = np.asarray(x, dtype=float)
+    if x.ndim != 2 or not len(x):
+        raise ValueError(f"`{name}` must have shape (n, d), got {x.shape}")
+    return x
+
+
+def _checked(chosen: Sequence[int], dim: int) -> tuple[int, ...]:
+    if len(chosen) not in (1, 2) or not all(
+        isinstance(k, (int, np.integer)) and 0 <= k < dim for k in chosen
+    ):
+        raise ValueError(f"`coordinates` must be one or two of 0..{dim - 1}, got {list(chosen)!r}")
+    return tuple(int(k) for k in chosen)
+
+
+def _labels(names: Sequence[str] | None, dim: int) -> list[str]:
+    if names is None:
+        return [f"x[{k}]" for k in range(dim)]
+    return [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…" for name in map(str, names)]
+
+
+def _axes(ax: Any) -> Any:
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ImportError("plots need matplotlib: pip install 'steincheck[plot]'") from None
+        ax = plt.subplots(figsize=(5.6, 3.4), layout="constrained")[1]
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _legend(ax: Any) -> Any:
+    """Above the axes, where it hides nothing."""
+    ax.legend(
+        frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2, columnspacing=1.2,
+        handlelength=1.4,
+    )  # fmt: skip
+    for handle in ax.get_legend().legend_handles:
+        if hasattr(handle, "get_sizes"):
+            handle.set(sizes=[24], alpha=1)
+    return ax
