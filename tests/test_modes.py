@@ -1,0 +1,376 @@
+"""Modes: known mixtures, saddle points, scales, supports, exploration, a user's own modes."""
+
+import json
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import mixture_log_density
+from jax.scipy.special import logsumexp
+
+import steincheck as sc
+from steincheck.modes import Modes, as_modes, bounds_from_draws, find_modes, merge
+
+
+def mixture(means, covariances=None, weights=None, *, score=True):
+    """A Gaussian mixture as a plain NumPy target: no Hessian, so it is differenced."""
+    means = np.asarray(means, dtype=float)
+    d = means.shape[1]
+    covariances = np.tile(np.eye(d), (len(means), 1, 1)) if covariances is None else covariances
+    weights = np.full(len(means), 1 / len(means)) if weights is None else weights
+    log_density, gradient = mixture_log_density(means, covariances, weights)
+    return sc.Target(log_density, gradient if score else None, dim=d)
+
+
+def rbm(hidden, dim, rotation=None):
+    """GB-RBM with B = 6 E: modes at the corners of a cube of width 6, one a state of the hidden units."""
+
+    def log_density(x):
+        y = x if rotation is None else rotation @ x
+        pairs = jnp.logaddexp(3 * y[:hidden], -3 * y[:hidden])
+        return -0.5 * jnp.sum(x**2) + jnp.sum(pairs)
+
+    return sc.from_jax(log_density, dim)
+
+
+def t_banana(dim, seed=0):
+    """App. H.2: ten t and ten banana components in [-20, 20]^d; the tops of all components too."""
+    centres = np.random.default_rng(seed).uniform(-20, 20, size=(20, dim))
+    shape, b = 0.1 * np.sqrt(dim), 0.003
+    stretch = np.r_[100.0, np.ones(dim - 1)]
+
+    def student(squared, log_det):
+        return -0.5 * (7 + dim) * jnp.log1p(squared / 7) - 0.5 * log_det
+
+    def log_density(x):
+        bent = x.at[1].add(b * x[0] ** 2 - 100 * b)
+        round_ones = student(jnp.sum((x - centres[:10]) ** 2, axis=1) / shape, dim * np.log(shape))
+        bananas = student(jnp.sum((bent - centres[10:]) ** 2 / stretch, axis=1), np.log(100.0))
+        return logsumexp(jnp.concatenate([round_ones, bananas]))
+
+    tops = centres.copy()
+    tops[10:, 1] -= b * tops[10:, 0] ** 2 - 100 * b
+    return sc.from_jax(log_density, dim), tops
+
+
+def assert_same_points(found, expected, atol):
+    assert len(found) == len(expected)
+    distance = np.linalg.norm(found[:, None] - np.asarray(expected, dtype=float), axis=2)
+    assert sorted(distance.argmin(axis=1)) == list(range(len(expected)))
+    assert distance.min(axis=1).max() < atol
+
+
+def test_a_gaussian_mixture_gives_means_covariances_and_weights():
+    """Far apart: the means, the inverse Hessians are the covariances, the Laplace weights the weights."""
+    means = np.array([[-20.0, 0.0, 3.0], [20.0, 5.0, 0.0], [0.0, 30.0, -9.0]])
+    root = np.random.default_rng(0).normal(size=(3, 3, 3))
+    covariances = root @ root.transpose(0, 2, 1) + 0.5 * np.eye(3)
+    weights = np.array([0.2, 0.5, 0.3])
+    modes = find_modes(mixture(means, covariances, weights), bounds=(-40, 40), rng=0)
+    assert_same_points(modes.locations, means, 1e-7)
+    assert np.all(np.diff(modes.log_density) <= 0)
+    match = np.linalg.norm(modes.locations[:, None] - means, axis=2).argmin(axis=1)
+    np.testing.assert_allclose(modes.covariances, covariances[match], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(modes.laplace_weights, weights[match], rtol=1e-5)
+    assert modes.counts.sum() == modes.search["starts"] == 512
+    assert modes.warnings == ()
+    assert modes.search["stopped"] == "a round of exploration found nothing new"
+
+
+def test_overlapping_components_are_located_to_eight_digits():
+    """The zeros of the score by bisection, where components pull at each other."""
+    score = mixture([[0.0], [4.0]]).score
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if score(np.array([[middle]]))[0, 0] > 0 else (low, middle)
+    target = sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 4) ** 2), dim=1)
+    for exact in (target, mixture([[0.0], [4.0]])):
+        modes = find_modes(exact, bounds=(-10, 10), rng=0)
+        np.testing.assert_allclose(np.sort(modes.locations[:, 0]), [low, 4 - low], atol=1e-8)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 50])
+def test_a_target_with_one_mode_gives_one(dim):
+    target = sc.from_jax(lambda x: -0.5 * jnp.sum((x - 1) ** 2), dim)
+    modes = find_modes(target, bounds=(-10, 10), rng=0)
+    np.testing.assert_allclose(modes.locations, np.ones((1, dim)), atol=1e-8)
+    np.testing.assert_allclose(modes.covariances[0], np.eye(dim), atol=1e-8)
+    assert modes.counts.tolist() == [512]
+    assert modes.search["evaluations"] < 40_000
+
+
+@pytest.mark.parametrize("score", [True, False])
+@pytest.mark.filterwarnings("ignore:the target has no score")
+def test_scales_of_a_thousandth_and_a_thousand(score):
+    """Two coordinates six orders of magnitude apart."""
+    scale = np.array([1e-3, 1e3])
+    means = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0], [-9.0, 9.0]]) * scale
+    target = mixture(means, np.tile(np.diag(scale**2), (4, 1, 1)), score=score)
+    modes = find_modes(target, bounds=[(-0.02, 0.02), (-2e4, 2e4)], rng=0)
+    assert_same_points(modes.locations / scale, means / scale, 1e-5)
+    np.testing.assert_allclose(modes.covariances / np.outer(scale, scale), [np.eye(2)] * 4, atol=1e-3)
+    assert bool(modes.warnings) is not score
+
+
+def test_correlation_close_to_one():
+    rho = 1 - 1e-6
+    covariance = np.array([[[1.0, rho], [rho, 1.0]]])
+    modes = find_modes(mixture([[2.0, -1.0]], covariance), bounds=(-10, 10), rng=0)
+    assert_same_points(modes.locations, [[2.0, -1.0]], 1e-6)
+    np.testing.assert_allclose(modes.covariances, covariance, rtol=1e-3)
+
+
+def test_a_saddle_point_is_no_mode():
+    """A start at the saddle between two modes has no gradient: counted, not kept."""
+    target = mixture([[-3.0, 0.0], [3.0, 0.0]])
+    modes = find_modes(target, starts=[[0.0, 0.0], [1.0, 1.0]], explore=False)
+    assert_same_points(modes.locations, [[3.0, 0.0]], 1e-6)
+    assert (modes.search["saddle_points"], modes.search["converged"]) == (1, 1)
+    with pytest.raises(ValueError, match="1 ended at saddle points"):
+        find_modes(target, starts=[[0.0, 0.0]])
+
+
+def test_modes_of_no_mass_are_dropped_by_mass_not_by_height():
+    """In 20 dimensions a wide mode may be 90 nats lower than a narrow one of equal mass."""
+    d = 20
+    means = np.stack([np.zeros(d), np.full(d, 20.0), np.full(d, -20.0)])
+    covariances = np.stack([np.eye(d) * 1e-4, np.eye(d), np.eye(d)])
+    target = mixture(means, covariances, [0.5, 0.5, 1e-16])
+    modes = find_modes(target, starts=means + 0.01, explore=False)
+    assert_same_points(modes.locations, means[:2], 1e-6)
+    assert np.ptp(modes.log_density) > 80
+    assert modes.search["dropped"] == 1
+    assert len(find_modes(target, starts=means + 0.01, cut=60, explore=False)) == 3
+
+
+def test_heavy_tails_do_not_cost_a_mode_its_place():
+    """Laplace gives a t component in d = 50 e^-18 of its mass; beside a Gaussian of equal weight it stays."""
+    d = 50
+
+    def log_density(x):
+        gauss = -0.5 * jnp.sum((x + 10) ** 2) - 0.5 * d * np.log(2 * np.pi)
+        constant = 66.4 - 1.2 - 0.5 * d * np.log(7 * np.pi)  # log Gamma(28.5) - log Gamma(3.5)
+        return jnp.logaddexp(gauss, constant - 28.5 * jnp.log1p(jnp.sum((x - 10) ** 2) / 7))
+
+    centres = np.array([np.full(d, -10.0), np.full(d, 10.0)])
+    modes = find_modes(sc.from_jax(log_density, d), starts=centres + 0.1, explore=False)
+    assert_same_points(modes.locations, centres, 1e-6)
+    assert modes.laplace_weights.min() < 1e-7
+
+
+def test_the_support_may_end_anywhere():
+    """A gamma density, -inf on half the box: no crash, one mode, and the user is told."""
+    shape = np.array([3.0, 5.0])
+
+    def log_density(x):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where((x > 0).all(axis=1), np.sum((shape - 1) * np.log(x) - x, axis=1), -np.inf)
+
+    target = sc.Target(log_density, lambda x: (shape - 1) / x - 1, dim=2)
+    with pytest.warns(UserWarning, match="lie where the density is 0"):
+        modes = find_modes(target, bounds=(-10, 10), rng=0)
+    np.testing.assert_allclose(modes.locations, [[2.0, 4.0]], atol=1e-8)
+    np.testing.assert_allclose(modes.covariances[0], np.diag([2.0, 4.0]), rtol=1e-4)
+    outside = modes.search["outside_support"]
+    assert 330 < outside < 440
+    assert modes.counts[0] == 512 - outside
+    with pytest.raises(ValueError, match="no mode found from 512 starts: 512 lie where the density is 0"):
+        find_modes(target, bounds=(-10, -1), rng=0)
+
+
+def test_a_nan_is_an_error_that_shows_the_point():
+    target = sc.Target(lambda x: np.where(x[:, 0] > 3, np.nan, -(x[:, 0] ** 2)), lambda x: -2 * x, dim=1)
+    with pytest.raises(ValueError, match=r"`log_density` must be finite.*x = \[[3-5]\."):
+        find_modes(target, bounds=(-5, 5), rng=0)
+
+
+def test_a_flat_top_has_no_hessian():
+    target = sc.from_jax(lambda x: -jnp.sum(x**4), 2)
+    with pytest.warns(UserWarning, match="1 of 1 modes have a flat top"):
+        modes = find_modes(target, bounds=(-3, 3), rng=0)
+    np.testing.assert_array_equal(modes.covariances, [np.eye(2)])
+    assert np.abs(modes.locations).max() < 0.01
+
+
+def test_a_density_without_a_smooth_maximum_is_an_error():
+    kink = sc.Target(lambda x: -np.abs(x[:, 0]), lambda x: -np.sign(x), dim=1)
+    with pytest.raises(ValueError, match=r"no mode found from 512 starts.* 512 nowhere"):
+        find_modes(kink, bounds=(-5, 5), rng=0)
+
+
+def test_the_result_does_not_depend_on_n_jobs():
+    compiled, plain = rbm(3, 10), mixture([[0.0, 0.0], [8.0, 0.0], [0.0, 9.0]])
+    for target in (compiled, plain):
+        one, two = (find_modes(target, bounds=(-10, 10), n_jobs=n_jobs, rng=3) for n_jobs in (None, 2))
+        for name in ("locations", "covariances", "log_density", "counts"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+        assert one.search == two.search
+
+
+def test_n_jobs_without_joblib_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    with pytest.raises(ImportError, match=r"steincheck\[parallel\]"):
+        find_modes(mixture([[0.0]]), bounds=(-10, 10), n_jobs=2)
+
+
+def test_the_seed_decides_everything():
+    target = mixture([[0.0, 0.0], [8.0, 0.0]])
+    one, two, other = (find_modes(target, bounds=(-10, 20), rng=seed) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(one.counts, two.counts)
+    np.testing.assert_array_equal(one.locations, two.locations)
+    assert one.counts.tolist() != other.counts.tolist()
+
+
+def test_exploration_finds_modes_no_start_hits():
+    """A chain of modes outside the box, each met only from the one before; then a single start at its end."""
+    means = np.array([[0.0, 0.0], [9.0, 2.0], [18.0, 0.0], [27.0, 2.0], [0.0, -9.0]])
+    target = mixture(means)
+    near, all_of_them = (find_modes(target, bounds=(-2, 2), explore=e, rng=0) for e in (False, True))
+    assert_same_points(near.locations, means[:1], 1e-6)
+    assert_same_points(all_of_them.locations, means, 1e-6)
+    assert all_of_them.counts.tolist().count(0) == 4
+    assert all_of_them.search["rounds"] >= 2
+    assert_same_points(find_modes(target, starts=[[27.0, 1.0]], rng=0).locations, means, 1e-6)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_lattice_too_large_to_list_has_one_mode_with_all_its_neighbours(turned):
+    """2^20 modes: 24 come back, the explored one with its 20 flips of one hidden unit, turned or not."""
+    rotation = np.linalg.qr(np.random.default_rng(5).normal(size=(50, 50)))[0] if turned else None
+    with pytest.warns(UserWarning, match="more than max_modes = 24 modes"):
+        modes = find_modes(rbm(20, 50, rotation), bounds=(-10, 10), n_starts=64, max_modes=24, rng=0)
+    assert len(modes) == 24
+    hidden = (modes.locations if rotation is None else modes.locations @ rotation.T)[:, :20]
+    np.testing.assert_allclose(np.abs(hidden), 3.0, atol=1e-5)
+    home = modes.search["explored"][0]
+    flips = (np.sign(hidden) != np.sign(hidden[home])).sum(axis=1)
+    assert np.sum(flips == 1) == 20
+
+
+def test_the_cap_on_evaluations_is_told():
+    target = mixture(20.0 * np.arange(10)[:, None])
+    modes = find_modes(target, bounds=(-1, 1), max_evaluations=1, rng=0)
+    assert modes.search["stopped"] == "max_evaluations reached while exploring"
+    assert len(modes.search["explored"]) == 1
+
+
+def test_all_twenty_modes_of_the_t_banana_mixture():
+    target, tops = t_banana(50)
+    modes = find_modes(target, bounds=(-20, 20), rng=0)
+    assert_same_points(modes.locations, tops, 1e-3)
+    np.testing.assert_allclose(target.score(modes.locations), 0, atol=1e-8)
+    assert (modes.search["saddle_points"], modes.search["not_converged"]) == (0, 0)
+
+
+def test_all_thirty_two_modes_of_the_rbm():
+    modes = find_modes(rbm(5, 50), bounds=(-10, 10), rng=0)
+    corners = 3.0 * np.array(np.meshgrid(*[[-1, 1]] * 5)).reshape(5, -1).T
+    assert_same_points(modes.locations, np.pad(corners, ((0, 0), (0, 45))), 1e-5)
+    assert (modes.search["saddle_points"], modes.search["not_converged"]) == (0, 0)
+    np.testing.assert_allclose(modes.laplace_weights, 1 / 32, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ((3, -3), r"finite with low < high, coordinate 0 has \[3.0, -3.0\]"),
+        ([(0, 1), (0, np.inf)], "coordinate 1"),
+        ((np.nan, 1), "finite"),
+        ([(0, 1)] * 3, r"one \(low, high\) pair or 2 of them, got shape \(3, 2\)"),
+        ("box", "pairs of numbers"),
+    ],
+)
+def test_wrong_bounds(normal_target, bounds, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        find_modes(normal_target, bounds=bounds)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "give `bounds`"),
+        ({"starts": [[0.0]]}, "`starts` must have shape"),
+        ({"starts": [[0.0, np.nan]]}, "`starts` must be finite"),
+        ({"bounds": (0, 1), "n_starts": 0}, "`n_starts` must be a positive integer, got 0"),
+        ({"bounds": (0, 1), "max_modes": 2.5}, "`max_modes` must be a positive integer"),
+        ({"bounds": (0, 1), "beta": 0}, "`beta` and `cut` must be positive"),
+        ({"bounds": (0, 1), "rng": "seed"}, "`rng`"),
+    ],
+)
+def test_wrong_options(normal_target, options, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        find_modes(normal_target, **options)
+    with pytest.raises(TypeError, match="must be a steincheck"):
+        find_modes(lambda x: x, bounds=(0, 1))
+
+
+def test_bounds_from_draws():
+    x = np.array([[0.0, 5.0], [2.0, 5.0]])
+    np.testing.assert_array_equal(bounds_from_draws(x), [[-2, 4], [0, 10]])
+    np.testing.assert_array_equal(bounds_from_draws(x[:, 0], widen=0.5), [[-1, 3]])
+    with pytest.raises(ValueError, match="`widen`"):
+        bounds_from_draws(x, widen=-1)
+
+
+def test_merge_weighs_by_the_hessians():
+    """Alg. 2 by hand: the squared distances are 0.5 (10 + 1) 0.04 = 0.22 and 0.5 (100 + 10) 0.04 = 2.2."""
+    locations, hessians = np.array([[0.0], [0.2], [0.4]]), np.array([1.0, 10.0, 100.0])[:, None, None]
+    kept, label = merge(locations, hessians, np.array([0.0, 1.0, 2.0]))
+    assert (kept.tolist(), label.tolist()) == ([1, 2], [0, 0, 1])
+    kept, label = merge(locations, hessians, np.array([2.0, 1.0, 0.0]), beta=20.0)
+    assert (kept.tolist(), label.tolist()) == ([0], [0, 0, 0])
+    assert merge(locations, hessians, np.zeros(3), beta=0.1)[0].tolist() == [0, 1, 2]
+
+
+def test_a_narrow_mode_upon_a_wide_one_is_not_merged():
+    means, covariances = np.array([[0.0], [0.9]]), np.array([1.0, 1e-4])[:, None, None]
+    modes = find_modes(mixture(means, covariances, [0.9, 0.1]), bounds=(-3, 3), rng=0)
+    assert_same_points(modes.locations, means, 1e-2)
+
+
+def test_a_users_modes(normal_target):
+    target = mixture([[-3.0, 0.0], [3.0, 1.0]])
+    locations = np.array([[3.0, 1.0], [-3.0, 0.0]])
+    given = as_modes(locations, target)
+    np.testing.assert_array_equal(given.locations, locations)  # the user's order
+    np.testing.assert_allclose(given.covariances, [np.eye(2)] * 2, atol=1e-4)
+    np.testing.assert_allclose(given.log_density, target.log_density(locations))
+    pair = as_modes((locations, np.stack([np.eye(2), 2 * np.eye(2)])), target)
+    np.testing.assert_array_equal(pair.covariances[1], 2 * np.eye(2))
+    assert as_modes(pair, target) is pair
+    assert len(as_modes([[0.0, 0.0]], normal_target)) == 1
+
+
+@pytest.mark.parametrize(
+    ("modes", "words"),
+    [
+        (np.zeros((2, 3)), r"`modes` must have shape \(n, 2\)"),
+        ([[0.0, np.inf], [1.0, 1.0]], "`modes` must be finite"),
+        (np.empty((0, 2)), "at least 1"),
+        ([[0.0, 0.0], [3.0, 0.0]], r"local maxima: at rows \[0\]"),
+        ((np.zeros((1, 2)), np.eye(2)), r"of shape \(1, 2, 2\), got shape \(2, 2\)"),
+        ((np.zeros((1, 2)), -np.eye(2)[None]), "number 0 is not: its smallest eigenvalue is -1"),
+        ((np.zeros((1, 2)), [[[1.0, 0.5], [0.0, 1.0]]]), "symmetric"),
+        ((np.zeros((1, 2)), np.full((1, 2, 2), np.nan)), "finite"),
+        ([[3.0, 0.0], [-3.0, 0.0], [3.0, 1e-9]], r"rows \[0, 2\] hold duplicates"),
+    ],
+)
+def test_wrong_modes(modes, words):
+    with pytest.raises(ValueError, match=words):
+        as_modes(modes, mixture([[-3.0, 0.0], [3.0, 0.0]]))
+
+
+def test_the_table_and_the_dictionary():
+    modes = find_modes(rbm(1, 8), bounds=(-10, 10), progress=True, rng=0)
+    lines = str(modes).splitlines()
+    assert lines[0].split() == ["mode", "log", "density", "starts", "Laplace", "weight", "location"]
+    assert len(lines) == 4
+    assert lines[1].split()[1:4] == ["4.5000", str(modes.counts[0]), "0.5000"]
+    assert lines[1].endswith(", ...)")
+    record = json.loads(json.dumps(modes.to_dict()))
+    assert np.shape(record["covariances"]) == (2, 8, 8)
+    assert record["search"]["starts"] == 512
+    plain = Modes(np.zeros((1, 2)), np.eye(2)[None], np.zeros(1), np.zeros(1, int), ("mind",))
+    assert str(plain).endswith("warning: mind")
