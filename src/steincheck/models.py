@@ -58,8 +58,8 @@ def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -
 
     Examples
     --------
-    >>> import steincheck as sc
-    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> from steincheck import models
+    >>> target = models.gaussian_mixture([[-3.0], [3.0]])
     >>> draws, labels = target.sample(4, 0, weights=[1, 0], return_labels=True)
     >>> labels
     array([0, 0, 0, 0])
@@ -129,8 +129,8 @@ def t_banana_mixture(
     The same modes with wrong weights:
 
     >>> import numpy as np
-    >>> import steincheck as sc
-    >>> target = sc.models.t_banana_mixture(5, rng=0)
+    >>> from steincheck import models
+    >>> target = models.t_banana_mixture(5, rng=0)
     >>> wrong = np.exp(0.5 * np.random.default_rng(1).standard_normal(20))
     >>> target.sample(1000, rng=2, weights=wrong / wrong.sum()).shape
     (1000, 5)
@@ -187,8 +187,8 @@ def sensor_network() -> Target:
 
     Examples
     --------
-    >>> import steincheck as sc
-    >>> target = sc.models.sensor_network()
+    >>> from steincheck import models
+    >>> target = models.sensor_network()
     >>> target.sample(1000, rng=0).shape
     (1000, 8)
     """
@@ -307,8 +307,8 @@ def gb_rbm(B: Any, b: Any = None, c: Any = None) -> Target:
     Examples
     --------
     >>> import numpy as np
-    >>> import steincheck as sc
-    >>> target = sc.models.gb_rbm(6 * np.eye(50, 40))
+    >>> from steincheck import models
+    >>> target = models.gb_rbm(6 * np.eye(50, 40))
     >>> x, h = target.sample(100, rng=0, return_labels=True)
     >>> x.shape, h.shape
     ((100, 50), (100, 40))
