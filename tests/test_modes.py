@@ -2,6 +2,7 @@
 
 import json
 import sys
+from math import lgamma
 
 import jax.numpy as jnp
 import numpy as np
@@ -146,18 +147,18 @@ def test_modes_of_no_mass_are_dropped_by_mass_not_by_height():
 
 
 def test_heavy_tails_do_not_cost_a_mode_its_place():
-    """Laplace gives a t component in d = 50 e^-18 of its mass; beside a Gaussian of equal weight it stays."""
+    """Laplace gives a t component in d = 50 e^-19 of its mass; beside a Gaussian of equal weight it stays."""
     d = 50
 
     def log_density(x):
         gauss = -0.5 * jnp.sum((x + 10) ** 2) - 0.5 * d * np.log(2 * np.pi)
-        constant = 66.4 - 1.2 - 0.5 * d * np.log(7 * np.pi)  # log Gamma(28.5) - log Gamma(3.5)
+        constant = lgamma(28.5) - lgamma(3.5) - 0.5 * d * np.log(7 * np.pi)
         return jnp.logaddexp(gauss, constant - 28.5 * jnp.log1p(jnp.sum((x - 10) ** 2) / 7))
 
     centres = np.array([np.full(d, -10.0), np.full(d, 10.0)])
     modes = find_modes(sc.from_jax(log_density, d), starts=centres + 0.1, explore=False)
     assert_same_points(modes.locations, centres, 1e-6)
-    assert modes.laplace_weights.min() < 1e-7
+    assert np.log(modes.laplace_weights.min()) == pytest.approx(-18.73, abs=0.01)
 
 
 def test_the_support_may_end_anywhere():
