@@ -238,8 +238,8 @@ def _nearest(
     x: np.ndarray, hessian: np.ndarray, others: np.ndarray, hessians: np.ndarray, beta: float
 ) -> int:
     """The nearest of the others, or their number if none is within `beta`."""
-    squared = 0.5 * (_squared(others - x, hessian) + _squared(others - x, hessians))
-    return int(np.argmin(squared)) if squared.min(initial=np.inf) < beta else len(others)
+    distance = 0.5 * (_squared(others - x, hessian) + _squared(others - x, hessians))
+    return int(np.argmin(distance)) if distance.min(initial=np.inf) < beta else len(others)
 
 
 def as_modes(modes: Any, target: Target) -> Modes:
