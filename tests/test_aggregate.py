@@ -1,0 +1,191 @@
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import steincheck as sc
+from steincheck.aggregate import collection, ksdagg_test, min_p, pksdagg_test
+
+BIMODAL = (np.array([[0.0], [6.0]]), np.ones((2, 1, 1)))
+
+
+@functools.cache
+def bimodal():
+    return sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 6) ** 2), dim=1)
+
+
+def weighted(weight, n, rng):
+    return np.where(rng.random((n, 1)) < weight, 0.0, 6.0) + rng.normal(size=(n, 1))
+
+
+def bisection(statistics, first, second, weights, alpha, steps=50):
+    """The decision of Schrab et al. (2022), written as they describe it: quantiles, and bisection for u."""
+    size = first.shape[1] + 1
+    ordered = np.sort(np.column_stack([first, statistics]), axis=1)
+
+    def quantiles(u):
+        index = np.ceil(size * (1 - u * weights)).astype(int) - 1
+        return ordered[np.arange(len(weights)), index]
+
+    low, high = 0.0, np.min(1 / weights)
+    for _ in range(steps):
+        u = (low + high) / 2
+        rejecting = np.mean(np.max(second - quantiles(u)[:, None], axis=0) > 0)
+        low, high = (u, high) if rejecting <= alpha else (low, u)
+    pvalues = np.mean(ordered >= statistics[:, None], axis=1)
+    return bool(np.any(pvalues <= low * weights))
+
+
+@pytest.mark.parametrize("weighting", ["uniform", "geometric"])
+def test_pvalue_decides_as_the_bisection(weighting):
+    """600 random problems with dependent statistics, at five levels each."""
+    rng = np.random.default_rng(0)
+    decisions = []
+    for _ in range(600):
+        k, size, level_size = rng.integers(1, 7), rng.integers(19, 120), rng.integers(20, 120)
+        shared = rng.normal(size=size + level_size + 1)
+        every = 0.7 * shared + 0.7 * rng.normal(size=(k, size + level_size + 1))
+        statistics = every[:, 0] + rng.uniform(0, 2.5)
+        first, second = every[:, 1 : size + 1], every[:, size + 1 :]
+        weights = (
+            np.full(k, 1 / k) if weighting == "uniform" else 0.5 ** np.arange(k) / np.sum(0.5 ** np.arange(k))
+        )
+        for alpha in (0.05, 0.1, 0.2, 0.5, 0.9):
+            outcome = min_p(statistics, first, second, weights, alpha)
+            decision = bisection(statistics, first, second, weights, alpha)
+            if outcome.pvalue == alpha or level_size * alpha == round(level_size * alpha):
+                continue  # on the edge rounding of alpha * B2 decides
+            assert (outcome.pvalue <= alpha) == decision
+            # the single tests at their levels say the same
+            assert np.any(outcome.pvalues <= outcome.levels + 1e-12) == decision
+            assert np.any(statistics > outcome.thresholds) == decision
+            decisions.append(decision)
+    assert 0.2 < np.mean(decisions) < 0.8
+
+
+@pytest.mark.parametrize(
+    "names", [("agg", None, 2000, 2000), ("agg500", None, 500, 500), ("aggv", "paper", 800, 500)]
+)
+def test_golden_statistics_and_decisions(golden, names):
+    arrays, target = golden
+    prefix, bandwidths, size, level_size = names
+    result = ksdagg_test(
+        arrays["X"], target, bandwidths=bandwidths, n_resamples=size, n_level_resamples=level_size, rng=0
+    )
+    # the vendored code took the median in float32
+    accuracy = 1e-6 if prefix == "aggv" else 1e-9
+    np.testing.assert_allclose(np.sqrt(result.bandwidths), arrays[f"{prefix}_bandwidth"], rtol=accuracy)
+    widths = arrays[f"{prefix}_bandwidth"] ** 2
+    exact = ksdagg_test(arrays["X"], target, bandwidths=widths, n_resamples=10, n_level_resamples=10)
+    np.testing.assert_allclose(exact.statistics, arrays[f"{prefix}_ksd"], rtol=1e-9)
+    assert result.reject(0.05) == bool(arrays[f"{prefix}_decision"])
+    if (
+        prefix == "agg"
+    ):  # other signs: 2000 replicates each, so p-values differ by their Monte Carlo error only
+        assert np.abs(result.pvalues - arrays["agg_pval"]).max() < 0.06
+
+
+def test_paper_collection_and_default_collection():
+    x = np.random.default_rng(1).normal(size=(700, 3)) * 4
+    median = sc.median_bandwidth(x)
+    np.testing.assert_allclose(collection(x, "paper"), median * 4.0 ** np.arange(11))
+    farthest = max(np.linalg.norm(a - b) for a in x[:500] for b in x[:500])
+    np.testing.assert_allclose(np.sqrt(collection(x, None)), np.geomspace(1, farthest, 10) / 3)
+
+
+def test_level(normal_target):
+    """600 samples of 100 draws: rejections within the binomial bounds, p-values not stochastically too small."""
+    rng = np.random.default_rng(2)
+    options = {"n_resamples": 200, "n_level_resamples": 200, "check_score": False, "rng": rng}
+    pvalues = np.array(
+        [ksdagg_test(rng.normal(size=(100, 2)), normal_target, **options).pvalue for _ in range(600)]
+    )
+    for alpha in (0.05, 0.2):
+        assert np.sum(pvalues <= alpha) <= stats.binom.ppf(1 - 1e-4, 600, alpha + 0.01)
+        assert np.sum(pvalues <= alpha) >= stats.binom.ppf(1e-4, 600, alpha - 0.02)
+    assert pvalues.min() > 0
+
+
+def test_power_against_shift_and_scale_and_blindness_to_modes(normal_target):
+    rng = np.random.default_rng(3)
+    shift = [
+        ksdagg_test(rng.normal(0.25, 1, size=(400, 2)), normal_target, rng=rng).reject() for _ in range(12)
+    ]
+    scale = [
+        ksdagg_test(rng.normal(0, 1.25, size=(400, 2)), normal_target, rng=rng).reject() for _ in range(12)
+    ]
+    assert np.sum(shift) >= 9
+    assert np.sum(scale) >= 9
+    blind = [ksdagg_test(weighted(1.0, 600, rng), bimodal(), rng=rng).reject() for _ in range(25)]
+    assert np.sum(blind) <= stats.binom.ppf(1 - 1e-4, 25, 0.1)
+
+
+def test_preconditioned_pvalue_does_not_depend_on_linear_maps(normal_target):
+    x = np.random.default_rng(4).normal(size=(200, 2))
+    scale = np.array([1e-3, 1e3])
+    mapped = sc.Target(lambda x: -0.5 * np.sum((x / scale) ** 2, axis=1), lambda x: -x / scale**2, dim=2)
+    one = ksdagg_test(x, normal_target, rng=0)
+    two = ksdagg_test(x * scale, mapped, precondition=np.diag(scale**2), rng=0)
+    np.testing.assert_allclose(one.statistics, two.statistics, rtol=1e-8)
+    assert one.pvalue == two.pvalue
+
+
+class TestPerturbed:
+    def test_statistics_are_those_of_the_single_tests(self):
+        x = weighted(0.4, 300, np.random.default_rng(5))
+        result = pksdagg_test(x, bimodal(), modes=BIMODAL, bandwidths=[9.0, 30.0], theta=[0.8, 1.2], rng=0)
+        assert result.statistics.shape == (4,)
+        plain = sc.ksd_test(x, bimodal(), kernel=sc.IMQ(9.0), rng=0)
+        assert result.statistics[0] == pytest.approx(plain.statistic, rel=1e-9)
+        summed = sc.spksd_test(x, bimodal(), modes=BIMODAL, kernel=sc.IMQ(9.0), theta=[0.8, 1.2], rng=0)
+        assert result.statistics[2] == pytest.approx(summed.theta_statistics.sum(), rel=1e-9)
+        np.testing.assert_array_equal(result.acceptance, summed.acceptance)
+
+    def test_it_sees_a_missing_mode_and_a_wrong_shape(self):
+        rng = np.random.default_rng(6)
+        missing = pksdagg_test(weighted(1.0, 500, rng), bimodal(), modes=BIMODAL, rng=rng)
+        assert missing.pvalue <= 0.01
+        shifted = pksdagg_test(weighted(0.5, 500, rng) + 0.4, bimodal(), modes=BIMODAL, rng=rng)
+        assert shifted.pvalue <= 0.01
+
+    def test_level(self):
+        rng = np.random.default_rng(7)
+        options = {
+            "modes": BIMODAL,
+            "n_resamples": 200,
+            "n_level_resamples": 200,
+            "check_score": False,
+            "rng": rng,
+        }
+        options["theta"] = np.linspace(0.5, 1.5, 11)
+        pvalues = np.array(
+            [pksdagg_test(weighted(0.5, 120, rng), bimodal(), **options).pvalue for _ in range(150)]
+        )
+        for alpha in (0.05, 0.2):
+            assert np.sum(pvalues <= alpha) <= stats.binom.ppf(1 - 1e-4, 150, alpha + 0.01)
+
+    def test_modes_are_found(self):
+        x = weighted(1.0, 300, np.random.default_rng(8))
+        assert pksdagg_test(x, bimodal(), bounds=(-10, 16), rng=0).reject()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bandwidths": []}, "`bandwidths` must be a non-empty 1-d array"),
+        ({"bandwidths": [1.0, 0.0]}, r"`bandwidths` must be positive and finite, got \[0.0\]"),
+        ({"bandwidths": "median"}, "`bandwidths` must be an array, None or 'paper', got 'median'"),
+        ({"weights": np.ones(10)}, "`weights` must sum to 1, their sum is 10"),
+        ({"weights": [0.5, 0.5]}, r"`weights` must have one weight a statistic, shape \(10,\), got \(2,\)"),
+        ({"weights": "centred"}, "`weights` must be an array or 'uniform', got 'centred'"),
+        ({"bandwidths": [1.0, 2.0], "weights": [1.5, -0.5]}, "`weights` must be positive and finite"),
+        ({"n_resamples": 0}, "`n_resamples` must be a positive integer, got 0"),
+        ({"n_level_resamples": 0}, "`n_level_resamples` must be a positive integer, got 0"),
+        ({"alpha": 1.0}, "`alpha` must lie strictly between 0 and 1, got 1.0"),
+    ],
+)
+def test_bad_input(normal_target, change, message):
+    with pytest.raises(ValueError, match=message):
+        ksdagg_test(np.random.default_rng(0).normal(size=(50, 2)), normal_target, **change)
