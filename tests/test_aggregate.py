@@ -40,10 +40,10 @@ def bisection(statistics, first, second, weights, alpha, steps=50):
 
 @pytest.mark.parametrize("weighting", ["uniform", "geometric"])
 def test_pvalue_decides_as_the_bisection(weighting):
-    """600 random problems with dependent statistics, at five levels each."""
+    """200 random problems with dependent statistics, at five levels each."""
     rng = np.random.default_rng(0)
     decisions = []
-    for _ in range(600):
+    for _ in range(200):
         k, size, level_size = rng.integers(1, 7), rng.integers(19, 120), rng.integers(20, 120)
         shared = rng.normal(size=size + level_size + 1)
         every = 0.7 * shared + 0.7 * rng.normal(size=(k, size + level_size + 1))
@@ -96,15 +96,15 @@ def test_paper_collection_and_default_collection():
 
 
 def test_level(normal_target):
-    """600 samples of 100 draws: rejections within the binomial bounds, p-values not stochastically too small."""
+    """400 samples of 100 draws: rejections within the binomial bounds."""
     rng = np.random.default_rng(2)
     options = {"n_resamples": 200, "n_level_resamples": 200, "check_score": False, "rng": rng}
     pvalues = np.array(
-        [ksdagg_test(rng.normal(size=(100, 2)), normal_target, **options).pvalue for _ in range(600)]
+        [ksdagg_test(rng.normal(size=(100, 2)), normal_target, **options).pvalue for _ in range(400)]
     )
     for alpha in (0.05, 0.2):
-        assert np.sum(pvalues <= alpha) <= stats.binom.ppf(1 - 1e-4, 600, alpha + 0.01)
-        assert np.sum(pvalues <= alpha) >= stats.binom.ppf(1e-4, 600, alpha - 0.02)
+        assert np.sum(pvalues <= alpha) <= stats.binom.ppf(1 - 1e-4, 400, alpha + 0.01)
+        assert np.sum(pvalues <= alpha) >= stats.binom.ppf(1e-4, 400, alpha - 0.02)
     assert pvalues.min() > 0
 
 
