@@ -8,6 +8,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "steincheck"
 LAYERS = [
     {"result", "target", "kernels", "bootstrap", "draws"},
+    {"ascent"},
+    {"neighbours"},
     {"stein", "modes", "adapters", "samplers"},
     {"jumps", "models", "anchors", "lattice"},
     {"ksd", "aggregate", "fssd", "flux"},

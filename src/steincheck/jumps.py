@@ -73,11 +73,18 @@ class JumpMaps:
 
 
 def jump_maps(centres: np.ndarray, covariances: np.ndarray) -> JumpMaps:
-    """Prepare the maps between modes at `centres` (M, d) with `covariances` (M, d, d)."""
+    """Prepare the maps between modes at `centres` (M, d) with `covariances` (M, d, d).
+
+    Covariances that agree to a millionth (those of a lattice of modes, found numerically) are taken as equal:
+    any choice leaves the target invariant, and translations are cheap.
+    """
+    scale = np.sqrt(np.einsum("kii->ki", covariances)[0])
+    shift_only = bool(np.all(np.abs(covariances - covariances[0]) <= 1e-6 * np.outer(scale, scale)))
+    if shift_only:
+        covariances = np.broadcast_to(covariances[0], covariances.shape)
     values, vectors = np.linalg.eigh(covariances)
     roots = (vectors * np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
     inverse = (vectors / np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
-    shift_only = bool(np.all(covariances == covariances[0]))
     return JumpMaps(centres, roots, inverse, 0.5 * np.log(values).sum(axis=1), shift_only)
 
 

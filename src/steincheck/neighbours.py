@@ -1,0 +1,165 @@
+"""From mode to mode: end points gathered into modes, rays walked out until another basin is met."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from .ascent import Ends, Peak, Plan, block, climb_all, inverse_root, settle, squared
+from .target import CHUNKS
+
+NEAREST = 2.1  # standard deviations to the first stop on a ray
+FARTHEST = 20.0  # standard deviations a ray goes at least, even out of the box
+HALVINGS = 3  # of the stretch in which a ray left the basin of its mode
+FIRST, FEWEST = 64, 16  # random rays a batch, at least: for the first mode, for any other
+GROUP = 8  # modes explored together after the first
+HITS, BATCHES = 3, 16  # random rays that must meet each direct neighbour of the first mode; batches at most
+MOVING, SADDLE, SKIPPED = -1, -2, -3  # why a climb has no mode
+
+
+def explore(
+    plan: Plan, peaks: list[Peak], rng: np.random.Generator, tick: Callable[[str, int, int], object]
+) -> tuple[list[int], list[int], str]:
+    """Walk from mode to mode, breadth first; returns the order in which to keep modes, and why it ended."""
+    d, tally = plan.target.dim, plan.tally
+    queue = [(k, 1) for k in heaviest(peaks, plan.cut) if peaks[k].kind == "mode"]
+    explored, first, learnt = list[int](), list[int](), np.empty((0, d))
+    stopped = "a round of exploration found nothing new"
+    while queue:
+        tick("exploring", len(explored), len(explored) + len(queue))
+        if explored and (len(peaks) >= plan.max_modes or tally["evaluations"] >= plan.max_evaluations):
+            over = "max_modes" if len(peaks) >= plan.max_modes else "max_evaluations"
+            stopped = f"{over} reached while exploring"
+            break
+        known, size = len(peaks), GROUP if explored else 1
+        group, queue = queue[:size], queue[size:]
+        if explored:
+            each = max(FEWEST, min(2 * d, CHUNKS[1] // len(group)))
+            fans = [np.concatenate([_random_rays(peaks[k], each, rng), learnt, -learnt]) for k, _ in group]
+            homes = np.repeat([k for k, _ in group], each + 2 * len(learnt))
+            _walk(plan, peaks, homes, np.concatenate(fans), plan.max_modes)
+        else:
+            first, learnt = _surroundings(plan, peaks, group[0][0], rng)
+        explored += [k for k, _ in group]
+        tally["rounds"] = group[-1][1]
+        heavy = heaviest(peaks, plan.cut)
+        queue += [(k, tally["rounds"] + 1) for k in range(known, len(peaks)) if k in heavy]
+    return [*first, *heaviest(peaks, plan.cut)], explored, stopped
+
+
+def _random_rays(peak: Peak, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Directions uniform on the ellipsoid of the mode."""
+    return rng.normal(size=(n, len(peak.x))) @ inverse_root(peak.hessian).T  # type: ignore[union-attr]
+
+
+def _surroundings(
+    plan: Plan, peaks: list[Peak], k: int, rng: np.random.Generator
+) -> tuple[list[int], np.ndarray]:
+    """Mode k and those around it, and the displacements to its direct neighbours, at most d of them.
+
+    A neighbour is direct if no other is nearer to both. Rays along the coordinates, along the axes of the
+    Hessian and at random; more random ones until each direct neighbour they meet was met `HITS` times.
+    """
+    d, home, met, around = plan.target.dim, peaks[k], Counter[int](), set[int]()
+    axes = np.concatenate([np.eye(d), inverse_root(home.hessian).T])  # type: ignore[union-attr]
+    axes = np.concatenate([axes, -axes])
+    for _ in range(BATCHES):
+        rays = np.concatenate([_random_rays(home, max(FIRST, 2 * d), rng), axes])
+        label = _walk(plan, peaks, np.full(len(rays), k), rays, len(peaks) + plan.max_modes)
+        met.update(label[: len(rays) - len(axes)].tolist())
+        around |= set(label[label >= 0].tolist()) - {k}
+        near = np.array(sorted(around), dtype=int)
+        gaps = np.array([peaks[j].x - home.x for j in near]).reshape(-1, d)
+        size = squared(gaps, home.hessian)
+        detours = [np.maximum(size, squared(gaps - gap, home.hessian)).min() for gap in gaps]
+        direct = np.array(detours) > 0.999 * size
+        if d == 1 or all(met[j] == 0 or met[j] >= HITS for j in near[direct].tolist()):
+            break
+        axes = axes[:0]
+    order = np.lexsort((size, ~direct))
+    return [k, *near[order].tolist()], gaps[order][: min(d, direct.sum())]
+
+
+def _walk(plan: Plan, peaks: list[Peak], homes: np.ndarray, rays: np.ndarray, limit: int) -> np.ndarray:
+    """Walk out along rays until the climb no longer comes back; returns the mode first met on each, or -1.
+
+    `homes` says from which mode a ray leaves; one whose climbs all came back has met its home.
+    """
+    step = 4 * block(plan.target)
+    if len(rays) > step:
+        parts = [slice(i, i + step) for i in range(0, len(rays), step)]
+        return np.concatenate([_walk(plan, peaks, homes[part], rays[part], limit) for part in parts])
+    x, top, hessian, _ = columns([peaks[k] for k in homes])
+    covariance = np.linalg.inv(hessian)
+    rays = rays / np.sqrt(squared(rays, hessian))[:, None]
+    wall = np.where(rays > 0, 1.5 * plan.box[1] - 0.5 * plan.box[0], 1.5 * plan.box[0] - 0.5 * plan.box[1])
+    exits = np.divide(wall - x, rays, out=np.full(rays.shape, np.inf), where=rays != 0)
+    reach = np.maximum(exits.min(axis=1), FARTHEST)
+    near, far = np.zeros(len(x)), np.full(len(x), np.inf)
+    ends = Ends(x.copy(), top.copy(), np.zeros(len(x), bool))
+
+    def probe(rows: np.ndarray, radius: np.ndarray) -> np.ndarray:
+        part = climb_all(plan, x[rows] + radius[rows, None] * rays[rows], covariance[rows], 1.0)
+        back = part.at(x[rows], top[rows], hessian[rows])
+        left = part.rest & ~back
+        for whole, piece in zip(ends, part, strict=True):
+            whole[rows[left]] = piece[left]
+        near[rows[back]], far[rows[~back]] = radius[rows[back]], radius[rows[~back]]
+        return rows[back]
+
+    rows, radius = np.arange(len(x)), np.full(len(x), NEAREST)
+    while len(rows):
+        rows = probe(rows, radius)
+        rows, radius = rows[radius[rows] < reach[rows]], np.minimum(2 * radius, reach)
+    rows = np.flatnonzero(np.isfinite(far))
+    for _ in range(HALVINGS if len(rows) else 0):
+        probe(rows, 0.5 * (near + far))
+    order = np.argsort(squared(ends.x - x, hessian), kind="stable")
+    label = gather(plan, ends, peaks, order, np.sqrt(np.diag(covariance[0])), limit)
+    plan.tally["not_examined"] += int(np.sum(label == SKIPPED))
+    return label
+
+
+def gather(
+    plan: Plan, ends: Ends, peaks: list[Peak], order: np.ndarray, width: np.ndarray, limit: int
+) -> np.ndarray:
+    """Add the modes at which climbs ended to `peaks`, in `order`; returns each climb's mode, or why none."""
+    label = np.full(len(ends.x), MOVING)
+    for k, known in enumerate(peaks):
+        label[ends.at(*known[:3])] = k
+    for i in order[ends.rest[order]]:
+        if label[i] >= 0:
+            continue
+        peak = settle(plan, ends.x[i], width) if len(peaks) < limit else None
+        if peak is None or peak.kind in ("saddle", "moving"):
+            label[i] = SKIPPED if peak is None else SADDLE if peak.kind == "saddle" else MOVING
+            continue
+        x, _, hessians, _ = columns([*peaks, peak])
+        k = nearest(peak.x, peak.hessian, x[:-1], hessians[:-1], plan.beta)
+        if k == len(peaks):
+            peaks.append(peak)
+        elif peak.log_density > peaks[k].log_density:
+            peaks[k] = peak
+        label[(label == MOVING) & ends.at(*peaks[k][:3])] = k
+        label[i] = k
+    return label
+
+
+def columns(peaks: list[Peak]) -> tuple[np.ndarray, ...]:
+    return tuple(np.array(column) for column in zip(*peaks, strict=True))
+
+
+def nearest(x: np.ndarray, hessian: np.ndarray, others: np.ndarray, hessians: np.ndarray, beta: float) -> int:
+    """The nearest of the others, or their number if none is within `beta`."""
+    distance = 0.5 * (squared(others - x, hessian) + squared(others - x, hessians))
+    return int(np.argmin(distance)) if distance.min(initial=np.inf) < beta else len(others)
+
+
+def heaviest(peaks: list[Peak], cut: float) -> list[int]:
+    """Indices by Laplace weight, without those `cut` below the largest; flat modes, having none, last."""
+    weight = np.array([peak.log_density - 0.5 * np.linalg.slogdet(peak.hessian)[1] for peak in peaks])
+    flat = np.array([peak.kind == "flat" for peak in peaks])
+    keep = flat | (weight >= weight[~flat].max(initial=-np.inf) - cut)
+    return [int(k) for k in np.lexsort((-weight, flat)) if keep[k]]
