@@ -73,7 +73,8 @@ def quadratic_forms(
     n = x.shape[1]
     high, wide = tile or (LARGE_TILE if n > LARGE else SMALL_TILE)
     bandwidths = np.atleast_1d(np.asarray(bandwidths, dtype=float))
-    groups = np.array_split(bandwidths, -(-len(bandwidths) // max(1, BROAD // wide)))
+    abreast = 1 if row_sums else max(1, BROAD // wide)  # row sums of several at once would be slower
+    groups = np.array_split(bandwidths, -(-len(bandwidths) // abreast))
     weights = np.zeros((0, n), dtype=np.int8) if weights is None else np.asarray(weights)
     single = n * n * len(weights) * len(bandwidths) > SINGLE_FROM
     if _has_bandwidth(kernel):
