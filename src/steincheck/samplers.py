@@ -14,7 +14,8 @@ from jax import lax
 
 from .draws import as_draws, as_generator
 
-MAX_TRIES = 10_000  # of one forced move; beyond it the update is rejected, and the user is told
+MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
+FEW_GIVEN_UP = 1e-5  # share of updates so rejected from which on the user is told
 SEGMENT = 2**19  # numbers a compiled call returns: bounds memory; a new n_iterations compiles nothing
 MAX_ENUMERATED = 16  # hidden units of an RBM whose 2^d_h states are enumerated
 DRAW_Z, DOWN, UP, DOWN_AGAIN = range(4)  # what a chain is doing
@@ -25,6 +26,7 @@ class Chains(NamedTuple):
 
     draws: np.ndarray  #: (chains, kept, d)
     acceptance: np.ndarray  #: (chains, blocks) share of updates accepted, burn-in included
+    given_up: np.ndarray  #: (chains,) number of updates given up because a forced move took too many tries
 
 
 class _State(NamedTuple):
@@ -88,7 +90,8 @@ def repelling_attracting_metropolis(
     Returns
     -------
     Chains
-        ``draws`` of shape (chains, (n_iterations - burn_in) // thin, d) and ``acceptance`` (chains, blocks).
+        ``draws`` of shape (chains, (n_iterations - burn_in) // thin, d), ``acceptance`` (chains, blocks) and
+        ``given_up`` (chains,).
 
     References
     ----------
@@ -130,13 +133,14 @@ def repelling_attracting_metropolis(
                 draws[c, filled[c] : filled[c] + len(new)] = new
                 filled[c] += len(new)
             _check_numbers(state)
-    if given_up := int(np.asarray(state.given_up).sum()):
+    iterations, given_up = burn_in + kept * thin, np.asarray(state.given_up)
+    if given_up.sum() > FEW_GIVEN_UP * chains * iterations * len(steps):
         warnings.warn(
-            f"{given_up} updates were given up: a forced move found no step it could accept in {MAX_TRIES} "
-            f"tries; `scale` is far from the width of the modes, got {scale!r}",
+            f"{given_up.sum()} updates were given up: a forced move found no step it could accept in "
+            f"{MAX_TRIES} tries; `scale` is far from the width of the modes, got {scale!r}",
             stacklevel=2,
         )
-    return Chains(draws, np.asarray(state.accepted) / (burn_in + kept * thin))
+    return Chains(draws, np.asarray(state.accepted) / iterations, given_up)
 
 
 def _start(log_density: Any, x: Any, blocks: int) -> _State:
@@ -205,7 +209,7 @@ def _propose(log_density: Any, steps: Any, last: Any, s: _State, normal: Any, lo
         tries=jnp.where(moved | over, 0, s.tries + 1),
         iterations=s.iterations + (running & over & (block == 0)),
         accepted=s.accepted + (accept & running & (jnp.arange(len(steps)) == s.block)),
-        given_up=s.given_up + give_up,
+        given_up=s.given_up + (give_up & running),
         bad=jnp.where(jnp.isnan(log_new), new, s.bad),
     )
 
