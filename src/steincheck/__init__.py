@@ -6,7 +6,7 @@ weights that the plain ones cannot. A test returns a `GofResult`; `check` runs w
 `Verdict` in words.
 """
 
-from . import models, samplers
+from . import models, plot, report, samplers
 from .aggregate import ksdagg_test, pksdagg_test
 from .bootstrap import multinomial, wild
 from .flux import flux_test
@@ -45,6 +45,8 @@ __all__ = [
     "perturb",
     "pksd_test",
     "pksdagg_test",
+    "plot",
+    "report",
     "samplers",
     "spksd_test",
     "wild",

@@ -186,6 +186,21 @@ def theta_profile(result: GofResult, *, ax: Any = None) -> Any:
     return _legend(ax)
 
 
+def bandwidth_profile(result: GofResult, *, ax: Any = None) -> Any:
+    """Statistics of an aggregated test relative to their thresholds, by the width of the kernel."""
+    if "thresholds" not in result.details:
+        raise ValueError(
+            f"the {result.test} has one bandwidth only; ksdagg_test and pksdagg_test have several"
+        )
+    details = result.details
+    ratio = details["statistics"] / np.maximum(details["thresholds"], np.finfo(float).tiny)
+    ax = _axes(ax)
+    ax.plot(np.sqrt(details["bandwidths"]), np.maximum(ratio, 0), "o", color=FIRST, label="observed")
+    ax.axhline(1, color=SECOND, lw=1.5, ls="--", label="misfit above")
+    ax.set(xscale="log", xlabel="width of the kernel", ylabel="statistic / threshold", ylim=(0, None))
+    return _legend(ax)
+
+
 def coordinate_misfit(misfit: Mapping[str, Any], *, ax: Any = None) -> Any:
     """Misfit inside the modes by coordinate, from `verdict.coordinates`; the 15 most conspicuous ones."""
     excess, names = np.asarray(misfit["excess"], dtype=float), _labels(misfit["names"], len(misfit["names"]))

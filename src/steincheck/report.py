@@ -265,7 +265,16 @@ def _figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str
         pictures.append(
             (
                 lambda ax: plot.null_distribution(verdict.local, ax=ax),
-                "Fit inside the modes: the statistic, and where it would lie if the draws fitted.",
+                "Fit inside the modes: the statistic, and where it would lie if the draws fitted. Farther to "
+                "the right is worse.",
+            )
+        )
+    if "thresholds" in verdict.local.details:
+        pictures.append(
+            (
+                lambda ax: plot.bandwidth_profile(verdict.local, ax=ax),
+                "Fit inside the modes by the width of the kernel: small widths see fine detail, large ones "
+                "the whole.",
             )
         )
     if verdict.dim > 1:
