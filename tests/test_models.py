@@ -195,6 +195,24 @@ def test_t_banana_components_integrate_to_one(n_t, n_banana, scale):
     assert integral(target.log_density, centre, scale, 2, 500) == pytest.approx(1, abs=1e-6)
 
 
+def test_t_banana_hessian_at_the_very_modes():
+    """At the centres of the components, 20 apart and more, other components do not count."""
+    d = 50
+    target = models.t_banana_mixture(d, rng=4)
+    tops = np.random.default_rng(4).uniform(-20, 20, size=(20, d))
+    tops[10:, 1] -= 0.003 * (tops[10:, 0] ** 2 - 100)
+    hessian = target.hessian(tops)
+    assert hessian[:10] == pytest.approx(
+        np.broadcast_to(-57 / 7 / (0.1 * np.sqrt(d)) * np.eye(d), (10, d, d))
+    )
+    slope = 0.006 * tops[10:, 0]  # phi is sheared by this much at the top
+    expected = np.broadcast_to(np.eye(d), (10, d, d)).copy()
+    expected[:, 0, 0] = 0.01 + slope**2
+    expected[:, 0, 1] = expected[:, 1, 0] = slope
+    assert hessian[10:] == pytest.approx(-57 / 7 * expected, abs=1e-9)
+    assert target.score(tops) == pytest.approx(0, abs=1e-10)
+
+
 def test_draws_of_the_t_banana_mixture():
     d = 10
     target = models.t_banana_mixture(d, rng=4)

@@ -109,10 +109,8 @@ def t_banana_mixture(
         Dimension, at least 2.
     n_t, n_banana : int
         Number of components of each kind.
-    df, b : float
-        Degrees of freedom; curvature of the bananas.
-    box : float
-        The centres mu are uniform in [-box, box]^d.
+    df, b, box : float
+        Degrees of freedom; curvature of the bananas; the centres mu are uniform in [-box, box]^d.
     weights : array (n_t + n_banana,), optional
         Positive, with sum 1; equal by default.
     rng : Generator or int, optional
@@ -167,13 +165,14 @@ def _log_t_bananas(parameters: Any, x: Any) -> Any:
     middle, shrink, t_centres, banana_centres, heights, df, b = parameters
 
     def squared_distances(y: Any, centres: Any) -> Any:
-        # For a batch one matrix product. It loses about eps |centres|^2: 1e-12 for a box of 20.
+        # For a batch one matrix product. It loses about eps |centres|^2: 1e-12 for a box of 20. Not cut off
+        # at 0, where the Hessian would be lost at the very modes.
         return jnp.sum(y * y) - 2 * (centres @ y) + jnp.sum(centres * centres, axis=1)
 
     straight = x + b * (x[0] ** 2 - 100) * (np.arange(len(x)) == 1)
     to_t = squared_distances((x - middle) * shrink[0], t_centres)
     to_bananas = squared_distances((straight - middle) * shrink[1], banana_centres)
-    r2 = jnp.maximum(jnp.concatenate([to_t, to_bananas]), 0.0)
+    r2 = jnp.concatenate([to_t, to_bananas])
     return logsumexp(heights - 0.5 * (df + len(x)) * jnp.log(1 + r2 / df))
 
 
