@@ -16,7 +16,7 @@ from .modes import Modes
 from .target import CHUNKS, Batch, Target, log_density_at
 
 ELEMENTS = 4_000_000  # numbers in the largest temporary array
-EQUAL = 0.1  # covariances that differ by less, relatively, are replaced by their mean
+EQUAL = 0.01  # covariances that differ by less, relatively, are replaced by their mean
 WALKERS = 64  # chains a mode
 ROUNDS = 60  # Hamiltonian transitions a chain, the first half to warm up
 LEAPS = 16  # leapfrog steps a transition
@@ -45,11 +45,6 @@ class Anchors:
 
     def __len__(self) -> int:
         return len(self.mode)
-
-    @property
-    def shift_only(self) -> bool:
-        """All Gaussians have the same shape, so that draws are moved by translations."""
-        return bool(np.all(self.covariances == self.covariances[0]) and np.ptp(self.log_weight) == 0)
 
 
 class Orbits(NamedTuple):
@@ -81,13 +76,11 @@ class Exchange(NamedTuple):
 
 
 def mode_anchors(modes: Modes) -> Anchors:
-    """One anchor a mode: its location and inverse Hessian, their mean where all inverse Hessians agree."""
+    """One anchor a mode: its location, its inverse Hessian (their mean where all agree) and Laplace weight."""
     covariances = modes.covariances
-    mean = covariances.mean(axis=0)
-    whiten = square_roots(mean[None])[1][0]
-    if np.abs(whiten @ covariances @ whiten - np.eye(len(mean))).max() <= EQUAL:
-        covariances = np.repeat(mean[None], len(modes), axis=0)
-    return Anchors(np.arange(len(modes)), modes.locations, covariances, np.zeros(len(modes)))
+    if shape_difference(covariances) <= EQUAL:
+        covariances = np.repeat(covariances.mean(axis=0)[None], len(modes), axis=0)
+    return Anchors(np.arange(len(modes)), modes.locations, covariances, np.log(modes.laplace_weights))
 
 
 def local_anchors(
@@ -131,6 +124,12 @@ def local_anchors(
     return Anchors(
         np.repeat(np.arange(len(parts)), [len(p[0]) for p in parts]), centres, covariances, log_weight
     )
+
+
+def shape_difference(covariances: np.ndarray) -> float:
+    """Largest entry of A^(-1/2) A_k A^(-1/2) - 1, A the mean of the covariances (M, d, d)."""
+    whiten = square_roots(covariances.mean(axis=0)[None])[1][0]
+    return float(np.abs(whiten @ covariances @ whiten - np.eye(len(whiten))).max())
 
 
 def square_roots(covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

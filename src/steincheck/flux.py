@@ -16,13 +16,14 @@ from .anchors import (
     local_anchors,
     mode_anchors,
     orbits,
+    shape_difference,
 )  # fmt: skip
 from .bootstrap import pvalue
 from .draws import as_draws, as_generator
 from .lattice import hotelling, lattice_steps, sign_test, step_flows
 from .modes import Modes, as_modes, bounds_from_draws, find_modes
 from .result import GofResult, ModeTable, note
-from .target import Target
+from .target import Target, log_density_at
 
 VARIANTS = ("expected", "exact")
 RESAMPLES = 999  # jumps of every draw, in the exact variant
@@ -31,7 +32,10 @@ ENOUGH = 5.0  # below this variance in some direction the limit law is not trust
 EFFICIENT = 0.7  # below this efficiency of one anchor a mode, anchors=None tries several
 SEVERAL = 4  # anchors a mode, then
 MOVING = 0.01  # a draw contributes if its chance to leave its mode is larger
+NEAR, DIP = 6.0, 1.0  # modes nearer than NEAR deviations with a dip below DIP nats between them are not apart
+ALIKE = 0.1  # relative difference of covariances up to which modes may be part of a lattice
 DRAWS_A_STEP = 10  # at most one displacement for so many draws, the shortest first
+SHARPNESS = 1e-3  # of implied shares: what belongs to a mode is not defined more exactly
 LEVEL = 0.05  # of the words about single modes (Bonferroni), and 1 minus the coverage of the intervals
 
 
@@ -119,11 +123,11 @@ def flux_test(
         notes += known.warnings
     else:
         known = as_modes(modes, target)
-    _check_modes(known, modes is None, notes)
+    _check_modes(known, target, modes is None, notes)
     single = mode_anchors(known)
     steps = None
-    if anchors is None and single.shift_only:
-        steps = lattice_steps(target, single.centres, single.covariances[0])
+    if anchors is None and shape_difference(known.covariances) <= ALIKE:
+        steps = lattice_steps(target, known.locations, known.covariances.mean(axis=0))
     if steps is not None:
         outcome = _test_steps(x, target, steps[: max(1, len(x) // DRAWS_A_STEP)], variant, notes, streams[2])
     else:
@@ -145,18 +149,26 @@ def flux_test(
     )
 
 
-def _check_modes(known: Modes, searched: bool, notes: list[str]) -> None:
+def _check_modes(known: Modes, target: Target, searched: bool, notes: list[str]) -> None:
     if len(known) < 2:
         advice = "widen `bounds` or give the `modes` you know" if searched else "give all `modes` you know"
         raise ValueError(
             f"flux_test compares the weights of at least two modes, but {len(known)} is known: {advice}; if "
             "the density has only one there is nothing to compare, see ksd_test for the fit inside of it"
         )
-    gaps = known.locations[:, None] - known.locations
-    squared = np.einsum("ijd,jde,ije->ij", gaps, np.linalg.inv(known.covariances), gaps)
-    first, second = np.nonzero(np.triu(squared + squared.T < 8, 1))  # distance 2 by the average Hessian
-    if len(first):
-        pairs = ", ".join(f"{i} and {j}" for i, j in list(zip(first, second, strict=True))[:3])
+    squared = np.empty((len(known), len(known)))
+    for k, hessian in enumerate(np.linalg.inv(known.covariances)):
+        gap = known.locations - known.locations[k]
+        squared[k] = np.sum((gap @ hessian) * gap, axis=1)
+    first, second = np.nonzero(np.triu(squared + squared.T < 2 * NEAR**2, 1))
+    if not len(first):
+        return
+    way = np.linspace(0, 1, 11)[1:-1, None, None]
+    between = (1 - way) * known.locations[first] + way * known.locations[second]
+    height = log_density_at(target, between.reshape(-1, target.dim), proposal=True).reshape(len(way), -1)
+    dip = np.minimum(known.log_density[first], known.log_density[second]) - height.min(axis=0)
+    if np.any(dip < DIP):
+        pairs = ", ".join(f"{first[k]} and {second[k]}" for k in np.flatnonzero(dip < DIP)[:3])
         note(notes, f"modes {pairs} are closer than they are wide: their shares are not meaningful")
 
 
@@ -213,9 +225,9 @@ def _test_modes(
             null = np.sum(((_jumped_counts(chances, rng) - expected) @ scale) ** 2, axis=1)
             p = pvalue(statistic * (1 - 1e-9), null)
         else:
-            from scipy.stats import chi2
+            from scipy.special import chdtrc
 
-            p = float(chi2.sf(statistic, kept.sum()))
+            p = float(chdtrc(kept.sum(), statistic))
     variance = np.diag(covariance)
     net, error = (expected - counts) / n, np.sqrt(variance) / n
     words = _words(net, error, variance >= LEAST, ("too many draws", "too few draws"))
@@ -309,7 +321,9 @@ def _shares(
         share = np.exp(log_share)
         logit, width = log_share - np.log1p(-share), z * error / (1 - share)
         implied[main] = share
-        interval[main] = 1 / (1 + np.exp(-np.stack([logit - width, logit + width], axis=1)))
+        ends = 1 / (1 + np.exp(-np.stack([logit - width, logit + width], axis=1)))
+        reach = np.hypot(ends - share[:, None], SHARPNESS)
+        interval[main] = np.clip(share[:, None] + reach * [-1, 1], 0, 1)
     intervals = np.clip(np.stack([middle - half, middle + half], axis=1), 0, 1)
     return ModeTable(locations, counts, observed, implied, intervals, interval, words)
 

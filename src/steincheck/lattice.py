@@ -77,7 +77,7 @@ def hotelling(flow: np.ndarray) -> tuple[float, float, int]:
     From second moments about 0, which do not vanish if all draws flow alike: T0 = n m' S0^+ m lies in [0, n]
     and T2 = (n - 1) T0 / (n - T0). The rank is the number of eigenvalues of the scaled S0 above 1e-10.
     """
-    from scipy.stats import f
+    from scipy.special import fdtrc
 
     n = len(flow)
     unit = flow / np.sqrt(np.mean(flow**2, axis=0))
@@ -86,7 +86,7 @@ def hotelling(flow: np.ndarray) -> tuple[float, float, int]:
     k = int(kept.sum())
     t0 = n * float(np.sum((unit.mean(axis=0) @ vectors[:, kept]) ** 2 / values[kept]))
     ratio = t0 / max(n - t0, 1e-12 * n)
-    return (n - 1) * ratio, float(f.sf((n - k) / k * ratio, k, n - k)), k
+    return (n - 1) * ratio, float(fdtrc(k, n - k, (n - k) / k * ratio)), k
 
 
 def sign_test(accept: np.ndarray, size: int, rng: np.random.Generator) -> tuple[float, np.ndarray, int]:

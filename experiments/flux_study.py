@@ -1,0 +1,389 @@
+"""The flux test against its bars: level, power beside a test that sees the labels, coverage of the shares.
+
+    python -m experiments.flux_study [--case NAME] [--repetitions R] [--n-jobs J]
+
+Rows go to results/flux_study.csv: rejections at level 0.05 with a 95 % interval (Clopper-Pearson); for the
+cases `shares` the count is that of intervals which cover the truth. "oracle" is the chi-square test (binomial
+for two modes) on the true labels; "Hotelling" is another form of the test, Metropolis flows with an estimated
+covariance. Every repetition has its own seed, made of the case, n and its number: rows do not depend on the
+number of workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import warnings
+import zlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from .running import one_thread_each
+
+SEED = 20230
+LEVEL = 0.05
+HEADER = ("case", "n", "method", "repetitions", "rejections", "rate", "low", "high", "seed", "version")
+RESULTS = Path(__file__).parent / "results" / "flux_study.csv"
+CLOUDS = 10  # sets of anchors of the sensor posterior, used in turn
+
+
+class Case(NamedTuple):
+    """One sampling problem: its sizes, repetitions and methods."""
+
+    run: Callable[
+        [int, np.random.Generator, int], dict[str, bool]
+    ]  # (n, rng, repetition) -> rejected, by method
+    sizes: tuple[int, ...]
+    repetitions: int
+
+
+def rejections(
+    x: np.ndarray,
+    problem: Problem,
+    methods: Sequence[str],
+    rng: np.random.Generator,
+    oracle: Callable[[], float],
+) -> dict[str, bool]:
+    """Whether each method rejects."""
+    import steincheck as sc
+    from steincheck.flux import flux_test
+
+    options = {"modes": problem.modes, "anchors": problem.anchors}
+    tests = {
+        "flux": lambda: flux_test(x, problem.target, rng=rng, **options).pvalue,
+        "flux, exact": lambda: flux_test(x, problem.target, variant="exact", rng=rng, **options).pvalue,
+        "Hotelling": lambda: hotelling(x, problem),
+        "spKSD": lambda: sc.spksd_test(x, problem.target, modes=problem.modes, n_steps=50, rng=rng).pvalue,
+        "oracle": oracle,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is the subject of the study
+        return {method: bool(tests[method]() <= LEVEL) for method in methods}
+
+
+class Problem(NamedTuple):
+    """A target, its modes as found, and anchors (None: chosen by the test)."""
+
+    target: Any
+    modes: Any
+    anchors: Any = None
+
+
+def hotelling(x: np.ndarray, problem: Problem) -> float:
+    """Metropolis flows between modes and Hotelling's T2 with the estimated covariance, for comparison."""
+    from steincheck.anchors import mode_anchors, orbits
+
+    found = orbits(x, problem.target, problem.anchors or mode_anchors(problem.modes))
+    n = len(x)
+    accept = np.exp(np.minimum(found.log_weight - found.log_weight[np.arange(n), found.own, None], 0))
+    accept[np.arange(n), found.own] = 0
+    flow = accept.copy()
+    flow[np.arange(n), found.own] = -accept.sum(axis=1)
+    values, vectors = np.linalg.eigh(np.cov(flow.T))
+    kept = values > 1e-12 * max(values[-1], 1e-300)
+    k = int(kept.sum())
+    t2 = n * np.sum((flow.mean(axis=0) @ vectors[:, kept]) ** 2 / values[kept])
+    return float(stats.f.sf((n - k) / (k * (n - 1)) * t2, k, n - k))
+
+
+def label_test(labels: np.ndarray, weights: Any) -> float:
+    """Chi-square test of the true labels; binomial for two."""
+    count = np.bincount(labels, minlength=len(weights))
+    if len(weights) == 2:
+        return float(stats.binomtest(int(count[0]), len(labels), weights[0]).pvalue)
+    return float(stats.chisquare(count, len(labels) * np.asarray(weights)).pvalue)
+
+
+@lru_cache
+def mixture(means: tuple[float, ...], scales: tuple[float, ...], weights: tuple[float, ...]) -> Problem:
+    from steincheck import find_modes, models
+
+    variances = np.square(scales)[:, None, None]
+    target = models.gaussian_mixture(np.reshape(means, (-1, 1)), variances, weights)
+    return Problem(target, find_modes(target, bounds=(min(means) - 7, max(means) + 7), rng=SEED))
+
+
+def mixture_case(
+    weights: tuple[float, ...], sample: tuple[float, ...], methods: Sequence[str],
+    means: tuple[float, ...] = (0.0, 6.0), scales: tuple[float, ...] = (1.0, 1.0),
+) -> Callable:  # fmt: skip
+    """Gaussians on the line with the given weights, draws with others."""
+
+    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+        problem = mixture(means, scales, weights)
+        x, labels = problem.target.sample(n, rng, weights=sample, return_labels=True)
+        return rejections(x, problem, methods, rng, lambda: label_test(labels, weights))
+
+    return run
+
+
+def bounds_case(sample: tuple[float, ...]) -> Callable:
+    """As a user calls it: no modes given, they are searched in the widened range of the draws, every time."""
+
+    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+        problem = mixture((0.0, 6.0), (1.0, 1.0), (0.5, 0.5))._replace(modes=None)
+        x, labels = problem.target.sample(n, rng, weights=sample, return_labels=True)
+        return rejections(x, problem, ("flux", "oracle"), rng, lambda: label_test(labels, (0.5, 0.5)))
+
+    return run
+
+
+@lru_cache
+def t_banana(dim: int) -> Problem:
+    from steincheck import find_modes, models
+
+    target = models.t_banana_mixture(dim, rng=SEED)
+    return Problem(target, find_modes(target, bounds=(-20, 20), rng=SEED))
+
+
+def t_banana_case(dim: int, sigma: float) -> Callable:
+    """20 modes; draws with weights proportional to exp(sigma z), z fresh every time."""
+
+    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+        problem = t_banana(dim)
+        weights = np.exp(sigma * rng.standard_normal(20))
+        x, labels = problem.target.sample(n, rng, weights=weights / weights.sum(), return_labels=True)
+        methods = ("flux", "Hotelling", "oracle")
+        return rejections(x, problem, methods, rng, lambda: label_test(labels, np.full(20, 0.05)))
+
+    return run
+
+
+@lru_cache
+def rbm(hidden: int, rotated: bool) -> Problem:
+    from steincheck import find_modes, models
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # there are more modes than are looked for
+        target = models.gb_rbm(rbm_matrix(hidden, rotated))
+        return Problem(target, find_modes(target, bounds=(-10, 10), rng=SEED))
+
+
+def rbm_matrix(hidden: int, rotated: bool) -> np.ndarray:
+    matrix = 6 * np.eye(50, hidden)
+    return stats.ortho_group.rvs(50, random_state=SEED) @ matrix if rotated else matrix
+
+
+def rbm_case(
+    hidden: int, c0: float, methods: Sequence[str] = ("flux", "oracle"), rotated: bool = False
+) -> Callable:
+    """2^hidden modes; draws with c = (c0, c0, 0, ...)."""
+
+    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+        from steincheck import models
+
+        problem = rbm(hidden, rotated)
+        c = np.zeros(hidden)
+        c[:2] = c0
+        x, h = models.gb_rbm(rbm_matrix(hidden, rotated), c=c).sample(n, rng, return_labels=True)
+        return rejections(x, problem, methods, rng, lambda: units_test(h))
+
+    return run
+
+
+def units_test(h: np.ndarray) -> float:
+    """Chi-square test of the 2^d_h labels, or of the signs of the units where labels are too many."""
+    n, hidden = h.shape
+    if hidden <= 5:
+        return label_test((h > 0) @ 2 ** np.arange(hidden), np.full(2**hidden, 2.0**-hidden))
+    return float(stats.chi2.sf(np.sum(h.sum(axis=0, dtype=float) ** 2) / n, hidden))
+
+
+@lru_cache
+def sensors(cloud: int | None) -> Problem:
+    """The sensor posterior; its anchors come from chains that know no draws and can be made beforehand."""
+    from steincheck import find_modes, models
+    from steincheck.anchors import local_anchors
+
+    if cloud is None:
+        target = models.sensor_network()
+        return Problem(target, find_modes(target, bounds=(-1.5, 1.5), rng=SEED))
+    target, modes, _ = sensors(None)
+    return Problem(target, modes, local_anchors(target, modes, rng=SEED + cloud))
+
+
+@lru_cache
+def sensor_shares() -> np.ndarray:
+    """Shares of the eight modes, to 0.1 % (four million draws)."""
+    from steincheck import models
+
+    rng, target, count = np.random.default_rng(SEED), models.sensor_network(), np.zeros(8)
+    for _ in range(40):
+        count += np.bincount(models.sensor_labels(target.sample(100_000, rng)), minlength=8)
+    return count / count.sum()
+
+
+def sensor_case(
+    tilt: float = 0.0,
+    drop: bool = False,
+    anchors: str = "clouds",
+    methods: Sequence[str] = ("flux", "oracle"),
+) -> Callable:
+    """Exact draws; weights multiplied by 1 + tilt and 1 - tilt in turn, one mode dropped."""
+
+    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+        from steincheck.anchors import mode_anchors
+
+        problem = sensors(repetition % CLOUDS if anchors == "clouds" else None)
+        if anchors == "one":
+            problem = problem._replace(anchors=mode_anchors(problem.modes))
+        keep = np.where(np.arange(8) % 2, 1 - tilt, 1 + tilt)
+        if drop:
+            keep[repetition % 8] = 0
+        x, labels = problem.target.sample(2 * n + 100, rng, return_labels=True)
+        kept = np.flatnonzero(rng.random(len(x)) < keep[labels] / keep.max())[:n]
+        return rejections(x[kept], problem, methods, rng, lambda: label_test(labels[kept], sensor_shares()))
+
+    return run
+
+
+@lru_cache
+def lumpy() -> Problem:
+    """Three modes with weights .7, .2, .1, each of two Gaussians: no linear map carries one upon another."""
+    from steincheck import find_modes, models
+
+    means = [[0.0, 0.0], [14.0, 0.0], [0.0, 14.0], [1.0, 0.6], [12.8, 0.5], [0.3, 12.7]]
+    variances = [[1.0, 1.0], [0.8, 0.8], [1.3, 1.3], [2.0, 3.0], [3.0, 1.5], [2.5, 2.0]]
+    covariances = np.array([np.diag(v) for v in variances])
+    weights = np.tile([0.35, 0.1, 0.05], 2)
+    target = models.gaussian_mixture(means, covariances, weights)
+    return Problem(target, find_modes(target, bounds=(-8, 22), rng=SEED))
+
+
+def shares_case(sample: tuple[float, ...]) -> Callable:
+    """Whether the 95 % intervals of the implied shares cover the weights .7, .2, .1."""
+
+    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+        from steincheck.flux import flux_test
+
+        target, modes, _ = lumpy()
+        x = target.sample(n, rng, weights=0.5 * np.tile(sample, 2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # missing modes are the subject
+            table = flux_test(x, target, modes=modes, rng=rng).shares
+        truth = np.select([modes.locations[:, 0] > 7, modes.locations[:, 1] > 7], [0.2, 0.1], 0.7)
+        low, high = table.implied_interval.T
+        return {f"covers share {w:g}": bool(a <= w <= b) for w, a, b in zip(truth, low, high, strict=True)}
+
+    return run
+
+
+ALL = ("flux", "flux, exact", "Hotelling", "oracle")
+THREE: dict[str, Any] = {"means": (0.0, 8.0, 20.0), "scales": (1.0, 1.5, 0.7)}
+CASES: dict[str, Case] = {
+    "bimodal 6 apart, level": Case(mixture_case((0.5, 0.5), (0.5, 0.5), ALL), (1000,), 2000),
+    "bimodal 6 apart, .53/.47": Case(mixture_case((0.5, 0.5), (0.53, 0.47), ALL), (1000,), 400),
+    "bimodal 6 apart, .55/.45": Case(mixture_case((0.5, 0.5), (0.55, 0.45), ALL), (1000,), 400),
+    "bimodal 6 apart, level, modes searched every time": Case(bounds_case((0.5, 0.5)), (1000,), 400),
+    "bimodal 6 apart, .55/.45, modes searched every time": Case(bounds_case((0.55, 0.45)), (1000,), 400),
+    "weights .98/.02, level": Case(mixture_case((0.98, 0.02), (0.98, 0.02), ALL), (100, 200), 2000),
+    "weights .998/.002, level": Case(mixture_case((0.998, 0.002), (0.998, 0.002), ALL), (1000,), 2000),
+    "three modes .6/.38/.02, level": Case(
+        mixture_case((0.6, 0.38, 0.02), (0.6, 0.38, 0.02), ALL, **THREE), (50, 200, 1000), 2000
+    ),
+    "t-banana d=10, sigma=0": Case(t_banana_case(10, 0.0), (1000,), 400),
+    "t-banana d=10, sigma=0.1": Case(t_banana_case(10, 0.1), (1000,), 100),
+    "t-banana d=10, sigma=0.2": Case(t_banana_case(10, 0.2), (1000,), 100),
+    "t-banana d=50, sigma=0": Case(t_banana_case(50, 0.0), (1000,), 400),
+    "t-banana d=50, sigma=0.1": Case(t_banana_case(50, 0.1), (1000,), 100),
+    "t-banana d=50, sigma=0.2": Case(t_banana_case(50, 0.2), (1000,), 100),
+    "RBM d_h=5, c0=0": Case(rbm_case(5, 0.0), (1000,), 400),
+    "RBM d_h=5, c0=0.1": Case(rbm_case(5, 0.1), (1000,), 200),
+    "RBM d_h=20, c0=0": Case(rbm_case(20, 0.0), (1000,), 400),
+    "RBM d_h=20, c0=0.1": Case(rbm_case(20, 0.1), (1000,), 100),
+    "RBM d_h=20, c0=0.2": Case(rbm_case(20, 0.2), (1000,), 100),
+    "RBM d_h=20 rotated, c0=0": Case(rbm_case(20, 0.0, rotated=True), (1000,), 200),
+    "RBM d_h=20 rotated, c0=0.2": Case(rbm_case(20, 0.2, rotated=True), (1000,), 100),
+    "RBM d_h=40, c0=0": Case(rbm_case(40, 0.0), (1000,), 400),
+    "RBM d_h=40, c0=0.1": Case(rbm_case(40, 0.1), (1000,), 100),
+    "RBM d_h=40, c0=0.2": Case(rbm_case(40, 0.2), (1000,), 100),
+    "RBM d_h=20, c0=0.2, spKSD": Case(rbm_case(20, 0.2, ("spKSD",)), (1000,), 10),
+    "RBM d_h=40, c0=0.2, spKSD": Case(rbm_case(40, 0.2, ("spKSD",)), (1000,), 10),
+    "sensors, level": Case(sensor_case(), (300, 1000, 4000), 1000),
+    "sensors, one anchor a mode, level": Case(
+        sensor_case(anchors="one", methods=("flux", "Hotelling")), (300, 1000), 1000
+    ),
+    "sensors, one mode dropped": Case(sensor_case(drop=True), (300, 1000), 200),
+    "sensors, weights tilted by 10 %": Case(sensor_case(tilt=0.1), (1000,), 200),
+    "sensors, weights tilted by 20 %": Case(sensor_case(tilt=0.2), (1000,), 200),
+    "sensors, anchors=None, weights tilted by 20 %": Case(
+        sensor_case(tilt=0.2, anchors="chosen"), (1000,), 40
+    ),
+    "shares .7/.2/.1": Case(shares_case((0.7, 0.2, 0.1)), (1000,), 300),
+    "shares .7/.2/.1, sampled equally": Case(shares_case((1 / 3, 1 / 3, 1 / 3)), (1000,), 300),
+    "shares .7/.2/.1, third mode missing": Case(shares_case((7 / 9, 2 / 9, 0.0)), (1000,), 300),
+}
+
+
+def repeat(name: str, n: int, first: int, last: int) -> list[dict[str, bool]]:
+    """Repetitions first to last - 1 of a case; what runs in a worker."""
+    seeds = ([SEED, zlib.crc32(name.encode()), n, k] for k in range(first, last))
+    return [CASES[name].run(n, np.random.default_rng(seed), seed[-1]) for seed in seeds]
+
+
+def study(name: str, repetitions: int | None = None, n_jobs: int = 1) -> list[tuple]:
+    """The rows of one case."""
+    from joblib import Parallel, delayed
+
+    from steincheck import __version__
+
+    module = import_module("experiments.flux_study")  # workers cannot import what is run as __main__
+    case, rows = CASES[name], []
+    total = repetitions or case.repetitions
+    cuts = np.unique(np.linspace(0, total, min(total, 4 * n_jobs) + 1).astype(int))
+    for n in case.sizes:
+        tasks = (delayed(module.repeat)(name, n, a, b) for a, b in pairwise(cuts.tolist()))
+        outcomes = [outcome for part in Parallel(n_jobs)(tasks) for outcome in part]
+        for method in outcomes[0]:
+            count = sum(outcome[method] for outcome in outcomes)
+            low, high = stats.binomtest(count, total).proportion_ci(0.95)
+            rate = (f"{value:.4f}" for value in (count / total, low, high))
+            rows.append((name, n, method, total, count, *rate, SEED, __version__))
+    return rows
+
+
+def save(rows: Sequence[tuple], path: Path = RESULTS) -> None:
+    """Put the rows in the place of those of the same case, n and method; cases keep their order."""
+    old: list[Sequence] = []
+    if path.exists():
+        with open(path, newline="") as file:
+            old = list(csv.reader(file))[1:]
+    table = {(row[0], str(row[1]), row[2]): tuple(map(str, row)) for row in [*old, *rows]}
+    order = {name: k for k, name in enumerate(CASES)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEADER)
+        writer.writerows(sorted(table.values(), key=lambda row: (order.get(row[0], len(order)), int(row[1]))))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the study from the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.flux_study", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--case", help="part of the names of the cases to run; by default all")
+    parser.add_argument("--repetitions", type=int, help="by default as many as each case names")
+    parser.add_argument("--n-jobs", type=int, default=1, help="worker processes")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="the CSV file")
+    options = parser.parse_args(arguments)
+    names = [name for name in CASES if options.case is None or options.case in name]
+    if not names:
+        parser.error(f"no case has {options.case!r} in its name; the cases are: {'; '.join(CASES)}")
+    one_thread_each()
+    for name in names:
+        rows = study(name, options.repetitions, options.n_jobs)
+        save(rows, options.output)
+        for row in rows:
+            print(*row[:8], sep=" | ", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,485 @@
+import json
+
+import numpy as np
+import pytest
+from conftest import mixture_log_density
+from scipy import stats
+
+import steincheck as sc
+from steincheck import anchors as anchors_module
+from steincheck.anchors import Anchors, assign, exchange, local_anchors, mode_anchors, orbits
+from steincheck.flux import _jumped_counts, flux_test
+from steincheck.lattice import hotelling, lattice_steps, sign_test, step_flows
+from steincheck.modes import as_modes
+
+FAR = ([[0.0], [9.0], [22.0]], [[[1.0]], [[2.0]], [[0.5]]], [0.6, 0.3, 0.1])
+NEAR = ([[-2.0], [2.0], [7.0]], [[[0.5]], [[2.0]], [[1.0]]], [0.2, 0.5, 0.3])
+
+
+def mixture(means, covariances, weights):
+    """A Gaussian mixture as a NumPy target, and its modes if they are far apart."""
+    means, covariances = np.asarray(means, float), np.asarray(covariances, float)
+    log_density, score = mixture_log_density(means, covariances, weights)
+    return sc.Target(log_density, score, dim=means.shape[1]), as_modes((means, covariances), sc.Target(
+        log_density, score, dim=means.shape[1]
+    ))  # fmt: skip
+
+
+def draw(parts, n, rng, weights=None):
+    means, covariances, own = (np.asarray(part, float) for part in parts)
+    labels = rng.choice(len(own), size=n, p=own if weights is None else weights)
+    noise = rng.normal(size=(n, means.shape[1]))
+    return means[labels] + np.einsum("nij,nj->ni", np.linalg.cholesky(covariances)[labels], noise)
+
+
+def odd_anchors(modes):
+    """Two anchors a mode, none of them at a mode, with odd shapes and weights."""
+    centres = np.repeat(modes.locations, 2, axis=0) + np.tile([[-0.7], [0.9]], (len(modes), 1))
+    covariances = (
+        np.repeat(modes.covariances, 2, axis=0) * np.linspace(0.5, 1.5, 2 * len(modes))[:, None, None]
+    )
+    return Anchors(
+        np.repeat(np.arange(len(modes)), 2), centres, covariances, np.linspace(-1, 1, 2 * len(modes))
+    )
+
+
+class TestIdentities:
+    """Exact under the target, by quadrature on a line with overlapping modes of unequal width."""
+
+    target, modes = mixture(*NEAR)
+    x = np.linspace(-12, 17, 400_001)[:, None]
+    mass = np.exp(target.log_density(x)) * (x[1, 0] - x[0, 0])
+
+    @pytest.mark.parametrize("make", [mode_anchors, odd_anchors])
+    def test_flow_has_mean_zero_and_is_in_balance(self, make):
+        found = orbits(self.x, self.target, make(self.modes))
+        chances = found.chances()
+        own = np.eye(3)[found.own]
+        assert self.mass.sum() == pytest.approx(1, abs=1e-9)
+        np.testing.assert_allclose(self.mass @ (chances - own), 0, atol=2e-5)
+        flow = (own * self.mass[:, None]).T @ chances
+        np.testing.assert_allclose(flow, flow.T, atol=2e-5)
+        assert flow[0, 1] > 0.01  # or all of this would say nothing
+
+    def test_covariance_given_the_orbit(self):
+        """E F F' = E [diag(pi) - pi pi'], with the left side from the modes the draws have."""
+        found = orbits(self.x, self.target, mode_anchors(self.modes))
+        chances, own = found.chances(), np.eye(3)[found.own]
+        flow = chances - own
+        left = (flow * self.mass[:, None]).T @ flow
+        right = np.diag(self.mass @ chances) - (chances * self.mass[:, None]).T @ chances
+        np.testing.assert_allclose(left, right, atol=2e-5)
+
+    @pytest.mark.parametrize("step", [4.0, -1.3, 9.0])
+    def test_flow_along_any_displacement_has_mean_zero(self, step):
+        accept, _ = step_flows(self.x, self.target, np.array([[step]]))
+        forth, back = self.mass @ accept[:, :, 0]
+        assert forth == pytest.approx(back, abs=2e-5)
+        assert forth > 0.02
+
+
+def test_chances_of_far_gaussians_are_their_weights():
+    target, modes = mixture(*FAR)
+    x = draw(FAR, 500, np.random.default_rng(0))
+    found = orbits(x, target, mode_anchors(modes))
+    np.testing.assert_allclose(found.chances(), np.tile(FAR[2], (500, 1)), atol=0.02)
+    np.testing.assert_array_equal(found.own, np.abs(x - modes.locations.ravel()).argmin(axis=1))
+
+
+def test_orbits_do_not_depend_on_blocks_or_on_the_short_cut(monkeypatch):
+    target, modes = mixture(*NEAR)
+    x = draw(NEAR, 300, np.random.default_rng(0))
+    first = orbits(x, target, odd_anchors(modes))
+    monkeypatch.setattr(anchors_module, "ELEMENTS", 1)  # blocks of 64 draws
+    monkeypatch.setattr(anchors_module, "_safe_radii", lambda centres, *_: np.zeros(len(centres)))
+    second = orbits(x, target, odd_anchors(modes))
+    np.testing.assert_array_equal(first.own, second.own)
+    np.testing.assert_allclose(first.log_weight, second.log_weight, rtol=1e-12)
+
+
+def test_statistic_does_not_depend_on_rotation_and_scale():
+    rng = np.random.default_rng(1)
+    means, weights = rng.uniform(-14, 14, size=(4, 3)), [0.4, 0.3, 0.2, 0.1]
+    roots = rng.normal(size=(4, 3, 3))
+    covariances = 0.3 * roots @ roots.transpose(0, 2, 1) + 0.5 * np.eye(3)
+    turn = 7.0 * stats.ortho_group.rvs(3, random_state=2)
+    x = draw((means, covariances, weights), 400, rng)
+    plain, modes = mixture(means, covariances, weights)
+    turned, turned_modes = mixture(means @ turn.T, turn @ covariances @ turn.T, weights)
+    one, two = flux_test(x, plain, modes=modes), flux_test(x @ turn.T, turned, modes=turned_modes)
+    assert one.statistic == pytest.approx(two.statistic, rel=1e-8)
+    np.testing.assert_allclose(one.flow, two.flow, atol=1e-10)
+
+
+class TestLevel:
+    """p-values under the null; all bounds have a false-alarm probability below 1e-4."""
+
+    @staticmethod
+    def pvalues(parts, n, repetitions, seed, **options):
+        target, modes = mixture(*parts)
+        rng = np.random.default_rng(seed)
+        return np.array([
+            flux_test(draw(parts, n, rng), target, modes=modes, rng=rng, **options).pvalue
+            for _ in range(repetitions)
+        ])  # fmt: skip
+
+    def test_uniform(self):
+        p = self.pvalues(NEAR, 300, 600, 0)
+        assert stats.kstest(p, "uniform").pvalue > 1e-4
+        low, high = stats.binom.ppf([5e-5, 1 - 5e-5], 600, 0.05)
+        assert low <= np.sum(p <= 0.05) <= high
+
+    @pytest.mark.parametrize("variant", ["expected", "exact"])
+    def test_rare_mode(self, variant):
+        """2 draws expected: Hotelling's T2 with the estimated covariance rejects 13 % of such samples."""
+        rare = ([[0.0], [9.0]], [[[1.0]], [[2.0]]], [0.98, 0.02])
+        p = self.pvalues(rare, 100, 600, 1, variant=variant)
+        assert np.sum(p <= 0.05) <= stats.binom.ppf(1 - 1e-4, 600, 0.05)
+
+    def test_few_draws(self):
+        p = self.pvalues(FAR, 20, 400, 2)
+        assert np.sum(p <= 0.05) <= stats.binom.ppf(1 - 1e-4, 400, 0.05)
+
+    def test_any_anchors(self):
+        _, modes = mixture(*NEAR)
+        p = self.pvalues(NEAR, 300, 300, 3, anchors=odd_anchors(modes))
+        low, high = stats.binom.ppf([5e-5, 1 - 5e-5], 300, 0.05)
+        assert low <= np.sum(p <= 0.05) <= high
+
+
+def test_power_is_that_of_the_labels():
+    """Weights .55/.45 for .5/.5, 6 apart, n = 1000: a binomial test on the labels rejects 81 %."""
+    parts = ([[-3.0], [3.0]], [[[1.0]], [[1.0]]], [0.5, 0.5])
+    target, modes = mixture(*parts)
+    rng = np.random.default_rng(4)
+    wrong = [
+        flux_test(draw(parts, 1000, rng, [0.55, 0.45]), target, modes=modes).reject() for _ in range(200)
+    ]
+    assert np.sum(wrong) >= stats.binom.ppf(1e-4, 200, 0.81)
+    result = flux_test(draw(parts, 1000, rng, [0.6, 0.4]), target, modes=modes)
+    assert result.words == ("too many draws", "too few draws")
+    assert result.net_flow[0] < 0 < result.net_flow[1]
+    assert result.net_flow == pytest.approx(result.flow.sum(axis=0) - result.flow.sum(axis=1), abs=1e-12)
+    assert result.acceptance == pytest.approx(0.5, abs=0.01)
+    assert result.contributing == 1000
+
+
+def test_a_missing_mode_is_named():
+    target, modes = mixture(*FAR)
+    x = draw(FAR, 1000, np.random.default_rng(5), [2 / 3, 1 / 3, 0])
+    result = flux_test(x, target, modes=modes)
+    assert result.pvalue < 1e-10
+    assert result.shares.missing == (2,)
+    assert result.words[2] == "too few draws"
+    low, high = result.shares.implied_interval[2]
+    assert low <= 0.1 <= high
+    assert high - low < 0.03
+    assert "missing, too few draws" in str(result.shares)
+    record = json.loads(result.to_json())
+    assert record["details"]["shares"]["missing"] == [2]
+
+
+class TestExactLaws:
+    def test_jumped_counts_have_the_mean_and_covariance_of_the_counts(self):
+        target, modes = mixture(*NEAR)
+        found = orbits(draw(NEAR, 200, np.random.default_rng(6)), target, mode_anchors(modes))
+        swap = exchange(found)
+        counts = np.concatenate([_jumped_counts(swap.chances, np.random.default_rng(k)) for k in range(20)])
+        assert np.all(counts.sum(axis=1) == 200)
+        error = np.sqrt(np.diag(swap.covariance) / len(counts))
+        assert np.all(np.abs(counts.mean(axis=0) - swap.expected) < 4.5 * error)
+        np.testing.assert_allclose(
+            np.cov(counts.T), swap.covariance, atol=0.05 * np.diag(swap.covariance).max()
+        )
+
+    def test_accepted_jumps_forth_and_back_are_binomial(self):
+        """The sum over v of (forth - back)^2 / N_v against the exact law of its two terms."""
+        target, _ = mixture(*NEAR)
+        rng = np.random.default_rng(7)
+        p = []
+        for _ in range(400):
+            accept, _ = step_flows(draw(NEAR, 60, rng), target, np.array([[4.0], [5.0]]))
+            statistic, null, freedom = sign_test(accept, 199, rng)
+            assert freedom == 2
+            p.append((1 + np.sum(null >= statistic - 1e-9)) / 200)
+        assert np.sum(np.array(p) <= 0.05) <= stats.binom.ppf(1 - 1e-4, 400, 0.05)
+        assert np.sum(np.array(p) <= 0.5) >= stats.binom.ppf(1e-4, 400, 0.3)  # ties, but not all
+
+
+def test_hotelling_against_the_textbook():
+    flow = np.random.default_rng(8).normal(0.1, 1, size=(50, 3)) @ np.array(
+        [[1, 0.5, 0], [0, 1, 0], [0, 1, 3]]
+    )
+    mean = flow.mean(axis=0)
+    t2 = 50 * mean @ np.linalg.solve(np.cov(flow.T), mean)
+    statistic, p, k = hotelling(flow)
+    assert statistic == pytest.approx(t2, rel=1e-9)
+    assert p == pytest.approx(stats.f.sf(47 / (3 * 49) * t2, 3, 47), rel=1e-9)
+    assert k == 3
+    assert hotelling(np.column_stack([flow, flow[:, 0] - flow[:, 1]]))[0] == pytest.approx(t2, rel=1e-6)
+    assert hotelling(np.ones((50, 1)))[1] < 1e-20  # all draws flow alike: no variance, and no excuse
+
+
+def cube(d, d_h, turn=None):
+    """Modes at the corners of a cube of width 6 in d_h of d dimensions, and a sampler."""
+    turn = np.eye(d) if turn is None else turn
+
+    def log_density(x):
+        z = x @ turn
+        return np.logaddexp(-0.5 * (z[:, :d_h] - 3) ** 2, -0.5 * (z[:, :d_h] + 3) ** 2).sum(
+            axis=1
+        ) - 0.5 * np.sum(z[:, d_h:] ** 2, axis=1)
+
+    def sample(n, rng, up=0.5):
+        h = np.where(rng.uniform(size=(n, d_h)) < np.r_[up, up, np.full(d_h - 2, 0.5)], 3.0, -3.0)
+        return (np.pad(h, ((0, 0), (0, d - d_h))) + rng.normal(size=(n, d))) @ turn.T
+
+    return sc.Target(log_density, dim=d), sample
+
+
+def some_corners(d, d_h, rng, turn):
+    """One corner, its neighbours, and a few random others."""
+    first = np.where(rng.uniform(size=d_h) < 0.5, 3.0, -3.0)
+    corners = [first, *(first * np.where(np.arange(d_h) == k, -1, 1) for k in range(d_h))]
+    corners += [np.where(rng.uniform(size=d_h) < 0.5, 3.0, -3.0) for _ in range(8)]
+    return np.pad(np.unique(corners, axis=0), ((0, 0), (0, d - d_h))) @ turn.T
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+class TestLattice:
+    d, d_h = 14, 12
+
+    def problem(self, rotated):
+        turn = stats.ortho_group.rvs(self.d, random_state=3) if rotated else np.eye(self.d)
+        target, sample = cube(self.d, self.d_h, turn)
+        locations = some_corners(self.d, self.d_h, np.random.default_rng(9), turn)
+        return target, sample, (locations, np.repeat(np.eye(self.d)[None], len(locations), axis=0)), turn
+
+    def test_steps_are_the_edges(self, rotated):
+        target, _, (locations, covariances), turn = self.problem(rotated)
+        steps = lattice_steps(target, locations, covariances[0])
+        edges = np.abs(steps @ turn)
+        assert len(steps) == self.d_h
+        np.testing.assert_allclose(np.sort(edges, axis=1)[:, -1], 6, atol=1e-6)
+        np.testing.assert_allclose(np.linalg.norm(edges, axis=1), 6, atol=1e-6)
+        assert len(np.unique(edges.argmax(axis=1))) == self.d_h
+
+    def test_sees_weights_of_modes_that_nobody_listed(self, rotated):
+        """21 of 4096 modes are known; P(h = +1) is .6 instead of .5 in two of 12 coordinates."""
+        target, sample, modes, turn = self.problem(rotated)
+        rng = np.random.default_rng(10)
+        with pytest.warns(UserWarning, match="part of a larger lattice"):
+            good = [flux_test(sample(500, rng), target, modes=modes).pvalue for _ in range(40)]
+        with pytest.warns(UserWarning, match="part of a larger lattice"):
+            bad = flux_test(sample(1000, rng, up=0.6), target, modes=modes)
+        assert np.sum(np.array(good) <= 0.05) <= stats.binom.ppf(1 - 1e-4, 40, 0.05)
+        assert bad.pvalue < 1e-6
+        assert bad.shares is None
+        ahead = np.array([word != "as expected" for word in bad.words])
+        assert set(np.abs(bad.displacements[ahead] @ turn).argmax(axis=1)) == {0, 1}
+
+    def test_number_of_steps_is_capped(self, rotated):
+        target, sample, modes, _ = self.problem(rotated)
+        with pytest.warns(UserWarning, match="part of a larger lattice"):
+            result = flux_test(sample(60, np.random.default_rng(11)), target, modes=modes, rng=0)
+        assert len(result.displacements) == 6
+        assert 0 < result.pvalue <= 1
+
+
+def test_a_lattice_that_is_known_whole_is_tested_mode_by_mode():
+    """A 3 x 3 grid with a heavy middle: no displacement sees it, the modes do."""
+    means = np.array([[i, j] for i in (-8.0, 0.0, 8.0) for j in (-8.0, 0.0, 8.0)])
+    parts = (means, np.repeat(np.eye(2)[None], 9, axis=0), np.full(9, 1 / 9))
+    target, modes = mixture(*parts)
+    assert lattice_steps(target, means, np.eye(2)) is None
+    assert lattice_steps(target, means[:8], np.eye(2)) is not None
+    heavy = np.full(9, 0.1)
+    heavy[4] = 0.2
+    x = draw(parts, 1000, np.random.default_rng(12), heavy)
+    result = flux_test(x, target, modes=modes)
+    assert result.pvalue < 1e-6
+    assert result.words[4] == "too many draws"
+    accept, _ = step_flows(x, target, np.array([[8.0, 0.0], [0.0, 8.0]]))
+    assert hotelling(accept[:, 0] - accept[:, 1])[1] > 0.001
+
+
+def arcs():
+    """Two thin arcs, |x - centre| about 3 with the angle von Mises about up and down."""
+
+    def log_density(x):
+        parts = []
+        for centre, way, weight in ((-8.0, 1, 0.6), (8.0, -1, 0.4)):
+            z = x - [centre, 0.0]
+            r = np.linalg.norm(z, axis=1)
+            parts.append(np.log(weight) - 0.5 * ((r - 3) / 0.1) ** 2 + 3.0 * way * z[:, 1] / r - np.log(r))
+        return np.logaddexp(*parts)
+
+    def sample(n, rng, weight=0.6):
+        left = rng.uniform(size=n) < weight
+        angle = np.where(left, 0.5, -0.5) * np.pi + rng.vonmises(0, 3.0, size=n)
+        r = 3 + 0.1 * rng.normal(size=n)
+        return np.column_stack([np.where(left, -8, 8) + r * np.cos(angle), r * np.sin(angle)])
+
+    target = sc.Target(log_density, dim=2)
+    # On |z| = 3 the top of each arc; the term -log r moves it by 0.003.
+    return target, sample, as_modes([[-8.0, 3.0 - 0.01 / 3], [8.0, 0.01 / 3 - 3.0]], target)
+
+
+class TestAnchors:
+    def test_several_anchors_catch_arcs(self):
+        target, sample, modes = arcs()
+        several = local_anchors(target, modes, 4, rng=0)
+        x = sample(1000, np.random.default_rng(13))
+        np.testing.assert_array_equal(several.mode, np.repeat([0, 1], 4))
+        assert np.mean(several.mode[assign(x, several)] == (x[:, 0] > 0)) > 0.995
+        with pytest.warns(UserWarning, match=r"only \d\d% of the draws could be at another mode"):
+            one = flux_test(x, target, modes=modes, anchors=1)
+        four = flux_test(x, target, modes=modes, anchors=several)
+        assert one.efficiency < 0.6
+        assert four.efficiency > 0.85
+        assert four.contributing > 950
+        chosen = flux_test(x, target, modes=modes, rng=0)
+        assert chosen.efficiency > 0.85
+        np.testing.assert_allclose(four.shares.implied, [0.6, 0.4], atol=0.03)
+
+    def test_level_and_power(self):
+        target, sample, modes = arcs()
+        several = local_anchors(target, modes, 4, rng=1)
+        rng = np.random.default_rng(14)
+        good, bad = (
+            np.sum(
+                [
+                    flux_test(sample(500, rng, w), target, modes=modes, anchors=several).reject()
+                    for _ in range(100)
+                ]
+            )
+            for w in (0.6, 0.7)
+        )
+        assert good <= stats.binom.ppf(1 - 1e-4, 100, 0.05)
+        assert bad >= 95
+
+    def test_same_seed_same_anchors(self):
+        target, _, modes = arcs()
+        one, two = (local_anchors(target, modes, 2, rng=3) for _ in range(2))
+        np.testing.assert_array_equal(one.covariances, two.covariances)
+
+
+class TestShares:
+    """Modes of two Gaussians each: no linear map carries one upon another, and shares are uncertain."""
+
+    means = np.array([[0.0, 0.0], [14.0, 0.0], [0.0, 14.0], [1.0, 0.6], [12.8, 0.5], [0.3, 12.7]])
+    variances = ([1.0, 1.0], [0.8, 0.8], [1.3, 1.3], [2.0, 3.0], [3.0, 1.5], [2.5, 2.0])
+    weights = np.array([0.7, 0.2, 0.1])
+
+    @pytest.mark.parametrize("sampled", [(0.7, 0.2, 0.1), (0.3, 0.3, 0.4), (7 / 9, 2 / 9, 0.0)])
+    def test_intervals_cover(self, sampled):
+        covariances = np.array([np.diag(v) for v in self.variances])
+        parts = self.means, covariances, 0.5 * np.tile(self.weights, 2)
+        target, _ = mixture(*parts)
+        modes = as_modes([[0.14, 0.06], [13.91, 0.07], [0.06, 13.7]], target)
+        rng, hits, wide = np.random.default_rng(15), 0, 0
+        for _ in range(120):
+            x = draw(parts, 600, rng, 0.5 * np.tile(sampled, 2))
+            table = flux_test(x, target, modes=modes, anchors=1).shares
+            low, high = table.implied_interval.T
+            hits = hits + ((low <= self.weights) & (self.weights <= high))
+            wide = wide + (high - low) / 120
+        assert np.all(hits >= stats.binom.ppf(3e-5, 120, 0.92))
+        assert np.all(wide < 0.06)  # an interval that covers by being wide would be no use
+
+    def test_observed_interval_is_wilsons(self):
+        target, modes = mixture(*FAR)
+        table = flux_test(draw(FAR, 400, np.random.default_rng(16)), target, modes=modes).shares
+        for k in range(3):
+            ci = stats.binomtest(int(table.counts[k]), 400).proportion_ci(0.95, method="wilson")
+            np.testing.assert_allclose(table.observed_interval[k], [ci.low, ci.high], rtol=1e-9)
+
+
+class TestCannotTell:
+    def test_no_flow_is_not_a_pass(self):
+        """All draws at a mode nobody knows, from which no map leads anywhere."""
+        parts = ([[-3.0], [3.0], [50.0]], [[[1.0]], [[1.0]], [[1.0]]], [0.3, 0.3, 0.4])
+        target, _ = mixture(*parts)
+        x = draw(parts, 200, np.random.default_rng(17), [0, 0, 1])
+        with pytest.warns(UserWarning, match="cannot tell"):
+            result = flux_test(x, target, modes=[[-3.0], [3.0]], anchors=1)
+        assert np.isnan(result.pvalue)
+        assert not result.reject()
+        assert "cannot tell" in str(result)
+        assert result.contributing == 0
+        assert json.loads(result.to_json())["pvalue"] is None
+        assert result.words == ("not examined", "not examined")
+
+    def test_groups_without_exchange_are_named(self):
+        target, modes = mixture(
+            [[0.0], [9.0], [30.0], [39.0]], [[[1.0]], [[1.0]], [[1.0]], [[1.0]]], [0.3, 0.2, 0.3, 0.2]
+        )
+        covariances = modes.covariances * np.array([1, 1, 1e-12, 1e-12])[:, None, None]
+        x = draw((modes.locations, np.ones((4, 1, 1)), [0.3, 0.2, 0.3, 0.2]), 500, np.random.default_rng(18))
+        with pytest.warns(UserWarning, match=r"only 4\d% of the draws|no exchange between") as caught:
+            result = flux_test(x, target, modes=(modes.locations, covariances), anchors=1)
+        assert any("no exchange between these groups of modes" in str(one.message) for one in caught)
+        assert result.degrees_of_freedom < 3
+        assert np.isnan(result.shares.implied).any()
+
+    def test_an_unknown_mode_is_not_seen(self):
+        """The limit of the method, for the record: the third mode is neither known nor sampled."""
+        target, _ = mixture(*FAR)
+        x = draw(FAR, 1000, np.random.default_rng(19), [2 / 3, 1 / 3, 0])
+        assert flux_test(x, target, modes=[[0.0], [9.0]]).pvalue > 0.05
+
+
+def test_modes_are_searched_if_not_given():
+    target = sc.from_jax(lambda x: sc_logaddexp(x), dim=1)
+    x = np.random.default_rng(20).normal(size=(300, 1))
+    result = flux_test(x, target, bounds=(-10, 15), rng=0)
+    assert len(result.modes) == 2
+    assert result.pvalue < 1e-10
+    assert result.shares.missing == (int(np.argmax(result.modes.locations[:, 0])),)
+
+
+def sc_logaddexp(x):
+    import jax.numpy as jnp
+
+    return jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 9) ** 2)
+
+
+def test_close_modes_are_flagged():
+    target = sc.Target(
+        lambda x: -((x[:, 0] ** 2 - 0.5) ** 2), dim=1
+    )  # maxima at +-0.7, a shallow dip between
+    x = np.random.default_rng(21).uniform(-1.5, 1.5, size=(200, 1))
+    with pytest.warns(UserWarning, match="modes 0 and 1 are closer than they are wide"):
+        flux_test(x, target, modes=[[-(0.5**0.5)], [0.5**0.5]], anchors=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"modes": [[0.0]]}, ValueError, "at least two modes, but 1 is known: give all `modes` you know"),
+        ({"variant": "fast"}, ValueError, "`variant` must be 'expected' or 'exact', got 'fast'"),
+        ({"anchors": 0}, ValueError, "`anchors` must be a positive integer, Anchors or None, got 0"),
+        ({"anchors": "four"}, ValueError, "`anchors` must be a positive integer"),
+        ({"anchors": Anchors(np.arange(2), np.zeros((2, 1)), np.ones((2, 1, 1)), np.zeros(2))}, ValueError,
+         "`anchors` must be sorted by mode, at least one for each of 3 modes"),
+        ({"x": np.zeros((10, 2))}, ValueError, "`x` must have shape"),
+        ({"x": np.full((10, 1), np.nan)}, ValueError, "`x` must be finite"),
+        ({"target": lambda x: 0}, TypeError, "`target` must be a steincheck.Target"),
+        ({"rng": "x"}, TypeError, "`rng` must be"),
+    ],
+)  # fmt: skip
+def test_bad_input(change, error, message):
+    target, modes = mixture(*FAR)
+    arguments = {"x": np.zeros((10, 1)), "target": target, "modes": modes} | change
+    with pytest.raises(error, match=message):
+        flux_test(arguments.pop("x"), arguments.pop("target"), **arguments)
+
+
+def test_the_seed_decides_and_only_where_chance_has_a_part():
+    target, modes = mixture(*NEAR)
+    x = draw(NEAR, 200, np.random.default_rng(22))
+    assert flux_test(x, target, modes=modes).pvalue == flux_test(x, target, modes=modes, rng=5).pvalue
+    one, two, other = (flux_test(x, target, modes=modes, variant="exact", rng=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.null_distribution, two.null_distribution)
+    assert not np.array_equal(one.null_distribution, other.null_distribution)
+    assert one.pvalue == pytest.approx(flux_test(x, target, modes=modes).pvalue, abs=0.07)
