@@ -283,6 +283,7 @@ class TestLattice:
         with pytest.warns(UserWarning, match="part of a larger lattice"):
             result = flux_test(sample(60, np.random.default_rng(11)), target, modes=modes, rng=0)
         assert len(result.displacements) == 6
+        assert result.method == "expected"
         assert 0 < result.pvalue <= 1
 
 
@@ -483,3 +484,20 @@ def test_the_seed_decides_and_only_where_chance_has_a_part():
     np.testing.assert_array_equal(one.null_distribution, two.null_distribution)
     assert not np.array_equal(one.null_distribution, other.null_distribution)
     assert one.pvalue == pytest.approx(flux_test(x, target, modes=modes).pvalue, abs=0.07)
+
+
+def test_study_rows(tmp_path):
+    """The study runs, and a second run of the same case replaces its rows."""
+    from experiments.flux_study import HEADER, save, study
+
+    name = "three modes .6/.38/.02, level"
+    rows = study(name, repetitions=3)
+    assert [(row[1], row[2]) for row in rows[:4]] == [
+        (50, m) for m in ("flux", "flux, exact", "Hotelling", "oracle")
+    ]
+    assert rows == study(name, repetitions=3)
+    for _ in range(2):
+        save(rows, tmp_path / "rows.csv")
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    assert lines[0] == ",".join(HEADER)
+    assert len(lines) == 1 + len(rows)

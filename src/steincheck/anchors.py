@@ -76,11 +76,12 @@ class Exchange(NamedTuple):
 
 
 def mode_anchors(modes: Modes) -> Anchors:
-    """One anchor a mode: its location, its inverse Hessian (their mean where all agree) and Laplace weight."""
+    """One anchor a mode: location, inverse Hessian (their mean where all agree) and Laplace weight."""
     covariances = modes.covariances
     if shape_difference(covariances) <= EQUAL:
         covariances = np.repeat(covariances.mean(axis=0)[None], len(modes), axis=0)
-    return Anchors(np.arange(len(modes)), modes.locations, covariances, np.log(modes.laplace_weights))
+    log_weight = modes.log_density + square_roots(covariances)[2]
+    return Anchors(np.arange(len(modes)), modes.locations, covariances, log_weight - log_weight.max())
 
 
 def local_anchors(
@@ -111,12 +112,15 @@ def local_anchors(
     """
     chain_stream, cluster_stream = as_generator(rng).spawn(2)
     single = mode_anchors(modes)
-    points = _chains(target, modes, chain_stream)
+    with np.errstate(all="ignore"):  # a trajectory that runs away is rejected
+        points = _chains(target, modes, chain_stream)
     nearest = assign(points.reshape(-1, target.dim), single).reshape(points.shape[:2])
     parts = []
     for k, cloud in enumerate(points):
         home = cloud[nearest[k] == k]
-        enough = len(home) > max(len(cloud) / 2, 4 * n_anchors * target.dim)
+        enough = (
+            len(home) > max(len(cloud) / 2, 4 * n_anchors * target.dim) and np.ptp(home, axis=0).min() > 0
+        )
         floor = 0.01 * np.linalg.eigvalsh(modes.covariances[k])[0]
         fit = _mixture(home, n_anchors, floor, cluster_stream) if enough else None
         parts.append(fit or (single.centres[[k]], single.covariances[[k]], np.zeros(1)))
@@ -193,7 +197,9 @@ def orbits(x: np.ndarray, target: Target, anchors: Anchors) -> Orbits:
             where.append(np.flatnonzero(counts) * count + m)
         log_p = np.full(len(block) * count, -np.inf)
         log_p[np.arange(len(block)) * count + k] = log_density_at(target, block)
-        log_p[np.concatenate(where)] = log_density_at(target, np.concatenate(images), proposal=True)
+        carried = np.concatenate(images)
+        if len(carried):
+            log_p[np.concatenate(where)] = log_density_at(target, carried, proposal=True)
         own[start : start + rows] = k
         log_weight[start : start + rows] = log_p.reshape(-1, count) + half_log_det
     first = np.flatnonzero(np.diff(anchors.mode, prepend=-1))  # anchor of each mode

@@ -306,7 +306,7 @@ def _shares(
     found: Orbits, counts: np.ndarray, group: np.ndarray, locations: np.ndarray, words: tuple[str, ...]
 ) -> ModeTable:
     """Observed shares, and those the density implies, among the modes that exchange draws."""
-    from scipy.special import ndtri
+    from scipy.special import expit, ndtri
 
     z, n = -ndtri(LEVEL / 2), counts.sum()
     observed = counts / n
@@ -318,10 +318,10 @@ def _shares(
         rows = np.isin(found.own, main)
         own = np.searchsorted(main, found.own[rows])
         log_share, error = implied_shares(found.log_weight[np.ix_(rows, main)], counts[main], own)
-        share = np.exp(log_share)
+        share = np.minimum(np.exp(log_share), 1 - 1e-12)
         logit, width = log_share - np.log1p(-share), z * error / (1 - share)
         implied[main] = share
-        ends = 1 / (1 + np.exp(-np.stack([logit - width, logit + width], axis=1)))
+        ends = expit(np.stack([logit - width, logit + width], axis=1))
         reach = np.hypot(ends - share[:, None], SHARPNESS)
         interval[main] = np.clip(share[:, None] + reach * [-1, 1], 0, 1)
     intervals = np.clip(np.stack([middle - half, middle + half], axis=1), 0, 1)
@@ -335,7 +335,7 @@ def _test_steps(
     accept, clear = step_flows(x, target, steps)
     flow = accept[:, 0] - accept[:, 1]
     null = None
-    if variant == "expected" and clear.any() and len(x) > DRAWS_A_STEP * clear.sum():
+    if variant == "expected" and clear.any() and len(x) >= DRAWS_A_STEP * clear.sum():
         statistic, p, freedom = hotelling(flow[:, clear])
     else:
         statistic, null, freedom = sign_test(accept, RESAMPLES, rng)
