@@ -1,0 +1,49 @@
+"""python -m experiments FIGURE [--repetitions R] [--n-jobs J] [--backend loky|dask] [--quick]"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .running import FIGURES, RESULTS, one_thread_each, run_figure
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run figures from the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments", description="Reproduce a figure of the paper."
+    )
+    parser.add_argument("figure", choices=(*FIGURES, "all"), help="fig5 is drawn with table1")
+    parser.add_argument(
+        "--repetitions", type=_positive, help="repetitions of every setting; by default the paper's"
+    )
+    parser.add_argument("--n-jobs", type=_positive, default=1, help="worker processes, one core each")
+    parser.add_argument("--backend", choices=("loky", "dask"), default="loky", help="joblib's backend")
+    parser.add_argument(
+        "--quick", action="store_true", help="a few repetitions of a few settings and methods"
+    )
+    parser.add_argument("--methods", help="only these, separated by commas; the others can follow later")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
+    options = parser.parse_args(arguments)
+    one_thread_each()
+    for figure in FIGURES if options.figure == "all" else (options.figure,):
+        run_figure(
+            figure,
+            repetitions=options.repetitions,
+            n_jobs=options.n_jobs,
+            backend=options.backend,
+            quick=options.quick,
+            methods=options.methods and options.methods.split(","),
+            results=options.results,
+        )
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Fig. 3: power against the weight of the first of two modes, which is 1/2 in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .cells import Cell, Row, make_cells, setting
+from .drawing import key_below, power_curves
+from .fig1 import STEPS, N, problem
+from .methods import ALL, CONSTANTS, evaluate, label_test
+
+REPETITIONS = 100
+WEIGHTS = (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
+SETTINGS = CONSTANTS | {
+    "n": N,
+    "n_steps": STEPS,
+    "separation": 6,
+    "target_weights": [0.5, 0.5],
+    "box": [-10, 10],
+}
+
+
+def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
+    """Weights of the first mode in the sample."""
+    weights, methods = ((0.4,), ("KSD", "KSDAgg", "spKSD", "oracle")) if quick else (WEIGHTS, ALL)
+    return make_cells("fig3", [setting(weight=w) for w in weights], 2 if quick else repetitions, methods)
+
+
+def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
+    """All methods on one sample with the wrong weight."""
+    case, weight = problem(6), cell["weight"]
+    x, labels = case.target.sample(N, cell.rng("sample"), weights=[weight, 1 - weight], return_labels=True)
+    return evaluate(cell, methods, case, x, lambda: label_test(labels, np.array([0.5, 0.5])))
+
+
+def figure(rows: Sequence[Row]) -> Any:
+    """Rejection rates."""
+    from matplotlib import pyplot
+
+    picture, ax = pyplot.subplots(figsize=(5.5, 3.4), layout="constrained")
+    power_curves(ax, rows, "weight").set(xlabel=r"weight $\pi$ of the first mode in the sample")
+    key_below(picture, ax)
+    return picture

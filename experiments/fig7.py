@@ -1,0 +1,67 @@
+"""Fig. 7: a Gaussian-Bernoulli RBM with one dominant mode, noise on its matrix B (the standard benchmark)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from steincheck import models
+
+from .cells import Cell, Row, make_cells, setting, stream
+from .drawing import key_below, power_curves
+from .methods import ALL, CONSTANTS, Problem, evaluate, modes_of
+
+REPETITIONS = 100
+NOISES = (0, 0.01, 0.02, 0.04, 0.06)
+N, DIM, HIDDEN, STEPS = 1000, 50, 5, 50
+METHODS = tuple(m for m in ALL if m != "oracle")
+SETTINGS = CONSTANTS | {
+    "n": N,
+    "dim": DIM,
+    "hidden": HIDDEN,
+    "n_steps": STEPS,
+    "box": [-10, 10],
+    "target": "one draw of B from {-1, 1} and b, c from N(0, 1), seed 'fig7/target', for all repetitions",
+    "sample": "B plus Gaussian noise, fresh for every repetition",
+}
+
+
+def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
+    """Standard deviations of the noise."""
+    noises, methods = ((0.06,), ("KSD", "ospKSD")) if quick else (NOISES, METHODS)
+    return make_cells("fig7", [setting(noise=s) for s in noises], 1 if quick else repetitions, methods)
+
+
+@lru_cache
+def parameters() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """B, b and c of the target."""
+    rng = stream("fig7", "target")
+    return rng.choice([-1.0, 1.0], size=(DIM, HIDDEN)), rng.standard_normal(DIM), rng.standard_normal(HIDDEN)
+
+
+@lru_cache
+def problem() -> Problem:
+    """The target and its modes."""
+    target = models.gb_rbm(*parameters())
+    return Problem(target, modes_of(target, (-10, 10)), STEPS)
+
+
+def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
+    """All methods on one exact sample of the RBM with noise on B."""
+    B, b, c = parameters()
+    noisy = B + cell["noise"] * cell.rng("noise").standard_normal(B.shape)
+    x = models.gb_rbm(noisy, b, c).sample(N, cell.rng("sample"))
+    return evaluate(cell, methods, problem(), x)
+
+
+def figure(rows: Sequence[Row]) -> Any:
+    """Rejection rates."""
+    from matplotlib import pyplot
+
+    picture, ax = pyplot.subplots(figsize=(5.5, 3.4), layout="constrained")
+    power_curves(ax, rows, "noise").set(xlabel=r"standard deviation $\sigma$ of the noise on B")
+    key_below(picture, ax)
+    return picture

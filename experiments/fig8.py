@@ -1,0 +1,77 @@
+"""Fig. 8: a Gaussian-Bernoulli RBM whose 2^d_h modes are the corners of a cube, two hidden units tilted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from steincheck import models
+
+from .cells import Cell, Row, make_cells, setting
+from .drawing import key_below, power_curves, select
+from .methods import ALL, CONSTANTS, Problem, evaluate, modes_of
+
+REPETITIONS = 100
+TILTS = (0, 0.1, 0.2, 0.5, 1, 5)
+HIDDEN = (5, 10, 20, 30, 40)
+N, DIM, WIDTH, STEPS = 1000, 50, 6.0, 50
+SETTINGS = CONSTANTS | {
+    "n": N,
+    "dim": DIM,
+    "B": "6 times the first d_h columns of the identity",
+    "n_steps": STEPS,
+    "box": [-10, 10],
+    "modes_of_the_perturbed_tests": "all that 500 uniform starts end at",
+    "modes_of_the_flux_test": "find_modes with its walk to the neighbours, 64 at most",
+}
+
+
+def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
+    """Tilts c0 of d_h = 5, then d_h for c0 = 1 and c0 = 5."""
+    if quick:
+        return make_cells("fig8", [setting(hidden=20, tilt=1)], 1, ("KSD", "flux", "oracle"))
+    pairs = [(5, c) for c in TILTS] + [(h, c) for h in HIDDEN[1:] for c in (1, 5)]
+    return make_cells("fig8", [setting(hidden=h, tilt=c) for h, c in pairs], repetitions, ALL)
+
+
+@lru_cache
+def problem(hidden: int) -> Problem:
+    """The target with equal weights and its modes, or some of them."""
+    target = models.gb_rbm(WIDTH * np.eye(DIM, hidden))
+    return Problem(
+        target, modes_of(target, (-10, 10), explore=False, max_modes=500), STEPS, modes_of(target, (-10, 10))
+    )
+
+
+def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
+    """All methods on one exact sample in which the first two hidden units are tilted by c0."""
+    hidden = int(cell["hidden"])
+    c = np.zeros(hidden)
+    c[:2] = cell["tilt"]
+    tilted = models.gb_rbm(WIDTH * np.eye(DIM, hidden), c=c)
+    x, h = tilted.sample(N, cell.rng("sample"), return_labels=True)
+    return evaluate(cell, methods, problem(hidden), x, lambda: sign_test(h))
+
+
+def sign_test(h: np.ndarray) -> float:
+    """The oracle: a chi-square test that every hidden unit is +1 and -1 equally often."""
+    from scipy.stats import chi2
+
+    return float(chi2.sf(np.sum(h.sum(axis=0, dtype=float) ** 2) / len(h), h.shape[1]))
+
+
+def figure(rows: Sequence[Row]) -> Any:
+    """Rejection rates against c0 and against the number of hidden units."""
+    from matplotlib import pyplot
+
+    picture, axes = pyplot.subplots(1, 3, figsize=(9.5, 3.1), layout="constrained", sharey=True)
+    power_curves(axes[0], select(rows, hidden=5), "tilt", even=True).set(xlabel=r"$c_0$", title=r"$d_h$ = 5")
+    for ax, tilt in zip(axes[1:], (5, 1), strict=True):
+        power_curves(ax, select(rows, tilt=tilt), "hidden").set(
+            xlabel=r"hidden units $d_h$", title=f"$c_0$ = {tilt}"
+        )
+    key_below(picture, axes)
+    return picture

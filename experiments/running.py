@@ -1,0 +1,180 @@
+"""From cells to rows on disk, in parallel through joblib; a run that was cut resumes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from .cells import Cell, Row, Store, read_rows
+
+RESULTS = Path(__file__).parent / "results"
+FIGURES = ("fig1", "fig2", "fig3", "fig4", "table1", "fig6", "fig7", "fig8")
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "JAX_PLATFORMS": "cpu",
+}
+
+
+def one_thread_each() -> None:
+    """Let every worker use one core; to be called before JAX is imported, the workers inherit it."""
+    for name, value in ONE_THREAD.items():
+        os.environ.setdefault(name, value)
+
+
+def run_cell(figure: str, cell: Cell, methods: Sequence[str]) -> tuple[list[Row], float]:
+    """The rows of one cell and the seconds they took; what runs in a worker."""
+    start = time.perf_counter()
+    rows = importlib.import_module(f"experiments.{figure}").run(cell, tuple(methods))
+    return rows, time.perf_counter() - start
+
+
+def run_figure(
+    figure: str,
+    *,
+    repetitions: int | None = None,
+    n_jobs: int = 1,
+    backend: str = "loky",
+    quick: bool = False,
+    methods: Sequence[str] | None = None,
+    results: Path = RESULTS,
+) -> list[Row]:
+    """Compute the missing rows of a figure, then sort its file, write its settings and draw it.
+
+    Returns
+    -------
+    list of Row
+        All rows of the cells asked for.
+    """
+    module = importlib.import_module(f"experiments.{figure}")
+    cells = module.cells(module.REPETITIONS if repetitions is None else repetitions, quick)
+    path, record = results / f"{figure}.csv", results / f"{figure}.json"
+    if record.exists() and json.loads(record.read_text())["settings"] != json.loads(
+        json.dumps(module.SETTINGS)
+    ):
+        raise RuntimeError(f"{record} has other settings than {figure}.py now: move the old results away")
+
+    def chosen(cell: Cell) -> list[str]:
+        return [m for m in cell.methods if methods is None or m in methods]
+
+    with Store(path) as store:
+        done = {(row.setting, row.repetition, row.method) for row in read_rows(path)}
+        todo = [
+            (cell, missing)
+            for cell in cells
+            if (missing := [m for m in chosen(cell) if (cell.setting, cell.repetition, m) not in done])
+        ]
+        start, busy = time.perf_counter(), 0.0
+        with _bar(figure, len(cells), len(cells) - len(todo)) as tick:
+            for rows, seconds in _compute(figure, todo, n_jobs, backend):
+                store.append(rows)
+                busy += seconds
+                tick()
+        store.sort({text: k for k, text in enumerate(dict.fromkeys(cell.setting for cell in cells))})
+    rows = read_rows(path)
+    _write_settings(record, module, rows, time.perf_counter() - start, busy, len(todo))
+    draw(figure, rows, results)
+    wanted = {(cell.setting, cell.repetition) for cell in cells}
+    return [row for row in rows if (row.setting, row.repetition) in wanted]
+
+
+def draw(figure: str, rows: Sequence[Row], results: Path) -> None:
+    """Draw the figure as PNG and SVG, without dates, so that the same rows give the same files."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    module = importlib.import_module(f"experiments.{figure}")
+    with matplotlib.rc_context({"svg.hashsalt": figure, "font.size": 8, "svg.fonttype": "none"}):
+        picture = module.figure(rows)
+        picture.savefig(results / f"{figure}.png", dpi=150, metadata={"Software": None})
+        picture.savefig(results / f"{figure}.svg", dpi=100, metadata={"Date": None, "Creator": None})
+        pyplot.close(picture)
+
+
+def _compute(
+    figure: str, todo: Sequence[tuple[Cell, list[str]]], n_jobs: int, backend: str
+) -> Iterator[tuple[list[Row], float]]:
+    """Results in the order in which they are ready."""
+    if not todo:
+        return
+    if n_jobs == 1:
+        for cell, methods in todo:
+            yield run_cell(figure, cell, methods)
+        return
+    from joblib import Parallel, delayed, parallel_config
+
+    with _cluster(n_jobs) if backend == "dask" else nullcontext(), parallel_config(backend, n_jobs=n_jobs):
+        parallel = Parallel(return_as="generator_unordered", batch_size=1)
+        yield from parallel(delayed(run_cell)(figure, cell, methods) for cell, methods in todo)
+
+
+@contextmanager
+def _cluster(n_jobs: int) -> Iterator[None]:
+    """A local Dask cluster; with a client of your own already connected, that one is used."""
+    from distributed import Client, LocalCluster, default_client
+
+    try:
+        default_client()
+        yield
+    except ValueError:
+        with (
+            LocalCluster(n_workers=n_jobs, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster),
+        ):
+            yield
+
+
+@contextmanager
+def _bar(figure: str, total: int, done: int) -> Iterator[Any]:
+    """A progress bar with the time left on a terminal, silence in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn(figure),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(figure, total=total, completed=done)
+        yield lambda: progress.advance(task)
+
+
+def _write_settings(
+    path: Path, module: Any, rows: Sequence[Row], wall: float, busy: float, cells: int
+) -> None:
+    """What the rows were made with; times add up over runs that were cut and resumed."""
+    old = json.loads(path.read_text()) if path.exists() else {}
+    count = {(row.setting, row.repetition) for row in rows}
+    record = {
+        "figure": module.__name__.rpartition(".")[2],
+        "settings": module.SETTINGS,
+        "repetitions": 1 + max((row.repetition for row in rows), default=-1),
+        "cells": len(count),
+        "seed": "SeedSequence of the SHA-256 of 'figure/setting/repetition/purpose'",
+        "minutes_of_wall_time": round(old.get("minutes_of_wall_time", 0.0) + wall / 60, 2),
+        "minutes_of_work": round(old.get("minutes_of_work", 0.0) + busy / 60, 2),
+        "versions": {name: version(name) for name in ("steincheck", "numpy", "scipy", "jax")}
+        | {"python": platform.python_version()},
+    }
+    if not cells and old:
+        record |= {name: old[name] for name in ("versions", "minutes_of_wall_time", "minutes_of_work")}
+    path.write_text(json.dumps(record, indent=1) + "\n")
