@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test lint bench test-slow docs clean
+.PHONY: setup demo test lint bench test-slow test-browser docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml constraints.txt
 setup: $(STAMP)
 
 demo: setup
-	$(BIN)/python -m steincheck demo
+	$(BIN)/python -m steincheck demo --report demo-report.html
 
 lint: setup
 	$(BIN)/ruff check .
@@ -25,6 +25,12 @@ test: demo lint
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
+
+# opens the report in headless Chromium and keeps the pictures in docs/images
+test-browser: setup
+	test -x /usr/bin/chromium || { apt-get update --quiet=2 && apt-get install --quiet=2 --yes --no-install-recommends chromium; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt playwright
+	$(BIN)/python -m pytest -m browser
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks --benchmark-disable-gc -m ""

@@ -8,7 +8,8 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stderr
+from io import StringIO
 from json import dumps
 from pathlib import Path
 from types import ModuleType
@@ -106,8 +107,11 @@ def check(
     _writable(json, report)
     density = load_target(target)
     x = _load_draws(draws, density, key)
-    with _notes_are_printed_once():
-        answer = verdict.check(x, density, bounds=_bounds(bounds), alpha=alpha, rng=seed)
+    box, seed = _bounds(bounds), verdict.fresh_seed(seed)
+    with _working(quiet) as status:
+        found = verdict.search_modes(x, density, bounds=box, seed=seed)
+        with status("testing the draws"):
+            answer = verdict.check(x, density, modes=found, alpha=alpha, rng=seed)
     if not quiet:
         _say(str(answer))
     if json:
@@ -145,8 +149,8 @@ def one_test(
     density = load_target(target)
     x = _load_draws(draws, density, key)
     options = {"bounds": _bounds(bounds)} if name in WITH_MODES else {}
-    with _notes_are_printed_once():
-        seed = verdict.fresh_seed(seed)
+    seed = verdict.fresh_seed(seed)
+    with _working(quiet) as status, nullcontext() if name in WITH_MODES else status("testing the draws"):
         result = TESTS[name](x, density, rng=seed, **options)
     if not quiet:
         _say(f"{result.summary(alpha)}\n  seed {seed}, steincheck {__version__}")
@@ -174,8 +178,8 @@ def modes(
     _writable(json)
     density = load_target(target)
     box = _bounds(bounds) if draws is None else bounds_from_draws(_load_draws(draws, density, key))
-    with _notes_are_printed_once():
-        seed = verdict.fresh_seed(seed)
+    seed = verdict.fresh_seed(seed)
+    with _working(quiet):
         found = find_modes(density, bounds=box, rng=seed)
     if not quiet:
         _say(f"{found}\nseed {seed}, steincheck {__version__}")
@@ -203,7 +207,7 @@ def demo(
         "ospksd": "ospKSD test       learns the jump scale from half of the draws",
         "flux": "flux test         compares the flow between the modes",
     }
-    with _notes_are_printed_once():
+    with _working(quiet=False):
         for name, words in lines.items():
             result = TESTS[name](x, target, rng=seed)
             seen = "sees it" if result.reject() else "blind"
@@ -292,11 +296,11 @@ def _near(name: str, known: Any) -> str:
 
 
 @contextmanager
-def _notes_are_printed_once() -> Iterator[None]:
-    """The outcome prints its notes itself."""
-    with warnings.catch_warnings():
+def _working(quiet: bool) -> Iterator[Callable[[str], Any]]:
+    """Hold back Python's warnings, as the outcome prints them; show bars and spinners on a terminal only."""
+    with warnings.catch_warnings(), redirect_stderr(StringIO()) if quiet else nullcontext():
         warnings.simplefilter("ignore", UserWarning)
-        yield
+        yield lambda text: err.status(text) if err.is_terminal and not quiet else nullcontext()
 
 
 def _say(text: str) -> None:

@@ -195,9 +195,12 @@ def bandwidth_profile(result: GofResult, *, ax: Any = None) -> Any:
     details = result.details
     ratio = details["statistics"] / np.maximum(details["thresholds"], np.finfo(float).tiny)
     ax = _axes(ax)
-    ax.plot(np.sqrt(details["bandwidths"]), np.maximum(ratio, 0), "o", color=FIRST, label="observed")
+    widths, place = np.unique(np.sqrt(details["bandwidths"]), return_inverse=True)
+    ax.plot(place, np.maximum(ratio, 0), "o", color=FIRST, label="observed")
     ax.axhline(1, color=SECOND, lw=1.5, ls="--", label="misfit above")
-    ax.set(xscale="log", xlabel="width of the kernel", ylabel="statistic / threshold", ylim=(0, None))
+    ax.set(xlabel="width of the kernel", ylabel="statistic / threshold", ylim=(0, None))
+    marked = np.unique(np.linspace(0, len(widths) - 1, 5).round().astype(int))
+    ax.set_xticks(marked, [f"{widths[k]:.2g}" for k in marked])
     return _legend(ax)
 
 

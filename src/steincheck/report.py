@@ -51,9 +51,10 @@ p, li { max-width: 46rem; } ul { padding-left: 1.2rem; } .soft, figcaption, capt
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .3rem 1.2rem .3rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; } td.number, th.number { text-align: right; white-space: nowrap; }
-td.words { white-space: nowrap; } td.value { overflow-wrap: anywhere; min-width: 12rem; }
+td.words, td.p { white-space: nowrap; } td.p, th.p { text-align: right; }
+td.value { overflow-wrap: anywhere; min-width: 12rem; }
 @media (max-width: 40rem) { body { font-size: 15px; } h1 { font-size: 1.35rem; }
-  th, td { padding-right: .7rem; font-size: .85rem; }
+  th, td { padding-right: .5rem; font-size: .85rem; }
   td.number, th.number, td.words { white-space: normal; } }
 tr.wrong td:first-child { font-weight: 600; color: var(--misfit); }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1.2rem; }

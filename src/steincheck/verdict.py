@@ -84,21 +84,15 @@ def check(
     """
     from . import __version__
 
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
     check_level(alpha)
-    x = as_draws(draws, target.dim, name="draws")
     seed = fresh_seed(rng)
+    x = _at_the_door(draws, target)
     streams = np.random.default_rng(seed).spawn(5)
     notes: list[str] = []
     unseen = list(ALWAYS_UNSEEN)
-    log_density_at(target, x)
-    if target.has_score:
-        compare_score(target, x)
     _look_for_chains(x, target, notes)
     if modes is None:
-        box = bounds_from_draws(x) if bounds is None else bounds
-        known = find_modes(target, bounds=box, n_jobs=n_jobs, rng=streams[0])
+        known = search_modes(x, target, bounds=bounds, seed=seed, n_jobs=n_jobs)
     else:
         known = as_modes(modes, target)
     covariance = np.mean(known.covariances, axis=0)
@@ -142,6 +136,25 @@ def check(
         seed=seed,
         version=__version__,
     )
+
+
+def search_modes(
+    draws: Any, target: Target, *, bounds: Any = None, seed: int, n_jobs: int | None = None
+) -> Modes:
+    """The modes that `check` would find with this seed; given to `check` they lead to the same verdict."""
+    x = _at_the_door(draws, target)
+    box = bounds_from_draws(x) if bounds is None else bounds
+    return find_modes(target, bounds=box, n_jobs=n_jobs, rng=np.random.default_rng(seed).spawn(5)[0])
+
+
+def _at_the_door(draws: Any, target: Target) -> np.ndarray:
+    if not isinstance(target, Target):
+        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    x = as_draws(draws, target.dim, name="draws")
+    log_density_at(target, x)
+    if target.has_score:
+        compare_score(target, x)
+    return x
 
 
 def fresh_seed(rng: Any) -> int:
@@ -236,7 +249,8 @@ def _test_local(
 def _smallest_pvalue(local: GofResult) -> float:
     """The p-value of KSDAgg if the draws were as wrong as can be: its replicates are finitely many."""
     floor = 1 / (max(local.details["weights"]) * (local.settings["n_resamples"] + 1))
-    return float(np.mean(np.append(local.null_distribution, 0.0) >= -floor * (1 + 1e-9)))
+    null = np.append(np.asarray(local.null_distribution), 0.0)
+    return float(np.mean(null >= -floor * (1 + 1e-9)))
 
 
 def _test_weights(

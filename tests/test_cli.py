@@ -1,0 +1,273 @@
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import steincheck as sc
+from steincheck import __main__ as cli
+
+MODEL = """
+import jax.numpy as jnp
+import steincheck as sc
+
+def log_density(x):
+    return jnp.logaddexp(-0.5 * jnp.sum((x + 3) ** 2), -0.5 * jnp.sum((x - 3) ** 2))
+
+target = sc.from_jax(log_density, dim=2, names=["a", "b"])
+number = 3
+
+def make():
+    return sc.from_jax(log_density, dim=2)
+
+def broken(x):
+    return undefined_name
+
+explodes = sc.Target(broken, dim=2)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("cli")
+    (place / "model.py").write_text(MODEL)
+    rng = np.random.default_rng(0)
+    good = rng.normal(size=(400, 2)) + np.where(rng.random(400) < 0.5, -3, 3)[:, None]
+    np.savetxt(place / "good.csv", good, delimiter=",", header="a,b", comments="")
+    np.save(place / "left.npy", rng.normal(-3, 1, size=(400, 2)))
+    np.savez(place / "few.npz", x=good[:20], y=good)
+    return place
+
+
+@pytest.fixture
+def run(folder, monkeypatch, capsys):
+    """Run the command in the folder; returns exit status, output, errors."""
+
+    def call(*arguments):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["steincheck", *map(str, arguments)])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        printed = capsys.readouterr()
+        return stop.value.code or 0, printed.out, printed.err
+
+    return call
+
+
+def test_no_misfit_found(run, folder):
+    status, out, err = run(
+        "check",
+        "good.csv",
+        "--target",
+        "model.py:target",
+        "--seed",
+        1,
+        "--json",
+        "v.json",
+        "--report",
+        "v.html",
+    )
+    assert status == 0
+    assert out.startswith("No misfit found at level 0.05 (p = ")
+    assert out.endswith("wrote v.json\nwrote v.html\n")
+    assert err == ""
+    record = json.loads((folder / "v.json").read_text())
+    assert record["fits"] is True
+    assert record["seed"] == 1
+    page = (folder / "v.html").read_text()
+    assert "steincheck check good.csv --target model.py:target --seed 1" in page
+    assert not [path for path in folder.iterdir() if path.name.endswith(".part")]
+
+
+def test_misfit_quietly(run):
+    assert run("check", "left.npy", "--target", "model.py:make", "--seed", "1", "--quiet") == (1, "", "")
+
+
+def test_cannot_tell(run):
+    status, out, _ = run("check", "few.npz", "--key", "x", "--target", "model.py:target", "--seed", "1")
+    assert status == 2
+    assert out.startswith("Cannot tell whether the draws fit the density: 20 draws are too few")
+
+
+def test_the_level_is_passed_on(run, folder):
+    status, out, _ = run("check", "good.csv", "--target", "model.py:target", "--seed", 1, "--alpha", 0.999)
+    assert (status, "at level 0.999" in out) == (1, True)
+
+
+@pytest.mark.parametrize("name", sorted(cli.TESTS))
+def test_every_test_runs_by_name(run, folder, name):
+    status, out, err = run(
+        "test", name, "left.npy", "--target", "model.py:target", "--seed", 0, "--json", "t.json"
+    )
+    record = json.loads((folder / "t.json").read_text())
+    assert status == int(record["pvalue"] <= 0.05)
+    assert out.startswith(record["test"])
+    assert "seed 0, steincheck" in out
+    assert err == ""
+    if name in ("spksd", "ospksd", "pksdagg", "flux"):
+        assert status == 1  # these see the missing mode
+
+
+def test_modes(run, folder):
+    status, out, _ = run(
+        "modes", "--target", "model.py:target", "--bounds=-10,10", "--seed", 0, "--json", "m.json"
+    )
+    assert status == 0
+    record = json.loads((folder / "m.json").read_text())
+    assert sorted(round(x, 3) for x, _ in record["locations"]) == [-3, 3]
+    assert "Laplace weight" in out
+    assert run("modes", "--target", "model.py:target", "--draws", "good.csv", "--quiet")[0] == 0
+
+
+def test_demo(run, folder):
+    status, out, err = run("demo", "--report", "demo.html")
+    assert (status, err) == (0, "")
+    lines = {line.split()[0]: line for line in out.splitlines() if line.endswith(("blind", "sees it"))}
+    assert lines["KSD"].endswith("blind")
+    assert all(lines[name].endswith("sees it") for name in ("spKSD", "ospKSD", "flux"))
+    assert "missing: 0." in out
+    assert "The draws do not fit the density" in out
+    assert out.endswith("wrote demo.html\n")
+
+
+ERRORS = {
+    "missing draws": (["check", "no.csv", "--target", "model.py:target"], "there is no file no.csv"),
+    "missing target": (["check", "good.csv", "--target", "no.py:target"], "there is no target file no.py"),
+    "no name": (["check", "good.csv", "--target", "model.py"], "must look like FILE.py:NAME, got 'model.py'"),
+    "near name": (
+        ["check", "good.csv", "--target", "model.py:traget"],
+        "model.py has no 'traget' (did you mean target?); its targets: target, explodes",
+    ),
+    "not a target": (
+        ["check", "good.csv", "--target", "model.py:number"],
+        "must be a steincheck.Target, got int",
+    ),
+    "bare function": (
+        ["check", "good.csv", "--target", "model.py:log_density"],
+        "is a function with arguments; make",
+    ),
+    "near test": (
+        ["test", "spksdd", "good.csv", "--target", "model.py:target"],
+        "there is no test 'spksdd' (did you mean spksd or",
+    ),
+    "level": (
+        ["check", "good.csv", "--target", "model.py:target", "--alpha", "2"],
+        "`alpha` must lie strictly between",
+    ),
+    "bounds": (["modes", "--target", "model.py:target", "--bounds", "3"], "--bounds must be LOW,HIGH"),
+    "box": (["modes", "--target", "model.py:target"], "give either --bounds or --draws"),
+    "no box": (
+        ["test", "ksd", "good.csv", "--target", "model.py:target", "--bounds", "-1,1"],
+        "the test ksd looks for no modes",
+    ),
+    "directory": (
+        ["check", "good.csv", "--target", "model.py:target", "--json", "."],
+        "cannot write .: it is a directory",
+    ),
+    "no directory": (
+        ["check", "good.csv", "--target", "model.py:target", "--report", "no/v.html"],
+        "cannot write no/v.html: there is no directory no",
+    ),
+    "several arrays": (["check", "few.npz", "--target", "model.py:target"], "holds several arrays"),
+    "usage": (["check", "good.csv"], "Missing option '--target'"),
+    "no command": (["chekc"], "No such command 'chekc'"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors(run, case):
+    arguments, message = ERRORS[case]
+    status, out, err = run(*arguments)
+    assert status == 2
+    assert message in " ".join(err.replace("│", "").split())
+    assert "Traceback" not in err
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n3\n", "bad.csv, line 3: 1 values, but line 1 has 2"),
+        ("1,2,3\n4,5,6\n", "bad.csv has 3 columns, but the target has dim = 2"),
+        ("1,2\n3,nan\n", "`bad.csv` must be finite: 1 of 2 draws hold NaN or infinity, rows [1]"),
+        ("b,c\n1,2\n", "bad.csv has no column 'a'; its columns are b, c, the target's names a, b"),
+    ],
+)
+def test_bad_draws(run, folder, text, message):
+    (folder / "bad.csv").write_text(text)
+    status, _, err = run("check", "bad.csv", "--target", "model.py:target")
+    assert (status, message in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "import no_such_package\n",
+            ["line 1", "import no_such_package", "ModuleNotFoundError: No module named"],
+        ),
+        ("x = 1\ndef f(:\n", ["line 2", "SyntaxError"]),
+        (
+            "def deep():\n    return 1 / 0\nx = deep()\n",
+            ["line 3", "line 2", "ZeroDivisionError: division by zero"],
+        ),
+        ("raise SystemExit(0)\n", ["ends the program while it is read"]),
+    ],
+)
+def test_a_target_file_that_fails(run, folder, text, parts):
+    (folder / "failing.py").write_text(text)
+    status, _, err = run("check", "good.csv", "--target", "failing.py:x")
+    assert status == 2
+    for part in parts:
+        assert part in err
+    assert "importlib" not in err
+    assert len(err.splitlines()) < 12
+
+
+def test_a_density_that_fails_shows_its_own_line(run):
+    status, _, err = run("check", "good.csv", "--target", "model.py:explodes")
+    assert status == 2
+    assert "return undefined_name" in err
+    assert "NameError: name 'undefined_name' is not defined" in err
+
+
+def test_a_target_file_may_import_its_neighbours(run, folder):
+    (folder / "neighbour.py").write_text(MODEL)
+    (folder / "uses.py").write_text("from neighbour import target\n")
+    assert run("test", "ksd", "good.csv", "--target", "uses.py:target", "--quiet")[0] in (0, 1)
+
+
+def test_nothing_is_left_half_written(folder, monkeypatch):
+    place = folder / "kept.json"
+    place.write_text("old")
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        sc.report.write_text(place, "new")
+    assert place.read_text() == "old"
+    assert not list(folder.glob(".*.part"))
+
+
+def test_the_module_runs_as_a_program():
+    done = subprocess.run(
+        [sys.executable, "-m", "steincheck", "--help"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0
+    for word in ("check", "test", "modes", "demo", "Exit status"):
+        assert word in done.stdout
+
+
+def test_without_typer_the_extra_is_named():
+    code = (
+        "import sys; sys.modules['typer'] = None\n"
+        "import runpy; runpy.run_module('steincheck', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "pip install 'steincheck[cli]'" in done.stderr

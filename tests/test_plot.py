@@ -1,0 +1,182 @@
+import sys
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+import steincheck as sc
+from steincheck import plot
+from steincheck.kernels import IMQ, median_bandwidth
+from steincheck.result import ModeTable
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    plt.switch_backend("agg")
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sc.models.gaussian_mixture([[-3.0], [3.0]])
+
+
+@pytest.fixture
+def table():
+    return ModeTable(
+        np.array([[-3.0], [3.0]]),
+        np.array([900, 100]),
+        np.array([0.9, 0.1]),
+        np.array([0.5, np.nan]),
+        np.array([[0.85, 0.95], [0.05, 0.15]]),
+        np.array([[0.45, 0.55], [np.nan, np.nan]]),
+        ("too many draws", "not examined"),
+    )
+
+
+def rendered(ax):
+    """The axes, after everything on them was drawn."""
+    ax.figure.canvas.draw()
+    return ax
+
+
+def test_null_distribution(target):
+    result = sc.ksd_test(target.sample(200, 0), target, n_resamples=99, rng=0)
+    ax = rendered(plot.null_distribution(result))
+    assert sum(bar.get_height() for bar in ax.patches) == 99
+    assert ax.lines[0].get_xdata()[0] == result.statistic
+    assert f"p = {result.pvalue:.3g}" in ax.get_legend().texts[1].get_text()
+
+
+def test_the_given_axes_are_used(table):
+    ax = plt.figure().add_subplot()
+    assert plot.mode_shares(table, ax=ax) is ax
+
+
+def test_mode_shares(table):
+    ax = rendered(plot.mode_shares(table))
+    observed, implied = (container.lines[0].get_xdata() for container in ax.containers)
+    np.testing.assert_allclose(observed, [90, 10])
+    np.testing.assert_allclose(implied, [50, np.nan])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["mode 0", "mode 1"]
+    assert ax.get_ylim() == (1.5, -0.5)
+
+
+def test_many_modes_are_cut_to_the_largest():
+    n = 60
+    share = np.arange(n) / np.arange(n).sum()
+    ends = np.stack([share, share], axis=1)
+    table = ModeTable(np.zeros((n, 1)), np.arange(n), share, share, ends, ends, ("as expected",) * n)
+    ax = rendered(plot.mode_shares(table))
+    assert [label.get_text() for label in ax.get_yticklabels()] == [f"mode {k}" for k in range(45, 60)]
+
+
+def test_draws_of_one_coordinate_with_the_density(target):
+    ax = rendered(plot.draws(target.sample(500, 0), locations=[[-3.0], [3.0]], target=target))
+    grid, density = next(line for line in ax.lines if line.get_label() == "density").get_data()
+    assert np.trapezoid(density, grid) == pytest.approx(1, abs=0.01)
+    assert density.max() == pytest.approx(0.5 / np.sqrt(2 * np.pi), rel=1e-3)
+    assert sum(bar.get_height() * bar.get_width() for bar in ax.patches) == pytest.approx(1)
+
+
+def test_draws_of_many_coordinates_show_where_the_modes_part():
+    x = np.random.default_rng(0).normal(size=(2000, 5))
+    modes = np.zeros((2, 5))
+    modes[0, 3], modes[0, 1] = 9, 4
+    ax = rendered(plot.draws(x, locations=modes, names=["a", "$b", "c", "d_{", "e"]))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("d_{", "$b")
+    assert len(ax.collections[0].get_offsets()) == 1000
+
+
+def test_draws_before_and_after(target):
+    x = target.sample(300, 0)
+    moved = sc.perturb(x, target, [[-3.0], [3.0]], 1.0, n_steps=2, rng=0).samples[0]
+    ax = rendered(plot.perturbed(x, moved))
+    assert len(ax.patches) == 2
+    before, after = np.hstack([x, x]), np.hstack([moved, x])
+    pairs = rendered(plot.perturbed(before, after, coordinates=(0, 1), names=["u", "v"]))
+    np.testing.assert_allclose(pairs.collections[1].get_offsets(), after)
+    assert (pairs.get_xlabel(), pairs.get_ylabel()) == ("u", "v")
+
+
+def test_theta_profiles(target):
+    x = target.sample(100, 0)
+    options = {"modes": [[-3.0], [3.0]], "theta": [0.8, 0.9, 1.1], "n_steps": 2, "n_resamples": 9, "rng": 0}
+    summed = sc.spksd_test(x, target, **options)
+    ax = rendered(plot.theta_profile(summed))
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), summed.theta_statistics)
+    chosen = sc.ospksd_test(x, target, **options)
+    ax = rendered(plot.theta_profile(chosen))
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), chosen.criterion)
+    assert ax.lines[1].get_xdata()[0] == chosen.chosen_theta
+
+
+def test_bandwidth_profile(target):
+    result = sc.ksdagg_test(1.5 * target.sample(100, 0), target, n_resamples=99, n_level_resamples=99, rng=0)
+    ax = rendered(plot.bandwidth_profile(result))
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), np.arange(10))
+    assert float(ax.get_xticklabels()[-1].get_text()) == pytest.approx(
+        np.sqrt(result.bandwidths[-1]), rel=0.05
+    )
+    above = ax.lines[0].get_ydata() > 1
+    np.testing.assert_array_equal(above, result.statistics > result.thresholds)
+    assert above.any()
+
+
+def test_coordinate_misfit_is_sorted():
+    misfit = {"names": ["a", "b$", "c"], "excess": [0.5, 2.0, -1.0], "pvalue": [0.5, 0.001, 0.9]}
+    ax = rendered(plot.coordinate_misfit(misfit))
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["c", "a", "b$"]
+    assert [bar.get_width() for bar in ax.patches] == [0, 0.5, 2]
+
+
+def test_witness_against_its_definition():
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
+    x = np.random.default_rng(0).normal(0.5, 1, size=(50, 2))
+    points = rendered(plot.witness(x, target, coordinate=1, scales=1.0)).collections[0].get_offsets()
+    c = median_bandwidth(x)
+    expected = []
+    for y in x:
+        k = (1 + np.sum((x - y) ** 2, axis=1) / c) ** -0.5
+        slope = -(x[:, 1] - y[1]) / c * k**3
+        expected.append(np.mean(-x[:, 1] * k + slope))
+    np.testing.assert_allclose(points, np.stack([x[:, 1], expected], axis=1), rtol=1e-9)
+
+
+def test_contributions_add_up_to_the_statistic(target):
+    x = target.sample(200, 0) * 1.2
+    ax = rendered(plot.contributions(x, target, scales=1.0))
+    values = ax.collections[0].get_offsets()[:, 1]
+    result = sc.ksd_test(x, target, kernel=IMQ(median_bandwidth(x)), n_resamples=1, rng=0)
+    assert np.mean(values) == pytest.approx(result.statistic, rel=1e-9)
+
+
+def test_many_draws_are_thinned(target):
+    ax = plot.witness(target.sample(3000, 0), target, rng=0)
+    assert len(ax.collections[0].get_offsets()) == 1000
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t, r: plot.null_distribution(r), "has no simulated null distribution"),
+        (lambda t, r: plot.theta_profile(r), "has no profile over theta"),
+        (lambda t, r: plot.bandwidth_profile(r), "has one bandwidth only"),
+        (lambda t, r: plot.draws(np.zeros(3)), r"`x` must have shape \(n, d\)"),
+        (lambda t, r: plot.draws(np.zeros((3, 2)), coordinates=(2,)), "must be one or two of 0..1"),
+        (lambda t, r: plot.perturbed(np.zeros((3, 2)), np.zeros((3, 1))), "must have one dimension"),
+        (lambda t, r: plot.witness(np.zeros((3, 1)), t), "`scales` must be positive"),
+        (lambda t, r: plot.witness(np.zeros((3, 1)), t, coordinate=1), "`coordinates` must be"),
+    ],
+)
+def test_bad_input(target, call, message):
+    result = sc.GofResult("flux test", 1.0, 0.5, None, 10, 1)
+    with pytest.raises(ValueError, match=message):
+        call(target, result)
+
+
+def test_without_matplotlib_the_extra_is_named(table, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'steincheck\[plot\]'"):
+        plot.mode_shares(table)

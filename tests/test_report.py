@@ -1,0 +1,173 @@
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import steincheck as sc
+from steincheck import report
+from steincheck.result import GofResult, ModeTable, Verdict
+
+EVIL = '<script>alert("1")</script>'
+VOID = {"meta", "link", "br"}
+
+
+def a_verdict(n, dim, fits=False, **changes):
+    rng = np.random.default_rng(0)
+    settings = {"precondition": np.eye(dim), "rng": None}
+    local = GofResult("KSDAgg test", 0.5, 0.01, rng.normal(size=1999), n, dim, (), settings)
+    weights = GofResult("flux test", 9.0, 0.001, None, n, dim)
+    ends = np.array([[0.4, 0.6], [0.4, 0.6]])
+    table = ModeTable(
+        np.stack([np.zeros(dim), np.full(dim, 5.0)]),
+        np.array([n, 0]),
+        np.array([1.0, 0.0]),
+        np.array([0.5, 0.5]),
+        ends,
+        ends,
+        ("too many draws", "too few draws"),
+    )
+    names = [EVIL, "a$\\frac{", *(f"x[{k}]" for k in range(2, dim))][:dim]
+    fields = {
+        "fits": fits,
+        "pvalue": 0.002,
+        "alpha": 0.05,
+        "local": local,
+        "weights": weights,
+        "adjusted": {"local": 0.01, "weights": 0.002},
+        "modes": table,
+        "findings": (f"Mode 1 is missing {EVIL}",),
+        "why": "few draws" if fits is None else "",
+        "coordinates": {"names": names, "pvalue": [0.5] * dim, "excess": [1.5] * dim},
+        "not_examined": (EVIL,),
+        "warnings": (EVIL,),
+        "n": n,
+        "dim": dim,
+        "seed": 12,
+        "version": "0.0",
+    }
+    return Verdict(**(fields | changes))
+
+
+class Reader(HTMLParser):
+    """Tags that open and close, and addresses the page would fetch."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.tags, self.addresses, self.ids = [], [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attributes:
+            if name in ("src", "href", "xlink:href", "action", "data"):
+                self.addresses.append(value)
+            if name == "id":
+                self.ids.append(value)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A page of 10,000 draws in ten dimensions."""
+    x = np.random.default_rng(0).normal(size=(10_000, 10))
+    return report.render(a_verdict(10_000, 10), x, title=EVIL, command=["steincheck", "check", EVIL])
+
+
+def test_the_page_is_small_and_stands_alone(large):
+    assert len(large.encode()) < 1_000_000
+    page = Reader(large)
+    assert page.open == []
+    assert "script" not in page.tags
+    assert page.tags.count("svg") == 4
+    assert {address for address in page.addresses if not address.startswith("#")} == {"data:,"}
+    for address in page.addresses:
+        assert not address.startswith("#") or address[1:] in page.ids
+    assert not re.search(r"@import|https?://", large)
+    assert not re.search(r"url\((?!#)", large)
+
+
+def test_user_strings_are_escaped(large):
+    assert "<script" not in large
+    assert large.count("&lt;script&gt;") >= 8  # in texts, tables and pictures
+
+
+def test_ids_are_unique(large):
+    ids = Reader(large).ids
+    assert len(ids) == len(set(ids))
+
+
+def test_the_sentence_comes_first_and_everything_follows(large):
+    parts = ("Modes", "Pictures", "Numbers", "Not examined", "Warnings", "How to reproduce")
+    places = [large.index(f"<h2>{part}") for part in parts]
+    assert large.index('<h1 class="misfit">The draws do not fit') < places[0]
+    assert places == sorted(places)
+    for text in ("100.0% (40.0% to 60.0%)", "missing, too few draws", "SHA-256", f"numpy {np.__version__}"):
+        assert text in large
+    assert '<td class="">seed</td><td class="value">12</td>' in large
+
+
+def test_colours_come_from_the_page(large):
+    pictures = "".join(re.findall(r"<svg.*?</svg>", large, flags=re.DOTALL))
+    assert not re.search("#[0-9a-f]{6}", pictures)
+    assert "var(--ink)" in pictures
+    assert "prefers-color-scheme: dark" in large
+    assert "@media print" in large
+
+
+@pytest.mark.parametrize(("fits", "kind"), [(True, "fits"), (None, "unknown")])
+def test_other_verdicts(fits, kind):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    page = report.render(a_verdict(60, 2, fits, findings=(), warnings=()), x)
+    assert f'<h1 class="{kind}">' in page
+    assert ("no proof" in page) == (fits is True)
+    assert "Warnings" not in page
+    assert "steincheck.check(draws, target, alpha=0.05, rng=12)" in page
+
+
+def test_one_mode_and_one_dimension():
+    verdict = a_verdict(60, 1)
+    one = ModeTable(*(getattr(verdict.modes, name)[:1] for name in ModeTable.__dataclass_fields__))
+    target = sc.models.gaussian_mixture([[0.0]])
+    page = report.render(replace(verdict, modes=one, weights=None), target.sample(60, 0), target)
+    assert page.count("<svg") == 2
+    assert "not examined" in page
+
+
+def test_writing(tmp_path):
+    verdict, x = a_verdict(60, 2), np.random.default_rng(0).normal(size=(60, 2))
+    report.write_html(tmp_path / "v.html", verdict, x)
+    assert (tmp_path / "v.html").read_text() == report.render(verdict, x)
+    assert [path.name for path in tmp_path.iterdir()] == ["v.html"]
+    with pytest.raises(ValueError, match="`draws` must be the 60 draws of the verdict, got 59"):
+        report.write_html(tmp_path / "w.html", verdict, x[1:])
+    with pytest.raises(IsADirectoryError, match="it is a directory"):
+        report.write_html(tmp_path, verdict, x)
+    with pytest.raises(FileNotFoundError, match="there is no directory"):
+        report.write_html(tmp_path / "no" / "v.html", verdict, x)
+    assert [path.name for path in tmp_path.iterdir()] == ["v.html"]
+
+
+def test_links_are_followed_and_modes_kept(tmp_path):
+    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    real.write_text("old")
+    link.symlink_to(real)
+    report.write_text(link, "new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install 'steincheck\[plot\]'"):
+        report.render(a_verdict(60, 2), np.zeros((60, 2)))
