@@ -38,7 +38,7 @@ def bisection(statistics, first, second, weights, alpha, steps=50):
     return bool(np.any(pvalues <= low * weights))
 
 
-@pytest.mark.parametrize("weighting", ["uniform", "geometric"])
+@pytest.mark.parametrize("weighting", ["uniform", "geometric", "harmonic"])
 def test_pvalue_decides_as_the_bisection(weighting):
     """200 random problems with dependent statistics, at five levels each."""
     rng = np.random.default_rng(0)
@@ -49,14 +49,15 @@ def test_pvalue_decides_as_the_bisection(weighting):
         every = 0.7 * shared + 0.7 * rng.normal(size=(k, size + level_size + 1))
         statistics = every[:, 0] + rng.uniform(0, 2.5)
         first, second = every[:, 1 : size + 1], every[:, size + 1 :]
-        weights = (
-            np.full(k, 1 / k) if weighting == "uniform" else 0.5 ** np.arange(k) / np.sum(0.5 ** np.arange(k))
-        )
+        weights = {
+            "uniform": np.ones(k),
+            "geometric": 0.5 ** np.arange(k),
+            "harmonic": 1 / np.arange(1, k + 1),
+        }
+        weights = weights[weighting] / weights[weighting].sum()
         for alpha in (0.05, 0.1, 0.2, 0.5, 0.9):
             outcome = min_p(statistics, first, second, weights, alpha)
             decision = bisection(statistics, first, second, weights, alpha)
-            if outcome.pvalue == alpha or level_size * alpha == round(level_size * alpha):
-                continue  # on the edge rounding of alpha * B2 decides
             assert (outcome.pvalue <= alpha) == decision
             # the single tests at their levels say the same
             assert np.any(outcome.pvalues <= outcome.levels + 1e-12) == decision
@@ -110,15 +111,14 @@ def test_level(normal_target):
 
 def test_power_against_shift_and_scale_and_blindness_to_modes(normal_target):
     rng = np.random.default_rng(3)
-    shift = [
-        ksdagg_test(rng.normal(0.25, 1, size=(400, 2)), normal_target, rng=rng).reject() for _ in range(12)
-    ]
-    scale = [
-        ksdagg_test(rng.normal(0, 1.25, size=(400, 2)), normal_target, rng=rng).reject() for _ in range(12)
-    ]
+    options = {"n_resamples": 500, "n_level_resamples": 500, "rng": rng}
+    shift, scale = (
+        [ksdagg_test(rng.normal(*law, size=(400, 2)), normal_target, **options).reject() for _ in range(12)]
+        for law in ((0.25, 1), (0, 1.25))
+    )
     assert np.sum(shift) >= 9
     assert np.sum(scale) >= 9
-    blind = [ksdagg_test(weighted(1.0, 600, rng), bimodal(), rng=rng).reject() for _ in range(25)]
+    blind = [ksdagg_test(weighted(1.0, 600, rng), bimodal(), **options).reject() for _ in range(25)]
     assert np.sum(blind) <= stats.binom.ppf(1 - 1e-4, 25, 0.1)
 
 
@@ -189,3 +189,53 @@ class TestPerturbed:
 def test_bad_input(normal_target, change, message):
     with pytest.raises(ValueError, match=message):
         ksdagg_test(np.random.default_rng(0).normal(size=(50, 2)), normal_target, **change)
+
+
+def rbm(noise, n, rng, dim=20, hidden=8):
+    """The paper's standard Gaussian-Bernoulli RBM, and draws of one whose B has noise on it."""
+    b_matrix, b, c = (
+        rng.choice([-1.0, 1.0], size=(dim, hidden)),
+        rng.normal(size=dim),
+        rng.normal(size=hidden),
+    )
+    noisy = b_matrix + noise * rng.normal(size=b_matrix.shape)
+    return sc.models.gb_rbm(b_matrix, b, c), sc.models.gb_rbm(noisy, b, c).sample(n, rng)
+
+
+@pytest.mark.parametrize("bandwidths", [None, "paper"])
+def test_power_against_noise_on_the_matrix_of_an_rbm(bandwidths):
+    rng = np.random.default_rng(9)
+    options = {"bandwidths": bandwidths, "n_resamples": 200, "n_level_resamples": 200, "rng": rng}
+    rejected = [
+        ksdagg_test(x, target, **options).reject() for target, x in (rbm(0.2, 300, rng) for _ in range(6))
+    ]
+    assert np.sum(rejected) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bandwidths", [None, "paper"])
+def test_level_over_500_samples(bandwidths):
+    """Gaussian mixture, n = 500: at most the level, and not far below it."""
+    rng = np.random.default_rng(10)
+    options = {"n_resamples": 500, "n_level_resamples": 500, "check_score": False, "rng": rng}
+    samples = (weighted(0.5, 500, rng) for _ in range(500))
+    pvalues = np.array([ksdagg_test(x, bimodal(), bandwidths=bandwidths, **options).pvalue for x in samples])
+    for alpha in (0.05, 0.2):
+        assert (
+            stats.binom.ppf(1e-4, 500, alpha)
+            <= np.sum(pvalues <= alpha)
+            <= stats.binom.ppf(1 - 1e-4, 500, alpha)
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "least", "most"), [(0.0, 0.0, 0.1), (0.05, 0.9, 1.0)])
+def test_rbm_of_the_paper_over_100_samples(noise, least, most):
+    """d = 50, 10 hidden units, n = 1000: the level without noise, power with little."""
+    rng = np.random.default_rng(11)
+    rejected = []
+    for _ in range(100):
+        target, x = rbm(noise, 1000, rng, 50, 10)
+        options = {"n_resamples": 500, "n_level_resamples": 500, "check_score": False, "rng": rng}
+        rejected.append(ksdagg_test(x, target, **options).reject())
+    assert least - 0.05 <= np.mean(rejected) <= most + 0.05

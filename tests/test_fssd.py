@@ -101,6 +101,42 @@ def test_blind_to_a_missing_mode():
     assert np.sum(rejected) <= stats.binom.ppf(1 - 1e-4, 30, 0.1)
 
 
+def rbm(noise, n, rng, dim=20, hidden=8):
+    """The paper's standard Gaussian-Bernoulli RBM, and draws of one whose B has noise on it."""
+    b_matrix, b, c = (
+        rng.choice([-1.0, 1.0], size=(dim, hidden)),
+        rng.normal(size=dim),
+        rng.normal(size=hidden),
+    )
+    noisy = b_matrix + noise * rng.normal(size=b_matrix.shape)
+    return sc.models.gb_rbm(b_matrix, b, c), sc.models.gb_rbm(noisy, b, c).sample(n, rng)
+
+
+def test_power_against_noise_on_the_matrix_of_an_rbm():
+    rng = np.random.default_rng(7)
+    problems = [rbm(0.2, 300, rng) for _ in range(6)]
+    assert np.sum([fssd_test(x, target, check_score=False, rng=rng).reject() for target, x in problems]) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "least", "most"), [(0.0, 0.0, 0.1), (0.05, 0.9, 1.0)])
+def test_rbm_of_the_paper_over_100_samples(noise, least, most):
+    """d = 50, 10 hidden units, n = 1000: the level without noise, power with little."""
+    rng = np.random.default_rng(8)
+    problems = (rbm(noise, 1000, rng, 50, 10) for _ in range(100))
+    rejected = [fssd_test(x, target, check_score=False, rng=rng).reject() for target, x in problems]
+    assert least - 0.05 <= np.mean(rejected) <= most + 0.05
+
+
+def test_training_compiles_once_every_doubling(normal_target):
+    x = np.random.default_rng(9).normal(size=(3000, 2))
+    fssd_test(x, normal_target, n_locations=2, rng=0)
+    size = fssd._slope._cache_size()
+    for n in (2999, 2900, 2700):
+        fssd_test(x[:n], normal_target, n_locations=2, rng=0)
+    assert fssd._slope._cache_size() == size
+
+
 @pytest.mark.slow
 def test_level_over_500_samples_with_optimised_locations():
     target = sc.Target(

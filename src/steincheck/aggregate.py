@@ -198,7 +198,7 @@ def min_p(
     theirs = np.stack([size - np.searchsorted(row, t) for row, t in zip(ordered, second, strict=True)])
     smallest = np.min(own / weights) / size
     null = np.min(theirs / weights[:, None], axis=0) / size
-    count = int(np.sum(null <= smallest))
+    count = int(np.sum(null <= smallest * (1 + 1e-12)))  # equal but for the rounding of weights is equal
     below = np.sort(null)
     allowed = int(np.floor(alpha * level_size + 1e-9))  # replicates that may reject
     u = min(below[allowed] if allowed < level_size else np.inf, 1 / weights.max())

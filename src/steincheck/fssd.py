@@ -129,16 +129,17 @@ def feature_moments(
     second: Any = 0.0
     for start in range(0, len(x), ROWS):
         block = x[start : start + ROWS]
-        padded, present = _pad(block)
-        scores = _pad(score_at(target, block))[0]
+        padded, present = _pad(block, ROWS)
+        scores = _pad(score_at(target, block), ROWS)[0]
         with jax.enable_x64(True):
             first, outer = _block_moments(padded, scores, present, locations, width)
             total, second = total + np.asarray(first), second + np.asarray(outer)
     return total, np.diag(second), second
 
 
-def _pad(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    missing = -len(block) % ROWS
+def _pad(block: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """`block` filled up to `size` rows, and which of them are draws."""
+    missing = size - len(block)
     present = np.concatenate([np.ones(len(block)), np.zeros(missing)])
     return np.concatenate([block, np.zeros((missing, block.shape[1]))]), present
 
@@ -183,8 +184,9 @@ def _optimise(
     """Locations and width of the largest power criterion on the training draws (L-BFGS)."""
     from scipy.optimize import minimize
 
-    padded, present = _pad(x)
-    scores = _pad(scores)[0]
+    size = max(256, 2 ** (len(x) - 1).bit_length())  # few shapes to compile: one every doubling of n
+    padded, present = _pad(x, size)
+    scores = _pad(scores, size)[0]
     spread = np.maximum(x.std(axis=0), 1e-12)
 
     def objective(parameters: np.ndarray) -> tuple[float, np.ndarray]:

@@ -155,6 +155,7 @@ def _stream(
 ) -> tuple:
     """Total, replicates and row sums of one H a bandwidth: tiles that reach above the diagonal, by column."""
     high, wide = tile
+    together = min(4, max(1, DEEP // high))  # each number of tiles multiplied together compiles once
     total = np.zeros(len(bandwidths))
     replicates = [np.zeros((len(bandwidths), 0))]
     replicates += [np.zeros((len(bandwidths), len(left[0]))) for left, _ in weights]
@@ -170,7 +171,7 @@ def _stream(
                 column_parts[b] = column_parts[b] + sums[1]
             total += 2 * np.asarray(_sum(h))  # waits for the tile: without it they pile up in the queue
             tiles.append(h)
-            if a == last or len(tiles) * high >= DEEP:
+            if a == last or len(tiles) == together:
                 for c, (left, across) in enumerate(weights, start=1):
                     product = _multiply_add(left[a + 1 - len(tiles) : a + 1], tiles)
                     replicates[c] += np.asarray(_contract(product, across[b])).T
