@@ -28,7 +28,7 @@ from .target import Target, log_density_at
 VARIANTS = ("expected", "exact")
 RESAMPLES = 999  # jumps of every draw, in the exact variant
 LEAST = 0.5  # directions in which the counts have a smaller variance carry no evidence and are left out
-ENOUGH = 5.0  # below this variance in some direction the limit law is not trusted: the exact variant is used
+ENOUGH = 10.0  # below this variance in some direction the limit law is not trusted: the exact variant is used
 EFFICIENT = 0.7  # below this efficiency of one anchor a mode, anchors=None tries several
 SEVERAL = 4  # anchors a mode, then
 MOVING = 0.01  # a draw contributes if its chance to leave its mode is larger
@@ -81,7 +81,7 @@ def flux_test(
     variant : "expected" or "exact"
         How the p-value is found: from the limit law, or from 999 samples in which every draw has jumped
         according to its chances, which is exact for any n. "expected" turns to "exact" by itself where a
-        direction of the counts has a variance below 5.
+        direction of the counts has a variance below 10.
     anchors : int or Anchors, optional
         Gaussians a mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
         from short local chains (`steincheck.anchors.local_anchors`). By default 1, or 4 if 1 is inefficient.
