@@ -269,3 +269,23 @@ def test_the_level_of_the_whole(two_modes):
         for _ in range(500)
     )
     assert alarms <= 45
+
+
+@pytest.mark.filterwarnings(
+    "ignore:there are more than max_modes", "ignore:the modes are part of a larger lattice"
+)
+def test_a_lattice_of_modes_is_tested_by_its_displacements():
+    target = sc.from_jax(lambda x: jnp.sum(jnp.logaddexp(-0.5 * (x + 3) ** 2, -0.5 * (x - 3) ** 2)), dim=8)
+    rng = np.random.default_rng(0)
+    sides = np.where(rng.random((800, 8)) < 0.5, -3, 3)
+    sides[:, 5] = np.where(rng.random(800) < 0.7, -3, 3)
+    x = rng.normal(size=(800, 8)) + sides
+    verdict = sc.check(x, target, rng=0)
+    assert verdict.fits is False
+    assert verdict.modes is None
+    assert verdict.findings == (
+        "The weights of the modes are wrong: more draws should lie farther on along (x[5] +6)",
+    )
+    assert any("lattice" in text for text in verdict.not_examined)
+    jsonschema.validate(verdict.to_dict(), SCHEMA)
+    assert "lattice too large" in sc.report.render(verdict, x, target)

@@ -108,11 +108,7 @@ def draws(
         ax.scatter(x[:MOST_POINTS, i], x[:MOST_POINTS, k], s=5, color=FIRST, alpha=0.5, lw=0, label="draws")
         if len(centres):
             ax.scatter(centres[:, i], centres[:, k], marker="x", color=SECOND, label="modes")
-        for number, centre in enumerate(centres[:MOST_BARS]):
-            ax.annotate(
-                str(number), (centre[i], centre[k]), (6, 5), textcoords="offset points", color=SECOND,
-                weight="bold", bbox={"boxstyle": "round,pad=0.1", "fc": PAPER, "ec": "none", "alpha": 0.7},
-            )  # fmt: skip
+        _number(ax, centres[:, [i, k]], np.ptp(everything[:, [i, k]], axis=0))
         ax.set_ylabel(labels[k], parse_math=False)
     ax.set_xlabel(labels[chosen[0]], parse_math=False)
     return _legend(ax)
@@ -285,6 +281,18 @@ def _scaled_subset(
     x = x[np.sort(pick.choice(len(x), min(len(x), MOST_POINTS), replace=False))]
     z = (x - x.mean(axis=0)) / unit
     return x, z, score_at(target, x) * unit, IMQ(median_bandwidth(z, rng=width))
+
+
+def _number(ax: Any, places: np.ndarray, extent: np.ndarray) -> None:
+    """Number the places, but for those that would be written over another number."""
+    written: list[np.ndarray] = []
+    for number, place in enumerate(places):
+        if all(np.any(np.abs(place - other) > [0.08, 0.11] * extent) for other in written):
+            written.append(place)
+            ax.annotate(
+                str(number), place, (6, 5), textcoords="offset points", color=SECOND, weight="bold",
+                bbox={"boxstyle": "round,pad=0.1", "fc": PAPER, "ec": "none", "alpha": 0.7},
+            )  # fmt: skip
 
 
 def _density(target: Target, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

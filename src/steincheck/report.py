@@ -64,7 +64,8 @@ pre { background: var(--panel); padding: .8rem; border-radius: .5rem; white-spac
   font-size: .85rem; }
 @media print { :root { color-scheme: light; --page: #fff; --ink: #000; --soft: #444; --line: #bbb;
   --panel: #fff; --first: #2a6fb0; --second: #c2571a; --quiet: #a3a8b1; --fits: #1c7a45; --misfit: #b3321f;
-  --unknown: #8a6100; } main { max-width: none; padding: 0; } .plots { grid-template-columns: 1fr 1fr; }
+  --unknown: #8a6100; } body { font-size: 12px; } main { max-width: none; padding: 0; }
+  .plots { grid-template-columns: 1fr 1fr; }
   h2 { break-after: avoid; } tr { break-inside: avoid; } }
 """
 
@@ -195,10 +196,10 @@ def _modes(verdict: Verdict) -> str:
         return "<h2>Modes</h2><p>The modes are a lattice too large to be listed.</p>"
     rows = []
     for (number, *cells), place in zip(table.rows()[:MOST_MODES], table.locations, strict=False):
-        where = ", ".join(f"{name} = {value:.4g}" for name, value in zip(names[:3], place, strict=False))
-        rows.append((number, *cells, where + (", ..." if len(names) > 3 else "")))
+        rows.append((number, *cells, ", ".join(f"{value:.3g}" for value in place[:3])))
     wrong = [words.startswith(("missing", "too")) and bool(verdict.findings) for words in table.words]
-    head = ("mode", "draws", "share of the draws", "share of the density", "says", "where")
+    where = "where: " + ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    head = ("mode", "draws", "share of the draws", "share of the density", "says", where)
     kinds = ("", "number", "number", "number", "words", "")
     more = f"<p>The {MOST_MODES} highest of {len(table)} modes.</p>" if len(table) > MOST_MODES else ""
     note = '<p class="soft">In brackets: 95 % intervals, each for one mode alone.</p>'
@@ -285,13 +286,15 @@ def _figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str
                 "Fit inside the modes by coordinate. The largest of many may exceed 1 by chance.",
             )
         )
+    rows = max(len(table) if table is not None else 1, verdict.dim)
+    height = 3.0 + 0.13 * max(0, min(rows, plot.MOST_BARS) - 8)  # room for the names of bars
     return [
-        f"<figure>{_svg(draw, text, k)}<figcaption>{escape(text)}</figcaption></figure>"
+        f"<figure>{_svg(draw, text, k, height)}<figcaption>{escape(text)}</figcaption></figure>"
         for k, (draw, text) in enumerate(pictures)
     ]
 
 
-def _svg(draw: Callable[[Any], Any], text: str, number: int) -> str:
+def _svg(draw: Callable[[Any], Any], text: str, number: int, height: float) -> str:
     """What `draw` draws, as an SVG element that takes its colours from the page."""
     try:
         import matplotlib as mpl
@@ -303,7 +306,7 @@ def _svg(draw: Callable[[Any], Any], text: str, number: int) -> str:
     )
     buffer = io.StringIO()
     with mpl.rc_context(style | {"svg.fonttype": "none", "svg.hashsalt": "steincheck"} | SIZES):
-        figure = Figure(figsize=(4.3, 3.0), layout="constrained")
+        figure = Figure(figsize=(4.3, height), layout="constrained")
         draw(figure.add_subplot())
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)

@@ -112,6 +112,8 @@ def check(
     if weights is None:
         unseen.append("the weights of the modes: only one mode is known")
     else:
+        if table is None:
+            unseen.append("the weight of each mode by itself: the modes are a lattice too large to be listed")
         pvalues["weights"] = 1.0 if np.isnan(weights.pvalue) else weights.pvalue
     adjusted = holm(pvalues)
     combined = min(adjusted.values())
@@ -126,7 +128,7 @@ def check(
         weights=weights,
         adjusted=adjusted,
         modes=table,
-        findings=_findings(adjusted, alpha, table, where) if fits is False else (),
+        findings=_findings(adjusted, alpha, weights, table, where) if fits is False else (),
         why="; ".join(reasons) if fits is None else "",
         coordinates=where,
         not_examined=tuple(unseen + ([] if fits is None else reasons)),
@@ -276,12 +278,16 @@ def _apart(modes: Modes, table: ModeTable | None) -> list[int]:
 
 
 def _findings(
-    adjusted: Mapping[str, float], alpha: float, table: ModeTable | None, where: Mapping[str, Any]
+    adjusted: Mapping[str, float],
+    alpha: float,
+    weights: GofResult | None,
+    table: ModeTable | None,
+    where: Mapping[str, Any],
 ) -> tuple[str, ...]:
     """What is wrong and by how much: the modes with wrong shares, the coordinates with misfit."""
     found = []
-    if adjusted.get("weights", 1.0) <= alpha:
-        found += _wrong_weights(table) if table else ["The weights of the modes are wrong"]
+    if weights is not None and adjusted["weights"] <= alpha:
+        found += _wrong_weights(table) if table else [_wrong_flow(weights, where["names"])]
     if adjusted["local"] <= alpha:
         order = np.argsort(-np.array(where["excess"]), kind="stable")
         names = [where["names"][k] for k in order[:3] if where["excess"][k] > 1]
@@ -306,6 +312,18 @@ def _wrong_weights(table: ModeTable) -> list[str]:
     if len(wrong) > MOST_FINDINGS:
         found.append(f"And {len(wrong) - MOST_FINDINGS} more modes have wrong shares")
     return found
+
+
+def _wrong_flow(weights: GofResult, names: list[str]) -> str:
+    """The displacement of a lattice of modes along which the flow is farthest from balance."""
+    net, error = weights.details["net_flow"], weights.details["net_flow_se"]
+    k = int(np.argmax(np.abs(net) / np.where(error > 0, error, np.inf)))
+    step = weights.details["displacements"][k] * np.sign(net[k])
+    largest = [
+        j for j in np.argsort(-np.abs(step), kind="stable")[:3] if abs(step[j]) > 0.1 * np.abs(step).max()
+    ]
+    places = ", ".join(f"{names[j]} {step[j]:+.3g}" for j in largest)
+    return f"The weights of the modes are wrong: more draws should lie farther on along ({places})"
 
 
 def _doubts(
