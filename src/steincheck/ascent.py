@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from .target import CHUNKS, Target, log_density_at, score_at
 
@@ -122,6 +121,8 @@ def block(target: Target) -> int:
 
 def settle(plan: Plan, x: np.ndarray, width: np.ndarray) -> Peak:
     """SciPy's BFGS from `x`, a few Newton steps, and what kind of stationary point it is."""
+    from scipy.optimize import minimize  # slow to import
+
     target, root = plan.target, inverse_root(curvature(plan.target, x, width))
     root = np.diag(width) if root is None else root
 
