@@ -271,3 +271,25 @@ def test_without_typer_the_extra_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "pip install 'steincheck[cli]'" in done.stderr
+
+
+def test_code_that_ends_the_program_is_an_error_not_a_fit(run, folder):
+    (folder / "leaves.py").write_text("import sys\ndef target():\n    sys.exit(0)\n")
+    status, _, errors = run("check", "good.csv", "--target", "leaves.py:target")
+    assert status == cli.ERROR
+    assert "ends the program" in errors
+
+
+def test_outputs_never_replace_inputs_or_each_other(run, folder):
+    before = (folder / "good.csv").read_bytes()
+    for extra in (["--json", "good.csv"], ["--json", "model.py"], ["--json", "o.json", "--report", "o.json"]):
+        status, _, errors = run("check", "good.csv", "--target", "model.py:target", *extra)
+        assert status == cli.ERROR
+        assert "input or another output" in errors
+    assert (folder / "good.csv").read_bytes() == before
+
+
+def test_a_level_out_of_reach_is_no_fit(run):
+    status, out, _ = run("test", "ksd", "left.npy", "--target", "model.py:target", "--alpha", "0.0001")
+    assert status == cli.ERROR
+    assert "cannot reach the level 0.0001" in out

@@ -172,3 +172,11 @@ def test_level_over_500_samples_with_optimised_locations():
 def test_bad_input(normal_target, change, message):
     with pytest.raises(ValueError, match=message):
         fssd_test(np.random.default_rng(0).normal(size=(100, 2)), normal_target, **change)
+
+
+def test_locations_that_see_nothing_cannot_tell(normal_target):
+    x = np.random.default_rng(7).normal(size=(100, 2))
+    with pytest.warns(UserWarning, match="cannot tell"):
+        result = fssd_test(x, normal_target, locations=[[1e3, 1e3]], width=1.0, rng=0)
+    assert np.isnan(result.pvalue)
+    assert not result.reject()

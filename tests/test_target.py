@@ -166,3 +166,42 @@ def test_jax_functions_survive_both_global_settings():
     with jax.enable_x64(True):
         two = target.score(x)
     np.testing.assert_array_equal(one, two)
+
+
+class TestOddities:
+    def target(self):
+        return sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+
+    def test_an_impossible_draw_is_named(self):
+        x = np.append(np.random.default_rng(5).normal(size=300), 1e6)[:, None]
+        with pytest.warns(UserWarning, match=r"1 of 301 draws are all but impossible.*rows \[300\]"):
+            sc.ksd_test(x, self.target(), rng=0)
+
+    def test_a_hard_edge_is_named(self):
+        half = sc.Target(lambda x: np.where(x[:, 0] > 0, -0.5 * x[:, 0] ** 2, -np.inf), lambda x: -x, dim=1)
+        x = np.abs(np.random.default_rng(6).normal(size=(300, 1)))
+        with pytest.warns(UserWarning, match="the density is 0 next to"):
+            result = sc.ksd_test(x, half, rng=0)
+        assert "transform the parameters" in result.warnings[0]
+
+    def test_few_draws_are_named(self):
+        x = np.random.default_rng(7).normal(size=(10, 1))
+        with pytest.warns(UserWarning, match="10 draws are few"):
+            sc.ksd_test(x, self.target(), rng=0)
+
+    def test_heavy_tails_are_not(self):
+        cauchy = sc.Target(lambda x: -np.log1p(x[:, 0] ** 2), lambda x: -2 * x / (1 + x**2), dim=1)
+        assert sc.ksd_test(np.random.default_rng(8).standard_cauchy((500, 1)), cauchy, rng=0).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"), [(["a", "a"], "must differ"), ("ab", "non-empty strings"), ([1, 2], "non-empty")]
+)
+def test_bad_names(names, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        sc.Target(lambda x: -np.sum(x**2, axis=1), dim=2, names=names)
+
+
+def test_check_score_refuses_the_wrong_dimension(normal_target):
+    with pytest.raises(ValueError, match=r"`x` must have shape \(n, 2\)"):
+        sc.check_score(normal_target, np.zeros((3, 5)))

@@ -104,7 +104,7 @@ def check(
 ) -> None:
     """Does the sample fit? One answer from a test of the shape and a test of the weights of the modes."""
     check_level(alpha)
-    _writable(json, report)
+    _writable(json, report, inputs=(draws, target))
     density = load_target(target)
     x = _load_draws(draws, density, key)
     box, seed = _bounds(bounds), verdict.fresh_seed(seed)
@@ -145,7 +145,7 @@ def one_test(
         raise ValueError(f"there is no test {name!r}{_near(name, TESTS)}; the tests are {', '.join(TESTS)}")
     if bounds is not None and name not in WITH_MODES:
         raise ValueError(f"the test {name} looks for no modes: it takes no --bounds")
-    _writable(json)
+    _writable(json, inputs=(draws, target))
     density = load_target(target)
     x = _load_draws(draws, density, key)
     options = {"bounds": _bounds(bounds)} if name in WITH_MODES else {}
@@ -157,7 +157,10 @@ def one_test(
     if json:
         pages.write_text(json, result.to_json() + "\n")
         _wrote(json, quiet)
-    raise typer.Exit(ERROR if np.isnan(result.pvalue) else MISFIT if result.reject(alpha) else FITS)
+    if not quiet and _out_of_reach(result, alpha):
+        _say(f"  cannot tell: {len(result.null_distribution)} replicates cannot reach the level {alpha:g}")
+    unsure = np.isnan(result.pvalue) or _out_of_reach(result, alpha)
+    raise typer.Exit(ERROR if unsure else MISFIT if result.reject(alpha) else FITS)
 
 
 @app.command()
@@ -175,7 +178,7 @@ def modes(
     """List the modes of the density that the search finds, in a box or in the range of draws."""
     if (draws is None) == (bounds is None):
         raise ValueError("the search needs a box: give either --bounds or --draws")
-    _writable(json)
+    _writable(json, inputs=(draws, target))
     density = load_target(target)
     box = _bounds(bounds) if draws is None else bounds_from_draws(_load_draws(draws, density, key))
     seed = verdict.fresh_seed(seed)
@@ -221,6 +224,11 @@ def demo(
         _wrote(report, quiet=False)
 
 
+def _out_of_reach(result: Any, alpha: float) -> bool:
+    """Whether even the smallest p-value of a simulated null distribution would not be below alpha."""
+    return result.null_distribution is not None and alpha * (len(result.null_distribution) + 1) < 1
+
+
 def load_target(spec: str) -> Target:
     """Run FILE.py and return what it calls NAME, from "FILE.py:NAME"."""
     file, colon, name = spec.rpartition(":")
@@ -236,6 +244,8 @@ def load_target(spec: str) -> Target:
     if callable(value) and not isinstance(value, Target):
         try:
             value = value()
+        except SystemExit as stop:
+            raise ValueError(f"{name} in {file} ends the program ({stop!r})") from None
         except TypeError as error:
             if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
                 raise  # from inside the function: shown with its lines
@@ -283,11 +293,16 @@ def _bounds(text: str | None) -> Any:
     return pairs[0] if len(pairs) == 1 else pairs
 
 
-def _writable(*paths: Path | None) -> None:
-    """Raise before the work starts, not after it."""
+def _writable(*paths: Path | None, inputs: tuple[Any, ...] = ()) -> None:
+    """Raise before the work starts, not after it; an output must not replace an input or another output."""
+    taken = {Path(str(i).rpartition(":")[0] or str(i)).resolve() for i in inputs if i is not None}
+    taken |= {Path(i).resolve() for i in inputs if isinstance(i, Path)}
     for path in paths:
         if path is not None:
             pages.check_output(path)
+            if path.resolve() in taken:
+                raise ValueError(f"cannot write {path}: it is an input or another output of this command")
+            taken.add(path.resolve())
 
 
 def _near(name: str, known: Any) -> str:
@@ -300,7 +315,10 @@ def _working(quiet: bool) -> Iterator[Callable[[str], Any]]:
     """Hold back Python's warnings, as the outcome prints them; show bars and spinners on a terminal only."""
     with warnings.catch_warnings(), redirect_stderr(StringIO()) if quiet else nullcontext():
         warnings.simplefilter("ignore", UserWarning)
-        yield lambda text: err.status(text) if err.is_terminal and not quiet else nullcontext()
+        try:
+            yield lambda text: err.status(text) if err.is_terminal and not quiet else nullcontext()
+        except SystemExit as stop:
+            raise ValueError(f"the target's code ends the program while it is evaluated ({stop!r})") from None
 
 
 def _say(text: str) -> None:

@@ -74,8 +74,8 @@ def ksdagg_test(
     Returns
     -------
     GofResult
-        With `bandwidths`, `statistics`, `pvalues`, `levels` (u w_k at `alpha`) and `thresholds`. `statistic`
-        is minus the smallest weighted p-value, `null_distribution` its replicates.
+        With `bandwidths`, `statistics`, `pvalues`, `levels` (largest p_k that reject at `alpha`) and
+        `thresholds`. `statistic` is minus the smallest weighted p-value, `null_distribution` its replicates.
 
     References
     ----------

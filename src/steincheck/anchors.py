@@ -7,8 +7,10 @@ need several: short local chains, started at the modes and independent of any dr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .draws import as_generator
@@ -16,6 +18,7 @@ from .modes import Modes
 from .target import CHUNKS, Batch, Target, log_density_at
 
 ELEMENTS = 4_000_000  # numbers in the largest temporary array
+BLOCKS = (64, 1024, 16384)  # draws carried at once: the only shapes ever compiled
 EQUAL = 0.01  # covariances that differ by less, relatively, are replaced by their mean
 WALKERS = 64  # chains a mode
 ROUNDS = 60  # Hamiltonian transitions a chain, the first half to warm up
@@ -170,42 +173,61 @@ def orbits(x: np.ndarray, target: Target, anchors: Anchors) -> Orbits:
     A draw x with the largest Gaussian k has the standardised place u = A_k^(-1/2) (x - mu_k). Its image at l,
     A_l^(1/2) u + mu_l, counts where l has the largest Gaussian, with the mass p(image) det A_l^(1/2).
     """
-    count, d = anchors.centres.shape
-    rows = int(np.clip(ELEMENTS // (count * d), 64, 4 * CHUNKS[-1]))
-    own, log_weight = np.empty(len(x), dtype=int), np.empty((len(x), count))
+    n, (count, d) = len(x), anchors.centres.shape
+    most = next((size for size in BLOCKS[:0:-1] if size * count * d <= ELEMENTS), BLOCKS[0])
     roots, inverse, half_log_det = square_roots(anchors.covariances)
     offset = anchors.log_weight - half_log_det
     safe = _safe_radii(anchors.centres, roots, inverse, offset) ** 2
-
-    def largest(points: np.ndarray) -> np.ndarray:
-        return log_gaussians(points, anchors.centres, inverse, offset).argmax(axis=1)
-
-    for start in range(0, len(x), rows):
-        block = x[start : start + rows]
-        k = largest(block)
-        u = np.empty_like(block)
-        for m in np.unique(k):
-            u[k == m] = (block[k == m] - anchors.centres[m]) @ inverse[m]
-        squared = np.einsum("nd,nd->n", u, u)
-        images, where = [], []
+    own, log_weight = np.empty(n, dtype=int), np.empty((n, count), order="F")  # sums over modes are faster
+    for start in range(0, n, most):
+        block = x[start : start + most]
+        part = slice(start, start + len(block))
+        own[part], squared, images = _carried(block, anchors.centres, roots, inverse, offset)
+        counts = np.ones((len(block), count), dtype=bool)
         for m in range(count):
-            image = u @ roots[m] + anchors.centres[m]
-            counts = k != m
-            doubt = np.flatnonzero(counts & (squared > safe[m]))
-            counts[doubt] = largest(image[doubt]) == m
-            images.append(image[counts])
-            where.append(np.flatnonzero(counts) * count + m)
-        log_p = np.full(len(block) * count, -np.inf)
-        log_p[np.arange(len(block)) * count + k] = log_density_at(target, block)
-        carried = np.concatenate(images)
-        if len(carried):
-            log_p[np.concatenate(where)] = log_density_at(target, carried, proposal=True)
-        own[start : start + rows] = k
-        log_weight[start : start + rows] = log_p.reshape(-1, count) + half_log_det
+            doubt = np.flatnonzero((squared > safe[m]) & (own[part] != m))
+            heights = log_gaussians(images[doubt, m], anchors.centres, inverse, offset)
+            counts[doubt, m] = heights.argmax(axis=1) == m
+        if counts.mean() > 0.9:  # evaluating a few images in vain is cheaper than picking the others
+            log_p = log_density_at(target, images.reshape(-1, d), proposal=True).reshape(-1, count)
+            log_p[~counts] = -np.inf
+        else:
+            log_p = np.full(counts.shape, -np.inf)
+            log_p[counts] = log_density_at(target, images[counts], proposal=True)
+        here = log_p[np.arange(len(block)), own[part]]
+        if not np.isfinite(here).all():
+            log_density_at(target, block)  # says which draws have no density
+        log_weight[part] = log_p + half_log_det
     first = np.flatnonzero(np.diff(anchors.mode, prepend=-1))  # anchor of each mode
     if len(first) < count:
         log_weight = np.logaddexp.reduceat(log_weight, first, axis=1)
     return Orbits(anchors.mode[own], log_weight)
+
+
+def _carried(
+    x: np.ndarray, centres: np.ndarray, roots: np.ndarray, inverse: np.ndarray, offset: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Anchor (n,), |u|^2 (n,) and images (n, K, d) of draws, padded so that a new n compiles nothing."""
+    n = len(x)
+    size = next(size for size in BLOCKS if n <= size)
+    padded = x if n == size else np.concatenate([x, np.broadcast_to(x[-1], (size - n, x.shape[1]))])
+    with jax.enable_x64(True):
+        own, squared, images = _carry(padded, centres, roots, inverse, offset)
+    return np.asarray(own)[:n], np.asarray(squared)[:n], np.asarray(images)[:n]
+
+
+@jax.jit
+def _carry(x: Any, centres: Any, roots: Any, inverse: Any, offset: Any) -> tuple[Any, Any, Any]:
+    count, d = centres.shape
+    middle = jnp.mean(centres, axis=0)
+    wide = (jnp.transpose(matrices, (1, 0, 2)).reshape(d, count * d) for matrices in (inverse, roots))
+    z = ((x - middle) @ next(wide)).reshape(-1, count, d) - jnp.einsum("kd,kde->ke", centres - middle, inverse)
+    squared = jnp.sum(z * z, axis=2)
+    own = jnp.argmax(offset - 0.5 * squared, axis=1)
+    u = jnp.take_along_axis(z, own[:, None, None], axis=1)[:, 0]
+    images = (u @ next(wide)).reshape(-1, count, d) + centres
+    images = jnp.where((own[:, None] == jnp.arange(len(centres)))[:, :, None], x[:, None], images)
+    return own, jnp.take_along_axis(squared, own[:, None], axis=1)[:, 0], images
 
 
 def exchange(found: Orbits) -> Exchange:

@@ -165,7 +165,8 @@ def _read_text(path: Path) -> tuple[np.ndarray, list[str] | None]:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file: {error}") from None
     draws = np.array(values).reshape(-1, max(width, 1))
-    if columns is None and np.array_equal(draws[:1], [range(width)]) and (draws != np.round(draws)).any():
+    whole = np.array_equal(draws[:1], [range(width)]) and (draws != np.round(draws)).any()
+    if columns is None and width > 1 and whole:
         draws = draws[1:]  # a data frame without names writes 0,1,2,... as its header
     if not len(draws):
         raise ValueError(f"{path} holds no draws")

@@ -11,12 +11,13 @@ import numpy as np
 
 from .bootstrap import pvalue
 from .kernels import median_bandwidth
-from .result import GofResult
+from .result import GofResult, note
 from .stein import Prepared, prepare
 from .target import Target, score_at
 
 ROWS = 2048  # draws in a chunk: the only shape compiled, whatever n
 REGULARISATION = 1e-2  # in the power criterion, as in the reference implementation
+SEEN = 1e-12  # largest eigenvalue times width below which no location sees a draw
 REACH = 30.0  # locations stay within so many standard deviations of the training draws
 ITERATIONS = 200
 
@@ -105,8 +106,14 @@ def fssd_test(
     unbiased = n / (n - 1) * (mean**2 - square / n**2)  # feature by feature; square is the sum of tau^2
     statistic = float(n * unbiased.sum())
     null = _simulate(values, n_resamples, ready.streams[1])
+    p = pvalue(statistic, null)
+    if (
+        values[0] * scale < SEEN
+    ):  # free of units: tau^2 is of the order of 1/width where the kernel sees draws
+        p = np.nan
+        note(ready.warnings, "cannot tell: all locations are too far from the draws to see any of them")
     return GofResult(
-        "FSSD test", statistic, pvalue(statistic, null), null, len(ready.x), target.dim,
+        "FSSD test", statistic, p, null, len(ready.x), target.dim,
         tuple(ready.warnings),
         {
             "n_locations": len(places), "train_fraction": None if locations is not None else train_fraction,

@@ -254,7 +254,7 @@ def ospksd_test(
     x, target, kernel, precondition, bootstrap, n_resamples, check_score, rng
         As in `ksd_test`.
     modes, bounds, n_steps, accept, n_jobs
-        As in `pksd_test`; modes are searched from training draws and from the box, half each.
+        As in `pksd_test`; modes are searched from up to 100 training draws too.
     theta : array
         Jump scales to choose from; by default the paper's 51 in [0.5, 1.5].
     train_fraction : float

@@ -20,11 +20,12 @@ from .bootstrap import normaliser
 from .draws import as_draws, as_generator
 from .kernels import median_bandwidth
 from .result import note
-from .target import Target, log_density_at, score_at
+from .target import Target, log_density_at, oddities, score_at
 from .target import check_score as compare_score
 
 Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
 
+FEW = 30  # draws below which the level is not kept
 UNROLL = 8  # up to this dimension differences are formed coordinate by coordinate
 LARGE = 4096  # draws from which on large tiles pay
 SMALL_TILE, LARGE_TILE = (256, 256), (2048, 1024)  # rows, columns
@@ -251,9 +252,12 @@ def prepare(
     x = as_draws(x, target.dim)
     if not isinstance(n_resamples, (int, np.integer)) or n_resamples < 1:
         raise ValueError(f"`n_resamples` must be a positive integer, got {n_resamples!r}")
-    streams = as_generator(rng).spawn(6)
+    streams = as_generator(rng).spawn(7)
     notes: list[str] = []
-    log_density_at(target, x)
+    for text in oddities(target, x, log_density_at(target, x), streams[6]):
+        note(notes, text)
+    if len(x) < FEW:
+        note(notes, f"{len(x)} draws are few: below {FEW} the bootstrap rejects true draws too often")
     if not target.has_score:
         note(notes, "the target has no score: finite differences of its log density are used")
     elif check_score:

@@ -61,8 +61,15 @@ class Target:
                 raise TypeError(f"`{name}` must be a function, got {type(value).__name__}")
         if not isinstance(self.dim, (int, np.integer)) or isinstance(self.dim, bool) or self.dim < 1:
             raise ValueError(f"`dim` must be a positive integer, got {self.dim!r}")
-        if self.names is not None and len(self.names) != self.dim:
-            raise ValueError(f"`names` must have one name a coordinate ({self.dim}), got {len(self.names)}")
+        if self.names is not None:
+            names = list(self.names)
+            if isinstance(self.names, str) or not all(isinstance(name, str) and name for name in names):
+                raise TypeError(f"`names` must be a sequence of non-empty strings, got {self.names!r}")
+            if len(names) != self.dim:
+                raise ValueError(f"`names` must have one name a coordinate ({self.dim}), got {len(names)}")
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise ValueError(f"`names` must differ, got {twice!r} more than once")
         object.__setattr__(self, "has_score", self.score is not None)
         if self.score is None:
             object.__setattr__(self, "score", lambda x: central_differences(self.log_density, x))
@@ -173,6 +180,29 @@ def score_at(target: Target, x: np.ndarray) -> np.ndarray:
     return value
 
 
+def oddities(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator) -> list[str]:
+    """What a look at the log density of the draws says against the tests: impossible draws, hard edges."""
+    found = []
+    depth = np.median(log_p) - log_p
+    limit = 50 * (np.quantile(depth, 0.95) + x.shape[1])
+    rows = np.flatnonzero(depth > limit)
+    if len(rows):
+        found.append(
+            f"{len(rows)} of {len(x)} draws are all but impossible: their log density is more than "
+            f"{limit:.0f} below the median, rows {rows[:10].tolist()}; a few such draws hardly move a p-value"
+        )
+    few = x[:: max(1, len(x) // 200)]
+    near = few + 0.2 * x.std(axis=0) * rng.standard_normal(few.shape)
+    with np.errstate(all="ignore"):
+        outside = np.mean(np.asarray(target.log_density(near), dtype=float) == -np.inf)
+    if outside > 0.01:
+        found.append(
+            f"the density is 0 next to {outside:.0%} of the draws: Stein tests need one that vanishes at its "
+            "edge, and reject true draws otherwise; transform the parameters to the whole space"
+        )
+    return found
+
+
 def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     try:
         value = np.asarray(value, dtype=np.float64)
@@ -229,6 +259,10 @@ def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float
     ValueError: `score` disagrees with finite differences of `log_density` in coordinate 0...
     """
     x = np.atleast_2d(np.asarray(x, dtype=float))
+    if x.ndim != 2 or x.shape[1] != target.dim or not len(x) or n_points < 1:
+        raise ValueError(
+            f"`x` must have shape (n, {target.dim}) and `n_points` be positive, got {x.shape} and {n_points}"
+        )
     rows = np.unique(np.linspace(0, len(x) - 1, num=min(n_points, len(x))).astype(int))
     spread = x.std(axis=0)
     step = np.where(spread > 0, 1e-4 * spread, STEP * np.maximum(1.0, np.abs(x[0])))

@@ -46,7 +46,7 @@ def check(
     """Do the draws fit the density? Are modes missing or weighted wrongly?
 
     H0: the draws are independent and come from the target. The score is compared with finite differences,
-    modes are searched from starts that do not depend on single draws, then two tests look at the draws:
+    modes are searched from uniform starts in a box (see `bounds`), then two tests look at the draws:
     `ksdagg_test` at the fit inside the modes, with distances measured by the average covariance of the
     modes, and `flux_test` at the weights of the modes. Holm's method combines them at the level `alpha`.
 
@@ -59,7 +59,8 @@ def check(
     modes : Modes, (locations, covariances) or locations, optional
         Modes you know; otherwise they are searched.
     bounds : (low, high) or d such pairs, optional
-        The box of the search; by default the range of the draws, widened.
+        The box of the search; by default the range of the draws, widened. Where far and rare modes are
+        possible give a box that does not depend on the draws: see docs/theory/flux.md, assumptions.
     alpha : float
         The level.
     rng : Generator or int, optional
@@ -161,7 +162,8 @@ def _at_the_door(draws: Any, target: Target) -> np.ndarray:
 
 def fresh_seed(rng: Any) -> int:
     """The seed itself, one drawn from the Generator, or a new one: always something to write down."""
-    return int(rng) if isinstance(rng, (int, np.integer)) else int(as_generator(rng).integers(2**32))
+    generator = as_generator(rng)
+    return int(rng) if isinstance(rng, (int, np.integer)) else int(generator.integers(2**32))
 
 
 def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
