@@ -219,13 +219,14 @@ def _carried(
 @jax.jit
 def _carry(x: Any, centres: Any, roots: Any, inverse: Any, offset: Any) -> tuple[Any, Any, Any]:
     count, d = centres.shape
+    there, back = (jnp.transpose(m, (1, 0, 2)).reshape(d, count * d) for m in (roots, inverse))
     middle = jnp.mean(centres, axis=0)
-    wide = (jnp.transpose(matrices, (1, 0, 2)).reshape(d, count * d) for matrices in (inverse, roots))
-    z = ((x - middle) @ next(wide)).reshape(-1, count, d) - jnp.einsum("kd,kde->ke", centres - middle, inverse)
+    shift = jnp.einsum("kd,kde->ke", centres - middle, inverse)
+    z = ((x - middle) @ back).reshape(-1, count, d) - shift
     squared = jnp.sum(z * z, axis=2)
     own = jnp.argmax(offset - 0.5 * squared, axis=1)
     u = jnp.take_along_axis(z, own[:, None, None], axis=1)[:, 0]
-    images = (u @ next(wide)).reshape(-1, count, d) + centres
+    images = (u @ there).reshape(-1, count, d) + centres
     images = jnp.where((own[:, None] == jnp.arange(len(centres)))[:, :, None], x[:, None], images)
     return own, jnp.take_along_axis(squared, own[:, None], axis=1)[:, 0], images
 
