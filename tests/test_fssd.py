@@ -80,6 +80,14 @@ def test_optimised_locations_keep_the_level_and_see_a_shift(normal_target):
     assert np.sum(power) >= 13
 
 
+def test_locations_do_not_run_away_from_draws_that_fit(normal_target):
+    """Far away the criterion is 0, near draws that fit it is often negative: 3 of these 60 ran away."""
+    rng = np.random.default_rng(3)
+    options = {"n_locations": 2, "check_score": False, "rng": rng}
+    results = [fssd_test(rng.normal(size=(400, 2)), normal_target, **options) for _ in range(60)]
+    assert np.isfinite([result.pvalue for result in results]).all()
+
+
 def test_optimising_raises_the_criterion_and_finds_the_place():
     """Draws of a normal with a bump at (3, 0): the largest contribution is near it."""
     target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)

@@ -18,6 +18,7 @@ from .target import Target, score_at
 ROWS = 2048  # draws in a chunk: the only shape compiled, whatever n
 REGULARISATION = 1e-2  # in the power criterion, as in the reference implementation
 SEEN = 1e-12  # largest eigenvalue times width below which no location sees a draw
+SEEN_IN_TRAINING = 1e-6  # share of what the start sees below which the locations found are not taken
 REACH = 30.0  # locations stay within so many standard deviations of the training draws
 ITERATIONS = 200
 
@@ -107,9 +108,8 @@ def fssd_test(
     statistic = float(n * unbiased.sum())
     null = _simulate(values, n_resamples, ready.streams[1])
     p = pvalue(statistic, null)
-    if (
-        values[0] * scale < SEEN
-    ):  # free of units: tau^2 is of the order of 1/width where the kernel sees draws
+    # free of units: tau^2 is of the order of 1/width where the kernel sees draws
+    if values[0] * scale < SEEN:
         p = np.nan
         note(ready.warnings, "cannot tell: all locations are too far from the draws to see any of them")
     return GofResult(
@@ -188,7 +188,7 @@ _slope = jax.jit(jax.value_and_grad(_negative_criterion), static_argnames="shape
 def _optimise(
     x: np.ndarray, scores: np.ndarray, locations: np.ndarray, width: float
 ) -> tuple[np.ndarray, float]:
-    """Locations and width of the largest power criterion on the training draws (L-BFGS)."""
+    """Locations and width of the largest power criterion on the training draws (L-BFGS), if of any use."""
     from scipy.optimize import minimize
 
     size = max(256, 2 ** (len(x) - 1).bit_length())  # few shapes to compile: one every doubling of n
@@ -210,7 +210,16 @@ def _optimise(
         objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": ITERATIONS}
     )
     best = found.x * scale + shift
-    return best[:-1].reshape(locations.shape), float(np.exp(best[-1]))
+    places, narrow = best[:-1].reshape(locations.shape), float(np.exp(best[-1]))
+
+    def seen(v: np.ndarray, w: float) -> float:
+        with jax.enable_x64(True):
+            return float(np.trace(_block_moments(padded, scores, present, v, w)[1])) * w  # free of units
+
+    # where nothing is wrong the criterion is largest, zero, far from all draws, where nothing can be tested
+    if found.fun >= 0 or seen(places, narrow) < SEEN_IN_TRAINING * seen(locations, width):
+        return locations, width
+    return places, narrow
 
 
 def _simulate(values: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
