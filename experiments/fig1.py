@@ -56,11 +56,11 @@ def figure(rows: Sequence[Row]) -> Any:
     picture, axes = pyplot.subplots(
         1, 3, figsize=(9.5, 2.9), layout="constrained", width_ratios=(1.2, 1, 1.2)
     )
-    power_curves(axes[0], rows, "separation").set(xlabel="separation of the modes")
-    x = np.linspace(-4, 14, 500)
+    power_curves(axes[0], rows, "separation").set(xlabel="separation of the modes", xticks=SEPARATIONS)
+    x = np.linspace(-4, 14, 300)
     for k, separation in enumerate((2, 6, 10)):
         axes[1].plot(x, mixture(x, separation), color=str(0.65 - 0.3 * k), label=f"separation {separation}")
-    axes[1].set(xlabel="x", ylabel="target density p")
+    axes[1].set(xlabel="x", ylabel="target density p", ylim=(-0.01, 0.32))
     axes[1].legend(frameon=False)
     axes[2].fill_between(x, mixture(x, 6), color="0.85", label="p")
     axes[2].plot(x, normal(x), color="black", label="q, left mode only")

@@ -41,6 +41,8 @@ def figure(rows: Sequence[Row]) -> Any:
     from matplotlib import pyplot
 
     picture, ax = pyplot.subplots(figsize=(5.5, 3.4), layout="constrained")
-    power_curves(ax, rows, "weight").set(xlabel=r"weight $\pi$ of the first mode in the sample")
+    power_curves(ax, rows, "weight").set(
+        xlabel=r"weight $\pi$ of the first mode in the sample", xticks=np.linspace(0, 1, 11)
+    )
     key_below(picture, ax)
     return picture

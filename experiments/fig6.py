@@ -46,7 +46,7 @@ def figure(rows: Sequence[Row]) -> Any:
 
     picture, axes = pyplot.subplots(1, 3, figsize=(9.5, 3.1), layout="constrained")
     level = select(rows, case="level")
-    power_curves(axes[0], level, "n", even=True).set(xlabel="n", ylim=(-0.01, 0.31), title="level")
+    power_curves(axes[0], level, "n", even=True).set(xlabel="n", ylim=(-0.01, 0.21), title="level")
     power_curves(axes[1], select(rows, case="power"), "n", even=True).set(
         xlabel="n", title="power, left mode only"
     )

@@ -1,0 +1,121 @@
+"""Level and power of every test on Gaussian mixtures: `python -m experiments.calibration [--n-jobs J]`.
+
+Each row is one test on one case; the seed of a repetition depends on the case and its number alone, so rows
+do not depend on the number of workers. Results: experiments/results/calibration.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import zlib
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy import stats
+
+import steincheck as sc
+
+RESULTS = Path(__file__).parent / "results" / "calibration.csv"
+SEED = 2026
+TESTS = {
+    "ksd": sc.ksd_test,
+    "pksd": sc.pksd_test,
+    "spksd": sc.spksd_test,
+    "ospksd": sc.ospksd_test,
+    "ksdagg": sc.ksdagg_test,
+    "pksdagg": sc.pksdagg_test,
+    "fssd": sc.fssd_test,
+    "flux": sc.flux_test,
+}
+BIMODAL = ([[0.0], [6.0]], [[[1.0]], [[1.0]]])
+PLANE = (
+    [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],
+    [[[1, 0.3], [0.3, 0.5]], [[0.4, -0.2], [-0.2, 2]], [[1, 0], [0, 1]]],
+)
+EVERY = tuple(TESTS)
+# case: components, weights of the target, weights of the sample, shift of the sample, n, repetitions, tests
+CASES = {
+    "level, 1-d, 6 apart": (BIMODAL, (0.5, 0.5), (0.5, 0.5), 0.0, 1000, 500, EVERY),
+    "left component only": (BIMODAL, (0.5, 0.5), (1.0, 0.0), 0.0, 1000, 100, EVERY),
+    "weight 0.4": (BIMODAL, (0.5, 0.5), (0.4, 0.6), 0.0, 1000, 100, EVERY),
+    "weight 0.3": (BIMODAL, (0.5, 0.5), (0.3, 0.7), 0.0, 1000, 100, EVERY),
+    "shift 0.3": (BIMODAL, (0.5, 0.5), (0.5, 0.5), 0.3, 1000, 100, ("ksd", "ksdagg", "fssd")),
+    "level, 2-d, unequal covariances": (PLANE, (0.5, 0.3, 0.2), (0.5, 0.3, 0.2), 0.0, 300, 500, EVERY),
+}
+
+
+@functools.cache
+def target_of(case: str) -> sc.Target:
+    """The target of a case, compiled once a process."""
+    (means, covariances), weights, *_ = CASES[case]
+    return sc.models.gaussian_mixture(means, covariances, weights)
+
+
+def pvalues(case: str, repetition: int) -> dict[str, float]:
+    """p-values of all tests of a case on one fresh sample, with the modes given."""
+    (means, covariances), _, drawn, shift, n, _, tests = CASES[case]
+    target = target_of(case)
+    source = np.random.default_rng([SEED, zlib.crc32(case.encode()), repetition])
+    labels = source.choice(len(drawn), size=n, p=drawn)
+    roots = np.linalg.cholesky(np.asarray(covariances, dtype=float))
+    noise = source.normal(size=(n, target.dim))
+    x = np.asarray(means)[labels] + np.einsum("nij,nj->ni", roots[labels], noise) + shift
+    out = {}
+    for name in tests:
+        moved = {"modes": (means, covariances)} if "pksd" in name or name == "flux" else {}
+        resamples = {} if name in ("flux", "fssd") else {"n_resamples": 500}
+        if "agg" in name:
+            resamples["n_level_resamples"] = 500
+        out[name] = TESTS[name](x, target, rng=source.spawn(1)[0], **moved, **resamples).pvalue
+    return out
+
+
+def study(case: str, repetitions: int, n_jobs: int) -> list[dict]:
+    """One row a test: how often it rejects at 0.05, with a 95 % interval, and are p-values uniform."""
+    runs = Parallel(n_jobs=n_jobs, batch_size=4)(delayed(pvalues)(case, r) for r in range(repetitions))
+    rows = []
+    for name in CASES[case][6]:
+        p = np.array([run[name] for run in runs])
+        count = int(np.sum(p <= 0.05))
+        interval = stats.binomtest(count, repetitions).proportion_ci(method="exact")
+        rows.append(
+            {
+                "case": case,
+                "test": name,
+                "n": CASES[case][4],
+                "repetitions": repetitions,
+                "rejections": count,
+                "rate": round(count / repetitions, 4),
+                "low": round(interval.low, 4),
+                "high": round(interval.high, 4),
+                "uniform_pvalue": float(f"{stats.kstest(p, 'uniform').pvalue:.3g}"),
+                "seed": SEED,
+                "version": sc.__version__,
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    """Run all cases and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n-jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    RESULTS.parent.mkdir(exist_ok=True)
+    rows: list[dict] = []
+    for case in CASES:
+        rows += study(case, CASES[case][5], arguments.n_jobs)
+        partial = RESULTS.with_suffix(".part")
+        with partial.open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        partial.replace(RESULTS)
+
+
+if __name__ == "__main__":
+    import_module("experiments.calibration").main()  # so that workers find the functions by name

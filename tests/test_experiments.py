@@ -1,0 +1,219 @@
+"""The runner of the figures keeps its rows whatever happens, and its shortcuts are exact."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # the experiments are not installed
+
+import steincheck as sc
+from experiments import cells, drawing, fig1, fig2, methods, perturbing, running
+from steincheck import models
+from steincheck.aggregate import pksdagg_test
+from steincheck.jumps import Perturbation
+from steincheck.stein import prepare
+
+COMMITTED = ROOT / "experiments" / "results"
+pytestmark = pytest.mark.slow
+LABELS_ONLY = ["oracle"]  # needs no compilation
+
+
+# --- rows on disk -----------------------------------------------------------------------------------------
+
+
+def row(repetition, method="KSD", p=0.5):
+    return cells.Row("n=10", repetition, method, 1.25, p, "theta=1")
+
+
+def test_rows_come_back_as_they_were_written(tmp_path):
+    with cells.Store(tmp_path / "a.csv") as store:
+        store.append([row(0), row(0, "FSSD", float("nan"))])
+    first, second = cells.read_rows(tmp_path / "a.csv")
+    assert first == row(0)
+    assert second[:4] == row(0, "FSSD")[:4]
+    assert np.isnan(second.pvalue)
+
+
+def test_a_half_written_line_is_dropped_and_the_next_one_is_whole(tmp_path):
+    path = tmp_path / "a.csv"
+    with cells.Store(path) as store:
+        store.append([row(0)])
+    with open(path, "ab") as file:
+        file.write(b"n=10,1,KSD,1.2")
+    assert cells.read_rows(path) == [row(0)]
+    with cells.Store(path) as store:
+        store.append([row(1)])
+    assert cells.read_rows(path) == [row(0), row(1)]
+
+
+def test_two_writers_are_refused(tmp_path):
+    with (
+        cells.Store(tmp_path / "a.csv"),
+        pytest.raises(RuntimeError, match="another run"),
+        cells.Store(tmp_path / "a.csv"),
+    ):
+        pass
+
+
+def test_seeds_depend_on_the_words_alone():
+    cell = cells.Cell("fig1", "separation=6", 3, ("KSD",))
+    assert cell.rng("sample").integers(10**9) == cell.rng("sample").integers(10**9)
+    assert cells.stream("fig1", "separation=6", "3", "sample").integers(10**9) == cell.rng("sample").integers(
+        10**9
+    )
+    others = [cells.Cell("fig1", "separation=6", 4, ()), cells.Cell("fig3", "separation=6", 3, ())]
+    numbers = {c.rng("sample").integers(10**9) for c in (cell, *others)} | {cell.rng("KSD").integers(10**9)}
+    assert len(numbers) == 4
+
+
+def test_settings_survive_the_round_trip():
+    text = cells.setting(case="level", n=500, sigma=0.1)
+    assert text == "case=level n=500 sigma=0.1"
+    assert cells.parts(text) == {"case": "level", "n": "500", "sigma": "0.1"}
+    assert drawing.select([cells.Row(text, 0, "KSD", 0, 0)], n=500, case="level")
+    assert not drawing.select([cells.Row(text, 0, "KSD", 0, 0)], n=50)
+
+
+# --- the runner -------------------------------------------------------------------------------------------
+
+
+def run(folder, **options):
+    return running.run_figure("fig3", repetitions=2, methods=LABELS_ONLY, results=folder, **options)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    run(folder)
+    return (folder / "fig3.csv").read_bytes()
+
+
+def test_a_killed_run_resumes_without_loss_or_duplicates(tmp_path, finished):
+    lines = finished.splitlines(keepends=True)
+    rest = lines[1:]
+    # a kill after three cells, in whatever order they were ready, in the middle of the fourth line
+    (tmp_path / "fig3.csv").write_bytes(lines[0] + rest[7] + rest[2] + rest[11] + rest[4][:9])
+    run(tmp_path)
+    assert (tmp_path / "fig3.csv").read_bytes() == finished
+
+
+@pytest.mark.parametrize("backend", ["loky", "dask"])
+def test_the_rows_do_not_depend_on_the_workers(tmp_path, finished, backend):
+    pytest.importorskip("distributed" if backend == "dask" else "joblib")
+    run(tmp_path, n_jobs=2, backend=backend)
+    assert (tmp_path / "fig3.csv").read_bytes() == finished
+
+
+def test_results_of_other_settings_are_not_mixed(tmp_path, monkeypatch):
+    run(tmp_path)
+    module = importlib.import_module("experiments.fig3")
+    monkeypatch.setattr(module, "SETTINGS", module.SETTINGS | {"n": 7})
+    with pytest.raises(RuntimeError, match="other settings"):
+        run(tmp_path)
+
+
+def test_the_same_rows_give_the_same_pictures(tmp_path):
+    rows = cells.read_rows(COMMITTED / "fig3.csv")
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        running.draw("fig3", rows, tmp_path / name)
+    for kind in ("png", "svg"):
+        first, second = ((tmp_path / name / f"fig3.{kind}").read_bytes() for name in ("a", "b"))
+        assert first == second
+    assert len(first) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("rejections", "n", "interval"), [(0, 100, (0, 0.03699)), (5, 10, (0.23659, 0.76341))]
+)
+def test_intervals(rejections, n, interval):
+    assert np.allclose(drawing.wilson(rejections, n), interval, atol=1e-5)
+
+
+# --- shortcuts are exact ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_modes():
+    shapes = [np.diag([1.0, 2.0]), [[1.5, 0.4], [0.4, 1.0]]]
+    target = models.gaussian_mixture([[0.0, 0.0], [5.0, 1.0]], shapes, [0.6, 0.4])
+    return methods.Problem(target, methods.modes_of(target, (-8, 8)), 5), target.sample(300, 1)
+
+
+def test_tests_on_a_shared_perturbation_are_those_of_the_library(two_modes):
+    case, x = two_modes
+    target, modes, theta = case.target, case.modes, np.array([0.8, 1.0, 40.0])  # with the last nothing moves
+    options = {"modes": modes, "theta": theta, "n_steps": 5, "n_resamples": 800, "rng": 7}
+
+    def streams():
+        return prepare(x, target, None, 1, False, 7).streams
+
+    def ours(test, samples):
+        moved = methods.stack(x, target, Perturbation(samples, theta, np.zeros(3)))
+        return test(x, case, moved, 7)
+
+    def agree(outcome, expected):
+        return np.allclose(outcome[:2], (expected.statistic, expected.pvalue), rtol=1e-10)
+
+    moved = sc.perturb(x, target, modes, theta, n_steps=5, rng=streams()[3]).samples
+    assert np.all(moved[2] == x)
+    assert agree(ours(methods.spksd, moved), sc.spksd_test(x, target, **options))
+    assert agree(ours(methods.pksdagg, moved), pksdagg_test(x, target, **options, n_level_resamples=800))
+    # ospKSD perturbs the halves one after the other
+    expected = sc.ospksd_test(x, target, **options)
+    train, test = np.split(streams()[4].permutation(300), 2)
+    selection, trial = streams()[3].spawn(2)
+    best = [expected.chosen_theta]
+    moved[:, train] = sc.perturb(x[train], target, modes, theta, n_steps=5, rng=selection).samples
+    moved[:, test] = sc.perturb(x[test], target, modes, best, n_steps=5, rng=trial).samples
+    outcome = ours(methods.ospksd, moved)
+    assert agree(outcome, expected)
+    assert outcome[2] == f"theta={best[0]:.2f}"
+
+
+@pytest.mark.parametrize("way", [perturbing.compiled, perturbing.rejection_free])
+def test_faster_perturbations_have_the_law_of_the_library(two_modes, way):
+    case, _ = two_modes
+    x = np.repeat([[0.5, -0.3]], 4000, axis=0)  # one start: the end points of few steps are few
+    theta = np.array([0.9, 1.0])
+    ours = way(x, case.target, case.modes, theta, 6, np.random.default_rng(0))
+    theirs = sc.perturb(x, case.target, case.modes, theta, n_steps=6, rng=1)
+    for k in range(2):
+        both = np.concatenate([ours.samples[k], theirs.samples[k]]).round(6)
+        _, where = np.unique(both, axis=0, return_inverse=True)
+        table = np.stack(
+            [np.bincount(part, minlength=where.max() + 1) for part in np.split(where.ravel(), 2)]
+        )
+        table = table[:, table.sum(axis=0) >= 20]
+        assert table.shape[1] > 1
+        expected = table.sum(axis=0) / 2
+        chi_square = np.sum((table - expected) ** 2 / expected)
+        from scipy.stats import chi2
+
+        assert chi2.sf(chi_square, table.shape[1] - 1) > 1e-5
+    # 24,000 steps, at most 6 of them dependent
+    assert np.allclose(ours.acceptance, theirs.acceptance, atol=5 * np.sqrt(2 * 0.25 * 6 / 24_000))
+
+
+def test_the_faster_formula_is_the_models():
+    from experiments import fig4
+
+    target = models.t_banana_mixture(7, rng=3)
+    x = np.concatenate([target.sample(50, 0), np.random.default_rng(0).uniform(-30, 30, size=(50, 7))])
+    _, parameters = perturbing.model_formula(target)
+    import jax
+
+    with jax.enable_x64(True):
+        ours = jax.vmap(fig4.one_product, in_axes=(None, 0))(parameters, x)
+    assert np.allclose(ours, target.log_density(x), rtol=0, atol=1e-8)
+
+
+def test_exact_densities_have_mass_one_and_reach_the_limit_law():
+    for theta in (0.8, 1.0):
+        x, density = fig1.density_after(2000, theta)
+        assert density.sum() * (x[1] - x[0]) == pytest.approx(1, abs=1e-10)
+        assert np.allclose(density, fig2.limit_density(x, theta), atol=1e-4)
