@@ -1,4 +1,4 @@
-"""Level and power of every test on Gaussian mixtures: `python -m experiments.calibration [--n-jobs J]`.
+"""Level and power of every test on Gaussian mixtures.
 
 Each row is one test on one case; the seed of a repetition depends on the case and its number alone, so rows
 do not depend on the number of workers. Results: experiments/results/calibration.csv.
@@ -17,7 +17,11 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy import stats
 
-import steincheck as sc
+from .running import one_thread_each
+
+one_thread_each()  # before JAX is imported
+
+import steincheck as sc  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "calibration.csv"
 SEED = 2026
@@ -36,6 +40,7 @@ PLANE = (
     [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],
     [[[1, 0.3], [0.3, 0.5]], [[0.4, -0.2], [-0.2, 2]], [[1, 0], [0, 1]]],
 )
+HIGH = ([[0.0] * 50, [6.0, *[0.0] * 49]], [np.eye(50), np.eye(50)])
 EVERY = tuple(TESTS)
 # case: components, weights of the target, weights of the sample, shift of the sample, n, repetitions, tests
 CASES = {
@@ -45,6 +50,7 @@ CASES = {
     "weight 0.3": (BIMODAL, (0.5, 0.5), (0.3, 0.7), 0.0, 1000, 100, EVERY),
     "shift 0.3": (BIMODAL, (0.5, 0.5), (0.5, 0.5), 0.3, 1000, 100, ("ksd", "ksdagg", "fssd")),
     "level, 2-d, unequal covariances": (PLANE, (0.5, 0.3, 0.2), (0.5, 0.3, 0.2), 0.0, 300, 500, EVERY),
+    "level, 50-d, 6 apart": (HIGH, (0.5, 0.5), (0.5, 0.5), 0.0, 500, 500, EVERY),
 }
 
 
@@ -100,21 +106,33 @@ def study(case: str, repetitions: int, n_jobs: int) -> list[dict]:
     return rows
 
 
+def save(rows: list[dict]) -> None:
+    """Put the rows in the place of those of the same case; cases keep their order."""
+    old: list[dict] = []
+    if RESULTS.exists():
+        with RESULTS.open(newline="") as file:
+            old = [row for row in csv.DictReader(file) if row["case"] != rows[0]["case"]]
+    order = list(CASES)
+    partial = RESULTS.with_suffix(".part")
+    with partial.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted([*old, *rows], key=lambda row: order.index(row["case"])))
+    partial.replace(RESULTS)
+
+
 def main() -> None:
-    """Run all cases and write the table."""
+    """Run all cases, or some, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", default="", help="part of the names of the cases to run; by default all")
     parser.add_argument("--n-jobs", type=int, default=2)
     arguments = parser.parse_args()
+    names = [case for case in CASES if arguments.case in case]
+    if not names:
+        parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")
     RESULTS.parent.mkdir(exist_ok=True)
-    rows: list[dict] = []
-    for case in CASES:
-        rows += study(case, CASES[case][5], arguments.n_jobs)
-        partial = RESULTS.with_suffix(".part")
-        with partial.open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        partial.replace(RESULTS)
+    for case in names:
+        save(study(case, CASES[case][5], arguments.n_jobs))
 
 
 if __name__ == "__main__":

@@ -152,17 +152,18 @@ def test_tests_on_a_shared_perturbation_are_those_of_the_library(two_modes):
     def streams():
         return prepare(x, target, None, 1, False, 7).streams
 
-    def ours(test, samples):
-        moved = methods.stack(x, target, Perturbation(samples, theta, np.zeros(3)))
-        return test(x, case, moved, 7)
+    def stack(samples):
+        return methods.stack(x, target, Perturbation(samples, theta, np.zeros(3)))
 
     def agree(outcome, expected):
         return np.allclose(outcome[:2], (expected.statistic, expected.pvalue), rtol=1e-10)
 
     moved = sc.perturb(x, target, modes, theta, n_steps=5, rng=streams()[3]).samples
     assert np.all(moved[2] == x)
-    assert agree(ours(methods.spksd, moved), sc.spksd_test(x, target, **options))
-    assert agree(ours(methods.pksdagg, moved), pksdagg_test(x, target, **options, n_level_resamples=800))
+    summed = methods.summed(x, case, stack(moved), {"spKSD": 7, "pKSDAgg": 7})
+    assert agree(summed["spKSD"], sc.spksd_test(x, target, **options))
+    assert agree(summed["pKSDAgg"], pksdagg_test(x, target, **options, n_level_resamples=800))
+    assert methods.summed(x, case, stack(moved), {"spKSD": 7})["spKSD"][1] == summed["spKSD"][1]
     # ospKSD perturbs the halves one after the other
     expected = sc.ospksd_test(x, target, **options)
     train, test = np.split(streams()[4].permutation(300), 2)
@@ -170,7 +171,7 @@ def test_tests_on_a_shared_perturbation_are_those_of_the_library(two_modes):
     best = [expected.chosen_theta]
     moved[:, train] = sc.perturb(x[train], target, modes, theta, n_steps=5, rng=selection).samples
     moved[:, test] = sc.perturb(x[test], target, modes, best, n_steps=5, rng=trial).samples
-    outcome = ours(methods.ospksd, moved)
+    outcome = methods.ospksd(x, case, stack(moved), 7)
     assert agree(outcome, expected)
     assert outcome[2] == f"theta={best[0]:.2f}"
 
@@ -199,16 +200,20 @@ def test_faster_perturbations_have_the_law_of_the_library(two_modes, way):
     assert np.allclose(ours.acceptance, theirs.acceptance, atol=5 * np.sqrt(2 * 0.25 * 6 / 24_000))
 
 
-def test_the_faster_formula_is_the_models():
-    from experiments import fig4
-
-    target = models.t_banana_mixture(7, rng=3)
-    x = np.concatenate([target.sample(50, 0), np.random.default_rng(0).uniform(-30, 30, size=(50, 7))])
-    _, parameters = perturbing.model_formula(target)
+@pytest.mark.parametrize("name", ["t-banana", "RBM"])
+def test_the_faster_formula_is_the_models(name):
     import jax
 
+    from experiments import fig4, fig8
+
+    formula = fig4.one_product if name == "t-banana" else fig8.diagonal
+    rng = np.random.default_rng(0)
+    rbm = 6 * np.eye(7, 3), rng.standard_normal(7), rng.standard_normal(3)
+    target = models.t_banana_mixture(7, rng=3) if name == "t-banana" else models.gb_rbm(*rbm)
+    x = np.concatenate([target.sample(50, 0), rng.uniform(-30, 30, size=(50, 7))])
+    _, parameters = perturbing.model_formula(target)
     with jax.enable_x64(True):
-        ours = jax.vmap(fig4.one_product, in_axes=(None, 0))(parameters, x)
+        ours = jax.vmap(formula, in_axes=(None, 0))(parameters, x)
     assert np.allclose(ours, target.log_density(x), rtol=0, atol=1e-8)
 
 
