@@ -89,6 +89,7 @@ def key_below(picture: Any, axes: Any) -> None:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     order = [name for name in STYLE if name in found]
+    columns = min(len(order), int(picture.get_figwidth() / 1.1))
     picture.legend(
-        [found[name] for name in order], order, loc="outside lower center", ncols=len(order), frameon=False
+        [found[name] for name in order], order, loc="outside lower center", ncols=columns, frameon=False
     )

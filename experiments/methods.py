@@ -26,6 +26,7 @@ from steincheck.stein import choose_bandwidth, prepare, quadratic_forms
 from steincheck.target import score_at
 
 from .cells import Cell, Row
+from .moving import few_moved, forms_of_moves
 from .perturbing import perturb
 
 THETA = np.linspace(0.5, 1.5, 51)
@@ -184,11 +185,15 @@ def forms(moved: Stack, widths: Any, weights: Sequence[np.ndarray]) -> tuple[Sum
     """
     n, all_weights = moved.samples.shape[1], np.concatenate(weights)
     still = int(np.sum(moved.slot == 0))
-    own = quadratic_forms(moved.samples[:1], moved.scores[:1], IMQ(), widths, all_weights)
-    total, replicates = still * own.total, still * own.replicates
-    if len(moved.samples) > 1:
-        others = quadratic_forms(moved.samples[1:], moved.scores[1:], IMQ(), widths, all_weights)
-        total, replicates = total + others.total, replicates + others.replicates
+    if few_moved(moved.samples):
+        own, others = forms_of_moves(moved.samples, moved.scores, widths, all_weights)
+    else:
+        own, others = (
+            quadratic_forms(moved.samples[part], moved.scores[part], IMQ(), widths, all_weights)
+            for part in (slice(0, 1), slice(1, None))
+        )
+    total = still * own.total + others.total
+    replicates = still * own.replicates + others.replicates
 
     def split(values: np.ndarray) -> list[np.ndarray]:
         cuts = np.cumsum([len(part) for part in weights])[:-1]

@@ -11,11 +11,13 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the experiments are not installed
 
 import steincheck as sc
-from experiments import cells, drawing, fig1, fig2, methods, perturbing, running
+from experiments import cells, drawing, fig1, fig2, methods, moving, perturbing, running
 from steincheck import models
 from steincheck.aggregate import pksdagg_test
+from steincheck.bootstrap import wild
 from steincheck.jumps import Perturbation
-from steincheck.stein import prepare
+from steincheck.kernels import IMQ
+from steincheck.stein import prepare, quadratic_forms
 
 COMMITTED = ROOT / "experiments" / "results"
 pytestmark = pytest.mark.slow
@@ -174,6 +176,21 @@ def test_tests_on_a_shared_perturbation_are_those_of_the_library(two_modes):
     outcome = methods.ospksd(x, case, stack(moved), 7)
     assert agree(outcome, expected)
     assert outcome[2] == f"theta={best[0]:.2f}"
+
+
+def test_forms_of_few_moves_are_those_of_the_library():
+    rng = np.random.default_rng(0)
+    samples = np.repeat(rng.normal(size=(1, 150, 9)), 4, axis=0)
+    for k, count in enumerate((1, 20, 150), start=1):
+        samples[k, rng.choice(150, count, replace=False)] += 1
+    scores, widths, weights = -samples + 0.1 * samples**2, [5.0, 20.0], wild(150, 40, rng)
+    parts = slice(0, 1), slice(1, None)
+    expected = [quadratic_forms(samples[p], scores[p], IMQ(), widths, weights) for p in parts]
+    for ours, theirs in zip(moving.forms_of_moves(samples, scores, widths, weights), expected, strict=True):
+        assert np.allclose(ours.total, theirs.total, rtol=1e-9)
+        assert np.allclose(ours.replicates, theirs.replicates, rtol=1e-9, atol=1e-6)
+    assert not moving.few_moved(samples)
+    assert moving.few_moved(samples[:3])
 
 
 @pytest.mark.parametrize("way", [perturbing.compiled, perturbing.rejection_free])
