@@ -1,7 +1,12 @@
-"""Table 1 and Fig. 5: do repelling-attracting Metropolis chains sample the sensor posterior?"""
+"""Table 1 and Fig. 5: do repelling-attracting Metropolis chains sample the sensor posterior?
+
+Every chain is tested as the paper does, thinned to n draws that are treated as independent, and in a way that
+knows it is a chain: thinned to as many draws as the effective sample size of its mode (10 at least).
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,46 +19,48 @@ from steincheck import models
 from steincheck.samplers import repelling_attracting_metropolis
 
 from .cells import Cell, Row, make_cells, parts, setting, stream
-from .drawing import LEVEL, STYLE, select
-from .methods import ALL, CONSTANTS, Problem, evaluate, label_test, modes_of
+from .methods import ALL, CONSTANTS, PAPER, Problem, evaluate, label_test, modes_of
+from .perturbing import perturb
 
 REPETITIONS = 10
 SCALES = ("0.1", "0.5", "1.08")
-SIZES = (1000, 4000)
-BURN_IN, KEPT, STEPS = 20_000, 400_000, 1000
+SOURCES = (*SCALES, "exact")
+BURN_IN, KEPT, STEPS, LEAST = 20_000, 400_000, 1000, 10
 CACHE = Path(__file__).parent / "cache"
-CHAIN_METHODS = ("modes visited", "ESS of the mode")
+CLOUDS = Path(__file__).parent / "results" / "table1_clouds.npz"
+FACTS = ("modes visited", "ESS of the mode", "split R-hat")
 SETTINGS = CONSTANTS | {
     "n_steps": STEPS,
     "box": [-1.5, 1.5],
     "chains": "independent; start uniform in [0, 1]^8; burn-in 20,000, 400,000 kept, thinned to n",
+    "grid=narrow": "51 theta in [0.8, 1.2], as in the authors' code",
     "reshuffle": "chain 0 in every repetition, all other randomness fresh, as in the authors' code",
+    "n=ESS": "the chain thinned to its effective sample size, 10 draws at least",
     "exact": "independent draws of the posterior instead of a chain",
 }
 
 
 def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
-    """Chains of every scale thinned to both sizes, one chain reshuffled, and exact draws."""
+    """Chains of every scale thinned to both sizes and to their ESS, one chain reshuffled, exact draws."""
     if quick:
         return make_cells("table1", [setting(source="exact", n=1000)], 1, ("KSD", "KSDAgg", "flux"))
-    settings = [setting(source=s, n=n) for n in SIZES for s in (*SCALES, "exact")]
-    settings += [setting(source=s, n=4000, reshuffle=1) for s in SCALES]
+    kinds: list[tuple[list[str], tuple[str, ...]]] = [
+        ([setting(source=s, n=n) for n in (4000, 1000) for s in SOURCES], ALL),
+        ([setting(source=s, n="ESS") for s in SCALES], ("KSD", "spKSD", "ospKSD", "flux", "oracle", *FACTS)),
+        ([setting(source=s, n=4000, grid="narrow") for s in SCALES], ("spKSD", "ospKSD")),
+        ([setting(source=s, n=4000, reshuffle=1) for s in SCALES], PAPER),
+    ]
     return [
-        Cell(c.figure, c.setting, c.repetition, (*ALL, *CHAIN_METHODS) if is_chain(c) else ALL)
-        for c in make_cells("table1", settings, repetitions, ALL)
+        cell for settings, methods in kinds for cell in make_cells("table1", settings, repetitions, methods)
     ]
 
 
-def is_chain(cell: Cell) -> bool:
-    """Whether the cell has a chain of its own."""
-    return "exact" not in cell.setting and "reshuffle" not in cell.setting
-
-
 @lru_cache
-def problem() -> Problem:
+def problem(narrow: bool = False) -> Problem:
     """The posterior and its eight modes."""
     target = models.sensor_network()
-    return Problem(target, modes_of(target, (-1.5, 1.5)), STEPS)
+    theta = {"theta": np.linspace(0.8, 1.2, 51)} if narrow else {}
+    return Problem(target, modes_of(target, (-1.5, 1.5)), STEPS, **theta)
 
 
 @lru_cache
@@ -66,54 +73,54 @@ def true_shares() -> np.ndarray:
 @lru_cache
 def chains(scale: str) -> np.ndarray:
     """Ten chains side by side, thinned to 40,000 states each; kept on disk, as they take minutes."""
-    path = CACHE / f"table1_{scale}.npy"
-    if path.exists():
-        return np.load(path, mmap_mode="r")
-    rng = stream("table1", "chains", scale)
-    draws = repelling_attracting_metropolis(
-        models.sensor_log_density, rng.uniform(size=(10, 8)), float(scale), BURN_IN + KEPT,
-        blocks=[[0, 1], [2, 3], [4, 5], [6, 7]], burn_in=BURN_IN, thin=KEPT // 40_000, rng=rng,
-    ).draws  # fmt: skip
     CACHE.mkdir(exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.npy")
-    np.save(temporary, draws)
-    os.replace(temporary, path)
-    return draws
-
-
-def chain(scale: str, number: int) -> np.ndarray:
-    """One chain; every tenth or fortieth of its states make a sample."""
-    return np.asarray(chains(scale)[number])
+    path = CACHE / f"table1_{scale}.npy"
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker makes them, the others wait
+        if not path.exists():
+            rng = stream("table1", "chains", scale)
+            draws = repelling_attracting_metropolis(
+                models.sensor_log_density, rng.uniform(size=(10, 8)), float(scale), BURN_IN + KEPT,
+                blocks=[[0, 1], [2, 3], [4, 5], [6, 7]], burn_in=BURN_IN, thin=KEPT // 40_000, rng=rng,
+            ).draws  # fmt: skip
+            temporary = path.with_suffix(".part.npy")
+            np.save(temporary, draws)
+            os.replace(temporary, path)
+    return np.load(path, mmap_mode="r")
 
 
 def sample(cell: Cell) -> np.ndarray:
     """The draws of a cell."""
-    source, n = parts(cell.setting)["source"], int(cell["n"])
+    setting_ = parts(cell.setting)
+    source, size = setting_["source"], setting_["n"]
     if source == "exact":
-        return problem().target.sample(n, cell.rng("sample"))
-    draws = chain(source, cell.repetition if is_chain(cell) else 0)
-    thinned = draws[len(draws) // n - 1 :: len(draws) // n]
-    return thinned if is_chain(cell) else cell.rng("sample").permutation(thinned)
+        return problem().target.sample(int(size), cell.rng("sample"))
+    draws = np.asarray(chains(source)[0 if "reshuffle" in setting_ else cell.repetition])
+    n = int(size) if size != "ESS" else max(LEAST, round(indicator_ess(models.sensor_labels(draws))))
+    thinned = draws[np.linspace(0, len(draws), n + 1).astype(int)[1:] - 1]
+    return cell.rng("sample").permutation(thinned) if "reshuffle" in setting_ else thinned
 
 
 def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
     """All methods on one sample, and for a chain how well it has moved between the modes."""
-    x = sample(cell)
-    tests = [m for m in methods if m not in CHAIN_METHODS]
-    rows = evaluate(cell, tests, problem(), x, lambda: label_test(models.sensor_labels(x), true_shares()))
-    if set(methods) & set(CHAIN_METHODS):
-        labels = models.sensor_labels(chain(parts(cell.setting)["source"], cell.repetition))
-        facts = {"modes visited": float(len(np.unique(labels))), "ESS of the mode": indicator_ess(labels)}
-        rows += [Row(cell.setting, cell.repetition, m, facts[m], float("nan")) for m in methods if m in facts]
+    tests, rows = [m for m in methods if m not in FACTS], []
+    if tests:
+        x, case = sample(cell), problem("grid" in parts(cell.setting))
+        rows = evaluate(cell, tests, case, x, lambda: label_test(models.sensor_labels(x), true_shares()))
+    if facts := [m for m in methods if m in FACTS]:
+        all_chains = chains(parts(cell.setting)["source"])
+        labels = models.sensor_labels(all_chains[cell.repetition])
+        values = {"modes visited": float(len(np.unique(labels))), "ESS of the mode": indicator_ess(labels)}
+        if "split R-hat" in facts:
+            values["split R-hat"] = split_rhat(np.stack([models.sensor_labels(c) for c in all_chains]))
+        rows += [Row(cell.setting, cell.repetition, m, values[m], float("nan")) for m in facts]
     return rows
 
 
 def indicator_ess(labels: np.ndarray) -> float:
-    """Smallest effective sample size of the indicators of the eight modes; 1 if one was never visited."""
-    indicators = (labels[:, None] == np.arange(8)).astype(float)
-    if not indicators.any(axis=0).all():
-        return 1.0
-    return float(min(effective_size(column) for column in indicators.T))
+    """Smallest effective sample size of the indicators of the modes visited; 1 if only one was."""
+    indicators = [(labels == k).astype(float) for k in np.unique(labels)]
+    return float(min(effective_size(series) for series in indicators)) if len(indicators) > 1 else 1.0
 
 
 def effective_size(series: np.ndarray) -> float:
@@ -127,62 +134,57 @@ def effective_size(series: np.ndarray) -> float:
     return float(n / max(2 * pairs[:stop].sum() - 1, 1 / n))
 
 
-def rejections(rows: Sequence[Row], method: str) -> str:
-    """Rejections out of repetitions."""
-    p = [row.pvalue for row in rows if row.method == method]
-    return f"{sum(v <= LEVEL for v in p)}/{len(p)}" if p else "-"
+def split_rhat(labels: np.ndarray) -> float:
+    """Largest split R-hat of the indicators of the eight modes over all chains (chains, n)."""
+    halves = labels.reshape(2 * len(labels), -1)
+    worst = 1.0
+    for k in np.unique(halves):
+        series = (halves == k).astype(float)
+        within, between = series.var(axis=1, ddof=1).mean(), series.mean(axis=1).var(ddof=1)
+        worst = max(worst, float(np.sqrt(1 + between / within)) if within else np.inf)
+    return worst
+
+
+def clouds(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+    """1000 draws of every source, before and after the perturbation that ospKSD chose; kept on disk."""
+    if CLOUDS.exists():
+        with np.load(CLOUDS) as file:
+            return dict(file)
+    found, chosen = {}, {r.setting: r.detail for r in rows if r.method == "ospKSD" and r.repetition == 0}
+    for source in SOURCES:
+        cell = Cell("table1", setting(source=source, n=4000), 0, ())
+        if cell.setting not in chosen:
+            continue
+        found[source], case = sample(cell)[3::4], problem()
+        theta, rng = np.array([float(chosen[cell.setting].removeprefix("theta="))]), cell.rng("cloud")
+        moved = perturb(found[source], case.target, case.modes, theta, STEPS, rng)
+        found[f"{source} after"] = moved.samples[0]
+    if len(found) == 2 * len(SOURCES):
+        np.savez_compressed(CLOUDS, **{name: x.astype(np.float32) for name, x in found.items()})
+    return found
 
 
 def figure(rows: Sequence[Row]) -> Any:
-    """Fig. 5: clouds of one chain of every scale and of exact draws; below, Table 1."""
+    """Fig. 5: the locations of the four sensors, from one chain of every scale and from exact draws."""
     from matplotlib import pyplot
 
     known = np.array([[0.5, 0.3], [0.3, 0.7]])
     truth = np.array([[0.5748, 0.9069], [0.0991, 0.3651], [0.2578, 0.1350], [0.8546, 0.0392]])
     colours = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
     picture, axes = pyplot.subplots(
-        2, 4, figsize=(9.5, 5.6), layout="constrained", height_ratios=(1.25, 1), sharex="row", sharey="row"
+        2, 4, figsize=(9.5, 5.2), layout="constrained", sharex=True, sharey=True, squeeze=False
     )
-    for ax, source in zip(axes[0], (*SCALES, "exact"), strict=True):
-        ax.set_title("exact draws" if source == "exact" else rf"RAM, $\sigma$ = {source}, chain 0")
-        ax.set(xlim=(-0.7, 1.4), ylim=(-0.7, 1.3), aspect="equal")
-        if source != "exact" and not (CACHE / f"table1_{source}.npy").exists():
-            ax.text(0.35, 0.3, "chains not run", ha="center")  # minutes of work: not for a picture alone
-            continue
-        x = sample(Cell("table1", setting(source=source, n=4000), 0, ())).reshape(-1, 4, 2)
-        for k, colour in enumerate(colours):
-            ax.plot(*x[:, k].T, ".", color=colour, markersize=1, alpha=0.25, rasterized=True)
-        ax.plot(*truth.T, "k+", markersize=8)
-        ax.plot(*known.T, "kx", markersize=6)
-    for ax in axes[1]:
-        ax.remove()
-    table_ax = picture.add_subplot(2, 1, 2)
-    table_ax.axis("off")
-    lines = [(s, 4000, 0) for s in (*SCALES, "exact")] + [(s, 1000, 0) for s in (*SCALES, "exact")]
-    lines += [(s, 4000, 1) for s in SCALES]
-    text, labels = [], []
-    methods = [m for m in STYLE if any(row.method == m for row in rows)]
-    for source, n, again in lines:
-        mine = [
-            row for row in select(rows, source=source, n=n) if ("reshuffle" in row.setting) == bool(again)
-        ]
-        ess = [row.statistic for row in mine if row.method == "ESS of the mode"]
-        visited = [row.statistic for row in mine if row.method == "modes visited"]
-        facts = (
-            [f"{min(visited):.0f}-{max(visited):.0f}", f"{min(ess):.0f}-{max(ess):.0f}"]
-            if ess
-            else ["-", "-"]
-        )
-        text.append([rejections(mine, m) for m in methods] + facts)
-        name = "exact" if source == "exact" else rf"$\sigma$ = {source}"
-        labels.append(f"{name}, n = {n}" + (", one chain reshuffled" if again else ""))
-    table = table_ax.table(
-        text,
-        rowLabels=labels,
-        colLabels=[*methods, "modes of 8", "ESS of mode"],
-        loc="center",
-        cellLoc="center",
-    )
-    table.auto_set_font_size(False)
-    table.set_fontsize(7.5)
+    draws = clouds(rows)
+    for column, source in enumerate(SOURCES):
+        title = "exact draws" if source == "exact" else rf"RAM, $\sigma$ = {source}"
+        for ax, name in zip(axes[:, column], (source, f"{source} after"), strict=True):
+            for k, colour in enumerate(colours):
+                x = draws.get(name, np.empty((0, 8))).reshape(-1, 4, 2)[:, k]
+                ax.plot(*x.T, ".", color=colour, markersize=1.5, alpha=0.3, rasterized=True)
+            ax.plot(*truth.T, "k+", markersize=8)
+            ax.plot(*known.T, "kx", markersize=6)
+            ax.set(xlim=(-0.8, 1.6), ylim=(-0.9, 1.5), aspect="equal")
+        axes[0, column].set_title(title)
+    axes[0, 0].set_ylabel("draws")
+    axes[1, 0].set_ylabel("after the perturbation\nchosen by ospKSD")
     return picture
