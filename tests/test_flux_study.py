@@ -57,9 +57,10 @@ def test_power_on_the_sensor_posterior():
     assert rate("sensors, anchors=None, weights tilted by 20 %") >= 0.9
 
 
-@pytest.mark.parametrize(
-    "key", [key for key in ROWS if "level" in key[0] and key[2] == "flux, exact"], ids=str
-)
+EXACT = [key for key in ROWS if "level" in key[0] and key[2] == "flux, exact"]
+
+
+@pytest.mark.parametrize("key", EXACT, ids=str)
 def test_the_exact_variant_keeps_the_level(key):
     n = repetitions(*key)
     assert rate(*key) <= 0.05 + 3 * (0.05 * 0.95 / n) ** 0.5
