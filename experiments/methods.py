@@ -165,7 +165,8 @@ def ospksd(x: np.ndarray, problem: Problem, moved: Stack, rng: Any) -> Outcome:
     ready = prepare(x, problem.target, None, N_RESAMPLES, False, rng)
     train, test = np.split(ready.streams[4].permutation(len(x)), [round(0.5 * len(x))])
     width = choose_bandwidth(ready, x[train], IMQ())
-    training = moved.samples[:, train], moved.scores[:, train]
+    filled = np.arange(-(-len(moved.samples) // 8) * 8) % len(moved.samples)  # each number of them compiles
+    training = (part[np.ix_(filled, train)] for part in (moved.samples, moved.scores))
     rows = quadratic_forms(*training, IMQ(), [width], row_sums=True).row_sums[0]
     best = int(np.argmax(power_criterion(rows[0] + rows[moved.slot])))
     pair = np.ix_([0, moved.slot[best]], test)
