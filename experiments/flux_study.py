@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from .running import one_thread_each
+from .running import keep_worker, one_thread_each
 
 SEED = 20230
 LEVEL = 0.05
@@ -325,6 +325,7 @@ CASES: dict[str, Case] = {
 
 def repeat(name: str, n: int, first: int, last: int) -> list[dict[str, bool]]:
     """Repetitions first to last - 1 of a case; what runs in a worker."""
+    keep_worker()
     seeds = ([SEED, zlib.crc32(name.encode()), n, k] for k in range(first, last))
     return [CASES[name].run(n, np.random.default_rng(seed), seed[-1]) for seed in seeds]
 

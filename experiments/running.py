@@ -33,8 +33,19 @@ def one_thread_each() -> None:
         os.environ.setdefault(name, value)
 
 
+def keep_worker() -> None:
+    """Stop loky from replacing a worker whose memory has grown: what has grown is compiled programs.
+
+    A new worker would find the modes and compile everything again, for a minute or more.
+    """
+    from joblib.externals.loky import process_executor
+
+    process_executor._MAX_MEMORY_LEAK_SIZE = 4e9
+
+
 def run_cell(figure: str, cell: Cell, methods: Sequence[str]) -> tuple[list[Row], float]:
     """The rows of one cell and the seconds they took; what runs in a worker."""
+    keep_worker()
     start = time.perf_counter()
     rows = importlib.import_module(f"experiments.{figure}").run(cell, tuple(methods))
     return rows, time.perf_counter() - start
