@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-MAX_PAIRS = 500_000
+MAX_PAIRS, BLOCK = 500_000, 10_000
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,18 @@ def median_bandwidth(x: np.ndarray, *, rng: np.random.Generator | int | None = N
     x = np.asarray(x, dtype=float)
     n = len(x)
     if n * (n - 1) // 2 <= MAX_PAIRS:
-        i, j = np.triu_indices(n, 1)
+        from scipy.spatial.distance import pdist
+
+        r2 = pdist(x, "sqeuclidean")
     else:
         rng = np.random.default_rng(rng)
         i = rng.integers(n, size=MAX_PAIRS)
         j = (i + rng.integers(1, n, size=MAX_PAIRS)) % n
-    r2 = np.zeros(len(i))
-    for column in x.T:  # one coordinate at a time: no (pairs, d) array
-        r2 += (column[i] - column[j]) ** 2
+        r2 = np.empty(MAX_PAIRS)
+        for start in range(0, MAX_PAIRS, BLOCK):  # no (pairs, d) array
+            part = slice(start, start + BLOCK)
+            gap = x[i[part]] - x[j[part]]
+            r2[part] = np.einsum("ij,ij->i", gap, gap)
     median = float(np.median(r2))
     if not median > 0:
         raise ValueError(
