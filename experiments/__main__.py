@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .running import FIGURES, RESULTS, one_thread_each, run_figure
+from .running import FIGURES, RESULTS, one_thread_each, positive, run_figure
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -15,9 +15,9 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("figure", choices=(*FIGURES, "all"), help="fig5 is drawn with table1")
     parser.add_argument(
-        "--repetitions", type=_positive, help="repetitions of every setting; by default the paper's"
+        "--repetitions", type=positive, help="repetitions of every setting; by default the paper's"
     )
-    parser.add_argument("--n-jobs", type=_positive, default=1, help="worker processes, one core each")
+    parser.add_argument("--n-jobs", type=positive, default=1, help="worker processes, one core each")
     parser.add_argument("--backend", choices=("loky", "dask"), default="loky", help="joblib's backend")
     parser.add_argument(
         "--quick", action="store_true", help="a few repetitions of a few settings and methods"
@@ -33,16 +33,9 @@ def main(arguments: list[str] | None = None) -> None:
             n_jobs=options.n_jobs,
             backend=options.backend,
             quick=options.quick,
-            methods=options.methods and options.methods.split(","),
+            methods=options.methods and [name.strip() for name in options.methods.split(",")],
             results=options.results,
         )
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
-    return value
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def study(case: str, repetitions: int, n_jobs: int) -> list[dict]:
                 "rate": round(count / repetitions, 4),
                 "low": round(interval.low, 4),
                 "high": round(interval.high, 4),
-                "uniform_pvalue": float(f"{stats.kstest(p, 'uniform').pvalue:.3g}"),
+                "uniform_pvalue": float(f"{stats.kstest(p[np.isfinite(p)], 'uniform').pvalue:.3g}"),
                 "seed": SEED,
                 "version": sc.__version__,
             }

@@ -130,8 +130,12 @@ def read_rows(path: Path) -> list[Row]:
     text = path.read_bytes().decode()
     rows: dict[tuple, Row] = {}
     for line in csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1])):
-        key = (line["setting"], int(line["repetition"]), line["method"])
-        rows.setdefault(key, Row(*key, float(line["statistic"]), float(line["pvalue"]), line["detail"]))
+        try:
+            key = (line["setting"], int(line["repetition"]), line["method"])
+            row = Row(*key, float(line["statistic"]), float(line["pvalue"]), line["detail"])
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"{path} has a line that is not a row: {list(line.values())}") from None
+        rows.setdefault(key, row)
     return list(rows.values())
 
 

@@ -25,12 +25,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from .running import keep_worker, one_thread_each
+from .running import keep_worker, one_thread_each, positive
 
 SEED = 20230
 LEVEL = 0.05
 HEADER = ("case", "n", "method", "repetitions", "rejections", "rate", "low", "high", "seed", "version")
 RESULTS = Path(__file__).parent / "results" / "flux_study.csv"
+FEW_UNITS = 5  # hidden units up to which the labels of an RBM can be counted
 CLOUDS = 10  # sets of anchors of the sensor posterior, used in turn
 
 
@@ -50,6 +51,7 @@ def rejections(
     methods: Sequence[str],
     rng: np.random.Generator,
     oracle: Callable[[], float],
+    units: Callable[[], float] | None = None,
 ) -> dict[str, bool]:
     """Whether each method rejects."""
     import steincheck as sc
@@ -62,6 +64,7 @@ def rejections(
         "Hotelling": lambda: hotelling(x, problem),
         "spKSD": lambda: sc.spksd_test(x, problem.target, modes=problem.modes, n_steps=50, rng=rng).pvalue,
         "oracle": oracle,
+        "oracle, units": units,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is the subject of the study
@@ -171,29 +174,33 @@ def rbm_matrix(hidden: int, rotated: bool) -> np.ndarray:
     return stats.ortho_group.rvs(50, random_state=SEED) @ matrix if rotated else matrix
 
 
-def rbm_case(
-    hidden: int, c0: float, methods: Sequence[str] = ("flux", "oracle"), rotated: bool = False
-) -> Callable:
+def rbm_case(hidden: int, c0: float, methods: Sequence[str] | None = None, rotated: bool = False) -> Callable:
     """2^hidden modes; draws with c = (c0, c0, 0, ...)."""
 
     def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
         from steincheck import models
 
         problem = rbm(hidden, rotated)
+        few = ("flux", "oracle", "oracle, units") if hidden <= FEW_UNITS else ("flux", "oracle")
         c = np.zeros(hidden)
         c[:2] = c0
         x, h = models.gb_rbm(rbm_matrix(hidden, rotated), c=c).sample(n, rng, return_labels=True)
-        return rejections(x, problem, methods, rng, lambda: units_test(h))
+        return rejections(x, problem, methods or few, rng, lambda: labels_test(h), lambda: signs_test(h))
 
     return run
 
 
-def units_test(h: np.ndarray) -> float:
-    """Chi-square test of the 2^d_h labels, or of the signs of the units where labels are too many."""
-    n, hidden = h.shape
-    if hidden <= 5:
-        return label_test((h > 0) @ 2 ** np.arange(hidden), np.full(2**hidden, 2.0**-hidden))
-    return float(stats.chi2.sf(np.sum(h.sum(axis=0, dtype=float) ** 2) / n, hidden))
+def labels_test(h: np.ndarray) -> float:
+    """Chi-square test of the 2^d_h labels; of the signs of the units where labels are too many."""
+    hidden = h.shape[1]
+    if hidden > FEW_UNITS:
+        return signs_test(h)
+    return label_test((h > 0) @ 2 ** np.arange(hidden), np.full(2**hidden, 2.0**-hidden))
+
+
+def signs_test(h: np.ndarray) -> float:
+    """Chi-square test of the signs of the units: it knows that they are independent."""
+    return float(stats.chi2.sf(np.sum(h.sum(axis=0, dtype=float) ** 2) / len(h), h.shape[1]))
 
 
 @lru_cache
@@ -360,10 +367,12 @@ def save(rows: Sequence[tuple], path: Path = RESULTS) -> None:
     table = {(row[0], str(row[1]), row[2]): tuple(map(str, row)) for row in [*old, *rows]}
     order = {name: k for k, name in enumerate(CASES)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", newline="") as file:
+    partial = path.with_suffix(".part")
+    with open(partial, "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows(sorted(table.values(), key=lambda row: (order.get(row[0], len(order)), int(row[1]))))
+    partial.replace(path)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -372,7 +381,7 @@ def main(arguments: list[str] | None = None) -> None:
         prog="python -m experiments.flux_study", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--case", help="part of the names of the cases to run; by default all")
-    parser.add_argument("--repetitions", type=int, help="by default as many as each case names")
+    parser.add_argument("--repetitions", type=positive, help="by default as many as each case names")
     parser.add_argument("--n-jobs", type=int, default=1, help="worker processes")
     parser.add_argument("--output", type=Path, default=RESULTS, help="the CSV file")
     options = parser.parse_args(arguments)

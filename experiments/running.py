@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import os
@@ -76,10 +77,16 @@ def run_figure(
     ):
         raise RuntimeError(f"{record} has other settings than {figure}.py now: move the old results away")
 
+    known = list(dict.fromkeys(m for cell in cells for m in cell.methods))
+    if unknown := [m for m in methods or () if m not in known]:
+        raise ValueError(f"`methods` must be among {', '.join(known)}, got {', '.join(unknown)}")
+
     def chosen(cell: Cell) -> list[str]:
         return [m for m in cell.methods if methods is None or m in methods]
 
     with Store(path) as store:
+        if not record.exists():
+            _write_settings(record, module, (), 0.0, 0.0, 0)
         done = {(row.setting, row.repetition, row.method) for row in read_rows(path)}
         todo = [
             (cell, missing)
@@ -92,7 +99,8 @@ def run_figure(
                 store.append(rows)
                 busy += seconds
                 tick()
-        store.sort({text: k for k, text in enumerate(dict.fromkeys(cell.setting for cell in cells))})
+        order = dict.fromkeys(cell.setting for cell in module.cells(1))
+        store.sort({text: k for k, text in enumerate(order)})
     rows = read_rows(path)
     _write_settings(record, module, rows, time.perf_counter() - start, busy, len(todo))
     draw(figure, rows, results)
@@ -188,4 +196,14 @@ def _write_settings(
     }
     if not cells and old:
         record |= {name: old[name] for name in ("versions", "minutes_of_wall_time", "minutes_of_work")}
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    temporary = path.with_suffix(".part")
+    temporary.write_text(json.dumps(record, indent=1) + "\n")
+    os.replace(temporary, path)
+
+
+def positive(text: str) -> int:
+    """A positive integer on a command line."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value

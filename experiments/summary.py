@@ -46,7 +46,8 @@ def rejections(rows: Sequence[Row]) -> str:
         line = [setting]
         for method in methods:
             p = [r.pvalue for r in mine if r.method == method]
-            line.append(f"{sum(v <= LEVEL for v in p)}/{len(p)}" if p else "")
+            told = sum(v == v for v in p)
+            line.append(f"{sum(v <= LEVEL for v in p)}/{told}" if told else "too short" if p else "")
         for fact in facts:
             v = [r.statistic for r in mine if r.method == fact]
             line.append(

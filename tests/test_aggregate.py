@@ -239,3 +239,12 @@ def test_rbm_of_the_paper_over_100_samples(noise, least, most):
         options = {"n_resamples": 500, "n_level_resamples": 500, "check_score": False, "rng": rng}
         rejected.append(ksdagg_test(x, target, **options).reject())
     assert least - 0.05 <= np.mean(rejected) <= most + 0.05
+
+
+def test_a_perturbation_that_moves_nothing_is_said():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    x = np.random.default_rng(0).normal(size=(60, 1)) - 3
+    with pytest.warns(UserWarning, match="hardly moves the draws"):
+        pksdagg_test(
+            x, target, modes=[[-3.0], [3.0]], theta=[1e3], n_resamples=100, n_level_resamples=100, rng=0
+        )

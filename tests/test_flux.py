@@ -8,7 +8,7 @@ from scipy import stats
 import steincheck as sc
 from steincheck import anchors as anchors_module
 from steincheck.anchors import Anchors, assign, exchange, local_anchors, mode_anchors, orbits
-from steincheck.flux import _jumped_counts, flux_test
+from steincheck.flux import _jumped_counts, _tails, flux_test
 from steincheck.lattice import hotelling, lattice_steps, sign_test, step_flows
 from steincheck.modes import as_modes
 
@@ -501,3 +501,62 @@ def test_study_rows(tmp_path):
     lines = (tmp_path / "rows.csv").read_text().splitlines()
     assert lines[0] == ",".join(HEADER)
     assert len(lines) == 1 + len(rows)
+
+
+class TestRareModes:
+    """Modes whose counts have too small a variance for chi-square are judged by their own binomial tails."""
+
+    def test_gross_excess_at_a_rare_mode_is_found(self):
+        means, rng = [[-5.0], [5.0]], np.random.default_rng(0)
+        target = sc.models.gaussian_mixture(means, weights=[0.998, 0.002])
+        with pytest.warns(UserWarning, match="only a gross excess"):
+            result = flux_test(5 + rng.normal(size=(100, 1)), target, modes=means, rng=0)
+        assert result.pvalue < 1e-10
+        assert result.words == ("too few draws", "too many draws")
+
+    def test_gross_excess_beside_common_modes_is_found(self):
+        means, rng = np.array([[-10.0], [0.0], [13.0]]), np.random.default_rng(0)
+        target = sc.models.gaussian_mixture(means, weights=[0.49985, 0.49985, 0.0003])
+        result = flux_test(
+            np.repeat(means, 300, axis=0) + rng.normal(size=(900, 1)), target, modes=means, rng=0
+        )
+        assert result.pvalue < 1e-10
+        assert result.words[2] == "too many draws"
+        assert not result.warnings
+
+    def test_level_of_the_test_and_of_its_words(self):
+        means = 30.0 * np.arange(20)[:, None]
+        target = sc.models.gaussian_mixture(means, weights=np.r_[1 - 19 * 0.0006, np.full(19, 0.0006)])
+        results = [flux_test(target.sample(1000, k), target, modes=means, rng=k) for k in range(200)]
+        most = stats.binom.ppf(1 - 1e-4, 200, 0.05)
+        assert sum(result.reject() for result in results) <= most
+        assert sum(any("too" in word for word in result.words) for result in results) <= most
+
+    def test_tails_bound_those_of_the_exact_law(self):
+        rng = np.random.default_rng(0)
+        chances = rng.beta(0.3, 2, size=40)
+        law = np.ones(1)
+        for chance in chances:
+            law = np.convolve(law, [1 - chance, chance])
+        counts = np.arange(41)
+        exact = 2 * np.minimum(np.cumsum(law), np.cumsum(law[::-1])[::-1])
+        bound = _tails(counts, np.full(41, chances.sum()), 40)
+        assert np.all(bound >= np.minimum(exact, 1) - 1e-12)
+        assert bound[30] < 1e-3
+
+
+def test_anchors_of_modes_in_another_order_are_refused():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    anchors = mode_anchors(as_modes([[3.0], [-3.0]], target))
+    with pytest.raises(ValueError, match=r"`anchors` must be made for these `modes`.*\[1, 0\]"):
+        flux_test(target.sample(100, 0), target, modes=[[-3.0], [3.0]], anchors=anchors)
+
+
+def test_modes_found_for_another_constant_serve_as_well():
+    target, modes = mixture(*FAR)
+    shifted = sc.Target(lambda x: target.log_density(x) + 1000, target.score, dim=1)
+    x = draw(FAR, 200, np.random.default_rng(0))
+    expected = flux_test(x, target, modes=modes, rng=0)
+    result = flux_test(x, shifted, modes=modes, rng=0)
+    assert result.pvalue == pytest.approx(expected.pvalue)
+    assert result.warnings == expected.warnings

@@ -21,6 +21,15 @@ def repetitions(case, n=1000, method="flux"):
     return int(ROWS[case, n, method]["repetitions"])
 
 
+def test_every_case_has_rows():
+    import sys
+
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from experiments.flux_study import CASES
+
+    assert {(name, n) for name, case in CASES.items() for n in case.sizes} == {key[:2] for key in ROWS}
+
+
 def test_bimodal_example():
     assert repetitions("bimodal 6 apart, level") == 2000
     assert 0.035 <= rate("bimodal 6 apart, level") <= 0.065

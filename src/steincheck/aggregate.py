@@ -8,7 +8,7 @@ import numpy as np
 
 from .bootstrap import normaliser, wild
 from .draws import as_generator
-from .jumps import Accept, check_steps, check_theta, metropolis, perturb
+from .jumps import Accept, check_steps, check_theta, metropolis, note_moves, perturb
 from .kernels import IMQ, median_bandwidth
 from .modes import as_modes, bounds_from_draws, find_modes
 from .result import GofResult, check_level
@@ -164,7 +164,7 @@ def pksdagg_test(
     else:
         found = as_modes(modes, target)
     moved = perturb(ready.x, target, found, theta, n_steps=n_steps, accept=accept, rng=ready.streams[3])
-    ready.warnings.extend(moved.warnings)
+    note_moves(moved, ready.warnings)
     signs = wild(len(z), n_resamples + n_level_resamples, ready.streams[1])
     parts = [_forms(ready, target, stack, kernel, widths, signs) for stack in (ready.x[None], moved.samples)]
     statistics, replicates = (np.concatenate(part) for part in zip(*parts, strict=True))

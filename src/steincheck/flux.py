@@ -11,6 +11,7 @@ from .anchors import (
     Anchors,
     Exchange,
     Orbits,
+    assign,
     exchange,
     implied_shares,
     local_anchors,
@@ -27,7 +28,9 @@ from .target import Target, log_density_at
 
 VARIANTS = ("expected", "exact")
 RESAMPLES = 999  # jumps of every draw, in the exact variant
-LEAST = 0.5  # directions in which the counts have a smaller variance carry no evidence and are left out
+LEAST = 0.5  # directions in which the counts have a smaller variance are left to the counts of single modes
+RARE = 0.02  # part of the level for the counts of modes with a smaller variance than that, if there are any
+LINKED = 0.01  # modes exchange draws if so large a part of those expected at one could be at the other
 ENOUGH = 10.0  # below this variance in some direction the limit law is not trusted: the exact variant is used
 EFFICIENT = 0.7  # below this efficiency of one anchor a mode, anchors=None tries several
 SEVERAL = 4  # anchors a mode, then
@@ -180,6 +183,11 @@ def _choose(
         full = np.array_equal(np.unique(anchors.mode), np.arange(len(known)))
         if not full or np.any(np.diff(anchors.mode) < 0):
             raise ValueError(f"`anchors` must be sorted by mode, at least one for each of {len(known)} modes")
+        if anchors.centres.shape[1:] != (target.dim,):
+            raise ValueError(f"`anchors` must have dimension {target.dim}, got {anchors.centres.shape[1:]}")
+        home = anchors.mode[assign(known.locations, anchors)]
+        if not np.array_equal(home, np.arange(len(known))):
+            raise ValueError(f"`anchors` must be made for these `modes`: these lie at modes {home.tolist()}")
         found = orbits(x, target, anchors)
         return found, exchange(found), anchors
     if anchors is not None and (
@@ -216,7 +224,9 @@ def _test_modes(
     flow = np.stack([np.bincount(found.own, column, minlength=n_modes) for column in chances.T], axis=1) / n
     leave = 1 - chances[np.arange(n), found.own]
     values, vectors = np.linalg.eigh(covariance)
-    kept = values >= LEAST
+    kept, variance, group = values >= LEAST, np.diag(covariance), _groups(covariance, expected)
+    tail = _tails(counts, expected, n)
+    rare = (variance < LEAST) & (np.bincount(group)[group] > 1)
     statistic, p, null = np.nan, np.nan, None
     if kept.any():
         scale = vectors[:, kept] / np.sqrt(values[kept])
@@ -228,10 +238,18 @@ def _test_modes(
             from scipy.special import chdtrc
 
             p = float(chdtrc(kept.sum(), statistic))
-    variance = np.diag(covariance)
+    if rare.any():
+        single = rare.sum() * float(tail[rare].min())
+        p = min(1.0, single) if np.isnan(p) else min(1.0, p / (1 - RARE), single / RARE)
+        if not kept.any():
+            note(notes, "there are few draws for so many or so rare modes: only a gross excess is noticed")
     net, error = (expected - counts) / n, np.sqrt(variance) / n
-    words = _words(net, error, variance >= LEAST, ("too many draws", "too few draws"))
-    group = _groups(covariance)
+    words = _words(net, error, (variance >= LEAST) | rare, ("too many draws", "too few draws"))
+    unlikely = tail <= LEVEL / n_modes  # the normal law of the words is not trusted for rare modes
+    words = tuple(
+        "as expected" if word.startswith("too") and variance[k] < ENOUGH and not unlikely[k] else word
+        for k, word in enumerate(words)
+    )
     _warn(p, leave, group, notes)
     details = {
         "flow": flow - np.diag(np.diag(flow)),
@@ -273,11 +291,27 @@ def _words(
     return tuple(np.where(examined, said, "not examined").tolist())
 
 
-def _groups(covariance: np.ndarray) -> np.ndarray:
+def _tails(counts: np.ndarray, expected: np.ndarray, n: int) -> np.ndarray:
+    """Bounds of the two-sided p-values of single counts, (M,).
+
+    A count is a sum of independent indicators with different chances. Beyond one from its mean its tails are
+    at most those of the binomial law with the mean chance (Hoeffding 1956).
+    """
+    from scipy.special import bdtr, bdtrc
+
+    chance = np.clip(expected / n, 0, 1)
+    above = np.where(counts >= expected + 1, bdtrc(np.maximum(counts - 1, 0), n, chance), 1)
+    below = np.where(counts <= expected - 1, bdtr(counts, n, chance), 1)
+    return np.minimum(1, 2 * np.minimum(above, below))
+
+
+def _groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Number the groups of modes between which there is exchange, (M,)."""
     from scipy.sparse.csgraph import connected_components
 
-    return connected_components(-covariance >= LEAST / len(covariance), directed=False)[1]
+    fewest = np.minimum.outer(expected, expected)
+    enough = np.where(fewest >= LINKED, np.minimum(LEAST / len(expected), LINKED * fewest), LEAST)
+    return connected_components(-covariance >= enough, directed=False)[1]
 
 
 def _warn(p: float, leave: np.ndarray, group: np.ndarray, notes: list[str]) -> None:

@@ -14,6 +14,7 @@ from .result import note
 from .target import Target, log_density_at
 
 Accept = Callable[[np.ndarray], np.ndarray]
+LOW_ACCEPTANCE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,17 @@ class Perturbation:
     theta: np.ndarray
     acceptance: np.ndarray
     warnings: tuple[str, ...] = ()
+
+
+def note_moves(moved: Perturbation, notes: list[str]) -> None:
+    """Pass on to the `notes` of a test what its user should know about the perturbation."""
+    notes.extend(moved.warnings)
+    if not moved.warnings and moved.acceptance.max() < LOW_ACCEPTANCE:
+        note(
+            notes,
+            f"fewer than {LOW_ACCEPTANCE:.0%} of the jumps are accepted at every theta: the perturbation "
+            "hardly moves the draws; the modes may be wrong or far from elliptic, or more steps are needed",
+        )
 
 
 @dataclass(frozen=True, eq=False)

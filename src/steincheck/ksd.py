@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 
 from .bootstrap import multinomial, pvalue
-from .jumps import Accept, check_steps, check_theta, metropolis, perturb
+from .jumps import Accept, check_steps, check_theta, metropolis, note_moves, perturb
 from .kernels import IMQ
 from .modes import Modes, as_modes, bounds_from_draws, find_modes
-from .result import GofResult, note
+from .result import GofResult
 from .stein import Bootstrap, Prepared, choose_bandwidth, prepare, settings, stacked_forms
 from .target import Target
 
 THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
-LOW_ACCEPTANCE = 0.01
 
 
 def ksd_test(
@@ -341,11 +340,5 @@ def _perturb(
 ) -> Any:  # fmt: skip
     """Perturb and pass on what the user should know."""
     moved = perturb(x, target, modes, theta, n_steps=n_steps, accept=accept, rng=stream)
-    ready.warnings.extend(moved.warnings)
-    if len(modes) > 1 and moved.acceptance.max() < LOW_ACCEPTANCE:
-        note(
-            ready.warnings,
-            f"fewer than {LOW_ACCEPTANCE:.0%} of the jumps are accepted at every theta: the perturbation "
-            "hardly moves the draws; the modes may be wrong or far from elliptic, or more steps are needed",
-        )
+    note_moves(moved, ready.warnings)
     return moved

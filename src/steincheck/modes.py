@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -225,7 +225,9 @@ def as_modes(modes: Any, target: Target) -> Modes:
     twins = np.flatnonzero(np.bincount(label)[label] > 1)
     if len(twins):
         raise ValueError(f"`modes` must differ from each other, rows {twins[:10].tolist()} hold duplicates")
-    return modes if isinstance(modes, Modes) else Modes(x, matrices, log_density, np.zeros(len(x), dtype=int))
+    if isinstance(modes, Modes):  # found for another constant, perhaps: the heights are those of this target
+        return replace(modes, locations=x, covariances=matrices, log_density=log_density)
+    return Modes(x, matrices, log_density, np.zeros(len(x), dtype=int))
 
 
 def _record(
