@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from steincheck import models
 
-from .cells import Cell, Row, make_cells, setting
+from .cells import Cell, Row, make_cells, parts, setting
 from .drawing import key_below, power_curves, select
 from .methods import ALL, CONSTANTS, Problem, evaluate, label_test, modes_of
 
@@ -25,6 +26,7 @@ SETTINGS = CONSTANTS | {
     "box": [-20, 20],
     "n_starts": 2000,
     "seed_of_the_centres": CENTRES,
+    "grid=narrow": "51 theta in [0.96, 1.04], where jumps are accepted",
     "weights": "1/20 in the target, proportional to exp(sigma z) in the sample, z fresh for every repetition",
 }
 
@@ -34,7 +36,9 @@ def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
     if quick:
         return make_cells("fig4", [setting(dim=2, sigma=1)], 1, ("KSD", "KSDAgg", "FSSD", "oracle"))
     pairs = [(50, s) for s in SIGMAS] + [(d, 1) for d in DIMS if d != 50]
-    return make_cells("fig4", [setting(dim=d, sigma=s) for d, s in pairs], repetitions, ALL)
+    cells = make_cells("fig4", [setting(dim=d, sigma=s) for d, s in pairs], repetitions, ALL)
+    narrow = [setting(dim=50, sigma=2, grid="narrow")]
+    return cells + make_cells("fig4", narrow, repetitions, ("spKSD", "ospKSD"))
 
 
 @lru_cache
@@ -74,6 +78,8 @@ def one_product(parameters: Any, x: Any) -> Any:
 def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
     """All methods on one sample with its own wrong weights."""
     case = problem(int(cell["dim"]))
+    if "grid" in parts(cell.setting):
+        case = replace(case, theta=np.linspace(0.96, 1.04, 51))
     weights = np.exp(cell["sigma"] * cell.rng("weights").standard_normal(20))
     x, labels = case.target.sample(N, cell.rng("sample"), weights=weights / weights.sum(), return_labels=True)
     return evaluate(cell, methods, case, x, lambda: label_test(labels, np.full(20, 1 / 20)))
@@ -84,6 +90,7 @@ def figure(rows: Sequence[Row]) -> Any:
     from matplotlib import pyplot
 
     picture, axes = pyplot.subplots(1, 2, figsize=(7.5, 3.2), layout="constrained", sharey=True)
+    rows = [row for row in rows if "grid" not in row.setting]
     power_curves(axes[0], select(rows, dim=50), "sigma", even=True)
     axes[0].set(xlabel=r"$\sigma_s$ of the log weights", title="d = 50")
     power_curves(axes[1], select(rows, sigma=1), "dim").set(xlabel="dimension d", title=r"$\sigma_s$ = 1")
