@@ -199,7 +199,7 @@ def figure(rows: Sequence[Row]) -> Any:
                 ax.plot(*x.T, ".", color=colour, markersize=1.5, alpha=0.3, rasterized=True)
             ax.plot(*truth.T, "k+", markersize=8)
             ax.plot(*known.T, "kx", markersize=6)
-            ax.set(xlim=(-0.8, 1.6), ylim=(-0.9, 1.5), aspect="equal")
+            ax.set(xlim=(-1.1, 1.9), ylim=(-0.9, 2.1), aspect="equal")
         axes[0, column].set_title(title)
     axes[0, 0].set_ylabel("draws")
     axes[1, 0].set_ylabel("after the perturbation\nchosen by ospKSD")
