@@ -20,11 +20,7 @@ from steincheck.jumps import Perturbation
 from steincheck.kernels import IMQ
 from steincheck.stein import prepare, quadratic_forms
 
-REPETITIONS = {
-    "fig4": 50,
-    "fig7": 50,
-    "fig8": 50,
-}  # of the committed rows, where they are fewer than the paper's
+REPETITIONS = {"fig4": 50, "fig8": 50}  # where the committed rows have fewer than the paper
 COMMITTED = ROOT / "experiments" / "results"
 LABELS_ONLY = ["oracle"]  # needs no compilation
 
