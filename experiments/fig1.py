@@ -12,7 +12,8 @@ from steincheck import models
 
 from .cells import Cell, Row, make_cells, setting
 from .drawing import key_below, power_curves
-from .methods import ALL, CONSTANTS, Problem, evaluate, label_test, modes_of
+from .methods import ALL, CONSTANTS, Problem, evaluate, modes_of
+from .oracles import label_test
 
 REPETITIONS = 100
 SEPARATIONS = (1, 2, 4, 6, 8, 10)

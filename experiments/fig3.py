@@ -10,7 +10,8 @@ import numpy as np
 from .cells import Cell, Row, make_cells, setting
 from .drawing import key_below, power_curves
 from .fig1 import STEPS, N, problem
-from .methods import ALL, CONSTANTS, evaluate, label_test
+from .methods import ALL, CONSTANTS, evaluate
+from .oracles import label_test
 
 REPETITIONS = 100
 WEIGHTS = (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)

@@ -13,7 +13,8 @@ from steincheck import models
 
 from .cells import Cell, Row, make_cells, parts, setting
 from .drawing import key_below, power_curves, select
-from .methods import ALL, CONSTANTS, Problem, evaluate, label_test, modes_of
+from .methods import ALL, CONSTANTS, Problem, evaluate, modes_of
+from .oracles import label_test
 
 REPETITIONS = 100
 SIGMAS = (0, 0.2, 0.5, 1, 2, 5)

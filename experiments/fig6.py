@@ -10,7 +10,8 @@ import numpy as np
 from .cells import Cell, Row, make_cells, parts, setting
 from .drawing import key_below, power_curves, pvalue_curves, select
 from .fig1 import STEPS, problem
-from .methods import ALL, CONSTANTS, evaluate, label_test
+from .methods import ALL, CONSTANTS, evaluate
+from .oracles import label_test
 
 REPETITIONS = 100
 DIM = 50

@@ -13,6 +13,7 @@ from steincheck import models
 from .cells import Cell, Row, make_cells, setting
 from .drawing import key_below, power_curves, select
 from .methods import ALL, CONSTANTS, Problem, evaluate, modes_of
+from .oracles import sign_test
 
 REPETITIONS = 100
 TILTS = (0, 0.1, 0.2, 0.5, 1, 5)
@@ -69,13 +70,6 @@ def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
     tilted = models.gb_rbm(WIDTH * np.eye(DIM, hidden), c=c)
     x, h = tilted.sample(N, cell.rng("sample"), return_labels=True)
     return evaluate(cell, methods, problem(hidden), x, lambda: sign_test(h))
-
-
-def sign_test(h: np.ndarray) -> float:
-    """The oracle: a chi-square test that every hidden unit is +1 and -1 equally often."""
-    from scipy.stats import chi2
-
-    return float(chi2.sf(np.sum(h.sum(axis=0, dtype=float) ** 2) / len(h), h.shape[1]))
 
 
 def figure(rows: Sequence[Row]) -> Any:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from .oracles import label_test, sign_test
 from .running import keep_worker, one_thread_each, positive
 
 SEED = 20230
@@ -94,14 +95,6 @@ def hotelling(x: np.ndarray, problem: Problem) -> float:
     k = int(kept.sum())
     t2 = n * np.sum((flow.mean(axis=0) @ vectors[:, kept]) ** 2 / values[kept])
     return float(stats.f.sf((n - k) / (k * (n - 1)) * t2, k, n - k))
-
-
-def label_test(labels: np.ndarray, weights: Any) -> float:
-    """Chi-square test of the true labels; binomial for two."""
-    count = np.bincount(labels, minlength=len(weights))
-    if len(weights) == 2:
-        return float(stats.binomtest(int(count[0]), len(labels), weights[0]).pvalue)
-    return float(stats.chisquare(count, len(labels) * np.asarray(weights)).pvalue)
 
 
 @lru_cache
@@ -185,7 +178,7 @@ def rbm_case(hidden: int, c0: float, methods: Sequence[str] | None = None, rotat
         c = np.zeros(hidden)
         c[:2] = c0
         x, h = models.gb_rbm(rbm_matrix(hidden, rotated), c=c).sample(n, rng, return_labels=True)
-        return rejections(x, problem, methods or few, rng, lambda: labels_test(h), lambda: signs_test(h))
+        return rejections(x, problem, methods or few, rng, lambda: labels_test(h), lambda: sign_test(h))
 
     return run
 
@@ -194,13 +187,8 @@ def labels_test(h: np.ndarray) -> float:
     """Chi-square test of the 2^d_h labels; of the signs of the units where labels are too many."""
     hidden = h.shape[1]
     if hidden > FEW_UNITS:
-        return signs_test(h)
+        return sign_test(h)
     return label_test((h > 0) @ 2 ** np.arange(hidden), np.full(2**hidden, 2.0**-hidden))
-
-
-def signs_test(h: np.ndarray) -> float:
-    """Chi-square test of the signs of the units: it knows that they are independent."""
-    return float(stats.chi2.sf(np.sum(h.sum(axis=0, dtype=float) ** 2) / len(h), h.shape[1]))
 
 
 @lru_cache

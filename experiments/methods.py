@@ -239,13 +239,3 @@ TESTS = {
     "ospKSD": ospksd,
     "flux": flux,
 }
-
-
-def label_test(labels: np.ndarray, weights: np.ndarray) -> float:
-    """The oracle: a chi-square test of the true components' counts, exact for two components."""
-    from scipy.stats import binomtest, chisquare
-
-    count = np.bincount(labels, minlength=len(weights))
-    if len(weights) == 2:
-        return float(binomtest(int(count[0]), len(labels), weights[0]).pvalue)
-    return float(chisquare(count, len(labels) * np.asarray(weights)).pvalue)

@@ -20,14 +20,14 @@ from steincheck import models
 from steincheck.samplers import repelling_attracting_metropolis
 
 from .cells import Cell, Row, make_cells, parts, setting, stream
-from .methods import ALL, CONSTANTS, PAPER, Problem, evaluate, label_test, modes_of
+from .methods import ALL, CONSTANTS, PAPER, Problem, evaluate, modes_of
+from .oracles import label_test
 from .perturbing import perturb
 
 REPETITIONS = 10
 SCALES = ("0.1", "0.5", "1.08")
 SOURCES = (*SCALES, "exact")
 BURN_IN, KEPT, STEPS = 20_000, 400_000, 1000
-FEW = 3  # repetitions with one chain reshuffled
 LEAST = 10  # draws that a test is made with
 CACHE = Path(__file__).parent / "cache"
 CLOUDS = Path(__file__).parent / "results" / "table1_clouds.npz"

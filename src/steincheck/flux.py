@@ -244,12 +244,9 @@ def _test_modes(
         if not kept.any():
             note(notes, "there are few draws for so many or so rare modes: only a gross excess is noticed")
     net, error = (expected - counts) / n, np.sqrt(variance) / n
-    words = _words(net, error, (variance >= LEAST) | rare, ("too many draws", "too few draws"))
-    unlikely = tail <= LEVEL / n_modes  # the normal law of the words is not trusted for rare modes
-    words = tuple(
-        "as expected" if word.startswith("too") and variance[k] < ENOUGH and not unlikely[k] else word
-        for k, word in enumerate(words)
-    )
+    # the normal law is not trusted where the variance is small
+    far = np.where(variance >= ENOUGH, _beyond(net, error), tail <= LEVEL / n_modes)
+    words = _words(net, far, (variance >= LEAST) | rare, ("too many draws", "too few draws"))
     _warn(p, leave, group, notes)
     details = {
         "flow": flow - np.diag(np.diag(flow)),
@@ -280,14 +277,18 @@ def _jumped_counts(chances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.diff(below, axis=1, prepend=0.0)
 
 
-def _words(
-    net: np.ndarray, error: np.ndarray, examined: np.ndarray, choice: tuple[str, str]
-) -> tuple[str, ...]:
-    """What the net flows say one by one; `choice` is said of a flow out and of a flow in."""
+def _beyond(net: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Which net flows differ from 0 by a normal law, all of them at one level."""
     from scipy.special import ndtri
 
-    bound = -ndtri(0.5 * LEVEL / len(net))
-    said = np.where(net < -bound * error, choice[0], np.where(net > bound * error, choice[1], "as expected"))
+    return np.abs(net) > -ndtri(0.5 * LEVEL / len(net)) * error
+
+
+def _words(
+    net: np.ndarray, far: np.ndarray, examined: np.ndarray, choice: tuple[str, str]
+) -> tuple[str, ...]:
+    """What the net flows say one by one; `choice` is said of a flow out and of a flow in."""
+    said = np.where(far, np.where(net < 0, *choice), "as expected")
     return tuple(np.where(examined, said, "not examined").tolist())
 
 
@@ -310,8 +311,8 @@ def _groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
     from scipy.sparse.csgraph import connected_components
 
     fewest = np.minimum.outer(expected, expected)
-    enough = np.where(fewest >= LINKED, np.minimum(LEAST / len(expected), LINKED * fewest), LEAST)
-    return connected_components(-covariance >= enough, directed=False)[1]
+    linked = (fewest >= LINKED) & (-covariance >= np.minimum(LEAST / len(expected), LINKED * fewest))
+    return connected_components(linked, directed=False)[1]
 
 
 def _warn(p: float, leave: np.ndarray, group: np.ndarray, notes: list[str]) -> None:
@@ -386,7 +387,7 @@ def _test_steps(
             "flow": accept.mean(axis=0).T,
             "net_flow": net,
             "net_flow_se": error,
-            "words": _words(net, error, clear, ("too few draws behind", "too few draws ahead")),
+            "words": _words(net, _beyond(net, error), clear, ("too few draws behind", "too few draws ahead")),
             "acceptance": float(accept.mean()),
             "contributing": int(np.sum(leave > MOVING)),
             "features": f"net flow along {len(steps)} displacements, {clear.sum()} of them with enough draws",
