@@ -93,16 +93,18 @@ def run_figure(
             for cell in cells
             if (missing := [m for m in chosen(cell) if (cell.setting, cell.repetition, m) not in done])
         ]
-        start, busy = time.perf_counter(), 0.0
-        with _bar(figure, len(cells), len(cells) - len(todo)) as tick:
-            for rows, seconds in _compute(figure, todo, n_jobs, backend):
-                store.append(rows)
-                busy += seconds
-                tick()
-        order = dict.fromkeys(cell.setting for cell in module.cells(1))
-        store.sort({text: k for k, text in enumerate(order)})
-    rows = read_rows(path)
-    _write_settings(record, module, rows, time.perf_counter() - start, busy, len(todo))
+        start, busy, ready = time.perf_counter(), 0.0, 0
+        try:
+            with _bar(figure, len(cells), len(cells) - len(todo)) as tick:
+                for rows, seconds in _compute(figure, todo, n_jobs, backend):
+                    store.append(rows)
+                    busy, ready = busy + seconds, ready + 1
+                    tick()
+        finally:  # also if the run is cut
+            order = dict.fromkeys(cell.setting for cell in module.cells(1))
+            store.sort({text: k for k, text in enumerate(order)})
+            rows = read_rows(path)
+            _write_settings(record, module, rows, time.perf_counter() - start, busy, ready)
     draw(figure, rows, results)
     wanted = {(cell.setting, cell.repetition) for cell in cells}
     return [row for row in rows if (row.setting, row.repetition) in wanted]

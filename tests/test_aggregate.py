@@ -79,7 +79,7 @@ def test_golden_statistics_and_decisions(golden, names):
     accuracy = 1e-6 if prefix == "aggv" else 1e-9
     np.testing.assert_allclose(np.sqrt(result.bandwidths), arrays[f"{prefix}_bandwidth"], rtol=accuracy)
     widths = arrays[f"{prefix}_bandwidth"] ** 2
-    exact = ksdagg_test(arrays["X"], target, bandwidths=widths, n_resamples=10, n_level_resamples=10)
+    exact = ksdagg_test(arrays["X"], target, bandwidths=widths, n_resamples=19, n_level_resamples=19)
     np.testing.assert_allclose(exact.statistics, arrays[f"{prefix}_ksd"], rtol=1e-9)
     assert result.reject(0.05) == bool(arrays[f"{prefix}_decision"])
     if (
@@ -174,7 +174,7 @@ class TestPerturbed:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bandwidths": []}, "`bandwidths` must be a non-empty 1-d array"),
+        ({"bandwidths": []}, "`bandwidths` must be a number or a non-empty 1-d array"),
         ({"bandwidths": [1.0, 0.0]}, r"`bandwidths` must be positive and finite, got \[0.0\]"),
         ({"bandwidths": "median"}, "`bandwidths` must be an array, None or 'paper', got 'median'"),
         ({"weights": np.ones(10)}, "`weights` must sum to 1, their sum is 10"),
@@ -183,11 +183,17 @@ class TestPerturbed:
         ({"bandwidths": [1.0, 2.0], "weights": [1.5, -0.5]}, "`weights` must be positive and finite"),
         ({"n_resamples": 0}, "`n_resamples` must be a positive integer, got 0"),
         ({"n_level_resamples": 0}, "`n_level_resamples` must be a positive integer, got 0"),
+        (
+            {"bandwidths": ["a"]},
+            r"`bandwidths` must be a number or a 1-d array of numbers, got a list \(\['a'\]\)",
+        ),
+        ({"weights": ["a"]}, "`weights` must be an array of numbers or 'uniform'"),
+        ({"kernel": "imq"}, "`kernel` must have a method profile.*'imq'"),
         ({"alpha": 1.0}, "`alpha` must lie strictly between 0 and 1, got 1.0"),
     ],
 )
 def test_bad_input(normal_target, change, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         ksdagg_test(np.random.default_rng(0).normal(size=(50, 2)), normal_target, **change)
 
 

@@ -29,7 +29,7 @@ def test_draws_are_copied():
             np.zeros(6),
             2,
             ValueError,
-            r"`x` must have shape \(n, 2\), got the 1-d shape \(6,\); one draw is a row",
+            r"`x` must have shape \(n, 2\), got the 1-d shape \(6,\); one point is a row",
         ),
         (
             np.zeros((5, 3)),
@@ -48,11 +48,12 @@ def test_draws_are_copied():
             r"2 of 3 draws hold NaN or infinity, rows \[1, 2\]",
         ),
         ("draws.csv", 1, TypeError, r"got a str \('draws.csv'\)"),
-        (None, 1, TypeError, "got a NoneType"),
+        (None, 1, TypeError, "got None"),
         ([[1, 2], [3]], 2, TypeError, "must be an array of real numbers"),
         (np.array([["a"]]), 1, TypeError, "dtype <U1"),
         (np.zeros((3, 1), dtype=complex), 1, TypeError, "dtype complex128"),
         ({"x": 1}, 1, TypeError, "got a dict"),
+        (np.ma.masked_greater([[1.0], [2.0], [3.0]], 2.5), 1, TypeError, "an array with 1 masked value"),
     ],
 )
 def test_bad_draws(x, dim, error, message):

@@ -2,7 +2,10 @@
 
 import importlib
 import json
+import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +105,35 @@ def test_a_killed_run_resumes_without_loss_or_duplicates(tmp_path, finished):
     (tmp_path / "fig3.csv").write_bytes(lines[0] + rest[7] + rest[2] + rest[11] + rest[4][:9])
     run(tmp_path)
     assert (tmp_path / "fig3.csv").read_bytes() == finished
+
+
+def wait_for_end(group, seconds=60):
+    """Whether nobody is left in a group of processes, soon."""
+    for _ in range(10 * seconds):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_a_stopped_run_writes_its_times_and_ends_its_workers(tmp_path):
+    command = [sys.executable, "-m", "experiments", "fig3", "--n-jobs", "2", "--results", str(tmp_path)]
+    with subprocess.Popen(
+        [*command, "--methods", "oracle,FSSD"], cwd=ROOT, start_new_session=True
+    ) as process:
+        while not cells.read_rows(tmp_path / "fig3.csv"):
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.terminate()
+        assert process.wait(60) == 143
+        assert wait_for_end(process.pid)
+    record = json.loads((tmp_path / "fig3.json").read_text())
+    rows = cells.read_rows(tmp_path / "fig3.csv")
+    assert record["minutes_of_wall_time"] > 0
+    assert 0 < record["cells"] == len({row[:2] for row in rows}) < 1100
+    assert not (tmp_path / "fig3.png").exists()
 
 
 @pytest.mark.parametrize("backend", ["loky", "dask"])

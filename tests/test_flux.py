@@ -463,6 +463,7 @@ def test_close_modes_are_flagged():
         ({"anchors": "four"}, ValueError, "`anchors` must be a positive integer"),
         ({"anchors": Anchors(np.arange(2), np.zeros((2, 1)), np.ones((2, 1, 1)), np.zeros(2))}, ValueError,
          "`anchors` must be sorted by mode, at least one for each of 3 modes"),
+        ({"modes": []}, ValueError, "`modes` must hold at least one location"),
         ({"x": np.zeros((10, 2))}, ValueError, "`x` must have shape"),
         ({"x": np.full((10, 1), np.nan)}, ValueError, "`x` must be finite"),
         ({"target": lambda x: 0}, TypeError, "`target` must be a steincheck.Target"),
@@ -474,6 +475,27 @@ def test_bad_input(change, error, message):
     arguments = {"x": np.zeros((10, 1)), "target": target, "modes": modes} | change
     with pytest.raises(error, match=message):
         flux_test(arguments.pop("x"), arguments.pop("target"), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"covariances": np.eye(2)}, r"arrays of shapes .* got \(2,\), \(2, 1\), \(2, 2\), \(2,\)"),
+        ({"log_weight": np.zeros(3)}, r"arrays of shapes .* \(3,\)$"),
+        ({"covariances": [[[1.0]], [[-1.0]]]}, "`anchors` must have positive definite covariances"),
+        ({"centres": [["a"], ["b"]]}, "`anchors.centres` must be real numbers"),
+    ],
+)
+def test_bad_anchors(change, message):
+    good = {
+        "mode": [0, 1],
+        "centres": [[0.0], [1.0]],
+        "covariances": [[[1.0]], [[1.0]]],
+        "log_weight": [0, 0],
+    }
+    assert len(Anchors(**good)) == 2
+    with pytest.raises((ValueError, TypeError), match=message):
+        Anchors(**good | change)
 
 
 def test_the_seed_decides_and_only_where_chance_has_a_part():

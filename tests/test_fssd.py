@@ -164,7 +164,7 @@ def test_level_over_500_samples_with_optimised_locations():
     ("change", "message"),
     [
         ({"n_locations": 0}, "`n_locations` must be a positive integer, got 0"),
-        ({"n_locations": 30}, "`n_locations` must not exceed the number of training draws, got 30 for 20"),
+        ({"n_locations": 30}, "`n_locations` must not exceed the training draws, got 30 for 20"),
         ({"train_fraction": 0}, "`train_fraction` must lie strictly between 0 and 1, got 0"),
         ({"train_fraction": 0.01}, "must leave at least 2 draws on either side, but 0.01 of 100 draws is 1"),
         (
@@ -172,7 +172,14 @@ def test_level_over_500_samples_with_optimised_locations():
             r"`locations` must be finite with shape \(J, 2\), got shape \(3, 5\)",
         ),
         ({"locations": np.zeros((0, 2))}, "`locations` must be finite"),
-        ({"locations": np.zeros((1, 2)), "width": -1.0}, "`width` must be positive and finite, got -1.0"),
+        (
+            {"locations": np.zeros((1, 2)), "width": -1.0},
+            r"`width` must be positive and finite, got \[-1.0\]",
+        ),
+        (
+            {"locations": np.zeros((1, 2)), "width": [1.0, 2.0]},
+            r"`width` must be one number, got shape \(2,\)",
+        ),
         ({"width": 1.0}, "`width` goes with `locations`"),
         ({"n_resamples": 0}, "`n_resamples` must be a positive integer"),
     ],

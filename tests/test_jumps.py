@@ -177,6 +177,7 @@ def test_minus_infinity_is_a_rejection_and_nan_an_error_that_shows_the_point():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"theta": "1.1"}, r"`theta` must be a number or a 1-d array of numbers, got a str \('1.1'\)"),
         ({"theta": []}, "`theta` must be a number or a non-empty 1-d array"),
         ({"theta": [1.0, 0.0]}, r"`theta` must be positive and finite, got \[0.0\]"),
         ({"theta": -1.0}, r"`theta` must be positive and finite, got \[-1.0\]"),
@@ -189,7 +190,7 @@ def test_minus_infinity_is_a_rejection_and_nan_an_error_that_shows_the_point():
 def test_bad_input(change, message):
     target, modes = mixture(*PLANE)
     arguments = {"modes": modes, "theta": 1.0, "n_steps": 2} | change
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         perturb(
             np.zeros((5, 2)), target, arguments["modes"], arguments["theta"], n_steps=arguments["n_steps"]
         )

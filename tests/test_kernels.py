@@ -60,6 +60,13 @@ def test_constant_draws_have_no_bandwidth():
         median_bandwidth(np.ones((10, 2)))
 
 
+def test_text_is_no_bandwidth_and_no_beta():
+    with pytest.raises(TypeError, match="`bandwidth` must be a positive number or None, got 'median'"):
+        RBF("median")
+    with pytest.raises(ValueError, match=r"`beta` must lie in \(-1, 0\), got '-0.5'"):
+        IMQ(beta="-0.5")
+
+
 @pytest.mark.parametrize("bandwidth", [0, -1.0, np.inf, np.nan])
 def test_bad_bandwidth(bandwidth):
     with pytest.raises(ValueError, match="`bandwidth` must be positive"):

@@ -69,7 +69,7 @@ def test_statistic_is_unbiased_of_zero_under_the_null(normal_target):
     rng = np.random.default_rng(4)
     values = [
         sc.ksd_test(
-            rng.normal(size=(60, 2)), normal_target, kernel=sc.IMQ(2.0), n_resamples=1, check_score=False
+            rng.normal(size=(60, 2)), normal_target, kernel=sc.IMQ(2.0), n_resamples=19, check_score=False
         ).statistic
         for _ in range(400)
     ]
@@ -137,6 +137,9 @@ def test_finite_difference_scores_are_flagged():
         ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer, got 0"),
         ({"kernel": "imq"}, TypeError, "`kernel` must have a method profile"),
         ({"rng": "x"}, TypeError, "`rng` must be"),
+        ({"kernel": sc.kernels.IMQ}, TypeError, "`kernel` must have a method profile"),
+        ({"precondition": "median"}, TypeError, r"`precondition` must be a matrix of numbers.*'median'"),
+        ({"bootstrap": "wild"}, TypeError, "`bootstrap` must be a function.*'wild'"),
         ({"bootstrap": lambda n, size, rng: np.ones((n, size))}, ValueError, r"weights of shape \(999, 50\)"),
     ],
 )
@@ -144,6 +147,15 @@ def test_bad_input(normal_target, change, error, message):
     arguments = {"x": np.random.default_rng(0).normal(size=(50, 2)), "target": normal_target} | change
     with pytest.raises(error, match=message):
         sc.ksd_test(arguments.pop("x"), arguments.pop("target"), **arguments)
+
+
+def test_too_few_resamples_to_reject_are_noted(normal_target):
+    x = np.random.default_rng(0).normal(3, 1, size=(50, 2))
+    with pytest.warns(UserWarning, match=r"`n_resamples` = 18 no p-value can be below 0.0526"):
+        result = sc.ksd_test(x, normal_target, n_resamples=18, rng=0)
+    assert result.pvalue == pytest.approx(1 / 19)
+    assert result.warnings
+    assert sc.ksd_test(x, normal_target, n_resamples=19, rng=0).reject()
 
 
 def test_a_wrong_score_is_an_error_unless_told_otherwise():

@@ -298,6 +298,8 @@ def test_wrong_bounds(normal_target, bounds, words):
         ({"bounds": (0, 1), "max_modes": 2.5}, "`max_modes` must be a positive integer"),
         ({"bounds": (0, 1), "beta": 0}, "`beta` and `cut` must be positive"),
         ({"bounds": (0, 1), "rng": "seed"}, "`rng`"),
+        ({"bounds": (0, 1), "n_jobs": 0}, "`n_jobs` must be None or an integer other than 0, got 0"),
+        ({"bounds": (0, 1), "n_jobs": "2"}, "`n_jobs` must be None or an integer other than 0, got '2'"),
     ],
 )
 def test_wrong_options(normal_target, options, words):
@@ -349,7 +351,7 @@ def test_a_users_modes(normal_target):
     [
         (np.zeros((2, 3)), r"`modes` must have shape \(n, 2\)"),
         ([[0.0, np.inf], [1.0, 1.0]], "`modes` must be finite"),
-        (np.empty((0, 2)), "at least 1"),
+        (np.empty((0, 2)), "at least one"),
         ([[0.0, 0.0], [3.0, 0.0]], r"local maxima: at rows \[0\]"),
         ((np.zeros((1, 2)), np.eye(2)), r"of shape \(1, 2, 2\), got shape \(2, 2\)"),
         ((np.zeros((1, 2)), -np.eye(2)[None]), "number 0 is not: its smallest eigenvalue is -1"),

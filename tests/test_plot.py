@@ -102,7 +102,7 @@ def test_draws_before_and_after(target):
 
 def test_theta_profiles(target):
     x = target.sample(100, 0)
-    options = {"modes": [[-3.0], [3.0]], "theta": [0.8, 0.9, 1.1], "n_steps": 2, "n_resamples": 9, "rng": 0}
+    options = {"modes": [[-3.0], [3.0]], "theta": [0.8, 0.9, 1.1], "n_steps": 2, "n_resamples": 19, "rng": 0}
     summed = sc.spksd_test(x, target, **options)
     ax = rendered(plot.theta_profile(summed))
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), summed.theta_statistics)
@@ -148,7 +148,7 @@ def test_contributions_add_up_to_the_statistic(target):
     x = target.sample(200, 0) * 1.2
     ax = rendered(plot.contributions(x, target, scales=1.0))
     values = ax.collections[0].get_offsets()[:, 1]
-    result = sc.ksd_test(x, target, kernel=IMQ(median_bandwidth(x)), n_resamples=1, rng=0)
+    result = sc.ksd_test(x, target, kernel=IMQ(median_bandwidth(x)), n_resamples=19, rng=0)
     assert np.mean(values) == pytest.approx(result.statistic, rel=1e-9)
 
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .bootstrap import normaliser, wild
-from .draws import as_generator
-from .jumps import Accept, check_steps, check_theta, metropolis, note_moves, perturb
-from .kernels import IMQ, median_bandwidth
-from .modes import as_modes, bounds_from_draws, find_modes
+from .draws import as_generator, as_numbers, as_positive, check_count
+from .jumps import Accept, metropolis, note_moves, perturb
+from .kernels import IMQ, check_kernel, median_bandwidth
+from .modes import known_modes
 from .result import GofResult, check_level
-from .stein import Prepared, prepare, quadratic_forms, whitened
+from .stein import Prepared, note_resamples, prepare, quadratic_forms, whitened
 from .target import Target, score_at
 
 FIRST = 500  # draws among which the largest distance of the default collection is taken
@@ -91,7 +91,7 @@ def ksdagg_test(
     >>> sc.ksdagg_test(draws, target, rng=0).reject()
     True
     """
-    ready = _prepare(x, target, precondition, n_resamples, n_level_resamples, alpha, check_score, rng)
+    ready = _prepare(x, target, kernel, precondition, n_resamples, n_level_resamples, alpha, check_score, rng)
     z = whitened(ready.x, ready.whiten)
     widths = collection(z, bandwidths, ready.streams[0])
     shares = _weights(weights, len(widths))
@@ -147,9 +147,9 @@ def pksdagg_test(
     GofResult
         As of `ksdagg_test`, statistics in the order of `weights`, and `modes`, `theta`, `acceptance`.
     """
-    theta = check_theta(theta)
-    check_steps(n_steps)
-    ready = _prepare(x, target, precondition, n_resamples, n_level_resamples, alpha, check_score, rng)
+    theta = as_positive(theta, "theta")
+    check_count(n_steps, "n_steps")
+    ready = _prepare(x, target, kernel, precondition, n_resamples, n_level_resamples, alpha, check_score, rng)
     z = whitened(ready.x, ready.whiten)
     if bandwidths is None:
         bandwidths = median_bandwidth(z, rng=ready.streams[0]) * np.array([1.0, 4.0])
@@ -157,12 +157,9 @@ def pksdagg_test(
     if weights is None:
         weights = np.repeat([0.25, 0.75], len(widths)) / len(widths)
     shares = _weights(weights, 2 * len(widths))
-    if modes is None:
-        box = bounds_from_draws(ready.x) if bounds is None else bounds
-        found = find_modes(target, bounds=box, n_jobs=n_jobs, rng=ready.streams[2])
-        ready.warnings.extend(found.warnings)
-    else:
-        found = as_modes(modes, target)
+    found = known_modes(
+        modes, target, ready.x, bounds, n_jobs=n_jobs, rng=ready.streams[2], notes=ready.warnings
+    )
     moved = perturb(ready.x, target, found, theta, n_steps=n_steps, accept=accept, rng=ready.streams[3])
     note_moves(moved, ready.warnings)
     signs = wild(len(z), n_resamples + n_level_resamples, ready.streams[1])
@@ -226,13 +223,7 @@ def collection(x: np.ndarray, bandwidths: Any, rng: np.random.Generator | int | 
         if bandwidths != "paper":
             raise ValueError(f"`bandwidths` must be an array, None or 'paper', got {bandwidths!r}")
         return median_bandwidth(x, rng=as_generator(rng)) * 4.0 ** np.arange(11)
-    values = np.atleast_1d(np.asarray(bandwidths, dtype=float))
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"`bandwidths` must be a non-empty 1-d array, got shape {values.shape}")
-    bad = ~(np.isfinite(values) & (values > 0))
-    if bad.any():
-        raise ValueError(f"`bandwidths` must be positive and finite, got {values[bad][:5].tolist()}")
-    return values
+    return as_positive(bandwidths, "bandwidths")
 
 
 def _weights(weights: Any, count: int) -> np.ndarray:
@@ -240,7 +231,7 @@ def _weights(weights: Any, count: int) -> np.ndarray:
         if weights != "uniform":
             raise ValueError(f"`weights` must be an array or 'uniform', got {weights!r}")
         return np.full(count, 1 / count)
-    values = np.asarray(weights, dtype=float)
+    values = as_numbers(weights, "weights", "an array of numbers or 'uniform'")
     if values.shape != (count,):
         raise ValueError(f"`weights` must have one weight a statistic, shape ({count},), got {values.shape}")
     if not (np.isfinite(values).all() and (values > 0).all()):
@@ -251,13 +242,15 @@ def _weights(weights: Any, count: int) -> np.ndarray:
 
 
 def _prepare(
-    x: Any, target: Target, precondition: Any, n_resamples: Any, n_level_resamples: Any, alpha: float,
-    check_score: bool, rng: Any,
+    x: Any, target: Target, kernel: Any, precondition: Any, n_resamples: Any, n_level_resamples: Any,
+    alpha: float, check_score: bool, rng: Any,
 ) -> Prepared:  # fmt: skip
     check_level(alpha)
-    if not isinstance(n_level_resamples, (int, np.integer)) or n_level_resamples < 1:
-        raise ValueError(f"`n_level_resamples` must be a positive integer, got {n_level_resamples!r}")
-    return prepare(x, target, precondition, n_resamples, check_score, rng)
+    check_kernel(kernel)
+    check_count(n_level_resamples, "n_level_resamples")
+    ready = prepare(x, target, precondition, n_resamples, check_score, rng)
+    note_resamples(n_level_resamples, "n_level_resamples", ready.warnings)
+    return ready
 
 
 def _forms(

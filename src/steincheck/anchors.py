@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .draws import as_generator
+from .draws import as_generator, as_numbers
 from .modes import Modes
 from .target import CHUNKS, Batch, Target, log_density_at
 
@@ -45,6 +45,21 @@ class Anchors:
     centres: np.ndarray
     covariances: np.ndarray
     log_weight: np.ndarray
+
+    def __post_init__(self) -> None:
+        shapes = []
+        for name in ("mode", "centres", "covariances", "log_weight"):
+            values = as_numbers(getattr(self, name), f"anchors.{name}")
+            object.__setattr__(self, name, values.astype(int) if name == "mode" else values)
+            shapes.append(values.shape)
+        count, d = shapes[1] if len(shapes[1]) == 2 else (0, 0)
+        if not count or shapes != [(count,), (count, d), (count, d, d), (count,)]:
+            text = ", ".join(map(str, shapes))
+            raise ValueError(
+                f"`anchors` must have arrays of shapes (K,), (K, d), (K, d, d), (K,), got {text}"
+            )
+        if np.any(np.linalg.eigvalsh(self.covariances)[:, 0] <= 0):
+            raise ValueError("`anchors` must have positive definite covariances")
 
     def __len__(self) -> int:
         return len(self.mode)

@@ -30,24 +30,16 @@ def as_draws(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndarr
     >>> as_draws([1, 2, 3], dim=1).shape
     (3, 1)
     """
-    try:
-        array = np.asarray(x)
-        if array.dtype.kind not in "biuf":
-            raise TypeError
-        array = array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"`{name}` must be an array of real numbers with one draw a row, got {_describe(x)}"
-        ) from None
+    array = as_numbers(x, name, "an array of real numbers with one draw a row")
     if array.ndim == 1:
         if dim != 1:
             raise ValueError(
-                f"`{name}` must have shape (n, {dim}), got the 1-d shape {array.shape}; one draw is a row: "
-                f"use x.reshape(-1, {dim}) for draws stored end to end, x[None, :] for a single draw"
+                f"`{name}` must have shape (n, {dim}), got the 1-d shape {array.shape}; one point is a row: "
+                f"{name}.reshape(-1, {dim}) for points stored end to end, {name}[None, :] for a single one"
             )
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] != dim:
-        hint = "; it looks transposed, try x.T" if array.ndim == 2 and array.shape[0] == dim else ""
+        hint = f"; it looks transposed, try {name}.T" if array.ndim == 2 and array.shape[0] == dim else ""
         raise ValueError(
             f"`{name}` must have shape (n, {dim}) as the target has dim = {dim}, got {array.shape}{hint}"
         )
@@ -60,6 +52,34 @@ def as_draws(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndarr
             f"rows {bad[:10].tolist()}"
         )
     return array
+
+
+def as_numbers(values: Any, name: str, rule: str = "real numbers") -> np.ndarray:
+    """A float64 array; text, masked and complex values are refused."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf" or np.ma.is_masked(values):
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"`{name}` must be {rule}, got {_describe(values)}") from None
+
+
+def as_positive(values: Any, name: str) -> np.ndarray:
+    """A number or a 1-d array of numbers as an array (K,), all positive and finite."""
+    array = np.atleast_1d(as_numbers(values, name, "a number or a 1-d array of numbers"))
+    if array.ndim != 1 or not len(array):
+        raise ValueError(f"`{name}` must be a number or a non-empty 1-d array, got shape {np.shape(values)}")
+    bad = ~(np.isfinite(array) & (array > 0))
+    if bad.any():
+        raise ValueError(f"`{name}` must be positive and finite, got {array[bad][:5].tolist()}")
+    return array
+
+
+def check_count(value: Any, name: str) -> None:
+    """Raise unless `value` is a positive integer."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer, got {value!r}")
 
 
 def read_draws(
@@ -234,6 +254,11 @@ def as_generator(rng: Any) -> np.random.Generator:
 
 
 def _describe(x: Any) -> str:
+    if np.ma.is_masked(x):
+        return f"an array with {np.ma.count_masked(x)} masked values"
     if isinstance(x, np.ndarray):
         return f"an array of dtype {x.dtype}"
-    return f"a {type(x).__name__}" + (f" ({x!r})" if isinstance(x, (str, bytes)) and len(x) < 40 else "")
+    if x is None:
+        return "None"
+    shown = isinstance(x, (str, bytes, list, tuple)) and len(repr(x)) < 40
+    return f"a {type(x).__name__}" + (f" ({x!r})" if shown else "")

@@ -22,7 +22,7 @@ from .anchors import (
 from .bootstrap import pvalue
 from .draws import as_draws, as_generator
 from .lattice import hotelling, lattice_steps, sign_test, step_flows
-from .modes import Modes, as_modes, bounds_from_draws, find_modes
+from .modes import Modes, known_modes
 from .result import GofResult, ModeTable, note
 from .target import Target, log_density_at
 
@@ -120,12 +120,7 @@ def flux_test(
     x = as_draws(x, target.dim)
     streams = as_generator(rng).spawn(3)
     notes: list[str] = []
-    if modes is None:
-        box = bounds_from_draws(x) if bounds is None else bounds
-        known = find_modes(target, bounds=box, n_jobs=n_jobs, rng=streams[0])
-        notes += known.warnings
-    else:
-        known = as_modes(modes, target)
+    known = known_modes(modes, target, x, bounds, n_jobs=n_jobs, rng=streams[0], notes=notes)
     _check_modes(known, target, modes is None, notes)
     single = mode_anchors(known)
     steps = None
@@ -180,7 +175,7 @@ def _choose(
 ) -> tuple[Orbits, Exchange, Anchors]:
     """The orbits of the draws, what they say about the counts, and the anchors they are made with."""
     if isinstance(anchors, Anchors):
-        full = np.array_equal(np.unique(anchors.mode), np.arange(len(known)))
+        full = np.array_equal(np.unique(anchors.mode), range(len(known)))
         if not full or np.any(np.diff(anchors.mode) < 0):
             raise ValueError(f"`anchors` must be sorted by mode, at least one for each of {len(known)} modes")
         if anchors.centres.shape[1:] != (target.dim,):

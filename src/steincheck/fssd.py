@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .bootstrap import pvalue
+from .draws import as_numbers, as_positive, check_count
 from .kernels import median_bandwidth
 from .result import GofResult, note
-from .stein import Prepared, prepare
+from .stein import Prepared, prepare, split
 from .target import Target, score_at
 
 ROWS = 2048  # draws in a chunk: the only shape compiled, whatever n
@@ -233,36 +234,26 @@ def _simulate(values: np.ndarray, size: int, rng: np.random.Generator) -> np.nda
 
 
 def _given(locations: Any, width: Any, ready: Prepared) -> tuple[np.ndarray, float]:
-    places = np.asarray(locations, dtype=float)
+    places = as_numbers(locations, "locations", "an array of numbers with one location a row")
     dim = ready.x.shape[1]
     if places.ndim != 2 or places.shape[1] != dim or not len(places) or not np.isfinite(places).all():
         raise ValueError(f"`locations` must be finite with shape (J, {dim}), got shape {places.shape}")
     if width is None:
         return places, 0.5 * median_bandwidth(ready.x, rng=ready.streams[0])
-    if not (np.isfinite(width) and width > 0):
-        raise ValueError(f"`width` must be positive and finite, got {width!r}")
-    return places, float(width)
+    if np.ndim(width):
+        raise ValueError(f"`width` must be one number, got shape {np.shape(width)}")
+    return places, float(as_positive(width, "width")[0])
 
 
 def _split(ready: Prepared, n_locations: Any, train_fraction: Any) -> tuple[np.ndarray, np.ndarray]:
-    if not isinstance(n_locations, (int, np.integer)) or isinstance(n_locations, bool) or n_locations < 1:
-        raise ValueError(f"`n_locations` must be a positive integer, got {n_locations!r}")
-    if not (isinstance(train_fraction, (int, float)) and 0 < train_fraction < 1):
-        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {train_fraction!r}")
-    n = len(ready.x)
-    n_train = round(train_fraction * n)
-    if min(n_train, n - n_train) < 2:
+    check_count(n_locations, "n_locations")
+    train, test = split(ready, train_fraction)
+    if n_locations > len(train):
         raise ValueError(
-            f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
-            f"draws is {n_train}"
-        )
-    if n_locations > n_train:
-        raise ValueError(
-            f"`n_locations` must not exceed the number of training draws, got {n_locations} for {n_train}; "
+            f"`n_locations` must not exceed the training draws, got {n_locations} for {len(train)}; "
             "use fewer locations, more draws or a larger `train_fraction`"
         )
-    order = ready.streams[4].permutation(n)
-    return ready.x[order[:n_train]], ready.x[order[n_train:]]
+    return train, test
 
 
 def _start(train: np.ndarray, n_locations: int, ready: Prepared) -> tuple[np.ndarray, float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .draws import as_draws, as_generator
+from .draws import as_draws, as_generator, as_positive, check_count
 from .modes import as_modes
 from .result import note
 from .target import Target, log_density_at
@@ -196,8 +196,8 @@ def perturb(
     (1, 200, 1)
     """
     x = as_draws(x, target.dim, minimum=1)
-    theta = check_theta(theta)
-    check_steps(n_steps)
+    theta = as_positive(theta, "theta")
+    check_count(n_steps, "n_steps")
     if not callable(accept):
         raise TypeError(f"`accept` must be a function of the log ratio, got {accept!r}")
     modes = as_modes(modes, target)
@@ -218,20 +218,3 @@ def perturb(
         states, log_p, log_alpha = transition(states, log_p, target, maps, theta, (i, j), log_uniform, accept)
         accepted += np.mean(log_uniform < log_alpha, axis=1)
     return Perturbation(states, theta, accepted / n_steps)
-
-
-def check_theta(theta: Any) -> np.ndarray:
-    """Jump scales as an array (J,), validated."""
-    values = np.atleast_1d(np.asarray(theta, dtype=float))
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"`theta` must be a number or a non-empty 1-d array, got shape {np.shape(theta)}")
-    bad = ~(np.isfinite(values) & (values > 0))
-    if bad.any():
-        raise ValueError(f"`theta` must be positive and finite, got {values[bad][:5].tolist()}")
-    return values
-
-
-def check_steps(n_steps: Any) -> None:
-    """Raise unless `n_steps` is a positive integer."""
-    if not isinstance(n_steps, (int, np.integer)) or isinstance(n_steps, bool) or n_steps < 1:
-        raise ValueError(f"`n_steps` must be a positive integer, got {n_steps!r}")

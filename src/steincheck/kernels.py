@@ -29,7 +29,7 @@ class IMQ:
 
     def __post_init__(self) -> None:
         _check_bandwidth(self.bandwidth)
-        if not -1 < self.beta < 0:
+        if not (isinstance(self.beta, (int, float, np.number)) and -1 < self.beta < 0):
             raise ValueError(f"`beta` must lie in (-1, 0), got {self.beta!r}")
 
     def profile(self, r2: Any) -> tuple[Any, Any, Any]:
@@ -78,9 +78,18 @@ def _inverse_square_root(q: Any) -> Any:
     return y * (1.5 - half * y * y)
 
 
+def check_kernel(kernel: Any) -> None:
+    """Raise unless `kernel` is an object with a profile."""
+    if isinstance(kernel, type) or not callable(getattr(kernel, "profile", None)):
+        raise TypeError(f"`kernel` must have a method profile(r2), as IMQ() and RBF() have, got {kernel!r}")
+
+
 def _check_bandwidth(bandwidth: Any) -> None:
-    if isinstance(bandwidth, (int, float, np.number)) and not (np.isfinite(bandwidth) and bandwidth > 0):
-        raise ValueError(f"`bandwidth` must be positive and finite, got {bandwidth!r}")
+    if isinstance(bandwidth, (int, float, np.number)):
+        if not (np.isfinite(bandwidth) and bandwidth > 0):
+            raise ValueError(f"`bandwidth` must be positive and finite, got {bandwidth!r}")
+    elif bandwidth is not None and not hasattr(bandwidth, "dtype"):  # traced ones have a dtype
+        raise TypeError(f"`bandwidth` must be a positive number or None, got {bandwidth!r}")
 
 
 def _require(bandwidth: Any) -> Any:
@@ -121,6 +130,7 @@ def median_bandwidth(x: np.ndarray, *, rng: np.random.Generator | int | None = N
     if not median > 0:
         raise ValueError(
             "`x` must not be constant: the median squared distance between draws is 0, so the kernel has no "
-            "width; give one, for example kernel=IMQ(bandwidth=1.0), or remove repeated draws"
+            "width; remove repeated draws, or give a width where the test takes one, by "
+            "kernel=IMQ(bandwidth=1.0) or bandwidths=[1.0]"
         )
     return median

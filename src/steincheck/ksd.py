@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from .bootstrap import multinomial, pvalue
-from .jumps import Accept, check_steps, check_theta, metropolis, note_moves, perturb
+from .draws import as_positive, check_count
+from .jumps import Accept, metropolis, note_moves, perturb
 from .kernels import IMQ
-from .modes import Modes, as_modes, bounds_from_draws, find_modes
+from .modes import Modes, known_modes
 from .result import GofResult
-from .stein import Bootstrap, Prepared, choose_bandwidth, prepare, settings, stacked_forms
+from .stein import Bootstrap, Prepared, choose_bandwidth, prepare, settings, split, stacked_forms
 from .target import Target
 
 THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
@@ -130,10 +131,10 @@ def pksd_test(
     ----------
     Liu, Duncan and Gandy (2023), Sec. 4.1.
     """
-    scales = check_theta(theta)
+    scales = as_positive(theta, "theta")
     if len(scales) != 1:
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(scales)}; see spksd_test")
-    check_steps(n_steps)
+    check_count(n_steps, "n_steps")
     ready = prepare(x, target, precondition, n_resamples, check_score, rng)
     found = _known_modes(ready, target, modes, bounds, None, n_jobs)
     moved = _perturb(ready, ready.x, target, found, scales, n_steps, accept, ready.streams[3])
@@ -203,8 +204,8 @@ def spksd_test(
     >>> sc.spksd_test(one_mode_only, target, rng=0).pvalue
     0.001
     """
-    theta = check_theta(theta)
-    check_steps(n_steps)
+    theta = as_positive(theta, "theta")
+    check_count(n_steps, "n_steps")
     ready = prepare(x, target, precondition, n_resamples, check_score, rng)
     found = _known_modes(ready, target, modes, bounds, None, n_jobs)
     moved = _perturb(ready, ready.x, target, found, theta, n_steps, accept, ready.streams[3])
@@ -269,20 +270,11 @@ def ospksd_test(
     ----------
     Liu, Duncan and Gandy (2023), Sec. 5.3.
     """
-    theta = check_theta(theta)
-    check_steps(n_steps)
+    theta = as_positive(theta, "theta")
+    check_count(n_steps, "n_steps")
     ready = prepare(x, target, precondition, n_resamples, check_score, rng)
     n, d = ready.x.shape
-    if not (isinstance(train_fraction, (int, float)) and 0 < train_fraction < 1):
-        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {train_fraction!r}")
-    n_train = round(train_fraction * n)
-    if min(n_train, n - n_train) < 2:
-        raise ValueError(
-            f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
-            f"draws is {n_train}"
-        )
-    order = ready.streams[4].permutation(n)
-    train, test = ready.x[order[:n_train]], ready.x[order[n_train:]]
+    train, test = split(ready, train_fraction)
     found = _known_modes(ready, target, modes, bounds, train, n_jobs)
     selection, trial = ready.streams[3].spawn(2)
     moved = _perturb(ready, train, target, found, theta, n_steps, accept, selection)
@@ -321,17 +313,12 @@ def _known_modes(
     ready: Prepared, target: Target, modes: Any, bounds: Any, train: np.ndarray | None, n_jobs: int | None
 ) -> Modes:
     """The user's modes, or those found in a box (and, for ospKSD, from training draws)."""
-    if modes is not None:
-        return as_modes(modes, target)
-    if bounds is None:
-        bounds = bounds_from_draws(ready.x if train is None else train)
-    stream = ready.streams[2]
-    starts = None
-    if train is not None:
-        starts = train[stream.permutation(len(train))[:100]]
-    found = find_modes(target, bounds=bounds, starts=starts, n_jobs=n_jobs, rng=stream)
-    ready.warnings.extend(found.warnings)
-    return found
+    box, stream, starts = ready.x, ready.streams[2], None
+    if modes is None and train is not None:
+        box, starts = train, train[stream.permutation(len(train))[:100]]
+    return known_modes(
+        modes, target, box, bounds, starts=starts, n_jobs=n_jobs, rng=stream, notes=ready.warnings
+    )
 
 
 def _perturb(

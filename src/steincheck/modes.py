@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .ascent import Peak, Plan, climb_all, curvature, inverse_root
-from .draws import as_draws, as_generator
+from .draws import as_draws, as_generator, as_numbers, check_count
 from .neighbours import MOVING, SADDLE, SKIPPED, columns, gather, heaviest, nearest
 from .neighbours import explore as walk_on
 from .result import as_plain, note
@@ -105,8 +105,9 @@ def find_modes(
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
     whole = {"n_starts": n_starts, "max_modes": max_modes, "max_evaluations": max_evaluations}
     for name, value in whole.items():
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"`{name}` must be a positive integer, got {value!r}")
+        check_count(value, name)
+    if n_jobs is not None and (not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
+        raise ValueError(f"`n_jobs` must be None or an integer other than 0, got {n_jobs!r}")
     cut = 20 + target.dim / 2 if cut is None else cut
     if not (beta > 0 and cut > 0):
         raise ValueError(f"`beta` and `cut` must be positive, got {beta!r} and {cut!r}")
@@ -191,6 +192,19 @@ def merge(
     return np.array(kept, dtype=int), label
 
 
+def known_modes(
+    modes: Any, target: Target, x: np.ndarray, bounds: Any, *, notes: list[str], rng: np.random.Generator,
+    starts: np.ndarray | None = None, n_jobs: int | None = None,
+) -> Modes:  # fmt: skip
+    """The user's modes, or those found in the box `bounds`, by default the range of the draws `x`."""
+    if modes is not None:
+        return as_modes(modes, target)
+    box = bounds_from_draws(x) if bounds is None else bounds
+    found = find_modes(target, bounds=box, starts=starts, n_jobs=n_jobs, rng=rng)
+    notes.extend(found.warnings)
+    return found
+
+
 def as_modes(modes: Any, target: Target) -> Modes:
     """Validate a user's modes, in the user's order: `Modes`, a tuple (locations, covariances), or locations.
 
@@ -198,6 +212,8 @@ def as_modes(modes: Any, target: Target) -> Modes:
     """
     pair = modes if isinstance(modes, tuple) and len(modes) == 2 else (modes, None)
     locations, covariances = (modes.locations, modes.covariances) if isinstance(modes, Modes) else pair
+    if not np.size(locations):
+        raise ValueError("`modes` must hold at least one location, got none")
     x = as_draws(locations, target.dim, minimum=1, name="modes")
     log_density, shape = log_density_at(target, x), (len(x), target.dim, target.dim)
     if covariances is None:
@@ -209,7 +225,7 @@ def as_modes(modes: Any, target: Target) -> Modes:
                 "definite; correct them, or give covariances too, as a tuple (locations, covariances)"
             )
         covariances = [root @ root.T for root in roots if root is not None]
-    matrices = np.asarray(covariances, dtype=float)
+    matrices = as_numbers(covariances, "modes", "given with covariances that are numbers")
     if matrices.shape != shape or not np.isfinite(matrices).all():
         raise ValueError(
             f"the covariances of `modes` must be finite, of shape {shape}, got shape {matrices.shape}"

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .bootstrap import normaliser
-from .draws import as_draws, as_generator
-from .kernels import median_bandwidth
+from .draws import as_draws, as_generator, as_numbers, check_count
+from .kernels import check_kernel, median_bandwidth
 from .result import note
 from .target import Target, log_density_at, oddities, score_at
 from .target import check_score as compare_score
@@ -250,12 +250,12 @@ def prepare(
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
     x = as_draws(x, target.dim)
-    if not isinstance(n_resamples, (int, np.integer)) or n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be a positive integer, got {n_resamples!r}")
+    check_count(n_resamples, "n_resamples")
     streams = as_generator(rng).spawn(7)
     notes: list[str] = []
     for text in oddities(target, x, log_density_at(target, x), streams[6]):
         note(notes, text)
+    note_resamples(n_resamples, "n_resamples", notes)
     if len(x) < FEW:
         note(notes, f"{len(x)} draws are few: below {FEW} the bootstrap rejects true draws too often")
     if not target.has_score:
@@ -265,8 +265,14 @@ def prepare(
     return Prepared(x, None if precondition is None else _root(precondition, target.dim), streams, notes)
 
 
+def note_resamples(count: int, name: str, notes: list[str]) -> None:
+    """Say so if the p-value can never be as small as 0.05."""
+    if count < 19:
+        note(notes, f"with `{name}` = {count} no p-value can be below {1 / (count + 1):.3g}")
+
+
 def _root(precondition: Any, dim: int) -> np.ndarray:
-    matrix = np.asarray(precondition, dtype=float)
+    matrix = as_numbers(precondition, "precondition", f"a matrix of numbers, shape {(dim, dim)}")
     if matrix.shape != (dim, dim):
         raise ValueError(f"`precondition` must have shape {(dim, dim)}, got {matrix.shape}")
     if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=0):
@@ -280,6 +286,21 @@ def _root(precondition: Any, dim: int) -> np.ndarray:
         ) from None
 
 
+def split(ready: Prepared, train_fraction: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A random part of the draws to train with, and the others."""
+    if not (isinstance(train_fraction, (int, float)) and 0 < train_fraction < 1):
+        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {train_fraction!r}")
+    n = len(ready.x)
+    n_train = round(train_fraction * n)
+    if min(n_train, n - n_train) < 2:
+        raise ValueError(
+            f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
+            f"draws is {n_train}"
+        )
+    order = ready.streams[4].permutation(n)
+    return ready.x[order[:n_train]], ready.x[order[n_train:]]
+
+
 def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
     """z = L^-1 x for rows of x (..., d)."""
     return x if whiten is None else np.linalg.solve(whiten, x[..., None])[..., 0]
@@ -287,8 +308,7 @@ def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
 
 def choose_bandwidth(ready: Prepared, x: np.ndarray, kernel: Any) -> float:
     """The kernel's own bandwidth, or the median squared distance of the draws `x`."""
-    if not callable(getattr(kernel, "profile", None)):
-        raise TypeError(f"`kernel` must have a method profile(r2), as IMQ() and RBF() have, got {kernel!r}")
+    check_kernel(kernel)
     width = getattr(kernel, "bandwidth", 1.0)
     if width is None:
         width = median_bandwidth(whitened(x, ready.whiten), rng=ready.streams[0])
@@ -314,6 +334,8 @@ def stacked_forms(
 
 def resample(bootstrap: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
     """Weights of the bootstrap, validated, shape (size, n)."""
+    if not callable(bootstrap):
+        raise TypeError(f"`bootstrap` must be a function (n, size, rng) -> weights, got {bootstrap!r}")
     weights = np.asarray(bootstrap(n, size, rng))
     if weights.shape != (size, n):
         raise ValueError(f"`bootstrap` must return weights of shape {(size, n)}, got {weights.shape}")
