@@ -180,6 +180,23 @@ def test_a_mode_that_exchanges_nothing_is_no_pass(two_modes):
     assert module._apart(light, table) == []
 
 
+@pytest.mark.parametrize(("share", "fits"), [(0.3, None), (0.04, True)])
+@pytest.mark.filterwarnings("ignore:only .* of the draws could be at another mode")
+def test_draws_at_an_unknown_mode_are_no_pass(share, fits):
+    weights = [(1 - share) / 2, (1 - share) / 2, share]
+    target = sc.models.gaussian_mixture([[0.0], [6.0], [40.0]], [[[1.0]], [[2.0]], [[1.0]]], weights)
+    draws = target.sample(1000, rng=3)
+    blind = sc.check(draws, target, modes=[[0.0], [6.0]], rng=0)
+    assert blind.fits is fits
+    text = blind.why if fits is None else " ".join(blind.not_examined)
+    assert "modes that are not known could not be tested" in text
+    assert "lie at such modes, one is (40)" in text
+    assert 0 < int(text.split("tested: ")[1].split()[0]) < 50
+    whole = sc.check(draws, target, modes=[[0.0], [6.0], [40.0]], rng=0)
+    assert whole.fits
+    assert "not known could" not in " ".join(whole.not_examined)
+
+
 def test_a_level_out_of_reach_is_said(scaled):
     x = np.random.default_rng(5).normal(size=(100, 3)) * SCALES
     verdict = sc.check(x, scaled, alpha=1e-6, rng=0)

@@ -19,6 +19,8 @@ from .neighbours import explore as walk_on
 from .result import as_plain, note
 from .target import Target, log_density_at
 
+TRIED = 100  # draws from which `check` climbs to see whether their modes are known
+STRANGERS = 8  # unknown modes after which that ends
 COUNTS = (
     "starts converged not_converged outside_support saddle_points not_examined dropped rounds evaluations"
 )
@@ -203,6 +205,28 @@ def known_modes(
     found = find_modes(target, bounds=box, starts=starts, n_jobs=n_jobs, rng=rng)
     notes.extend(found.warnings)
     return found
+
+
+def climb_from_draws(
+    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator
+) -> tuple[int, int, np.ndarray]:
+    """Climb from up to `TRIED` draws: how many, how many came to a mode that is not known, and such modes.
+
+    For warnings only. Modes found in this way depend on the draws, so a test must not be made with them.
+    """
+    starts = x[rng.permutation(len(x))[:TRIED]]
+    hessians = np.linalg.inv(known.covariances)
+    peaks = [Peak(*row, "mode") for row in zip(known.locations, known.log_density, hessians, strict=True)]
+    metric, limit = known.covariances.mean(axis=0), len(known) + STRANGERS
+    box = np.stack([starts.min(axis=0), starts.max(axis=0)])
+    plan = Plan(target, box, 1.0, 20 + target.dim / 2, limit, 1, None, Counter())
+    ends = climb_all(plan, starts, metric, 0.5)
+    order = np.argsort(-ends.log_density, kind="stable")
+    label = gather(plan, ends, peaks, order, np.sqrt(np.diag(metric)), limit)
+    new = [k for k in heaviest(peaks, plan.cut) if k >= len(known) and peaks[k].kind == "mode"]
+    if not new:
+        return len(starts), 0, np.empty((0, target.dim))
+    return len(starts), int(np.isin(label, [*new, SKIPPED]).sum()), np.array([peaks[k].x for k in new])
 
 
 def as_modes(modes: Any, target: Target) -> Modes:

@@ -13,7 +13,7 @@ from .bootstrap import pvalue, wild
 from .draws import as_draws, as_generator
 from .flux import flux_test
 from .kernels import IMQ, median_bandwidth
-from .modes import Modes, as_modes, bounds_from_draws, find_modes
+from .modes import Modes, as_modes, bounds_from_draws, climb_from_draws, find_modes
 from .result import GofResult, ModeTable, Verdict, check_level, note
 from .target import Target, log_density_at, score_at
 from .target import check_score as compare_score
@@ -21,6 +21,7 @@ from .target import check_score as compare_score
 FEWEST = 50  # draws below which nothing found means nothing
 MOST_FINDINGS = 5  # modes listed one by one
 NEGLIGIBLE = 0.01  # share below which a mode may go unexamined
+STRAY = 0.1  # share of the draws at unknown modes above which nothing found means nothing
 LOCAL_DRAWS = 5000  # the local fit costs n^2: beyond, a random subset of this size is tested
 RESAMPLES, MOST_RESAMPLES = (
     1000,
@@ -88,7 +89,7 @@ def check(
     check_level(alpha)
     seed = fresh_seed(rng)
     x = _at_the_door(draws, target)
-    streams = np.random.default_rng(seed).spawn(5)
+    streams = np.random.default_rng(seed).spawn(6)
     notes: list[str] = []
     unseen = list(ALWAYS_UNSEEN)
     _look_for_chains(x, target, notes)
@@ -119,6 +120,9 @@ def check(
     adjusted = holm(pvalues)
     combined = min(adjusted.values())
     reasons = _doubts(len(x), local, weights, _apart(known, table), len(pvalues), alpha)
+    if table is not None:
+        part, text = _strays(x, target, known, streams[5])
+        (reasons if part > STRAY else unseen).extend(text)
     fits = False if combined <= alpha else None if reasons else True
     heard = [*notes, *known.warnings, *local.warnings, *(weights.warnings if weights else ())]
     return Verdict(
@@ -277,6 +281,18 @@ def _apart(modes: Modes, table: ModeTable | None) -> list[int]:
         return []
     weighty = (modes.laplace_weights > NEGLIGIBLE) | (table.observed > NEGLIGIBLE)
     return np.flatnonzero(np.isnan(table.implied) & weighty).tolist()
+
+
+def _strays(x: np.ndarray, target: Target, modes: Modes, rng: np.random.Generator) -> tuple[float, list[str]]:
+    """Which part of the draws lies at modes that are not known, and what to say of it."""
+    tried, strays, places = climb_from_draws(x, target, modes, rng)
+    if not strays:
+        return 0.0, []
+    place = ", ".join(f"{value:.4g}" for value in places[0][:5]) + (", ..." if target.dim > 5 else "")
+    return strays / tried, [
+        f"the weights of modes that are not known could not be tested: {strays} of {tried} draws that were "
+        f"looked at lie at such modes, one is ({place}); give `modes`, or `bounds` in which they are found"
+    ]
 
 
 def _findings(
