@@ -120,8 +120,8 @@ def compiled(
 
 def model_formula(target: sc.Target) -> tuple[Any, Any]:
     """The JAX formula (parameters, point) -> log p inside a model's batch function, and its parameters."""
-    inside = inspect.getclosurevars(target.log_density).nonlocals
-    return inside["formula"], inside["parameters"]
+    formula, _, parameters = inspect.getclosurevars(target.log_density).nonlocals["compiled"].args
+    return formula, parameters
 
 
 def _coupled(covariances: np.ndarray) -> int:

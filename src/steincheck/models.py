@@ -14,7 +14,7 @@ from jax.scipy.special import logsumexp
 
 from .draws import as_draws, as_generator
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
-from .target import Target
+from .target import Target, in_chunks
 
 CHUNKS, HESSIAN_CHUNKS = (1, 256, 2048, 8192), (1, 64)  # the batch shapes compiled
 
@@ -347,8 +347,10 @@ def _model(formula: Any, parameters: tuple, dim: int, sample: Any, names: Any = 
     """Target of a JAX formula (parameters, x) -> log p, compiled once for all parameters of a shape."""
     with jax.enable_x64(True):
         parameters = jax.tree.map(jnp.asarray, parameters)
-    log_density, score = (_batch(formula, parameters, order, CHUNKS) for order in (0, 1))
-    hessian = _batch(formula, parameters, 2, HESSIAN_CHUNKS)
+    log_density, score, hessian = (
+        in_chunks(partial(_derivative, formula, order, parameters), dim, chunks)
+        for order, chunks in enumerate((CHUNKS, CHUNKS, HESSIAN_CHUNKS))
+    )
     return Target(log_density, score, dim=dim, hessian=hessian, names=names, sample=sample)
 
 
@@ -356,21 +358,6 @@ def _model(formula: Any, parameters: tuple, dim: int, sample: Any, names: Any = 
 def _derivative(formula: Any, order: int, parameters: Any, x: Any) -> Any:
     function = (formula, jax.grad(formula, argnums=1), jax.hessian(formula, argnums=1))[order]
     return jax.vmap(function, in_axes=(None, 0))(parameters, x)
-
-
-def _batch(formula: Any, parameters: Any, order: int, chunks: tuple[int, ...]) -> Any:
-    def evaluate(x: np.ndarray) -> np.ndarray:
-        x = np.asarray(x, dtype=np.float64)
-        parts: list[Any] = []
-        with jax.enable_x64(True):
-            for start in range(0, max(len(x), 1), chunks[-1]):
-                block = x[start : start + chunks[-1]]
-                padded = np.zeros((next(c for c in chunks if len(block) <= c), x.shape[1]))
-                padded[: len(block)] = block
-                parts.append((_derivative(formula, order, parameters, padded), len(block)))
-            return np.concatenate([np.asarray(value)[:keep] for value, keep in parts])
-
-    return evaluate
 
 
 def _as_weights(weights: Any, count: int, *, zero: bool = False) -> np.ndarray:

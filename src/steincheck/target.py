@@ -119,18 +119,17 @@ def from_jax(
     if out.dtype != jnp.float64:
         warnings.warn(f"`log_density` returns {out.dtype} for float64 input: precision is lost", stacklevel=2)
     return Target(
-        _batched(log_density, dim, CHUNKS),
-        _batched(jax.grad(log_density), dim, CHUNKS),
+        in_chunks(jax.jit(jax.vmap(log_density)), dim, CHUNKS),
+        in_chunks(jax.jit(jax.vmap(jax.grad(log_density))), dim, CHUNKS),
         dim=dim,
-        hessian=_batched(jax.hessian(log_density), dim, CHUNKS[:1]),
+        hessian=in_chunks(jax.jit(jax.vmap(jax.hessian(log_density))), dim, CHUNKS[:1]),
         names=names,
         sample=sample,
     )
 
 
-def _batched(function: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -> Batch:
-    """Vectorise and compile `function`; evaluate any n in padded chunks of the given sizes."""
-    compiled = jax.jit(jax.vmap(function))
+def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -> Batch:
+    """Evaluate a compiled function of rows at any n, in padded chunks of these sizes: few compilations."""
 
     def evaluate(x: np.ndarray) -> np.ndarray:
         x = np.asarray(x, dtype=np.float64)
