@@ -272,6 +272,10 @@ def shares_case(sample: tuple[float, ...]) -> Callable:
 
 
 ALL = ("flux", "flux, exact", "Hotelling", "oracle")
+EIGHT: dict[str, Any] = {"means": tuple(7.0 * k + 0.3 * k * k for k in range(8)), "scales": (1.0, 1.4) * 4}
+SAME = (0.125,) * 8
+LEANING = tuple(0.125 + 0.005 * (k - 3.5) for k in range(8))
+IN_TURN = tuple(0.125 + 0.014 * (-1) ** k for k in range(8))
 THREE: dict[str, Any] = {"means": (0.0, 8.0, 20.0), "scales": (1.0, 1.5, 0.7)}
 CASES: dict[str, Case] = {
     "bimodal 6 apart, level": Case(mixture_case((0.5, 0.5), (0.5, 0.5), ALL), (1000,), 2000),
@@ -284,13 +288,16 @@ CASES: dict[str, Case] = {
     "three modes .6/.38/.02, level": Case(
         mixture_case((0.6, 0.38, 0.02), (0.6, 0.38, 0.02), ALL, **THREE), (50, 200, 1000), 2000
     ),
+    "eight modes in a row, level": Case(mixture_case(SAME, SAME, ALL, **EIGHT), (50, 1000), 2000),
+    "eight modes in a row, leaning": Case(mixture_case(SAME, LEANING, ALL, **EIGHT), (1000,), 400),
+    "eight modes in a row, more in turn": Case(mixture_case(SAME, IN_TURN, ALL, **EIGHT), (1000,), 400),
     "t-banana d=10, sigma=0": Case(t_banana_case(10, 0.0), (1000,), 2000),
     "t-banana d=10, sigma=0.1": Case(t_banana_case(10, 0.1), (1000,), 100),
     "t-banana d=10, sigma=0.2": Case(t_banana_case(10, 0.2), (1000,), 100),
     "t-banana d=50, sigma=0": Case(t_banana_case(50, 0.0), (1000,), 2000),
     "t-banana d=50, sigma=0.1": Case(t_banana_case(50, 0.1), (1000,), 100),
     "t-banana d=50, sigma=0.2": Case(t_banana_case(50, 0.2), (1000,), 100),
-    "RBM d_h=5, c0=0": Case(rbm_case(5, 0.0), (1000,), 400),
+    "RBM d_h=5, c0=0": Case(rbm_case(5, 0.0), (1000,), 2000),
     "RBM d_h=5, c0=0.1": Case(rbm_case(5, 0.1), (1000,), 200),
     "RBM d_h=20, c0=0": Case(rbm_case(20, 0.0), (1000,), 400),
     "RBM d_h=20, c0=0.1": Case(rbm_case(20, 0.1), (1000,), 100),
@@ -306,6 +313,7 @@ CASES: dict[str, Case] = {
     "sensors, one anchor a mode, level": Case(
         sensor_case(anchors="one", methods=("flux", "Hotelling")), (300, 1000), 1000
     ),
+    "sensors, anchors=None, level": Case(sensor_case(anchors="chosen"), (1000,), 500),
     "sensors, one mode dropped": Case(sensor_case(drop=True), (300, 1000), 200),
     "sensors, weights tilted by 10 %": Case(sensor_case(tilt=0.1), (1000,), 200),
     "sensors, weights tilted by 20 %": Case(sensor_case(tilt=0.2), (1000,), 200),

@@ -54,12 +54,7 @@ def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
         ([setting(source=s, n=4000, grid="narrow") for s in SCALES], ("spKSD", "ospKSD")),
         ([setting(source=s, n=4000, reshuffle=1) for s in SCALES], PAPER),
     ]
-    return [
-        cell
-        for settings, tests in kinds
-        for cell in make_cells("table1", settings, repetitions, tests)
-        if cell.repetition < FEW or "reshuffle" not in cell.setting
-    ]
+    return [cell for settings, tests in kinds for cell in make_cells("table1", settings, repetitions, tests)]
 
 
 @lru_cache

@@ -8,7 +8,8 @@ from scipy import stats
 import steincheck as sc
 from steincheck import anchors as anchors_module
 from steincheck.anchors import Anchors, assign, exchange, local_anchors, mode_anchors, orbits
-from steincheck.flux import _jumped_counts, _tails, flux_test
+from steincheck.counts import _joint, directions, jumped_counts, tails
+from steincheck.flux import flux_test
 from steincheck.lattice import hotelling, lattice_steps, sign_test, step_flows
 from steincheck.modes import as_modes
 
@@ -184,7 +185,7 @@ class TestExactLaws:
         target, modes = mixture(*NEAR)
         found = orbits(draw(NEAR, 200, np.random.default_rng(6)), target, mode_anchors(modes))
         swap = exchange(found)
-        counts = np.concatenate([_jumped_counts(swap.chances, np.random.default_rng(k)) for k in range(20)])
+        counts = np.concatenate([jumped_counts(swap.chances, np.random.default_rng(k)) for k in range(20)])
         assert np.all(counts.sum(axis=1) == 200)
         error = np.sqrt(np.diag(swap.covariance) / len(counts))
         assert np.all(np.abs(counts.mean(axis=0) - swap.expected) < 4.5 * error)
@@ -445,6 +446,72 @@ def sc_logaddexp(x):
     return jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 9) ** 2)
 
 
+class TestTrend:
+    """Weights that rise or fall with the places of the modes get a part of the level."""
+
+    def row(self, weights=None):
+        places = 7.0 * np.arange(8)[:, None] + 0.3 * np.arange(8)[:, None] ** 2
+        target = sc.models.gaussian_mixture(places, np.tile([[[1.0]], [[2.0]]], (4, 1, 1)))
+        return target, places, target.sample(1000, rng=1, weights=weights)
+
+    def test_first_columns_are_the_trend(self):
+        rng = np.random.default_rng(0)
+        chances = rng.dirichlet(np.ones(9), size=400)
+        covariance = np.diag(chances.sum(axis=0)) - chances.T @ chances
+        places = rng.normal(size=(9, 2))
+        scale, _, r = directions(covariance, places)
+        assert (scale.shape, r) == ((9, 8), 2)
+        np.testing.assert_allclose(scale.T @ covariance @ scale, np.eye(8), atol=1e-9)
+        # a log-linear tilt of the chances moves the expected counts by V places b: nothing in the others
+        np.testing.assert_allclose((covariance @ places @ [1.0, -2.0]) @ scale[:, 2:], 0, atol=1e-9)
+        turned = directions(covariance, places @ rng.normal(size=(2, 2)) + 5)[0]  # no matter which units
+        gap = rng.normal(size=9)
+        assert np.sum((gap @ turned[:, :2]) ** 2) == pytest.approx(np.sum((gap @ scale[:, :2]) ** 2))
+        assert np.sum((gap @ scale) ** 2) == pytest.approx(gap @ np.linalg.pinv(covariance) @ gap, abs=1e-6)
+
+    @pytest.mark.parametrize(("k", "r"), [(3, 1), (31, 5)])
+    def test_law_of_the_two_together(self, k, r):
+        squares = np.random.default_rng(2).standard_normal((200_000, k)) ** 2
+        q, t = stats.chi2.sf(squares.sum(axis=1), k), stats.chi2.sf(squares[:, :r].sum(axis=1), r)
+        least = np.minimum(q / 0.8, t / 0.2)
+        for level in (0.001, 0.05, 0.3, 0.9):
+            share = np.mean(least <= level)
+            assert share == pytest.approx(_joint(level, k, r), abs=4.5 * np.sqrt(share / 200_000))
+        assert _joint(1e-30, k, r) == pytest.approx(1e-30, rel=0.2)  # nearly disjoint events, no cancellation
+        assert _joint(0.0, k, r) == 0
+        assert _joint(1.25, k, r) == 1
+
+    @pytest.mark.parametrize("variant", ["expected", "exact"])
+    def test_a_trend_is_found_where_the_whole_is_in_doubt(self, variant):
+        target, modes, x = self.row(0.125 + 0.005 * (np.arange(8) - 3.5))
+        result = flux_test(x, target, modes=modes, variant=variant, rng=0)
+        whole = stats.chi2.sf(result.statistic, result.details["degrees_of_freedom"])
+        assert result.details["degrees_of_freedom"] == 7
+        assert result.details["trend_pvalue"] < 0.01 < whole
+        assert result.pvalue < whole
+
+    def test_without_a_trend_little_is_lost(self):
+        target, modes, x = self.row()
+        result = flux_test(x, target, modes=modes, rng=0)
+        whole = stats.chi2.sf(result.statistic, 7)
+        assert whole < result.details["trend_pvalue"]
+        assert result.pvalue == pytest.approx(_joint(whole / 0.8, 7, 1))
+
+    def test_uniform(self):
+        target, modes, _ = self.row()
+        p = [
+            flux_test(target.sample(200, rng), target, modes=modes, anchors=1, rng=rng).pvalue
+            for rng in np.random.default_rng(5).spawn(400)
+        ]
+        assert stats.kstest(p, "uniform").pvalue > 1e-4
+
+    def test_modes_in_many_dimensions_have_none(self):
+        target = sc.models.gaussian_mixture(6.0 * np.eye(4))
+        result = flux_test(target.sample(300, 0), target, modes=6.0 * np.eye(4), rng=0)
+        assert result.details["degrees_of_freedom"] == 3
+        assert np.isnan(result.details["trend_pvalue"])
+
+
 def test_close_modes_are_flagged():
     target = sc.Target(
         lambda x: -((x[:, 0] ** 2 - 0.5) ** 2), dim=1
@@ -562,7 +629,7 @@ class TestRareModes:
             law = np.convolve(law, [1 - chance, chance])
         counts = np.arange(41)
         exact = 2 * np.minimum(np.cumsum(law), np.cumsum(law[::-1])[::-1])
-        bound = _tails(counts, np.full(41, chances.sum()), 40)
+        bound = tails(counts, np.full(41, chances.sum()), 40)
         assert np.all(bound >= np.minimum(exact, 1) - 1e-12)
         assert bound[30] < 1e-3
 

@@ -42,7 +42,9 @@ def test_bimodal_example():
     [
         ("t-banana d=10, sigma=0.2", 0.9),
         ("t-banana d=50, sigma=0.2", 0.9),
-        ("RBM d_h=5, c0=0.1", 0.85),
+        ("RBM d_h=5, c0=0.1", 1.2),
+        ("eight modes in a row, leaning", 1.1),
+        ("eight modes in a row, more in turn", 0.9),
         ("RBM d_h=20, c0=0.2", 0.8),
         ("RBM d_h=40, c0=0.2", 0.8),
         ("RBM d_h=20 rotated, c0=0.2", 0.8),
@@ -51,6 +53,10 @@ def test_bimodal_example():
 def test_power_is_a_large_part_of_the_oracles(case, part):
     assert repetitions(case) >= 100
     assert rate(case) >= part * rate(case, method="oracle")
+
+
+def test_a_trend_is_nearly_as_well_seen_as_by_one_who_knows_that_units_are_independent():
+    assert rate("RBM d_h=5, c0=0.1") >= 0.85 * rate("RBM d_h=5, c0=0.1", method="oracle, units")
 
 
 @pytest.mark.parametrize("n", [300, 1000, 4000])

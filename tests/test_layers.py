@@ -11,7 +11,7 @@ LAYERS = [
     {"ascent"},
     {"neighbours"},
     {"stein", "modes", "adapters", "samplers"},
-    {"jumps", "models", "anchors", "lattice"},
+    {"jumps", "models", "anchors", "lattice", "counts"},
     {"ksd", "aggregate", "fssd", "flux"},
     {"verdict"},
     {"plot"},

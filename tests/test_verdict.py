@@ -180,6 +180,19 @@ def test_a_mode_that_exchanges_nothing_is_no_pass(two_modes):
     assert module._apart(light, table) == []
 
 
+@pytest.mark.parametrize(("sign", "word"), [(1, "large"), (-1, "small")])
+def test_a_trend_of_the_weights_is_said(sign, word):
+    rank = np.arange(8)[:, None]
+    places = sign * (7.0 * rank + 0.3 * rank**2)
+    target = sc.models.gaussian_mixture(places, np.tile([[[1.0]], [[2.0]]], (4, 1, 1)))
+    draws = target.sample(2000, rng=0, weights=0.125 + 0.006 * (np.arange(8) - 3.5))
+    verdict = sc.check(draws, target, modes=places, rng=0)
+    assert verdict.findings == (
+        "The weights of the modes are wrong, though no mode by itself stands out: too many draws at modes "
+        f"with a {word} x[0]",
+    )
+
+
 @pytest.mark.parametrize(("share", "fits"), [(0.3, None), (0.04, True)])
 @pytest.mark.filterwarnings("ignore:only .* of the draws could be at another mode")
 def test_draws_at_an_unknown_mode_are_no_pass(share, fits):

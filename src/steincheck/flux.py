@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .anchors import (
-    ELEMENTS,
     Anchors,
     Exchange,
     Orbits,
@@ -20,6 +19,7 @@ from .anchors import (
     shape_difference,
 )  # fmt: skip
 from .bootstrap import pvalue
+from .counts import LEAST, RESAMPLES, compare, directions, groups, jumped_counts, tails
 from .draws import as_draws, as_generator
 from .lattice import hotelling, lattice_steps, sign_test, step_flows
 from .modes import Modes, known_modes
@@ -27,10 +27,7 @@ from .result import GofResult, ModeTable, note
 from .target import Target, log_density_at
 
 VARIANTS = ("expected", "exact")
-RESAMPLES = 999  # jumps of every draw, in the exact variant
-LEAST = 0.5  # directions in which the counts have a smaller variance are left to the counts of single modes
 RARE = 0.02  # part of the level for the counts of modes with a smaller variance than that, if there are any
-LINKED = 0.01  # modes exchange draws if so large a part of those expected at one could be at the other
 ENOUGH = 10.0  # below this variance in some direction the limit law is not trusted: the exact variant is used
 EFFICIENT = 0.7  # below this efficiency of one anchor a mode, anchors=None tries several
 SEVERAL = 4  # anchors a mode, then
@@ -64,6 +61,9 @@ def flux_test(
     has mean zero and a known covariance, so that with V the sum of the covariances
 
         Q = (sum F)' V^+ (sum F)  ~  chi-square with rank V degrees of freedom.
+
+    If the modes span at most a third as many dimensions, a fifth of the level goes to the part of Q in those
+    combinations of F that are linear in the places of the modes: a trend of the weights.
 
     If the modes are part of a lattice too large to be known, draws are moved by its displacements v instead,
     f_v(x) = min(1, p(x+v)/p(x)) - min(1, p(x-v)/p(x)), and Hotelling's T2 of the means of f_v is used.
@@ -100,9 +100,10 @@ def flux_test(
         ``flow`` (M, M), mean chance to go from i to j; ``net_flow`` and ``net_flow_se`` (M,), positive into
         modes with too few draws; ``words`` about each mode; ``acceptance``, mean chance to leave a mode;
         ``contributing``, number of draws for which it exceeds 1 %; ``efficiency``, share of the variance of
-        the counts of draws that is left given the orbits; ``features``; ``degrees_of_freedom``; ``method``,
-        the variant that gave the p-value; ``shares``, a `ModeTable`; ``modes``. With displacements
-        ``displacements`` (V, d), flows by displacement, and ``shares`` is None.
+        the counts of draws that is left given the orbits; ``features``; ``degrees_of_freedom``;
+        ``trend_pvalue``, that of a trend of the weights over the places of the modes, NaN where they have too
+        many dimensions for it; ``method``, the variant that gave the p-value; ``shares``, a `ModeTable`;
+        ``modes``. With displacements ``displacements`` (V, d), flows by displacement, and ``shares`` is None.
 
     Examples
     --------
@@ -218,25 +219,18 @@ def _test_modes(
     n, n_modes = chances.shape
     flow = np.stack([np.bincount(found.own, column, minlength=n_modes) for column in chances.T], axis=1) / n
     leave = 1 - chances[np.arange(n), found.own]
-    values, vectors = np.linalg.eigh(covariance)
-    kept, variance, group = values >= LEAST, np.diag(covariance), _groups(covariance, expected)
-    tail = _tails(counts, expected, n)
+    scale, values, trends = directions(covariance, known.locations)
+    variance, group, tail = np.diag(covariance), groups(covariance, expected), tails(counts, expected, n)
     rare = (variance < LEAST) & (np.bincount(group)[group] > 1)
-    statistic, p, null = np.nan, np.nan, None
-    if kept.any():
-        scale = vectors[:, kept] / np.sqrt(values[kept])
-        statistic = float(np.sum(((counts - expected) @ scale) ** 2))
-        if variant == "exact" or values[kept].min() < ENOUGH:
-            null = np.sum(((_jumped_counts(chances, rng) - expected) @ scale) ** 2, axis=1)
-            p = pvalue(statistic * (1 - 1e-9), null)
-        else:
-            from scipy.special import chdtrc
-
-            p = float(chdtrc(kept.sum(), statistic))
+    statistic, p, trend, null, kept = np.nan, np.nan, np.nan, None, len(values)
+    if kept:
+        exact = variant == "exact" or values.min() < ENOUGH
+        jumped = jumped_counts(chances, rng) - expected if exact else None
+        statistic, p, trend, null = compare(counts - expected, scale, trends, jumped)
     if rare.any():
         single = rare.sum() * float(tail[rare].min())
         p = min(1.0, single) if np.isnan(p) else min(1.0, p / (1 - RARE), single / RARE)
-        if not kept.any():
+        if not kept:
             note(notes, "there are few draws for so many or so rare modes: only a gross excess is noticed")
     net, error = (expected - counts) / n, np.sqrt(variance) / n
     # the normal law is not trusted where the variance is small
@@ -252,24 +246,12 @@ def _test_modes(
         "contributing": int(np.sum(leave > MOVING)),
         "efficiency": swap.efficiency,
         "features": f"net flow into {n_modes} modes ({n_anchors} anchors)",
-        "degrees_of_freedom": int(kept.sum()),
+        "degrees_of_freedom": kept,
+        "trend_pvalue": trend,
         "method": "exact" if null is not None else "expected",
         "shares": _shares(found, counts, group, known.locations, words),
     }
     return statistic, p, null, details
-
-
-def _jumped_counts(chances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Counts (resamples, M) of the modes after every draw has jumped by its chances (n, M)."""
-    n, n_modes = chances.shape
-    below = np.zeros((RESAMPLES, n_modes))  # draws that jump to modes up to each
-    ladder, rows = np.cumsum(chances, axis=1), max(1, ELEMENTS // RESAMPLES)
-    for start in range(0, n, rows):
-        uniform = rng.random((min(rows, n - start), RESAMPLES))
-        for k in range(n_modes - 1):
-            below[:, k] += np.sum(uniform < ladder[start : start + rows, k, None], axis=0)
-    below[:, -1] = n
-    return np.diff(below, axis=1, prepend=0.0)
 
 
 def _beyond(net: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -285,29 +267,6 @@ def _words(
     """What the net flows say one by one; `choice` is said of a flow out and of a flow in."""
     said = np.where(far, np.where(net < 0, *choice), "as expected")
     return tuple(np.where(examined, said, "not examined").tolist())
-
-
-def _tails(counts: np.ndarray, expected: np.ndarray, n: int) -> np.ndarray:
-    """Bounds of the two-sided p-values of single counts, (M,).
-
-    A count is a sum of independent indicators with different chances. Beyond one from its mean its tails are
-    at most those of the binomial law with the mean chance (Hoeffding 1956).
-    """
-    from scipy.special import bdtr, bdtrc
-
-    chance = np.clip(expected / n, 0, 1)
-    above = np.where(counts >= expected + 1, bdtrc(np.maximum(counts - 1, 0), n, chance), 1)
-    below = np.where(counts <= expected - 1, bdtr(counts, n, chance), 1)
-    return np.minimum(1, 2 * np.minimum(above, below))
-
-
-def _groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Number the groups of modes between which there is exchange, (M,)."""
-    from scipy.sparse.csgraph import connected_components
-
-    fewest = np.minimum.outer(expected, expected)
-    linked = (fewest >= LINKED) & (-covariance >= np.minimum(LEAST / len(expected), LINKED * fewest))
-    return connected_components(linked, directed=False)[1]
 
 
 def _warn(p: float, leave: np.ndarray, group: np.ndarray, notes: list[str]) -> None:

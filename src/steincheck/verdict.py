@@ -305,7 +305,8 @@ def _findings(
     """What is wrong and by how much: the modes with wrong shares, the coordinates with misfit."""
     found = []
     if weights is not None and adjusted["weights"] <= alpha:
-        found += _wrong_weights(table) if table else [_wrong_flow(weights, where["names"])]
+        names = where["names"]
+        found += _wrong_weights(table, weights, names) if table else [_wrong_flow(weights, names)]
     if adjusted["local"] <= alpha:
         order = np.argsort(-np.array(where["excess"]), kind="stable")
         names = [where["names"][k] for k in order[:3] if where["excess"][k] > 1]
@@ -314,11 +315,16 @@ def _findings(
     return tuple(found)
 
 
-def _wrong_weights(table: ModeTable) -> list[str]:
+def _wrong_weights(table: ModeTable, weights: GofResult, names: list[str]) -> list[str]:
     gap = np.nan_to_num(np.abs(table.observed - table.implied))
     wrong = [k for k in np.argsort(-gap, kind="stable") if table.words[k].startswith("too")]
     if not wrong:
-        return ["The weights of the modes are wrong, though no mode by itself stands out"]
+        shift = -weights.details["net_flow"] @ table.locations / np.ptp(table.locations, axis=0).clip(1e-300)
+        k, trend = int(np.argmax(np.abs(shift))), weights.details["trend_pvalue"] <= weights.pvalue
+        more = f": too many draws at modes with a {'large' if shift[k] > 0 else 'small'} {names[k]}"
+        return [
+            f"The weights of the modes are wrong, though no mode by itself stands out{more if trend else ''}"
+        ]
     found = []
     for k in wrong[:MOST_FINDINGS]:
         low, high = table.implied_interval[k]

@@ -1,0 +1,164 @@
+"""Choices of the design, measured: what docs/theory says of alternatives, and what the search of modes costs.
+
+    python -m experiments.choices
+
+One process; rows go to results/choices.csv. About ten minutes.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .running import one_thread_each
+
+RESULTS = Path(__file__).parent / "results" / "choices.csv"
+SEED = 31
+HEADER = ("choice", "setting", "quantity", "value", "repetitions", "seed", "version")
+CHAINS, ITERATIONS = 60_000, 10
+MEANS, SCALES, WEIGHTS = np.array([[-2.0, 0.0], [2.0, 1.0]]), np.array([1.0, 0.5]), np.array([0.35, 0.65])
+SAMPLES, RESAMPLES = 200, 500
+
+
+def search_costs() -> list[tuple]:
+    """Modes found, evaluations and CPU seconds of `find_modes`, without and with exploration."""
+    from steincheck import find_modes, models
+
+    shapes: dict[str, tuple[Callable[[int], Any], float, int]] = {
+        "one Gaussian, d = 50": (lambda _: models.gaussian_mixture(np.zeros((1, 50))), 10.0, 4),
+        "t-banana mixture, d = 50": (lambda seed: models.t_banana_mixture(50, rng=seed), 20.0, 4),
+        "GB-RBM, 5 hidden units, d = 50": (lambda _: models.gb_rbm(6 * np.eye(50, 5)), 10.0, 4),
+        "sensor posterior, d = 8": (lambda _: models.sensor_network(), 1.5, 8),
+    }
+    rows = []
+    for name, (make, box, seeds) in shapes.items():
+        for explore in (False, True):
+            found, evaluations, seconds = [], [], []
+            for seed in range(seeds):
+                target, start = make(seed), time.process_time()
+                modes = find_modes(target, bounds=(-box, box), explore=explore, rng=SEED + seed)
+                seconds.append(time.process_time() - start)
+                found.append(len(modes))
+                evaluations.append(modes.search["evaluations"])
+            setting = f"{name}, {'with' if explore else 'without'} exploration"
+            for quantity, value in (
+                ("fewest modes found", min(found)),
+                ("most modes found", max(found)),
+                ("median evaluations", round(float(np.median(evaluations)))),
+                ("median CPU seconds", round(float(np.median(seconds)), 1)),
+            ):
+                rows.append(("search of modes", setting, quantity, value, seeds))
+    return rows
+
+
+def aggregation() -> list[tuple]:
+    """Power of pKSDAgg with the sum over theta, and with a statistic of its own for every theta."""
+    from steincheck import models, pksdagg_test
+    from steincheck.aggregate import THETA, min_p
+    from steincheck.bootstrap import normaliser, wild
+    from steincheck.jumps import perturb
+    from steincheck.kernels import IMQ, median_bandwidth
+    from steincheck.stein import quadratic_forms
+
+    target, n = models.gaussian_mixture([[0.0], [6.0]]), 1000
+    modes = ([[0.0], [6.0]], np.ones((2, 1, 1)))
+    sizes = {"n_resamples": RESAMPLES, "n_level_resamples": RESAMPLES}
+    rejected = np.zeros(2)
+    for source in np.random.default_rng(SEED).spawn(SAMPLES):
+        streams = source.spawn(4)
+        x = target.sample(n, streams[0], weights=[0.4, 0.6])
+        rejected[0] += pksdagg_test(x, target, modes=modes, rng=streams[1], **sizes).reject()
+        moved = perturb(x, target, modes, THETA, n_steps=10, rng=streams[2]).samples
+        widths, signs = median_bandwidth(x) * np.array([1.0, 4.0]), wild(n, 2 * RESAMPLES, streams[3])
+        forms = [quadratic_forms(y[None], target.score(y)[None], IMQ(), widths, signs) for y in (x, *moved)]
+        statistics = np.concatenate([f.total for f in forms]) / (n * (n - 1))
+        replicates = np.concatenate([f.replicates for f in forms]) / normaliser(signs)
+        weights = np.repeat([0.25, *[0.75 / len(THETA)] * len(THETA)], 2) / 2
+        both = np.split(replicates, 2, axis=1)
+        rejected[1] += min_p(statistics, *both, weights, 0.05).pvalue <= 0.05
+    names = ("one statistic for the sum over theta", "one statistic for every theta")
+    return [
+        ("pKSDAgg, weight 0.4", name, "power", round(float(count) / SAMPLES, 3), SAMPLES)
+        for name, count in zip(names, rejected, strict=True)
+    ]
+
+
+def invariance() -> list[tuple]:
+    """Hotelling's T2 of exact draws moved by repelling-attracting Metropolis, by the law of z."""
+    from steincheck import models
+
+    target = models.gaussian_mixture(MEANS, SCALES[:, None, None] ** 2 * np.eye(2), WEIGHTS)
+    rows = []
+    for law in ("drawn anew", "carried over", "forced downhill"):
+        for seed in (SEED, SEED + 1):
+            start = target.sample(CHAINS, seed)
+            moved = _features(ram(target, start, law, np.random.default_rng(seed))) - _features(start)
+            mean = moved.mean(axis=0)
+            t2 = CHAINS * mean @ np.linalg.solve(np.cov(moved.T), mean)
+            setting = f"z {law}, {len(mean)} degrees of freedom, seed {seed}"
+            rows.append(("repelling-attracting Metropolis", setting, "T2", round(float(t2), 1), CHAINS))
+    return rows
+
+
+def _features(x: np.ndarray) -> np.ndarray:
+    return np.column_stack([x, x**2, x[:, 0] > 0])
+
+
+def ram(target: Any, x: np.ndarray, law: str, rng: np.random.Generator) -> np.ndarray:
+    """A plain version of the sampler, scale 3, coordinate by coordinate, with several laws of z."""
+    z = x + 3 * rng.standard_normal(x.shape)
+    for _ in range(ITERATIONS):
+        for block in range(2):
+            if law == "drawn anew":
+                z = _step(x, block, rng)
+            elif law == "forced downhill":
+                z = _forced(target, x, block, -1, rng)
+            top = _forced(target, _forced(target, x, block, -1, rng), block, 1, rng)
+            below = _forced(target, top, block, -1, rng)
+            log_x, log_z, log_top, log_below = (target.log_density(y) for y in (x, z, top, below))
+            log_ratio = log_top - log_x + np.minimum(0, log_x - log_z) - np.minimum(0, log_top - log_below)
+            accept = -rng.standard_exponential(len(x)) < log_ratio
+            x = np.where(accept[:, None], top, x)
+            z = np.where(accept[:, None], below, z)
+    return x
+
+
+def _step(x: np.ndarray, block: int, rng: np.random.Generator) -> np.ndarray:
+    y = x.copy()
+    y[:, block] += 3 * rng.standard_normal(len(x))
+    return y
+
+
+def _forced(target: Any, x: np.ndarray, block: int, sign: int, rng: np.random.Generator) -> np.ndarray:
+    """Propose until accepted, downhill (-1) or uphill (1)."""
+    y, todo = x.copy(), np.arange(len(x))
+    while len(todo):
+        trial = _step(x[todo], block, rng)
+        rise = sign * (target.log_density(trial) - target.log_density(x[todo]))
+        taken = -rng.standard_exponential(len(todo)) < rise
+        y[todo[taken]] = trial[taken]
+        todo = todo[~taken]
+    return y
+
+
+def main() -> None:
+    """Measure everything and write the table."""
+    one_thread_each()
+    from steincheck import __version__
+
+    rows = [*search_costs(), *aggregation(), *invariance()]
+    partial = RESULTS.with_suffix(".part")
+    with partial.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEADER)
+        writer.writerows((*row, SEED, __version__) for row in rows)
+    partial.replace(RESULTS)
+
+
+if __name__ == "__main__":
+    main()
