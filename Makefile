@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test lint bench test-slow test-browser docs clean
+.PHONY: setup demo test lint bench test-slow test-browser reproduce calibration docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -34,6 +34,17 @@ test-browser: setup
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks --benchmark-disable-gc -m ""
+
+# every figure and table of the paper: hours on two cores; what is committed is not computed again
+reproduce: setup
+	$(BIN)/python -m experiments all --n-jobs 2
+	$(BIN)/python -m experiments.summary
+
+# level and power of the tests, choices of the design: hours, from the beginning
+calibration: setup
+	$(BIN)/python -m experiments.calibration --n-jobs 2
+	$(BIN)/python -m experiments.flux_study --n-jobs 2
+	$(BIN)/python -m experiments.choices
 
 docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
