@@ -68,6 +68,44 @@ def test_without_a_score_finite_differences_are_used():
     np.testing.assert_allclose(target.score(x), -np.sin(x), atol=1e-8)
 
 
+@pytest.mark.parametrize(("place", "width"), [(0.0, 1.0), (1e6, 1.0), (0.0, 1e-6), (-1e3, 1e-4), (0.0, 1e6)])
+def test_differences_find_the_width_of_the_density(place, width):
+    x = place + width * np.array([[-3.0], [-0.5], [0.1], [2.0]])
+    slope = central_differences(lambda x: -0.5 * ((x[:, 0] - place) / width) ** 2, x)
+    rounding = 1e-15 * max(abs(place), width) / width  # of x itself
+    np.testing.assert_allclose(slope * width, -(x - place) / width, atol=1e-6 + 3e2 * rounding)
+
+
+def test_differences_of_a_float32_density_are_not_lost_in_its_rounding():
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    slope = central_differences(lambda x: (-0.5 * np.sum(x**2, axis=1) - 100).astype(np.float32), x)
+    np.testing.assert_allclose(slope, -x, atol=0.02)
+
+
+@pytest.mark.parametrize("kind", ["outlier", "narrow and far apart", "float32"])
+def test_a_correct_score_is_not_accused(kind):
+    rng = np.random.default_rng(0)
+    if kind == "outlier":
+        target = sc.from_jax(lambda x: -2 * jnp.sum(jnp.log1p(x**2 / 3)), dim=1)
+        x = rng.standard_t(3, size=(1000, 1))
+        x[0] = 1e5
+    elif kind == "narrow and far apart":
+        target = sc.from_jax(
+            lambda x: jnp.logaddexp(*(-2.5 * jnp.log1p(((x[0] - m) / 0.05) ** 2 / 4) for m in (-1e3, 1e3))),
+            dim=1,
+        )
+        x = 1000 * np.sign(rng.normal(size=(500, 1))) + 0.05 * rng.standard_t(4, size=(500, 1))
+    else:
+        target = sc.Target(
+            lambda x: (-0.5 * np.sum(x**2, axis=1) - 10).astype(np.float32), lambda x: -x, dim=2
+        )
+        x = rng.normal(size=(500, 2))
+    assert sc.check_score(target, x, n_points=20).max() < 0.1
+    wrong = sc.Target(target.log_density, lambda x: 1.5 * target.score(x), dim=target.dim)
+    with pytest.raises(ValueError, match="`score` disagrees"):
+        sc.check_score(wrong, x, n_points=20)
+
+
 def test_central_differences_with_steps_of_their_own():
     x = np.array([[1e-6, 1e6]])
     slope = central_differences(
