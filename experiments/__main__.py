@@ -35,7 +35,9 @@ def main(arguments: list[str] | None = None) -> None:
             n_jobs=options.n_jobs,
             backend=options.backend,
             quick=options.quick,
-            methods=options.methods and [name.strip() for name in options.methods.split(",")],
+            methods=None
+            if options.methods is None
+            else [name.strip() for name in options.methods.split(",")],
             results=options.results,
         )
 

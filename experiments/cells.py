@@ -89,6 +89,9 @@ class Store:
             raise RuntimeError(f"{self.path} is being written by another run") from None
         content = self.path.read_bytes()
         whole = content.rfind(b"\n") + 1
+        if whole and content[: content.find(b"\n") + 1] != _lines([HEADER]):
+            self._file.close()
+            raise ValueError(f"{self.path} must begin with {','.join(HEADER)}: it is no file of rows")
         if whole < len(content):
             self._file.truncate(whole)
         if not whole:

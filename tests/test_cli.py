@@ -254,6 +254,16 @@ def test_nothing_is_left_half_written(folder, monkeypatch):
     assert not list(folder.glob(".*.part"))
 
 
+def test_a_reader_that_leaves_does_not_change_the_outcome(folder):
+    command = f"{sys.executable} -m steincheck check good.csv --target model.py:target --seed 0 --json o.json"
+    done = subprocess.run(
+        f"{command} | true; echo ${{PIPESTATUS[0]}}", shell=True, executable="/bin/bash", cwd=folder,
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.split() == ["0"]
+    assert (folder / "o.json").stat().st_size > 1000
+
+
 def test_the_module_runs_as_a_program():
     done = subprocess.run(
         [sys.executable, "-m", "steincheck", "--help"], capture_output=True, text=True, timeout=120

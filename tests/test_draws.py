@@ -110,6 +110,13 @@ def test_named_columns_are_taken_in_the_order_of_the_target(tmp_path):
         read_draws(written(tmp_path, "a,a\n1,2\n"), names=["a"])
 
 
+def test_names_with_commas_and_the_header_of_a_column_without_a_name(tmp_path):
+    path = written(tmp_path, '"th[1,1]","th[1,2]"\n1.5,2\n3,4\n')
+    assert read_draws(path, names=["th[1,2]", "th[1,1]"]).tolist() == [[2, 1.5], [4, 3]]
+    assert read_draws(written(tmp_path, "0\n1.5\n-2.5\n")).tolist() == [[1.5], [-2.5]]
+    assert read_draws(written(tmp_path, "0\n1\n2\n")).tolist() == [[0], [1], [2]]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -139,6 +146,8 @@ def test_array_files(tmp_path):
         read_draws(tmp_path / "two.npz")
     with pytest.raises(ValueError, match=r"no array 'weight' \(did you mean weights\?\)"):
         read_draws(tmp_path / "two.npz", key="weight")
+    with pytest.raises(ValueError, match=r"`key` names an array of an .npz file, x.npy holds one only"):
+        read_draws(tmp_path / "x.npy", key="x")
 
 
 class Bomb:

@@ -23,7 +23,6 @@ from steincheck.jumps import Perturbation
 from steincheck.kernels import IMQ
 from steincheck.stein import prepare, quadratic_forms
 
-REPETITIONS = {"fig4": 50, "fig8": 50}  # where the committed rows have fewer than the paper
 COMMITTED = ROOT / "experiments" / "results"
 LABELS_ONLY = ["oracle"]  # needs no compilation
 
@@ -54,6 +53,13 @@ def test_a_half_written_line_is_dropped_and_the_next_one_is_whole(tmp_path):
     with cells.Store(path) as store:
         store.append([row(1)])
     assert cells.read_rows(path) == [row(0), row(1)]
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "a.csv").write_text("something else\n")
+    with pytest.raises(ValueError, match="it is no file of rows"), cells.Store(tmp_path / "a.csv"):
+        pass
+    assert (tmp_path / "a.csv").read_text() == "something else\n"
 
 
 def test_two_writers_are_refused(tmp_path):
@@ -189,7 +195,7 @@ def test_the_committed_rows_are_complete(figure):
     module = importlib.import_module(f"experiments.{figure}")
     record = json.loads((COMMITTED / f"{figure}.json").read_text())
     assert record["settings"] == json.loads(json.dumps(module.SETTINGS))
-    assert record["repetitions"] == REPETITIONS.get(figure, module.REPETITIONS)
+    assert record["repetitions"] == module.REPETITIONS
     wanted = {
         (c.setting, c.repetition, method) for c in module.cells(record["repetitions"]) for method in c.methods
     }
@@ -256,7 +262,7 @@ def test_tests_on_a_shared_perturbation_are_those_of_the_library(two_modes):
     options = {"modes": modes, "theta": theta, "n_steps": 5, "n_resamples": 800, "rng": 7}
 
     def streams():
-        return prepare(x, target, None, 1, False, 7).streams
+        return prepare(x, target, None, 19, False, 7).streams
 
     def stack(samples):
         return methods.stack(x, target, Perturbation(samples, theta, np.zeros(3)))

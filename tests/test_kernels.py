@@ -63,11 +63,13 @@ def test_constant_draws_have_no_bandwidth():
 def test_text_is_no_bandwidth_and_no_beta():
     with pytest.raises(TypeError, match="`bandwidth` must be a positive number or None, got 'median'"):
         RBF("median")
+    with pytest.raises(ValueError, match=r"`bandwidth` must be one number, got shape \(2,\)"):
+        RBF(np.ones(2))
     with pytest.raises(ValueError, match=r"`beta` must lie in \(-1, 0\), got '-0.5'"):
         IMQ(beta="-0.5")
 
 
-@pytest.mark.parametrize("bandwidth", [0, -1.0, np.inf, np.nan])
+@pytest.mark.parametrize("bandwidth", [0, -1.0, np.inf, np.nan, np.array(-1.0)])
 def test_bad_bandwidth(bandwidth):
     with pytest.raises(ValueError, match="`bandwidth` must be positive"):
         IMQ(bandwidth)

@@ -137,6 +137,7 @@ def test_finite_difference_scores_are_flagged():
         ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer, got 0"),
         ({"kernel": "imq"}, TypeError, "`kernel` must have a method profile"),
         ({"rng": "x"}, TypeError, "`rng` must be"),
+        ({"kernel": sc.RBF(1e-200)}, ValueError, "the Stein kernel is not finite with the bandwidth 1e-200"),
         ({"kernel": sc.kernels.IMQ}, TypeError, "`kernel` must have a method profile"),
         ({"precondition": "median"}, TypeError, r"`precondition` must be a matrix of numbers.*'median'"),
         ({"bootstrap": "wild"}, TypeError, "`bootstrap` must be a function.*'wild'"),

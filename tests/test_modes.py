@@ -296,7 +296,7 @@ def test_wrong_bounds(normal_target, bounds, words):
         ({"starts": [[0.0, np.nan]]}, "`starts` must be finite"),
         ({"bounds": (0, 1), "n_starts": 0}, "`n_starts` must be a positive integer, got 0"),
         ({"bounds": (0, 1), "max_modes": 2.5}, "`max_modes` must be a positive integer"),
-        ({"bounds": (0, 1), "beta": 0}, "`beta` and `cut` must be positive"),
+        ({"bounds": (0, 1), "beta": 0}, "`beta` must be positive"),
         ({"bounds": (0, 1), "rng": "seed"}, "`rng`"),
         ({"bounds": (0, 1), "n_jobs": 0}, "`n_jobs` must be None or an integer other than 0, got 0"),
         ({"bounds": (0, 1), "n_jobs": "2"}, "`n_jobs` must be None or an integer other than 0, got '2'"),

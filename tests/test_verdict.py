@@ -8,6 +8,7 @@ import pytest
 
 import steincheck as sc
 from steincheck import verdict as module
+from steincheck.draws import signs_of_chains
 from steincheck.kernels import IMQ
 from steincheck.modes import Modes
 from steincheck.result import ModeTable
@@ -248,6 +249,41 @@ def test_chains_are_recognised(two_modes):
     with pytest.warns(UserWarning, match="successive draws are correlated"):
         verdict = sc.check(x, two_modes, rng=0)
     assert any("thin the chain" in text for text in verdict.warnings)
+
+
+def test_chains_that_take_turns_are_recognised(two_modes):
+    rng = np.random.default_rng(0)
+    x = np.empty((100, 16))
+    state = rng.normal(size=16)
+    for row in x:
+        state = 0.95 * state + rng.normal(0, np.sqrt(1 - 0.95**2), size=16)
+        row[:] = state
+    with pytest.warns(UserWarning, match=r"draws (16|32|48) apart are correlated"):
+        sc.check(x.reshape(-1, 1) - 3, two_modes, rng=0)
+
+
+def test_independent_draws_are_not_taken_for_chains():
+    rng = np.random.default_rng(1)
+    for n, d in [(50, 3), (300, 50), (5000, 10)]:
+        for _ in range(20):
+            assert signs_of_chains(rng.standard_t(3, size=(n, d)), None) == []
+
+
+def test_a_chain_that_stood_still_gets_a_verdict(two_modes):
+    x = np.random.default_rng(0).normal(-3, 1, size=(500, 1))
+    x[50:450] = x[49]
+    with pytest.warns(UserWarning, match="400 of 500 draws repeat others"):
+        verdict = sc.check(np.random.default_rng(1).permutation(x), two_modes, rng=0)
+    assert verdict.fits is False
+
+
+def test_the_weights_out_of_reach_of_the_level_are_no_pass():
+    target = sc.models.gaussian_mixture([[-6.0], [6.0], [18.0]], weights=[0.497, 0.497, 0.006])
+    draws = target.sample(1000, rng=0, weights=[0.9, 0.1, 0.0])
+    verdict = sc.check(draws, target, modes=[[-6.0], [6.0], [18.0]], alpha=0.0019, rng=0)
+    assert verdict.weights.pvalue == 0.001
+    assert verdict.fits is None
+    assert "the test of the weights of the modes cannot reach the level 0.0019" in verdict.why
 
 
 @pytest.mark.parametrize("name", ["left_only", "good"])

@@ -8,7 +8,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
 from io import StringIO
 from json import dumps
 from pathlib import Path
@@ -322,7 +322,10 @@ def _working(quiet: bool) -> Iterator[Callable[[str], Any]]:
 
 
 def _say(text: str) -> None:
-    out.print(text, markup=False, soft_wrap=True)
+    with suppress(
+        SystemExit
+    ):  # rich ends the program if the reader of a pipe has gone; files are yet to write
+        out.print(text, markup=False, soft_wrap=True)
 
 
 def _wrote(path: Path, quiet: bool) -> None:

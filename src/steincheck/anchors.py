@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .draws import as_generator, as_numbers
-from .modes import Modes
+from .draws import as_generator, as_numbers, check_count
+from .modes import Modes, as_modes
 from .target import CHUNKS, Batch, Target, log_density_at
 
 ELEMENTS = 4_000_000  # numbers in the largest temporary array
@@ -50,7 +50,7 @@ class Anchors:
         shapes = []
         for name in ("mode", "centres", "covariances", "log_weight"):
             values = as_numbers(getattr(self, name), f"anchors.{name}")
-            object.__setattr__(self, name, values.astype(int) if name == "mode" else values)
+            object.__setattr__(self, name, values)
             shapes.append(values.shape)
         count, d = shapes[1] if len(shapes[1]) == 2 else (0, 0)
         if not count or shapes != [(count,), (count, d), (count, d, d), (count,)]:
@@ -58,6 +58,9 @@ class Anchors:
             raise ValueError(
                 f"`anchors` must have arrays of shapes (K,), (K, d), (K, d, d), (K,), got {text}"
             )
+        if np.any(self.mode != np.floor(self.mode)):
+            raise ValueError(f"`anchors.mode` must hold whole numbers, got {self.mode.tolist()}")
+        object.__setattr__(self, "mode", self.mode.astype(int))
         if np.any(np.linalg.eigvalsh(self.covariances)[:, 0] <= 0):
             raise ValueError("`anchors` must have positive definite covariances")
 
@@ -128,6 +131,8 @@ def local_anchors(
     >>> len(local_anchors(target, as_modes([[-3.0, 0.0], [3.0, 0.0]], target), 2, rng=0))
     4
     """
+    check_count(n_anchors, "n_anchors")
+    modes = as_modes(modes, target)
     chain_stream, cluster_stream = as_generator(rng).spawn(2)
     single = mode_anchors(modes)
     with np.errstate(all="ignore"):  # a trajectory that runs away is rejected

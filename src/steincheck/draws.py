@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 from array import array
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+MOST_LAGS = 100  # distances at which draws of chains, one after another or in turn, are compared
+REPEATED = 0.01  # share of repeated draws that is mentioned: draws from a density do not repeat
 
 
 def as_draws(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndarray:
@@ -121,6 +125,8 @@ def read_draws(
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a directory, not a file of draws")
     columns: list[str] | None = None
+    if key is not None and path.suffix != ".npz":
+        raise ValueError(f"`key` names an array of an .npz file, {path.name} holds one only")
     if path.suffix in (".npy", ".npz"):
         draws = _read_numpy(path, key)
     elif path.suffix in (".csv", ".tsv", ".txt"):
@@ -166,7 +172,11 @@ def _read_text(path: Path) -> tuple[np.ndarray, list[str] | None]:
             for number, line in _lines(file):
                 if not width:
                     separator = next((mark for mark in ",;\t" if mark in line), None)
-                cells = [cell.strip().strip('"') for cell in line.split(separator)]
+                if separator and '"' in line:
+                    parts = next(csv.reader([line], delimiter=separator))
+                else:
+                    parts = line.split(separator)
+                cells = [cell.strip().strip('"') for cell in parts]
                 if not width:
                     width, first, columns = len(cells), number, _header(cells, f"{path}, line {number}")
                     if columns:
@@ -186,7 +196,7 @@ def _read_text(path: Path) -> tuple[np.ndarray, list[str] | None]:
         raise ValueError(f"{path} is not a text file: {error}") from None
     draws = np.array(values).reshape(-1, max(width, 1))
     whole = np.array_equal(draws[:1], [range(width)]) and (draws != np.round(draws)).any()
-    if columns is None and width > 1 and whole:
+    if columns is None and len(draws) > 1 and whole:
         draws = draws[1:]  # a data frame without names writes 0,1,2,... as its header
     if not len(draws):
         raise ValueError(f"{path} holds no draws")
@@ -242,6 +252,35 @@ def _choose(columns: list[str], names: list[str], path: Path) -> list[int]:
 def _near(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3)
     return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+def signs_of_chains(x: np.ndarray, names: Sequence[str] | None) -> list[str]:
+    """What says that draws (n, d) are those of Markov chains: likeness at some distance, repetitions."""
+    found, n = [], len(x)
+    lags = min(MOST_LAGS, n // 10)
+    limit = np.maximum(0.1, np.where(np.arange(1, lags + 1) == 1, 5, 6) / np.sqrt(n))
+    worst = (0.0, 0, 0)
+    for k, column in enumerate(x.T):
+        spectrum = np.abs(np.fft.rfft(column - column.mean(), 2 * n)) ** 2
+        covariance = np.fft.irfft(spectrum)[: lags + 1]
+        likeness = covariance[1:] / (covariance[0] if covariance[0] > 0 else 1.0)
+        lag = int(np.argmax(likeness - limit))
+        if likeness[lag] > max(limit[lag], worst[0]):
+            worst = (float(likeness[lag]), lag + 1, k)
+    if worst[0]:
+        name = names[worst[2]] if names else f"x[{worst[2]}]"
+        which = "successive draws" if worst[1] == 1 else f"draws {worst[1]} apart"
+        found.append(
+            f"{which} are correlated ({worst[0]:.2f} in {name}), as those of Markov chains: the p-values "
+            "assume independent draws and are too small; thin the chains until this warning is gone"
+        )
+    repeated = n - len(np.unique(x, axis=0))
+    if repeated > REPEATED * n:
+        found.append(
+            f"{repeated} of {n} draws repeat others, as those of Markov chains that stand still or of a "
+            "resampled sample: the p-values assume independent draws and are too small"
+        )
+    return found
 
 
 def as_generator(rng: Any) -> np.random.Generator:

@@ -195,6 +195,8 @@ def perturb(
     >>> sc.perturb(draws, target, [[-3.0], [3.0]], 1.0, n_steps=10, rng=0).samples.shape
     (1, 200, 1)
     """
+    if not isinstance(target, Target):
+        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
     x = as_draws(x, target.dim, minimum=1)
     theta = as_positive(theta, "theta")
     check_count(n_steps, "n_steps")

@@ -85,7 +85,9 @@ def check_kernel(kernel: Any) -> None:
 
 
 def _check_bandwidth(bandwidth: Any) -> None:
-    if isinstance(bandwidth, (int, float, np.number)):
+    if isinstance(bandwidth, (int, float, np.number, np.ndarray)):
+        if np.ndim(bandwidth):
+            raise ValueError(f"`bandwidth` must be one number, got shape {np.shape(bandwidth)}")
         if not (np.isfinite(bandwidth) and bandwidth > 0):
             raise ValueError(f"`bandwidth` must be positive and finite, got {bandwidth!r}")
     elif bandwidth is not None and not hasattr(bandwidth, "dtype"):  # traced ones have a dtype
@@ -129,8 +131,8 @@ def median_bandwidth(x: np.ndarray, *, rng: np.random.Generator | int | None = N
     median = float(np.median(r2))
     if not median > 0:
         raise ValueError(
-            "`x` must not be constant: the median squared distance between draws is 0, so the kernel has no "
-            "width; remove repeated draws, or give a width where the test takes one, by "
-            "kernel=IMQ(bandwidth=1.0) or bandwidths=[1.0]"
+            "`x` must not be constant or mostly repeat itself: the median squared distance between draws is "
+            "0, so the kernel has no width; remove repeated draws, or give a width where the test takes one, "
+            "by kernel=IMQ(bandwidth=1.0) or bandwidths=[1.0]"
         )
     return median

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from .draws import as_draws, as_generator
+from .draws import as_draws, as_generator, as_numbers
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
 from .target import Target, in_chunks
 
@@ -64,7 +64,7 @@ def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -
     >>> labels
     array([0, 0, 0, 0])
     """
-    means = np.asarray(means, dtype=float)
+    means = as_numbers(means, "means")
     if means.ndim != 2 or 0 in means.shape or not np.isfinite(means).all():
         raise ValueError(f"`means` must be finite with one mean a row, (M, d), got shape {means.shape}")
     count, d = means.shape
@@ -361,7 +361,7 @@ def _derivative(formula: Any, order: int, parameters: Any, x: Any) -> Any:
 
 
 def _as_weights(weights: Any, count: int, *, zero: bool = False) -> np.ndarray:
-    w = np.full(count, 1 / count) if weights is None else np.asarray(weights, dtype=float)
+    w = np.full(count, 1 / count) if weights is None else as_numbers(weights, "weights")
     if w.shape != (count,) or not (abs(w.sum() - 1) < 1e-8 and w.min() >= 0 and (zero or w.min() > 0)):
         rule = "non-negative" if zero else "positive"
         raise ValueError(f"`weights` must be {count} {rule} numbers with sum 1, got {weights!r}")
@@ -370,7 +370,7 @@ def _as_weights(weights: Any, count: int, *, zero: bool = False) -> np.ndarray:
 
 def _covariance_roots(covariances: Any, count: int, d: int) -> np.ndarray:
     """Cholesky factors, (M, d, d) or (1, d, d)."""
-    given = np.asarray(1.0 if covariances is None else covariances, dtype=float)
+    given = as_numbers(1.0 if covariances is None else covariances, "covariances")
     matrices = given * np.eye(d) if given.ndim == 0 else given
     if matrices.shape not in ((d, d), (count, d, d)):
         raise ValueError(

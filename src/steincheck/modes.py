@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .ascent import Peak, Plan, climb_all, curvature, inverse_root
-from .draws import as_draws, as_generator, as_numbers, check_count
+from .draws import as_draws, as_generator, as_numbers, as_positive, check_count
 from .neighbours import MOVING, SADDLE, SKIPPED, columns, gather, heaviest, nearest
 from .neighbours import explore as walk_on
 from .result import as_plain, note
@@ -111,8 +111,8 @@ def find_modes(
     if n_jobs is not None and (not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
         raise ValueError(f"`n_jobs` must be None or an integer other than 0, got {n_jobs!r}")
     cut = 20 + target.dim / 2 if cut is None else cut
-    if not (beta > 0 and cut > 0):
-        raise ValueError(f"`beta` and `cut` must be positive, got {beta!r} and {cut!r}")
+    as_positive(beta, "beta")
+    as_positive(cut, "cut")
     streams, peaks = as_generator(rng).spawn(2), list[Peak]()
     tally = Counter(dict.fromkeys(COUNTS.split(), 0))
     x, box = _starts(target, bounds, starts, n_starts, streams[0])

@@ -99,7 +99,7 @@ def draws(
         k = chosen[0]
         ax.hist(x[:, k], bins=50, density=True, color=FIRST, alpha=0.6, label="draws")
         if target is not None and target.dim == 1:
-            ax.plot(*_density(target, everything[:, k]), color=SECOND, lw=1.8, label="density")
+            ax.plot(*_density(target, everything[:, k], centres[:, k]), color=SECOND, lw=1.8, label="density")
         for number, centre in enumerate(centres[:, k]):
             ax.axvline(centre, color=QUIET, lw=1, ls=":", label=None if number else "modes")
         ax.set_ylabel("density")
@@ -295,16 +295,21 @@ def _number(ax: Any, places: np.ndarray, extent: np.ndarray) -> None:
             )  # fmt: skip
 
 
-def _density(target: Target, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A grid over the points and beyond where there is mass, and the density normalised on it."""
+def _density(target: Target, points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A grid over the points and beyond, and the density normalised on it; NaN where there is no mass.
+
+    It is fine near the `centres`: modes may be narrow.
+    """
     low, high = points.min(), points.max()
     reach = 0.5 * (high - low)
-    grid = np.linspace(low - reach, high + reach, 2001)
+    near = reach * np.geomspace(1e-8, 1, 161)
+    extra = [np.array([c, *(c - near), *(c + near)]) for c in centres]
+    grid = np.unique(np.concatenate([np.linspace(low - reach, high + reach, 2001), *extra]))
+    grid = grid[(grid >= low - reach) & (grid <= high + reach)]
     log_p = log_density_at(target, grid[:, None], proposal=True)
     p = np.exp(log_p - log_p.max())
     p /= np.trapezoid(p, grid)
-    shown = p > 1e-3 * p.max()
-    return grid[shown], p[shown]
+    return grid, np.where(p > 1e-3 * p.max(), p, np.nan)
 
 
 def _most_apart(x: np.ndarray, centres: np.ndarray) -> tuple[int, ...]:

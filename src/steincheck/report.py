@@ -161,8 +161,10 @@ def check_output(path: str | Path) -> Path:
         raise IsADirectoryError(f"cannot write {path}: it is a directory")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no directory {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise PermissionError(f"cannot write {path}: permission denied")
+    exists, in_place = path.exists(), path.exists() and not path.is_file()  # a pipe or a terminal
+    needed = [path] * exists + [path.parent] * (not in_place)
+    if not all(os.access(place, os.W_OK) for place in needed):
+        raise PermissionError(f"cannot write {path}: permission denied, for the file or its directory")
     return path
 
 
@@ -216,7 +218,10 @@ def _tests(verdict: Verdict) -> str:
 
 
 def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -> str:
-    call = f"verdict = steincheck.check(draws, target, alpha={verdict.alpha:g}, rng={verdict.seed})"
+    call = (
+        f"verdict = steincheck.check(draws, target, alpha={verdict.alpha!r}, rng={verdict.seed})"
+        "  # and the modes or bounds, if you gave any"
+    )
     versions = ["steincheck " + verdict.version, "Python " + platform.python_version()]
     for name in ("numpy", "scipy", "jax"):
         try:

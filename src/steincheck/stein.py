@@ -94,9 +94,16 @@ def quadratic_forms(
             for group in groups
         ]  # fmt: skip
     totals, replicates, sums = zip(*results, strict=True)
+    total, drawn = np.concatenate(totals), np.concatenate(replicates)[:, : len(weights)]
+    bad = ~(np.isfinite(total) & np.isfinite(drawn).all(axis=1))
+    if bad.any():
+        raise ValueError(
+            f"the Stein kernel is not finite with the bandwidth {bandwidths[bad][0]:.3g} and scores up to "
+            f"{np.abs(scores).max():.3g}: give `kernel` another bandwidth, or other units to the draws"
+        )
     return Forms(
-        np.concatenate(totals),
-        np.concatenate(replicates)[:, : len(weights)],
+        total,
+        drawn,
         np.concatenate([s[:, :, :n] for s in sums]) if row_sums else None,
     )
 

@@ -283,6 +283,8 @@ def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float
     ...
     ValueError: `score` disagrees with finite differences of `log_density` in coordinate 0...
     """
+    if not isinstance(target, Target):
+        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
     x = np.atleast_2d(np.asarray(x, dtype=float))
     if x.ndim != 2 or x.shape[1] != target.dim or not len(x) or n_points < 1:
         raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from .aggregate import ksdagg_test
 from .bootstrap import pvalue, wild
-from .draws import as_draws, as_generator
+from .draws import as_draws, as_generator, signs_of_chains
 from .flux import flux_test
 from .kernels import IMQ, median_bandwidth
 from .modes import Modes, as_modes, bounds_from_draws, climb_from_draws, find_modes
@@ -92,7 +92,8 @@ def check(
     streams = np.random.default_rng(seed).spawn(6)
     notes: list[str] = []
     unseen = list(ALWAYS_UNSEEN)
-    _look_for_chains(x, target, notes)
+    for sign in signs_of_chains(x, target.names) if len(x) >= FEWEST else ():
+        note(notes, sign)
     if modes is None:
         known = search_modes(x, target, bounds=bounds, seed=seed, n_jobs=n_jobs)
     else:
@@ -214,7 +215,8 @@ def coordinate_misfit(
     x = x[np.sort(pick.choice(n, m, replace=False))]
     s, z = score_at(target, x) * scales, x / scales
     z = z - z.mean(axis=0)
-    kernel = IMQ(median_bandwidth(z, rng=width))
+    distinct = np.unique(z, axis=0)  # a chain that stands still repeats its draws
+    kernel = IMQ(median_bandwidth(distinct, rng=width) if len(distinct) > 1 else 1.0)
     weights = np.concatenate([np.ones((1, m)), wild(m, n_resamples, signs)])
     forms = coordinate_forms(z, s, kernel, weights) / (m * (m - 1))
     names = list(target.names) if target.names else [f"x[{k}]" for k in range(d)]
@@ -368,27 +370,13 @@ def _doubts(
             f"the weight of mode {few} could not be compared with that of the others: no draw could be at "
             "both by the linear maps between them"
         )
-    smallest = tests * _smallest_pvalue(local)
-    if smallest > alpha:
-        reasons.append(
-            f"the test of the fit inside the modes cannot reach the level {alpha:g}: its smallest adjusted "
-            f"p-value is {smallest:.2g}"
-        )
+    floors = {"fit inside the modes": _smallest_pvalue(local)}
+    if weights is not None and weights.null_distribution is not None:
+        floors["weights of the modes"] = 1 / (len(weights.null_distribution) + 1)
+    for name, floor in floors.items():
+        if tests * floor > alpha:
+            reasons.append(
+                f"the test of the {name} cannot reach the level {alpha:g}: its smallest adjusted p-value is "
+                f"{tests * floor:.2g}"
+            )
     return reasons
-
-
-def _look_for_chains(x: np.ndarray, target: Target, notes: list[str]) -> None:
-    """Successive draws of a Markov chain resemble each other; independent ones do not."""
-    if len(x) < FEWEST:
-        return
-    gap = x - x.mean(axis=0)
-    power = np.mean(gap**2, axis=0)
-    likeness = np.mean(gap[1:] * gap[:-1], axis=0) / np.where(power > 0, power, 1.0)
-    k = int(np.argmax(likeness))
-    if likeness[k] > max(0.1, 5 / np.sqrt(len(x))):
-        name = target.names[k] if target.names else f"x[{k}]"
-        note(
-            notes,
-            f"successive draws are correlated ({likeness[k]:.2f} in {name}), as those of a Markov chain: the "
-            "p-values assume independent draws and are too small; thin the chain until this warning is gone",
-        )
