@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 from conftest import mixture_log_density
@@ -172,6 +174,22 @@ def test_minus_infinity_is_a_rejection_and_nan_an_error_that_shows_the_point():
     broken = sc.Target(lambda x: np.where(x[:, 0] < 3, -0.5 * x[:, 0] ** 2, np.nan), dim=1)
     with pytest.raises(ValueError, match=r"`log_density` must be finite.*x = \["):
         perturb(x, broken, inside, 1.0, n_steps=20, rng=0)
+
+
+def test_modes_far_from_the_origin_are_flagged_where_it_matters():
+    for covariances, offset, theta, flagged in [
+        ([[[1.0]], [[0.25]]], 100.0, 0.9, True),
+        ([[[1.0]], [[0.25]]], 0.0, 0.9, False),
+        ([[[1.0]], [[0.25]]], 100.0, 1.0, False),
+        ([[[1.0]], [[1.0]]], 100.0, 0.9, False),
+    ]:
+        modes = np.array([[-4.0], [4.0]]) + offset
+        target = sc.models.gaussian_mixture(modes, covariances)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            moved = perturb(target.sample(50, 0), target, (modes, covariances), theta, n_steps=2, rng=0)
+        assert bool(moved.warnings) == bool(heard) == flagged
+        assert not flagged or "lie far from the origin" in moved.warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,8 @@ def ksdagg_test(
         As in `ksd_test`.
     bandwidths : array, "paper" or None
         Bandwidths lambda in units of *squared* distance. By default ten, as in the reference implementation:
-        b^2 for b from 1/d to the largest distance / d, evenly on the log scale. "paper":
-        (median distance * 2^i)^2 for i = 0..10.
+        b^2 for b from 1/d to the largest distance / d, evenly on the log scale; made for draws of unit scale,
+        so give `precondition` for others. "paper": (median distance * 2^i)^2 for i = 0..10.
     weights : "uniform" or array
         Weights of the bandwidths; positive, with sum 1.
     kernel : IMQ, RBF or alike

@@ -15,6 +15,7 @@ from .target import Target, log_density_at
 
 Accept = Callable[[np.ndarray], np.ndarray]
 LOW_ACCEPTANCE = 0.01
+FAR = 3.0  # distance of the modes' middle from the origin, relative to their distance from the middle
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +172,8 @@ def perturb(
     The kernel draws an ordered pair of modes (i, j) uniformly, proposes the map of `JumpMaps` with jump scale
     theta, and accepts by `accept` of p(x')/p(x) |A_j|^(1/2)/|A_i|^(1/2): it leaves the target invariant. One
     pair is drawn a point and step and shared by all theta; the uniforms of the acceptance are independent.
-    With a single mode there is nowhere to go: the draws come back as they are, with a warning.
+    With a single mode there is nowhere to go: the draws come back as they are, with a warning. Where the
+    covariances differ the maps depend on the origin of x, unless theta is 1; a warning says if it is far.
 
     Parameters
     ----------
@@ -206,11 +208,19 @@ def perturb(
     n_modes, n = len(modes.locations), len(x)
     pair_stream, uniform_stream = as_generator(rng).spawn(2)
     states = np.repeat(x[None], len(theta), axis=0)
+    notes: list[str] = []
     if n_modes < 2:
-        notes: list[str] = []
         note(notes, "only one mode is known: the perturbation leaves every draw where it is")
         return Perturbation(states, theta, np.zeros(len(theta)), tuple(notes))
     maps = jump_maps(modes.locations, modes.covariances)
+    middle = modes.locations.mean(axis=0)
+    reach = np.linalg.norm(modes.locations - middle, axis=1).max()
+    if not maps.shift_only and np.linalg.norm(middle) > FAR * reach and np.any(theta != 1):
+        note(
+            notes,
+            "the modes have different covariances and lie far from the origin: jumps with theta other than 1 "
+            "miss them; subtract a common centre from the draws, and add it to what the density is given",
+        )
     log_p = np.repeat(log_density_at(target, x)[None], len(theta), axis=0)
     accepted = np.zeros(len(theta))
     for _ in range(n_steps):
@@ -219,4 +229,4 @@ def perturb(
         log_uniform = -uniform_stream.standard_exponential((len(theta), n))
         states, log_p, log_alpha = transition(states, log_p, target, maps, theta, (i, j), log_uniform, accept)
         accepted += np.mean(log_uniform < log_alpha, axis=1)
-    return Perturbation(states, theta, accepted / n_steps)
+    return Perturbation(states, theta, accepted / n_steps, tuple(notes))
