@@ -20,9 +20,9 @@ from .running import one_thread_each
 RESULTS = Path(__file__).parent / "results" / "choices.csv"
 SEED = 31
 HEADER = ("choice", "setting", "quantity", "value", "repetitions", "seed", "version")
-CHAINS, ITERATIONS = 60_000, 10
+CHAINS, ITERATIONS, STEP = 200_000, 10, 2.0
 MEANS, SCALES, WEIGHTS = np.array([[-2.0, 0.0], [2.0, 1.0]]), np.array([1.0, 0.5]), np.array([0.35, 0.65])
-SAMPLES, RESAMPLES = 200, 500
+SAMPLES, RESAMPLES = 40, 2000  # 104 statistics need many replicates
 
 
 def search_costs() -> list[tuple]:
@@ -110,8 +110,8 @@ def _features(x: np.ndarray) -> np.ndarray:
 
 
 def ram(target: Any, x: np.ndarray, law: str, rng: np.random.Generator) -> np.ndarray:
-    """A plain version of the sampler, scale 3, coordinate by coordinate, with several laws of z."""
-    z = x + 3 * rng.standard_normal(x.shape)
+    """A plain version of the sampler, coordinate by coordinate, with several laws of z."""
+    z = x + STEP * rng.standard_normal(x.shape)
     for _ in range(ITERATIONS):
         for block in range(2):
             if law == "drawn anew":
@@ -130,7 +130,7 @@ def ram(target: Any, x: np.ndarray, law: str, rng: np.random.Generator) -> np.nd
 
 def _step(x: np.ndarray, block: int, rng: np.random.Generator) -> np.ndarray:
     y = x.copy()
-    y[:, block] += 3 * rng.standard_normal(len(x))
+    y[:, block] += STEP * rng.standard_normal(len(x))
     return y
 
 

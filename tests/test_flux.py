@@ -1,4 +1,5 @@
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy import stats
 import steincheck as sc
 from steincheck import anchors as anchors_module
 from steincheck.anchors import Anchors, assign, exchange, local_anchors, mode_anchors, orbits
-from steincheck.counts import _joint, directions, jumped_counts, tails
+from steincheck.counts import _joint, directions, groups, jumped_counts, tails
 from steincheck.flux import flux_test
 from steincheck.lattice import hotelling, lattice_steps, sign_test, step_flows
 from steincheck.modes import as_modes
@@ -418,9 +419,9 @@ class TestCannotTell:
         )
         covariances = modes.covariances * np.array([1, 1, 1e-12, 1e-12])[:, None, None]
         x = draw((modes.locations, np.ones((4, 1, 1)), [0.3, 0.2, 0.3, 0.2]), 500, np.random.default_rng(18))
-        with pytest.warns(UserWarning, match=r"only 4\d% of the draws|no exchange between") as caught:
+        with pytest.warns(UserWarning, match=r"only 4\d% of the draws|hardly any exchange between") as caught:
             result = flux_test(x, target, modes=(modes.locations, covariances), anchors=1)
-        assert any("no exchange between these groups of modes" in str(one.message) for one in caught)
+        assert any("hardly any exchange between these groups of modes" in str(one.message) for one in caught)
         assert result.degrees_of_freedom < 3
         assert np.isnan(result.shares.implied).any()
 
@@ -510,6 +511,40 @@ class TestTrend:
         result = flux_test(target.sample(300, 0), target, modes=6.0 * np.eye(4), rng=0)
         assert result.details["degrees_of_freedom"] == 3
         assert np.isnan(result.details["trend_pvalue"])
+
+
+@pytest.mark.parametrize("weight", [1e-4, 1.9e-5, 1e-6, 1e-12])
+def test_draws_at_a_mode_that_should_have_none_are_seen(weight):
+    target = sc.models.gaussian_mixture([[0.0], [9.0], [18.0]], weights=[0.5 - weight, 0.5, weight])
+    rng = np.random.default_rng(0)
+    x = target.sample(1000, rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = flux_test(x, target, modes=[[0.0], [9.0], [18.0]], rng=0)
+        x[:7] = 18 + rng.normal(size=(7, 1))
+        after = flux_test(x, target, modes=[[0.0], [9.0], [18.0]], rng=0)
+    assert before.pvalue > 0.01
+    assert after.pvalue < 1e-4
+    assert after.words[2] == "too many draws"
+
+
+def test_weak_exchange_is_no_comparison():
+    """Modes in two groups: within them every draw could be anywhere, between them one in a hundred."""
+    rng = np.random.default_rng(3)
+    chances = np.full((1000, 4), 1e-12)
+    home, both = rng.random(1000) < 0.5, rng.random(1000) < 0.01
+    chances[home, :2], chances[~home, 2:], chances[both] = 0.5, 0.5, 0.25
+    expected, covariance = chances.sum(axis=0), np.diag(chances.sum(axis=0)) - chances.T @ chances
+    assert groups(covariance, expected).tolist() == [0, 0, 1, 1]
+    chances[rng.random(1000) < 0.1] = 0.25  # a hundred draws compare the groups
+    expected, covariance = chances.sum(axis=0), np.diag(chances.sum(axis=0)) - chances.T @ chances
+    assert groups(covariance, expected).tolist() == [0, 0, 0, 0]
+
+
+def test_few_draws_are_tested_exactly():
+    target, modes = mixture(*NEAR)
+    x = draw(NEAR, 99, np.random.default_rng(0))
+    assert flux_test(x, target, modes=modes, rng=0).details["method"] == "exact"
 
 
 def test_close_modes_are_flagged():

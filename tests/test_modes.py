@@ -11,7 +11,7 @@ from conftest import mixture_log_density
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
-from steincheck.modes import Modes, as_modes, bounds_from_draws, find_modes, merge
+from steincheck.modes import Modes, as_modes, bounds_from_draws, climb_from_draws, find_modes, merge
 
 
 def mixture(means, covariances=None, weights=None, *, score=True):
@@ -307,6 +307,23 @@ def test_wrong_options(normal_target, options, words):
         find_modes(normal_target, **options)
     with pytest.raises(TypeError, match="must be a steincheck"):
         find_modes(lambda x: x, bounds=(0, 1))
+
+
+def test_climbs_from_draws_find_the_modes_that_are_not_known():
+    target = sc.models.gaussian_mixture([[10.0 * k, 0.0] for k in range(50)])
+    x = target.sample(1000, 0)
+    one = as_modes([[0.0, 0.0]], target)
+    tried, strays, places = climb_from_draws(x, target, one, np.random.default_rng(0))
+    assert tried == 100
+    assert 50 < strays < 100  # of 98 at unknown modes; the search ends at 32 of them
+    assert len(places) == 32
+    half = as_modes([[10.0 * k, 0.1] for k in range(25)], target)  # given not quite at their tops
+    tried, strays, places = climb_from_draws(x, target, half, np.random.default_rng(0))
+    true = np.mean(x[np.random.default_rng(0).permutation(1000)[:100], 0] > 245)
+    assert strays == round(100 * true)
+    assert 20 <= len(places) <= 25
+    whole = as_modes([[10.0 * k, 0.0] for k in range(50)], target)
+    assert climb_from_draws(x, target, whole, np.random.default_rng(0))[1] == 0
 
 
 def test_bounds_from_draws():

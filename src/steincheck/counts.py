@@ -8,7 +8,11 @@ RESAMPLES = 999  # jumps of every draw
 ELEMENTS = 4_000_000  # uniforms at once
 LEAST = 0.5  # directions in which the counts have a smaller variance are left to the counts of single modes
 TREND = 0.2  # part of the level for a trend of the weights over the places of the modes
-LINKED = 0.01  # modes exchange draws if so large a part of those expected at one could be at the other
+SOME = 0.01  # a mode at which fewer draws are expected exchanges none
+LINKED, PART = (
+    50.0,
+    0.1,
+)  # modes exchange draws if worth so many independent draws, or so large a part of them
 
 
 def directions(covariance: np.ndarray, locations: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
@@ -21,7 +25,8 @@ def directions(covariance: np.ndarray, locations: np.ndarray) -> tuple[np.ndarra
     values, vectors = np.linalg.eigh(covariance)
     kept = values >= LEAST
     root = np.sqrt(values[kept])
-    basis, size, _ = np.linalg.svd(locations - locations.mean(axis=0), full_matrices=False)
+    gaps = locations - locations.mean(axis=0)
+    basis, size, _ = np.linalg.svd(gaps / np.ptp(gaps, axis=0).clip(1e-300), full_matrices=False)
     basis = basis[:, size > 1e-6 * size[0]]
     turn, size, _ = np.linalg.svd(root[:, None] * (vectors[:, kept].T @ basis))
     return (vectors[:, kept] / root) @ turn, values[kept], int(np.sum(size**2 >= LEAST))
@@ -104,9 +109,13 @@ def tails(counts: np.ndarray, expected: np.ndarray, n: int) -> np.ndarray:
 
 
 def groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Number the groups of modes between which there is exchange, (M,)."""
+    """Number the groups of modes between which there is exchange, (M,).
+
+    If all draws could be anywhere, minus the covariance of two counts would be n times the product of the
+    shares: what it is instead tells how many such draws the comparison of the two is worth.
+    """
     from scipy.sparse.csgraph import connected_components
 
-    fewest = np.minimum.outer(expected, expected)
-    linked = (fewest >= LINKED) & (-covariance >= np.minimum(LEAST / len(expected), LINKED * fewest))
-    return connected_components(linked, directed=False)[1]
+    n, some = expected.sum(), expected >= SOME
+    worth = -covariance * n**2 >= min(LINKED, PART * n) * np.outer(expected, expected)
+    return connected_components(worth & np.outer(some, some), directed=False)[1]

@@ -28,7 +28,7 @@ from .target import Target, log_density_at
 
 VARIANTS = ("expected", "exact")
 RARE = 0.02  # part of the level for the counts of modes with a smaller variance than that, if there are any
-ENOUGH = 10.0  # below this variance in some direction the limit law is not trusted: the exact variant is used
+ENOUGH, FEW = 10.0, 100  # with a smaller variance of a count, or fewer draws, the exact variant is used
 EFFICIENT = 0.7  # below this efficiency of one anchor a mode, anchors=None tries several
 SEVERAL = 4  # anchors a mode, then
 MOVING = 0.01  # a draw contributes if its chance to leave its mode is larger
@@ -221,13 +221,16 @@ def _test_modes(
     leave = 1 - chances[np.arange(n), found.own]
     scale, values, trends = directions(covariance, known.locations)
     variance, group, tail = np.diag(covariance), groups(covariance, expected), tails(counts, expected, n)
-    rare = (variance < LEAST) & (np.bincount(group)[group] > 1)
+    linked = np.bincount(group)[group] > 1
+    rare = (variance < LEAST) & (linked | (expected < LEAST))
     statistic, p, trend, null, kept = np.nan, np.nan, np.nan, None, len(values)
     if kept:
-        exact = variant == "exact" or values.min() < ENOUGH
+        smallest = min(values.min(), variance[variance >= LEAST].min(initial=np.inf))
+        exact = variant == "exact" or n < FEW or smallest < ENOUGH
         jumped = jumped_counts(chances, rng) - expected if exact else None
         statistic, p, trend, null = compare(counts - expected, scale, trends, jumped)
-    if rare.any():
+    known_or_odd = rare & (linked | (tail < 1))  # of others nothing can be said
+    if rare.any() and (kept or known_or_odd.any()):
         single = rare.sum() * float(tail[rare].min())
         p = min(1.0, single) if np.isnan(p) else min(1.0, p / (1 - RARE), single / RARE)
         if not kept:
@@ -235,7 +238,7 @@ def _test_modes(
     net, error = (expected - counts) / n, np.sqrt(variance) / n
     # the normal law is not trusted where the variance is small
     far = np.where(variance >= ENOUGH, _beyond(net, error), tail <= LEVEL / n_modes)
-    words = _words(net, far, (variance >= LEAST) | rare, ("too many draws", "too few draws"))
+    words = _words(net, far, (variance >= LEAST) | known_or_odd, ("too many draws", "too few draws"))
     _warn(p, leave, group, notes)
     details = {
         "flow": flow - np.diag(np.diag(flow)),
@@ -281,7 +284,8 @@ def _warn(p: float, leave: np.ndarray, group: np.ndarray, notes: list[str]) -> N
         parts = "; ".join(
             ", ".join(map(str, np.flatnonzero(group == g)[:10])) for g in range(min(group.max() + 1, 5))
         )
-        note(notes, f"no exchange between these groups of modes, whose weights were not compared: {parts}")
+        text = "hardly any exchange between these groups of modes, whose weights were not compared"
+        note(notes, f"{text}: {parts}")
     moving = np.mean(leave > MOVING)
     if moving < 0.5:
         note(

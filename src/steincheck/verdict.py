@@ -290,10 +290,14 @@ def _strays(x: np.ndarray, target: Target, modes: Modes, rng: np.random.Generato
     tried, strays, places = climb_from_draws(x, target, modes, rng)
     if not strays:
         return 0.0, []
+    capped = "max_modes" in str(modes.search.get("stopped"))
+    advice = (
+        "the search lists no more modes" if capped else "give `modes`, or `bounds` in which they are found"
+    )
     place = ", ".join(f"{value:.4g}" for value in places[0][:5]) + (", ..." if target.dim > 5 else "")
     return strays / tried, [
         f"the weights of modes that are not known could not be tested: {strays} of {tried} draws that were "
-        f"looked at lie at such modes, one is ({place}); give `modes`, or `bounds` in which they are found"
+        f"looked at lie at such modes, one is ({place}); {advice}"
     ]
 
 
@@ -367,8 +371,8 @@ def _doubts(
     elif apart:
         few = ", ".join(map(str, apart[:5])) + (", ..." if len(apart) > 5 else "")
         reasons.append(
-            f"the weight of mode {few} could not be compared with that of the others: no draw could be at "
-            "both by the linear maps between them"
+            f"the weight of mode {few} could not be compared with that of the others: hardly any draw could "
+            "be at both by the linear maps between them"
         )
     floors = {"fit inside the modes": _smallest_pvalue(local)}
     if weights is not None and weights.null_distribution is not None:
