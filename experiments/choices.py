@@ -56,6 +56,17 @@ def search_costs() -> list[tuple]:
     return rows
 
 
+def sensor_modes() -> list[tuple]:
+    """Shares of the eight modes of the sensor posterior, from a million exact draws."""
+    from .flux_study import SEED as SEED_OF_DRAWS
+    from .flux_study import sensor_shares
+
+    return [
+        ("sensor posterior", f"mode {k}, seed {SEED_OF_DRAWS}", "share", round(float(share), 4), 10**6)
+        for k, share in enumerate(sensor_shares())
+    ]
+
+
 def aggregation() -> list[tuple]:
     """Power of pKSDAgg with the sum over theta, and with a statistic of its own for every theta."""
     from steincheck import models, pksdagg_test
@@ -151,7 +162,7 @@ def main() -> None:
     one_thread_each()
     from steincheck import __version__
 
-    rows = [*search_costs(), *aggregation(), *invariance()]
+    rows = [*search_costs(), *sensor_modes(), *aggregation(), *invariance()]
     partial = RESULTS.with_suffix(".part")
     with partial.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
