@@ -21,7 +21,7 @@ lint: setup
 	$(BIN)/mypy
 
 test: demo lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
