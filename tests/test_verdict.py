@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -355,3 +356,10 @@ def test_a_lattice_of_modes_is_tested_by_its_displacements():
     assert any("lattice" in text for text in verdict.not_examined)
     jsonschema.validate(verdict.to_dict(), SCHEMA)
     assert "lattice too large" in sc.report.render(verdict, x, target)
+
+
+def test_the_example_of_the_readme_prints_what_it_says(capsys):
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)  \.\.\.\n```", text, re.DOTALL).groups()
+    exec(code, {})
+    assert capsys.readouterr().out.startswith(printed)

@@ -322,8 +322,8 @@ def _findings(
 
 
 def _wrong_weights(table: ModeTable, weights: GofResult, names: list[str]) -> list[str]:
-    gap = np.nan_to_num(np.abs(table.observed - table.implied))
-    wrong = [k for k in np.argsort(-gap, kind="stable") if table.words[k].startswith("too")]
+    gap = np.nan_to_num(table.observed - table.implied).round(4)  # equal but for rounding is equal
+    wrong = [k for k in np.lexsort((gap, -np.abs(gap))) if table.words[k].startswith("too")]
     if not wrong:
         shift = -weights.details["net_flow"] @ table.locations / np.ptp(table.locations, axis=0).clip(1e-300)
         k, trend = int(np.argmax(np.abs(shift))), weights.details["trend_pvalue"] <= weights.pvalue
