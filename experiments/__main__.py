@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     one_thread_each()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the workers and writes the times, too
+    methods = None if options.methods is None else [name.strip() for name in options.methods.split(",")]
     for figure in FIGURES if options.figure == "all" else (options.figure,):
         run_figure(
             figure,
@@ -35,9 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
             n_jobs=options.n_jobs,
             backend=options.backend,
             quick=options.quick,
-            methods=None
-            if options.methods is None
-            else [name.strip() for name in options.methods.split(",")],
+            methods=methods,
             results=options.results,
         )
 

@@ -67,6 +67,23 @@ def sensor_modes() -> list[tuple]:
     ]
 
 
+def useful_scales() -> list[tuple]:
+    """Of the paper's 51 jump scales, those at which true draws of Fig. 4 and of the sensors move."""
+    from . import fig4, table1
+    from .perturbing import perturb
+
+    rows = []
+    for name, case in (("t-banana, d = 50", fig4.problem(50)), ("sensors", table1.problem())):
+        sample, jumps = np.random.default_rng(SEED).spawn(2)
+        x = case.target.sample(1000, sample)
+        moved = perturb(x, case.target, case.modes, case.theta, case.n_steps, jumps, case.formula).samples
+        share = np.any(moved != x, axis=2).mean(axis=1)
+        for part, count in (("any", np.sum(share > 0)), ("a tenth", np.sum(share >= 0.1))):
+            setting = f"{name}, {part} of 1000 draws moved"
+            rows.append(("jump scales", setting, "number of 51 scales", int(count), 1))
+    return rows
+
+
 def aggregation() -> list[tuple]:
     """Power of pKSDAgg with the sum over theta, and with a statistic of its own for every theta."""
     from steincheck import models, pksdagg_test
@@ -162,7 +179,7 @@ def main() -> None:
     one_thread_each()
     from steincheck import __version__
 
-    rows = [*search_costs(), *sensor_modes(), *aggregation(), *invariance()]
+    rows = [*search_costs(), *sensor_modes(), *useful_scales(), *aggregation(), *invariance()]
     partial = RESULTS.with_suffix(".part")
     with partial.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

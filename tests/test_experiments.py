@@ -1,5 +1,6 @@
 """The runner of the figures keeps its rows whatever happens, and its shortcuts are exact."""
 
+import csv
 import importlib
 import json
 import os
@@ -10,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the experiments are not installed
 
 import steincheck as sc
-from experiments import cells, drawing, fig1, fig2, methods, moving, perturbing, running, summary
+from experiments import cells, choices, drawing, fig1, fig2, methods, moving, perturbing, running, summary
 from steincheck import models
 from steincheck.aggregate import pksdagg_test
 from steincheck.bootstrap import wild
@@ -129,8 +131,10 @@ def test_a_stopped_run_writes_its_times_and_ends_its_workers(tmp_path):
     with subprocess.Popen(
         [*command, "--methods", "oracle,FSSD"], cwd=ROOT, start_new_session=True
     ) as process:
-        while not cells.read_rows(tmp_path / "fig3.csv"):
+        for _ in range(1200):
             assert process.poll() is None
+            if cells.read_rows(tmp_path / "fig3.csv"):
+                break
             time.sleep(0.1)
         process.terminate()
         assert process.wait(60) == 143
@@ -207,6 +211,18 @@ def test_the_committed_rows_are_complete(figure):
 def test_the_tables_of_the_readme_are_those_of_the_rows():
     text = summary.README.read_text()
     assert summary.filled(text) == text
+
+
+def test_the_choices_are_those_of_the_script(monkeypatch):
+    with choices.RESULTS.open(newline="") as file:
+        committed = {(row["choice"], row["setting"]): row for row in csv.DictReader(file)}
+    for choice, setting, _, count, _ in choices.useful_scales():
+        assert count == pytest.approx(int(committed[choice, setting]["value"]), abs=1)
+    monkeypatch.setattr(choices, "CHAINS", 4000)
+    for choice, setting, _, t2, _ in choices.invariance():
+        right = "drawn anew" in setting
+        assert (stats.chi2.sf(float(committed[choice, setting]["value"]), 5) > 1e-3) == right
+        assert not right or stats.chi2.sf(t2, 5) > 1e-4
 
 
 PAPERS, BENCHMARKS = ("spKSD", "ospKSD"), ("KSD", "KSDAgg", "FSSD")

@@ -76,6 +76,18 @@ def test_differences_find_the_width_of_the_density(place, width):
     np.testing.assert_allclose(slope * width, -(x - place) / width, atol=1e-6 + 3e2 * rounding)
 
 
+def test_differences_belong_to_the_last_step_where_no_step_is_short_enough():
+    seen = []
+
+    def jump(x):  # bends by 5 nats over any step
+        seen.append(x[:, 0])
+        return np.where(x[:, 0] > 0, 5.0, 0.0)
+
+    slope = central_differences(jump, np.zeros((1, 1)))
+    assert len(seen) == 1 + 2 * (1 + 8)
+    assert slope[0, 0] == pytest.approx(5 / (seen[-2][0] - seen[-1][0]))
+
+
 def test_differences_of_a_float32_density_are_not_lost_in_its_rounding():
     x = np.random.default_rng(0).normal(size=(50, 2))
     slope = central_differences(lambda x: (-0.5 * np.sum(x**2, axis=1) - 100).astype(np.float32), x)

@@ -322,9 +322,8 @@ def _working(quiet: bool) -> Iterator[Callable[[str], Any]]:
 
 
 def _say(text: str) -> None:
-    with suppress(
-        SystemExit
-    ):  # rich ends the program if the reader of a pipe has gone; files are yet to write
+    # rich ends the program if the reader of a pipe has gone: files are yet to write
+    with suppress(SystemExit):
         out.print(text, markup=False, soft_wrap=True)
 
 

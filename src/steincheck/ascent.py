@@ -180,8 +180,13 @@ def _spectrum(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def inverse_root(hessian: np.ndarray) -> np.ndarray | None:
     """L with L L' = inverse Hessian, or None where that is not positive definite."""
+    return None if _spectrum(hessian)[1][0] <= ZERO else mode_root(hessian)
+
+
+def mode_root(hessian: np.ndarray) -> np.ndarray:
+    """L with L L' = inverse of a positive definite Hessian, as modes have one."""
     scale, values, vectors = _spectrum(hessian)
-    return None if values[0] <= ZERO else scale[:, None] * vectors / np.sqrt(values)
+    return scale[:, None] * vectors / np.sqrt(values)
 
 
 def curvature(target: Target, x: np.ndarray, width: np.ndarray) -> np.ndarray:

@@ -9,10 +9,8 @@ ELEMENTS = 4_000_000  # uniforms at once
 LEAST = 0.5  # directions in which the counts have a smaller variance are left to the counts of single modes
 TREND = 0.2  # part of the level for a trend of the weights over the places of the modes
 SOME = 0.01  # a mode at which fewer draws are expected exchanges none
-LINKED, PART = (
-    50.0,
-    0.1,
-)  # modes exchange draws if worth so many independent draws, or so large a part of them
+# modes exchange draws if worth so many independent draws, or so large a part of them
+LINKED, PART = 50.0, 0.1
 
 
 def directions(covariance: np.ndarray, locations: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .ascent import Ends, Peak, Plan, block, climb_all, inverse_root, settle, squared
+from .ascent import Ends, Peak, Plan, block, climb_all, mode_root, settle, squared
 from .target import CHUNKS
 
 NEAREST = 2.1  # standard deviations to the first stop on a ray
@@ -51,7 +51,7 @@ def explore(
 
 def _random_rays(peak: Peak, n: int, rng: np.random.Generator) -> np.ndarray:
     """Directions uniform on the ellipsoid of the mode."""
-    return rng.normal(size=(n, len(peak.x))) @ inverse_root(peak.hessian).T  # type: ignore[union-attr]
+    return rng.normal(size=(n, len(peak.x))) @ mode_root(peak.hessian).T
 
 
 def _surroundings(
@@ -63,7 +63,7 @@ def _surroundings(
     Hessian and at random; more random ones until each direct neighbour they meet was met `HITS` times.
     """
     d, home, met, around = plan.target.dim, peaks[k], Counter[int](), set[int]()
-    axes = np.concatenate([np.eye(d), inverse_root(home.hessian).T])  # type: ignore[union-attr]
+    axes = np.concatenate([np.eye(d), mode_root(home.hessian).T])
     axes = np.concatenate([axes, -axes])
     for _ in range(BATCHES):
         rays = np.concatenate([_random_rays(home, max(FIRST, 2 * d), rng), axes])

@@ -170,7 +170,7 @@ def _differences(
     start = fine * np.maximum(1.0, np.abs(x)) if step is None else step * max(1.0, 1e4 * fine)
     h, rows = np.array(np.broadcast_to(start, x.shape)), np.arange(n)
     ahead, behind, noise = np.empty((n, d)), np.empty((n, d)), 10 * precision * np.abs(middle)[:, None]
-    for _ in range(SHORTENINGS):
+    for shortened in range(SHORTENINGS + 1):
         moves = np.eye(d)[:, None, :] * h[rows]  # (d, rows, d): coordinate k moved
         for side, sign in ((ahead, 1), (behind, -1)):
             values = np.asarray(log_density((x[rows] + sign * moves).reshape(-1, d)), dtype=float)
@@ -179,7 +179,7 @@ def _differences(
             bend = np.abs(ahead + behind - 2 * middle[:, None])
         long = ~(bend <= np.maximum(BEND, noise))
         rows = np.flatnonzero(long.any(axis=1))
-        if not len(rows):
+        if not len(rows) or shortened == SHORTENINGS:
             break
         factor = np.where(np.isfinite(bend), np.sqrt(BEND / np.maximum(bend, BEND)), 0.1)
         h[long] *= np.clip(factor[long], 1e-3, 0.5)

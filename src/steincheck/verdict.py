@@ -23,10 +23,8 @@ MOST_FINDINGS = 5  # modes listed one by one
 NEGLIGIBLE = 0.01  # share below which a mode may go unexamined
 STRAY = 0.1  # share of the draws at unknown modes above which nothing found means nothing
 LOCAL_DRAWS = 5000  # the local fit costs n^2: beyond, a random subset of this size is tested
-RESAMPLES, MOST_RESAMPLES = (
-    1000,
-    10_000,
-)  # of the local fit, for each of its two purposes; more for small levels
+# of the local fit, for each of its two purposes; more for small levels
+RESAMPLES, MOST_RESAMPLES = 1000, 10_000
 COORDINATE_TERMS = 5e7  # d m^2, kernel terms spent to say in which coordinates the misfit is
 ALWAYS_UNSEEN = (
     "modes that neither the search nor you know of",
@@ -290,10 +288,9 @@ def _strays(x: np.ndarray, target: Target, modes: Modes, rng: np.random.Generato
     tried, strays, places = climb_from_draws(x, target, modes, rng)
     if not strays:
         return 0.0, []
-    capped = "max_modes" in str(modes.search.get("stopped"))
-    advice = (
-        "the search lists no more modes" if capped else "give `modes`, or `bounds` in which they are found"
-    )
+    advice = "give `modes`, or `bounds` in which they are found"
+    if "max_modes" in str(modes.search.get("stopped")):
+        advice = "the search lists no more modes"
     place = ", ".join(f"{value:.4g}" for value in places[0][:5]) + (", ..." if target.dim > 5 else "")
     return strays / tried, [
         f"the weights of modes that are not known could not be tested: {strays} of {tried} draws that were "
@@ -311,8 +308,10 @@ def _findings(
     """What is wrong and by how much: the modes with wrong shares, the coordinates with misfit."""
     found = []
     if weights is not None and adjusted["weights"] <= alpha:
-        names = where["names"]
-        found += _wrong_weights(table, weights, names) if table else [_wrong_flow(weights, names)]
+        if table:
+            found += _wrong_weights(table, weights, where["names"])
+        else:
+            found.append(_wrong_flow(weights, where["names"]))
     if adjusted["local"] <= alpha:
         order = np.argsort(-np.array(where["excess"]), kind="stable")
         names = [where["names"][k] for k in order[:3] if where["excess"][k] > 1]
