@@ -88,10 +88,10 @@ def aggregation() -> list[tuple]:
     """Power of pKSDAgg with the sum over theta, and with a statistic of its own for every theta."""
     from steincheck import models, pksdagg_test
     from steincheck.aggregate import THETA, min_p
-    from steincheck.bootstrap import normaliser, wild
-    from steincheck.jumps import perturb
-    from steincheck.kernels import IMQ, median_bandwidth
-    from steincheck.stein import quadratic_forms
+    from steincheck.perturbation import perturb
+    from steincheck.stein.bootstrap import normaliser, wild
+    from steincheck.stein.kernels import IMQ, median_bandwidth
+    from steincheck.stein.tiles import quadratic_forms
 
     target, n = models.gaussian_mixture([[0.0], [6.0]]), 1000
     modes = ([[0.0], [6.0]], np.ones((2, 1, 1)))

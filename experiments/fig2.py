@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from steincheck.kernels import IMQ, median_bandwidth
-from steincheck.stein import quadratic_forms
+from steincheck.stein.kernels import IMQ, median_bandwidth
+from steincheck.stein.tiles import quadratic_forms
 
 from .cells import Cell, Row, make_cells, setting
 from .drawing import STYLE

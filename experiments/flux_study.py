@@ -56,7 +56,7 @@ def rejections(
 ) -> dict[str, bool]:
     """Whether each method rejects."""
     import steincheck as sc
-    from steincheck.flux import flux_test
+    from steincheck.flux.test import flux_test
 
     options = {"modes": problem.modes, "anchors": problem.anchors}
     tests = {
@@ -82,7 +82,7 @@ class Problem(NamedTuple):
 
 def hotelling(x: np.ndarray, problem: Problem) -> float:
     """Metropolis flows between modes and Hotelling's T2 with the estimated covariance, for comparison."""
-    from steincheck.anchors import mode_anchors, orbits
+    from steincheck.flux.anchors import mode_anchors, orbits
 
     found = orbits(x, problem.target, problem.anchors or mode_anchors(problem.modes))
     n = len(x)
@@ -195,7 +195,7 @@ def labels_test(h: np.ndarray) -> float:
 def sensors(cloud: int | None) -> Problem:
     """The sensor posterior; its anchors come from chains that know no draws and can be made beforehand."""
     from steincheck import find_modes, models
-    from steincheck.anchors import local_anchors
+    from steincheck.flux.anchors import local_anchors
 
     if cloud is None:
         target = models.sensor_network()
@@ -224,7 +224,7 @@ def sensor_case(
     """Exact draws; weights multiplied by 1 + tilt and 1 - tilt in turn, one mode dropped."""
 
     def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
-        from steincheck.anchors import mode_anchors
+        from steincheck.flux.anchors import mode_anchors
 
         problem = sensors(repetition % CLOUDS if anchors == "clouds" else None)
         if anchors == "one":
@@ -257,7 +257,7 @@ def shares_case(sample: tuple[float, ...]) -> Callable:
     """Whether the 95 % intervals of the implied shares cover the weights .7, .2, .1."""
 
     def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
-        from steincheck.flux import flux_test
+        from steincheck.flux.test import flux_test
 
         target, modes, _ = lumpy()
         x = target.sample(n, rng, weights=0.5 * np.tile(sample, 2))

@@ -15,14 +15,15 @@ import numpy as np
 
 import steincheck as sc
 from steincheck.aggregate import ksdagg_test, min_p
-from steincheck.bootstrap import multinomial, normaliser, pvalue, wild
-from steincheck.flux import flux_test
+from steincheck.flux.test import flux_test
 from steincheck.fssd import fssd_test
-from steincheck.jumps import Perturbation
-from steincheck.kernels import IMQ
 from steincheck.ksd import power_criterion
-from steincheck.modes import as_modes
-from steincheck.stein import choose_bandwidth, prepare, quadratic_forms
+from steincheck.modes.search import as_modes
+from steincheck.perturbation import Perturbation
+from steincheck.stein.bootstrap import multinomial, normaliser, pvalue, wild
+from steincheck.stein.kernels import IMQ
+from steincheck.stein.quadratic import choose_bandwidth, prepare
+from steincheck.stein.tiles import quadratic_forms
 from steincheck.target import score_at
 
 from .cells import Cell, Row

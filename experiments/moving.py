@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from steincheck.kernels import IMQ
-from steincheck.stein import SINGLE_FROM, Forms, stein_kernel
+from steincheck.stein.kernels import IMQ
+from steincheck.stein.tiles import SINGLE_FROM, Forms, stein_kernel
 
 FEW = 0.25  # share of the rows of all perturbations up to which this pays: streaming uses the symmetry
 

@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 import steincheck as sc
-from steincheck.jumps import JumpMaps, Perturbation, jump_maps
+from steincheck.perturbation import JumpMaps, Perturbation, jump_maps
 
 BLOCK = 1250  # coordinates of points a compiled call: their states at all theta stay in the cache
 CHUNK = 400_000  # proposals evaluated at once by `rejection_free`

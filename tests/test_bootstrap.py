@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from steincheck.bootstrap import multinomial, normaliser, pvalue, wild
+from steincheck.stein.bootstrap import multinomial, normaliser, pvalue, wild
 
 
 def test_multinomial_weights_have_the_moments_of_centred_counts():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steincheck.__main__ import main
+from steincheck.cli import main
 
 pytestmark = pytest.mark.browser
 IMAGES = Path(__file__).parents[1] / "docs" / "images"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck import __main__ as cli
+from steincheck import cli
 
 MODEL = """
 import jax.numpy as jnp

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from steincheck.draws import as_draws, as_generator, read_draws
+from steincheck._validation import as_generator
+from steincheck.draws import as_draws, read_draws
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.uint8, np.float64, bool])

@@ -20,10 +20,11 @@ import steincheck as sc
 from experiments import cells, choices, drawing, fig1, fig2, methods, moving, perturbing, running, summary
 from steincheck import models
 from steincheck.aggregate import pksdagg_test
-from steincheck.bootstrap import wild
-from steincheck.jumps import Perturbation
-from steincheck.kernels import IMQ
-from steincheck.stein import prepare, quadratic_forms
+from steincheck.perturbation import Perturbation
+from steincheck.stein.bootstrap import wild
+from steincheck.stein.kernels import IMQ
+from steincheck.stein.quadratic import prepare
+from steincheck.stein.tiles import quadratic_forms
 
 COMMITTED = ROOT / "experiments" / "results"
 LABELS_ONLY = ["oracle"]  # needs no compilation

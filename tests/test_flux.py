@@ -7,12 +7,12 @@ from conftest import mixture_log_density
 from scipy import stats
 
 import steincheck as sc
-from steincheck import anchors as anchors_module
-from steincheck.anchors import Anchors, assign, exchange, local_anchors, mode_anchors, orbits
-from steincheck.counts import _joint, directions, groups, jumped_counts, tails
-from steincheck.flux import flux_test
-from steincheck.lattice import hotelling, lattice_steps, sign_test, step_flows
-from steincheck.modes import as_modes
+from steincheck.flux import anchors as anchors_module
+from steincheck.flux.anchors import Anchors, assign, exchange, local_anchors, mode_anchors, orbits
+from steincheck.flux.counts import _joint, directions, groups, jumped_counts, tails
+from steincheck.flux.displacements import hotelling, lattice_steps, sign_test, step_flows
+from steincheck.flux.test import flux_test
+from steincheck.modes.search import as_modes
 
 FAR = ([[0.0], [9.0], [22.0]], [[[1.0]], [[2.0]], [[0.5]]], [0.6, 0.3, 0.1])
 NEAR = ([[-2.0], [2.0], [7.0]], [[[0.5]], [[2.0]], [[1.0]]], [0.2, 0.5, 0.3])

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from steincheck.kernels import IMQ, RBF, median_bandwidth
+from steincheck.stein.kernels import IMQ, RBF, median_bandwidth
 
 KERNELS = [IMQ(2.5), IMQ(0.3, beta=-0.8), RBF(1.7)]
 

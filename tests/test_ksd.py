@@ -8,7 +8,7 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck.ksd import power_criterion
-from steincheck.stein import quadratic_forms
+from steincheck.stein.tiles import quadratic_forms
 
 
 def test_golden_statistic_bootstrap_and_pvalue(golden):
@@ -138,7 +138,7 @@ def test_finite_difference_scores_are_flagged():
         ({"kernel": "imq"}, TypeError, "`kernel` must have a method profile"),
         ({"rng": "x"}, TypeError, "`rng` must be"),
         ({"kernel": sc.RBF(1e-200)}, ValueError, "the Stein kernel is not finite with the bandwidth 1e-200"),
-        ({"kernel": sc.kernels.IMQ}, TypeError, "`kernel` must have a method profile"),
+        ({"kernel": sc.IMQ}, TypeError, "`kernel` must have a method profile"),
         ({"precondition": "median"}, TypeError, r"`precondition` must be a matrix of numbers.*'median'"),
         ({"bootstrap": "wild"}, TypeError, "`bootstrap` must be a function.*'wild'"),
         ({"bootstrap": lambda n, size, rng: np.ones((n, size))}, ValueError, r"weights of shape \(999, 50\)"),

@@ -11,7 +11,7 @@ from conftest import mixture_log_density
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
-from steincheck.modes import Modes, as_modes, bounds_from_draws, climb_from_draws, find_modes, merge
+from steincheck.modes.search import Modes, as_modes, bounds_from_draws, climb_from_draws, find_modes, merge
 
 
 def mixture(means, covariances=None, weights=None, *, score=True):

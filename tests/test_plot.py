@@ -6,8 +6,8 @@ from matplotlib import pyplot as plt
 
 import steincheck as sc
 from steincheck import plot
-from steincheck.kernels import IMQ, median_bandwidth
 from steincheck.result import ModeTable
+from steincheck.stein.kernels import IMQ, median_bandwidth
 
 
 @pytest.fixture(autouse=True)

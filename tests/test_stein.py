@@ -3,9 +3,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from steincheck import stein
-from steincheck.kernels import IMQ, RBF
-from steincheck.stein import quadratic_forms, stein_kernel
+from steincheck.stein import tiles as stein
+from steincheck.stein.kernels import IMQ, RBF
+from steincheck.stein.tiles import quadratic_forms, stein_kernel
 
 
 def dense(kernel, x, s):

@@ -10,9 +10,9 @@ import pytest
 import steincheck as sc
 from steincheck import verdict as module
 from steincheck.draws import signs_of_chains
-from steincheck.kernels import IMQ
-from steincheck.modes import Modes
+from steincheck.modes.search import Modes
 from steincheck.result import ModeTable
+from steincheck.stein.kernels import IMQ
 from steincheck.verdict import coordinate_misfit, holm
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "verdict.schema.json").read_text())

@@ -7,19 +7,19 @@ weights that the plain ones cannot. A test returns a `GofResult`; `check` runs w
 """
 
 from . import models, plot, report, samplers
+from ._version import __version__
 from .aggregate import ksdagg_test, pksdagg_test
-from .bootstrap import multinomial, wild
-from .flux import flux_test
+from .flux.test import flux_test
 from .fssd import fssd_test
-from .jumps import barker, metropolis, perturb
-from .kernels import IMQ, RBF, median_bandwidth
 from .ksd import ksd_test, ospksd_test, pksd_test, spksd_test
-from .modes import Modes, find_modes
+from .modes.search import Modes, find_modes
+from .perturbation import barker, metropolis, perturb
 from .result import GofResult, ModeTable, Verdict
+from .stein.bootstrap import multinomial, wild
+from .stein.kernels import IMQ, RBF, median_bandwidth
 from .target import Target, check_score, from_jax
 from .verdict import check
 
-__version__ = "0.1.0"
 __all__ = [
     "IMQ",
     "RBF",
@@ -28,6 +28,7 @@ __all__ = [
     "Modes",
     "Target",
     "Verdict",
+    "__version__",
     "barker",
     "check",
     "check_score",

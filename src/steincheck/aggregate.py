@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .bootstrap import normaliser, wild
-from .draws import as_generator, as_numbers, as_positive, check_count
-from .jumps import Accept, metropolis, note_moves, perturb
-from .kernels import IMQ, check_kernel, median_bandwidth
-from .modes import known_modes
+from ._validation import as_generator, as_numbers, as_positive, check_count
+from .modes.search import known_modes
+from .perturbation import Accept, metropolis, note_moves, perturb
 from .result import GofResult, check_level
-from .stein import Prepared, note_resamples, prepare, quadratic_forms, whitened
+from .stein.bootstrap import normaliser, wild
+from .stein.kernels import IMQ, check_kernel, median_bandwidth
+from .stein.quadratic import Prepared, note_resamples, prepare, whitened
+from .stein.tiles import quadratic_forms
 from .target import Target, score_at
 
 FIRST = 500  # draws among which the largest distance of the default collection is taken

@@ -1,4 +1,4 @@
-"""At the door: draws become a float64 matrix (n, d), seeds become generators, or there is a clear error."""
+"""Draws: arrays and files become a float64 matrix (n, d), or there is a clear error."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ._validation import as_numbers
 
 MOST_LAGS = 100  # distances at which draws of chains, one after another or in turn, are compared
 REPEATED = 0.01  # share of repeated draws that is mentioned: draws from a density do not repeat
@@ -56,34 +58,6 @@ def as_draws(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndarr
             f"rows {bad[:10].tolist()}"
         )
     return array
-
-
-def as_numbers(values: Any, name: str, rule: str = "real numbers") -> np.ndarray:
-    """A float64 array; text, masked and complex values are refused."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf" or np.ma.is_masked(values):
-            raise TypeError
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"`{name}` must be {rule}, got {_describe(values)}") from None
-
-
-def as_positive(values: Any, name: str) -> np.ndarray:
-    """A number or a 1-d array of numbers as an array (K,), all positive and finite."""
-    array = np.atleast_1d(as_numbers(values, name, "a number or a 1-d array of numbers"))
-    if array.ndim != 1 or not len(array):
-        raise ValueError(f"`{name}` must be a number or a non-empty 1-d array, got shape {np.shape(values)}")
-    bad = ~(np.isfinite(array) & (array > 0))
-    if bad.any():
-        raise ValueError(f"`{name}` must be positive and finite, got {array[bad][:5].tolist()}")
-    return array
-
-
-def check_count(value: Any, name: str) -> None:
-    """Raise unless `value` is a positive integer."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{name}` must be a positive integer, got {value!r}")
 
 
 def read_draws(
@@ -281,23 +255,3 @@ def signs_of_chains(x: np.ndarray, names: Sequence[str] | None) -> list[str]:
             "resampled sample: the p-values assume independent draws and are too small"
         )
     return found
-
-
-def as_generator(rng: Any) -> np.random.Generator:
-    """A Generator from an int, a Generator or None."""
-    if rng is None or isinstance(rng, np.random.Generator):
-        return np.random.default_rng(rng)
-    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
-        return np.random.default_rng(int(rng))
-    raise TypeError(f"`rng` must be a non-negative int, a numpy Generator or None, got {rng!r}")
-
-
-def _describe(x: Any) -> str:
-    if np.ma.is_masked(x):
-        return f"an array with {np.ma.count_masked(x)} masked values"
-    if isinstance(x, np.ndarray):
-        return f"an array of dtype {x.dtype}"
-    if x is None:
-        return "None"
-    shown = isinstance(x, (str, bytes, list, tuple)) and len(repr(x)) < 40
-    return f"a {type(x).__name__}" + (f" ({x!r})" if shown else "")

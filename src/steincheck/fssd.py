@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .bootstrap import pvalue
-from .draws import as_numbers, as_positive, check_count
-from .kernels import median_bandwidth
+from ._validation import as_numbers, as_positive, check_count
 from .result import GofResult, note
-from .stein import Prepared, prepare, split
+from .stein.bootstrap import pvalue
+from .stein.kernels import median_bandwidth
+from .stein.quadratic import Prepared, prepare, split
 from .target import Target, score_at
 
 ROWS = 2048  # draws in a chunk: the only shape compiled, whatever n

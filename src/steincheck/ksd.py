@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .bootstrap import multinomial, pvalue
-from .draws import as_positive, check_count
-from .jumps import Accept, metropolis, note_moves, perturb
-from .kernels import IMQ
-from .modes import Modes, known_modes
+from ._validation import as_positive, check_count
+from .modes.search import Modes, known_modes
+from .perturbation import Accept, metropolis, note_moves, perturb
 from .result import GofResult
-from .stein import Bootstrap, Prepared, choose_bandwidth, prepare, settings, split, stacked_forms
+from .stein.bootstrap import multinomial, pvalue
+from .stein.kernels import IMQ
+from .stein.quadratic import Bootstrap, Prepared, choose_bandwidth, prepare, settings, split, stacked_forms
 from .target import Target
 
 THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales

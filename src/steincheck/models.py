@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from .draws import as_draws, as_generator, as_numbers
+from ._validation import as_generator, as_numbers
+from .draws import as_draws
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
 from .target import Target, in_chunks
 

@@ -8,10 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from .draws import as_draws, as_generator
-from .kernels import IMQ, median_bandwidth
+from ._validation import as_generator
+from .draws import as_draws
 from .result import GofResult, ModeTable, pvalue_text
-from .stein import quadratic_forms
+from .stein.kernels import IMQ, median_bandwidth
+from .stein.tiles import quadratic_forms
 from .target import Target, log_density_at, score_at
 
 FIRST, SECOND, QUIET = (

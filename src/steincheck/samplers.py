@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .draws import as_draws, as_generator
+from ._validation import as_generator
+from .draws import as_draws
 
 MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
 FEW_GIVEN_UP = 1e-5  # share of updates so rejected from which on the user is told

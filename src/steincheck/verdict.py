@@ -8,13 +8,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from ._validation import as_generator
+from ._version import __version__
 from .aggregate import ksdagg_test
-from .bootstrap import pvalue, wild
-from .draws import as_draws, as_generator, signs_of_chains
-from .flux import flux_test
-from .kernels import IMQ, median_bandwidth
-from .modes import Modes, as_modes, bounds_from_draws, climb_from_draws, find_modes
+from .draws import as_draws, signs_of_chains
+from .flux.test import flux_test
+from .modes.search import Modes, as_modes, bounds_from_draws, climb_from_draws, find_modes
 from .result import GofResult, ModeTable, Verdict, check_level, note
+from .stein.bootstrap import pvalue, wild
+from .stein.kernels import IMQ, median_bandwidth
 from .target import Target, log_density_at, score_at
 from .target import check_score as compare_score
 
@@ -82,8 +84,6 @@ def check(
     >>> sc.check(left, target, rng=0).fits
     False
     """
-    from . import __version__
-
     check_level(alpha)
     seed = fresh_seed(rng)
     x = _at_the_door(draws, target)

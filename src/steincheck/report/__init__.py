@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from . import plot
-from .draws import as_draws
-from .result import Verdict, as_plain, pvalue_text
-from .target import Target
+from .. import plot
+from ..draws import as_draws
+from ..result import Verdict, as_plain, pvalue_text
+from ..target import Target
 
 INK = "#101113"  # drawn in this colour, then replaced by the page's own
 COLOURS = {

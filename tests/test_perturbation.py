@@ -6,7 +6,7 @@ from conftest import mixture_log_density
 from scipy import stats
 
 import steincheck as sc
-from steincheck.jumps import barker, jump_maps, metropolis, perturb, transition
+from steincheck.perturbation import barker, jump_maps, metropolis, perturb, transition
 
 
 def mixture(means, covariances, weights):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .target import Target, log_density_at
+from ..target import Target, log_density_at
 
 ELEMENTS = 4_000_000  # numbers in the largest temporary array
 MOST_MODES = 256  # among which displacements are looked for

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .draws import as_generator, as_numbers, check_count
-from .modes import Modes, as_modes
-from .target import CHUNKS, Batch, Target, log_density_at
+from .._validation import as_generator, as_numbers, check_count
+from ..modes.search import Modes, as_modes
+from ..target import CHUNKS, Batch, Target, log_density_at
 
 ELEMENTS = 4_000_000  # numbers in the largest temporary array
 BLOCKS = (64, 1024, 16384)  # draws carried at once: the only shapes ever compiled
@@ -125,8 +125,8 @@ def local_anchors(
     Examples
     --------
     >>> import steincheck as sc
-    >>> from steincheck.anchors import local_anchors
-    >>> from steincheck.modes import as_modes
+    >>> from steincheck.flux import local_anchors
+    >>> from steincheck.modes.search import as_modes
     >>> target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
     >>> len(local_anchors(target, as_modes([[-3.0, 0.0], [3.0, 0.0]], target), 2, rng=0))
     4

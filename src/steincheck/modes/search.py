@@ -4,65 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from .ascent import Peak, Plan, climb_all, curvature, inverse_root
-from .draws import as_draws, as_generator, as_numbers, as_positive, check_count
-from .neighbours import MOVING, SADDLE, SKIPPED, columns, gather, heaviest, nearest
-from .neighbours import explore as walk_on
-from .result import as_plain, note
-from .target import Target, log_density_at
+from .._validation import as_generator, as_numbers, as_positive, check_count
+from ..draws import as_draws
+from ..result import Modes, note
+from ..target import Target, log_density_at
+from .climb import Peak, Plan, climb_all, curvature, inverse_root
+from .explore import MOVING, SADDLE, SKIPPED, columns, gather, heaviest, nearest
+from .explore import explore as walk_on
 
 TRIED = 100  # draws from which `check` climbs to see whether their modes are known
 STRANGERS = 32  # unknown modes after which no more are looked at
 COUNTS = (
     "starts converged not_converged outside_support saddle_points not_examined dropped rounds evaluations"
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Modes:
-    """Modes of a target, highest first: local maxima of log p and the inverse Hessians of -log p there.
-
-    `counts` is how many starts ended at each (0: met while exploring, or given by the user), `search` how the
-    search went: starts, saddle points, what was dropped, rounds, modes explored, evaluations, why it stopped.
-    """
-
-    locations: np.ndarray  #: (M, d)
-    covariances: np.ndarray  #: (M, d, d)
-    log_density: np.ndarray  #: (M,), up to the target's constant
-    counts: np.ndarray  #: (M,)
-    warnings: tuple[str, ...] = ()
-    search: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def laplace_weights(self) -> np.ndarray:
-        """Share of each mode were it Gaussian: p(mu) det(A)^(1/2), normalised."""
-        log_weight = self.log_density + 0.5 * np.linalg.slogdet(self.covariances)[1]
-        weight = np.exp(log_weight - log_weight.max())
-        return weight / weight.sum()
-
-    def __len__(self) -> int:
-        return len(self.locations)
-
-    def __str__(self) -> str:
-        lines = ["mode   log density  starts  Laplace weight  location"]
-        for k, (x, weight) in enumerate(zip(self.locations, self.laplace_weights, strict=True)):
-            place = ", ".join(f"{value:.4g}" for value in x[:5]) + (", ..." if len(x) > 5 else "")
-            lines.append(f"{k:4d} {self.log_density[k]:13.4f} {self.counts[k]:7d} {weight:15.4f}  ({place})")
-        lines += [f"search ended: {self.search['stopped']}"] if "stopped" in self.search else []
-        return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        names = ("locations", "covariances", "log_density", "counts", "laplace_weights", "warnings", "search")
-        return as_plain({name: getattr(self, name) for name in names})
 
 
 def find_modes(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .target import CHUNKS, Target, log_density_at, score_at
+from ..target import CHUNKS, Target, log_density_at, score_at
 
 ITERATIONS = 1000  # at most, a start (paper, App. F)
 CLOSE, SETTLED = 1e-6, 1e-8  # Newton decrement, in nats, at which a climb rests, and that a mode must have

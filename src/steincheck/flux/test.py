@@ -6,6 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import as_generator
+from ..draws import as_draws
+from ..modes.search import Modes, known_modes
+from ..result import GofResult, ModeTable, note
+from ..stein.bootstrap import pvalue
+from ..target import Target, log_density_at
 from .anchors import (
     Anchors,
     Exchange,
@@ -18,13 +24,8 @@ from .anchors import (
     orbits,
     shape_difference,
 )  # fmt: skip
-from .bootstrap import pvalue
 from .counts import LEAST, RESAMPLES, compare, directions, groups, jumped_counts, tails
-from .draws import as_draws, as_generator
-from .lattice import hotelling, lattice_steps, sign_test, step_flows
-from .modes import Modes, known_modes
-from .result import GofResult, ModeTable, note
-from .target import Target, log_density_at
+from .displacements import hotelling, lattice_steps, sign_test, step_flows
 
 VARIANTS = ("expected", "exact")
 RARE = 0.02  # part of the level for the counts of modes with a smaller variance than that, if there are any
@@ -87,7 +88,7 @@ def flux_test(
         direction of the counts has a variance below 10.
     anchors : int or Anchors, optional
         Gaussians a mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
-        from short local chains (`steincheck.anchors.local_anchors`). By default 1, or 4 if 1 is inefficient.
+        from short local chains (`steincheck.flux.local_anchors`). By default 1, or 4 if 1 is inefficient.
     n_jobs : int, optional
         Search modes in parallel.
     rng : Generator or int, optional

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .draws import as_draws, as_generator, as_positive, check_count
-from .modes import as_modes
+from ._validation import as_generator, as_positive, check_count
+from .draws import as_draws
+from .modes.search import as_modes
 from .result import note
 from .target import Target, log_density_at
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .ascent import Ends, Peak, Plan, block, climb_all, mode_root, settle, squared
-from .target import CHUNKS
+from ..target import CHUNKS
+from .climb import Ends, Peak, Plan, block, climb_all, mode_root, settle, squared
 
 NEAREST = 2.1  # standard deviations to the first stop on a ray
 FARTHEST = 20.0  # standard deviations a ray goes at least, even out of the box
