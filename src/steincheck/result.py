@@ -155,6 +155,256 @@ class ModeTable:
 
 
 @dataclass(frozen=True, eq=False)
+class Modes:
+    """Modes of a target, highest first: local maxima of log p and the inverse Hessians of -log p there.
+
+    `counts` is how many starts ended at each (0: met while exploring, or given by the user), `search` how the
+    search went: starts, saddle points, what was dropped, rounds, modes explored, evaluations, why it stopped.
+    """
+
+    locations: np.ndarray  #: (M, d)
+    covariances: np.ndarray  #: (M, d, d)
+    log_density: np.ndarray  #: (M,), up to the target's constant
+    counts: np.ndarray  #: (M,)
+    warnings: tuple[str, ...] = ()
+    search: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def laplace_weights(self) -> np.ndarray:
+        """Share of each mode were it Gaussian: p(mu) det(A)^(1/2), normalised."""
+        log_weight = self.log_density + 0.5 * np.linalg.slogdet(self.covariances)[1]
+        weight = np.exp(log_weight - log_weight.max())
+        return weight / weight.sum()
+
+    def __len__(self) -> int:
+        return len(self.locations)
+
+    def __str__(self) -> str:
+        lines = ["mode   log density  starts  Laplace weight  location"]
+        for k, (x, weight) in enumerate(zip(self.locations, self.laplace_weights, strict=True)):
+            place = ", ".join(f"{value:.4g}" for value in x[:5]) + (", ..." if len(x) > 5 else "")
+            lines.append(f"{k:4d} {self.log_density[k]:13.4f} {self.counts[k]:7d} {weight:15.4f}  ({place})")
+        lines += [f"search ended: {self.search['stopped']}"] if "stopped" in self.search else []
+        return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        names = ("locations", "covariances", "log_density", "counts", "laplace_weights", "warnings", "search")
+        return as_plain({name: getattr(self, name) for name in names})
+
+
+@dataclass(frozen=True, eq=False)
+class KsdResult(GofResult):
+    """Outcome of `ksd_test`.
+
+    Attributes
+    ----------
+    bandwidth : float
+        Of the kernel, in units of squared distance.
+    """
+
+    bandwidth: float = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class PksdResult(KsdResult):
+    """Outcome of `pksd_test`.
+
+    Attributes
+    ----------
+    modes : Modes
+        The modes between which draws were moved.
+    theta, acceptance : arrays (J,)
+        Jump scales, and the share of proposals accepted at each.
+    """
+
+    modes: Modes = field(kw_only=True)
+    theta: np.ndarray = field(kw_only=True)
+    acceptance: np.ndarray = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class SpksdResult(PksdResult):
+    """Outcome of `spksd_test`.
+
+    Attributes
+    ----------
+    identity_statistic : float
+        Contribution of the unperturbed draws to the statistic.
+    theta_statistics : array (J,)
+        Contribution of each jump scale.
+    """
+
+    identity_statistic: float = field(kw_only=True)
+    theta_statistics: np.ndarray = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class OspksdResult(PksdResult):
+    """Outcome of `ospksd_test`.
+
+    Attributes
+    ----------
+    criterion : array (J,)
+        Estimated power of each jump scale on the training draws.
+    chosen_theta : float
+        The jump scale that maximises it.
+    test_acceptance : float
+        Share of proposals accepted with it on the tested draws.
+    identity_statistic, theta_statistic : float
+        Contributions to the statistic of the unperturbed and of the perturbed draws.
+    """
+
+    criterion: np.ndarray = field(kw_only=True)
+    chosen_theta: float = field(kw_only=True)
+    test_acceptance: float = field(kw_only=True)
+    identity_statistic: float = field(kw_only=True)
+    theta_statistic: float = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class KsdaggResult(GofResult):
+    """Outcome of `ksdagg_test`; `statistic` is minus the smallest weighted p-value of the single tests.
+
+    Attributes
+    ----------
+    bandwidths, bandwidth_weights : arrays (K,)
+        The collection, in units of squared distance, and the weights in the aggregation.
+    statistics, pvalues : arrays (K,)
+        Of the single tests.
+    levels, thresholds : arrays (K,)
+        A single test rejects at the level asked for if its p-value is at most `levels`, which is when its
+        statistic exceeds `thresholds`.
+    """
+
+    bandwidths: np.ndarray = field(kw_only=True)
+    bandwidth_weights: np.ndarray = field(kw_only=True)
+    statistics: np.ndarray = field(kw_only=True)
+    pvalues: np.ndarray = field(kw_only=True)
+    levels: np.ndarray = field(kw_only=True)
+    thresholds: np.ndarray = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class PksdaggResult(KsdaggResult):
+    """Outcome of `pksdagg_test`; arrays over bandwidths hold the unperturbed draws first, then the perturbed.
+
+    Attributes
+    ----------
+    modes, theta, acceptance
+        As in `PksdResult`.
+    """
+
+    modes: Modes = field(kw_only=True)
+    theta: np.ndarray = field(kw_only=True)
+    acceptance: np.ndarray = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class FssdResult(GofResult):
+    """Outcome of `fssd_test`.
+
+    Attributes
+    ----------
+    locations : array (J, d)
+        Where the features look.
+    bandwidth : float
+        Of the kernel, in units of squared distance.
+    contributions : array (J,)
+        Of the locations to the statistic: large where the misfit is.
+    eigenvalues : array
+        Of the covariance of the features, in descending order.
+    power_criterion : float
+        On the tested draws.
+    n_test : int
+        Number of tested draws.
+    """
+
+    locations: np.ndarray = field(kw_only=True)
+    bandwidth: float = field(kw_only=True)
+    contributions: np.ndarray = field(kw_only=True)
+    eigenvalues: np.ndarray = field(kw_only=True)
+    power_criterion: float = field(kw_only=True)
+    n_test: int = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class FluxResult(GofResult):
+    """Outcome of `flux_test`; `pvalue` is NaN, with a warning, if no draw could be at another mode.
+
+    Attributes
+    ----------
+    modes : Modes
+        The modes that were compared.
+    mode_table : ModeTable or None
+        Observed and implied shares; None if draws were moved by displacements of a lattice.
+    flow : array (M, M)
+        Mean probability of going from mode i to mode j; (V, 2), forth and back, with displacements.
+    net_flow, net_flow_se : arrays (M,) or (V,)
+        Net flow into each mode, positive where there are too few draws, and its standard error.
+    acceptance : float
+        Mean probability of leaving a mode.
+    contributing : int
+        Number of draws whose probability of leaving exceeds 1 %.
+    efficiency : float
+        Share of the variance of the counts that is left given the orbits; NaN with displacements.
+    degrees_of_freedom : int
+    trend_pvalue : float
+        Of a trend of the weights over the mode locations; NaN where these span too many dimensions.
+    variant : str
+        "asymptotic" or "exact": how the p-value was found.
+    displacements : array (V, d) or None
+        Of the lattice, if draws were moved by them.
+    """
+
+    modes: Modes = field(kw_only=True)
+    mode_table: ModeTable | None = field(kw_only=True)
+    flow: np.ndarray = field(kw_only=True)
+    net_flow: np.ndarray = field(kw_only=True)
+    net_flow_se: np.ndarray = field(kw_only=True)
+    acceptance: float = field(kw_only=True)
+    contributing: int = field(kw_only=True)
+    efficiency: float = field(kw_only=True)
+    degrees_of_freedom: int = field(kw_only=True)
+    trend_pvalue: float = field(kw_only=True)
+    variant: str = field(kw_only=True)
+    displacements: np.ndarray | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """One thing that is wrong, with its size.
+
+    Attributes
+    ----------
+    kind : str
+        "missing mode", "mode share", "trend", "flow", "location", "scale", "correlation", "overall scale",
+        "skewness", "tails" or "shape".
+    mode : int or None
+        The mode it is about; None if it is about all of them or the density has one.
+    parameters : tuple of str
+        The coordinates it is about.
+    estimate, interval : float, (float, float)
+        Size of the misfit and its 95 % confidence interval, NaN where there is none.
+    pvalue : float
+        Adjusted for all findings of the verdict.
+    text : str
+        The finding as a sentence.
+    """
+
+    kind: str
+    mode: int | None
+    parameters: tuple[str, ...]
+    estimate: float
+    interval: tuple[float, float]
+    pvalue: float
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, eq=False)
 class Verdict:
     """The answer of `check`: do the draws fit the density?
 

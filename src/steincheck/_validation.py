@@ -1,0 +1,89 @@
+"""The door: numbers, counts and seeds become clean values, or there is one clear error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def as_numbers(values: Any, name: str, rule: str = "real numbers") -> np.ndarray:
+    """A float64 array; text, masked and complex values are refused."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf" or np.ma.is_masked(values):
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"`{name}` must be {rule}, got {_describe(values)}") from None
+
+
+def as_positive(values: Any, name: str) -> np.ndarray:
+    """A number or a 1-d array of numbers as an array (K,), all positive and finite."""
+    array = np.atleast_1d(as_numbers(values, name, "a number or a 1-d array of numbers"))
+    if array.ndim != 1 or not len(array):
+        raise ValueError(f"`{name}` must be a number or a non-empty 1-d array, got shape {np.shape(values)}")
+    bad = ~(np.isfinite(array) & (array > 0))
+    if bad.any():
+        raise ValueError(f"`{name}` must be positive and finite, got {array[bad][:5].tolist()}")
+    return array
+
+
+def check_count(value: Any, name: str) -> None:
+    """Raise unless `value` is a positive integer."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer, got {value!r}")
+
+
+def as_generator(rng: Any) -> np.random.Generator:
+    """A Generator from an int, a Generator or None."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng)
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
+        return np.random.default_rng(int(rng))
+    raise TypeError(f"`rng` must be a non-negative int, a numpy Generator or None, got {rng!r}")
+
+
+def _describe(x: Any) -> str:
+    if np.ma.is_masked(x):
+        return f"an array with {np.ma.count_masked(x)} masked values"
+    if isinstance(x, np.ndarray):
+        return f"an array of dtype {x.dtype}"
+    if x is None:
+        return "None"
+    shown = isinstance(x, (str, bytes, list, tuple)) and len(repr(x)) < 40
+    return f"a {type(x).__name__}" + (f" ({x!r})" if shown else "")
+
+
+Seed = int | np.random.SeedSequence
+
+
+def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:
+    """A Generator for `rng`, and what recreates it: the seed itself, or one drawn afresh when `rng` is None.
+
+    A Generator is recorded by its seed sequence as it is now: doors use it for nothing but to spawn streams.
+
+    Examples
+    --------
+    >>> generator, seed = seeded(None)
+    >>> bool(generator.spawn(1)[0].random() == seeded(seed)[0].spawn(1)[0].random())
+    True
+    """
+    if isinstance(rng, np.random.Generator):
+        now: Any = rng.bit_generator.seed_seq
+        return rng, np.random.SeedSequence(
+            now.entropy, spawn_key=now.spawn_key, n_children_spawned=now.n_children_spawned
+        )
+    if isinstance(rng, np.random.SeedSequence):
+        return seeded(np.random.default_rng(rng))
+    if rng is None:
+        rng = np.random.SeedSequence().generate_state(1)[0]
+    return as_generator(int(rng) if isinstance(rng, np.integer) else rng), rng
+
+
+def announce(notes: Sequence[str]) -> None:
+    """Warn of each of `notes` once, at the line that called the public function which calls this."""
+    for text in dict.fromkeys(notes):
+        warnings.warn(text, stacklevel=3)
