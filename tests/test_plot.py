@@ -6,7 +6,7 @@ from matplotlib import pyplot as plt
 
 import steincheck as sc
 from steincheck import plot
-from steincheck.result import ModeTable
+from steincheck.result import Modes, ModeTable
 from steincheck.stein.kernels import IMQ, median_bandwidth
 
 
@@ -74,7 +74,7 @@ def test_many_modes_are_cut_to_the_largest():
 
 def test_the_density_of_narrow_modes():
     narrow = sc.models.gaussian_mixture([[-1000.0], [1000.0]], covariances=0.04)
-    ax = plot.draws(narrow.sample(200, 0), locations=[[-1000.0], [1000.0]], target=narrow)
+    ax = plot.draws(narrow.sample(200, 0), modes=[[-1000.0], [1000.0]], target=narrow)
     grid, density = next(line for line in ax.lines if line.get_label() == "density").get_data()
     assert np.nanmax(density) == pytest.approx(0.5 / np.sqrt(2 * np.pi * 0.04), rel=0.05)
     assert np.isnan(density[np.abs(grid) < 900]).all()  # the line is broken between the modes
@@ -83,7 +83,7 @@ def test_the_density_of_narrow_modes():
 
 
 def test_draws_of_one_coordinate_with_the_density(target):
-    ax = rendered(plot.draws(target.sample(500, 0), locations=[[-3.0], [3.0]], target=target))
+    ax = rendered(plot.draws(target.sample(500, 0), modes=[[-3.0], [3.0]], target=target))
     grid, density = next(line for line in ax.lines if line.get_label() == "density").get_data()
     assert np.trapezoid(np.nan_to_num(density), grid) == pytest.approx(1, abs=0.01)
     assert np.nanmax(density) == pytest.approx(0.5 / np.sqrt(2 * np.pi), rel=1e-3)
@@ -94,7 +94,7 @@ def test_draws_of_many_coordinates_show_where_the_modes_part():
     x = np.random.default_rng(0).normal(size=(2000, 5))
     modes = np.zeros((2, 5))
     modes[0, 3], modes[0, 1] = 9, 4
-    ax = rendered(plot.draws(x, locations=modes, names=["a", "$b", "c", "d_{", "e"]))
+    ax = rendered(plot.draws(x, modes=modes, names=["a", "$b", "c", "d_{", "e"]))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("d_{", "$b")
     assert len(ax.collections[0].get_offsets()) == 1000
 
@@ -134,11 +134,15 @@ def test_bandwidth_profile(target):
     assert above.any()
 
 
-def test_coordinate_misfit_is_sorted():
-    misfit = {"names": ["a", "b$", "c"], "excess": [0.5, 2.0, -1.0], "pvalue": [0.5, 0.001, 0.9]}
-    ax = rendered(plot.coordinate_misfit(misfit))
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["c", "a", "b$"]
-    assert [bar.get_width() for bar in ax.patches] == [0, 0.5, 2]
+def test_modes_are_drawn_as_ellipses_of_their_width():
+    covariance = np.array([[4.0, 1.0], [1.0, 1.0]])
+    modes = Modes(np.array([[0.0, 0.0], [9.0, 9.0]]), np.stack([covariance] * 2), np.zeros(2), np.zeros(2))
+    x = np.random.default_rng(0).multivariate_normal([0, 0], covariance, size=300)
+    ax = rendered(plot.draws(x, modes=modes))
+    points = np.array(ax.lines[1].get_data())  # two standard deviations about the first mode
+    radius = np.einsum("ik,ij,jk->k", points, np.linalg.inv(covariance), points)
+    np.testing.assert_allclose(radius, 4)
+    assert [text.get_text() for text in ax.texts] == ["0", "1"]
 
 
 def test_witness_against_its_definition():
@@ -171,9 +175,9 @@ def test_many_draws_are_thinned(target):
     ("call", "message"),
     [
         (lambda t, r: plot.null_distribution(r), "has no simulated null distribution"),
-        (lambda t, r: plot.theta_profile(r), "has no profile over theta"),
-        (lambda t, r: plot.bandwidth_profile(r), "has one bandwidth only"),
-        (lambda t, r: plot.draws(np.zeros(3)), r"`x` must have shape \(n, d\)"),
+        (lambda t, r: plot.theta_profile(r), "have no profile over theta"),
+        (lambda t, r: plot.bandwidth_profile(r), "have one bandwidth only"),
+        (lambda t, r: plot.draws(np.zeros(3)), r"`draws` must have shape \(n, d\)"),
         (lambda t, r: plot.draws(np.zeros((3, 2)), coordinates=(2,)), "must be one or two of 0..1"),
         (lambda t, r: plot.perturbed(np.zeros((3, 2)), np.zeros((3, 1))), "must have one dimension"),
         (lambda t, r: plot.witness(np.zeros((3, 1)), t), "`scales` must be positive"),
@@ -182,8 +186,12 @@ def test_many_draws_are_thinned(target):
 )
 def test_bad_input(target, call, message):
     result = sc.GofResult("flux test", 1.0, 0.5, None, 10, 1)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         call(target, result)
+
+
+def test_dir_shows_what_is_public():
+    assert set(dir(plot)) == {name for name in plot.__all__ if callable(getattr(plot, name))}
 
 
 def test_without_matplotlib_the_extra_is_named(table, monkeypatch):

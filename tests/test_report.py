@@ -8,7 +8,8 @@ import pytest
 
 import steincheck as sc
 from steincheck import report
-from steincheck.result import GofResult, ModeTable, Verdict
+from steincheck.result import Finding, GofResult, Modes, ModeTable, Verdict
+from steincheck.wording import headline
 
 EVIL = '<script>alert("1")</script>'
 VOID = {"meta", "link", "br"}
@@ -17,7 +18,7 @@ VOID = {"meta", "link", "br"}
 def a_verdict(n, dim, fits=False, **changes):
     rng = np.random.default_rng(0)
     settings = {"precondition": np.eye(dim), "rng": None}
-    local = GofResult("KSDAgg test", 0.5, 0.01, rng.normal(size=1999), n, dim, (), settings)
+    kernel = GofResult("KSDAgg test", 0.5, 0.01, rng.normal(size=1999), n, dim, (), settings)
     weights = GofResult("flux test", 9.0, 0.001, None, n, dim)
     ends = np.array([[0.4, 0.6], [0.4, 0.6]])
     table = ModeTable(
@@ -29,18 +30,21 @@ def a_verdict(n, dim, fits=False, **changes):
         ends,
         ("too many draws", "too few draws"),
     )
+    modes = Modes(table.locations, np.stack([np.eye(dim)] * 2), np.zeros(2), np.zeros(2))
     names = [EVIL, "a$\\frac{", *(f"x[{k}]" for k in range(2, dim))][:dim]
     fields = {
         "fits": fits,
         "pvalue": 0.002,
         "alpha": 0.05,
-        "local": local,
-        "weights": weights,
-        "adjusted": {"local": 0.01, "weights": 0.002},
-        "modes": table,
-        "findings": (f"Mode 1 is missing {EVIL}",),
-        "why": "few draws" if fits is None else "",
-        "coordinates": {"names": names, "pvalue": [0.5] * dim, "excess": [1.5] * dim},
+        "tests": {"kernel": kernel, "weights": weights},
+        "adjusted": {"kernel": 0.01, "weights": 0.002},
+        "modes": modes,
+        "mode_table": table,
+        "findings": (Finding("missing mode", 1, (), 0.5, (0.4, 0.6), 0.002, f"Mode 1 is missing {EVIL}"),),
+        "inconclusive_reasons": ("few draws",) if fits is None else (),
+        "context": ("searched 100,000 points",),
+        "names": tuple(names),
+        "sentence": headline(fits, 0.05, 0.002, ("few draws",)),
         "not_examined": (EVIL,),
         "warnings": (EVIL,),
         "n": n,
@@ -108,9 +112,9 @@ def test_ids_are_unique(large):
 
 
 def test_the_sentence_comes_first_and_everything_follows(large):
-    parts = ("Modes", "Pictures", "Numbers", "Not examined", "Warnings", "How to reproduce")
-    places = [large.index(f"<h2>{part}") for part in parts]
-    assert large.index('<h1 class="misfit">The draws do not fit') < places[0]
+    parts = ('<h1 class="misfit">The draws do not fit', "<strong>Warnings", '<ul class="findings">', "<svg")
+    parts += ("<h2>Modes", "<h2>Tests", "<h2>How it was examined", "<h2>Not examined", "<summary>How to")
+    places = [large.index(part) for part in parts]
     assert places == sorted(places)
     for text in ("100.0% (40.0% to 60.0%)", "missing, too few draws", "SHA-256", f"numpy {np.__version__}"):
         assert text in large
@@ -137,11 +141,13 @@ def test_other_verdicts(fits, kind):
 
 def test_one_mode_and_one_dimension():
     verdict = a_verdict(60, 1)
-    one = ModeTable(*(getattr(verdict.modes, name)[:1] for name in ModeTable.__dataclass_fields__))
+    one = Modes(np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1), np.zeros(1))
     target = sc.models.gaussian_mixture([[0.0]])
-    page = report.render(replace(verdict, modes=one, weights=None), target.sample(60, 0), target)
-    assert page.count("<svg") == 2
-    assert "not examined" in page
+    page = report.render(replace(verdict, modes=one, mode_table=None), target.sample(60, 0), target)
+    assert page.count("<svg") == 1
+    assert "<h2>Modes" not in page
+    assert "within modes" not in page
+    assert "The draws, the density and the mode." in page
 
 
 def test_writing(tmp_path):

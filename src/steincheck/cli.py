@@ -24,15 +24,20 @@ except ImportError:
     print("the command line needs typer and rich: pip install 'steincheck[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
-from . import aggregate, flux, fssd, ksd, models, verdict
+from . import aggregate, flux, fssd, ksd, models, moments, plot, verdict
 from . import report as pages
 from ._version import __version__
-from .draws import as_draws, read_draws
-from .modes.search import bounds_from_draws, find_modes
+from .draws import Draws, read_draws
+from .modes.search import find_modes
 from .result import check_level, pvalue_text
 from .target import Target
 
-FITS, MISFIT, ERROR = 0, 1, 2  # exit status; "cannot tell" is ERROR
+# exit statuses
+FITS = 0
+MISFIT = 1
+ERROR = 2
+CANNOT_TELL = 3
+INTERRUPTED = 130
 TESTS: dict[str, Callable[..., Any]] = {
     "ksd": ksd.ksd_test,
     "pksd": ksd.pksd_test,
@@ -41,11 +46,12 @@ TESTS: dict[str, Callable[..., Any]] = {
     "ksdagg": aggregate.ksdagg_test,
     "pksdagg": aggregate.pksdagg_test,
     "fssd": fssd.fssd_test,
+    "moments": moments.moment_test,
     "flux": flux.flux_test,
 }
-WITH_MODES = {"pksd", "spksd", "ospksd", "pksdagg", "flux"}  # these take `bounds`
-FRAMES = 4  # of the user's traceback that are shown
-RUNNING = "steincheck_target_"  # prefix of the module a target file becomes
+WITH_MODES = {"pksd", "spksd", "ospksd", "pksdagg", "moments", "flux"}  # these take `bounds`
+MAX_FRAMES = 4  # of the user's traceback that are shown
+MODULE_PREFIX = "steincheck_target_"  # of the module a target file becomes
 
 app = typer.Typer(
     add_completion=False,
@@ -55,15 +61,16 @@ app = typer.Typer(
     help="Does this sample fit this density - are modes missing or weighted wrongly?\n\n"
     "The density is a Python object of your own, known up to a constant; the sample is a file. "
     "Try [bold]steincheck demo[/bold] first.",
-    epilog="Exit status: 0 no misfit found, 1 misfit, 2 error or cannot tell.",
+    epilog="Exit status: 0 no misfit found, 1 misfit found, 2 error, 3 cannot tell.",
 )
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
-Draws = Annotated[
-    Path,
+DrawsFiles = Annotated[
+    list[Path],
     typer.Argument(
-        metavar="DRAWS",
-        help="The sample, one draw a row: .csv (with or without a line of names), .npy or .npz.",
+        metavar="DRAWS...",
+        help="The sample, one draw per row; several files are several chains: .csv (with or without a line "
+        "of names, CmdStan's too), .npy, .npz, .parquet or .nc (ArviZ).",
     ),
 ]
 TargetSpec = Annotated[
@@ -84,54 +91,90 @@ Bounds = Annotated[
     str | None,
     typer.Option(
         metavar="LOW,HIGH[;LOW,HIGH...]",
-        help="Box in which modes are searched: one pair for all coordinates or one pair each. "
-        "Default: the range of the draws, widened.",
+        help="A box in which modes are searched too: one pair for all coordinates or one pair each. Never "
+        "needed.",
     ),
+]
+Independent = Annotated[
+    bool, typer.Option("--independent", help="The draws are independent, whatever their order suggests.")
+]
+MaxEvaluations = Annotated[
+    int | None, typer.Option(min=1, help="Stop the mode search after so many evaluations of the density.")
 ]
 Key = Annotated[str | None, typer.Option(metavar="NAME", help="Which array, if DRAWS is an npz of several.")]
 
 
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    """Print the version if it is asked for."""
+    if show:
+        _say(f"steincheck {__version__}")
+        raise typer.Exit
+
+
 @app.command()
 def check(
-    draws: Draws,
+    draws: DrawsFiles,
     target: TargetSpec,
     alpha: Alpha = 0.05,
     seed: Seed = None,
     bounds: Bounds = None,
+    independent: Independent = False,
+    max_evaluations: MaxEvaluations = None,
     key: Key = None,
     json: Json = None,
     report: Report = None,
     quiet: Quiet = False,
 ) -> None:
-    """Does the sample fit? One answer from a test of the shape and a test of the weights of the modes."""
+    """Does the sample fit? One answer, from tests of the shape, the moments and the mode weights."""
     check_level(alpha)
-    _writable(json, report, inputs=(draws, target))
+    _writable(json, report, inputs=(*draws, target))
     density = load_target(target)
-    x = _load_draws(draws, density, key)
-    box, seed = _bounds(bounds), verdict.fresh_seed(seed)
-    with _working(quiet) as status:
-        found = verdict.search_modes(x, density, bounds=box, seed=seed)
-        with status("testing the draws"):
-            answer = verdict.check(x, density, modes=found, alpha=alpha, rng=seed)
+    sample = _load_draws(draws, density, key)
+    options = {"bounds": _bounds(bounds), "independent": independent, "max_evaluations": max_evaluations}
+    with _working(quiet):
+        answer = verdict.check(sample, density, alpha=alpha, rng=seed, **options)
     if not quiet:
         _say(str(answer))
     if json:
         pages.write_text(json, answer.to_json() + "\n")
         _wrote(json, quiet)
     if report:
-        command = ["steincheck", "check", str(draws), "--target", target, "--seed", str(answer.seed)]
-        command += [] if alpha == 0.05 else ["--alpha", f"{alpha:g}"]
-        command += [] if bounds is None else [f"--bounds={bounds}"]
-        command += [] if key is None else ["--key", key]
-        pages.write_html(report, answer, x, density, title=f"{draws.name} and {target}", command=command)
+        command = _check_command(draws, target, answer.seed, alpha, bounds, independent, max_evaluations, key)
+        title = f"{', '.join(path.name for path in draws)} and {target}"
+        pages.write_html(report, answer, sample, density, title=title, command=command)
         _wrote(report, quiet)
-    raise typer.Exit({True: FITS, False: MISFIT, None: ERROR}[answer.fits])
+    raise typer.Exit({True: FITS, False: MISFIT, None: CANNOT_TELL}[answer.fits])
+
+
+def _check_command(
+    draws: list[Path],
+    target: str,
+    seed: int,
+    alpha: float,
+    bounds: str | None,
+    independent: bool,
+    max_evaluations: int | None,
+    key: str | None,
+) -> list[str]:
+    """The command that gives the same verdict again."""
+    command = ["steincheck", "check", *map(str, draws), "--target", target, "--seed", str(seed)]
+    command += [] if alpha == 0.05 else ["--alpha", f"{alpha:g}"]
+    command += [] if bounds is None else [f"--bounds={bounds}"]
+    command += ["--independent"] if independent else []
+    command += [] if max_evaluations is None else ["--max-evaluations", str(max_evaluations)]
+    command += [] if key is None else ["--key", key]
+    return command
 
 
 @app.command("test")
 def one_test(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(TESTS)}.")],
-    draws: Draws,
+    draws: DrawsFiles,
     target: TargetSpec,
     alpha: Alpha = 0.05,
     seed: Seed = None,
@@ -146,50 +189,58 @@ def one_test(
         raise ValueError(f"there is no test {name!r}{_near(name, TESTS)}; the tests are {', '.join(TESTS)}")
     if bounds is not None and name not in WITH_MODES:
         raise ValueError(f"the test {name} looks for no modes: it takes no --bounds")
-    _writable(json, inputs=(draws, target))
+    _writable(json, inputs=(*draws, target))
     density = load_target(target)
-    x = _load_draws(draws, density, key)
+    sample = _load_draws(draws, density, key)
     options = {"bounds": _bounds(bounds)} if name in WITH_MODES else {}
-    seed = verdict.fresh_seed(seed)
-    with _working(quiet) as status, nullcontext() if name in WITH_MODES else status("testing the draws"):
-        result = TESTS[name](x, density, rng=seed, **options)
+    with _working(quiet):
+        result = TESTS[name](sample, density, rng=seed, **options)
+    unreachable = _out_of_reach(result, alpha)
     if not quiet:
-        _say(f"{result.summary(alpha)}\n  seed {seed}, steincheck {__version__}")
+        _say(f"{result.summary(alpha)}\n  seed {result.settings['rng']}, steincheck {__version__}")
+        if unreachable:
+            replicates = len(result.null_distribution)
+            _say(f"  cannot tell: {replicates} replicates cannot reach the level {alpha:g}")
     if json:
         pages.write_text(json, result.to_json() + "\n")
         _wrote(json, quiet)
-    if not quiet and _out_of_reach(result, alpha):
-        _say(f"  cannot tell: {len(result.null_distribution)} replicates cannot reach the level {alpha:g}")
-    unsure = np.isnan(result.pvalue) or _out_of_reach(result, alpha)
-    raise typer.Exit(ERROR if unsure else MISFIT if result.reject(alpha) else FITS)
+    if unreachable or np.isnan(result.pvalue):
+        raise typer.Exit(CANNOT_TELL)
+    raise typer.Exit(MISFIT if result.reject(alpha) else FITS)
 
 
 @app.command()
 def modes(
     target: TargetSpec,
     draws: Annotated[
-        Path | None, typer.Option(metavar="DRAWS", help="Search the range of these draws, widened.")
+        list[Path] | None,
+        typer.Option(metavar="DRAWS", help="Draws that tell the search where to start and in which units."),
     ] = None,
     bounds: Bounds = None,
     seed: Seed = None,
+    max_evaluations: MaxEvaluations = None,
     key: Key = None,
     json: Json = None,
+    picture: Annotated[Path | None, typer.Option(metavar="OUT.png", help="Draw the modes.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """List the modes of the density that the search finds, in a box or in the range of draws."""
-    if (draws is None) == (bounds is None):
-        raise ValueError("the search needs a box: give either --bounds or --draws")
-    _writable(json, inputs=(draws, target))
+    """List the modes of the density."""
+    _writable(json, picture, inputs=(*(draws or ()), target))
     density = load_target(target)
-    box = _bounds(bounds) if draws is None else bounds_from_draws(_load_draws(draws, density, key))
-    seed = verdict.fresh_seed(seed)
+    held = _load_draws(draws, density, key).values if draws else None
+    options = {} if max_evaluations is None else {"max_evaluations": max_evaluations}
     with _working(quiet):
-        found = find_modes(density, bounds=box, rng=seed)
+        found = find_modes(density, draws=held, bounds=_bounds(bounds), rng=seed, **options)
     if not quiet:
-        _say(f"{found}\nseed {seed}, steincheck {__version__}")
+        _say(f"{found}\nsteincheck {__version__}")
     if json:
         pages.write_text(json, dumps(found.to_dict(), indent=2, allow_nan=False) + "\n")
         _wrote(json, quiet)
+    if picture:
+        shown = found.locations if held is None else held
+        figure = plot.draws(shown, modes=found, names=density.names, target=density).figure
+        figure.savefig(picture, dpi=150)
+        _wrote(picture, quiet)
 
 
 @app.command()
@@ -262,14 +313,12 @@ def load_target(spec: str) -> Target:
 def _run_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError(f"there is no target file {path}")
-    spec = importlib.util.spec_from_file_location(RUNNING + path.stem, path)
+    spec = importlib.util.spec_from_file_location(MODULE_PREFIX + path.stem, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"the target file must be Python code and end in .py, got {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(
-        0, str(path.resolve().parent)
-    )  # as Python does for a script: it may import its neighbours
+    sys.path.insert(0, str(path.resolve().parent))  # as for a script: it may import its neighbours
     try:
         spec.loader.exec_module(module)
     except SystemExit as stop:
@@ -277,8 +326,8 @@ def _run_file(path: Path) -> ModuleType:
     return module
 
 
-def _load_draws(path: Path, target: Target, key: str | None) -> np.ndarray:
-    return as_draws(read_draws(path, dim=target.dim, names=target.names, key=key), target.dim, name=str(path))
+def _load_draws(paths: list[Path], target: Target, key: str | None) -> Draws:
+    return read_draws(paths, dim=target.dim, names=target.names, key=key)
 
 
 def _bounds(text: str | None) -> Any:
@@ -312,12 +361,12 @@ def _near(name: str, known: Any) -> str:
 
 
 @contextmanager
-def _working(quiet: bool) -> Iterator[Callable[[str], Any]]:
-    """Hold back Python's warnings, as the outcome prints them; show bars and spinners on a terminal only."""
+def _working(quiet: bool) -> Iterator[None]:
+    """Hold back Python's warnings, as the outcome prints them, and progress bars if `quiet`."""
     with warnings.catch_warnings(), redirect_stderr(StringIO()) if quiet else nullcontext():
         warnings.simplefilter("ignore", UserWarning)
         try:
-            yield lambda text: err.status(text) if err.is_terminal and not quiet else nullcontext()
+            yield
         except SystemExit as stop:
             raise ValueError(f"the target's code ends the program while it is evaluated ({stop!r})") from None
 
@@ -335,21 +384,24 @@ def _wrote(path: Path, quiet: bool) -> None:
 
 def _explain(error: Exception) -> str:
     """The message; if the user's file was running, its own lines too, without those around it."""
-    own = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(RUNNING)}
+    own = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(MODULE_PREFIX)}
     if isinstance(error, SyntaxError):
         return "the target file fails:\n" + "".join(traceback.format_exception_only(error)).strip()
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in own]
     if not frames:
         known = isinstance(error, (ValueError, TypeError, OSError, ImportError))
         return str(error) if known else f"{type(error).__name__}: {error}"
-    lines = "".join(traceback.format_list(frames[-FRAMES:]))
+    lines = "".join(traceback.format_list(frames[-MAX_FRAMES:]))
     return f"the target file fails:\n{lines}{type(error).__name__}: {error}"
 
 
 def main() -> None:
-    """Entry point of the console script: errors are one message and exit status 2."""
+    """Entry point of the console script: errors are one message and exit status 2, Ctrl-C is 130."""
     try:
         app()
+    except KeyboardInterrupt:
+        err.print("interrupted")
+        raise SystemExit(INTERRUPTED) from None
     except Exception as error:
         err.print("[red]error:[/red]", end=" ")
         err.print(_explain(error), markup=False, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,20 +10,30 @@ import numpy as np
 
 from ._validation import as_generator
 from .draws import as_draws
-from .result import GofResult, ModeTable, pvalue_text
+from .result import GofResult, KsdaggResult, Modes, ModeTable, OspksdResult, SpksdResult, pvalue_text
 from .stein.kernels import IMQ, median_bandwidth
 from .stein.tiles import quadratic_forms
 from .target import Target, log_density_at, score_at
 
-FIRST, SECOND, QUIET = (
-    "#2a6fb0",
-    "#c2571a",
-    "#8a8f98",
-)  # distinct to colour-blind eyes, in print and on screen
+# distinct to colour-blind eyes, in print and on screen
+FIRST = "#2a6fb0"
+SECOND = "#c2571a"
+QUIET = "#8a8f98"
 PAPER = "#ffffff"
-MOST_POINTS = 1000  # drawn in a scatter plot, and used for a witness
-MOST_BARS = 15
-LONGEST_NAME = 24
+__all__ = [
+    "bandwidth_profile",
+    "contributions",
+    "draws",
+    "mode_shares",
+    "null_distribution",
+    "perturbed",
+    "theta_profile",
+    "witness",
+]
+MAX_POINTS = 1000  # drawn in a scatter plot, and used for a witness: more hide each other
+MAX_BARS = 15  # modes or parameters in one picture: more cannot be read
+MAX_ELLIPSES = 20  # modes drawn as ellipses
+MAX_NAME_LENGTH = 24  # characters of a parameter's name
 
 
 def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
@@ -50,7 +60,7 @@ def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
 def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
     """Observed and implied share of each mode, with intervals; the 15 modes with the largest shares."""
     largest = np.fmax(table.observed, table.implied)
-    order = np.sort(np.argsort(-largest, kind="stable")[:MOST_BARS])
+    order = np.sort(np.argsort(-largest, kind="stable")[:MAX_BARS])
     place = np.arange(len(order), dtype=float)
     ax = _axes(ax)
     for share, interval, shift, colour, mark, label in (
@@ -68,51 +78,97 @@ def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
 
 
 def draws(
-    x: Any,
+    draws: Any,
     *,
-    locations: Any = None,
+    modes: Any = None,
     coordinates: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
     target: Target | None = None,
     ax: Any = None,
 ) -> Any:
-    """The draws with the modes: a histogram of one coordinate, or a scatter of two.
+    """The draws and the modes: a histogram of one coordinate, or a scatter of two.
 
     Parameters
     ----------
-    x : array (n, d)
-    locations : array (M, d), optional
-        Modes to mark, numbered from 0.
+    draws : array (n, d)
+    modes : Modes or array (M, d), optional
+        Modes to number from 0. Those with covariances are drawn as ellipses of 1 and 2 standard deviations:
+        an ellipse without draws is a missing mode.
     coordinates : one or two int, optional
         Which to draw; by default the two in which the modes are farthest apart for the spread of the draws.
     names : sequence of str, optional
         Names of all coordinates.
     target : Target, optional
-        If it has a single coordinate its density, normalised by quadrature, is drawn too.
+        Its density, normalised by quadrature, is drawn too if it has a single coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
+    >>> left = np.random.default_rng(0).normal([-3.0, 0.0], 1.0, size=(200, 2))
+    >>> ax = sc.plot.draws(left, modes=sc.find_modes(target, draws=left, rng=0))
     """
-    x = _matrix(x, "x")
+    x = _matrix(draws, "draws")
     dim = x.shape[1]
-    centres = np.empty((0, dim)) if locations is None else np.asarray(locations, dtype=float)
+    centres = _locations(modes, dim)
     chosen = _most_apart(x, centres) if coordinates is None else _checked(coordinates, dim)
-    labels, everything = _labels(names, dim), np.concatenate([x, centres])
+    labels = _labels(names, dim)
     ax = _axes(ax)
     if len(chosen) == 1:
-        k = chosen[0]
-        ax.hist(x[:, k], bins=50, density=True, color=FIRST, alpha=0.6, label="draws")
-        if target is not None and target.dim == 1:
-            ax.plot(*_density(target, everything[:, k], centres[:, k]), color=SECOND, lw=1.8, label="density")
-        for number, centre in enumerate(centres[:, k]):
-            ax.axvline(centre, color=QUIET, lw=1, ls=":", label=None if number else "modes")
-        ax.set_ylabel("density")
+        _draw_one(ax, x[:, chosen[0]], centres[:, chosen[0]], target)
     else:
-        i, k = chosen
-        ax.scatter(x[:MOST_POINTS, i], x[:MOST_POINTS, k], s=5, color=FIRST, alpha=0.5, lw=0, label="draws")
-        if len(centres):
-            ax.scatter(centres[:, i], centres[:, k], marker="x", color=SECOND, label="modes")
-        _number(ax, centres[:, [i, k]], np.ptp(everything[:, [i, k]], axis=0))
-        ax.set_ylabel(labels[k], parse_math=False)
+        covariances = modes.covariances if isinstance(modes, Modes) else None
+        _draw_two(ax, x, centres, covariances, chosen)
+        ax.set_ylabel(labels[chosen[1]], parse_math=False)
     ax.set_xlabel(labels[chosen[0]], parse_math=False)
     return _legend(ax)
+
+
+def _draw_one(ax: Any, x: np.ndarray, centres: np.ndarray, target: Target | None) -> None:
+    """Histogram of one coordinate with the modes, and the density if it is all there is."""
+    ax.hist(x, bins=50, density=True, color=FIRST, alpha=0.6, label="draws")
+    if target is not None and target.dim == 1:
+        grid, density = _density(target, np.concatenate([x, centres]), centres)
+        ax.plot(grid, density, color=SECOND, lw=1.8, label="density")
+    for number, centre in enumerate(centres):
+        ax.axvline(centre, color=QUIET, lw=1, ls=":", label=None if number else "modes")
+    ax.set_ylabel("density")
+
+
+def _draw_two(
+    ax: Any, x: np.ndarray, centres: np.ndarray, covariances: np.ndarray | None, chosen: tuple[int, ...]
+) -> None:
+    """Scatter of two coordinates with the modes, as ellipses where their widths are known."""
+    points = x[:: max(1, len(x) // MAX_POINTS), list(chosen)]
+    flat = centres[:, list(chosen)]
+    ax.scatter(points[:, 0], points[:, 1], s=5, color=FIRST, alpha=0.5, lw=0, label="draws")
+    extent = np.ptp(np.concatenate([points, flat]), axis=0)
+    for k in range(min(len(flat), MAX_ELLIPSES) if covariances is not None else 0):
+        assert covariances is not None
+        shape = covariances[k][np.ix_(chosen, chosen)]
+        for radius, style in ((1, "-"), (2, "--")):
+            label = f"modes, {radius} sd" if k == 0 else None
+            ax.plot(*_ellipse(flat[k], shape, radius), style, color=SECOND, lw=1.1, label=label)
+    if len(flat) and covariances is None:
+        ax.scatter(flat[:, 0], flat[:, 1], marker="x", color=SECOND, label="modes")
+    _number(ax, flat, extent)
+
+
+def _ellipse(centre: np.ndarray, covariance: np.ndarray, radius: float) -> np.ndarray:
+    """Points (2, 100) of the ellipse at `radius` standard deviations of a Gaussian."""
+    angle = np.linspace(0, 2 * np.pi, 100)
+    values, vectors = np.linalg.eigh(covariance)
+    circle = np.stack([np.cos(angle), np.sin(angle)])
+    return centre[:, None] + radius * (vectors * np.sqrt(np.maximum(values, 0))) @ circle
+
+
+def _locations(modes: Any, dim: int) -> np.ndarray:
+    if modes is None:
+        return np.empty((0, dim))
+    if isinstance(modes, Modes):
+        return modes.locations
+    return np.asarray(modes, dtype=float).reshape(-1, dim)
 
 
 def perturbed(
@@ -150,7 +206,7 @@ def perturbed(
         ax.set_ylabel("density")
     else:
         for x, colour, label in samples:
-            points = x[:MOST_POINTS]
+            points = x[:MAX_POINTS]
             ax.scatter(
                 points[:, chosen[0]], points[:, chosen[1]], s=5, color=colour, alpha=0.5, lw=0, label=label
             )
@@ -162,22 +218,22 @@ def perturbed(
 def theta_profile(result: GofResult, *, ax: Any = None) -> Any:
     """What a perturbed test saw at each jump scale theta.
 
-    Of `spksd_test`: the statistic at each theta, and that of the draws as they are. Of `ospksd_test`: the
+    Of `spksd_test`: the statistic at each theta, and that of the unperturbed draws. Of `ospksd_test`: the
     criterion, an estimate of power, and the theta that was chosen by it.
     """
-    details = result.details
-    if "criterion" not in details and "identity_statistic" not in details:
-        raise ValueError(f"the {result.test} has no profile over theta; spksd_test and ospksd_test have")
-    ax = _axes(ax)
-    if "criterion" in details:
-        ax.plot(details["theta"], details["criterion"], ".-", color=FIRST, label="criterion (training draws)")
-        ax.axvline(
-            details["chosen_theta"], color=SECOND, lw=1.5, label=f"chosen, {details['chosen_theta']:.3g}"
+    if not isinstance(result, (SpksdResult, OspksdResult)):
+        raise TypeError(
+            f"`result` must come from spksd_test or ospksd_test, got {type(result).__name__}: "
+            "other tests have no profile over theta"
         )
+    ax = _axes(ax)
+    if isinstance(result, OspksdResult):
+        ax.plot(result.theta, result.criterion, ".-", color=FIRST, label="criterion (training draws)")
+        ax.axvline(result.chosen_theta, color=SECOND, lw=1.5, label=f"chosen, {result.chosen_theta:.3g}")
         ax.set_ylabel("criterion")
     else:
-        ax.plot(details["theta"], details["theta_statistics"], ".-", color=FIRST, label="after perturbation")
-        ax.axhline(details["identity_statistic"], color=SECOND, lw=1.5, ls="--", label="draws as they are")
+        ax.plot(result.theta, result.theta_statistics, ".-", color=FIRST, label="after perturbation")
+        ax.axhline(result.identity_statistic, color=SECOND, lw=1.5, ls="--", label="unperturbed draws")
         ax.set_ylabel("statistic")
     ax.set_xlabel("jump scale theta")
     return _legend(ax)
@@ -185,33 +241,20 @@ def theta_profile(result: GofResult, *, ax: Any = None) -> Any:
 
 def bandwidth_profile(result: GofResult, *, ax: Any = None) -> Any:
     """Statistics of an aggregated test relative to their thresholds, by the width of the kernel."""
-    if "thresholds" not in result.details:
-        raise ValueError(
-            f"the {result.test} has one bandwidth only; ksdagg_test and pksdagg_test have several"
+    if not isinstance(result, KsdaggResult):
+        raise TypeError(
+            f"`result` must come from ksdagg_test or pksdagg_test, got {type(result).__name__}: "
+            "other tests have one bandwidth only"
         )
-    details = result.details
-    ratio = details["statistics"] / np.maximum(details["thresholds"], np.finfo(float).tiny)
+    ratio = result.statistics / np.maximum(result.thresholds, np.finfo(float).tiny)
     ax = _axes(ax)
-    widths, place = np.unique(np.sqrt(details["bandwidths"]), return_inverse=True)
-    ax.plot(place, np.maximum(ratio, 0), "o", color=FIRST, label="observed")
+    widths, position = np.unique(np.sqrt(result.bandwidths), return_inverse=True)
+    ax.plot(position, np.maximum(ratio, 0), "o", color=FIRST, label="observed")
     ax.axhline(1, color=SECOND, lw=1.5, ls="--", label="misfit above")
     ax.set(xlabel="width of the kernel", ylabel="statistic / threshold", ylim=(0, None))
     marked = np.unique(np.linspace(0, len(widths) - 1, 5).round().astype(int))
     ax.set_xticks(marked, [f"{widths[k]:.2g}" for k in marked])
     return _legend(ax)
-
-
-def coordinate_misfit(misfit: Mapping[str, Any], *, ax: Any = None) -> Any:
-    """Misfit inside the modes by coordinate, from `verdict.coordinates`; the 15 most conspicuous ones."""
-    excess, names = np.asarray(misfit["excess"], dtype=float), _labels(misfit["names"], len(misfit["names"]))
-    order = np.argsort(-excess, kind="stable")[:MOST_BARS][::-1]
-    colours = [SECOND if excess[k] > 1 else QUIET for k in order]
-    ax = _axes(ax)
-    ax.barh(range(len(order)), np.maximum(excess[order], 0), color=colours)
-    ax.axvline(1, color=FIRST, lw=1.5, ls="--")
-    ax.set_yticks(range(len(order)), [names[k] for k in order], parse_math=False)
-    ax.set_xlabel("misfit (1 = the 95 % limit)")
-    return ax
 
 
 def witness(
@@ -270,6 +313,10 @@ def contributions(
     return _legend(ax)
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def _scaled_subset(
     x: Any, target: Target, scales: Any, rng: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, IMQ]:
@@ -279,7 +326,7 @@ def _scaled_subset(
     unit = x.std(axis=0) if scales is None else np.broadcast_to(np.asarray(scales, dtype=float), target.dim)
     if not (np.isfinite(unit) & (unit > 0)).all():
         raise ValueError(f"`scales` must be positive and finite, got {unit.tolist()}")
-    x = x[np.sort(pick.choice(len(x), min(len(x), MOST_POINTS), replace=False))]
+    x = x[np.sort(pick.choice(len(x), min(len(x), MAX_POINTS), replace=False))]
     z = (x - x.mean(axis=0)) / unit
     return x, z, score_at(target, x) * unit, IMQ(median_bandwidth(z, rng=width))
 
@@ -291,9 +338,14 @@ def _number(ax: Any, places: np.ndarray, extent: np.ndarray) -> None:
         if all(np.any(np.abs(place - other) > [0.08, 0.11] * extent) for other in written):
             written.append(place)
             ax.annotate(
-                str(number), place, (6, 5), textcoords="offset points", color=SECOND, weight="bold",
+                str(number),
+                place,
+                (6, 5),
+                textcoords="offset points",
+                color=SECOND,
+                weight="bold",
                 bbox={"boxstyle": "round,pad=0.1", "fc": PAPER, "ec": "none", "alpha": 0.7},
-            )  # fmt: skip
+            )
 
 
 def _density(target: Target, points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -339,7 +391,10 @@ def _checked(chosen: Sequence[int], dim: int) -> tuple[int, ...]:
 def _labels(names: Sequence[str] | None, dim: int) -> list[str]:
     if names is None:
         return [f"x[{k}]" for k in range(dim)]
-    return [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…" for name in map(str, names)]
+    return [
+        name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
+        for name in map(str, names)
+    ]
 
 
 def _axes(ax: Any) -> Any:
@@ -356,9 +411,14 @@ def _axes(ax: Any) -> Any:
 def _legend(ax: Any) -> Any:
     """Above the axes, where it hides nothing."""
     ax.legend(
-        frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2, columnspacing=1.2,
+        frameon=False,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=3,
+        borderaxespad=0.2,
+        columnspacing=1.2,
         handlelength=1.4,
-    )  # fmt: skip
+    )
     for handle in ax.get_legend().legend_handles:
         if hasattr(handle, "get_sizes"):
             handle.set(sizes=[24], alpha=1)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-
-MOST_ROWS = 16  # of the mode table on the screen, its head included
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,8 +401,12 @@ class Finding:
     def __str__(self) -> str:
         return self.text
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Verdict:
     """The answer of `check`: do the draws fit the density?
 
@@ -412,106 +414,76 @@ class Verdict:
     ----------
     fits : bool or None
         False: misfit found at level `alpha`. True: no misfit found, which is no proof that there is none.
-        None: cannot tell, for the reason in `why`.
+        None: cannot tell, for the reasons in `inconclusive_reasons`.
     pvalue : float
-        Smallest p-value of the tests, adjusted by Holm.
+        Smallest p-value of the tests, adjusted for their number by Holm's method.
     alpha : float
         The level.
-    local, weights : GofResult, GofResult or None
-        The test of the fit inside the modes, and of the weights of the modes; None if not examined.
-    adjusted : mapping
-        The p-values of "local" and "weights", adjusted by Holm.
-    modes : ModeTable or None
-        Observed and implied share of each mode; None if the modes are a lattice too large to be listed.
-    findings : tuple of str
-        What is wrong, and by how much.
-    why : str
-        Why it cannot tell; empty otherwise.
-    coordinates : mapping
-        "names" of the coordinates and the "pvalue" of each: where the misfit inside the modes is.
+    tests : mapping of str to GofResult
+        The tests that ran: "kernel" and "moments" look at the shape, "weights" at the mode weights.
+    adjusted : mapping of str to float
+        The p-values of the tests, adjusted.
+    findings : tuple of Finding
+        What is wrong and by how much, most serious first; empty unless `fits` is False.
+    inconclusive_reasons : tuple of str
+        Why a non-rejection is inconclusive.
+    mode_table : ModeTable or None
+        Observed and implied share of each mode; None unless at least two modes can be listed.
+    modes : Modes or None
+        The modes of the density, given or found; None if none was found.
+    context : tuple of str
+        How the draws were treated, what they are worth, and how hard modes were searched.
     not_examined, warnings : tuple of str
     n, dim : int
+    names : tuple of str
+        Of the coordinates.
     seed : int
         ``check(draws, target, rng=seed)`` with the same options gives the same verdict.
     version : str
         Of the package.
+    sentence, text : str
+        The answer in one sentence, and all that is printed.
     """
 
     fits: bool | None
     pvalue: float
     alpha: float
-    local: GofResult
-    weights: GofResult | None
+    tests: Mapping[str, GofResult]
     adjusted: Mapping[str, float]
-    modes: ModeTable | None
-    findings: tuple[str, ...]
-    why: str
-    coordinates: Mapping[str, Any]
+    findings: tuple[Finding, ...]
+    inconclusive_reasons: tuple[str, ...]
+    mode_table: ModeTable | None
+    modes: Modes | None
+    context: tuple[str, ...]
     not_examined: tuple[str, ...]
     warnings: tuple[str, ...]
     n: int
     dim: int
+    names: tuple[str, ...]
     seed: int
     version: str
-
-    @property
-    def sentence(self) -> str:
-        """The answer in one sentence."""
-        if self.fits is None:
-            return f"Cannot tell whether the draws fit the density: {self.why}."
-        if self.fits:
-            return f"No misfit found at level {self.alpha:g} (p {pvalue_text(self.pvalue)})."
-        return (
-            f"The draws do not fit the density: misfit found at level {self.alpha:g} "
-            f"(p {pvalue_text(self.pvalue)})."
-        )
-
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """The tests as rows of text: what, its p-value, adjusted by Holm, what it says."""
-        table = []
-        for name, part, result in (
-            ("local", "inside the modes", self.local),
-            ("weights", "weights of the modes", self.weights),
-        ):
-            if result is None:
-                table.append((part, "-", "-", "not examined"))
-                continue
-            said = "misfit found" if self.adjusted[name] <= self.alpha else "no misfit found"
-            if np.isnan(result.pvalue):
-                said = "cannot tell"
-            raw, adjusted = (pvalue_text(p).removeprefix("= ") for p in (result.pvalue, self.adjusted[name]))
-            table.append((f"{part} ({result.test})", raw, adjusted, said))
-        return table
+    sentence: str = ""
+    text: str = ""
 
     def __str__(self) -> str:
-        lines = [self.sentence, *(f"  - {text}" for text in self.findings), ""]
-        table = [("test", "p", "Holm", ""), *self.rows()]
-        widths = [max(len(row[k]) for row in table) for k in range(3)]
-        lines += [
-            "  " + "  ".join((a.ljust(widths[0]), b.rjust(widths[1]), c.rjust(widths[2]), d)).rstrip()
-            for a, b, c, d in table
-        ]
-        modes = str(self.modes).splitlines() if self.modes else []
-        lines += ["", *(f"  {line}" for line in modes[:MOST_ROWS])] if modes else []
-        lines += [f"  ... and {len(modes) - MOST_ROWS} more"] if len(modes) > MOST_ROWS else []
-        for title, texts in (("Not examined", self.not_examined), ("Warnings", self.warnings)):
-            lines += ["", f"{title}:", *(f"  - {text}" for text in texts)] if texts else []
-        return "\n".join(
-            [*lines, "", f"n = {self.n}, d = {self.dim}, seed {self.seed}, steincheck {self.version}"]
-        )
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Verdict: {self.sentence} n = {self.n}, d = {self.dim}, {len(self.findings)} findings>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
-        tests = {"local": self.local, "weights": self.weights}
-        fields = ("test", "statistic", "pvalue", "n", "settings")
-        record: dict[str, Any] = {"schema": 1, "fits": self.fits, "sentence": self.sentence}
-        record |= {name: getattr(self, name) for name in ("findings", "why", "pvalue", "alpha")}
-        for key, result in tests.items():
-            record[key] = result and {name: getattr(result, name) for name in fields}
-            if result:
-                record[key]["adjusted_pvalue"] = self.adjusted[key]
-        names = ("modes", "coordinates", "not_examined", "warnings", "n", "dim", "seed", "version")
-        return as_plain(record | {name: getattr(self, name) for name in names})
+        record: dict[str, Any] = {"schema": 2}
+        record |= {name: getattr(self, name) for name in ("fits", "sentence", "pvalue", "alpha")}
+        record["tests"] = {
+            name: {key: getattr(result, key) for key in ("test", "statistic", "pvalue", "n", "settings")}
+            | {"adjusted_pvalue": self.adjusted[name]}
+            for name, result in self.tests.items()
+        }
+        names = (
+            "findings inconclusive_reasons mode_table context not_examined warnings n dim names seed version"
+        )
+        return as_plain(record | {name: getattr(self, name) for name in names.split()})
 
     def to_json(self) -> str:
         """JSON text; infinities and NaN become null."""

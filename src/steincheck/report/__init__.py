@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from .. import plot
 from ..draws import as_draws
 from ..result import Verdict, as_plain, pvalue_text
 from ..target import Target
+from ..wording import mode_rows, test_rows
 
 INK = "#101113"  # drawn in this colour, then replaced by the page's own
 COLOURS = {
@@ -30,44 +32,8 @@ COLOURS = {
     plot.QUIET: "--quiet",
 }
 SIZES = {"font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
-LONGEST_SETTING = 120
-MOST_MODES = 40  # rows of the table; the JSON has all
-
-STYLE = """
-:root { color-scheme: light dark; --page: #ffffff; --ink: #1a1c1f; --soft: #5b6068; --line: #d9dce1;
-  --panel: #f5f6f8; --first: #2a6fb0; --second: #c2571a; --quiet: #a3a8b1;
-  --fits: #1c7a45; --misfit: #b3321f; --unknown: #8a6100; }
-@media (prefers-color-scheme: dark) { :root { --page: #15171a; --ink: #e8eaed; --soft: #a3a9b3;
-  --line: #383c43; --panel: #1e2125; --first: #6aaef0; --second: #f0935a; --quiet: #7b818b;
-  --fits: #62c98c; --misfit: #f28672; --unknown: #e0b354; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-main { max-width: 60rem; margin: 0 auto; padding: 1.5rem 1.25rem 3rem; overflow-wrap: break-word; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: .2rem 0 .8rem; padding-left: .8rem;
-  border-left: .4rem solid; }
-h1.fits { color: var(--fits); } h1.misfit { color: var(--misfit); } h1.unknown { color: var(--unknown); }
-h2 { font-size: 1.15rem; margin: 2rem 0 .6rem; padding-bottom: .2rem; border-bottom: 1px solid var(--line); }
-p, li { max-width: 46rem; } ul { padding-left: 1.2rem; } .soft, figcaption, caption { color: var(--soft); }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .3rem 1.2rem .3rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; } td.number, th.number { text-align: right; white-space: nowrap; }
-td.words, td.p { white-space: nowrap; } td.p, th.p { text-align: right; }
-td.value { overflow-wrap: anywhere; min-width: 12rem; }
-@media (max-width: 40rem) { body { font-size: 15px; } h1 { font-size: 1.35rem; }
-  th, td { padding-right: .5rem; font-size: .85rem; }
-  td.number, th.number, td.words { white-space: normal; } }
-tr.wrong td:first-child { font-weight: 600; color: var(--misfit); }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1.2rem; }
-figure { margin: 0; padding: .8rem; background: var(--panel); border-radius: .5rem; break-inside: avoid; }
-figure svg { display: block; width: 100%; height: auto; } figcaption { font-size: .9rem; margin-top: .5rem; }
-pre { background: var(--panel); padding: .8rem; border-radius: .5rem; white-space: pre-wrap;
-  font-size: .85rem; }
-@media print { :root { color-scheme: light; --page: #fff; --ink: #000; --soft: #444; --line: #bbb;
-  --panel: #fff; --first: #2a6fb0; --second: #c2571a; --quiet: #a3a8b1; --fits: #1c7a45; --misfit: #b3321f;
-  --unknown: #8a6100; } body { font-size: 12px; } main { max-width: none; padding: 0; }
-  .plots { grid-template-columns: 1fr 1fr; }
-  h2 { break-after: avoid; } tr { break-inside: avoid; } }
-"""
+MAX_SETTING_LENGTH = 120  # characters of a setting; arrays are shown by their shape
+MAX_MODES = 40  # rows of the table; the JSON has all
 
 
 def write_html(
@@ -110,34 +76,40 @@ def render(
     command: Sequence[str] | None = None,
 ) -> str:
     """The page as text; arguments as in `write_html`."""
-    kind = {True: "fits", False: "misfit", None: "unknown"}[verdict.fits]
     title = title or "Do the draws fit the density?"
+    parts = [
+        _answer(verdict, title),
+        '<div class="plots">' + "".join(_figures(verdict, x, target)) + "</div>",
+        _modes(verdict),
+        "<h2>Tests</h2>" + _tests(verdict),
+        "<h2>How it was examined</h2>" + _list(verdict.context) if verdict.context else "",
+        "<h2>Not examined</h2>" + _list(verdict.not_examined) if verdict.not_examined else "",
+        "<details><summary>How to reproduce</summary>" + _reproduce(verdict, x, command) + "</details>",
+    ]
+    here = Path(__file__).parent
+    page = Template((here / "page.html").read_text(encoding="utf-8"))
+    return page.substitute(
+        title=escape(title),
+        style=(here / "style.css").read_text(encoding="utf-8"),
+        body="\n".join(part for part in parts if part),
+    )
+
+
+def _answer(verdict: Verdict, title: str) -> str:
+    """The sentence, what qualifies it, and what is wrong."""
+    kind = {True: "fits", False: "misfit", None: "unknown"}[verdict.fits]
     parts = [
         f'<p class="soft">steincheck report: {escape(title)}</p>',
         f'<h1 class="{kind}">{_unbroken(verdict.sentence)}</h1>',
-        _list(verdict.findings),
-        f'<p class="soft">{verdict.n} draws of dimension {verdict.dim}. '
-        + (
-            "Finding no misfit is no proof that there is none; what was not examined is listed below."
-            if verdict.fits
-            else "A small p-value is evidence against the fit."
-        )
-        + "</p>",
-        _modes(verdict),
-        '<h2>Pictures</h2><div class="plots">' + "".join(_figures(verdict, x, target)) + "</div>",
-        "<h2>Numbers</h2>" + _tests(verdict),
-        "<h2>Not examined</h2>" + _list(verdict.not_examined),
-        "<h2>Warnings</h2>" + _list(verdict.warnings) if verdict.warnings else "",
-        "<h2>How to reproduce</h2>" + _reproduce(verdict, x, command),
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<link rel="icon" href="data:,">\n<title>{escape(title)} - steincheck</title>\n'
-        f"<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(parts)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    if verdict.warnings:
+        parts.append(f'<div class="warnings"><strong>Warnings</strong>{_list(verdict.warnings)}</div>')
+    parts.append(_list([finding.text for finding in verdict.findings], "findings"))
+    meaning = "A small p-value is evidence against the fit."
+    if verdict.fits:
+        meaning = "Finding no misfit is no proof that there is none; what was not examined is listed below."
+    parts.append(f'<p class="soft">{verdict.n} draws of dimension {verdict.dim}. {meaning}</p>')
+    return "\n".join(part for part in parts if part)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -173,8 +145,9 @@ def _unbroken(sentence: str) -> str:
     return re.sub(r"\(p (.*?) (.*?)\)", "(p&nbsp;\\1&nbsp;\\2)", escape(sentence))
 
 
-def _list(texts: Sequence[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>" if texts else ""
+def _list(texts: Sequence[str], kind: str = "") -> str:
+    items = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    return f'<ul class="{kind}">{items}</ul>' if texts else ""
 
 
 def _table(
@@ -193,28 +166,32 @@ def _table(
 
 
 def _modes(verdict: Verdict) -> str:
-    table, names = verdict.modes, verdict.coordinates["names"]
+    table = verdict.mode_table
     if table is None:
-        return "<h2>Modes</h2><p>The modes are a lattice too large to be listed.</p>"
+        return ""
+    names = verdict.names
     rows = []
-    for (number, *cells), place in zip(table.rows()[:MOST_MODES], table.locations, strict=False):
-        rows.append((number, *cells, ", ".join(f"{value:.3g}" for value in place[:3])))
-    wrong = [words.startswith(("missing", "too")) and bool(verdict.findings) for words in table.words]
-    where = "where: " + ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    for (number, *cells), location in zip(mode_rows(table)[:MAX_MODES], table.locations, strict=False):
+        rows.append((number, *cells, ", ".join(f"{value:.3g}" for value in location[:3])))
+    wrong = [words.startswith("too") and bool(verdict.findings) for words in table.words]
+    where = "location: " + ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     head = ("mode", "draws", "share of the draws", "share of the density", "says", where)
-    kinds = ("", "number", "number", "number", "words", "")
-    more = f"<p>The {MOST_MODES} highest of {len(table)} modes.</p>" if len(table) > MOST_MODES else ""
+    kinds = ("", "number", "number", "number", "words", "where")
+    more = f"<p>The {MAX_MODES} highest of {len(table)} modes.</p>" if len(table) > MAX_MODES else ""
     note = '<p class="soft">In brackets: 95 % intervals, each for one mode alone.</p>'
-    return "<h2>Modes</h2>" + _table(head, kinds, rows, wrong[:MOST_MODES]) + more + note
+    return "<h2>Modes</h2>" + _table(head, kinds, rows, wrong[:MAX_MODES]) + more + note
 
 
 def _tests(verdict: Verdict) -> str:
-    rows = verdict.rows()
-    head = ("test", "p-value", "adjusted (Holm)", "says")
-    table = _table(
-        head, ("", "number", "number", "words"), rows, [said == "misfit found" for *_, said in rows]
+    rows = test_rows(verdict)
+    head = ("what was tested", "p-value", "adjusted", "says")
+    kinds = ("", "number", "number", "words")
+    table = _table(head, kinds, rows, [row[-1] == "misfit found" for row in rows])
+    note = (
+        f"Combined: p {pvalue_text(verdict.pvalue)}, level {verdict.alpha:g}. Adjusted p-values account for "
+        f"the number of tests (Holm's method)."
     )
-    return table + f"<p>Combined: p {escape(pvalue_text(verdict.pvalue))}, level {verdict.alpha:g}.</p>"
+    return table + f'<p class="soft">{escape(note)}</p>'
 
 
 def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -> str:
@@ -234,12 +211,14 @@ def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -
         ("versions", ", ".join(versions)),
         ("draws", f"{verdict.n} x {verdict.dim}, SHA-256 of the float64 values {digest}..."),
     ]
-    for result in filter(None, (verdict.local, verdict.weights)):
+    for result in verdict.tests.values():
         for key, value in as_plain(result.settings).items():
             text = str(value)
-            if len(text) > LONGEST_SETTING:
+            if len(text) > MAX_SETTING_LENGTH:
                 text = (
-                    f"{text[:LONGEST_SETTING]}..." if isinstance(value, str) else f"array {np.shape(value)}"
+                    f"{text[:MAX_SETTING_LENGTH]}..."
+                    if isinstance(value, str)
+                    else f"array {np.shape(value)}"
                 )
             if value is not None:
                 rows.append((f"{result.test}: {key}", text))
@@ -249,54 +228,48 @@ def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -
     )
 
 
+def _shortened(value: Any) -> str:
+    text = str(value)
+    if len(text) <= MAX_SETTING_LENGTH:
+        return text
+    return f"{text[:MAX_SETTING_LENGTH]}..." if isinstance(value, str) else f"array {np.shape(value)}"
+
+
 def _figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str]:
-    names = verdict.coordinates["names"]
-    table = verdict.modes
+    """The pictures with their captions."""
+    table = verdict.mode_table
+    modes = verdict.modes
     pictures: list[tuple[Callable[[Any], Any], str]] = []
-    if table is not None and len(table) > 1:
+    if table is not None:
         pictures.append(
             (
                 lambda ax: plot.mode_shares(table, ax=ax),
-                "Share of the draws in each mode, and the share the density gives it, with 95 % intervals.",
+                "Share of the draws at each mode, and the share the density gives it, with 95 % intervals.",
             )
         )
     pictures.append(
         (
-            lambda ax: plot.draws(x, locations=table and table.locations, names=names, target=target, ax=ax),
-            "The draws and the modes of the density."
-            if verdict.dim < 3
-            else "The draws in the two coordinates in which the modes are farthest apart.",
+            lambda ax: plot.draws(x, modes=modes, names=verdict.names, target=target, ax=ax),
+            _scatter_caption(verdict),
         )
     )
-    if verdict.local.null_distribution is not None:
-        pictures.append(
-            (
-                lambda ax: plot.null_distribution(verdict.local, ax=ax),
-                "Fit inside the modes: the statistic, and where it would lie if the draws fitted. Farther to "
-                "the right is worse.",
-            )
-        )
-    if "thresholds" in verdict.local.details:
-        pictures.append(
-            (
-                lambda ax: plot.bandwidth_profile(verdict.local, ax=ax),
-                "Fit inside the modes by the width of the kernel: small widths see fine detail, large ones "
-                "the whole.",
-            )
-        )
-    if verdict.dim > 1:
-        pictures.append(
-            (
-                lambda ax: plot.coordinate_misfit(verdict.coordinates, ax=ax),
-                "Fit inside the modes by coordinate. The largest of many may exceed 1 by chance.",
-            )
-        )
-    rows = max(len(table) if table is not None else 1, verdict.dim)
-    height = 3.0 + 0.13 * max(0, min(rows, plot.MOST_BARS) - 8)  # room for the names of bars
+    n_bars = max(len(table) if table is not None else 1, verdict.dim)
+    height = 3.0 + 0.13 * max(0, min(n_bars, plot.MAX_BARS) - 8)  # room for the names of bars
     return [
         f"<figure>{_svg(draw, text, k, height)}<figcaption>{escape(text)}</figcaption></figure>"
         for k, (draw, text) in enumerate(pictures)
     ]
+
+
+def _scatter_caption(verdict: Verdict) -> str:
+    several = verdict.modes is not None and len(verdict.modes) > 1
+    what = "the modes" if several else "the mode"
+    if verdict.dim == 1:
+        return f"The draws, the density and {what}."
+    widths = f"{what} of the density, with ellipses of 1 and 2 standard deviations"
+    if verdict.dim == 2 or not several:
+        return f"The draws and {widths}."
+    return f"The draws and {widths}, in the two coordinates in which the modes are farthest apart."
 
 
 def _svg(draw: Callable[[Any], Any], text: str, number: int, height: float) -> str:
