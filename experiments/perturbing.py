@@ -8,7 +8,6 @@ function for every theta; the random numbers are others. Tests compare all three
 
 from __future__ import annotations
 
-import inspect
 from functools import partial
 from typing import Any
 
@@ -119,9 +118,8 @@ def compiled(
 
 
 def model_formula(target: sc.Target) -> tuple[Any, Any]:
-    """The JAX formula (parameters, point) -> log p inside a model's batch function, and its parameters."""
-    formula, _, parameters = inspect.getclosurevars(target.log_density).nonlocals["compiled"].args
-    return formula, parameters
+    """The JAX formula (parameters, point) -> log p of a model, and its parameters."""
+    return target.jax_log_density.func, target.jax_log_density.args[0]
 
 
 def _coupled(covariances: np.ndarray) -> int:

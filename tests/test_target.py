@@ -1,10 +1,12 @@
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck.target import central_differences, log_density_at, score_at
+from steincheck.target import central_differences, log_density_at, raw_value_and_score, score_at
 
 
 def funnel(x):
@@ -64,8 +66,8 @@ def test_from_jax_warns_of_lost_precision():
 def test_without_a_score_finite_differences_are_used():
     target = sc.Target(lambda x: np.sum(np.cos(x), axis=1), dim=4)
     x = np.random.default_rng(1).normal(size=(20, 4)) * 5
-    assert not target.has_score
-    np.testing.assert_allclose(target.score(x), -np.sin(x), atol=1e-8)
+    assert target.score is None
+    np.testing.assert_allclose(score_at(target, x), -np.sin(x), atol=1e-8)
 
 
 @pytest.mark.parametrize(("place", "width"), [(0.0, 1.0), (1e6, 1.0), (0.0, 1e-6), (-1e3, 1e-4), (0.0, 1e6)])
@@ -136,7 +138,7 @@ def test_central_differences_with_steps_of_their_own():
         (
             {"log_density": sum, "dim": 2, "names": ["a"]},
             ValueError,
-            "`names` must have one name a coordinate",
+            "`names` must have one name per coordinate",
         ),
     ],
 )
@@ -216,6 +218,102 @@ def test_jax_functions_survive_both_global_settings():
     with jax.enable_x64(True):
         two = target.score(x)
     np.testing.assert_array_equal(one, two)
+
+
+DATA = np.random.default_rng(3).normal(size=20)
+
+
+@jax.jit
+def _compiled_by_the_user(x):
+    return -0.5 * jnp.sum((DATA - x[0]) ** 2) - x[1] ** 2
+
+
+def _closing(kind):
+    """Log densities that close over NumPy float64 data in the ways users write them; new arrays each time."""
+    y = DATA.copy()
+
+    def point(value, x):
+        return -0.5 * (value - x[0]) ** 2 - x[1] ** 2 / 20
+
+    def scanned(x):
+        return jax.lax.scan(lambda total, value: (total + point(value, x), None), jnp.zeros((), x.dtype), y)[
+            0
+        ]
+
+    functions = {
+        "array": lambda x: -0.5 * jnp.sum((y - x[0]) ** 2) - x[1] ** 2,
+        "vmap": lambda x: jnp.sum(jax.vmap(lambda value: point(value, x))(y)),
+        "scan": scanned,
+        "jit": lambda x: _compiled_by_the_user(x),
+        "jitted": jax.jit(lambda x: -0.5 * jnp.sum((y - x[0]) ** 2) - x[1] ** 2),
+    }
+    return functions[kind]
+
+
+def _use_in_single_precision(function):
+    zero = jnp.zeros(2)
+    assert zero.dtype == jnp.float32
+    value = jax.jit(function)(zero)
+    function(zero)
+    jax.jit(jax.vmap(function))(jnp.zeros((3, 2)))
+    return value, jax.jit(jax.grad(function))(zero)
+
+
+@pytest.mark.parametrize("first", ["the user", "steincheck"])
+@pytest.mark.parametrize("kind", ["array", "vmap", "scan", "jit", "jitted"])
+def test_data_of_a_jax_function_serve_both_precisions(kind, first):
+    """JAX keeps one copy of a closed-over NumPy array for all precisions: neither use may spoil the other."""
+    function = _closing(kind)
+    x = np.array([[0.3, -1.2], [1.0, 2.0]])
+    if first == "the user":
+        _use_in_single_precision(function)
+    target = sc.from_jax(function, dim=2)
+    expected = -0.5 * np.sum((DATA - x[:, :1]) ** 2, axis=1) - x[:, 1] ** 2
+    np.testing.assert_allclose(target.log_density(x), expected, rtol=1e-14)
+    np.testing.assert_allclose(target.score(x)[:, 0], np.sum(DATA - x[:, :1], axis=1), rtol=1e-13)
+    assert target.hessian(x).shape == (2, 2, 2)
+    value, gradient = _use_in_single_precision(function)
+    assert value == pytest.approx(-0.5 * np.sum(DATA**2), rel=1e-5)
+    assert gradient[0] == pytest.approx(np.sum(DATA), rel=1e-4)
+
+
+def test_the_jax_function_is_a_field_and_an_argument_of_compiled_code():
+    mixture = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 1.0]])
+    own = sc.from_jax(funnel, dim=2)
+    given = sc.Target(lambda x: -np.sum(x**2, axis=1), dim=2, jax_log_density=lambda x: -jnp.sum(x**2))
+    x = np.array([[0.5, -1.0], [2.0, 0.0]])
+    evaluate = jax.jit(lambda log_density, x: jax.vmap(log_density)(x))
+    for target in (mixture, own, given):
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(evaluate(target.jax_log_density, x), target.log_density(x), rtol=1e-13)
+        value, score = raw_value_and_score(target, x)
+        np.testing.assert_allclose(value, target.log_density(x), rtol=1e-13)
+        np.testing.assert_allclose(score, score_at(target, x), rtol=1e-8)
+    assert sc.Target(funnel, dim=2).jax_log_density is None
+
+
+def _plain_log_density(x):
+    return -0.5 * np.sum(x**2, axis=1)
+
+
+def test_a_target_without_a_score_pickles_and_says_that_it_has_none():
+    target = pickle.loads(pickle.dumps(sc.Target(_plain_log_density, dim=2)))
+    assert target.score is None
+    assert not target.has_score
+    np.testing.assert_allclose(score_at(target, np.ones((1, 2))), [[-1, -1]], atol=1e-8)
+
+
+def test_functions_cannot_write_to_the_draws():
+    def spoil(x):
+        x[:] = 0
+        return x[:, 0]
+
+    target = sc.Target(spoil, lambda x: spoil(x)[:, None], dim=1)
+    x = np.ones((2, 1))
+    for evaluate in (log_density_at, score_at):
+        with pytest.raises(ValueError, match="read-only"):
+            evaluate(target, x)
+    assert x.flags.writeable
 
 
 class TestOddities:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from math import lgamma, log, pi
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
+from jax.tree_util import Partial
 
 from ._validation import as_generator, as_numbers
 from .draws import as_draws
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
-from .target import Target, in_chunks
+from .target import Target, jax_target
 
-CHUNKS, HESSIAN_CHUNKS = (1, 256, 2048, 8192), (1, 64)  # the batch shapes compiled
+CHUNKS = (
+    1,
+    32,
+    256,
+    2048,
+    8192,
+)  # the batch shapes compiled: more than for a user's function, which compiles anew
 
 # The sensor problem: sensors 0 to 3 are unknown, 4 and 5 known; the observed distances of pairs.
 KNOWN = np.array([[0.5, 0.3], [0.3, 0.7]])
@@ -345,20 +350,8 @@ def _mixture_sampler(shares: np.ndarray, dim: int, draw: Callable[..., np.ndarra
 
 
 def _model(formula: Any, parameters: tuple, dim: int, sample: Any, names: Any = None) -> Target:
-    """Target of a JAX formula (parameters, x) -> log p, compiled once for all parameters of a shape."""
-    with jax.enable_x64(True):
-        parameters = jax.tree.map(jnp.asarray, parameters)
-    log_density, score, hessian = (
-        in_chunks(partial(_derivative, formula, order, parameters), dim, chunks)
-        for order, chunks in enumerate((CHUNKS, CHUNKS, HESSIAN_CHUNKS))
-    )
-    return Target(log_density, score, dim=dim, hessian=hessian, names=names, sample=sample)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _derivative(formula: Any, order: int, parameters: Any, x: Any) -> Any:
-    function = (formula, jax.grad(formula, argnums=1), jax.hessian(formula, argnums=1))[order]
-    return jax.vmap(function, in_axes=(None, 0))(parameters, x)
+    """Target of a JAX formula (parameters, x) -> log p."""
+    return jax_target(Partial(formula, parameters), dim, chunks=CHUNKS, names=names, sample=sample)
 
 
 def _as_weights(weights: Any, count: int, *, zero: bool = False) -> np.ndarray:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 Batch = Callable[[np.ndarray], np.ndarray]
-CHUNKS = (1, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
+CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
 BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
 SHORTENINGS = 8  # of steps that are too long, at most
 
@@ -26,16 +30,20 @@ class Target:
     log_density : callable
         Batch function (n, d) -> (n,): log p up to an additive constant; ``-inf`` outside the support.
     score : callable, optional
-        Batch function (n, d) -> (n, d): the gradient of log p. Without it central finite differences of
-        `log_density` are used, and every result says so in its warnings.
+        Batch function (n, d) -> (n, d): the gradient of log p. Without it the tests use central finite
+        differences of `log_density`, and every result says so in its warnings.
     dim : int
         The dimension d.
     hessian : callable, optional
         Batch function (n, d) -> (n, d, d): second derivatives of log p.
     names : sequence of str, optional
-        One name a coordinate.
+        One name per coordinate.
     sample : callable, optional
         ``sample(n, rng) -> (n, d)``: exact independent draws, for models where they exist.
+    jax_log_density : callable, optional
+        The same log density of one point, (d,) -> scalar, in JAX operations, for compiled loops; `from_jax`
+        and the models of `steincheck.models` fill it in. Kept as a `jax.tree_util.Partial`, so that it may
+        be an argument of compiled functions.
 
     Examples
     --------
@@ -47,15 +55,15 @@ class Target:
     """
 
     log_density: Batch
-    score: Batch = None  # type: ignore[assignment]  # replaced in __post_init__
+    score: Batch | None = None
     dim: int = field(kw_only=True)
     hessian: Batch | None = field(default=None, kw_only=True)
     names: Sequence[str] | None = field(default=None, kw_only=True)
     sample: Callable[[int, Any], np.ndarray] | None = field(default=None, kw_only=True)
-    has_score: bool = field(init=False)
+    jax_log_density: Callable[[Any], Any] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("log_density", "score", "hessian", "sample"):
+        for name in ("log_density", "score", "hessian", "sample", "jax_log_density"):
             value = getattr(self, name)
             required = name == "log_density"
             if not (callable(value) or (value is None and not required)):
@@ -67,13 +75,17 @@ class Target:
             if isinstance(self.names, str) or not all(isinstance(name, str) and name for name in names):
                 raise TypeError(f"`names` must be a sequence of non-empty strings, got {self.names!r}")
             if len(names) != self.dim:
-                raise ValueError(f"`names` must have one name a coordinate ({self.dim}), got {len(names)}")
+                raise ValueError(f"`names` must have one name per coordinate ({self.dim}), got {len(names)}")
             if len(set(names)) < len(names):
                 twice = next(name for name in names if names.count(name) > 1)
                 raise ValueError(f"`names` must differ, got {twice!r} more than once")
-        object.__setattr__(self, "has_score", self.score is not None)
-        if self.score is None:
-            object.__setattr__(self, "score", lambda x: central_differences(self.log_density, x))
+        if self.jax_log_density is not None and not isinstance(self.jax_log_density, Partial):
+            object.__setattr__(self, "jax_log_density", Partial(self.jax_log_density))
+
+    @property
+    def has_score(self) -> bool:
+        """Whether the score was given; if not, it is differenced."""
+        return self.score is not None
 
 
 def from_jax(
@@ -110,45 +122,174 @@ def from_jax(
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
     if not isinstance(dim, (int, np.integer)) or dim < 1:
         raise ValueError(f"`dim` must be a positive integer, got {dim!r}")
-    with jax.enable_x64(True):
-        out = jax.eval_shape(log_density, jax.ShapeDtypeStruct((dim,), jnp.float64))
-    if not hasattr(out, "shape") or out.shape != ():
+    traced, shape = _traced(log_density, int(dim))
+    if shape.shape != ():
         raise ValueError(
             "`log_density` of from_jax must map one point of shape (d,) to a scalar, "
-            f"but for d = {dim} it returns {getattr(out, 'shape', type(out).__name__)}"
+            f"but for d = {dim} it returns {shape.shape}"
         )
-    if out.dtype != jnp.float64:
-        warnings.warn(f"`log_density` returns {out.dtype} for float64 input: precision is lost", stacklevel=2)
-    return Target(
-        in_chunks(jax.jit(jax.vmap(log_density)), dim, CHUNKS),
-        in_chunks(jax.jit(jax.vmap(jax.grad(log_density))), dim, CHUNKS),
-        dim=dim,
-        hessian=in_chunks(jax.jit(jax.vmap(jax.hessian(log_density))), dim, CHUNKS[:1]),
-        names=names,
-        sample=sample,
+    if shape.dtype != jnp.float64:
+        warnings.warn(
+            f"`log_density` returns {shape.dtype} for float64 input: precision is lost", stacklevel=2
+        )
+    return jax_target(traced, int(dim), names=names, sample=sample)
+
+
+def _traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
+    """The function traced once in float64, with its own copy of the arrays it closes over; and its output.
+
+    JAX keeps one converted copy per NumPy array for as long as any traced function holds it, whatever the
+    precision: a function that ran in float32 would be traced here with float32 data, and what is traced here
+    would spoil the user's own float32 functions. So such copies are dropped before and after.
+    """
+    point = jax.ShapeDtypeStruct((dim,), np.float64)
+    with jax.enable_x64(True):
+        if _holds_single_precision(log_density, point):
+            _drop_caches()
+        closed, out = _trace(log_density, point)
+        watched = [weakref.ref(array) for array in _closed_over(closed)]
+        closed = _with_own_constants(closed)
+    jaxpr = closed.jaxpr
+
+    def evaluate(constants: list[Any], x: Any) -> Any:
+        return jax.core.eval_jaxpr(jaxpr, constants, x)[0]
+
+    if any(reference() is not None for reference in watched):
+        _drop_caches()
+    return Partial(evaluate, closed.consts), out
+
+
+def _trace(log_density: Callable[[Any], Any], point: Any) -> tuple[Any, Any]:
+    # A new function object each time: JAX would answer from its cache for one it has traced before.
+    return jax.make_jaxpr(lambda x: log_density(x), return_shape=True)(point)
+
+
+def _holds_single_precision(log_density: Callable[[Any], Any], point: Any) -> bool:
+    """Whether data of the function come in 32 bits; in its own frame, so that nothing of it stays alive."""
+    try:
+        return any(array.dtype.itemsize == 4 for array in _closed_over(_trace(log_density, point)[0]))
+    except TypeError:  # float32 data met float64; if it is a mistake of the user's, it is raised once more
+        return True
+
+
+def _drop_caches() -> None:
+    jax.clear_caches()
+    gc.collect()
+
+
+def _is_closed(node: Any) -> bool:
+    return hasattr(node, "consts") and hasattr(node, "jaxpr")
+
+
+def _closed_over(closed: Any) -> list[np.ndarray]:
+    """The NumPy arrays that a traced function and those inside it hold."""
+    arrays = [value for value in closed.consts if isinstance(value, np.ndarray)]
+    for equation in closed.jaxpr.eqns:
+        for inner in filter(_is_closed, jax.tree.leaves(equation.params, is_leaf=_is_closed)):
+            arrays += _closed_over(inner)
+    return arrays
+
+
+def _with_own_constants(closed: Any) -> Any:
+    """The same traced function with JAX arrays in place of the NumPy arrays it holds, at every depth."""
+
+    def own(node: Any) -> Any:
+        return _with_own_constants(node) if _is_closed(node) else node
+
+    equations = [
+        equation.replace(params=jax.tree.map(own, equation.params, is_leaf=_is_closed))
+        for equation in closed.jaxpr.eqns
+    ]
+    return closed.replace(
+        jaxpr=closed.jaxpr.replace(eqns=equations), consts=[jnp.array(value) for value in closed.consts]
     )
 
 
-def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -> Batch:
+def jax_target(
+    log_density: Partial,
+    dim: int,
+    *,
+    chunks: Sequence[int] = CHUNKS,
+    names: Sequence[str] | None = None,
+    sample: Callable[[int, Any], np.ndarray] | None = None,
+) -> Target:
+    """Target of a JAX function of one point; compiled once for all parameters of one shape."""
+    with jax.enable_x64(True):
+        log_density = jax.tree.map(jnp.asarray, log_density)
+    return Target(
+        in_chunks(partial(_values, log_density), dim, chunks),
+        in_chunks(partial(_scores, log_density), dim, chunks),
+        dim=dim,
+        hessian=in_chunks(partial(_hessians, log_density), dim, (1, 32)),
+        names=names,
+        sample=sample,
+        jax_log_density=log_density,
+    )
+
+
+@jax.jit
+def _values(log_density: Partial, x: Any) -> Any:
+    return jax.vmap(log_density)(x)
+
+
+@jax.jit
+def _scores(log_density: Partial, x: Any) -> Any:
+    return jax.vmap(jax.grad(log_density))(x)
+
+
+@jax.jit
+def _values_and_scores(log_density: Partial, x: Any) -> Any:
+    return jax.vmap(jax.value_and_grad(log_density))(x)
+
+
+@jax.jit
+def _hessians(log_density: Partial, x: Any) -> Any:
+    return jax.vmap(jax.hessian(log_density))(x)
+
+
+def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -> Callable[..., Any]:
     """Evaluate a compiled function of rows at any n, in padded chunks of these sizes: few compilations."""
 
-    def evaluate(x: np.ndarray) -> np.ndarray:
+    def evaluate(x: np.ndarray) -> Any:
         x = np.asarray(x, dtype=np.float64)
-        out, start = [], 0
+        parts = []
         with jax.enable_x64(True):
+            if not len(x):
+                empty = jax.eval_shape(compiled, jax.ShapeDtypeStruct((1, dim), np.float64))
+                return jax.tree.map(lambda leaf: np.empty((0, *leaf.shape[1:])), empty)
+            start = 0
             while start < len(x):
                 left = len(x) - start
                 size = next((c for c in chunks if left <= c), chunks[-1])
                 block = x[start : start + size]
                 if len(block) < size:
                     block = np.concatenate([block, np.broadcast_to(block[-1], (size - len(block), dim))])
-                out.append((compiled(block), min(left, size)))
+                parts.append(jax.tree.map(lambda leaf, keep=left: np.asarray(leaf)[:keep], compiled(block)))
                 start += size
-            if not out:
-                return np.empty((0, *jax.eval_shape(compiled, jnp.zeros((1, dim))).shape[1:]))
-            return np.concatenate([np.asarray(value)[:keep] for value, keep in out])
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
     return evaluate
+
+
+def raw_value_and_score(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log p (n,) and score (n, d) at the rows of `x`, as they come; in one compiled call where possible."""
+    if target.jax_log_density is not None:
+        return in_chunks(partial(_values_and_scores, target.jax_log_density), target.dim, CHUNKS)(x)
+    return target.log_density(read_only(x)), raw_score(target, x)
+
+
+def raw_score(target: Target, x: np.ndarray) -> np.ndarray:
+    """The score at the rows of `x` as it comes, by finite differences where the target has none."""
+    if target.score is None:
+        return central_differences(target.log_density, x)
+    return target.score(read_only(x))
+
+
+def read_only(x: np.ndarray) -> np.ndarray:
+    """A view that the user's functions cannot write to."""
+    view = np.asarray(x).view()
+    view.flags.writeable = False
+    return view
 
 
 def central_differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = None) -> np.ndarray:
@@ -189,7 +330,7 @@ def _differences(
 
 def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
     """log p at the rows of `x`, validated; at a `proposal` -inf is a value, NaN is not."""
-    value = _as_floats("log_density", target.log_density(x), (len(x),))
+    value = _as_floats("log_density", target.log_density(read_only(x)), (len(x),))
     bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
     if bad.any():
         _raise_non_finite("log_density", x, value, bad)
@@ -198,7 +339,7 @@ def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> 
 
 def score_at(target: Target, x: np.ndarray) -> np.ndarray:
     """The score at the rows of `x`, validated, shape (n, d)."""
-    value = _as_floats("score", target.score(x), x.shape)
+    value = _as_floats("score", raw_score(target, x), x.shape)
     bad = ~np.isfinite(value).all(axis=1)
     if bad.any():
         _raise_non_finite("score", x, value, bad)
@@ -219,7 +360,7 @@ def oddities(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Ge
     few = x[:: max(1, len(x) // 200)]
     near = few + 0.2 * x.std(axis=0) * rng.standard_normal(few.shape)
     with np.errstate(all="ignore"):
-        outside = np.mean(~np.isfinite(np.asarray(target.log_density(near), dtype=float)))
+        outside = np.mean(~np.isfinite(np.asarray(target.log_density(read_only(near)), dtype=float)))
     if outside > 0.01:
         found.append(
             f"the density is 0 next to {outside:.0%} of the draws: Stein tests need one that vanishes at its "

@@ -7,6 +7,7 @@ need several: short local chains, started at the modes and independent of any dr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +16,7 @@ import numpy as np
 
 from .._validation import as_generator, as_numbers, check_count
 from ..modes.search import Modes, as_modes
-from ..target import CHUNKS, Batch, Target, log_density_at
+from ..target import CHUNKS, Batch, Target, log_density_at, raw_score
 
 ELEMENTS = 4_000_000  # numbers in the largest temporary array
 BLOCKS = (64, 1024, 16384)  # draws carried at once: the only shapes ever compiled
@@ -350,12 +351,12 @@ def _chains(target: Target, modes: Modes, rng: np.random.Generator) -> np.ndarra
 
 def _force(target: Target, x: np.ndarray, metric: np.ndarray) -> np.ndarray:
     """The score in the metric's coordinates; bounded, as a trajectory that runs away is rejected anyway."""
-    return np.clip(np.nan_to_num(_evaluate(target.score, x) @ metric), -1e6, 1e6)
+    return np.clip(np.nan_to_num(_evaluate(partial(raw_score, target), x) @ metric), -1e6, 1e6)
 
 
 def _evaluate(function: Batch, x: np.ndarray) -> np.ndarray:
     """A batch callable at x (M, walkers, d), in blocks that compiled targets evaluate without padding."""
-    rows, block = x.reshape(-1, x.shape[2]), CHUNKS[1]
+    rows, block = x.reshape(-1, x.shape[2]), CHUNKS[2]
     values = np.concatenate([function(rows[k : k + block]) for k in range(0, len(rows), block)])
     return values.reshape(*x.shape[:2], *values.shape[1:])
 

@@ -116,7 +116,7 @@ def _climb(target: Target, x: np.ndarray, metric: np.ndarray, stride: float) -> 
 
 def block(target: Target) -> int:
     """Points climbed in lock-step: a batch compiled targets need not pad, unless d x d matrices get large."""
-    return max(8, min(CHUNKS[1], 2**22 // target.dim**2))
+    return max(8, min(CHUNKS[2], 2**22 // target.dim**2))
 
 
 def settle(plan: Plan, x: np.ndarray, width: np.ndarray) -> Peak:

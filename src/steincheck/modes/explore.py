@@ -36,7 +36,7 @@ def explore(
         known, size = len(peaks), GROUP if explored else 1
         group, queue = queue[:size], queue[size:]
         if explored:
-            each = max(FEWEST, min(2 * d, CHUNKS[1] // len(group)))
+            each = max(FEWEST, min(2 * d, CHUNKS[2] // len(group)))
             fans = [np.concatenate([_random_rays(peaks[k], each, rng), learnt, -learnt]) for k, _ in group]
             homes = np.repeat([k for k, _ in group], each + 2 * len(learnt))
             _walk(plan, peaks, homes, np.concatenate(fans), plan.max_modes)
