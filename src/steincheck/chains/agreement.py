@@ -1,0 +1,120 @@
+"""Do the chains agree with each other, and their beginnings with the rest? A permutation test of blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .blocks import MAX_BLOCKS, Blocks, autocorrelation_time, block_sums, cut_blocks
+
+MAX_CHAINS = 100  # more chains of a few draws each have no blocks to permute
+SEGMENTS_OF_ONE_CHAIN = 4  # a single chain is compared with itself in quarters
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Outcome of the test that blocks of all chains, early and late, have the same mean features."""
+
+    pvalue: float  #: of both comparisons; NaN if there are too few blocks to tell
+    between_pvalue: float  #: of the comparison of the chains (of the quarters of a single chain)
+    start_pvalue: (
+        float  #: of the comparison of the chains' first blocks with the rest; NaN for a single chain
+    )
+    odd_chain: int  #: the chain (quarter of a single one) that differs most from the others
+    blocks: Blocks  #: the blocks that were permuted
+
+
+def agreement(
+    features: np.ndarray, chain: np.ndarray, rng: np.random.Generator, *, n_resamples: int = 999
+) -> Agreement:
+    """Test whether chains agree, and whether their beginnings agree with the rest.
+
+    H0: the chains are stationary with one distribution. Long blocks are then nearly exchangeable, whatever
+    chain and time they come from, and permuting them gives the null distribution of
+
+    ``sum_c |sum_{b in c} Y_b|^2 / m_c`` (a chain elsewhere) and ``sum_c |Y_c1|^2`` (burn-in left in),
+
+    where Y_b is the sum of the whitened features over block b divided by the root of its length and m_c the
+    number of blocks of chain c. The smaller one of the two p-values is adjusted in the same permutations.
+
+    Parameters
+    ----------
+    features : array (n, k)
+        Functions of the draws, for instance Stein features with mean 0 under the target: scores s and
+        x s + 1. These do not differ between well-separated modes, so that chains in different modes agree.
+    chain : array (n,) of int
+        The chain of each draw, 0, 1, ... in order.
+    rng : Generator
+        Source of randomness.
+    n_resamples : int
+        Number of random permutations.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(1000, 2))
+    >>> chain = np.repeat([0, 1, 2, 3], 250)
+    >>> agreement(x, chain, rng).pvalue > 0.05
+    True
+    >>> found = agreement(x + (chain == 2)[:, None], chain, rng)
+    >>> found.pvalue <= 0.01, found.odd_chain
+    (True, 2)
+    """
+    white = _whitened(features)
+    within = white - _chain_means(white, chain)[chain]
+    blocks = _short_blocks(float(np.max(autocorrelation_time(within, chain))), chain)
+    owner = chain[np.flatnonzero(np.diff(blocks.label, prepend=-1))]
+    sizes = np.bincount(blocks.label)
+    sums = block_sums(white, blocks.label) / np.sqrt(sizes)[:, None]
+    first = np.diff(owner, prepend=-1) > 0
+    if blocks.n_chains == 1:
+        owner = np.arange(blocks.count) * SEGMENTS_OF_ONE_CHAIN // blocks.count
+    groups = owner == np.unique(owner)[:, None]
+    share = np.sum((groups @ sums) ** 2, axis=1) / groups.sum(axis=1)
+    odd_chain = int(np.argmax(share))
+    if not blocks.enough or blocks.count < 1.5 * len(groups):
+        return Agreement(np.nan, np.nan, np.nan, odd_chain, blocks)
+    order = np.array([rng.permutation(blocks.count) for _ in range(n_resamples)])
+    order = np.concatenate([np.arange(blocks.count)[None, :], order])
+    gram = sums @ sums.T
+    metric = (groups.T / groups.sum(axis=1)) @ groups  # 1 / m_c for pairs of blocks of one chain
+    between = np.einsum("rab,ab->r", gram[order[:, :, None], order[:, None, :]], metric)
+    ranks = [_upper_ranks(between)]
+    if blocks.n_chains > 1:
+        ranks.append(_upper_ranks(np.diag(gram)[order] @ first))
+    joint = _upper_ranks(-np.min(ranks, axis=0))
+    start = ranks[1][0] if len(ranks) > 1 else np.nan
+    return Agreement(float(joint[0]), float(ranks[0][0]), float(start), odd_chain, blocks)
+
+
+def _short_blocks(tau: float, chain: np.ndarray) -> Blocks:
+    """Blocks as for the sign flips, but at least two per chain where the chains are long enough."""
+    n_chains = int(chain[-1]) + 1
+    return cut_blocks(tau, chain, max_blocks=max(MAX_BLOCKS, 2 * min(n_chains, MAX_CHAINS)))
+
+
+def _upper_ranks(statistics: np.ndarray) -> np.ndarray:
+    """For each replicate the share of replicates that are at least as large, up to rounding."""
+    tolerance = 1e-9 * np.max(np.abs(statistics), initial=0.0)
+    ordered = np.sort(statistics)
+    return 1 - np.searchsorted(ordered, statistics - tolerance, side="left") / len(statistics)
+
+
+def _chain_means(values: np.ndarray, chain: np.ndarray) -> np.ndarray:
+    return block_sums(values, chain) / np.bincount(chain)[:, None]
+
+
+def _whitened(features: np.ndarray) -> np.ndarray:
+    """Centred features, turned and scaled to unit covariance; scaled only if there are too many of them."""
+    n, k = features.shape
+    centred = features - features.mean(axis=0)
+    spread = centred.std(axis=0)
+    centred = centred[:, spread > 0] / spread[spread > 0]
+    if not centred.shape[1]:
+        return np.zeros((n, 1))
+    if 5 * k > n:
+        return centred
+    eigenvalues, vectors = np.linalg.eigh(centred.T @ centred / n)
+    kept = eigenvalues > 1e-8 * eigenvalues[-1]
+    return centred @ (vectors[:, kept] / np.sqrt(eigenvalues[kept]))

@@ -1,0 +1,109 @@
+"""Bulk and tail effective sample size and split R-hat, as ArviZ defines them: context, not tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special, stats
+
+MIN_DRAWS = 4  # per chain: halves of two draws are the least that have a variance
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """What is commonly reported about chains, one number per coordinate."""
+
+    ess_bulk: np.ndarray  #: (d,) effective sample size for the centre of the distribution
+    ess_tail: np.ndarray  #: (d,) effective sample size for the 5 % and 95 % quantiles, the smaller one
+    rhat: np.ndarray  #: (d,) rank-normalised split R-hat: the larger one for location and spread
+
+
+def convergence(values: np.ndarray, chain: np.ndarray) -> Convergence:
+    """Bulk and tail ESS and rank-normalised split R-hat of every coordinate.
+
+    The definitions are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021),
+    "Rank-normalization, folding, and localization", and the numbers those of ArviZ; for a single chain, where
+    ArviZ has no R-hat, the halves of the chain are compared.
+
+    Parameters
+    ----------
+    values : array (n, d)
+        The draws.
+    chain : array (n,) of int
+        The chain of each draw, 0, 1, ... in order. Chains of unequal lengths end with the shortest one.
+
+    Returns
+    -------
+    Convergence
+        NaN where a chain has fewer than four draws.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(400, 1))
+    >>> [round(float(v[0]), 3) for v in vars(convergence(x, np.repeat([0, 1], 200))).values()]
+    [412.675, 407.213, 1.0]
+    """
+    lengths = np.bincount(chain)
+    shortest = int(lengths.min())
+    if shortest < MIN_DRAWS:
+        missing = np.full(values.shape[1], np.nan)
+        return Convergence(missing, missing, missing)
+    starts = np.cumsum(lengths) - lengths
+    rows = starts[:, None] + np.arange(shortest)
+    columns = [values[rows, k] for k in range(values.shape[1])]
+    return Convergence(
+        np.array([_ess(_rank_normalised(_halves(column))) for column in columns]),
+        np.array([_ess_tail(column) for column in columns]),
+        np.array([_rhat_rank(_halves(column)) for column in columns]),
+    )
+
+
+def _halves(x: np.ndarray) -> np.ndarray:
+    """Chains (C, N) cut into halves (2C, N // 2); the middle draw of an odd number is left out."""
+    half = x.shape[1] // 2
+    return np.concatenate([x[:, :half], x[:, -half:]])
+
+
+def _rank_normalised(x: np.ndarray) -> np.ndarray:
+    ranks = stats.rankdata(x, method="average").reshape(x.shape)
+    return special.ndtri((ranks - 3 / 8) / (x.size + 1 / 4))
+
+
+def _rhat_rank(x: np.ndarray) -> float:
+    if np.ptp(x) == 0:
+        return np.nan
+    return max(_rhat(_rank_normalised(x)), _rhat(_rank_normalised(np.abs(x - np.median(x)))))
+
+
+def _rhat(x: np.ndarray) -> float:
+    n = x.shape[1]
+    within = x.var(axis=1, ddof=1).mean()
+    between = n * x.mean(axis=1).var(ddof=1)
+    return float(np.sqrt((between / within + n - 1) / n)) if within > 0 else np.inf
+
+
+def _ess_tail(x: np.ndarray) -> float:
+    low, high = np.quantile(x, [0.05, 0.95])
+    return min(_ess(_halves((x <= low).astype(float))), _ess(_halves((x <= high).astype(float))))
+
+
+def _ess(x: np.ndarray) -> float:
+    """Effective sample size of chains (C, N) by Geyer's initial monotone sequence of their joint ACF."""
+    if np.ptp(x) < np.finfo(float).resolution:
+        return float(x.size)
+    n_chains, n = x.shape
+    centred = x - x.mean(axis=1, keepdims=True)
+    spectrum = np.abs(np.fft.rfft(centred, 2 * n, axis=1)) ** 2
+    covariance = np.fft.irfft(spectrum.mean(axis=0), 2 * n)[:n] / n
+    variance = covariance[0] * n / (n - 1)
+    total = covariance[0] + (x.mean(axis=1).var(ddof=1) if n_chains > 1 else 0.0)
+    rho = 1 - (variance - covariance) / total
+    rho[0] = 1.0
+    pairs = rho[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs <= 0)
+    last = min(negative[0] if len(negative) else n, (n - 1) // 2 - 1)  # the pair of which half is used
+    tau = 2 * np.minimum.accumulate(pairs[:last]).sum() - 1
+    if rho[2 * last] > 0 or pairs[last] >= 0:
+        tau += rho[2 * last]
+    return float(x.size / max(tau, 1 / np.log10(x.size)))

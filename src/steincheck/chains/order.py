@@ -1,0 +1,174 @@
+"""What the order of draws tells: dependence, repeats, chains that stand still or are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special, stats
+
+FALSE_ALARM = (
+    1e-3  # probability that independent draws are taken for a chain, Bonferroni over all that is seen
+)
+MAX_LAG = 100  # chains stored in turn, draw by draw, are alike at a lag of their number
+MIN_DRAWS = 30  # fewer independent draws cannot be told from a chain at that level
+STILL_SHARE = 0.25  # of a chain spent at one point: far more than rejections of a working sampler explain
+MIN_EQUAL = 10  # equal draws below which nothing is said
+SAME_SHARE = 0.1  # of the draws equal at the same times in two chains
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Where draws that are given without chains are most clearly dependent."""
+
+    lag: int  #: distance of the draws compared
+    correlation: float  #: rank correlation at that distance
+    where: str  #: the coordinate, "the log density" or "all coordinates together"
+    pvalue: float  #: of independence, adjusted for all lags and coordinates
+
+    def __str__(self) -> str:
+        which = "successive draws" if self.lag == 1 else f"draws {self.lag} apart"
+        return f"{which} are correlated ({self.correlation:.2f} in {self.where}), as those of Markov chains"
+
+
+def looks_dependent(
+    values: np.ndarray, log_density: np.ndarray | None = None, names: Sequence[str] | None = None
+) -> Dependence | None:
+    """Are draws that are given as an (n, d) array autocorrelated in their order?
+
+    H0: the draws are independent, or were shuffled. Looked at are the autocorrelations of the normal scores
+    of every coordinate and of the log density, and their sum over whitened coordinates, which sees slow
+    directions that are no axes. Lag 1 takes half of the false alarm rate of 0.001, lags 2 to 100 the rest.
+
+    Parameters
+    ----------
+    values : array (n, d)
+        The draws in the order in which they were made.
+    log_density : array (n,), optional
+        The log density at the draws: that of Hamiltonian chains is autocorrelated even where the draws
+        are not.
+    names : sequence of str, optional
+        Names of the coordinates.
+
+    Returns
+    -------
+    Dependence or None
+        None if nothing speaks against independence.
+
+    Examples
+    --------
+    >>> steps = np.random.default_rng(0).normal(size=(500, 2))
+    >>> looks_dependent(steps) is None
+    True
+    >>> print(looks_dependent(np.cumsum(steps, axis=0)))
+    successive draws are correlated (0.97 in all coordinates together), as those of Markov chains
+    """
+    n, d = values.shape
+    if n < MIN_DRAWS:
+        return None
+    labels = list(names) if names else [f"x[{k}]" for k in range(d)]
+    columns = [_normal_scores(column) for column in values.T]
+    if log_density is not None:
+        labels.append("the log density")
+        columns.append(_normal_scores(log_density))
+    correlations = np.array([_autocorrelations(column) for column in columns])
+    if 1 < d < n / 10:
+        labels.append("all coordinates together")
+        white = _whitened(np.stack(columns[:d], axis=1))
+        together = np.mean([_autocorrelations(column) for column in white.T], axis=0)
+        correlations = np.vstack([correlations, together])
+    scale = np.ones(len(labels))
+    scale[len(columns) :] = np.sqrt(d)
+    return _clearest(correlations, scale, n, labels)
+
+
+def _clearest(
+    correlations: np.ndarray, scale: np.ndarray, n: int, labels: Sequence[str]
+) -> Dependence | None:
+    """The smallest adjusted p-value of correlations (columns, lags), if small enough."""
+    rows, lags = correlations.shape
+    tests = rows * np.where(np.arange(lags) == 0, 2, 2 * max(1, lags - 1))
+    z = np.abs(correlations + 1 / n) * scale[:, None] * np.sqrt(n)
+    log_p = np.log(2 * tests) + special.log_ndtr(-z)
+    row, lag = divmod(int(np.argmin(log_p)), lags)
+    if log_p[row, lag] > np.log(FALSE_ALARM):
+        return None
+    return Dependence(
+        int(lag) + 1, float(correlations[row, lag]), labels[row], float(np.exp(log_p[row, lag]))
+    )
+
+
+def _normal_scores(column: np.ndarray) -> np.ndarray:
+    """Ranks as normal quantiles: heavy tails have no say; zeros if all values are equal."""
+    scores = special.ndtri((stats.rankdata(column) - 0.5) / len(column))
+    spread = scores.std()
+    return (scores - scores.mean()) / spread if spread > 0 else np.zeros(len(column))
+
+
+def _autocorrelations(column: np.ndarray) -> np.ndarray:
+    n = len(column)
+    lags = min(MAX_LAG, n // 10)
+    spectrum = np.abs(np.fft.rfft(column, 2 * n)) ** 2
+    return np.fft.irfft(spectrum, 2 * n)[1 : lags + 1] / n
+
+
+def _whitened(columns: np.ndarray) -> np.ndarray:
+    """Centred columns turned and scaled to unit covariance; directions without variation are dropped."""
+    u, s, _ = np.linalg.svd(columns, full_matrices=False)
+    return u[:, s > 1e-8 * s[0]] * np.sqrt(len(columns)) if s[0] > 0 else columns
+
+
+def repeated_draws(values: np.ndarray) -> int:
+    """How many draws (rows) equal an earlier one.
+
+    Examples
+    --------
+    >>> repeated_draws(np.array([[1.0], [2.0], [1.0]]))
+    1
+    """
+    return len(values) - len(np.unique(values, axis=0))
+
+
+def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | None = None) -> list[str]:
+    """Chains that stand still and chains that are the same, one sentence each.
+
+    A chain stands still if a quarter of it or more is one and the same point in a row; two chains are the
+    same if a tenth of their draws or more are equal at the same times. Chains of a continuous density that
+    are independent do neither.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(300, 1))
+    >>> chain_faults(np.concatenate([x, x]), np.repeat([0, 1], 300))
+    ['chains 0 and 1 are the same in 300 of 300 draws: were they started with the same seed?']
+    """
+    parts = np.split(values, np.flatnonzero(np.diff(chain)) + 1)
+    labels = list(names) if names else [f"x[{k}]" for k in range(values.shape[1])]
+    faults = []
+    for number, part in enumerate(parts):
+        start, length = _longest_stand(part)
+        if length >= max(MIN_EQUAL, STILL_SHARE * len(part)):
+            faults.append(f"chain {number} stands still from draw {start} to draw {start + length - 1}")
+        constant = (np.ptp(part, axis=0) == 0) & (np.ptp(values, axis=0) > 0) & (length < len(part))
+        for k in np.flatnonzero(constant):
+            faults.append(f"{labels[k]} never changes in chain {number}")
+    shortest = min(len(part) for part in parts)
+    stacked = np.stack([part[:shortest] for part in parts])
+    for one in range(len(parts) - 1):
+        same = np.sum(np.all(stacked[one] == stacked[one + 1 :], axis=2), axis=1)
+        for two in np.flatnonzero(same >= max(MIN_EQUAL, SAME_SHARE * shortest)):
+            faults.append(
+                f"chains {one} and {one + 1 + two} are the same in {same[two]} of {shortest} draws: "
+                "were they started with the same seed?"
+            )
+    return faults
+
+
+def _longest_stand(part: np.ndarray) -> tuple[int, int]:
+    """Start and length of the longest run of equal rows."""
+    changes = np.flatnonzero(np.any(part[1:] != part[:-1], axis=1)) + 1
+    starts = np.concatenate([[0], changes])
+    lengths = np.diff(np.concatenate([starts, [len(part)]]))
+    longest = int(np.argmax(lengths))
+    return int(starts[longest]), int(lengths[longest])
