@@ -12,7 +12,7 @@ from jax.scipy.special import logsumexp
 from jax.tree_util import Partial
 
 from ._validation import as_generator, as_numbers
-from .draws import as_draws
+from .draws import as_matrix
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
 from .target import Target, jax_target
 
@@ -237,7 +237,7 @@ def sensor_labels(x: Any) -> np.ndarray:
     Sensors 1 and 3 may lie on either side of the line through the known sensors, sensor 4 on either side of
     the line from sensor 1 to 2: label = side of sensor 1 + 2 (side of sensor 3) + 4 (side of sensor 4).
     """
-    one, two, three, four = np.moveaxis(as_draws(x, 8, minimum=1).reshape(-1, 4, 2), 1, 0)
+    one, two, three, four = np.moveaxis(as_matrix(x, 8, minimum=1).reshape(-1, 4, 2), 1, 0)
 
     def side(start: np.ndarray, end: np.ndarray, point: np.ndarray) -> np.ndarray:
         along, away = end - start, point - start

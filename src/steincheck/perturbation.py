@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._validation import as_generator, as_positive, check_count
-from .draws import as_draws
+from .draws import as_matrix
 from .modes.search import as_modes
 from .result import note
 from .target import Target, log_density_at
@@ -200,7 +200,7 @@ def perturb(
     """
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    x = as_draws(x, target.dim, minimum=1)
+    x = as_matrix(x, target.dim, minimum=1)
     theta = as_positive(theta, "theta")
     check_count(n_steps, "n_steps")
     if not callable(accept):

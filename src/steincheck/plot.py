@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from ._validation import as_generator
-from .draws import as_draws
+from .draws import as_matrix
 from .result import GofResult, KsdaggResult, Modes, ModeTable, OspksdResult, SpksdResult, pvalue_text
 from .stein.kernels import IMQ, median_bandwidth
 from .stein.tiles import quadratic_forms
@@ -321,7 +321,7 @@ def _scaled_subset(
     x: Any, target: Target, scales: Any, rng: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, IMQ]:
     """At most 1000 draws; themselves and their scores in units of `scales`; the kernel."""
-    x = as_draws(x, target.dim)
+    x = as_matrix(x, target.dim)
     pick, width = as_generator(rng).spawn(2)
     unit = x.std(axis=0) if scales is None else np.broadcast_to(np.asarray(scales, dtype=float), target.dim)
     if not (np.isfinite(unit) & (unit > 0)).all():

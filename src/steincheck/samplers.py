@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from ._validation import as_generator
-from .draws import as_draws
+from .draws import as_matrix
 
 MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
 FEW_GIVEN_UP = 1e-5  # share of updates so rejected from which on the user is told
@@ -112,7 +112,7 @@ def repelling_attracting_metropolis(
             f"`log_density` must be a JAX function of one point, got {type(log_density).__name__}"
         )
     start = np.atleast_2d(np.asarray(x0, dtype=float))
-    start = as_draws(start, start.shape[-1], minimum=1, name="x0")
+    start = as_matrix(start, start.shape[-1], minimum=1, name="x0")
     chains, d = start.shape
     steps = _as_steps(scale, blocks, d)
     _check_counts(n_iterations, burn_in, thin)

@@ -11,7 +11,8 @@ import numpy as np
 from ._validation import as_generator
 from ._version import __version__
 from .aggregate import ksdagg_test
-from .draws import as_draws, signs_of_chains
+from .chains import looks_dependent, repeated_draws
+from .draws import as_matrix
 from .flux.test import flux_test
 from .modes.search import Modes, as_modes, bounds_from_draws, climb_from_draws, find_modes
 from .result import GofResult, ModeTable, Verdict, check_level, note
@@ -90,8 +91,9 @@ def check(
     streams = np.random.default_rng(seed).spawn(6)
     notes: list[str] = []
     unseen = list(ALWAYS_UNSEEN)
-    for sign in signs_of_chains(x, target.names) if len(x) >= FEWEST else ():
-        note(notes, sign)
+    if len(x) >= FEWEST:
+        for sign in _signs_of_chains(x, target):
+            note(notes, sign)
     if modes is None:
         known = search_modes(x, target, bounds=bounds, seed=seed, n_jobs=n_jobs)
     else:
@@ -153,10 +155,27 @@ def search_modes(
     return find_modes(target, bounds=box, n_jobs=n_jobs, rng=np.random.default_rng(seed).spawn(5)[0])
 
 
+def _signs_of_chains(x: np.ndarray, target: Target) -> list[str]:
+    found = []
+    dependence = looks_dependent(x, log_density_at(target, x), target.names)
+    if dependence:
+        found.append(
+            f"{dependence}: the p-values assume independent draws and are too small; "
+            "thin the chains until this warning is gone"
+        )
+    repeated = repeated_draws(x)
+    if repeated > 0.01 * len(x):
+        found.append(
+            f"{repeated} of {len(x)} draws repeat others, as those of Markov chains that stand still or of a "
+            "resampled sample: the p-values assume independent draws and are too small"
+        )
+    return found
+
+
 def _at_the_door(draws: Any, target: Target) -> np.ndarray:
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    x = as_draws(draws, target.dim, name="draws")
+    x = as_matrix(draws, target.dim, name="draws")
     log_density_at(target, x)
     if target.has_score:
         compare_score(target, x)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_generator
-from ..draws import as_draws
+from ..draws import as_matrix
 from ..modes.search import Modes, known_modes
 from ..result import GofResult, ModeTable, note
 from ..stein.bootstrap import pvalue
@@ -119,7 +119,7 @@ def flux_test(
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
     if variant not in VARIANTS:
         raise ValueError(f"`variant` must be {' or '.join(map(repr, VARIANTS))}, got {variant!r}")
-    x = as_draws(x, target.dim)
+    x = as_matrix(x, target.dim)
     streams = as_generator(rng).spawn(3)
     notes: list[str] = []
     known = known_modes(modes, target, x, bounds, n_jobs=n_jobs, rng=streams[0], notes=notes)

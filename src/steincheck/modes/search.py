@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_generator, as_numbers, as_positive, check_count
-from ..draws import as_draws
+from ..draws import as_matrix
 from ..result import Modes, note
 from ..target import Target, log_density_at
 from .climb import Peak, Plan, climb_all, curvature, inverse_root
@@ -108,7 +108,7 @@ def _starts(
     """The starts (n, d) and the box (2, d) they come from."""
     x = np.empty((0, target.dim))
     if starts is not None:
-        x = as_draws(starts, target.dim, minimum=1, name="starts")
+        x = as_matrix(starts, target.dim, minimum=1, name="starts")
     if bounds is None:
         if starts is None:
             raise ValueError("give `bounds`, (low, high) or one such pair a coordinate, or `starts`, or both")
@@ -129,7 +129,7 @@ def _starts(
 
 def bounds_from_draws(x: Any, widen: float = 1.0) -> np.ndarray:
     """The range of draws (n, d), longer at both ends by `widen` times its length: d (low, high) pairs."""
-    x = as_draws(x, 1 if np.ndim(x) < 2 else np.shape(x)[1])
+    x = as_matrix(x, 1 if np.ndim(x) < 2 else np.shape(x)[1])
     if not (np.isfinite(widen) and widen >= 0):
         raise ValueError(f"`widen` must be finite and not negative, got {widen!r}")
     low, high = x.min(axis=0), x.max(axis=0)
@@ -201,7 +201,7 @@ def as_modes(modes: Any, target: Target) -> Modes:
     locations, covariances = (modes.locations, modes.covariances) if isinstance(modes, Modes) else pair
     if not np.size(locations):
         raise ValueError("`modes` must hold at least one location, got none")
-    x = as_draws(locations, target.dim, minimum=1, name="modes")
+    x = as_matrix(locations, target.dim, minimum=1, name="modes")
     log_density, shape = log_density_at(target, x), (len(x), target.dim, target.dim)
     if covariances is None:
         roots = [inverse_root(curvature(target, point, np.ones(target.dim))) for point in x]

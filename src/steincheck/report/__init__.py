@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import plot
-from ..draws import as_draws
+from ..draws import as_matrix
 from ..result import Verdict, as_plain, pvalue_text
 from ..target import Target
 from ..wording import mode_rows, test_rows
@@ -61,7 +61,7 @@ def write_html(
     command : sequence of str, optional
         The command that reproduces it; by default a call of `check` is shown.
     """
-    x = as_draws(draws, verdict.dim, name="draws")
+    x = as_matrix(draws, verdict.dim, name="draws")
     if len(x) != verdict.n:
         raise ValueError(f"`draws` must be the {verdict.n} draws of the verdict, got {len(x)}")
     write_text(path, render(verdict, x, target, title=title, command=command))

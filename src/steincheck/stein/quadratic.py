@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import as_generator, as_numbers, check_count
-from ..draws import as_draws
+from ..draws import as_matrix
 from ..result import note
 from ..target import Target, log_density_at, oddities, score_at
 from ..target import check_score as compare_score
@@ -36,7 +36,7 @@ def prepare(
     """Validate what all quadratic tests share and spawn one random stream a stage."""
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    x = as_draws(x, target.dim)
+    x = as_matrix(x, target.dim)
     check_count(n_resamples, "n_resamples")
     streams = as_generator(rng).spawn(7)
     notes: list[str] = []

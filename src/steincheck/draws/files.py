@@ -1,0 +1,364 @@
+"""Draws from files: text, CmdStan's CSV, NumPy arrays, parquet and netCDF."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .coerce import finish, read_any, stacked
+from .containers import Table, counted_from_0, from_columns
+from .names import canonical, listed, near
+from .record import Draws
+
+TEXT = (".csv", ".tsv", ".txt")
+OTHERS = (".npy", ".npz", ".parquet", ".nc")
+
+
+def read_draws(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    dim: int | None = None,
+    names: Sequence[str] | None = None,
+    var_names: Sequence[str] | None = None,
+    key: str | None = None,
+) -> Draws:
+    """Read draws from a file, or from several files with one chain each.
+
+    Parameters
+    ----------
+    paths : path or sequence of paths
+        ``.csv``, ``.tsv``, ``.txt``: one draw per row, separated by commas, semicolons, tabs or blanks, with
+        or without a line of column names (which may be a comment, as ``np.savetxt`` writes it); other
+        comments (``#``), empty lines and a first column without a name (a row index) are skipped. CmdStan's
+        CSV files: warm-up is left out and names count from 0 as in ArviZ. ``.npy`` and ``.npz``: arrays;
+        nothing is ever unpickled. ``.parquet`` (needs ``steincheck[parquet]``) and ``.nc``, ArviZ's netCDF
+        (needs ``steincheck[arviz]``).
+    dim : int, optional
+        Number of coordinates there must be.
+    names : sequence of str, optional
+        When the file names its columns, these are taken, in this order.
+    var_names : sequence of str, optional
+        Variables or columns to take.
+    key : str, optional
+        Which array of an npz file; not needed when it holds a single one.
+
+    Returns
+    -------
+    Draws
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "draws.csv"
+    ...     _ = file.write_text("mu,tau\\n0.1,2\\n0.3,4\\n")
+    ...     read_draws(file, names=["tau", "mu"]).values
+    array([[2. , 0.1],
+           [4. , 0.3]])
+    """
+    files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
+    if not files:
+        raise ValueError("`paths` must name at least one file")
+    tables = [_read_file(path, dim, names, key) for path in files]
+    table = tables[0] if len(tables) == 1 else stacked(tables)
+    title = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+    return finish(table, dim, names, var_names, title)
+
+
+def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: str | None) -> Table:
+    kind = path.suffix.lower()
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a directory, not a file of draws")
+    if key is not None and kind != ".npz":
+        raise ValueError(f"`key` names an array of an .npz file, {path.name} holds one only")
+    if kind in TEXT:
+        return _read_text(path, dim, names)
+    if kind in (".npy", ".npz"):
+        return read_any(_read_numpy(path, key), dim, names, str(path))
+    if kind == ".parquet":
+        return _read_parquet(path, names)
+    if kind == ".nc":
+        return _read_netcdf(path, names)
+    raise ValueError(f"draws are read from {', '.join((*TEXT, *OTHERS))} files, got {path.name}")
+
+
+def _read_numpy(path: Path, key: str | None) -> np.ndarray:
+    try:
+        content = np.load(path, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return content
+        with content:
+            known = content.files
+            if key is None and len(known) == 1:
+                key = known[0]
+            if key not in known:
+                what = f"has no array {key!r}{near(key, known)}" if key else "holds several arrays"
+                raise KeyError(f"{path} {what}; it holds {', '.join(known) or 'nothing'}: name one by `key`")
+            return content[key]
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
+    except Exception as error:  # damaged zip, wrong magic number, pickled objects: NumPy raises many kinds
+        raise ValueError(f"{path} cannot be read as an array of numbers: {error}") from None
+
+
+def _read_parquet(path: Path, names: Sequence[str] | None) -> Table:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError("parquet files need pyarrow: pip install 'steincheck[parquet]'") from None
+    try:
+        content = parquet.read_table(path)
+    except Exception as error:  # pyarrow has its own kinds
+        raise ValueError(f"{path} cannot be read as parquet: {error}") from None
+    columns = [content.column(k).to_numpy() for k in range(content.num_columns)]
+    return from_columns(content.column_names, columns, names)
+
+
+def _read_netcdf(path: Path, names: Sequence[str] | None) -> Table:
+    try:
+        import xarray
+    except ImportError:
+        raise ImportError("netCDF files need xarray and ArviZ: pip install 'steincheck[arviz]'") from None
+    try:
+        with xarray.open_datatree(path) as tree:
+            return read_any(tree.load(), None, names, str(path))
+    except ValueError as error:
+        if "engine" in str(error) or "backend" in str(error):
+            raise ImportError("netCDF files need h5netcdf: pip install 'steincheck[arviz]'") from None
+        raise
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read as netCDF: {error}") from None
+
+
+@dataclass
+class _Layout:
+    """How a text file is built, from its comments and first rows."""
+
+    separator: str | None  # None: blanks
+    width: int
+    names: list[str] | None
+    first: int  # number of the line that gave the width
+    skip: int  # rows of numbers to be left out: column names or warm-up
+    text: list[int]  # columns whose first value is no number
+    cmdstan: bool = False
+    doubt: str = ""
+
+
+def _read_text(path: Path, dim: int | None, names: Sequence[str] | None) -> Table:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            layout = _layout(path, file, names)
+        labels = layout.names or [str(k) for k in range(layout.width)]
+        used = _used(layout, labels, names)
+        values = _values(path, layout, used)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file: {error}") from None
+    if not len(values):
+        raise ValueError(f"{path} holds no draws")
+    if layout.names is None:
+        _check_width(path, values, dim, None)
+        return Table(values, warnings=[layout.doubt] if layout.doubt else [])
+    table = from_columns([labels[k] for k in used], list(values.T), names)
+    table.warnings += [f"{path}: column {labels[k]!r} holds text and is not used" for k in layout.text]
+    if layout.cmdstan:
+        table.chain = np.zeros(len(values), dtype=int)
+    if names is None and dim is not None:
+        _check_width(path, table.values, dim, table.names)
+    return table
+
+
+def _check_width(
+    path: Path, values: np.ndarray, dim: int | None, labels: Sequence[str] | None = None
+) -> None:
+    if dim is None or values.shape[1] == dim:
+        return
+    named = f" ({listed(labels)})" if labels else ""
+    counts = len(values) > 1 and np.all(np.diff(values[:, 0]) == 1)
+    hint = "; the first one counts rows: remove it" if values.shape[1] == dim + 1 and counts else ""
+    raise ValueError(
+        f"{path} has {values.shape[1]} columns{named}, but the target has dim = {dim}: "
+        f"one column per coordinate is needed{hint}"
+    )
+
+
+def _layout(path: Path, file: Any, names: Sequence[str] | None) -> _Layout:
+    """Read comments, column names and the first rows."""
+    comments: list[str] = []
+    rows = []
+    number = 0
+    for number, line in enumerate(file, start=1):
+        text = line.strip(" \r\n")
+        if text.startswith("#"):
+            comments.append(text.lstrip("# "))
+        elif text:
+            rows.append((number, text))
+            if len(rows) == 3:
+                break
+    if not rows:
+        raise ValueError(f"{path} holds no draws")
+    first, text = rows[0]
+    separator = next((mark for mark in ",;\t" if mark in text), None)
+    cells = _cells(text, separator)
+    layout = _Layout(separator, len(cells), _header(cells, f"{path}, line {first}"), first, 0, [])
+    body = [_cells(line, separator) for _, line in rows[1 if layout.names else 0 :]]
+    if layout.names is None:
+        layout.names = _commented_header(comments, layout, names)
+        _judge_counting_row(layout, cells, body[1:], path)
+    if layout.names is not None and body:
+        layout.text = [k for k, cell in enumerate(body[0][: layout.width]) if cell and not _is_number(cell)]
+    _look_for_cmdstan(layout, comments)
+    return layout
+
+
+def _cells(text: str, separator: str | None) -> list[str]:
+    parts = next(csv.reader([text], delimiter=separator)) if separator else text.split()
+    return [cell.strip().strip('"') for cell in parts]
+
+
+def _header(cells: list[str], where: str) -> list[str] | None:
+    """The cells as column names, or None when they are all numbers."""
+    numbers = [cell for cell in cells if _is_number(cell)]
+    if len(numbers) == len(cells):
+        return None
+    unnamed_frame = cells[0] == "" and cells[1:] == [str(k) for k in range(len(cells) - 1)]
+    if numbers and not unnamed_frame:
+        other = next(cell for cell in cells if not _is_number(cell))
+        raise ValueError(
+            f"{where}: {other!r} is not a number, but {numbers[0]!r} is: "
+            "the first line must hold either names of columns or a draw"
+        )
+    return cells
+
+
+def _commented_header(comments: list[str], layout: _Layout, names: Sequence[str] | None) -> list[str] | None:
+    """The last comment before the draws, if it names the columns as ``np.savetxt(header=...)`` does."""
+    if not comments:
+        return None
+    cells = _cells(comments[-1], layout.separator)
+    if layout.separator and len(cells) == 1:
+        cells = _cells(comments[-1], ",")  # np.savetxt does not write the header with its delimiter
+    if len(cells) != layout.width or not all(cells) or any(_is_number(cell) for cell in cells):
+        return None
+    known = {canonical(name) for name in names or ()}
+    return cells if names is None or known & {canonical(cell) for cell in cells} else None
+
+
+def _judge_counting_row(layout: _Layout, cells: list[str], body: list[list[str]], path: Path) -> None:
+    """A first row 0, 1, 2, ... may be the header of a data frame without names, or a draw."""
+    if layout.names is not None or cells != [str(k) for k in range(layout.width)] or not body:
+        return
+    fractional = ["." in cell or "e" in cell for row in body for cell in row]
+    if all(fractional) and layout.width > 2:
+        layout.skip = 1
+    elif any(fractional):
+        layout.doubt = (
+            f"{path}: the first row ({', '.join(cells)}) was read as a draw; if it is the header of a data "
+            "frame without names, remove it"
+        )
+
+
+def _look_for_cmdstan(layout: _Layout, comments: list[str]) -> None:
+    """CmdStan's CSV: settings in comments, a column lp__, names that count from 1, saved warm-up first."""
+    if not layout.names or "lp__" not in layout.names:
+        return
+    settings = dict(
+        part.split("(")[0].replace(" ", "").split("=", 1) for part in comments if part.count("=") == 1
+    )
+    if not any(name.startswith("stan_version") or name == "num_warmup" for name in settings):
+        return
+    layout.cmdstan = True
+    layout.names = [counted_from_0(name) for name in layout.names]
+    if settings.get("save_warmup") in ("1", "true"):
+        thin = int(settings.get("thin", 1))
+        layout.skip = -(-int(settings.get("num_warmup", 1000)) // thin)
+
+
+def _used(layout: _Layout, labels: Sequence[str], names: Sequence[str] | None) -> list[int]:
+    """Columns to be read: all that hold numbers, but a row index."""
+    index = {0} if layout.names and labels[0] == "" else set()
+    wanted = {canonical(name) for name in names or ()}
+    text = {k for k in layout.text if canonical(labels[k]) not in wanted}
+    return [k for k in range(layout.width) if k not in index | text]
+
+
+def _values(path: Path, layout: _Layout, used: list[int]) -> np.ndarray:
+    """The numbers of the columns in use, by NumPy's reader; a second pass explains what it refuses."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = (text for _, text in _rows(path, file, layout))
+            first = next(lines, None)
+            if first is None:
+                return np.empty((0, len(used)))
+            return np.loadtxt(
+                _again(first, lines), delimiter=layout.separator, comments=None, usecols=used, ndmin=2,
+                quotechar='"',
+            )  # fmt: skip
+    except ValueError as error:
+        if str(error).startswith(str(path)):
+            raise
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            raise ValueError(_complaint(path, _rows(path, file, layout), layout, used, error)) from None
+
+
+def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def _rows(path: Path, file: Any, layout: _Layout) -> Iterator[tuple[int, str]]:
+    """Rows of numbers with the number of their line."""
+    left_out = layout.skip
+    for number, line in enumerate(file, start=1):
+        text = line.strip(" \r\n")
+        if not text or text.startswith("#"):
+            continue
+        if (
+            number == layout.first
+            and layout.names
+            and _header(_cells(text, layout.separator), "") is not None
+        ):
+            continue
+        if layout.separator is None:
+            width = len(text.split())
+        elif '"' in text:
+            width = len(_cells(text, layout.separator))
+        else:
+            width = text.count(layout.separator) + 1
+        if width != layout.width:
+            raise ValueError(
+                f"{path}, line {number}: {width} values, but line {layout.first} has {layout.width}"
+            )
+        if left_out:
+            left_out -= 1
+            continue
+        yield number, text
+
+
+def _complaint(
+    path: Path, rows: Iterator[tuple[int, str]], layout: _Layout, used: list[int], error: ValueError
+) -> str:
+    """Which cell is no number."""
+    for number, text in rows:
+        cells = _cells(text, layout.separator)
+        for k in used:
+            if not _is_number(cells[k]):
+                where = layout.names[k] if layout.names and layout.names[k] else str(k + 1)
+                what = f"{cells[k]!r} is not a number" if cells[k] else "the value is missing"
+                return f"{path}, line {number}, column {where}: {what}"
+    return f"{path} cannot be read: {error}"
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell

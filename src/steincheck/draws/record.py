@@ -1,0 +1,70 @@
+"""The record that carries draws through the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws, the chain of each, and the names of the coordinates; made by ``as_draws``.
+
+    Examples
+    --------
+    >>> from steincheck.draws import as_draws
+    >>> draws = as_draws(np.random.default_rng(0).normal(size=(4, 250, 2)))
+    >>> draws.shape, draws.n_chains, str(draws)
+    ((1000, 2), 4, '4 x 250 draws')
+    """
+
+    values: np.ndarray  #: (n, d) float64; chain after chain, each in its order
+    chain: np.ndarray | None = None  #: (n,) of int, 0, 1, ... in order; None if no chains are known
+    names: tuple[str, ...] | None = None  #: names of the coordinates
+    divergences: int | None = None  #: divergent transitions, where the source tells
+    warnings: tuple[str, ...] = ()  #: what the user should know about how the draws were read
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)"""
+        return self.values.shape[0], self.values.shape[1]
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains, 0 if no chains are known."""
+        return 0 if self.chain is None else int(self.chain[-1]) + 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(n_chains,) number of draws per chain."""
+        return np.zeros(0, dtype=int) if self.chain is None else np.bincount(self.chain)
+
+    def by_chain(self) -> list[np.ndarray]:
+        """The draws of each chain; all draws as one if no chains are known."""
+        if self.chain is None:
+            return [self.values]
+        return np.split(self.values, np.flatnonzero(np.diff(self.chain)) + 1)
+
+    def as_one_chain(self) -> Draws:
+        """The same draws, taken for one chain in their order."""
+        return replace(self, chain=np.zeros(len(self.values), dtype=int))
+
+    def as_independent(self) -> Draws:
+        """The same draws, taken for independent ones."""
+        return replace(self, chain=None)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype) if copy else np.asarray(self.values, dtype=dtype)
+
+    def __str__(self) -> str:
+        lengths = self.lengths
+        if not len(lengths):
+            return f"{len(self)} draws"
+        if np.ptp(lengths) == 0:
+            return f"{len(lengths)} x {lengths[0]} draws"
+        return f"{len(self)} draws of {len(lengths)} chains"
