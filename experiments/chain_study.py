@@ -1,0 +1,374 @@
+"""Level and power of tests on Markov chains: kernel Stein tests with signs per block, agreement of chains.
+
+Every test is a function ``(draws, target, rng) -> p-value`` of a ``Draws`` record, NaN if it cannot tell;
+TESTS maps names to them, and any test that takes chains can be added there. The seed of a run depends on the
+case and its number alone. A finished case is written at once, and a run that was cut resumes with the cases
+that are missing. Results: experiments/results/chain_study.csv.
+
+    python -m experiments.chain_study                      # all cases
+    python -m experiments.chain_study --case burn-in       # some
+    python -m experiments.chain_study --test check --runs 100
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from .running import one_thread_each, positive
+
+RESULTS = Path(__file__).parent / "results" / "chain_study.csv"
+SEED = 2026
+SIGNS = 499  # replicates of the kernel tests
+WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # bandwidths in units of the median squared distance; 3 beyond LONG draws
+LONG = 2000
+KEY = ("case", "test")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Chains of one kind; the target is N(0, I) unless the kind is a mixture."""
+
+    rho: float  # autocorrelation of AR(1) chains
+    dim: int
+    chains: int
+    length: int
+    kind: str = "AR(1)"  # "AR(1)", "slow direction", "random walk"
+    flaw: str = ""  # what is wrong with the chains
+    size: float = 0.0  # of the flaw
+    runs: int = 300  # of the tests with kernels per draw; the others are cheap
+
+
+def _cases() -> dict[str, Case]:
+    cases = {}
+    for length in (250, 1000):
+        for dim in (1, 5, 20):
+            runs = 300 if length == 250 else 1000 // (dim + 10)
+            for rho in (-0.5, 0.0, 0.5, 0.9, 0.97):
+                cases[f"AR {rho:g}, d={dim}, 4x{length}"] = Case(rho, dim, 4, length, runs=runs)
+    cases |= {
+        "slow direction .9, d=5, 4x250": Case(0.9, 5, 4, 250, "slow direction"),
+        "slow direction .95, d=20, 4x1000": Case(0.95, 20, 4, 1000, "slow direction", runs=40),
+        "random walk, two modes, d=2, 4x250": Case(0.0, 2, 4, 250, "random walk"),
+        "AR .9, d=5, 1x4000": Case(0.9, 5, 1, 4000, runs=60),
+        "AR .9, d=5, 40x25": Case(0.9, 5, 40, 25),
+    }
+    wrong = {
+        "mean": (("AR .5, 4x250", 0.5, 4, 250, 0.07), ("AR .9, 4x1000", 0.9, 4, 1000, 0.15)),
+        "width": (("AR .5, 4x250", 0.5, 4, 250, 1.15),),
+        "independent, mean": (("4x250", 0.0, 4, 250, 0.045),),
+        "one chain shifted": (
+            ("AR .5, 4x250", 0.5, 4, 250, 0.4),
+            ("AR .9, 4x1000", 0.9, 4, 1000, 0.4),
+        ),
+        "one chain, one coordinate shifted": (
+            ("AR .5, 4x250", 0.5, 4, 250, 0.4),
+            ("AR .5, 4x1000", 0.5, 4, 1000, 0.4),
+        ),
+        "burn-in": (
+            ("AR .5, 4x250", 0.5, 4, 250, 3.0),
+            ("AR .5, 4x1000", 0.5, 4, 1000, 3.0),
+            ("AR .9, 4x1000", 0.9, 4, 1000, 3.0),
+            ("AR .5, 1x4000", 0.5, 1, 4000, 3.0),
+        ),
+    }
+    for flaw, rows in wrong.items():
+        for label, rho, chains, length, size in rows:
+            runs = 300 if chains * length <= LONG else 60
+            cases[f"{flaw} {size:g}, d=5, {label}"] = Case(rho, 5, chains, length, "AR(1)", flaw, size, runs)
+    return cases
+
+
+CASES = _cases()
+
+
+@functools.cache
+def target_of(kind: str, dim: int) -> Any:
+    """The target of a kind of chains, compiled once."""
+    from steincheck import models
+
+    means = (
+        [[-3.0] + [0.0] * (dim - 1), [3.0] + [0.0] * (dim - 1)] if kind == "random walk" else [[0.0] * dim]
+    )
+    return models.gaussian_mixture(means)
+
+
+def simulate(case: Case, rng: np.random.Generator) -> np.ndarray:
+    """Chains (C, N, d), stationary with the distribution of the target but for the flaw."""
+    if case.kind == "random walk":
+        return _random_walk(case, rng)
+    rho = np.full(case.dim, case.rho)
+    if case.kind == "slow direction":
+        rho[1:] = 0.0
+    noise = rng.normal(size=(case.length, case.chains, case.dim))
+    x = np.empty_like(noise)
+    x[0] = noise[0]
+    for t in range(1, case.length):
+        x[t] = rho * x[t - 1] + np.sqrt(1 - rho**2) * noise[t]
+    if case.kind == "slow direction":
+        turn, _ = np.linalg.qr(rng.normal(size=(case.dim, case.dim)))
+        x = x @ turn
+    return _spoiled(x.swapaxes(0, 1), case, rng)
+
+
+def _spoiled(x: np.ndarray, case: Case, rng: np.random.Generator) -> np.ndarray:
+    if case.flaw in ("mean", "independent, mean"):
+        return x + case.size
+    if case.flaw == "width":
+        return x * case.size
+    if case.flaw == "one chain shifted":
+        x[0] += case.size
+    if case.flaw == "one chain, one coordinate shifted":
+        x[0, :, 0] += case.size
+    if case.flaw == "burn-in":  # the first tenth comes in from `size` standard deviations, each chain its way
+        tenth = case.length // 10
+        way = rng.normal(size=(case.chains, 1, case.dim))
+        way /= np.linalg.norm(way, axis=2, keepdims=True)
+        x[:, :tenth] += case.size * way * np.linspace(1, 0, tenth)[:, None]
+    return x
+
+
+def _random_walk(case: Case, rng: np.random.Generator) -> np.ndarray:
+    """Random walk Metropolis on two modes 6 standard deviations apart, started in the target."""
+    target = target_of(case.kind, case.dim)
+    centre = np.zeros(case.dim)
+    centre[0] = 3.0
+
+    def log_density(x: np.ndarray) -> np.ndarray:
+        one = np.sum((x - centre) ** 2, axis=1)
+        two = np.sum((x + centre) ** 2, axis=1)
+        return np.logaddexp(-one / 2, -two / 2)
+
+    state = target.sample(case.chains, rng=rng)
+    now = log_density(state)
+    x = np.empty((case.length, case.chains, case.dim))
+    for row in x:
+        proposal = state + 2.0 * rng.normal(size=state.shape)
+        there = log_density(proposal)
+        accepted = np.log(rng.random(case.chains)) < there - now
+        state = np.where(accepted[:, None], proposal, state)
+        now = np.where(accepted, there, now)
+        row[:] = state
+    return x.swapaxes(0, 1)
+
+
+def kernel_blocks(draws: Any, target: Any, rng: np.random.Generator) -> float:
+    """Kernel Stein test over several bandwidths with one random sign per block."""
+    from steincheck.chains import autocorrelation_time, block_signs, block_sums, cut_blocks
+
+    matrices = _stein_matrices(draws.values, target)
+    tau = max(autocorrelation_time(matrix.sum(axis=1), draws.chain) for matrix in matrices)
+    blocks = cut_blocks(tau, draws.chain)
+    if not blocks.enough:
+        return np.nan
+    signs = block_signs(blocks.count, SIGNS, rng).astype(float)
+    signs = np.concatenate([np.ones((1, blocks.count)), signs])
+    summed = [block_sums(block_sums(matrix, blocks.label).T, blocks.label) for matrix in matrices]
+    return _smallest([np.einsum("ra,ab,rb->r", signs, matrix, signs) for matrix in summed])
+
+
+def kernel_independent(draws: Any, target: Any, rng: np.random.Generator) -> float:
+    """The same test with one random sign per draw, as for independent draws; not for long chains."""
+    n = len(draws)
+    if n > LONG:
+        return np.nan
+    signs = np.concatenate([np.ones((1, n)), 2.0 * rng.integers(2, size=(SIGNS, n)) - 1])
+    signs = signs.astype(np.float32)
+    matrices = _stein_matrices(draws.values, target)[1:4]
+    return _smallest([np.einsum("ri,ri->r", signs @ matrix, signs) for matrix in matrices])
+
+
+def agreement_of_chains(draws: Any, target: Any, rng: np.random.Generator) -> float:
+    """Agreement of the chains in the means of s and x s + 1."""
+    from steincheck.chains import agreement
+
+    score = target.score(draws.values)
+    features = np.concatenate([score, draws.values * score + 1], axis=1)
+    return agreement(features, draws.chain, rng).pvalue
+
+
+def kernel_and_agreement(draws: Any, target: Any, rng: np.random.Generator) -> float:
+    """Both at one level: agreement has a fifth of it."""
+    kernel = kernel_blocks(draws, target, rng)
+    agreed = agreement_of_chains(draws, target, rng)
+    if np.isnan(kernel) and np.isnan(agreed):
+        return np.nan
+    return min(1.0, float(np.nanmin([kernel / 0.8, agreed / 0.2])))
+
+
+def check(draws: Any, target: Any, rng: np.random.Generator) -> float:
+    """The whole verdict: its combined p-value, NaN if it cannot tell."""
+    import steincheck as sc
+
+    verdict = sc.check(draws, target, rng=rng)
+    return np.nan if verdict.fits is None else verdict.pvalue
+
+
+Test = Callable[[Any, Any, np.random.Generator], float]
+TESTS: dict[str, Test] = {
+    "kernel, independent": kernel_independent,
+    "kernel, blocks": kernel_blocks,
+    "agreement": agreement_of_chains,
+    "kernel and agreement": kernel_and_agreement,
+    "check": check,
+}
+DEFAULT_TESTS = ("kernel, independent", "kernel, blocks", "agreement")
+MIN_CHEAP_RUNS = 1000  # of the agreement of chains, which costs little
+MAX_INDEPENDENT_RUNS = 100  # of the test that ignores the chains: its level is far off
+
+
+_LAST: list[Any] = [None, None]  # the Stein matrices of the sample at hand, for the tests that share them
+
+
+def _stein_matrices(x: np.ndarray, target: Any) -> list[np.ndarray]:
+    """Stein matrices without diagonal for several bandwidths, float32."""
+    from steincheck.stein.kernels import median_bandwidth
+
+    if _LAST[0] is not x:
+        widths = WIDTHS if len(x) <= LONG else WIDTHS[::2]
+        median = median_bandwidth(x[:: max(1, len(x) // 1000)])
+        score = np.asarray(target.score(x))
+        _LAST[:] = [x, [_stein_matrix(x, score, factor * median) for factor in widths]]
+    return _LAST[1]
+
+
+def _stein_matrix(x: np.ndarray, score: np.ndarray, width: float) -> np.ndarray:
+    parts = [
+        _rows(len(x))(x[a : a + 500], score[a : a + 500], x, score, width) for a in range(0, len(x), 500)
+    ]
+    matrix = np.concatenate([np.asarray(part) for part in parts])
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+@functools.cache
+def _rows(n: int) -> Any:
+    import jax
+
+    from steincheck.stein.kernels import IMQ
+    from steincheck.stein.tiles import stein_kernel
+
+    return jax.jit(lambda x, s, y, t, width: stein_kernel(IMQ(bandwidth=width), x, s, y, t))
+
+
+def _smallest(forms: list[np.ndarray]) -> float:
+    """p-value of the smallest p-value over bandwidths; the first entry of each is the statistic."""
+    ranks = np.array([stats.rankdata(-form, method="max") for form in forms]).min(axis=0)
+    return float(np.mean(ranks <= ranks[0]))
+
+
+def _runs_of(test: str, runs: int) -> int:
+    if test == "agreement":
+        return max(runs, MIN_CHEAP_RUNS)
+    return min(runs, MAX_INDEPENDENT_RUNS) if test == "kernel, independent" else runs
+
+
+def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, float]]:
+    """p-values on one fresh sample, of the tests that are wanted; each test has a random stream of its own."""
+    from steincheck.draws import as_draws
+
+    case = CASES[name]
+    rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), repetition])
+    draws = as_draws(simulate(case, rng), case.dim)
+    target = target_of(case.kind, case.dim)
+    streams = dict(zip(TESTS, rng.spawn(len(TESTS)), strict=True))
+    return [(test, TESTS[test](draws, target, streams[test])) for test, wanted in tests.items() if wanted]
+
+
+def study(name: str, tests: tuple[str, ...], runs: int) -> list[dict]:
+    """One row per test: how often it rejects at .05, .01 and .005 of all runs, and how often it cannot tell."""
+    from steincheck import __version__
+
+    start = time.process_time()
+    count_of = {test: _runs_of(test, runs) for test in tests}
+    pvalues: dict[str, list[float]] = {test: [] for test in tests}
+    for repetition in range(max(count_of.values())):
+        for test, p in run(name, {test: repetition < count for test, count in count_of.items()}, repetition):
+            pvalues[test].append(p)
+    seconds = time.process_time() - start
+    rows = []
+    for test in tests:
+        p = np.array(pvalues[test])
+        if np.isnan(p).all() and test == "kernel, independent":
+            continue
+        count = int(np.sum(p <= 0.05))
+        interval = stats.binomtest(count, len(p)).proportion_ci(method="exact")
+        rows.append(
+            {
+                "case": name,
+                "test": test,
+                "runs": len(p),
+                "rejected": round(count / len(p), 4),
+                "low": round(interval.low, 4),
+                "high": round(interval.high, 4),
+                "at_01": round(float(np.mean(p <= 0.01)), 4),
+                "at_005": round(float(np.mean(p <= 0.005)), 4),
+                "cannot_tell": round(float(np.mean(np.isnan(p))), 4),
+                "cpu_seconds": round(seconds, 1),
+                "seed": SEED,
+                "version": __version__,
+                "numpy": np.__version__,
+            }
+        )
+    return rows
+
+
+def saved() -> list[dict]:
+    """Rows on disk."""
+    if not RESULTS.exists():
+        return []
+    with RESULTS.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def save(rows: list[dict]) -> None:
+    """Add rows in the place of those of the same case and test; cases keep their order."""
+    new = {tuple(row[k] for k in KEY) for row in rows}
+    kept = [row for row in saved() if tuple(row[k] for k in KEY) not in new]
+    order = list(CASES)
+    tests = list(TESTS)
+    partial = RESULTS.with_suffix(".part")
+    with partial.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(
+            sorted([*kept, *rows], key=lambda row: (order.index(row["case"]), tests.index(row["test"])))
+        )
+    partial.replace(RESULTS)
+
+
+def main() -> None:
+    """Run the cases that have no rows yet and write the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--case", default="", help="part of the names of the cases to run; by default all")
+    parser.add_argument("--test", action="append", choices=list(TESTS), help="tests to run; may be repeated")
+    parser.add_argument("--runs", type=positive, help="runs per case instead of the case's own number")
+    parser.add_argument("--again", action="store_true", help="run cases again that have rows")
+    arguments = parser.parse_args()
+    one_thread_each()
+    tests = tuple(arguments.test or DEFAULT_TESTS)
+    names = [name for name in CASES if arguments.case in name]
+    if not names:
+        parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")
+    RESULTS.parent.mkdir(exist_ok=True)
+    for name in names:
+        done = {row["test"] for row in saved() if row["case"] == name}
+        if arguments.again or not done & set(tests):
+            save(study(name, tests, arguments.runs or CASES[name].runs))
+
+
+if __name__ == "__main__":
+    import_module("experiments.chain_study").main()
