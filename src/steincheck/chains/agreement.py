@@ -75,8 +75,8 @@ def agreement(
     odd_chain = int(np.argmax(share))
     if not blocks.enough or blocks.count < 1.5 * len(groups):
         return Agreement(np.nan, np.nan, np.nan, odd_chain, blocks)
-    order = np.array([rng.permutation(blocks.count) for _ in range(n_resamples)])
-    order = np.concatenate([np.arange(blocks.count)[None, :], order])
+    order = np.tile(np.arange(blocks.count), (n_resamples + 1, 1))
+    order[1:] = rng.permuted(order[1:], axis=1)
     gram = sums @ sums.T
     metric = (groups.T / groups.sum(axis=1)) @ groups  # 1 / m_c for pairs of blocks of one chain
     between = np.einsum("rab,ab->r", gram[order[:, :, None], order[:, None, :]], metric)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -123,19 +124,17 @@ def _read_parquet(path: Path, names: Sequence[str] | None) -> Table:
 
 
 def _read_netcdf(path: Path, names: Sequence[str] | None) -> Table:
+    readers = ("h5netcdf", "netCDF4")
+    if not find_spec("xarray") or not any(find_spec(reader) for reader in readers):
+        raise ImportError("netCDF files need xarray and h5netcdf: pip install 'steincheck[arviz]'")
+    import xarray
+
     try:
-        import xarray
-    except ImportError:
-        raise ImportError("netCDF files need xarray and ArviZ: pip install 'steincheck[arviz]'") from None
-    try:
-        with xarray.open_datatree(path) as tree:
-            return read_any(tree.load(), None, names, str(path))
-    except ValueError as error:
-        if "engine" in str(error) or "backend" in str(error):
-            raise ImportError("netCDF files need h5netcdf: pip install 'steincheck[arviz]'") from None
-        raise
-    except OSError as error:
+        with xarray.open_datatree(path) as opened:
+            tree = opened.load()
+    except Exception as error:  # the readers have their own kinds
         raise ValueError(f"{path} cannot be read as netCDF: {error}") from None
+    return read_any(tree, None, names, str(path))
 
 
 @dataclass
