@@ -2,12 +2,12 @@
 
 Every test is a function ``(draws, target, rng) -> p-value`` of a ``Draws`` record, NaN if it cannot tell;
 TESTS maps names to them, and any test that takes chains can be added there. The seed of a run depends on the
-case and its number alone. A finished case is written at once, and a run that was cut resumes with the cases
-that are missing. Results: experiments/results/chain_study.csv.
+case and its number alone, and rows hold counts: a study that was cut resumes, and more runs can be added.
+Results: experiments/results/chain_study.csv.
 
-    python -m experiments.chain_study                      # all cases
-    python -m experiments.chain_study --case burn-in       # some
-    python -m experiments.chain_study --test check --runs 100
+    python -m experiments.chain_study --runs 300                          # all cases, three tests
+    python -m experiments.chain_study --runs 300 --case burn-in           # some cases
+    python -m experiments.chain_study --runs 100 --test check             # another test
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -47,21 +48,19 @@ class Case:
     kind: str = "AR(1)"  # "AR(1)", "slow direction", "random walk"
     flaw: str = ""  # what is wrong with the chains
     size: float = 0.0  # of the flaw
-    runs: int = 300  # of tests with kernels, which cost n^2
 
 
 def _cases() -> dict[str, Case]:
     cases = {}
     for length in (250, 1000):
         for dim in (1, 5, 20):
-            runs = 300 if length == 250 else 50 if dim == 5 else 0
             for rho in (-0.5, 0.0, 0.5, 0.9, 0.97):
-                cases[f"AR {rho:g}, d={dim}, 4x{length}"] = Case(rho, dim, 4, length, runs=runs)
+                cases[f"AR {rho:g}, d={dim}, 4x{length}"] = Case(rho, dim, 4, length)
     cases |= {
         "slow direction .9, d=5, 4x250": Case(0.9, 5, 4, 250, "slow direction"),
-        "slow direction .95, d=20, 4x1000": Case(0.95, 20, 4, 1000, "slow direction", runs=0),
+        "slow direction .95, d=20, 4x1000": Case(0.95, 20, 4, 1000, "slow direction"),
         "random walk, two modes, d=2, 4x250": Case(0.0, 2, 4, 250, "random walk"),
-        "AR .9, d=5, 1x4000": Case(0.9, 5, 1, 4000, runs=0),
+        "AR .9, d=5, 1x4000": Case(0.9, 5, 1, 4000),
         "AR .9, d=5, 40x25": Case(0.9, 5, 40, 25),
     }
     wrong = {
@@ -85,8 +84,7 @@ def _cases() -> dict[str, Case]:
     }
     for flaw, rows in wrong.items():
         for label, rho, chains, length, size in rows:
-            runs = 300 if chains * length <= LONG else 40
-            cases[f"{flaw} {size:g}, d=5, {label}"] = Case(rho, 5, chains, length, "AR(1)", flaw, size, runs)
+            cases[f"{flaw} {size:g}, d=5, {label}"] = Case(rho, 5, chains, length, "AR(1)", flaw, size)
     return cases
 
 
@@ -225,8 +223,7 @@ TESTS: dict[str, Test] = {
     "check": check,
 }
 DEFAULT_TESTS = ("kernel, independent", "kernel, blocks", "agreement")
-MIN_CHEAP_RUNS = 400  # of the agreement of chains, which costs little
-MAX_INDEPENDENT_RUNS = 60  # of the test that ignores the chains: its level is far off
+LEVELS = (0.05, 0.01, 0.005)
 
 
 _LAST: list[Any] = [None, None]  # the Stein matrices of the sample at hand, for the tests that share them
@@ -272,12 +269,6 @@ def _smallest(forms: list[np.ndarray]) -> float:
     return float(np.mean(ranks <= ranks[0]))
 
 
-def _runs_of(test: str, runs: int) -> int:
-    if test == "agreement":
-        return max(runs, MIN_CHEAP_RUNS)
-    return min(runs, MAX_INDEPENDENT_RUNS) if test == "kernel, independent" else runs
-
-
 def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, float]]:
     """p-values of the tests that are wanted on one fresh sample; each test has its own random stream."""
     from steincheck.draws import as_draws
@@ -290,42 +281,35 @@ def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, f
     return [(test, TESTS[test](draws, target, streams[test])) for test, wanted in tests.items() if wanted]
 
 
-def study(name: str, tests: tuple[str, ...], runs: int) -> list[dict]:
-    """One row per test: shares of the runs rejected at .05, .01 and .005, and of those it cannot tell."""
-    from steincheck import __version__
-
+def study(name: str, tests: list[str], runs: int) -> list[dict]:
+    """Extend the rows of a case to `runs` runs per test; rows count p-values up to each level."""
+    rows = {row["test"]: row for row in saved() if row["case"] == name and row["test"] in tests}
+    done = {test: int(rows[test]["runs"]) if test in rows else 0 for test in tests}
+    found: dict[str, list[float]] = {test: [] for test in tests}
     start = time.process_time()
-    count_of = {test: _runs_of(test, runs) for test in tests}
-    pvalues: dict[str, list[float]] = {test: [] for test in tests}
-    for repetition in range(max(count_of.values())):
-        for test, p in run(name, {test: repetition < count for test, count in count_of.items()}, repetition):
-            pvalues[test].append(p)
+    for repetition in range(min(done.values()), runs):
+        for test, p in run(name, {test: done[test] <= repetition for test in tests}, repetition):
+            found[test].append(p)
     seconds = time.process_time() - start
-    rows = []
-    for test in tests:
-        p = np.array(pvalues[test])
-        if not len(p) or (np.isnan(p).all() and test == "kernel, independent"):
-            continue
-        count = int(np.sum(p <= 0.05))
-        interval = stats.binomtest(count, len(p)).proportion_ci(method="exact")
-        rows.append(
-            {
-                "case": name,
-                "test": test,
-                "runs": len(p),
-                "rejected": round(count / len(p), 4),
-                "low": round(interval.low, 4),
-                "high": round(interval.high, 4),
-                "at_01": round(float(np.mean(p <= 0.01)), 4),
-                "at_005": round(float(np.mean(p <= 0.005)), 4),
-                "cannot_tell": round(float(np.mean(np.isnan(p))), 4),
-                "cpu_seconds": round(seconds, 1),
-                "seed": SEED,
-                "version": __version__,
-                "numpy": np.__version__,
-            }
-        )
-    return rows
+    return [
+        _row(name, test, np.array(found[test]), rows.get(test, {}), seconds) for test in tests if found[test]
+    ]
+
+
+def _row(name: str, test: str, p: np.ndarray, old: dict, seconds: float) -> dict:
+    runs = int(old.get("runs", 0)) + len(p)
+    row: dict[str, Any] = {"case": name, "test": test, "runs": runs}
+    for level in LEVELS:
+        row[f"count_{level:g}"] = int(old.get(f"count_{level:g}", 0)) + int(np.sum(p <= level))
+    row["cannot_tell"] = int(old.get("cannot_tell", 0)) + int(np.sum(np.isnan(p)))
+    interval = stats.binomtest(row["count_0.05"], runs).proportion_ci(method="exact")
+    row["rejected"] = round(row["count_0.05"] / runs, 4)
+    row["low"] = round(interval.low, 4)
+    row["high"] = round(interval.high, 4)
+    row["cpu_seconds"] = round(float(old.get("cpu_seconds", 0)) + seconds, 1)  # of all tests of the case
+    row["seed"] = SEED
+    row["versions"] = " ".join(f"{package} {version(package)}" for package in ("steincheck", "numpy", "jax"))
+    return row
 
 
 def saved() -> list[dict]:
@@ -353,25 +337,25 @@ def save(rows: list[dict]) -> None:
 
 
 def main() -> None:
-    """Run the cases that have no rows yet and write the table."""
+    """Bring the cases to the number of runs asked for and write the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--case", default="", help="part of the names of the cases to run; by default all")
     parser.add_argument("--test", action="append", choices=list(TESTS), help="tests to run; may be repeated")
-    parser.add_argument("--runs", type=positive, help="runs per case instead of the case's own number")
-    parser.add_argument("--again", action="store_true", help="run cases again that have rows")
+    parser.add_argument(
+        "--runs", type=positive, default=300, help="runs per case and test, old ones included"
+    )
     arguments = parser.parse_args()
     one_thread_each()
-    tests = tuple(arguments.test or DEFAULT_TESTS)
+    tests = arguments.test or list(DEFAULT_TESTS)
     names = [name for name in CASES if arguments.case in name]
     if not names:
         parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")
     RESULTS.parent.mkdir(exist_ok=True)
     for name in names:
-        done = {row["test"] for row in saved() if row["case"] == name}
-        if arguments.again or not done & set(tests):
-            save(study(name, tests, arguments.runs or CASES[name].runs))
+        if rows := study(name, tests, arguments.runs):
+            save(rows)
 
 
 if __name__ == "__main__":

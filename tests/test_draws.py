@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from steincheck._validation import as_generator
-from steincheck.draws import as_matrix, read_draws
+from steincheck.draws import Draws, as_draws, as_matrix, read_draws
+from steincheck.draws.names import canonical, positions
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.uint8, np.float64, bool])
@@ -177,3 +178,189 @@ def test_unreadable_files(tmp_path):
     (tmp_path / "x.csv").write_bytes(b"\xff\xfe1\x00,")
     with pytest.raises(ValueError, match="not a text file"):
         read_draws(tmp_path / "x.csv")
+
+
+def test_a_header_in_a_comment_names_the_columns(tmp_path):
+    path = tmp_path / "x.csv"
+    np.savetxt(path, [[1.5, 2], [3, 4]], delimiter=",", header="tau,mu")
+    assert read_draws(path, names=["mu", "tau"]).values.tolist() == [[2, 1.5], [4, 3]]
+    assert read_draws(path).names == ("tau", "mu")
+    np.savetxt(path.with_suffix(".txt"), [[1.5, 2], [3, 4]], header="tau mu")
+    assert read_draws(path.with_suffix(".txt"), names=["mu", "tau"]).values.tolist() == [[2, 1.5], [4, 3]]
+    np.savetxt(path, [[1.5, 2], [3, 4]], delimiter=",", header="made, today")
+    assert read_draws(path, names=["mu", "tau"]).values.tolist() == [[1.5, 2], [3, 4]]
+    np.savetxt(path, [[1.5, 2], [3, 4]], delimiter=",", header="tau,sigma")
+    with pytest.raises(ValueError, match="no column 'mu'"):
+        read_draws(path, names=["mu", "tau"])
+
+
+@pytest.mark.parametrize("text", ["0\n1.5\n-2.5\n", "0,1\n0.5,1.5\n2.5,3.5\n"])
+def test_a_first_draw_of_whole_numbers_is_kept_and_mentioned(tmp_path, text):
+    draws = read_draws(written(tmp_path, text))
+    assert len(draws) == 3
+    assert draws.values[0].tolist() == list(range(draws.shape[1]))
+    assert "was read as a draw" in draws.warnings[0]
+
+
+def test_the_header_of_a_frame_without_names(tmp_path):
+    assert read_draws(written(tmp_path, "0,1,2\n0.5,1.0,2.5\n2.5,3.0,1.5\n")).shape == (2, 3)
+    assert read_draws(written(tmp_path, "0,1,2\n5,1,2\n2,3,1\n")).shape == (3, 3)
+
+
+def test_text_columns_nobody_asked_for(tmp_path):
+    path = written(tmp_path, "who,a,b\nann,1,2\nbob,3,4\n", "X.CSV")
+    assert read_draws(path, names=["b", "a"]).values.tolist() == [[2, 1], [4, 3]]
+    draws = read_draws(path, dim=2)
+    assert draws.names == ("a", "b")
+    assert "column 'who' holds text" in draws.warnings[0]
+    with pytest.raises(ValueError, match=r"line 2, column who: 'ann' is not a number"):
+        read_draws(path, names=["who", "a"])
+
+
+@pytest.mark.parametrize("cell", ["1_5", "0x10", "1,5", "one", "--1"])
+def test_cells_that_are_no_numbers(tmp_path, cell):
+    with pytest.raises(ValueError, match="line 3"):
+        read_draws(written(tmp_path, f"a;b\n1;2\n3;{cell}\n"), dim=2)
+
+
+def test_text_is_read_exactly(tmp_path):
+    x = np.random.default_rng(0).normal(size=(50, 3)) * 10.0 ** np.arange(-150, 151, 150)
+    lines = [",".join(map(repr, row)) for row in x.tolist()]
+    np.testing.assert_array_equal(read_draws(written(tmp_path, "\n".join(lines))).values, x)
+    with pytest.raises(ValueError, match=r"must be finite: 1 of 2 draws hold NaN or infinity, rows \[1\]"):
+        read_draws(written(tmp_path, "1,2\nnan,3\n"))
+
+
+def test_several_files_are_chains(tmp_path):
+    paths = [
+        written(tmp_path, "a,b\n1,2\n3,4\n", "one.csv"),
+        written(tmp_path, "b,a\n2,1\n4,3\n6,5\n", "two.csv"),
+    ]
+    draws = read_draws(paths, dim=2)
+    assert draws.chain.tolist() == [0, 0, 1, 1, 1]
+    assert draws.values.tolist() == [[1, 2], [3, 4], [1, 2], [3, 4], [5, 6]]
+    np.save(tmp_path / "x.npy", np.zeros((3, 5, 2)))
+    assert read_draws(tmp_path / "x.npy", dim=2).lengths.tolist() == [5, 5, 5]
+    with pytest.raises(ValueError, match="`paths` must name at least one file"):
+        read_draws([])
+    with pytest.raises(ValueError, match="same coordinates"):
+        read_draws([paths[0], written(tmp_path, "1,2,3\n4,5,6\n", "three.csv")])
+
+
+def test_frames_in_text_files_are_sorted_by_chain_and_draw(tmp_path):
+    path = written(tmp_path, ".chain,.iteration,x,lp__\n2,1,30,0\n1,2,20,0\n1,1,10,0\n2,2,40,0\n")
+    draws = read_draws(path, dim=1)
+    assert draws.values[:, 0].tolist() == [10, 20, 30, 40]
+    assert draws.chain.tolist() == [0, 0, 1, 1]
+
+
+def test_arrays_with_and_without_chains():
+    x = np.random.default_rng(0).normal(size=(4, 25, 3))
+    flat = as_draws(x.reshape(100, 3), 3)
+    assert (flat.shape, flat.n_chains, flat.chain, str(flat)) == ((100, 3), 0, None, "100 draws")
+    chains = as_draws(x, 3, names=["a", "b", "c"])
+    np.testing.assert_array_equal(chains.values, x.reshape(100, 3))
+    np.testing.assert_array_equal(chains.by_chain()[2], x[2])
+    assert (chains.n_chains, chains.names, str(chains)) == (4, ("a", "b", "c"), "4 x 25 draws")
+    assert as_draws(chains, 3).chain is chains.chain
+    np.testing.assert_array_equal(np.asarray(chains), chains.values)
+    assert chains.as_independent().chain is None
+    assert flat.as_one_chain().n_chains == 1
+    unequal = as_draws([x[0], x[1, :10], x[2].tolist()], 3)
+    assert unequal.lengths.tolist() == [25, 10, 25]
+    assert str(unequal) == "60 draws of 3 chains"
+    objects = np.empty(2, dtype=object)
+    objects[:] = [x[0], x[1, :10]]
+    assert as_draws(objects, 3).lengths.tolist() == [25, 10]
+
+
+def test_one_dimension():
+    assert as_draws([1, 2, 3], 1).shape == (3, 1)
+    assert as_draws(np.zeros((4, 25)), 1).n_chains == 4
+    assert as_draws([np.zeros(5), np.zeros(7)], 1).lengths.tolist() == [5, 7]
+    assert as_draws([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], 2).n_chains == 0
+
+
+def test_named_draws_are_read_by_name_again():
+    draws = Draws(np.array([[1.0, 2.0], [3.0, 4.0]]), None, ("a", "b"))
+    assert as_draws(draws, names=["b", "a"]).values.tolist() == [[2, 1], [4, 3]]
+    assert as_draws(draws, var_names="b").names == ("b",)
+    with pytest.raises(ValueError, match=r"no variable 'c'; its columns are a, b"):
+        as_draws(draws, var_names=["c"])
+    with pytest.raises(ValueError, match="`var_names` selects by name, but `draws` has no names"):
+        as_draws(np.zeros((3, 2)), var_names=["a"])
+
+
+@pytest.mark.parametrize(
+    ("draws", "dim", "error", "message"),
+    [
+        (np.zeros((4, 1, 2)), 2, ValueError, r"at least 2 draws per chain, chain 0 of 4 has 1"),
+        (np.zeros((4, 5, 3)), 2, ValueError, r"one column per coordinate, 2 as the target's dim, got 3"),
+        (np.zeros((5, 3)), 2, ValueError, r"shape \(n, 2\) or \(chain, draw, 2\).*got \(5, 3\)"),
+        (np.zeros((2, 3, 4, 5)), None, ValueError, r"got \(2, 3, 4, 5\)"),
+        ([np.zeros((5, 2)), np.zeros((5, 3))], 2, ValueError, r"`draws\[1\]` must have shape \(n, 2\)"),
+        ([[1, 2], [3]], 2, TypeError, "must be an array of real numbers"),
+        ("draws.csv", 1, TypeError, r"got a str \('draws.csv'\)"),
+        ({}, None, ValueError, "empty dict"),
+        ({"a": "text"}, None, TypeError, r"`draws`\['a'\] must be an array of real numbers"),
+        ({"a": np.zeros(5), "b": np.zeros(7)}, None, ValueError, "same number of draws"),
+        ({"a": np.zeros(5), "b": np.zeros(5)}, 1, ValueError, r"got 2 \(a, b\); `var_names` selects"),
+    ],
+)
+def test_bad_chains(draws, dim, error, message):
+    with pytest.raises(error, match=message):
+        as_draws(draws, dim)
+
+
+def test_values_that_are_not_finite_are_located():
+    x = np.zeros((4, 25, 2))
+    x[2, 17, 1] = np.nan
+    x[3, 0, 0] = np.inf
+    with pytest.raises(
+        ValueError, match="2 of 100 draws hold NaN or infinity, chain 2, draw 17; chain 3, draw 0"
+    ):
+        as_draws(x, 2)
+
+
+def test_swapped_chains_are_mentioned():
+    rng = np.random.default_rng(0)
+    steps = rng.normal(size=(500, 4, 2))
+    x = steps.copy()
+    for t in range(1, 500):
+        x[t] = 0.9 * x[t - 1] + steps[t]
+    assert "try draws.swapaxes(0, 1)" in as_draws(x, 2).warnings[0]
+    assert as_draws(x.swapaxes(0, 1), 2).warnings == ()
+    assert as_draws(rng.normal(size=(500, 4, 2)), 2).warnings == ()
+    many = x.swapaxes(0, 1).reshape(4 * 20, 25, 2)
+    assert as_draws(many, 2).warnings == ()
+
+
+def test_names_have_one_spelling():
+    assert canonical("theta.1.2") == canonical("theta[1, 2]") == canonical(("theta", 1, 2)) == "theta[1,2]"
+    assert canonical("0.5") == "0.5"
+    assert canonical("a.b") == "a.b"
+    assert canonical("theta[Choate]") == "theta[Choate]"
+
+
+def test_indices_from_1_match_those_from_0():
+    assert positions(["th.1", "th.2", "th.3"], ["th[2]", "th[0]"], "x") == [2, 0]
+    assert positions(["th[0]", "th[1]", "th[2]"], ["th[1]", "th[2]"], "x") == [1, 2]
+    assert positions(["th[0]", "th[1]"], ["th[1]", "th[2]"], "x") == [0, 1]
+    assert positions(["B.1.1", "B.1.2", "mu"], ["mu", "B[0,1]"], "x") == [2, 1]
+    with pytest.raises(
+        ValueError, match=r"x has no column 'tau' \(did you mean tua\?\); its columns are tua, mu"
+    ):
+        positions(["tua", "mu"], ["mu", "tau"], "x")
+
+
+def test_dicts_of_arrays_in_both_layouts():
+    theta = np.random.default_rng(0).normal(size=(4, 50, 3))
+    grouped = as_draws({"theta": theta, "mu": theta[..., 0]}, 4)
+    assert grouped.n_chains == 4
+    assert grouped.names == ("theta[0]", "theta[1]", "theta[2]", "mu")
+    flat = as_draws({"theta": theta.reshape(200, 3)}, 3)
+    assert flat.chain is None
+    assert as_draws({"x": np.zeros((1000, 3))}).shape == (1000, 3)
+    assert as_draws({"x": np.zeros((4, 1000))}).n_chains == 4
+    matrix = as_draws({"L": np.zeros((10, 2, 2))}, 4)
+    assert matrix.names == ("L[0,0]", "L[0,1]", "L[1,0]", "L[1,1]")

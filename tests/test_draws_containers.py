@@ -187,11 +187,12 @@ def test_cmdstan_files(tmp_path, saved):
 @pytest.mark.filterwarnings("ignore")
 def test_cmdstanpy(tmp_path):
     cmdstanpy = pytest.importorskip("cmdstanpy")
-    settings = "# stan_version_major = 2\n# stan_version_minor = 36\n# stan_version_patch = 0\n# model = m\n"
-    settings += "# method = sample (Default)\n#   sample\n#     num_samples = 3\n#     num_warmup = 4\n"
-    settings += (
-        "#     save_warmup = false (Default)\n#     thin = 1 (Default)\n#     algorithm = hmc (Default)\n"
-    )
+    settings = {
+        "stan_version_major": 2, "stan_version_minor": 36, "stan_version_patch": 0, "model": "m",
+        "method": "sample", "num_samples": 3, "num_warmup": 4, "save_warmup": "false", "thin": 1,
+        "algorithm": "hmc", "max_depth": 10, "metric": "diag_e",
+    }  # fmt: skip
+    comments = "".join(f"# {key} = {value}\n" for key, value in settings.items())
     header = "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__,"
     header += "mu,theta.1,theta.2,theta.3\n"
     adaptation = "# Adaptation terminated\n# Step size = 0.8\n"
@@ -200,8 +201,8 @@ def test_cmdstanpy(tmp_path):
         rows = [f"-7,1,0.8,1,1,{t % 2},7,0.{t},{chain}.{t},0.2,0.3\n" for t in range(3)]
         end = "# \n#  Elapsed Time: 0.01 seconds (Warm-up)\n#                0.01 seconds (Sampling)\n"
         end += "#                0.02 seconds (Total)\n# \n"
-        (tmp_path / f"m_{chain}.csv").write_text(settings + header + adaptation + "".join(rows) + end)
-    fit = cmdstanpy.from_csv(str(tmp_path / "m_*.csv"))
+        (tmp_path / f"m_{chain}.csv").write_text(comments + header + adaptation + "".join(rows) + end)
+    fit = cmdstanpy.from_csv([str(tmp_path / f"m_{chain}.csv") for chain in (1, 2)])
     draws = as_draws(fit, 4, names=NAMES)
     assert draws.lengths.tolist() == [3, 3]
     assert draws.values[:, 1].tolist() == [1.0, 1.1, 1.2, 2.0, 2.1, 2.2]

@@ -98,7 +98,8 @@ def _upper_ranks(statistics: np.ndarray) -> np.ndarray:
     """For each replicate the share of replicates that are at least as large, up to rounding."""
     tolerance = 1e-9 * np.max(np.abs(statistics), initial=0.0)
     ordered = np.sort(statistics)
-    return 1 - np.searchsorted(ordered, statistics - tolerance, side="left") / len(statistics)
+    below = np.searchsorted(ordered, statistics - tolerance, side="left")
+    return (len(statistics) - below) / len(statistics)
 
 
 def _chain_means(values: np.ndarray, chain: np.ndarray) -> np.ndarray:

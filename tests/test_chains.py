@@ -1,0 +1,306 @@
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from steincheck.chains import (
+    agreement,
+    autocorrelation_time,
+    autocovariance,
+    block_signs,
+    block_sums,
+    chain_faults,
+    convergence,
+    cut_blocks,
+    looks_dependent,
+    repeated_draws,
+)
+
+REFERENCE = json.loads((Path(__file__).parent / "reference" / "convergence.json").read_text())
+
+
+def ar1(rng, chains, length, dim, rho):
+    """Stationary AR(1) chains with standard normal distribution, (chains * length, dim), and their labels."""
+    noise = rng.normal(size=(length, chains, dim))
+    x = noise.copy()
+    for t in range(1, length):
+        x[t] = rho * x[t - 1] + np.sqrt(1 - rho**2) * noise[t]
+    return x.swapaxes(0, 1).reshape(-1, dim), np.repeat(np.arange(chains), length)
+
+
+def test_autocovariance_by_its_definition():
+    rng = np.random.default_rng(0)
+    h = rng.normal(size=60).cumsum()
+    chain = np.repeat([0, 1, 2], [30, 20, 10])
+    parts = np.split(h - h.mean(), [30, 50])
+    direct = [sum(np.sum(part[: len(part) - k] * part[k:]) for part in parts) / 60 for k in range(10)]
+    np.testing.assert_allclose(autocovariance(h, chain)[:10], direct, rtol=1e-10)
+    assert len(autocovariance(h, chain)) == 30
+    np.testing.assert_allclose(autocovariance(h)[0], h.var())
+
+
+@pytest.mark.parametrize("rho", [-0.5, 0.0, 0.5, 0.9])
+def test_autocorrelation_time_of_ar1(rho):
+    x, chain = ar1(np.random.default_rng(1), 4, 50_000, 1, rho)
+    truth = max(1.0, (1 + rho) / (1 - rho))
+    assert autocorrelation_time(x[:, 0], chain) == pytest.approx(truth, rel=0.1)
+
+
+def test_chains_that_disagree_count_as_slow():
+    x, chain = ar1(np.random.default_rng(2), 4, 500, 2, 0.0)
+    x[chain == 0, 1] += 2.0
+    times = autocorrelation_time(x, chain)
+    assert times[0] < 1.5
+    assert times[1] > 50
+    assert autocorrelation_time(np.ones(100)) == 1.0
+
+
+@pytest.mark.parametrize("case", REFERENCE["cases"], ids=lambda case: f"{case['chains']}x{case['length']}")
+def test_ess_and_rhat_are_those_of_arviz(case):
+    rng = np.random.default_rng(case["seed"])
+    noise = rng.normal(size=(case["chains"], case["length"]))
+    x = noise.copy()
+    for t in range(1, case["length"]):
+        x[:, t] = case["rho"] * x[:, t - 1] + np.sqrt(1 - case["rho"] ** 2) * noise[:, t]
+    x[0] += case["shift"]
+    if case["digits"]:
+        x = np.round(x, case["digits"])
+    found = convergence(x.reshape(-1, 1), np.repeat(np.arange(case["chains"]), case["length"]))
+    assert found.ess_bulk[0] == pytest.approx(case["ess_bulk"], rel=1e-9)
+    assert found.ess_tail[0] == pytest.approx(case["ess_tail"], rel=1e-9)
+    if case["rhat"] is not None:
+        assert found.rhat[0] == pytest.approx(case["rhat"], rel=1e-9)
+
+
+def test_convergence_of_odd_chains():
+    x = np.random.default_rng(0).normal(size=(303, 2))
+    chain = np.repeat([0, 1], [200, 103])
+    x[:, 1] = 3.0
+    found = convergence(x, chain)
+    even = convergence(np.concatenate([x[:103], x[200:]]), np.repeat([0, 1], 103))
+    assert found.rhat[0] == even.rhat[0]
+    assert np.isnan(found.rhat[1])
+    assert found.ess_bulk[1] == 204
+    assert np.isnan(convergence(x[:6], np.repeat([0, 1], 3)).ess_bulk).all()
+    still = np.concatenate([np.zeros((50, 1)), np.ones((50, 1))])
+    assert convergence(still, np.repeat([0, 1], 50)).rhat[0] == np.inf
+
+
+@pytest.mark.parametrize(
+    ("lengths", "tau", "parts"),
+    [
+        ([250] * 4, 1.0, [5] * 4),
+        ([250] * 4, 9.0, [3] * 4),
+        ([1000] * 4, 60.0, [2] * 4),
+        ([4000], 18.0, [20]),
+        ([4000], 57.0, [8]),
+        ([300, 100], 1.0, [15, 5]),
+        ([250] * 12, 1.0, [1] * 12),
+        ([25] * 40, 11.0, [1] * 40),
+    ],
+)
+def test_blocks(lengths, tau, parts):
+    chain = np.repeat(np.arange(len(lengths)), lengths)
+    blocks = cut_blocks(tau, chain)
+    assert blocks.enough
+    assert blocks.remedy == ""
+    assert blocks.count == sum(parts)
+    assert blocks.ess == pytest.approx(sum(lengths) / tau)
+    assert np.all(np.diff(blocks.label) >= 0)
+    owners = [np.unique(chain[blocks.label == block]) for block in range(blocks.count)]
+    assert [len(owner) for owner in owners] == [1] * blocks.count
+    assert np.bincount(np.concatenate(owners)).tolist() == parts
+    sizes = np.bincount(blocks.label)
+    for k, part in enumerate(parts):
+        own = sizes[[owner[0] == k for owner in owners]]
+        assert own.max() - own.min() <= 1
+        assert own.max() <= lengths[k] / part + 1
+
+
+def test_too_few_blocks_say_how_much_longer():
+    blocks = cut_blocks(50.0, np.repeat(np.arange(4), 250))
+    assert not blocks.enough
+    assert "worth about 20 independent ones" in blocks.remedy
+    longer = cut_blocks(50.0, np.repeat(np.arange(4), int(250 * blocks.times_longer) + 1))
+    assert longer.enough
+    assert 1.9 < blocks.times_longer < 2.3
+    assert 6.5 < cut_blocks(70.0, np.zeros(700, dtype=int)).times_longer < 7.8
+    assert "run the chain about" in cut_blocks(70.0, np.zeros(700, dtype=int)).remedy
+    assert cut_blocks(1.0, np.repeat([0, 1], [1000, 1000])).enough
+
+
+def test_one_long_chain_among_short_ones_is_no_eight_blocks():
+    chain = np.repeat(np.arange(8), [1000, *[20] * 7])
+    assert not cut_blocks(90.0, chain).enough
+    assert cut_blocks(5.0, chain).enough
+
+
+def test_many_chains_are_blocks_or_groups_of_chains():
+    chain = np.repeat(np.arange(250), 4)
+    blocks = cut_blocks(3.0, chain)
+    assert blocks.count == 100
+    assert all(len(np.unique(blocks.label[chain == k])) == 1 for k in range(250))
+
+
+def test_signs_of_few_blocks_are_all_patterns():
+    signs = block_signs(8, 5, np.random.default_rng(0))
+    assert signs.shape == (127, 8)
+    every = {tuple(row) for row in signs} | {tuple(-row) for row in signs} | {(1,) * 8, (-1,) * 8}
+    assert every == set(itertools.product((1, -1), repeat=8))
+    assert block_signs(11, 5, np.random.default_rng(0)).shape == (1023, 11)
+    many = block_signs(12, 5000, np.random.default_rng(0))
+    assert many.shape == (5000, 12)
+    assert np.abs(many.mean(axis=0)).max() < 6 / np.sqrt(5000)
+    assert set(np.unique(many)) == {-1, 1}
+
+
+def test_block_sums():
+    values = np.arange(12.0).reshape(6, 2)
+    label = np.array([0, 0, 1, 2, 2, 2])
+    direct = [values[label == k].sum(axis=0) for k in range(3)]
+    np.testing.assert_array_equal(block_sums(values, label), direct)
+
+
+def test_block_signs_keep_the_level_of_a_mean_where_signs_per_draw_do_not():
+    rng = np.random.default_rng(3)
+    rejected = np.zeros(2)
+    for _ in range(300):
+        x, chain = ar1(rng, 4, 250, 1, 0.5)
+        h = x[:, 0]
+        blocks = cut_blocks(autocorrelation_time(h, chain), chain)
+        sums = block_sums(h, blocks.label)
+        null = np.abs(block_signs(blocks.count, 499, rng) @ sums)
+        alone = np.abs((2.0 * rng.integers(2, size=(499, len(h))) - 1) @ h)
+        total = abs(sums.sum())
+        rejected += [(1 + np.sum(null >= total)) <= 25, (1 + np.sum(alone >= total)) <= 25]
+    assert stats.binomtest(int(rejected[0]), 300, 0.06).pvalue > 1e-4
+    assert rejected[1] > 60
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 1), (100, 3), (400, 20), (3000, 5)])
+def test_independent_draws_do_not_look_dependent(n, d):
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        x = rng.standard_cauchy(size=(n, d))
+        assert looks_dependent(x, -np.log1p(x**2).sum(axis=1)) is None
+    assert looks_dependent(np.ones((n, d))) is None
+
+
+def test_false_alarms_of_dependence_are_rare():
+    rng = np.random.default_rng(5)
+    alarms = sum(looks_dependent(rng.exponential(size=(60, 4))) is not None for _ in range(2000))
+    assert stats.binomtest(alarms, 2000, 1e-3, alternative="greater").pvalue > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("rho", "dim", "words"), [(0.4, 3, "successive draws"), (-0.4, 1, "in a"), (0.9, 2, "successive draws")]
+)
+def test_chains_look_dependent(rho, dim, words):
+    for seed in range(20):
+        x, _ = ar1(np.random.default_rng(seed), 1, 500, dim, rho)
+        assert words in str(looks_dependent(x, names=["a", "b", "c"][:dim]))
+
+
+def test_a_slow_direction_that_is_no_axis_is_seen():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(1000, 20))
+        x[:, 0] = ar1(rng, 1, 1000, 1, 0.95)[0][:, 0]
+        turn, _ = np.linalg.qr(rng.normal(size=(20, 20)))
+        assert looks_dependent(x @ turn) is not None
+
+
+def test_the_log_density_shows_what_the_draws_hide():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        radius = np.exp(0.5 * ar1(rng, 1, 1000, 1, 0.7)[0])
+        angle = rng.normal(size=(1000, 5))
+        x = radius * angle / np.linalg.norm(angle, axis=1, keepdims=True)
+        assert looks_dependent(x) is None
+        assert looks_dependent(x, -radius[:, 0]).where == "the log density"
+
+
+def test_chains_stored_in_turn_look_dependent():
+    x, _ = ar1(np.random.default_rng(0), 16, 100, 1, 0.95)
+    found = looks_dependent(x.reshape(16, 100).T.reshape(-1, 1))
+    assert found.lag % 16 == 0
+    assert f"draws {found.lag} apart" in str(found)
+    assert found.pvalue < 1e-3
+
+
+def test_repeats_and_faulty_chains():
+    x, chain = ar1(np.random.default_rng(6), 4, 100, 2, 0.5)
+    assert repeated_draws(x) == 0
+    assert chain_faults(x, chain) == []
+    still = x.copy()
+    still[150:190] = still[150]
+    assert chain_faults(still, chain) == ["chain 1 stands still from draw 50 to draw 89"]
+    assert repeated_draws(still) == 39
+    same = x.copy()
+    same[300:] = same[100:200]
+    assert chain_faults(same, chain) == [
+        "chains 1 and 3 are the same in 100 of 100 draws: were they started with the same seed?"
+    ]
+    stuck = x.copy()
+    stuck[:100, 1] = 0.5
+    assert chain_faults(stuck, chain, ["a", "b"]) == ["b never changes in chain 0"]
+
+
+def stein_features(x):
+    return np.concatenate([-x, 1 - x**2], axis=1)
+
+
+def test_agreement_keeps_its_level():
+    rng = np.random.default_rng(7)
+    pvalues = []
+    for k in range(300):
+        x, chain = ar1(rng, 4, (250, 400)[k % 2], 3, (0.0, 0.6)[k % 2])
+        pvalues.append(agreement(stein_features(x), chain, rng, n_resamples=199).pvalue)
+    assert stats.binomtest(int(np.sum(np.array(pvalues) <= 0.05)), 300, 0.06).pvalue > 1e-4
+    assert stats.kstest(pvalues, "uniform").pvalue > 1e-4
+
+
+def test_agreement_sees_an_odd_chain_and_burn_in():
+    rng = np.random.default_rng(8)
+    odd = []
+    early = []
+    for _ in range(40):
+        x, chain = ar1(rng, 4, 250, 5, 0.5)
+        found = agreement(stein_features(x + 0.4 * (chain == 2)[:, None]), chain, rng)
+        odd.append(found.pvalue <= 0.01 and found.odd_chain == 2 and found.between_pvalue <= 0.01)
+        way = rng.normal(size=(4, 5))
+        way *= 3 / np.linalg.norm(way, axis=1, keepdims=True)
+        time = np.tile(np.arange(250), 4)
+        x, _ = ar1(rng, 4, 250, 5, 0.5)
+        started = x + way[chain] * np.maximum(0, 1 - time / 25)[:, None]
+        found = agreement(stein_features(started), chain, rng)
+        early.append(found.pvalue <= 0.01 and found.start_pvalue <= 0.01)
+    assert np.mean(odd) > 0.6
+    assert np.mean(early) > 0.6
+
+
+def test_agreement_of_a_single_chain_and_of_many():
+    rng = np.random.default_rng(9)
+    x, chain = ar1(rng, 1, 2000, 2, 0.5)
+    drifting = x + np.linspace(0, 1, 2000)[:, None]
+    found = agreement(stein_features(drifting), chain, rng)
+    assert found.pvalue <= 0.01
+    assert np.isnan(found.start_pvalue)
+    assert found.blocks.count == 20 or found.blocks.count >= 8
+    x, chain = ar1(rng, 30, 100, 2, 0.0)
+    assert agreement(stein_features(x + (chain == 4)[:, None]), chain, rng).odd_chain == 4
+    x, chain = ar1(rng, 4, 50, 2, 0.99)
+    assert np.isnan(agreement(stein_features(x), chain, rng).pvalue)
+
+
+def test_agreement_does_not_depend_on_units_or_constant_features():
+    x, chain = ar1(np.random.default_rng(10), 4, 250, 3, 0.3)
+    features = stein_features(x)
+    scaled = np.concatenate([features * 10.0 ** np.arange(-3, 3), np.ones((1000, 1))], axis=1)
+    one = agreement(features, chain, np.random.default_rng(0)).pvalue
+    assert agreement(scaled, chain, np.random.default_rng(0)).pvalue == pytest.approx(one, abs=0.01)
+    many = np.random.default_rng(0).normal(size=(1000, 300))
+    assert agreement(many, chain, np.random.default_rng(0)).pvalue > 1e-3
