@@ -64,28 +64,36 @@ def agreement(
     white = _whitened(features)
     within = white - _chain_means(white, chain)[chain]
     blocks = _short_blocks(float(np.max(autocorrelation_time(within, chain))), chain)
+    sums = block_sums(white, blocks.label) / np.sqrt(np.bincount(blocks.label))[:, None]
     owner = chain[np.flatnonzero(np.diff(blocks.label, prepend=-1))]
-    sizes = np.bincount(blocks.label)
-    sums = block_sums(white, blocks.label) / np.sqrt(sizes)[:, None]
-    first = np.diff(owner, prepend=-1) > 0
+    first = None if blocks.n_chains == 1 else np.diff(owner, prepend=-1) > 0
     if blocks.n_chains == 1:
         owner = np.arange(blocks.count) * SEGMENTS_OF_ONE_CHAIN // blocks.count
     groups = owner == np.unique(owner)[:, None]
-    share = np.sum((groups @ sums) ** 2, axis=1) / groups.sum(axis=1)
-    odd_chain = int(np.argmax(share))
+    odd_chain = int(np.argmax(np.sum((groups @ sums) ** 2, axis=1) / groups.sum(axis=1)))
     if not blocks.enough or blocks.count < 1.5 * len(groups):
         return Agreement(np.nan, np.nan, np.nan, odd_chain, blocks)
-    order = np.tile(np.arange(blocks.count), (n_resamples + 1, 1))
+    ranks = _permutation_ranks(sums @ sums.T, groups, first, rng, n_resamples)
+    joint = _upper_ranks(-ranks.min(axis=0))
+    start = np.nan if first is None else float(ranks[1, 0])
+    return Agreement(float(joint[0]), float(ranks[0, 0]), start, odd_chain, blocks)
+
+
+def _permutation_ranks(
+    gram: np.ndarray,
+    groups: np.ndarray,
+    first: np.ndarray | None,
+    rng: np.random.Generator,
+    n_resamples: int,
+) -> np.ndarray:
+    """p-values of the comparisons (rows) for the order of the blocks as it is, then for random ones."""
+    order = np.tile(np.arange(len(gram)), (n_resamples + 1, 1))
     order[1:] = rng.permuted(order[1:], axis=1)
-    gram = sums @ sums.T
     metric = (groups.T / groups.sum(axis=1)) @ groups  # 1 / m_c for pairs of blocks of one chain
     between = np.einsum("rab,ab->r", gram[order[:, :, None], order[:, None, :]], metric)
-    ranks = [_upper_ranks(between)]
-    if blocks.n_chains > 1:
-        ranks.append(_upper_ranks(np.diag(gram)[order] @ first))
-    joint = _upper_ranks(-np.min(ranks, axis=0))
-    start = ranks[1][0] if len(ranks) > 1 else np.nan
-    return Agreement(float(joint[0]), float(ranks[0][0]), float(start), odd_chain, blocks)
+    if first is None:
+        return _upper_ranks(between)[None, :]
+    return np.stack([_upper_ranks(between), _upper_ranks(np.diag(gram)[order] @ first)])
 
 
 def _short_blocks(tau: float, chain: np.ndarray) -> Blocks:
