@@ -1,6 +1,6 @@
 """Level and power of tests on Markov chains: kernel Stein tests with signs per block, agreement of chains.
 
-Every test is a function ``(draws, target, rng) -> p-value`` of a ``Draws`` record, NaN if it cannot tell;
+Every test is a function ``(draws, problem, rng) -> p-value`` of a ``Draws`` record, NaN if it cannot tell;
 TESTS maps names to them, and any test that takes chains can be added there. The seed of a run depends on the
 case and its number alone, and rows hold counts: a study that was cut resumes, and more runs can be added.
 Results: experiments/results/chain_study.csv.
@@ -16,13 +16,14 @@ import argparse
 import csv
 import functools
 import time
+import warnings
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -35,6 +36,7 @@ SIGNS = 499  # replicates of the kernel tests
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # bandwidths in units of the median squared distance; 3 beyond LONG draws
 LONG = 2000
 KEY = ("case", "test")
+NEED_MODES = ("spksd_test", "pksdagg_test", "flux_test")
 
 
 @dataclass(frozen=True)
@@ -91,15 +93,21 @@ def _cases() -> dict[str, Case]:
 CASES = _cases()
 
 
+class Problem(NamedTuple):
+    """What a test is given beside the draws."""
+
+    target: Any
+    modes: list[list[float]]
+
+
 @functools.cache
-def target_of(kind: str, dim: int) -> Any:
-    """The target of a kind of chains, compiled once."""
+def problem_of(kind: str, dim: int) -> Problem:
+    """The target of a kind of chains, compiled once, and its modes."""
     from steincheck import models
 
-    means = (
-        [[-3.0] + [0.0] * (dim - 1), [3.0] + [0.0] * (dim - 1)] if kind == "random walk" else [[0.0] * dim]
-    )
-    return models.gaussian_mixture(means)
+    rest = [0.0] * (dim - 1)
+    means = [[-3.0, *rest], [3.0, *rest]] if kind == "random walk" else [[0.0, *rest]]
+    return Problem(models.gaussian_mixture(means), means)
 
 
 def simulate(case: Case, rng: np.random.Generator) -> np.ndarray:
@@ -139,7 +147,7 @@ def _spoiled(x: np.ndarray, case: Case, rng: np.random.Generator) -> np.ndarray:
 
 def _random_walk(case: Case, rng: np.random.Generator) -> np.ndarray:
     """Random walk Metropolis on two modes 6 standard deviations apart, started in the target."""
-    target = target_of(case.kind, case.dim)
+    target = problem_of(case.kind, case.dim).target
     centre = np.zeros(case.dim)
     centre[0] = 3.0
 
@@ -161,11 +169,11 @@ def _random_walk(case: Case, rng: np.random.Generator) -> np.ndarray:
     return x.swapaxes(0, 1)
 
 
-def kernel_blocks(draws: Any, target: Any, rng: np.random.Generator) -> float:
+def kernel_blocks(draws: Any, problem: Problem, rng: np.random.Generator) -> float:
     """Kernel Stein test over several bandwidths with one random sign per block."""
     from steincheck.chains import autocorrelation_time, block_signs, cut_blocks
 
-    matrices = _stein_matrices(draws.values, target)
+    matrices = _stein_matrices(draws.values, problem.target)
     tau = max(autocorrelation_time(matrix.sum(axis=1), draws.chain) for matrix in matrices)
     blocks = cut_blocks(tau, draws.chain)
     if not blocks.enough:
@@ -177,50 +185,66 @@ def kernel_blocks(draws: Any, target: Any, rng: np.random.Generator) -> float:
     return _smallest([np.einsum("ra,ab,rb->r", signs, matrix, signs) for matrix in summed])
 
 
-def kernel_independent(draws: Any, target: Any, rng: np.random.Generator) -> float:
+def kernel_independent(draws: Any, problem: Problem, rng: np.random.Generator) -> float:
     """The same test with one random sign per draw, as for independent draws; not for long chains."""
     n = len(draws)
     if n > LONG:
         return np.nan
     signs = np.concatenate([np.ones((1, n)), 2.0 * rng.integers(2, size=(SIGNS, n)) - 1])
     signs = signs.astype(np.float32)
-    matrices = _stein_matrices(draws.values, target)[1:4]
+    matrices = _stein_matrices(draws.values, problem.target)[1:4]
     return _smallest([np.einsum("ri,ri->r", signs @ matrix, signs) for matrix in matrices])
 
 
-def agreement_of_chains(draws: Any, target: Any, rng: np.random.Generator) -> float:
+def agreement_of_chains(draws: Any, problem: Problem, rng: np.random.Generator) -> float:
     """Agreement of the chains in the means of s and x s + 1."""
     from steincheck.chains import agreement
 
-    score = target.score(draws.values)
+    score = problem.target.score(draws.values)
     features = np.concatenate([score, draws.values * score + 1], axis=1)
     return agreement(features, draws.chain, rng).pvalue
 
 
-def kernel_and_agreement(draws: Any, target: Any, rng: np.random.Generator) -> float:
+def kernel_and_agreement(draws: Any, problem: Problem, rng: np.random.Generator) -> float:
     """Both at one level: agreement has a fifth of it."""
-    kernel = kernel_blocks(draws, target, rng)
-    agreed = agreement_of_chains(draws, target, rng)
+    kernel = kernel_blocks(draws, problem, rng)
+    agreed = agreement_of_chains(draws, problem, rng)
     if np.isnan(kernel) and np.isnan(agreed):
         return np.nan
     return min(1.0, float(np.nanmin([kernel / 0.8, agreed / 0.2])))
 
 
-def check(draws: Any, target: Any, rng: np.random.Generator) -> float:
-    """The whole verdict: its combined p-value, NaN if it cannot tell."""
+def check(draws: Any, problem: Problem, rng: np.random.Generator) -> float:
+    """The whole verdict with the modes given: its combined p-value, NaN if it cannot tell."""
     import steincheck as sc
 
-    verdict = sc.check(draws, target, rng=rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        verdict = sc.check(draws, problem.target, modes=problem.modes, rng=rng)
     return np.nan if verdict.fits is None else verdict.pvalue
 
 
-Test = Callable[[Any, Any, np.random.Generator], float]
+def public_test(name: str, draws: Any, problem: Problem, rng: np.random.Generator) -> float:
+    """Any public test by name."""
+    import steincheck as sc
+
+    given = {"modes": problem.modes} if name in NEED_MODES else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return getattr(sc, name)(draws, problem.target, rng=rng, **given).pvalue
+
+
+Test = Callable[[Any, Problem, np.random.Generator], float]
 TESTS: dict[str, Test] = {
     "kernel, independent": kernel_independent,
     "kernel, blocks": kernel_blocks,
     "agreement": agreement_of_chains,
     "kernel and agreement": kernel_and_agreement,
     "check": check,
+    **{
+        name: functools.partial(public_test, name)
+        for name in ("ksd_test", "ksdagg_test", "moment_test", *NEED_MODES)
+    },
 }
 DEFAULT_TESTS = ("kernel, independent", "kernel, blocks", "agreement")
 LEVELS = (0.05, 0.01, 0.005)
@@ -276,9 +300,9 @@ def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, f
     case = CASES[name]
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), repetition])
     draws = as_draws(simulate(case, rng), case.dim)
-    target = target_of(case.kind, case.dim)
+    problem = problem_of(case.kind, case.dim)
     streams = dict(zip(TESTS, rng.spawn(len(TESTS)), strict=True))
-    return [(test, TESTS[test](draws, target, streams[test])) for test, wanted in tests.items() if wanted]
+    return [(test, TESTS[test](draws, problem, streams[test])) for test, wanted in tests.items() if wanted]
 
 
 def study(name: str, tests: list[str], runs: int) -> list[dict]:
