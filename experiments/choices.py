@@ -26,8 +26,8 @@ SAMPLES, RESAMPLES = 40, 2000  # 104 statistics need many replicates
 
 
 def search_costs() -> list[tuple]:
-    """Modes found, evaluations and CPU seconds of `find_modes`, without and with exploration."""
-    from steincheck import find_modes, models
+    """Modes found, evaluations and CPU seconds of `box_search`, without and with exploration."""
+    from steincheck import box_search, models
 
     shapes: dict[str, tuple[Callable[[int], Any], float, int]] = {
         "one Gaussian, d = 50": (lambda _: models.gaussian_mixture(np.zeros((1, 50))), 10.0, 4),
@@ -41,7 +41,7 @@ def search_costs() -> list[tuple]:
             found, evaluations, seconds = [], [], []
             for seed in range(seeds):
                 target, start = make(seed), time.process_time()
-                modes = find_modes(target, bounds=(-box, box), explore=explore, rng=SEED + seed)
+                modes = box_search(target, bounds=(-box, box), explore=explore, rng=SEED + seed)
                 seconds.append(time.process_time() - start)
                 found.append(len(modes))
                 evaluations.append(modes.search["evaluations"])

@@ -99,11 +99,11 @@ def hotelling(x: np.ndarray, problem: Problem) -> float:
 
 @lru_cache
 def mixture(means: tuple[float, ...], scales: tuple[float, ...], weights: tuple[float, ...]) -> Problem:
-    from steincheck import find_modes, models
+    from steincheck import box_search, models
 
     variances = np.square(scales)[:, None, None]
     target = models.gaussian_mixture(np.reshape(means, (-1, 1)), variances, weights)
-    return Problem(target, find_modes(target, bounds=(min(means) - 7, max(means) + 7), rng=SEED))
+    return Problem(target, box_search(target, bounds=(min(means) - 7, max(means) + 7), rng=SEED))
 
 
 def mixture_case(
@@ -133,10 +133,10 @@ def bounds_case(sample: tuple[float, ...]) -> Callable:
 
 @lru_cache
 def t_banana(dim: int) -> Problem:
-    from steincheck import find_modes, models
+    from steincheck import box_search, models
 
     target = models.t_banana_mixture(dim, rng=SEED)
-    return Problem(target, find_modes(target, bounds=(-20, 20), rng=SEED))
+    return Problem(target, box_search(target, bounds=(-20, 20), rng=SEED))
 
 
 def t_banana_case(dim: int, sigma: float) -> Callable:
@@ -154,12 +154,12 @@ def t_banana_case(dim: int, sigma: float) -> Callable:
 
 @lru_cache
 def rbm(hidden: int, rotated: bool) -> Problem:
-    from steincheck import find_modes, models
+    from steincheck import box_search, models
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # there are more modes than are looked for
         target = models.gb_rbm(rbm_matrix(hidden, rotated))
-        return Problem(target, find_modes(target, bounds=(-10, 10), rng=SEED))
+        return Problem(target, box_search(target, bounds=(-10, 10), rng=SEED))
 
 
 def rbm_matrix(hidden: int, rotated: bool) -> np.ndarray:
@@ -194,12 +194,12 @@ def labels_test(h: np.ndarray) -> float:
 @lru_cache
 def sensors(cloud: int | None) -> Problem:
     """The sensor posterior; its anchors come from chains that know no draws and can be made beforehand."""
-    from steincheck import find_modes, models
+    from steincheck import box_search, models
     from steincheck.flux.anchors import local_anchors
 
     if cloud is None:
         target = models.sensor_network()
-        return Problem(target, find_modes(target, bounds=(-1.5, 1.5), rng=SEED))
+        return Problem(target, box_search(target, bounds=(-1.5, 1.5), rng=SEED))
     target, modes, _ = sensors(None)
     return Problem(target, modes, local_anchors(target, modes, rng=SEED + cloud))
 
@@ -243,14 +243,14 @@ def sensor_case(
 @lru_cache
 def lumpy() -> Problem:
     """Three modes with weights .7, .2, .1, each of two Gaussians: no linear map carries one upon another."""
-    from steincheck import find_modes, models
+    from steincheck import box_search, models
 
     means = [[0.0, 0.0], [14.0, 0.0], [0.0, 14.0], [1.0, 0.6], [12.8, 0.5], [0.3, 12.7]]
     variances = [[1.0, 1.0], [0.8, 0.8], [1.3, 1.3], [2.0, 3.0], [3.0, 1.5], [2.5, 2.0]]
     covariances = np.array([np.diag(v) for v in variances])
     weights = np.tile([0.35, 0.1, 0.05], 2)
     target = models.gaussian_mixture(means, covariances, weights)
-    return Problem(target, find_modes(target, bounds=(-8, 22), rng=SEED))
+    return Problem(target, box_search(target, bounds=(-8, 22), rng=SEED))
 
 
 def shares_case(sample: tuple[float, ...]) -> Callable:

@@ -63,7 +63,7 @@ def modes_of(target: sc.Target, box: tuple[float, float], n_starts: int = 500, *
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = sc.find_modes(target, bounds=box, n_starts=n_starts, progress=False, rng=0, **options)
+        found = sc.box_search(target, box, n_starts=n_starts, progress=False, rng=0, **options)
     places, shapes = found.locations.round(8) + 0.0, found.covariances.round(10) + 0.0
     order = np.lexsort(places.round(4).T[::-1])
     return as_modes((places[order], shapes[order]), target)

@@ -12,7 +12,7 @@ from .aggregate import ksdagg_test, pksdagg_test
 from .flux.test import flux_test
 from .fssd import fssd_test
 from .ksd import ksd_test, ospksd_test, pksd_test, spksd_test
-from .modes.search import Modes, find_modes
+from .modes.search import Modes, box_search, find_modes
 from .perturbation import barker, metropolis, perturb
 from .result import GofResult, ModeTable, Verdict
 from .stein.bootstrap import multinomial, wild
@@ -30,6 +30,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "barker",
+    "box_search",
     "check",
     "check_score",
     "find_modes",

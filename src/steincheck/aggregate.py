@@ -158,8 +158,8 @@ def pksdagg_test(
     if weights is None:
         weights = np.repeat([0.25, 0.75], len(widths)) / len(widths)
     shares = _weights(weights, 2 * len(widths))
-    found = known_modes(
-        modes, target, ready.x, bounds, n_jobs=n_jobs, rng=ready.streams[2], notes=ready.warnings
+    found, _ = known_modes(
+        modes, target, ready.x, bounds, in_box=True, rng=ready.streams[2], notes=ready.warnings
     )
     moved = perturb(ready.x, target, found, theta, n_steps=n_steps, accept=accept, rng=ready.streams[3])
     note_moves(moved, ready.warnings)

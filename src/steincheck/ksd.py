@@ -317,8 +317,8 @@ def _known_modes(
     if modes is None and train is not None:
         box, starts = train, train[stream.permutation(len(train))[:100]]
     return known_modes(
-        modes, target, box, bounds, starts=starts, n_jobs=n_jobs, rng=stream, notes=ready.warnings
-    )
+        modes, target, box, bounds, starts=starts, in_box=True, rng=stream, notes=ready.warnings
+    )[0]
 
 
 def _perturb(

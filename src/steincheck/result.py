@@ -156,22 +156,25 @@ class ModeTable:
 class Modes:
     """Modes of a target, highest first: local maxima of log p and the inverse Hessians of -log p there.
 
-    `counts` is how many starts ended at each (0: met while exploring, or given by the user), `search` how the
-    search went: starts, saddle points, what was dropped, rounds, modes explored, evaluations, why it stopped.
+    At a mode with a flat or pointed top the covariance says where log p has dropped by 1/2. `n_starts` is how
+    many climbs ended at each mode (0: found by symmetry or exploration, or given by the user), `search` how
+    the search went: starts, rounds, evaluations, why it stopped; `symmetries` says which symmetries of the
+    density take modes to each other.
     """
 
     locations: np.ndarray  #: (M, d)
     covariances: np.ndarray  #: (M, d, d)
     log_density: np.ndarray  #: (M,), up to the target's constant
-    counts: np.ndarray  #: (M,)
+    n_starts: np.ndarray  #: (M,)
     warnings: tuple[str, ...] = ()
     search: Mapping[str, Any] = field(default_factory=dict)
+    symmetries: tuple[str, ...] = ()
 
     @property
     def laplace_weights(self) -> np.ndarray:
         """Share of each mode were it Gaussian: p(mu) det(A)^(1/2), normalised."""
         log_weight = self.log_density + 0.5 * np.linalg.slogdet(self.covariances)[1]
-        weight = np.exp(log_weight - log_weight.max())
+        weight = np.exp(log_weight - log_weight.max(initial=-np.inf))
         return weight / weight.sum()
 
     def __len__(self) -> int:
@@ -181,14 +184,15 @@ class Modes:
         lines = ["mode   log density  starts  Laplace weight  location"]
         for k, (x, weight) in enumerate(zip(self.locations, self.laplace_weights, strict=True)):
             place = ", ".join(f"{value:.4g}" for value in x[:5]) + (", ..." if len(x) > 5 else "")
-            lines.append(f"{k:4d} {self.log_density[k]:13.4f} {self.counts[k]:7d} {weight:15.4f}  ({place})")
+            lines.append(f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({place})")
+        lines += [f"symmetry: {words}" for words in self.symmetries]
         lines += [f"search ended: {self.search['stopped']}"] if "stopped" in self.search else []
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        names = ("locations", "covariances", "log_density", "counts", "laplace_weights", "warnings", "search")
-        return as_plain({name: getattr(self, name) for name in names})
+        names = ("locations", "covariances", "log_density", "n_starts", "laplace_weights", "warnings", "search")
+        return as_plain({name: getattr(self, name) for name in (*names, "symmetries")})
 
 
 @dataclass(frozen=True, eq=False)

@@ -260,7 +260,7 @@ def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -
             start = 0
             while start < len(x):
                 left = len(x) - start
-                size = next((c for c in chunks if left <= c), chunks[-1])
+                size = _chunk(left, chunks)
                 block = x[start : start + size]
                 if len(block) < size:
                     block = np.concatenate([block, np.broadcast_to(block[-1], (size - len(block), dim))])
@@ -269,6 +269,13 @@ def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
     return evaluate
+
+
+def _chunk(left: int, chunks: Sequence[int]) -> int:
+    """The size of the next chunk: padded if at most half of it is padding, else a smaller one."""
+    above = next((c for c in chunks if left <= c), chunks[-1])
+    below = max((c for c in chunks if c <= left), default=chunks[0])
+    return above if above <= 2 * left or below == 1 else below
 
 
 def raw_value_and_score(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

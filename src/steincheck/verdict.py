@@ -152,7 +152,7 @@ def search_modes(
     """The modes that `check` would find with this seed; given to `check` they lead to the same verdict."""
     x = _at_the_door(draws, target)
     box = bounds_from_draws(x) if bounds is None else bounds
-    return find_modes(target, bounds=box, n_jobs=n_jobs, rng=np.random.default_rng(seed).spawn(5)[0])
+    return find_modes(target, bounds=box, rng=np.random.default_rng(seed).spawn(5)[0])
 
 
 def _signs_of_chains(x: np.ndarray, target: Target) -> list[str]:

@@ -1,5 +1,6 @@
 """Modes of a target: where they are, how wide they are, and how they were found."""
 
+from .box import box_search
 from .search import Modes, find_modes
 
-__all__ = ["Modes", "find_modes"]
+__all__ = ["Modes", "box_search", "find_modes"]

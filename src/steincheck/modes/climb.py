@@ -1,217 +1,280 @@
-"""Uphill: many points climb in lock-step by BFGS; SciPy's BFGS and Newton steps settle where they end."""
+"""Uphill: many points climb in lock-step by BFGS, or by its limited-memory form in many dimensions."""
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..target import CHUNKS, Target, log_density_at, score_at
+from ..target import CHUNKS
+from .surface import Surface
 
-ITERATIONS = 1000  # at most, a start (paper, App. F)
-CLOSE, SETTLED = 1e-6, 1e-8  # Newton decrement, in nats, at which a climb rests, and that a mode must have
-SAME = 0.01  # squared Hessian distance, and log density, within which a climb ended at a known mode
-ZERO = 1e-9  # eigenvalues of a Hessian of unit diagonal not told from 0
-
-
-class Plan(NamedTuple):
-    """Validated input of a search, and the counter it fills."""
-
-    target: Target
-    box: np.ndarray  # (2, d)
-    beta: float
-    cut: float
-    max_modes: int
-    max_evaluations: int
-    n_jobs: int | None
-    tally: Counter[str]
-
-
-class Peak(NamedTuple):
-    """A stationary point: a "mode", a "flat" one (singular Hessian), a "saddle"; or still "moving"."""
-
-    x: np.ndarray
-    log_density: float
-    hessian: np.ndarray  # of -log p; the identity at a flat mode
-    kind: str
+ITERATIONS = 1000  # at most, per start (paper, App. F)
+RESTING_DECREMENT = 1e-6  # Newton decrement, in nats, at which a climb rests
+SAME_PLACE = 0.01  # squared Hessian distance, and log density, within which a climb ended at a known mode
+CAPTURE_EVERY = 3  # iterations between looks whether a climb is on its way to a known mode
+CAPTURE_RADIUS = 0.25  # nats below a known mode within which it may be recognised
+CAPTURE_ERROR = 0.05  # nats by which log p may differ there from the mode's parabola
+MAX_DENSE_DIM = 24  # above, a d x d matrix per climb costs more than it saves
+MEMORY = 10  # pairs of steps and gradients kept per climb above that dimension
 
 
 class Ends(NamedTuple):
-    """Where climbs ended, and whether at rest, so near a stationary point."""
+    """Where climbs ended, whether at rest (near a stationary point), and which known mode took them."""
 
     x: np.ndarray
     log_density: np.ndarray
     rest: np.ndarray
+    mode: np.ndarray  #: index of the known mode that captured the climb, -1 if none
+    width: np.ndarray  #: (n, d): standard deviations that the climb has learnt, for finite differences
 
     def at(self, x: np.ndarray, log_density: Any, hessian: np.ndarray) -> np.ndarray:
         """Which ended at the mode `x`, or each at its own."""
-        return (squared(self.x - x, hessian) < SAME) & (np.abs(self.log_density - log_density) < SAME)
+        near = squared(self.x - x, hessian) < SAME_PLACE
+        return near & (np.abs(self.log_density - log_density) < SAME_PLACE)
 
 
-def climb_all(plan: Plan, x: np.ndarray, metric: np.ndarray, stride: float) -> Ends:
-    """Climb from every row of `x`, in blocks of fixed size so that the result does not depend on `n_jobs`."""
-    target, size = plan.target, block(plan.target)
-    metric = np.broadcast_to(metric, (len(x), *metric.shape[-2:]))
-    blocks = [(target, x[i : i + size], metric[i : i + size], stride) for i in range(0, len(x), size)]
-    if plan.n_jobs in (None, 1) or len(blocks) == 1:
-        parts = [_climb(*block) for block in blocks]
-    else:
-        try:
-            from joblib import Parallel, delayed
-        except ImportError:
-            raise ImportError("`n_jobs` needs joblib: pip install 'steincheck[parallel]'") from None
-        # What from_jax compiled may be called from several threads; of other functions we cannot know.
-        threads = getattr(target.log_density, "__module__", None) == Target.__module__
-        pool = Parallel(n_jobs=plan.n_jobs, prefer="threads" if threads else "processes")
-        parts = pool(delayed(_climb)(*block) for block in blocks)
-    plan.tally["evaluations"] += sum(count for _, count in parts)
-    return Ends(*(np.concatenate(column) for column in zip(*(ends for ends, _ in parts), strict=True)))
+class Known(NamedTuple):
+    """Modes already known, at which climbs may stop."""
+
+    x: np.ndarray  #: (K, d)
+    log_density: np.ndarray  #: (K,)
+    whiten: np.ndarray  #: (K, d, d): (x - mode) @ whiten has the identity as Hessian
 
 
-def _climb(target: Target, x: np.ndarray, metric: np.ndarray, stride: float) -> tuple[Ends, int]:
-    """BFGS from all rows of `x` at once, the trial points of all evaluated as one batch.
+class Metric(Protocol):
+    """What a climb knows of the inverse Hessian."""
 
-    `metric` is the first inverse Hessian, up to a factor that makes the first step `stride` long in it.
+    def direction(self, rows: np.ndarray, gradient: np.ndarray) -> np.ndarray: ...
+
+    def update(self, rows: np.ndarray, s: np.ndarray, y: np.ndarray, learnt: np.ndarray) -> None: ...
+
+    def width(self) -> np.ndarray: ...
+
+
+class DenseMetric:
+    """One d x d inverse Hessian per climb."""
+
+    def __init__(self, first: np.ndarray) -> None:
+        self.inverse = first.copy()
+
+    def direction(self, rows: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        return -np.einsum("nij,nj->ni", self.inverse[rows], gradient)
+
+    def update(self, rows: np.ndarray, s: np.ndarray, y: np.ndarray, learnt: np.ndarray) -> None:
+        """BFGS; the first matrix is scaled once, to the curvature met."""
+        h = self.inverse[rows]
+        sy = dot(s, y)[:, None]
+        hy = np.einsum("nij,nj->ni", h, y)
+        scale = np.where(learnt[:, None], 1.0, sy / dot(hy, y)[:, None])
+        h = h * scale[:, :, None]
+        hy = hy * scale
+        right = np.stack([(1 + dot(hy, y)[:, None] / sy) * s / sy - hy / sy, -s / sy], axis=1)
+        self.inverse[rows] = h + np.stack([s, hy], axis=2) @ right
+
+    def width(self) -> np.ndarray:
+        return np.sqrt(np.abs(np.einsum("nii->ni", self.inverse)))
+
+
+class LimitedMetric:
+    """The first inverse Hessian and the last `MEMORY` pairs of steps and gradients per climb."""
+
+    def __init__(self, first: np.ndarray) -> None:
+        n, d = first.shape[:2]
+        self.first = first
+        self.scale = np.ones(n)
+        self.s = np.zeros((n, MEMORY, d))
+        self.y = np.zeros((n, MEMORY, d))
+        self.rho = np.zeros((n, MEMORY))  # 0 where there is no pair yet: it then takes no part
+
+    def direction(self, rows: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        s, y, rho = self.s[rows], self.y[rows], self.rho[rows]
+        q = gradient.copy()
+        alpha = np.zeros((len(rows), MEMORY))
+        for k in reversed(range(MEMORY)):
+            alpha[:, k] = rho[:, k] * dot(s[:, k], q)
+            q -= alpha[:, k, None] * y[:, k]
+        q = self.scale[rows, None] * np.einsum("nij,nj->ni", self.first[rows], q)
+        for k in range(MEMORY):
+            beta = rho[:, k] * dot(y[:, k], q)
+            q += (alpha[:, k] - beta)[:, None] * s[:, k]
+        return -q
+
+    def update(self, rows: np.ndarray, s: np.ndarray, y: np.ndarray, learnt: np.ndarray) -> None:
+        sy = dot(s, y)
+        self.scale[rows] = sy / dot(np.einsum("nij,nj->ni", self.first[rows], y), y)
+        for store, value in ((self.s, s), (self.y, y), (self.rho, 1 / sy)):
+            store[rows] = np.concatenate([store[rows][:, 1:], value[:, None]], axis=1)
+
+    def width(self) -> np.ndarray:
+        return np.sqrt(self.scale[:, None] * np.abs(np.einsum("nii->ni", self.first)))
+
+
+@dataclass
+class _Climbers:
+    """State of climbs in lock-step; f and g are -log p and its gradient."""
+
+    x: np.ndarray
+    f: np.ndarray
+    g: np.ndarray
+    stride: np.ndarray
+    metric: Metric
+    active: np.ndarray
+    learnt: np.ndarray
+    rest: np.ndarray
+    mode: np.ndarray
+
+
+def climb(
+    surface: Surface,
+    x: np.ndarray,
+    metric: np.ndarray,
+    stride: Any,
+    *,
+    iterations: int = ITERATIONS,
+    known: Known | None = None,
+    fused: bool = False,
+    dense: bool = True,
+) -> Ends:
+    """Climb from all rows of `x` at once, the trial points of all evaluated as one batch.
+
+    `metric` (d, d) or (n, d, d) is the first inverse Hessian, up to a factor that makes the first step
+    `stride` long in it. With `fused` log density and score are evaluated together, at the trial points that
+    are refused too.
     """
-    x, g, inverse, t = x.copy(), np.zeros(x.shape), metric.copy(), np.full(len(x), stride)
-    f = -log_density_at(target, x, proposal=True)
-    active, learnt, rest = np.isfinite(f), np.zeros(len(x), bool), np.zeros(len(x), bool)
-    g[active] = -score_at(target, x[active])
-    count = len(x) + int(np.sum(active))
-    for _ in range(ITERATIONS):
-        rows = np.flatnonzero(active)
-        step = -np.einsum("nij,nj->ni", inverse[rows], g[rows])
-        slope = _dot(step, g[rows])
-        rest[rows] = -slope < CLOSE
-        active[rows] = moving = ~rest[rows]
-        rows, step, slope = rows[moving], step[moving], slope[moving]
+    metric = np.broadcast_to(metric, (len(x), *metric.shape[-2:]))
+    size = block(x.shape[1])
+    strides = np.broadcast_to(stride, (len(x),))
+    parts = []
+    for start in range(0, len(x), size):
+        part = slice(start, start + size)
+        form = DenseMetric(metric[part]) if dense else LimitedMetric(metric[part])
+        climbers = _begin(surface, x[part], form, strides[part], fused)
+        parts.append(_climb(surface, climbers, iterations, known, fused))
+    return Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _begin(surface: Surface, x: np.ndarray, metric: Metric, stride: np.ndarray, fused: bool) -> _Climbers:
+    n = len(x)
+    g = np.zeros(x.shape)
+    if fused:
+        value, score = surface.value_and_score(x)
+        active = np.isfinite(value)
+        g[active] = -score[active]
+    else:
+        value = surface.log_density(x)
+        active = np.isfinite(value)
+        g[active] = -surface.score(x[active])
+        active &= np.isfinite(g).all(axis=1)
+    off = np.zeros(n, bool)
+    return _Climbers(x.copy(), -value, g, stride.copy(), metric, active, off, off.copy(), np.full(n, -1))
+
+
+def _climb(surface: Surface, c: _Climbers, iterations: int, known: Known | None, fused: bool) -> Ends:
+    for iteration in range(iterations):
+        if surface.exhausted:
+            break
+        if known is not None and len(known.x) and iteration % CAPTURE_EVERY == CAPTURE_EVERY - 1:
+            _capture(c, known)
+        rows = np.flatnonzero(c.active)
+        step = c.metric.direction(rows, c.g[rows])
+        slope = dot(step, c.g[rows])
+        c.rest[rows] = -slope < RESTING_DECREMENT
+        moving = ~c.rest[rows] & np.isfinite(slope)
+        c.active[rows] = moving
+        if not moving.any():
+            break
+        _advance(surface, c, rows[moving], step[moving], slope[moving], fused)
+    if known is not None:
+        _capture(c, known)
+    return Ends(c.x, -c.f, c.rest, c.mode, c.metric.width())
+
+
+def _advance(
+    surface: Surface, c: _Climbers, rows: np.ndarray, step: np.ndarray, slope: np.ndarray, fused: bool
+) -> None:
+    """One trial point per climb, and what is learnt from it."""
+    factor = c.stride[rows] / np.where(c.learnt[rows], 1.0, np.sqrt(-slope))
+    with np.errstate(over="ignore", invalid="ignore"):
+        trial = c.x[rows] + factor[:, None] * step
+    descent = factor * slope
+    if fused:
+        value, score = surface.value_and_score(trial)
+        f = -value
+    else:
+        f = -surface.log_density(trial)
+    good = f <= c.f[rows] + 1e-4 * descent
+    _shorten(c, rows[~good], descent[~good], f[~good])
+    rows, trial, descent, f = rows[good], trial[good], descent[good], f[good]
+    if len(rows):
+        g = -score[good] if fused else -surface.score(trial)
+        lost = ~np.isfinite(g).all(axis=1)
+        c.active[rows[lost]] = False
+        keep = ~lost
+        _accept(c, rows[keep], trial[keep], f[keep], g[keep], descent[keep])
+
+
+def _shorten(c: _Climbers, rows: np.ndarray, descent: np.ndarray, f: np.ndarray) -> None:
+    """Where the trial was no gain: to the vertex of the parabola, and to rest if no gain could be seen."""
+    with np.errstate(invalid="ignore"):
+        c.stride[rows] *= np.clip(-descent / (2 * (f - c.f[rows] - descent)), 0.1, 0.5)
+    stuck = rows[-descent < 1e-15 * np.maximum(1.0, np.abs(c.f[rows]))]
+    c.rest[stuck] = True
+    c.active[stuck] = False
+
+
+def _accept(
+    c: _Climbers, rows: np.ndarray, x: np.ndarray, f: np.ndarray, g: np.ndarray, descent: np.ndarray
+) -> None:
+    s = x - c.x[rows]
+    y = g - c.g[rows]
+    c.x[rows] = x
+    c.f[rows] = f
+    c.g[rows] = g
+    curved = dot(s, y) > -1e-8 * descent
+    c.stride[rows] = np.where(curved, 1.0, 2 * c.stride[rows])  # nothing learnt, as in tails: longer strides
+    rows = rows[curved]
+    c.metric.update(rows, s[curved], y[curved], c.learnt[rows])
+    c.learnt[rows] = True
+
+
+def _capture(c: _Climbers, known: Known) -> None:
+    """Take out climbs that are at a known mode."""
+    rows = np.flatnonzero(c.active | (c.rest & (c.mode < 0)))
+    c.mode[rows] = recognise(c.x[rows], -c.f[rows], known)
+    c.active[rows[c.mode[rows] >= 0]] = False
+
+
+def recognise(x: np.ndarray, log_density: np.ndarray, known: Known) -> np.ndarray:
+    """Which known mode each point is at, near its top and on its parabola; -1 if none."""
+    label = np.full(len(x), -1)
+    rows = np.arange(len(x))
+    for k in range(len(known.x)):
+        drop = known.log_density[k] - log_density[rows]
+        candidates = np.flatnonzero((drop > -CAPTURE_ERROR) & (drop < CAPTURE_RADIUS + CAPTURE_ERROR))
+        if not len(candidates):
+            continue
+        z = (x[rows[candidates]] - known.x[k]) @ known.whiten[k]
+        q = 0.5 * dot(z, z)
+        caught = candidates[(q < CAPTURE_RADIUS) & (np.abs(q - drop[candidates]) < CAPTURE_ERROR)]
+        label[rows[caught]] = k
+        rows = np.delete(rows, caught)
         if not len(rows):
             break
-        factor = t[rows] / np.where(learnt[rows], 1.0, np.sqrt(-slope))
-        trial, descent = x[rows] + factor[:, None] * step, factor * slope
-        value = -log_density_at(target, trial, proposal=True)
-        good = value <= f[rows] + 1e-4 * descent
-        fail, fall = rows[~good], descent[~good]
-        t[fail] *= np.clip(-fall / (2 * (value[~good] - f[fail] - fall)), 0.1, 0.5)  # vertex of the parabola
-        stuck = fail[-fall < 1e-15 * np.maximum(1.0, np.abs(f[fail]))]
-        rest[stuck], active[stuck] = True, False  # no gain that floating point could show
-        rows, trial, descent = rows[good], trial[good], descent[good]
-        count += len(good) + len(rows)
-        if len(rows):
-            gradient = -score_at(target, trial)
-            s, y = trial - x[rows], gradient - g[rows]
-            x[rows], f[rows], g[rows] = trial, value[good], gradient
-            curved = _dot(s, y) > -1e-8 * descent
-            t[rows] = np.where(curved, 1.0, 2 * t[rows])  # nothing learnt, as in tails: longer strides
-            rows, s, y = rows[curved], s[curved], y[curved]
-            sy, h = _dot(s, y)[:, None], inverse[rows]
-            hy = np.einsum("nij,nj->ni", h, y)
-            scale = np.where(learnt[rows, None], 1.0, sy / _dot(hy, y)[:, None])  # once, to the curvature met
-            h, hy = h * scale[:, :, None], hy * scale
-            right = np.stack([(1 + _dot(hy, y)[:, None] / sy) * s / sy - hy / sy, -s / sy], axis=1)
-            inverse[rows], learnt[rows] = h + np.stack([s, hy], axis=2) @ right, True
-    return Ends(x, -f, rest), count
+    return label
 
 
-def block(target: Target) -> int:
+def block(dim: int) -> int:
     """Points climbed in lock-step: a batch compiled targets need not pad, unless d x d matrices get large."""
-    return max(8, min(CHUNKS[2], 2**22 // target.dim**2))
+    return max(8, min(CHUNKS[2], 2**22 // dim**2))
 
 
-def settle(plan: Plan, x: np.ndarray, width: np.ndarray) -> Peak:
-    """SciPy's BFGS from `x`, a few Newton steps, and what kind of stationary point it is."""
-    from scipy.optimize import minimize  # slow to import
-
-    target, root = plan.target, inverse_root(curvature(plan.target, x, width))
-    root = np.diag(width) if root is None else root
-
-    def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
-        point = (x + root @ z)[None]
-        value = -float(log_density_at(target, point, proposal=True)[0])
-        return value, -score_at(target, point)[0] @ root if value < np.inf else np.zeros_like(z)
-
-    # Whitened by the Hessian, BFGS starts from the right metric and its test of the gradient is free of the
-    # units of x. Its own verdict is not used: at a perfect optimum it often reports a loss of precision.
-    options = {"maxiter": ITERATIONS, "gtol": 1e-7}
-    with np.errstate(all="ignore"):
-        found = minimize(objective, np.zeros(len(x)), jac=True, method="BFGS", options=options)
-    x, width = x + root @ found.x, np.sqrt(np.diag(root @ found.hess_inv @ root.T))
-    plan.tally["evaluations"] += 2 * found.nfev
-    g = score_at(target, x[None])[0]
-    for _ in range(5):
-        hessian = curvature(target, x, width)
-        newton = inverse_root(hessian)
-        if newton is None or np.sum((g @ newton) ** 2) < 1e-20:
-            break
-        ahead = (x + newton @ (g @ newton))[None]
-        if log_density_at(target, ahead, proposal=True)[0] == -np.inf:
-            break
-        gradient = score_at(target, ahead)[0]
-        if np.sum((gradient @ newton) ** 2) >= np.sum((g @ newton) ** 2):
-            break
-        x, g = ahead[0], gradient
-    log_density = float(log_density_at(target, x[None])[0])
-    kind = _kind(target, x, log_density, g, hessian)
-    return Peak(x, log_density, np.eye(len(x)) if kind == "flat" else hessian, kind)
-
-
-def _kind(target: Target, x: np.ndarray, log_density: float, g: np.ndarray, hessian: np.ndarray) -> str:
-    """What a point is, by the gradient and the Hessian there."""
-    scale, values, vectors = _spectrum(hessian)
-    if 0.5 * np.sum(((g * scale) @ vectors) ** 2 / np.maximum(np.abs(values), ZERO)) > SETTLED:
-        return "moving"
-    if values[0] < -ZERO:
-        return "saddle"
-    if values[0] <= ZERO:
-        return "flat"
-    # Is log p a parabola at a thousandth of its width? At the top of -x^4 the Hessian is an accident.
-    axes = 1e-3 * (scale[:, None] * vectors / np.sqrt(values)).T
-    around = log_density_at(target, np.concatenate([x + axes, x - axes]), proposal=True)
-    return "flat" if log_density - around.min() > 1e-4 else "mode"
-
-
-def _spectrum(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scale, eigenvalues and eigenvectors of a Hessian brought to unit diagonal, so free of units."""
-    size = np.abs(np.diag(hessian))
-    scale = 1 / np.sqrt(np.where(size > 0, size, 1.0))
-    return scale, *np.linalg.eigh(hessian * scale * scale[:, None])
-
-
-def inverse_root(hessian: np.ndarray) -> np.ndarray | None:
-    """L with L L' = inverse Hessian, or None where that is not positive definite."""
-    return None if _spectrum(hessian)[1][0] <= ZERO else mode_root(hessian)
-
-
-def mode_root(hessian: np.ndarray) -> np.ndarray:
-    """L with L L' = inverse of a positive definite Hessian, as modes have one."""
-    scale, values, vectors = _spectrum(hessian)
-    return scale[:, None] * vectors / np.sqrt(values)
-
-
-def curvature(target: Target, x: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Hessian of -log p at a point: the target's own, else differences of its score.
-
-    The steps must be small against the mode: `width` is a first guess, the first pass makes a better one.
-    """
-    for _ in range(2):
-        if target.hessian is not None:
-            hessian = -np.asarray(target.hessian(x[None]), dtype=float)[0]
-            break
-        h = width * (1e-4 if target.has_score else 1e-2)
-        scores = score_at(target, np.concatenate([x + np.diag(h), x - np.diag(h)]))
-        hessian = (scores[len(x) :] - scores[: len(x)]) / (2 * h[:, None])
-        bend = np.diag(hessian)
-        width = np.where(bend > 0, 1 / np.sqrt(np.where(bend > 0, bend, 1.0)), width)
-    if hessian.shape != (len(x), len(x)) or not np.isfinite(hessian).all():
-        raise ValueError(f"`hessian` must return finite values (n, d, d), at x = {x} it returns {-hessian}")
-    return 0.5 * (hessian + hessian.T)
-
-
-def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Scalar product of each row of `a` with the same row of `b`."""
     return np.einsum("nd,nd->n", a, b)
 
 
 def squared(gap: np.ndarray, hessian: np.ndarray) -> np.ndarray:
-    """gap' H gap of every row, with one H or one a row."""
-    return _dot(gap @ hessian if hessian.ndim == 2 else np.einsum("nd,nde->ne", gap, hessian), gap)
+    """gap' H gap of every row, with one H or one per row."""
+    return dot(gap @ hessian if hessian.ndim == 2 else np.einsum("nd,nde->ne", gap, hessian), gap)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from ..target import CHUNKS
-from .climb import Ends, Peak, Plan, block, climb_all, mode_root, settle, squared
+from .climb import Ends, block, climb, squared
+from .merge import Peak, columns, log_weights, mode_root, nearest
+from .single import settle_one
+from .surface import Surface
 
 NEAREST = 2.1  # standard deviations to the first stop on a ray
 FARTHEST = 20.0  # standard deviations a ray goes at least, even out of the box
@@ -19,17 +23,29 @@ HITS, BATCHES = 3, 16  # random rays that must meet each direct neighbour of the
 MOVING, SADDLE, SKIPPED = -1, -2, -3  # why a climb has no mode
 
 
+class Plan(NamedTuple):
+    """Validated input of a search in a box, and the counter it fills."""
+
+    surface: Surface
+    box: np.ndarray  # (2, d)
+    beta: float
+    cut: float
+    max_modes: int
+    max_evaluations: int  # after which no further mode is explored
+    tally: Counter[str]
+
+
 def explore(
     plan: Plan, peaks: list[Peak], rng: np.random.Generator, tick: Callable[[str, int, int], object]
 ) -> tuple[list[int], list[int], str]:
     """Walk from mode to mode, breadth first; returns the order in which to keep modes, and why it ended."""
-    d, tally = plan.target.dim, plan.tally
+    d, tally = plan.surface.dim, plan.tally
     queue = [(k, 1) for k in heaviest(peaks, plan.cut) if peaks[k].kind == "mode"]
     explored, first, learnt = list[int](), list[int](), np.empty((0, d))
     stopped = "a round of exploration found nothing new"
     while queue:
         tick("exploring", len(explored), len(explored) + len(queue))
-        if explored and (len(peaks) >= plan.max_modes or tally["evaluations"] >= plan.max_evaluations):
+        if explored and (len(peaks) >= plan.max_modes or plan.surface.evaluations >= plan.max_evaluations):
             over = "max_modes" if len(peaks) >= plan.max_modes else "max_evaluations"
             stopped = f"{over} reached while exploring"
             break
@@ -62,7 +78,7 @@ def _surroundings(
     A neighbour is direct if no other is nearer to both. Rays along the coordinates, along the axes of the
     Hessian and at random; more random ones until each direct neighbour they meet was met `HITS` times.
     """
-    d, home, met, around = plan.target.dim, peaks[k], Counter[int](), set[int]()
+    d, home, met, around = plan.surface.dim, peaks[k], Counter[int](), set[int]()
     axes = np.concatenate([np.eye(d), mode_root(home.hessian).T])
     axes = np.concatenate([axes, -axes])
     for _ in range(BATCHES):
@@ -87,7 +103,7 @@ def _walk(plan: Plan, peaks: list[Peak], homes: np.ndarray, rays: np.ndarray, li
 
     `homes` says from which mode a ray leaves; one whose climbs all came back has met its home.
     """
-    step = 4 * block(plan.target)
+    step = 4 * block(plan.surface.dim)
     if len(rays) > step:
         parts = [slice(i, i + step) for i in range(0, len(rays), step)]
         return np.concatenate([_walk(plan, peaks, homes[part], rays[part], limit) for part in parts])
@@ -98,10 +114,11 @@ def _walk(plan: Plan, peaks: list[Peak], homes: np.ndarray, rays: np.ndarray, li
     exits = np.divide(wall - x, rays, out=np.full(rays.shape, np.inf), where=rays != 0)
     reach = np.maximum(exits.min(axis=1), FARTHEST)
     near, far = np.zeros(len(x)), np.full(len(x), np.inf)
-    ends = Ends(x.copy(), top.copy(), np.zeros(len(x), bool))
+    still = np.zeros(len(x), bool)
+    ends = Ends(x.copy(), top.copy(), still, np.full(len(x), -1), np.ones(x.shape))
 
     def probe(rows: np.ndarray, radius: np.ndarray) -> np.ndarray:
-        part = climb_all(plan, x[rows] + radius[rows, None] * rays[rows], covariance[rows], 1.0)
+        part = climb(plan.surface, x[rows] + radius[rows, None] * rays[rows], covariance[rows], 1.0)
         back = part.at(x[rows], top[rows], hessian[rows])
         left = part.rest & ~back
         for whole, piece in zip(ends, part, strict=True):
@@ -132,7 +149,7 @@ def gather(
     for i in order[ends.rest[order]]:
         if label[i] >= 0:
             continue
-        peak = settle(plan, ends.x[i], width) if len(peaks) < limit else None
+        peak = settle_one(plan.surface, ends.x[i], width) if len(peaks) < limit else None
         if peak is None or peak.kind in ("saddle", "moving"):
             label[i] = SKIPPED if peak is None else SADDLE if peak.kind == "saddle" else MOVING
             continue
@@ -147,19 +164,9 @@ def gather(
     return label
 
 
-def columns(peaks: list[Peak]) -> tuple[np.ndarray, ...]:
-    return tuple(np.array(column) for column in zip(*peaks, strict=True))
-
-
-def nearest(x: np.ndarray, hessian: np.ndarray, others: np.ndarray, hessians: np.ndarray, beta: float) -> int:
-    """The nearest of the others, or their number if none is within `beta`."""
-    distance = 0.5 * (squared(others - x, hessian) + squared(others - x, hessians))
-    return int(np.argmin(distance)) if distance.min(initial=np.inf) < beta else len(others)
-
-
 def heaviest(peaks: list[Peak], cut: float) -> list[int]:
     """Indices by Laplace weight, without those `cut` below the largest; flat modes, having none, last."""
-    weight = np.array([peak.log_density - 0.5 * np.linalg.slogdet(peak.hessian)[1] for peak in peaks])
+    weight = log_weights(peaks)
     flat = np.array([peak.kind == "flat" for peak in peaks])
     keep = flat | (weight >= weight[~flat].max(initial=-np.inf) - cut)
     return [int(k) for k in np.lexsort((-weight, flat)) if keep[k]]

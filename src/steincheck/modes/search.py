@@ -1,195 +1,445 @@
-"""Modes of a target: multi-start BFGS, merging by the Hessian-weighted distance, a walk to the neighbours."""
+"""Modes of a target: the search that needs no box, and the modes that a user or a test brings."""
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from .._validation import as_generator, as_numbers, as_positive, check_count
+from .._validation import announce, as_generator, as_numbers, as_positive, check_count
 from ..draws import as_matrix
-from ..result import Modes, note
+from ..result import Modes
 from ..target import Target, log_density_at
-from .climb import Peak, Plan, climb_all, curvature, inverse_root
-from .explore import MOVING, SADDLE, SKIPPED, columns, gather, heaviest, nearest
-from .explore import explore as walk_on
+from .box import as_box, bounds_from_draws, box_search, flat_warning
+from .explore import Plan, explore
+from .hunt import Atlas, Hunt, Limits, Origin, effort, hunt, look_from
+from .merge import Peak, inverse_root, merge, tie_order
+from .progress import progress_bar
+from .single import curvature
+from .starts import BASE, MAX_POWER
+from .surface import Surface
+from .symmetry import describe
 
-TRIED = 100  # draws from which `check` climbs to see whether their modes are known
-STRANGERS = 32  # unknown modes after which no more are looked at
-COUNTS = (
-    "starts converged not_converged outside_support saddle_points not_examined dropped rounds evaluations"
-)
+__all__ = [
+    "Modes",
+    "as_modes",
+    "bounds_from_draws",
+    "box_search",
+    "climb_from_draws",
+    "find_modes",
+    "hold_out",
+    "known_modes",
+    "merge",
+    "search_modes",
+    "search_sentence",
+]
+
+MAX_EVALUATIONS = 1_500_000
+MAX_SECONDS = 60.0
+BOX_STARTS = 256  # uniform starts that `bounds` adds
+MIN_DRAWS_TO_HOLD_OUT = 100  # with fewer draws all are tested, and the search gets median and MAD only
+CLIMBED_DRAWS = 100  # draws from which `check` climbs to see whether their modes are known
+MAX_UNKNOWN_MODES = 32  # after which no more are looked at
 
 
 def find_modes(
-    target: Target, *, bounds: Any = None, starts: Any = None, n_starts: int = 512, max_modes: int = 64,
-    beta: float = 1.0, cut: float | None = None, explore: bool = True, max_evaluations: int = 5_000_000,
-    progress: bool | None = None, n_jobs: int | None = None, rng: np.random.Generator | int | None = None,
-) -> Modes:  # fmt: skip
-    """Find the modes of a target (paper, Alg. 2) and walk from them to their neighbours.
+    target: Target,
+    *,
+    draws: Any = None,
+    bounds: Any = None,
+    starts: Any = None,
+    max_modes: int = 64,
+    beta: float = 1.0,
+    cut: float | None = None,
+    max_evaluations: int = MAX_EVALUATIONS,
+    max_seconds: float | None = MAX_SECONDS,
+    progress: bool | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> Modes:
+    """Find the modes of a target: local maxima of log p, their widths, and the symmetries between them.
 
-    All starts climb in lock-step; each distinct end point is settled by SciPy's BFGS and Newton steps, saddle
-    points are dropped, the rest is merged. Then rays leave each mode: the first other basin on a ray is a
-    near neighbour, explored in its turn. The heaviest mode is explored until its neighbours are complete, and
-    these are kept before others where there are more than `max_modes`.
+    No box is needed. Climbs start about the modes known so far at geometric scales, 1 to 2187 standard
+    deviations, in rounds until a round finds no new mode of Laplace weight above 1/1000; exact symmetries
+    (label switching, sign changes) complete whole orbits of modes. See `docs/theory/modes.md`.
 
     Parameters
     ----------
     target : Target
-    bounds : (low, high), or one such pair a coordinate
-        The box of the `n_starts` uniform starts (see `bounds_from_draws`); modes outside of it are kept too.
+    draws : array (n, d), optional
+        They give location and units, and the first climbs start from some of them. A test of other draws with
+        the modes found is valid; a test of these very draws is not, so hold some out (see `hold_out`).
+    bounds : (low, high), or one such pair per coordinate, optional
+        Adds uniform starts in this box; without `draws` and `starts` it gives location and units too.
     starts : array (n, d), optional
-        Further starts, or all of them if `bounds` is not given.
+        Further starts.
+    max_modes : int
+        Modes returned, at most: the heaviest by Laplace weight.
     beta : float
         Merge modes whose squared distance, weighted by the average of their Hessians, is below this.
     cut : float, optional
         Drop modes whose log Laplace weight is this far below the largest; 20 + d/2 if not given.
-    explore, max_evaluations : bool, int
-        Walk to the neighbours; no further mode is explored after so many evaluations.
+    max_evaluations : int
+        Points at which the density is evaluated, at most (up to one batch more).
+    max_seconds : float or None
+        The search of a slow target is planned to take about half of this, and stops after it. A search that
+        the clock stopped may find something else the next time; None for no limit.
     progress : bool, optional
         Show a progress bar; by default on a terminal where rich is installed.
-    n_jobs : int, optional
-        Climb from blocks of starts in parallel (extra ``parallel``); the result does not depend on it.
+    rng : int or Generator, optional
+
+    Returns
+    -------
+    Modes
+        Highest first, equally high ones by location. ``search`` says how the search went and why it stopped,
+        `search_sentence` says it in words, ``symmetries`` lists the symmetries between the modes.
+
+    Raises
+    ------
+    ValueError
+        If there is no mode, for example because the density grows without bound; the message says where.
+
+    Notes
+    -----
+    Without `draws`, `bounds` and `starts` the search begins about 0 with unit scale. Ctrl-C raises
+    KeyboardInterrupt as usual; nothing is returned then.
 
     Examples
     --------
     >>> import jax.numpy as jnp
     >>> import steincheck as sc
-    >>> target = sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 6) ** 2), dim=1)
-    >>> sorted(sc.find_modes(target, bounds=(-10, 10), rng=0).locations.round(6).ravel().tolist())
-    [0.0, 6.0]
+    >>> target = sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 60) ** 2), dim=1)
+    >>> sorted(sc.find_modes(target, rng=0).locations.round(6).ravel().tolist())
+    [0.0, 60.0]
     """
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    whole = {"n_starts": n_starts, "max_modes": max_modes, "max_evaluations": max_evaluations}
-    for name, value in whole.items():
-        check_count(value, name)
-    if n_jobs is not None and (not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
-        raise ValueError(f"`n_jobs` must be None or an integer other than 0, got {n_jobs!r}")
-    cut = 20 + target.dim / 2 if cut is None else cut
+    check_count(max_modes, "max_modes")
+    check_count(max_evaluations, "max_evaluations")
     as_positive(beta, "beta")
-    as_positive(cut, "cut")
-    streams, peaks = as_generator(rng).spawn(2), list[Peak]()
-    tally = Counter(dict.fromkeys(COUNTS.split(), 0))
-    x, box = _starts(target, bounds, starts, n_starts, streams[0])
-    plan = Plan(target, box, beta, cut, max_modes, max_evaluations, n_jobs, tally)
-    with _bar(progress) as tick:
-        tick("climbing from the starts", 0, 1)
-        width = np.where(box[1] > box[0], box[1] - box[0], 1.0)
-        ends = climb_all(plan, x, np.diag(width**2), 0.1)
-        label = gather(plan, ends, peaks, np.argsort(-ends.log_density, kind="stable"), width, max_modes)
-        outside = int(np.sum(ends.log_density == -np.inf))
-        tally.update(starts=len(x), converged=int(np.sum(label >= 0)), outside_support=outside)
-        tally.update(not_converged=int(np.sum(label == MOVING)) - outside)
-        tally.update(saddle_points=int(np.sum(label == SADDLE)), not_examined=int(np.sum(label == SKIPPED)))
-        if not peaks:
-            raise ValueError(
-                f"no mode found from {len(x)} starts: {outside} lie where the density is 0, "
-                f"{tally['saddle_points']} ended at saddle points, {tally['not_converged']} nowhere. Give "
-                "`bounds` or `starts` inside the support; a density without a smooth maximum has no modes"
-            )
-        if explore:
-            order, explored, stopped = walk_on(plan, peaks, streams[1], tick)
-        else:
-            order, explored, stopped = heaviest(peaks, plan.cut), [], "not asked to explore"
-    counts = np.bincount(label[label >= 0], minlength=len(peaks))
-    return _record(plan, peaks, order, counts, explored, stopped)
+    if cut is not None:
+        as_positive(cut, "cut")
+    if max_seconds is not None:
+        as_positive(max_seconds, "max_seconds")
+    generator = as_generator(rng)
+    held = None if draws is None else as_matrix(draws, target.dim, minimum=1, name="draws")
+    extra = None if starts is None else as_matrix(starts, target.dim, minimum=1, name="starts")
+    box = None if bounds is None else as_box(bounds, target.dim)
+    modes = search_modes(
+        target,
+        held,
+        starts=extra,
+        box=box,
+        max_modes=max_modes,
+        beta=beta,
+        cut=cut,
+        max_evaluations=max_evaluations,
+        max_seconds=max_seconds,
+        progress=progress,
+        rng=generator,
+    )
+    if not len(modes):
+        raise ValueError(modes.search["stopped"])
+    announce(modes.warnings)
+    return modes
 
 
-def _starts(
-    target: Target, bounds: Any, starts: Any, n_starts: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """The starts (n, d) and the box (2, d) they come from."""
-    x = np.empty((0, target.dim))
-    if starts is not None:
-        x = as_matrix(starts, target.dim, minimum=1, name="starts")
-    if bounds is None:
-        if starts is None:
-            raise ValueError("give `bounds`, (low, high) or one such pair a coordinate, or `starts`, or both")
-        return x, np.stack([x.min(axis=0), x.max(axis=0)])
-    try:
-        pairs = np.asarray(bounds, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"`bounds` must be (low, high) pairs of numbers, got {bounds!r}") from None
-    if pairs.shape not in ((2,), (target.dim, 2)):
-        raise ValueError(
-            f"`bounds` must be one (low, high) pair or {target.dim} of them, got shape {pairs.shape}"
-        )
-    box = np.broadcast_to(pairs, (target.dim, 2)).T
-    for k in np.flatnonzero(~(np.isfinite(box).all(axis=0) & (box[0] < box[1]))):
-        raise ValueError(f"`bounds` must be finite with low < high, coordinate {k} has {box[:, k].tolist()}")
-    return np.concatenate([x, rng.uniform(box[0], box[1], size=(n_starts, target.dim))]), box
+def search_modes(
+    target: Target,
+    held: np.ndarray | None,
+    *,
+    location: tuple[np.ndarray, np.ndarray] | None = None,
+    starts: np.ndarray | None = None,
+    box: np.ndarray | None = None,
+    max_modes: int = 64,
+    beta: float = 1.0,
+    cut: float | None = None,
+    max_evaluations: float = MAX_EVALUATIONS,
+    max_seconds: float | None = MAX_SECONDS,
+    progress: bool | None = None,
+    rng: np.random.Generator,
+) -> Modes:
+    """The core of `find_modes`: no validation, no warning; no mode is an empty record that says why.
 
-
-def bounds_from_draws(x: Any, widen: float = 1.0) -> np.ndarray:
-    """The range of draws (n, d), longer at both ends by `widen` times its length: d (low, high) pairs."""
-    x = as_matrix(x, 1 if np.ndim(x) < 2 else np.shape(x)[1])
-    if not (np.isfinite(widen) and widen >= 0):
-        raise ValueError(f"`widen` must be finite and not negative, got {widen!r}")
-    low, high = x.min(axis=0), x.max(axis=0)
-    margin = np.where(high > low, widen * (high - low), np.maximum(1.0, np.abs(low)))
-    return np.stack([low - margin, high + margin], axis=1)
-
-
-def merge(
-    locations: np.ndarray, hessians: np.ndarray, log_density: np.ndarray, *, beta: float = 1.0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Merge points that are closer than they are wide (paper, Alg. 2).
-
-    In turn each joins the nearest of those kept if d' (H_i + H_j)/2 d < beta, d their difference and H the
-    Hessians of -log p, and takes its place if its log density is larger; else it is kept itself. Returns the
-    rows kept, and for every row the position among them of the one it joined.
+    `location` gives centre and scale (d,) each, for a search that must not know single draws.
     """
-    kept, label = list[int](), np.empty(len(locations), dtype=int)
-    for i, x in enumerate(locations):
-        label[i] = k = nearest(x, hessians[i], locations[kept], hessians[kept], beta)
-        if k == len(kept):
-            kept.append(i)
-        elif log_density[i] > log_density[kept[k]]:
-            kept[k] = i
-    return np.array(kept, dtype=int), label
+    surface = Surface(target, max_evaluations, max_seconds)
+    cut = 20 + target.dim / 2 if cut is None else cut
+    origin = _origin(target.dim, held, location, starts, box, rng)
+    with progress_bar(progress) as tick:
+        tick("measuring the cost of an evaluation", 0, 1)
+        limits = Limits(max_modes, beta, cut, effort(surface, origin.points, max_seconds))
+        state = hunt(surface, origin, limits, rng, tick)
+        order = _by_weight(state.atlas, cut)
+        if "max_modes" in state.stopped:
+            tick("exploring the neighbours of the heaviest mode", 0, 1)
+            order = _neighbours_first(state, order)
+    return _record(state, order[:max_modes], drawn=held is not None or location is not None)
+
+
+def _origin(
+    dim: int,
+    held: np.ndarray | None,
+    location: tuple[np.ndarray, np.ndarray] | None,
+    starts: np.ndarray | None,
+    box: np.ndarray | None,
+    rng: np.random.Generator,
+) -> Origin:
+    """Where to begin and in which units: by the draws, a given location, the starts, the box, or 0 and 1."""
+    extra = np.empty((0, dim)) if starts is None else starts
+    if box is not None:
+        extra = np.concatenate([extra, rng.uniform(box[0], box[1], size=(BOX_STARTS, dim))])
+    if held is not None:
+        centre, scale = median_and_mad(held)
+        return Origin(centre, scale, held[rng.permutation(len(held))], extra)
+    if location is not None:
+        centre, scale = location
+    elif starts is not None and len(starts) > 1:
+        centre, scale = median_and_mad(starts)
+    elif starts is not None:
+        centre, scale = starts[0], np.maximum(1.0, np.abs(starts[0]))
+    elif box is not None:
+        centre, scale = box.mean(axis=0), 0.25 * (box[1] - box[0])
+    else:
+        centre, scale = np.zeros(dim), np.ones(dim)
+    points = centre + scale * rng.standard_normal((32, dim))
+    if starts is not None:
+        points = np.concatenate([starts, points])
+    return Origin(centre, scale, points, extra)
+
+
+def median_and_mad(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Median and 1.4826 times the median absolute deviation of each coordinate, the latter never 0."""
+    centre = np.median(x, axis=0)
+    spread = 1.4826 * np.median(np.abs(x - centre), axis=0)
+    return centre, np.where(spread > 0, spread, np.maximum(1.0, np.abs(centre)))
+
+
+def _by_weight(atlas: Atlas, cut: float) -> list[int]:
+    weight = atlas.log_weight
+    order = np.argsort(-weight, kind="stable")
+    return [int(k) for k in order if weight[k] >= weight.max(initial=-np.inf) - cut]
+
+
+def _neighbours_first(state: Hunt, order: list[int]) -> list[int]:
+    """Too many modes to list, perhaps a lattice: the neighbours of the heaviest mode come first."""
+    atlas = state.atlas
+    chosen = order[: state.limits.max_modes]
+    peaks = [atlas.peaks[k] for k in chosen if atlas.peaks[k].kind == "mode"]
+    if not peaks:
+        return order
+    places = np.array([peak.x for peak in peaks])
+    box = np.stack([places.min(axis=0), places.max(axis=0)])
+    tally: Any = {"evaluations": 0, "rounds": 0, "not_examined": 0}
+    plan = Plan(Surface(state.surface.target), box, state.limits.beta, state.limits.cut, len(peaks), 1, tally)
+    kept, explored, _ = explore(plan, peaks, state.rng, lambda text, done, total: None)
+    state.surface.evaluations += plan.surface.evaluations
+    numbers = [atlas.add(peaks[k]) for k in kept]
+    state.explored = [number for k in explored[:1] if (number := atlas.add(peaks[k])) is not None]
+    return list(dict.fromkeys([*(k for k in numbers if k is not None), *order]))
+
+
+def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
+    """The modes chosen, in an order that does not depend on the seed, and how they were found."""
+    atlas, surface, target = state.atlas, state.surface, state.surface.target
+    d = surface.dim
+    search = {
+        "starts": state.climbs,
+        "not_converged": state.not_converged,
+        "rounds": state.rounds,
+        "evaluations": surface.evaluations,
+        "non_finite": surface.failures,
+        "farthest": BASE**MAX_POWER,
+        "from_draws": drawn,
+        "effort": state.limits.effort,
+        "stopped": state.stopped,
+        "explored": [],
+    }
+    if not chosen:
+        search["stopped"] = "no mode found: " + state.why_no_mode()
+        return Modes(np.empty((0, d)), np.empty((0, d, d)), np.empty(0), np.empty(0, dtype=int), (), search)
+    x = np.array([atlas.peaks[k].x for k in chosen])
+    covariances = np.array([atlas.roots[k] @ atlas.roots[k].T for k in chosen])
+    height = np.array([atlas.peaks[k].log_density for k in chosen])
+    order = tie_order(x, height, np.sqrt(np.einsum("nii->ni", covariances).min(axis=0)))
+    search["explored"] = [order.index(chosen.index(k)) for k in state.explored if k in chosen]
+    counts = np.array([atlas.n_starts[k] for k in chosen])
+    words = _symmetries(state, x[order], covariances[order], target.names)
+    notes = _notes(state, [chosen[i] for i in order])
+    return Modes(x[order], covariances[order], height[order], counts[order], notes, search, words)
+
+
+def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any) -> tuple[str, ...]:
+    """In words, the symmetries that take a mode to another one."""
+    width = np.sqrt(np.einsum("nii->ni", covariances))
+    words = []
+    for g in state.symmetries:
+        moved = (np.abs(g(x) - x) > 0.01 * width).any(axis=1)
+        if moved.any():
+            words.append(describe(g, names))
+    return tuple(dict.fromkeys(words))
+
+
+def _notes(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
+    """What the user should know of a search."""
+    notes = []
+    if "no mode of weight" not in state.stopped:
+        notes.append(f"the mode search ended early: {state.stopped}; modes may be missing")
+    if not state.surface.target.has_score:
+        notes.append("the target has no score: finite differences of its log density are used")
+    flat = sum(state.atlas.peaks[k].kind == "flat" for k in chosen)
+    if flat:
+        notes.append(flat_warning(flat, len(chosen)))
+    spike = state.spike()
+    if spike:
+        notes.append(spike)
+    return tuple(notes)
+
+
+def search_sentence(modes: Modes) -> str:
+    """How hard a search looked, and what it could not have found.
+
+    Examples
+    --------
+    >>> import steincheck as sc
+    >>> from steincheck.modes.search import search_sentence
+    >>> modes = sc.find_modes(sc.models.gaussian_mixture([[0.0], [9.0]]), rng=0)
+    >>> search_sentence(modes)  # doctest: +ELLIPSIS
+    'searched ... points up to 2187 standard deviations from the first point; no mode of weight above ...'
+    """
+    search = modes.search
+    if "farthest" not in search:
+        return "the modes were given, or found in a box"
+    begin = "the draws" if search["from_draws"] else "the first point"
+    text = (
+        f"searched {search['evaluations']:,} points up to {search['farthest']:.0f} standard deviations from "
+        f"{begin}; {search['stopped']}"
+    )
+    d = modes.locations.shape[1]
+    if d >= 10:
+        text += (
+            f". No search of this kind can find a mode much narrower than these in {d} dimensions: less than "
+            "about half as wide at d = 10, nine tenths at d = 50"
+        )
+    return text
+
+
+def hold_out(
+    n: int, rng: np.random.Generator, chain: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of n draws to search from, and rows to test.
+
+    min(max(n/10, 20), 100) draws are held out, at random, or a contiguous block of one chain where `chain`
+    (n,) says to which chain each draw belongs. Below n = 100 none is: the search then gets median and MAD of
+    all draws only, which a rare mode cannot move.
+    """
+    rows = np.arange(n)
+    if n < MIN_DRAWS_TO_HOLD_OUT:
+        return rows[:0], rows
+    size = int(min(max(n / 10, 20), 100))
+    if chain is None:
+        held = np.sort(rng.choice(n, size=size, replace=False))
+    else:
+        labels, counts = np.unique(chain, return_counts=True)
+        mine = np.flatnonzero(chain == labels[rng.choice(np.flatnonzero(counts == counts.max()))])
+        size = min(size, len(mine))
+        begin = int(rng.integers(len(mine) - size + 1))
+        held = mine[begin : begin + size]
+    return held, np.setdiff1d(rows, held)
 
 
 def known_modes(
-    modes: Any, target: Target, x: np.ndarray, bounds: Any, *, notes: list[str], rng: np.random.Generator,
-    starts: np.ndarray | None = None, n_jobs: int | None = None,
-) -> Modes:  # fmt: skip
-    """The user's modes, or those found in the box `bounds`, by default the range of the draws `x`."""
+    modes: Any,
+    target: Target,
+    x: np.ndarray,
+    bounds: Any,
+    *,
+    notes: list[str],
+    rng: np.random.Generator,
+    chain: np.ndarray | None = None,
+    held: np.ndarray | None = None,
+    starts: np.ndarray | None = None,
+    in_box: bool = False,
+    max_evaluations: float = MAX_EVALUATIONS,
+    max_seconds: float | None = MAX_SECONDS,
+    progress: bool | None = None,
+) -> tuple[Modes, np.ndarray]:
+    """The modes a test uses, and the rows of the draws `x` (n, d) that it may test.
+
+    Modes of the user: all rows. Otherwise modes are searched for from draws that are held out and not tested:
+    the rows `held` (such as a training half), or those of `hold_out`; `chain` (n,) says which chain each row
+    belongs to. With `in_box` and `bounds` the paper's search is used: uniform starts in the box and `starts`,
+    nothing is held out, all rows are returned. Warnings are appended to `notes`.
+    """
+    rows = np.arange(len(x))
     if modes is not None:
-        return as_modes(modes, target)
-    box = bounds_from_draws(x) if bounds is None else bounds
-    found = find_modes(target, bounds=box, starts=starts, n_jobs=n_jobs, rng=rng)
+        if bounds is not None:
+            raise ValueError("give `modes` or `bounds`, not both: with `modes` no search is made")
+        return as_modes(modes, target), rows
+    if in_box and bounds is not None:
+        found = _quiet_box_search(target, bounds, starts, rng)
+        notes.extend(found.warnings)
+        return found, rows
+    tested = np.setdiff1d(rows, held) if held is not None else rows
+    if held is None:
+        held, tested = hold_out(len(x), rng, chain)
+    found = search_modes(
+        target,
+        x[held] if len(held) else None,
+        location=None if len(held) else rounded_location(x),
+        starts=starts,
+        box=None if bounds is None else as_box(bounds, target.dim),
+        max_evaluations=max_evaluations,
+        max_seconds=max_seconds,
+        progress=progress,
+        rng=rng,
+    )
+    if not len(found):
+        raise ValueError(found.search["stopped"])
     notes.extend(found.warnings)
-    return found
+    return found, tested
+
+
+def _quiet_box_search(target: Target, bounds: Any, starts: Any, rng: np.random.Generator) -> Modes:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return box_search(target, bounds, starts=starts, rng=rng)
+
+
+def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Median and MAD of few draws, rounded, so that hardly any single draw can change them."""
+    centre, spread = median_and_mad(x)
+    scale = 2.0 ** np.round(np.log2(spread))
+    return scale * np.round(centre / scale), scale
 
 
 def climb_from_draws(
-    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator
+    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, *, max_seconds: float | None = 10.0
 ) -> tuple[int, int, np.ndarray]:
-    """Climb from up to `TRIED` draws: how many, how many came to a mode that is not known, and such modes.
+    """Climb from up to `CLIMBED_DRAWS` draws: how many, how many reached an unknown mode, and such modes.
 
     Only smooth, curved maxima count: on rings and plateaus every climb ends somewhere else. For warnings
     only: modes found in this way depend on the draws, and a test must not be made with them.
     """
-    starts = x[rng.permutation(len(x))[:TRIED]]
+    surface = Surface(target, max_seconds=max_seconds)
+    first = x[rng.permutation(len(x))[:CLIMBED_DRAWS]]
+    limits = Limits(len(known) + MAX_UNKNOWN_MODES, 1.0, 20 + target.dim / 2, 1.0)
+    atlas = Atlas(limits)
     hessians = np.linalg.inv(known.covariances)
-    peaks = [Peak(*row, "mode") for row in zip(known.locations, known.log_density, hessians, strict=True)]
-    metric, limit = known.covariances.mean(axis=0), len(known) + STRANGERS
-    box = np.stack([starts.min(axis=0), starts.max(axis=0)])
-    plan = Plan(target, box, 1.0, 20 + target.dim / 2, limit, 1, None, Counter())
-    ends = climb_all(plan, starts, metric, 0.5)
-    order = np.argsort(-ends.log_density, kind="stable")
-    label = gather(plan, ends, peaks, order, np.sqrt(np.diag(metric)), limit)
-    new = [k for k in heaviest(peaks, plan.cut) if k >= len(known) and peaks[k].kind == "mode"]
-    if not new:
-        return len(starts), 0, np.empty((0, target.dim))
-    return len(starts), int(np.isin(label, new).sum()), np.array([peaks[k].x for k in new])
+    for location, top, hessian in zip(known.locations, known.log_density, hessians, strict=True):
+        atlas.add(Peak(location, float(top), hessian, "mode"))
+    before = len(atlas.peaks)
+    look_from(surface, atlas, first, known.covariances.mean(axis=0), rng)
+    weight = atlas.log_weight
+    new = [
+        k
+        for k in range(before, len(atlas.peaks))
+        if atlas.peaks[k].kind == "mode" and weight[k] >= weight.max() - limits.cut
+    ]
+    places = np.array([atlas.peaks[k].x for k in new]).reshape(-1, target.dim)
+    return len(first), sum(atlas.n_starts[k] for k in new), places
 
 
 def as_modes(modes: Any, target: Target) -> Modes:
@@ -197,33 +447,12 @@ def as_modes(modes: Any, target: Target) -> Modes:
 
     Without covariances the inverse Hessians of -log p at the locations are taken.
     """
-    pair = modes if isinstance(modes, tuple) and len(modes) == 2 else (modes, None)
-    locations, covariances = (modes.locations, modes.covariances) if isinstance(modes, Modes) else pair
+    locations, covariances = _as_pair(modes)
     if not np.size(locations):
         raise ValueError("`modes` must hold at least one location, got none")
     x = as_matrix(locations, target.dim, minimum=1, name="modes")
-    log_density, shape = log_density_at(target, x), (len(x), target.dim, target.dim)
-    if covariances is None:
-        roots = [inverse_root(curvature(target, point, np.ones(target.dim))) for point in x]
-        bad = [k for k, root in enumerate(roots) if root is None]
-        if bad:
-            raise ValueError(
-                f"`modes` must be local maxima: at rows {bad[:10]} the Hessian of -log p is not positive "
-                "definite; correct them, or give covariances too, as a tuple (locations, covariances)"
-            )
-        covariances = [root @ root.T for root in roots if root is not None]
-    matrices = as_numbers(covariances, "modes", "given with covariances that are numbers")
-    if matrices.shape != shape or not np.isfinite(matrices).all():
-        raise ValueError(
-            f"the covariances of `modes` must be finite, of shape {shape}, got shape {matrices.shape}"
-        )
-    for k, matrix in enumerate(matrices):
-        smallest = np.linalg.eigvalsh(matrix)[0]
-        if smallest <= 0 or not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-9 * np.abs(matrix).max()):
-            raise ValueError(
-                f"the covariances of `modes` must be symmetric and positive definite, number {k} is not: its "
-                f"smallest eigenvalue is {smallest:.3g}"
-            )
+    log_density = log_density_at(target, x)
+    matrices = _inverse_hessians(target, x) if covariances is None else _as_covariances(covariances, x.shape)
     label = merge(x, np.linalg.inv(matrices), log_density, beta=1e-6)[1]
     twins = np.flatnonzero(np.bincount(label)[label] > 1)
     if len(twins):
@@ -233,42 +462,39 @@ def as_modes(modes: Any, target: Target) -> Modes:
     return Modes(x, matrices, log_density, np.zeros(len(x), dtype=int))
 
 
-def _record(
-    plan: Plan, peaks: list[Peak], order: list[int], counts: np.ndarray, explored: list[int], stopped: str
-) -> Modes:
-    """Drop what has no mass or is over the cap, sort by height, and say what the user should know."""
-    tally, heavy, notes = plan.tally, heaviest(peaks, plan.cut), list[str]()
-    chosen = [k for k in dict.fromkeys(order) if k in heavy][: plan.max_modes]
-    tally["dropped"] = len(peaks) - len(heavy)
-    if len(heavy) > len(chosen) or tally["not_examined"]:
-        stopped = f"there are more than max_modes = {plan.max_modes} modes"
-        note(notes, f"{stopped}: not all were looked for")
-    if not plan.target.has_score:
-        note(notes, "the target has no score: finite differences of its log density are used")
-    if flat := sum(peaks[k].kind == "flat" for k in chosen):
-        note(notes, f"{flat} of {len(chosen)} modes have a flat top: their covariance is set to the identity")
-    trouble = {"not_converged": "did not converge", "outside_support": "lie where the density is 0"}
-    for key, words in trouble.items():
-        if tally[key] > 0.1 * tally["starts"]:
-            note(notes, f"{tally[key]} of {tally['starts']} starts {words}: modes may be missing")
-    chosen.sort(key=lambda k: -peaks[k].log_density)
-    search = {**tally, "explored": [chosen.index(k) for k in explored if k in chosen], "stopped": stopped}
-    x, log_density, hessians, _ = columns([peaks[k] for k in chosen])
-    covariances = np.linalg.inv(hessians)
-    covariances = 0.5 * (covariances + covariances.transpose(0, 2, 1))
-    return Modes(x, covariances, log_density, counts[chosen], tuple(notes), search)
+def _as_pair(modes: Any) -> tuple[Any, Any]:
+    """Locations, and covariances or None: a tuple of two is a pair if its second member has three axes."""
+    if isinstance(modes, Modes):
+        return modes.locations, modes.covariances
+    if isinstance(modes, tuple) and len(modes) == 2 and np.ndim(modes[0]) == 2:
+        return modes
+    return modes, None
 
 
-@contextmanager
-def _bar(progress: bool | None) -> Iterator[Callable[[str, int, int], object]]:
-    """A progress bar, on a terminal only unless asked for, and only where rich is installed."""
-    shown = sys.stderr.isatty() if progress is None else progress
-    if not (shown and find_spec("rich")):
-        yield lambda text, done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
+def _inverse_hessians(target: Target, x: np.ndarray) -> np.ndarray:
+    surface = Surface(target)
+    roots = [inverse_root(curvature(surface, point, np.ones(target.dim))) for point in x]
+    bad = [k for k, root in enumerate(roots) if root is None]
+    if bad:
+        raise ValueError(
+            f"`modes` must be local maxima: at rows {bad[:10]} the Hessian of -log p is not positive "
+            "definite; correct them, or give covariances too, as a tuple (locations, covariances)"
+        )
+    return np.array([root @ root.T for root in roots if root is not None])
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("")
-        yield lambda text, done, total: bar.update(task, description=text, completed=done, total=total)
+
+def _as_covariances(covariances: Any, shape: tuple[int, int]) -> np.ndarray:
+    matrices = as_numbers(covariances, "modes", "given with covariances that are numbers")
+    expected = (*shape, shape[1])
+    if matrices.shape != expected or not np.isfinite(matrices).all():
+        raise ValueError(
+            f"the covariances of `modes` must be finite, of shape {expected}, got shape {matrices.shape}"
+        )
+    for k, matrix in enumerate(matrices):
+        smallest = np.linalg.eigvalsh(matrix)[0]
+        if smallest <= 0 or not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-9 * np.abs(matrix).max()):
+            raise ValueError(
+                f"the covariances of `modes` must be symmetric and positive definite, number {k} is not: its "
+                f"smallest eigenvalue is {smallest:.3g}"
+            )
+    return matrices

@@ -1,0 +1,222 @@
+"""The paper's search (Alg. 2): uniform starts in a box, merging, and a walk to the neighbours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from .._validation import announce, as_generator, as_positive, check_count
+from ..draws import as_matrix
+from ..result import Modes
+from ..target import Target
+from .climb import climb
+from .explore import MOVING, SADDLE, SKIPPED, Plan, gather, heaviest
+from .explore import explore as walk_on
+from .merge import Peak, columns
+from .progress import progress_bar
+from .surface import Surface
+
+COUNTS = (
+    "starts",
+    "converged",
+    "not_converged",
+    "outside_support",
+    "saddle_points",
+    "not_examined",
+    "dropped",
+    "rounds",
+    "evaluations",
+    "non_finite",
+)
+
+
+def box_search(
+    target: Target,
+    bounds: Any = None,
+    *,
+    starts: Any = None,
+    n_starts: int = 512,
+    max_modes: int = 64,
+    beta: float = 1.0,
+    cut: float | None = None,
+    explore: bool = True,
+    max_evaluations: int = 5_000_000,
+    progress: bool | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> Modes:
+    """Find the modes of a target from uniform starts in a box (paper, Alg. 2).
+
+    All starts climb in lock-step; each distinct end point is settled by SciPy's BFGS and Newton steps, saddle
+    points are dropped, the rest is merged. Then rays leave each mode: the first other basin on a ray is a
+    near neighbour, explored in its turn. The heaviest mode is explored until its neighbours are complete, and
+    these are kept before others where there are more than `max_modes`. `find_modes` needs no box and finds
+    more; this is the search of the paper's experiments.
+
+    Parameters
+    ----------
+    target : Target
+    bounds : (low, high), or one such pair per coordinate
+        The box of the `n_starts` uniform starts; modes outside of it are kept too.
+    starts : array (n, d), optional
+        Further starts, or all of them if `bounds` is not given.
+    n_starts : int
+        Number of uniform starts.
+    max_modes : int
+        Modes returned, at most.
+    beta : float
+        Merge modes whose squared distance, weighted by the average of their Hessians, is below this.
+    cut : float, optional
+        Drop modes whose log Laplace weight is this far below the largest; 20 + d/2 if not given.
+    explore : bool
+        Walk to the neighbours.
+    max_evaluations : int
+        No further mode is explored after so many evaluations.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal where rich is installed.
+    rng : int or Generator, optional
+
+    Returns
+    -------
+    Modes
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import steincheck as sc
+    >>> target = sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 6) ** 2), dim=1)
+    >>> sorted(sc.box_search(target, (-10, 10), rng=0).locations.round(6).ravel().tolist())
+    [0.0, 6.0]
+    """
+    if not isinstance(target, Target):
+        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    counts = {"n_starts": n_starts, "max_modes": max_modes, "max_evaluations": max_evaluations}
+    for name, value in counts.items():
+        check_count(value, name)
+    cut = 20 + target.dim / 2 if cut is None else cut
+    as_positive(beta, "beta")
+    as_positive(cut, "cut")
+    streams = as_generator(rng).spawn(2)
+    x, box = _starts(target, bounds, starts, n_starts, streams[0])
+    tally = Counter(dict.fromkeys(COUNTS, 0))
+    plan = Plan(Surface(target), box, beta, cut, max_modes, max_evaluations, tally)
+    modes = _search(plan, x, streams[1], explore, progress)
+    announce(modes.warnings)
+    return modes
+
+
+def _search(
+    plan: Plan, x: np.ndarray, rng: np.random.Generator, explore: bool, progress: bool | None
+) -> Modes:
+    peaks = list[Peak]()
+    tally, box = plan.tally, plan.box
+    with progress_bar(progress) as tick:
+        tick("climbing from the starts", 0, 1)
+        width = np.where(box[1] > box[0], box[1] - box[0], 1.0)
+        ends = climb(plan.surface, x, np.diag(width**2), 0.1)
+        order = np.argsort(-ends.log_density, kind="stable")
+        label = gather(plan, ends, peaks, order, width, plan.max_modes)
+        _count(plan, label, len(x), int(np.sum(ends.log_density == -np.inf)))
+        if not peaks:
+            raise ValueError(
+                f"no mode found from {len(x)} starts: {tally['outside_support']} lie where the density is 0, "
+                f"{tally['saddle_points']} ended at saddle points, {tally['not_converged']} nowhere. Give "
+                "`bounds` or `starts` inside the support; a density without a smooth maximum has no modes"
+            )
+        if explore:
+            chosen, explored, stopped = walk_on(plan, peaks, rng, tick)
+        else:
+            chosen, explored, stopped = heaviest(peaks, plan.cut), [], "not asked to explore"
+    counts = np.bincount(label[label >= 0], minlength=len(peaks))
+    return _record(plan, peaks, chosen, counts, explored, stopped)
+
+
+def _count(plan: Plan, label: np.ndarray, n_starts: int, outside: int) -> None:
+    plan.tally.update(
+        starts=n_starts,
+        converged=int(np.sum(label >= 0)),
+        outside_support=outside,
+        not_converged=int(np.sum(label == MOVING)) - outside,
+        saddle_points=int(np.sum(label == SADDLE)),
+        not_examined=int(np.sum(label == SKIPPED)),
+    )
+
+
+def _starts(
+    target: Target, bounds: Any, starts: Any, n_starts: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The starts (n, d) and the box (2, d) they come from."""
+    x = np.empty((0, target.dim))
+    if starts is not None:
+        x = as_matrix(starts, target.dim, minimum=1, name="starts")
+    if bounds is None:
+        if starts is None:
+            raise ValueError(
+                "give `bounds`, (low, high) or one such pair per coordinate, or `starts`, or both"
+            )
+        return x, np.stack([x.min(axis=0), x.max(axis=0)])
+    box = as_box(bounds, target.dim)
+    return np.concatenate([x, rng.uniform(box[0], box[1], size=(n_starts, target.dim))]), box
+
+
+def as_box(bounds: Any, dim: int) -> np.ndarray:
+    """Lower and upper corner (2, d) of one (low, high) pair or one per coordinate."""
+    try:
+        pairs = np.asarray(bounds, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"`bounds` must be (low, high) pairs of numbers, got {bounds!r}") from None
+    if pairs.shape not in ((2,), (dim, 2)):
+        raise ValueError(f"`bounds` must be one (low, high) pair or {dim} of them, got shape {pairs.shape}")
+    box = np.broadcast_to(pairs, (dim, 2)).T
+    for k in np.flatnonzero(~(np.isfinite(box).all(axis=0) & (box[0] < box[1]))):
+        raise ValueError(f"`bounds` must be finite with low < high, coordinate {k} has {box[:, k].tolist()}")
+    return box
+
+
+def bounds_from_draws(x: Any, widen: float = 1.0) -> np.ndarray:
+    """The range of draws (n, d), longer at both ends by `widen` times its length: d (low, high) pairs."""
+    x = as_matrix(x, 1 if np.ndim(x) < 2 else np.shape(x)[1])
+    if not (np.isfinite(widen) and widen >= 0):
+        raise ValueError(f"`widen` must be finite and not negative, got {widen!r}")
+    low, high = x.min(axis=0), x.max(axis=0)
+    margin = np.where(high > low, widen * (high - low), np.maximum(1.0, np.abs(low)))
+    return np.stack([low - margin, high + margin], axis=1)
+
+
+def _record(
+    plan: Plan, peaks: list[Peak], order: list[int], counts: np.ndarray, explored: list[int], stopped: str
+) -> Modes:
+    """Drop what has no mass or is over the cap, sort by height, and say what the user should know."""
+    tally = plan.tally
+    notes = list[str]()
+    heavy = heaviest(peaks, plan.cut)
+    chosen = [k for k in dict.fromkeys(order) if k in heavy][: plan.max_modes]
+    tally["dropped"] = len(peaks) - len(heavy)
+    tally["evaluations"] = plan.surface.evaluations
+    tally["non_finite"] = plan.surface.failures
+    if len(heavy) > len(chosen) or tally["not_examined"]:
+        stopped = f"there are more than max_modes = {plan.max_modes} modes"
+        notes.append(f"{stopped}: not all were looked for")
+    if not plan.surface.target.has_score:
+        notes.append("the target has no score: finite differences of its log density are used")
+    if flat := sum(peaks[k].kind == "flat" for k in chosen):
+        notes.append(flat_warning(flat, len(chosen)))
+    trouble = {"not_converged": "did not converge", "outside_support": "lie where the density is 0"}
+    for key, words in trouble.items():
+        if tally[key] > 0.1 * tally["starts"]:
+            notes.append(f"{tally[key]} of {tally['starts']} starts {words}: modes may be missing")
+    chosen.sort(key=lambda k: -peaks[k].log_density)
+    search = {**tally, "explored": [chosen.index(k) for k in explored if k in chosen], "stopped": stopped}
+    x, log_density, hessians, _ = columns([peaks[k] for k in chosen])
+    covariances = np.linalg.inv(hessians)
+    covariances = 0.5 * (covariances + covariances.transpose(0, 2, 1))
+    return Modes(x, covariances, log_density, counts[chosen], tuple(notes), search)
+
+
+def flat_warning(flat: int, total: int) -> str:
+    """What to say of modes that have no Hessian."""
+    return (
+        f"{flat} of {total} modes have a flat or pointed top: their width is where the log density has "
+        "dropped by 1/2"
+    )

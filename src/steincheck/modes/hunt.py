@@ -1,0 +1,458 @@
+"""The search without a box: rounds of climbs from many scales about the modes known so far.
+
+Each round places starts about the modes found before, climbs from them, adds what is new, and completes it by
+the symmetries of the density. It ends when a round finds no new mode of weight above `NEGLIGIBLE_WEIGHT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from . import starts as kinds
+from .climb import MAX_DENSE_DIM, Ends, Known, climb, recognise, squared
+from .merge import Peak, mode_root, nearest
+from .settle import flat_top, settle
+from .starts import Base, Starts
+from .surface import Stopwatch, Surface
+from .symmetry import MAX_SYMMETRIES, SignedPermutation, layouts, probes, read_off, verified
+
+NEGLIGIBLE_WEIGHT = 1e-3  # a mode of a smaller share of the mass, by Laplace, does not keep the search going
+MAX_ROUNDS = 16
+MIN_EVALUATIONS = 100_000  # before which no search of a fast target ends
+STARTS_PER_KIND = 128  # per round
+ANNEALED_CHAINS = 64  # per round
+DIFFERENCES = 32  # starts per round at m_i + m_j - m_k
+SCREENED_PER_START = 32  # points looked at by one score per climb, in rounds after a quiet one
+CLIMB_ITERATIONS = 200  # per climb of a round; slower ones are settled if they are high
+HOME_CLIMBS = 16  # from held-out draws
+BASES_PER_ROUND = 8  # modes about which the starts of one round are placed, at most
+SETTLED_AT_ONCE = 48  # ends per batch of Newton steps
+UNFINISHED_SETTLED = 16  # highest ends of a round, of climbs not at rest, that are settled all the same
+FALSE_FLAT_TOPS = 4  # places without a parabola that are no tops, after which no more are measured
+SMALL_GAIN = 0.05  # nats by which a climb may have missed a flat or pointed top, once other modes are known
+IMAGE_STARTS = 32  # highest images of a mode under likely symmetries, from which climbs start
+
+
+class Origin(NamedTuple):
+    """Where the search begins, and in which units; what the user added to it."""
+
+    centre: np.ndarray
+    scale: np.ndarray
+    points: np.ndarray  #: (m, d) points to climb from at first
+    extra: np.ndarray  #: (k, d) further starts of the first round
+
+
+class Limits(NamedTuple):
+    """How many modes to keep, which are the same, and how hard to look."""
+
+    max_modes: int
+    beta: float
+    cut: float
+    effort: float  #: share of the usual number of starts, below 1 for slow targets
+
+
+@dataclass
+class Atlas:
+    """The modes found so far, with what the starts of the next round need."""
+
+    limits: Limits
+    peaks: list[Peak] = field(default_factory=list)
+    roots: list[np.ndarray] = field(default_factory=list)
+    whiten: list[np.ndarray] = field(default_factory=list)
+    n_starts: list[int] = field(default_factory=list)
+    uses: list[int] = field(default_factory=list)
+
+    def add(self, peak: Peak) -> int | None:
+        """The number of the known peak that this one belongs to, or its own; None if the atlas is full."""
+        x = np.array([known.x for known in self.peaks]).reshape(-1, len(peak.x))
+        hessians = np.array([known.hessian for known in self.peaks]).reshape(-1, *peak.hessian.shape)
+        k = nearest(peak.x, peak.hessian, x, hessians, self.limits.beta)
+        if k == len(self.peaks):
+            if self.full:
+                return None
+            self.n_starts.append(0)
+            self.uses.append(0)
+        elif peak.log_density <= self.peaks[k].log_density:
+            return k
+        root = mode_root(peak.hessian)
+        self.peaks[k:] = [peak, *self.peaks[k + 1 :]]
+        self.roots[k:] = [root, *self.roots[k + 1 :]]
+        self.whiten[k:] = [np.linalg.inv(root).T, *self.whiten[k + 1 :]]
+        return k
+
+    @property
+    def log_weight(self) -> np.ndarray:
+        """Laplace's log mass of each mode, up to a constant."""
+        return np.array(
+            [
+                peak.log_density + np.linalg.slogdet(root)[1]
+                for peak, root in zip(self.peaks, self.roots, strict=True)
+            ]
+        )
+
+    @property
+    def full(self) -> bool:
+        """Too many modes of some mass, or of any: minor ones must not fill the list for ever."""
+        weight = self.log_weight
+        some = int(np.sum(weight > weight.max(initial=-np.inf) - 10))
+        return some >= 6 * self.limits.max_modes or len(weight) >= 24 * self.limits.max_modes
+
+    def heavy(self) -> list[int]:
+        """Modes of weight above `NEGLIGIBLE_WEIGHT` times the heaviest, heaviest first."""
+        weight = self.log_weight
+        order = np.argsort(-weight, kind="stable")
+        return [int(k) for k in order if weight[k] > weight.max(initial=-np.inf) + np.log(NEGLIGIBLE_WEIGHT)]
+
+    def known(self) -> Known:
+        x = np.array([peak.x for peak in self.peaks])
+        return Known(x, np.array([peak.log_density for peak in self.peaks]), np.array(self.whiten))
+
+    def base(self, k: int) -> Base:
+        return Base(self.peaks[k].x, self.roots[k])
+
+
+@dataclass
+class Hunt:
+    """A search in progress, and what it found."""
+
+    surface: Surface
+    origin: Origin
+    limits: Limits
+    rng: np.random.Generator
+    atlas: Atlas
+    symmetries: list[SignedPermutation] = field(default_factory=list)
+    scanned: set[int] = field(default_factory=set)
+    rounds: int = 0
+    climbs: int = 0
+    not_converged: int = 0
+    quiet: bool = False
+    stopped: str = ""
+    explored: list[int] = field(default_factory=list)
+    flat_tops_left: int = FALSE_FLAT_TOPS
+    flat: str = ""  #: why a flat place is no mode
+    highest: tuple[float, np.ndarray] | None = None  #: of the ends of climbs that did not come to rest
+
+    def stand_in(self) -> Base:
+        """What starts are placed about as long as no mode is known."""
+        return Base(self.origin.centre, np.diag(self.origin.scale))
+
+    def why_no_mode(self) -> str:
+        """What to tell the user where there is no mode."""
+        if self.highest is None and not self.flat:
+            return "the density is 0 or not finite at all starts; give `draws` or `starts` inside its support"
+        if self.flat.startswith("constant"):
+            return f"the density is {self.flat}, so it has no maximum and no finite mass"
+        if self.highest is None:
+            return "no climb came to rest"
+        return f"the density grows towards {self._place()}, where the log density is {self.highest[0]:.4g}"
+
+    def spike(self) -> str:
+        """A warning if a climb went on far above all modes."""
+        if self.highest is None or self.highest[0] < max(p.log_density for p in self.atlas.peaks) + 10:
+            return ""
+        return f"the density is still growing at {self._place()}, far above all modes: it may be unbounded"
+
+    def _place(self) -> str:
+        """Where the highest unfinished climb is, by the coordinates that went farthest."""
+        assert self.highest is not None
+        x = self.highest[1]
+        names = self.surface.target.names
+        gone = np.abs(x - self.origin.centre) / self.origin.scale
+        far = np.argsort(-gone, kind="stable")[:3]
+        far = far[gone[far] > 0.1 * gone.max()]
+        return ", ".join(f"{names[i] if names else f'x[{i}]'} = {x[i]:.4g}" for i in far)
+
+
+def hunt(
+    surface: Surface,
+    origin: Origin,
+    limits: Limits,
+    rng: np.random.Generator,
+    tick: Callable[[str, int, int], object],
+) -> Hunt:
+    """Find modes in rounds until a round finds no new one of weight above `NEGLIGIBLE_WEIGHT`."""
+    state = Hunt(surface, origin, limits, rng, Atlas(limits))
+    tick("climbing from the first points", 0, 1)
+    _climb_home(state)
+    for state.rounds in range(1, MAX_ROUNDS + 1):
+        before = set(state.atlas.heavy())
+        kind = "screening starts" if state.quiet else "climbing"
+        tick(f"round {state.rounds}: {kind}, {len(before)} modes", surface.evaluations, _planned(limits))
+        _find_symmetries(state)
+        _climb_from(state, _starts_of_round(state))
+        _read_symmetries(state)
+        _complete_orbits(state)
+        heavy = set(state.atlas.heavy())
+        state.quiet = not heavy - before
+        state.stopped = _reason_to_stop(state, len(heavy))
+        if state.stopped:
+            break
+    else:
+        state.stopped = f"{MAX_ROUNDS} rounds"
+    return state
+
+
+def effort(surface: Surface, points: np.ndarray, max_seconds: float | None) -> float:
+    """Share of the usual search that fits into half the time allowed: 1, or a power of 1/2.
+
+    The cost per evaluation is measured on a batch that has been compiled before.
+    """
+    share = min(1.0, surface.max_evaluations / (2 * MIN_EVALUATIONS))
+    if max_seconds is not None:
+        batch = np.resize(points, (32, points.shape[1]))
+        surface.value_and_score(batch)
+        before = surface.evaluations
+        watch = Stopwatch()
+        surface.value_and_score(batch)
+        seconds = watch.seconds() / (surface.evaluations - before)
+        share = min(share, 0.5 * max_seconds / (seconds * MIN_EVALUATIONS))
+    return float(2.0 ** np.floor(np.log2(share)))
+
+
+def _planned(limits: Limits) -> int:
+    return int(limits.effort * MIN_EVALUATIONS)
+
+
+def _reason_to_stop(state: Hunt, n_heavy: int) -> str:
+    exhausted = state.surface.exhausted
+    if exhausted:
+        return f"{exhausted} reached in round {state.rounds}"
+    if n_heavy >= state.limits.max_modes:
+        return f"there are more than max_modes = {state.limits.max_modes} modes"
+    enough = state.surface.evaluations >= _planned(state.limits)
+    if not state.atlas.peaks:
+        return "no mode found" if state.rounds >= 2 else ""
+    if state.quiet and state.rounds >= 2 and enough:
+        return f"no mode of weight above 1/{1 / NEGLIGIBLE_WEIGHT:.0f} was new in the last round"
+    return ""
+
+
+def _climb_home(state: Hunt) -> None:
+    """Climb from the first points, with all the iterations they need; unfinished ends are settled too."""
+    base = state.stand_in()
+    first = kinds.points(state.origin.points[:HOME_CLIMBS], base.metric)
+    ends = _climb(state, first, iterations=1000)
+    _absorb(state, ends, np.isfinite(ends.log_density))
+
+
+def _climb(state: Hunt, first: Starts, iterations: int = CLIMB_ITERATIONS) -> Ends:
+    surface = state.surface
+    state.climbs += len(first.x)
+    ends = climb(
+        surface,
+        first.x,
+        first.shapes[first.shape],
+        first.stride,
+        iterations=iterations,
+        known=state.atlas.known(),
+        fused=surface.fused,
+        dense=surface.dim <= MAX_DENSE_DIM,
+    )
+    going = np.flatnonzero(~ends.rest & (ends.mode < 0) & np.isfinite(ends.log_density))
+    if len(going):
+        best = going[np.argmax(ends.log_density[going])]
+        if state.highest is None or ends.log_density[best] > state.highest[0]:
+            state.highest = (float(ends.log_density[best]), ends.x[best])
+    return ends
+
+
+def look_from(
+    surface: Surface, atlas: Atlas, x: np.ndarray, metric: np.ndarray, rng: np.random.Generator
+) -> None:
+    """Climb from given points, and add the modes at which they end to the atlas."""
+    origin = Origin(x[0], np.sqrt(np.diag(metric)), x, x[:0])
+    state = Hunt(surface, origin, atlas.limits, rng, atlas)
+    first = kinds.points(x, metric, 0.5)
+    ends = _climb(state, first, iterations=1000)
+    _absorb(state, ends, ends.rest)
+
+
+def _climb_from(state: Hunt, first: Starts) -> None:
+    """Climb in blocks, so that later blocks stop at the modes that earlier ones found."""
+    order = state.rng.permutation(len(first.x))
+    for start in range(0, len(order), 256):
+        if state.surface.exhausted:
+            return
+        ends = _climb(state, first.rows(order[start : start + 256]))
+        unfinished = np.flatnonzero(~ends.rest & (ends.mode < 0) & np.isfinite(ends.log_density))
+        high = unfinished[np.argsort(-ends.log_density[unfinished], kind="stable")][:UNFINISHED_SETTLED]
+        wanted = ends.rest.copy()
+        wanted[high] = True
+        state.not_converged += len(unfinished)
+        _absorb(state, ends, wanted)
+
+
+def _starts_of_round(state: Hunt) -> Starts:
+    """The starts of one round: all kinds about several modes, chains, scans, images, differences."""
+    atlas, rng, surface = state.atlas, state.rng, state.surface
+    heavy = atlas.heavy()
+    bases = [atlas.base(k) for k in heavy] or [state.stand_in()]
+    per_kind = max(8, int(STARTS_PER_KIND * state.limits.effort))
+    parts = []
+    used = _least_used(state, heavy)
+    share = [per_kind // len(used) + (i < per_kind % len(used)) for i in range(len(used))]
+    for kind in kinds.KINDS:
+        factor = SCREENED_PER_START if state.quiet else 1
+        drawn = kinds.join([kind(base, factor * n, rng) for base, n in zip(used, share, strict=True) if n])
+        if state.quiet:
+            drawn = drawn.rows(kinds.screen(surface, drawn, per_kind, bases, rng))
+        parts.append(drawn)
+    chains = max(4, int(ANNEALED_CHAINS * state.limits.effort))
+    parts.append(kinds.annealed(surface, used[0], chains, rng))
+    parts += _scans_and_images(state)
+    if len(bases) > 2:
+        parts.append(kinds.differences(bases, DIFFERENCES, rng))
+    if state.rounds == 1 and len(state.origin.extra):
+        parts.append(kinds.points(state.origin.extra, state.stand_in().metric))
+    return kinds.join(parts)
+
+
+def _least_used(state: Hunt, heavy: list[int]) -> list[Base]:
+    """The heavy modes about which the fewest rounds have searched; they are marked as used."""
+    if not heavy:
+        return [state.stand_in()]
+    atlas = state.atlas
+    chosen = sorted(heavy, key=lambda k: atlas.uses[k])[:BASES_PER_ROUND]
+    for k in chosen:
+        atlas.uses[k] += 1
+    return [atlas.base(k) for k in chosen]
+
+
+def _scans_and_images(state: Hunt) -> list[Starts]:
+    """Lines through the two heaviest modes not scanned yet, and their images under likely symmetries."""
+    atlas, surface = state.atlas, state.surface
+    budget = int(0.1 * _planned(state.limits))
+    new = [k for k in atlas.heavy() if k not in state.scanned][: 2 if state.rounds > 1 else 1]
+    parts = []
+    for k in new:
+        state.scanned.add(k)
+        base = atlas.base(k)
+        parts.append(kinds.scanned(surface, base, budget))
+        images = np.array([g(base.x) for g in layouts(surface.dim)[:budget]]).reshape(-1, surface.dim)
+        value = surface.log_density(images)
+        value[squared(images - base.x, atlas.peaks[k].hessian) < 1] = -np.inf
+        best = np.argsort(-value, kind="stable")[:IMAGE_STARTS]
+        parts.append(kinds.points(images[best[np.isfinite(value[best])]], base.metric))
+    return parts
+
+
+def _find_symmetries(state: Hunt) -> None:
+    """Likely symmetries that hold exactly about the heaviest mode; looked for once."""
+    atlas = state.atlas
+    if state.symmetries or not atlas.peaks or state.rounds > 2:
+        return
+    k = atlas.heavy()[0]
+    candidates = layouts(state.surface.dim)[: int(0.1 * _planned(state.limits))]
+    at = probes(atlas.peaks[k].x, atlas.roots[k], state.rng)
+    state.symmetries = verified(state.surface, candidates, at)[:MAX_SYMMETRIES]
+
+
+def _read_symmetries(state: Hunt) -> None:
+    """Signed permutations read off pairs of equally high modes, for any order of the coordinates."""
+    atlas = state.atlas
+    heavy = atlas.heavy()
+    if len(heavy) < 2:
+        return
+    home = heavy[0]
+    root = atlas.roots[home]
+    width = np.sqrt(np.sum(root**2, axis=1))
+    candidates = []
+    for k in heavy[1 : 1 + MAX_SYMMETRIES]:
+        if abs(atlas.peaks[k].log_density - atlas.peaks[home].log_density) < 1e-5:
+            g = read_off(atlas.peaks[home].x, atlas.peaks[k].x, width)
+            if g is not None and g not in state.symmetries:
+                candidates.append(g)
+    if candidates:
+        found = verified(state.surface, candidates, probes(atlas.peaks[home].x, root, state.rng))
+        state.symmetries = (state.symmetries + found)[:MAX_SYMMETRIES]
+
+
+def _complete_orbits(state: Hunt) -> None:
+    """Images of modes under exact symmetries are modes: added without a climb, until none is new."""
+    atlas = state.atlas
+    queue = atlas.heavy() if state.symmetries else []
+    seen = set(queue)
+    while queue and len(seen) <= 2 * state.limits.max_modes and not state.surface.exhausted:
+        peak = atlas.peaks[queue.pop(0)]
+        images = np.array([g(peak.x) for g in state.symmetries])
+        known = atlas.known()
+        new = np.flatnonzero(recognise(images, np.full(len(images), peak.log_density), known) < 0)
+        if not len(new):
+            continue
+        value, score = state.surface.value_and_score(images[new])
+        for i, top, slope in zip(new, value, score, strict=True):
+            hessian = state.symmetries[i].conjugate(peak.hessian)
+            step = np.linalg.solve(hessian, slope)
+            same = abs(top - peak.log_density) < 1e-6 * (1 + abs(peak.log_density))
+            if same and (peak.kind == "flat" or 0.5 * step @ slope < 1e-5):
+                k = atlas.add(Peak(images[i], float(top), hessian, peak.kind))
+                if k is not None and k not in seen:
+                    seen.add(k)
+                    queue.append(k)
+
+
+def _absorb(state: Hunt, ends: Ends, wanted: np.ndarray) -> None:
+    """Settle the distinct ends, highest first, and add them to the atlas; count starts per mode."""
+    atlas = state.atlas
+    label = ends.mode.copy()
+    left = np.flatnonzero(wanted & (label < 0) & np.isfinite(ends.log_density))
+    left = left[np.argsort(-ends.log_density[left], kind="stable")]
+    rough = list[int]()
+    while len(left) and not state.surface.exhausted and not atlas.full:
+        batch = left[_distinct(ends.x[left], ends.width[left])]
+        done = settle(state.surface, ends.x[batch], ends.width[batch])
+        for i, row in enumerate(batch):
+            if done.kind[i] == "mode":
+                peak = Peak(done.x[i], float(done.log_density[i]), done.hessian[i], "mode")
+                k = atlas.add(peak)
+                label[row] = -1 if k is None else k
+            elif done.kind[i] == "rough" and ends.rest[row]:
+                rough.append(int(row))
+        left = np.setdiff1d(left, batch, assume_unique=True)
+        left = left[np.argsort(-ends.log_density[left], kind="stable")]
+        if atlas.peaks:
+            label[left] = recognise(ends.x[left], ends.log_density[left], atlas.known())
+            left = left[label[left] < 0]
+    _absorb_flat(state, ends, rough, label)
+    for k, count in zip(*np.unique(label[label >= 0], return_counts=True), strict=True):
+        atlas.n_starts[k] += int(count)
+
+
+def _distinct(x: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Positions of the first `SETTLED_AT_ONCE` points that differ from each other."""
+    chosen = list[int]()
+    for i in range(len(x)):
+        apart = np.abs(x[chosen] - x[i]) > 0.05 * width[i]
+        if apart.any(axis=1).all():
+            chosen.append(i)
+        if len(chosen) == SETTLED_AT_ONCE:
+            break
+    return np.array(chosen)
+
+
+def _absorb_flat(state: Hunt, ends: Ends, rough: list[int], label: np.ndarray) -> None:
+    """Ends where log p has no parabola: tops are measured, a few per round, and others joined to them."""
+    atlas = state.atlas
+    for row in rough:
+        flat = [k for k, peak in enumerate(atlas.peaks) if peak.kind == "flat"]
+        near = [
+            k for k in flat if squared((ends.x[row] - atlas.peaks[k].x)[None], atlas.peaks[k].hessian)[0] < 1
+        ]
+        if near:
+            label[row] = near[0]
+            continue
+        if state.flat_tops_left <= 0 or state.surface.exhausted:
+            break
+        gain = SMALL_GAIN if atlas.peaks else np.inf
+        peak, reason = flat_top(state.surface, ends.x[row], state.origin.scale, max_gain=gain)
+        if peak is None:
+            state.flat = state.flat or reason
+            state.flat_tops_left -= 1
+            continue
+        k = atlas.add(peak)
+        if k is not None:
+            label[row] = k

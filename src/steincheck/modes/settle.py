@@ -1,0 +1,200 @@
+"""Ends of climbs made exact, many at a time: Newton steps, kinds of points, widths of flat tops."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .climb import dot
+from .merge import SINGULAR, Peak, spectrum
+from .surface import Surface
+
+SETTLED_DECREMENT = 1e-6  # nats: Newton decrement that a mode must have
+NEWTON_ROUNDS = 4  # Hessians per end, at most
+CHORDS = 3  # Newton steps with one Hessian
+DROP = 0.5  # nats: the width of a flat or pointed top is where log p has dropped by this much, as at 1 sd
+RADII = 4.0 ** np.arange(-16, 13)  # in units of the search, at which a flat top is looked at
+POLISHING = 40  # moves to the highest point seen, at most, before a flat top is measured
+MAX_FULL_DIM = 12  # above it only the coordinates' widths of a flat top are measured, no correlations
+
+
+class Stationary(NamedTuple):
+    """Ends after Newton steps; `kind` as in `Peak`."""
+
+    x: np.ndarray
+    log_density: np.ndarray
+    hessian: np.ndarray
+    kind: np.ndarray
+
+
+def settle(surface: Surface, x: np.ndarray, width: np.ndarray) -> Stationary:
+    """Newton steps from all rows of `x`, differencing with steps small against `width` (n, d)."""
+    x = x.copy()
+    width = _positive(width)
+    value, g = surface.value_and_score(x)
+    active = np.isfinite(value)
+    hessian = np.full((*x.shape, x.shape[1]), np.nan)
+    decrement = np.full(len(x), np.inf)
+    for _ in range(NEWTON_ROUNDS):
+        rows = np.flatnonzero(active)
+        if not len(rows):
+            break
+        hessian[rows], learnt = curvatures(surface, x[rows], width[rows])
+        renewed = np.abs(np.log(learnt / width[rows])).max(axis=1) > 1
+        width[rows] = learnt
+        before = _newton(hessian[rows], g[rows])[0]
+        x[rows], value[rows], g[rows] = _chords(surface, x[rows], value[rows], g[rows], hessian[rows])
+        decrement[rows] = _newton(hessian[rows], g[rows])[0]
+        # After tiny steps the Hessian still belongs to the point; else it is made again.
+        active[rows] = renewed | ((before > 1e-8) & (decrement[rows] < before))
+    return Stationary(x, value, hessian, _kinds(surface, x, value, decrement, hessian))
+
+
+def _chords(
+    surface: Surface, x: np.ndarray, value: np.ndarray, g: np.ndarray, hessian: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A few Newton steps with one Hessian, each kept where it lowers the Newton decrement."""
+    for _ in range(CHORDS):
+        decrement, step = _newton(hessian, g)
+        ahead, slope = surface.value_and_score(x + step)
+        better = np.isfinite(ahead) & (_newton(hessian, slope)[0] < decrement)
+        if not better.any():
+            break
+        x = np.where(better[:, None], x + step, x)
+        g = np.where(better[:, None], slope, g)
+        value = np.where(better, ahead, value)
+    return x, value, g
+
+
+def curvatures(surface: Surface, x: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Hessians of -log p at points (n, d) by differences of the score, and the widths they imply."""
+    n, d = x.shape
+    h = width * (1e-4 if surface.target.has_score else 1e-2)
+    moves = h[:, None, :] * np.eye(d)
+    points = np.concatenate([x[:, None] + moves, x[:, None] - moves], axis=1)
+    if surface.fused:
+        value, scores = surface.value_and_score(points.reshape(-1, d))
+        scores = np.where(np.isfinite(value)[:, None], scores, np.nan)
+    else:
+        scores = surface.score(points.reshape(-1, d))
+    scores = scores.reshape(n, 2, d, d)
+    hessian = (scores[:, 1] - scores[:, 0]) / (2 * h[:, :, None])
+    hessian = 0.5 * (hessian + hessian.transpose(0, 2, 1))
+    bend = np.einsum("nii->ni", hessian)
+    learnt = np.isfinite(bend) & (bend > 0)
+    return hessian, np.where(learnt, 1 / np.sqrt(np.where(learnt, bend, 1.0)), width)
+
+
+def _newton(hessian: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Newton decrements in nats and steps uphill; infinite and 0 where the Hessian is not positive."""
+    good = np.isfinite(hessian).all(axis=(1, 2))
+    safe = np.where(good[:, None, None], hessian, np.eye(hessian.shape[1]))
+    scale, values, vectors = spectrum(safe)
+    good &= values[:, 0] > SINGULAR
+    values = np.where(values > SINGULAR, values, 1.0)
+    along = np.einsum("nij,ni->nj", vectors, g * scale)
+    step = scale * np.einsum("nij,nj->ni", vectors, along / values)
+    decrement = 0.5 * dot(step, g)
+    return np.where(good, decrement, np.inf), np.where(good[:, None], step, 0.0)
+
+
+def _kinds(
+    surface: Surface, x: np.ndarray, value: np.ndarray, decrement: np.ndarray, hessian: np.ndarray
+) -> np.ndarray:
+    """What each point is; a "mode" is one where log p is a parabola at a thousandth of its width."""
+    kind = np.full(len(x), "moving", dtype=object)
+    good = np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(value)
+    kind[good & ~(decrement < SETTLED_DECREMENT)] = "rough"  # no parabola, or not at its top
+    rows = np.flatnonzero(good & (decrement < SETTLED_DECREMENT))
+    if not len(rows):
+        return kind
+    scale, values, vectors = spectrum(hessian[rows])
+    axes = 1e-3 * (scale[:, :, None] * vectors / np.sqrt(values)[:, None, :]).transpose(0, 2, 1)
+    points = np.concatenate([x[rows, None] + axes, x[rows, None] - axes], axis=1)
+    around = surface.log_density(points.reshape(-1, x.shape[1])).reshape(len(rows), -1)
+    drop = value[rows, None] - around
+    noise = 1e-13 * np.abs(value[rows])
+    kind[rows] = np.where(drop.max(axis=1) > 1e-4 + noise, "rough", "mode")
+    return kind
+
+
+def flat_top(
+    surface: Surface, x: np.ndarray, unit: np.ndarray, *, max_gain: float = np.inf
+) -> tuple[Peak | None, str]:
+    """The top near `x` where log p has no parabola: a peak with its width, or why it is none.
+
+    The highest of many points along the coordinates is taken until none is higher, then the distances are
+    found at which log p has dropped by `DROP`: along coordinates and along pairs of them. Where log p rises
+    by more than `max_gain` nats on the way, it is no top.
+    """
+    top = float(surface.log_density(x[None])[0])
+    first = top
+    d = len(x)
+    axes = np.concatenate([np.diag(unit), -np.diag(unit)])
+    for _ in range(POLISHING):
+        points = x + (RADII[:, None, None] * axes).reshape(-1, d)
+        values = surface.log_density(points)
+        best = int(np.argmax(values))
+        if not values[best] > top + 1e-10 * max(1.0, abs(top)):
+            break
+        x = points[best]
+        top = float(values[best])
+        if top > first + max_gain:
+            return None, "not a top"
+    else:
+        return None, "density still grows"
+    again = settle(surface, x[None], unit[None])
+    if again.kind[0] == "mode":
+        return Peak(again.x[0], float(again.log_density[0]), again.hessian[0], "mode"), ""
+    reach = _drop_radius(surface, x, top, axes).reshape(2, d)
+    if not np.isfinite(reach).any(axis=0).all():
+        k = int(np.argmin(np.isfinite(reach).any(axis=0)))
+        return None, f"constant along coordinate {k}"
+    width = unit * np.min(reach, axis=0)
+    form = np.eye(d)
+    if d <= MAX_FULL_DIM:
+        form = _correlations(surface, x, top, width)
+        if np.linalg.eigvalsh(form)[0] < 1e-6:
+            return None, "constant along a direction"
+    return Peak(x, top, form / np.outer(width, width), "flat"), ""
+
+
+def _correlations(surface: Surface, x: np.ndarray, top: float, width: np.ndarray) -> np.ndarray:
+    """Unit-diagonal form Q with u'Qu = 1/r^2, r the distance along u at which log p has dropped by `DROP`."""
+    d = len(x)
+    form = np.eye(d)
+    first, second = np.triu_indices(d, k=1)
+    if not len(first):
+        return form
+    rays = np.zeros((4, len(first), d))
+    pair = np.arange(len(first))
+    for k, (a, b) in enumerate(((1, 1), (-1, -1), (1, -1), (-1, 1))):
+        rays[k, pair, first] = a * np.sqrt(0.5) * width[first]
+        rays[k, pair, second] = b * np.sqrt(0.5) * width[second]
+    reach = _drop_radius(surface, x, top, rays.reshape(-1, d)).reshape(4, -1)
+    inverse = 1 / np.minimum(reach, 1e6) ** 2
+    along, across = inverse[:2].mean(axis=0), inverse[2:].mean(axis=0)
+    form[first, second] = form[second, first] = (along - across) / (along + across)
+    return form
+
+
+def _drop_radius(surface: Surface, x: np.ndarray, top: float, rays: np.ndarray) -> np.ndarray:
+    """How far along each ray log p has dropped by `DROP` for the first time; infinite if it never does."""
+    d = len(x)
+    points = x + RADII[:, None, None] * rays
+    low = surface.log_density(points.reshape(-1, d)).reshape(len(RADII), -1) < top - DROP
+    k = np.where(low.any(axis=0), np.argmax(low, axis=0), len(RADII) - 1)
+    far = np.log(RADII[k])
+    near = np.log(RADII[np.maximum(k - 1, 0)])
+    for _ in range(12):
+        middle = 0.5 * (near + far)
+        dropped = surface.log_density(x + np.exp(middle)[:, None] * rays) < top - DROP
+        far = np.where(dropped, middle, far)
+        near = np.where(dropped, near, middle)
+    return np.where(low.any(axis=0), np.exp(far), np.inf)
+
+
+def _positive(width: np.ndarray) -> np.ndarray:
+    good = np.isfinite(width) & (width > 0)
+    return np.where(good, width, 1.0)

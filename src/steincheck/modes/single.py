@@ -1,0 +1,84 @@
+"""The end of one climb made exact, as in the search in a box: SciPy's BFGS, then Newton steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .climb import ITERATIONS
+from .merge import SINGULAR, Peak, inverse_root, spectrum
+from .settle import flat_top
+from .surface import Surface
+
+
+def settle_one(surface: Surface, x: np.ndarray, width: np.ndarray) -> Peak:
+    """SciPy's BFGS from `x`, a few Newton steps, and what kind of stationary point it is."""
+    from scipy.optimize import minimize  # slow to import
+
+    root = inverse_root(curvature(surface, x, width))
+    root = np.diag(width) if root is None else root
+
+    def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
+        point = (x + root @ z)[None]
+        value = -float(surface.log_density(point)[0])
+        return value, -surface.score(point)[0] @ root if value < np.inf else np.zeros_like(z)
+
+    # Whitened by the Hessian, BFGS starts from the right metric and its test of the gradient is free of the
+    # units of x. Its own verdict is not used: at a perfect optimum it often reports a loss of precision.
+    options = {"maxiter": ITERATIONS, "gtol": 1e-7}
+    with np.errstate(all="ignore"):
+        found = minimize(objective, np.zeros(len(x)), jac=True, method="BFGS", options=options)
+    x, width = x + root @ found.x, np.sqrt(np.diag(root @ found.hess_inv @ root.T))
+    g = surface.score(x[None])[0]
+    for _ in range(5):
+        hessian = curvature(surface, x, width)
+        newton = inverse_root(hessian)
+        if newton is None or np.sum((g @ newton) ** 2) < 1e-20:
+            break
+        ahead = (x + newton @ (g @ newton))[None]
+        if surface.log_density(ahead)[0] == -np.inf:
+            break
+        gradient = surface.score(ahead)[0]
+        if np.sum((gradient @ newton) ** 2) >= np.sum((g @ newton) ** 2):
+            break
+        x, g = ahead[0], gradient
+    log_density = float(surface.log_density(x[None])[0])
+    kind = _kind(surface, x, log_density, g, hessian)
+    if kind == "flat":
+        top = flat_top(surface, x, width)[0]
+        return Peak(x, log_density, hessian, "moving") if top is None else top
+    return Peak(x, log_density, hessian, kind)
+
+
+def _kind(surface: Surface, x: np.ndarray, log_density: float, g: np.ndarray, hessian: np.ndarray) -> str:
+    """What a point is, by the gradient and the Hessian there."""
+    scale, values, vectors = spectrum(hessian)
+    if 0.5 * np.sum(((g * scale) @ vectors) ** 2 / np.maximum(np.abs(values), SINGULAR)) > 1e-8:
+        return "moving"
+    if values[0] < -SINGULAR:
+        return "saddle"
+    if values[0] <= SINGULAR:
+        return "flat"
+    # Is log p a parabola at a thousandth of its width? At the top of -x^4 the Hessian is an accident.
+    axes = 1e-3 * (scale[:, None] * vectors / np.sqrt(values)).T
+    around = surface.log_density(np.concatenate([x + axes, x - axes]))
+    return "flat" if log_density - around.min() > 1e-4 else "mode"
+
+
+def curvature(surface: Surface, x: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Hessian of -log p at a point: the target's own, else differences of its score.
+
+    The steps must be small against the mode: `width` is a first guess, the first pass makes a better one.
+    """
+    target = surface.target
+    for _ in range(2):
+        if target.hessian is not None:
+            hessian = -np.asarray(target.hessian(x[None]), dtype=float)[0]
+            break
+        h = width * (1e-4 if target.has_score else 1e-2)
+        scores = surface.score(np.concatenate([x + np.diag(h), x - np.diag(h)]))
+        hessian = (scores[len(x) :] - scores[: len(x)]) / (2 * h[:, None])
+        bend = np.diag(hessian)
+        width = np.where(bend > 0, 1 / np.sqrt(np.where(bend > 0, bend, 1.0)), width)
+    if hessian.shape != (len(x), len(x)) or not np.isfinite(hessian).all():
+        raise ValueError(f"`hessian` must return finite values (n, d, d), at x = {x} it returns {-hessian}")
+    return 0.5 * (hessian + hessian.T)

@@ -1,0 +1,190 @@
+"""Where the climbs of a mode search start: geometric scales about the modes known so far."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .climb import dot
+from .surface import Surface
+
+BASE = 3.0  # scales are powers of this ...
+MAX_POWER = 7.0  # ... up to 3^7 = 2187 standard deviations
+FIRST_STRIDE = 0.3  # of the scale of a start: the first step of its climb
+HMC_LEAPS = 8  # leapfrog steps per move of an annealed chain
+HMC_HOT = 4  # moves at the first temperature
+HMC_COOLING = 12  # moves while the temperature falls to 1
+SCREENING_MODES = 16  # heaviest modes that a screened start is compared with
+SCAN_DIRECTIONS = 64  # lines through a mode along which log p is scanned, at most
+SCAN_STARTS = 32  # highest inner maxima of a scan, from which climbs start
+
+
+class Base(NamedTuple):
+    """What starts are placed about: a mode, or a point and units that stand in for one."""
+
+    x: np.ndarray
+    root: np.ndarray  #: (d, d), root @ root.T the inverse Hessian
+
+    @property
+    def sd(self) -> np.ndarray:
+        return np.sqrt(np.sum(self.root**2, axis=1))
+
+    @property
+    def metric(self) -> np.ndarray:
+        return self.root @ self.root.T
+
+
+class Starts(NamedTuple):
+    """Points, the first stride of the climb from each, and its metric: one of a few inverse Hessians."""
+
+    x: np.ndarray
+    stride: np.ndarray
+    shape: np.ndarray  #: (n,) which of `shapes` each has
+    shapes: np.ndarray  #: (K, d, d)
+
+    def rows(self, rows: np.ndarray) -> Starts:
+        return Starts(self.x[rows], self.stride[rows], self.shape[rows], self.shapes)
+
+
+def join(parts: list[Starts]) -> Starts:
+    """All starts of several kinds."""
+    first = np.cumsum([0, *(len(part.shapes) for part in parts)])
+    return Starts(
+        np.concatenate([part.x for part in parts]),
+        np.concatenate([part.stride for part in parts]),
+        np.concatenate([part.shape + start for part, start in zip(parts, first, strict=False)]),
+        np.concatenate([part.shapes for part in parts]),
+    )
+
+
+def points(x: np.ndarray, metric: np.ndarray, stride: Any = FIRST_STRIDE) -> Starts:
+    """Points that share one metric."""
+    return Starts(x, np.broadcast_to(stride, (len(x),)), np.zeros(len(x), dtype=int), metric[None])
+
+
+def ellipsoid(base: Base, n: int, rng: np.random.Generator) -> Starts:
+    """m + 3^u R z: the shape of the mode, blown up."""
+    power = BASE ** rng.uniform(0, MAX_POWER, size=n)
+    x = base.x + power[:, None] * (rng.standard_normal((n, len(base.x))) @ base.root.T)
+    return points(x, base.metric, FIRST_STRIDE * power)
+
+
+def sparse(base: Base, n: int, rng: np.random.Generator) -> Starts:
+    """Coordinates with a power of their own each: all of them, or only some while others keep 1 sd."""
+    d = len(base.x)
+    power = BASE ** rng.uniform(0, MAX_POWER, size=(n, d))
+    share = np.where(rng.random(n) < 0.5, 1.0, rng.random(n))
+    far = rng.random((n, d)) < share[:, None]
+    far[np.arange(n), rng.integers(d, size=n)] = True
+    x = base.x + np.where(far, power, 1.0) * base.sd * rng.standard_normal((n, d))
+    return points(x, np.diag(base.sd**2))
+
+
+def isotropic(base: Base, n: int, rng: np.random.Generator) -> Starts:
+    """Round clouds about the mode or about 0, of the size of the mode's coordinates or of 1."""
+    d = len(base.x)
+    size = np.sqrt(np.mean(base.x**2 + base.sd**2))
+    own = 10 ** rng.uniform(-1, 2, size=n) * size
+    scale = np.where(rng.random(n) < 0.5, own, 10 ** rng.uniform(-0.5, 1.5, size=n))
+    centre = np.where(rng.random(n) < 0.5, 1.0, 0.0)[:, None] * base.x
+    x = centre + scale[:, None] * rng.standard_normal((n, d))
+    return points(x, np.eye(d), FIRST_STRIDE * scale)
+
+
+KINDS = (ellipsoid, sparse, isotropic)
+
+
+def strangeness(score: np.ndarray, x: np.ndarray, bases: list[Base]) -> np.ndarray:
+    """How little the score points to a known mode: min over modes of 1 - cos(R's, R^-1 (m - x)).
+
+    It is 0 anywhere in the basin of an elliptic mode, near or far.
+    """
+    least = np.full(len(x), np.inf)
+    for base in bases[:SCREENING_MODES]:
+        way = np.linalg.solve(base.root, (base.x - x).T).T
+        slope = score @ base.root
+        size = np.sqrt(dot(way, way) * dot(slope, slope))
+        cosine = np.divide(dot(way, slope), size, out=np.ones(len(x)), where=size > 0)
+        least = np.minimum(least, 1 - cosine)
+    return least
+
+
+def screen(
+    surface: Surface, starts: Starts, keep: int, bases: list[Base], rng: np.random.Generator
+) -> np.ndarray:
+    """Rows worth a climb after one score each: half the strangest, half at random."""
+    value, score = surface.value_and_score(starts.x)
+    odd = np.where(np.isfinite(value), strangeness(score, starts.x, bases), -np.inf)
+    order = np.argsort(-odd, kind="stable")
+    half = keep // 2
+    return np.concatenate([order[:half], rng.choice(order[half:], size=keep - half, replace=False)])
+
+
+def annealed(surface: Surface, base: Base, n: int, rng: np.random.Generator) -> Starts:
+    """Hamiltonian chains about a mode, hot at first and cooled: they find modes by mass, not by basin."""
+    x = np.repeat(base.x[None], n, axis=0)
+    heat = 9 ** rng.uniform(1, MAX_POWER, size=n)
+    value, score = surface.value_and_score(x)
+    stride = np.full(n, 0.5)
+    for move in range(HMC_HOT + HMC_COOLING):
+        if surface.exhausted:
+            break
+        heat_now = heat ** (1 - max(0, move - HMC_HOT + 1) / HMC_COOLING)
+        x, value, score, accepted = _hamiltonian(surface, base, x, value, score, heat_now, stride, rng)
+        stride = stride * np.where(accepted, 1.15, 0.5)
+    return points(x, base.metric)
+
+
+def _hamiltonian(
+    surface: Surface,
+    base: Base,
+    x: np.ndarray,
+    value: np.ndarray,
+    score: np.ndarray,
+    heat: np.ndarray,
+    stride: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """One Hamiltonian move of each chain at its temperature, in the metric of the mode."""
+    z = rng.standard_normal(x.shape)
+    # At temperature T the density p^(1/T) is wider by sqrt(T), and so are the steps.
+    step = (stride * np.sqrt(heat))[:, None]
+    force = (stride / np.sqrt(heat))[:, None]
+    y, ahead, slope = x, value, score
+    momentum = z + 0.5 * force * (slope @ base.root)
+    for leap in range(HMC_LEAPS):
+        with np.errstate(over="ignore", invalid="ignore"):
+            y = y + step * (momentum @ base.root.T)
+        ahead, slope = surface.value_and_score(y)
+        momentum = momentum + (0.5 if leap == HMC_LEAPS - 1 else 1.0) * force * (slope @ base.root)
+    with np.errstate(invalid="ignore", over="ignore"):
+        gain = (ahead - value) / heat + 0.5 * (dot(z, z) - dot(momentum, momentum))
+    accepted = np.log(rng.random(len(x))) < np.where(np.isnan(gain), -np.inf, gain)
+    keep = accepted[:, None]
+    return np.where(keep, y, x), np.where(accepted, ahead, value), np.where(keep, slope, score), accepted
+
+
+def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
+    """The highest inner maxima of log p on lines through a mode, along coordinates and principal axes."""
+    d = len(base.x)
+    ratio = {1: 1.0015, 2: 1.02, 3: 1.02}.get(d, 1.12)
+    radii = 0.5 * ratio ** np.arange(int(np.log(2 * BASE**MAX_POWER) / np.log(ratio)) + 1)
+    rays = np.concatenate([np.diag(base.sd), base.root.T]) if d > 1 else base.root
+    rays = rays[: min(SCAN_DIRECTIONS, max(1, max_points // (2 * len(radii))))]
+    places = base.x + radii[:, None, None] * np.concatenate([rays, -rays])
+    value = surface.log_density(places.reshape(-1, d)).reshape(len(radii), -1)
+    with np.errstate(invalid="ignore"):
+        inner = (value[1:-1] > value[:-2]) & (value[1:-1] >= value[2:])
+    place, ray = np.nonzero(inner)
+    order = np.argsort(-value[1:-1][place, ray], kind="stable")[:SCAN_STARTS]
+    return points(places[1:-1][place[order], ray[order]], base.metric)
+
+
+def differences(bases: list[Base], n: int, rng: np.random.Generator) -> Starts:
+    """m_i + m_j - m_k of random triples of modes: the next points of a lattice."""
+    triples = rng.integers(len(bases), size=(n, 3))
+    places = np.array([base.x for base in bases])
+    x = places[triples[:, 0]] + places[triples[:, 1]] - places[triples[:, 2]]
+    shapes = np.array([base.metric for base in bases])
+    return Starts(x, np.full(n, FIRST_STRIDE), triples[:, 0], shapes)

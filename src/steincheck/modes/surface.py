@@ -1,0 +1,121 @@
+"""The target as a mode search sees it: there is an answer everywhere, and every evaluation is counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..target import Target, raw_score, raw_value_and_score, read_only
+
+
+class Stopwatch:
+    """Seconds of work: CPU time, so that a busy machine does not shorten a search, unless others do the work.
+
+    Where the CPU time of this process is a small part of the time that passed, as with a target that runs in
+    another process, the time that passed counts.
+    """
+
+    def __init__(self) -> None:
+        self.wall = time.perf_counter()
+        self.cpu = time.process_time()
+
+    def seconds(self) -> float:
+        wall = time.perf_counter() - self.wall
+        cpu = time.process_time() - self.cpu
+        return cpu if cpu > 0.1 * wall else wall
+
+
+class Surface:
+    """log p and its score at the proposals of a search.
+
+    A search looks at absurd points, so NaN, +inf and exceptions of the user's functions count as -inf there;
+    `failures` says how often. `evaluations` counts points, a point with log density and score once if both
+    come from one compiled call and twice if not.
+    """
+
+    def __init__(
+        self, target: Target, max_evaluations: float = np.inf, max_seconds: float | None = None
+    ) -> None:
+        self.target = target
+        self.dim = target.dim
+        self.max_evaluations = max_evaluations
+        self.max_seconds = np.inf if max_seconds is None else max_seconds
+        self.stopwatch = Stopwatch()
+        self.evaluations = 0
+        self.failures = 0
+        # Finite differences cost 2d + 1 evaluations of log p per score.
+        self.cost_of_score = 1 if target.has_score else 2 * target.dim + 1
+
+    @property
+    def fused(self) -> bool:
+        """Whether log density and score come from one compiled call."""
+        return self.target.jax_log_density is not None
+
+    @property
+    def exhausted(self) -> str:
+        """Which limit is reached, if any."""
+        if self.evaluations >= self.max_evaluations:
+            return "max_evaluations"
+        return "max_seconds" if self.stopwatch.seconds() > self.max_seconds else ""
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """log p (n,), -inf wherever it is not finite."""
+        value = np.full(len(x), -np.inf)
+        rows = np.flatnonzero(np.isfinite(x).all(axis=1))
+        if len(rows):
+            raw = _tolerant(lambda y: (self.target.log_density(read_only(y)),), x[rows], [()])[0]
+            value[rows] = self._clean(raw)
+        self.evaluations += len(rows)
+        return value
+
+    def value_and_score(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log p (n,) and score (n, d); where either is not finite log p is -inf and the score 0."""
+        value = np.full(len(x), -np.inf)
+        score = np.zeros(x.shape)
+        rows = np.flatnonzero(np.isfinite(x).all(axis=1))
+        if len(rows):
+            shapes = [(), (self.dim,)]
+            raw, slope = _tolerant(lambda y: raw_value_and_score(self.target, y), x[rows], shapes)
+            bad = ~np.isfinite(slope).all(axis=1) & np.isfinite(raw)
+            value[rows] = self._clean(np.where(bad, np.nan, raw))
+            score[rows] = np.where(np.isfinite(value[rows])[:, None], slope, 0.0)
+        self.evaluations += len(rows) * (1 if self.fused else 1 + self.cost_of_score)
+        return value, score
+
+    def score(self, x: np.ndarray) -> np.ndarray:
+        """The score (n, d), NaN in rows where it cannot be had."""
+        slope = _tolerant(lambda y: (raw_score(self.target, y),), x, [(self.dim,)])[0]
+        bad = ~np.isfinite(slope).all(axis=1)
+        self.failures += int(bad.sum())
+        self.evaluations += len(x) * self.cost_of_score
+        return np.where(bad[:, None], np.nan, slope)
+
+    def _clean(self, value: np.ndarray) -> np.ndarray:
+        bad = np.isnan(value) | (value == np.inf)
+        self.failures += int(bad.sum())
+        return np.where(bad, -np.inf, value)
+
+
+def _tolerant(
+    function: Callable[[np.ndarray], tuple[Any, ...]], x: np.ndarray, shapes: list[tuple[int, ...]]
+) -> list[np.ndarray]:
+    """The outputs of a batch function, NaN at the rows where it raises; those are found by halving."""
+    try:
+        with np.errstate(all="ignore"):
+            values = [np.asarray(value, dtype=float) for value in function(x)]
+    except Exception:  # of the user's function, whatever it is: here it means "not a possible point"
+        if len(x) == 1:
+            return [np.full((1, *shape), np.nan) for shape in shapes]
+        half = len(x) // 2
+        parts = [_tolerant(function, part, shapes) for part in (x[:half], x[half:])]
+        return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
+    for value, shape in zip(values, shapes, strict=True):
+        if value.shape != (len(x), *shape):
+            raise ValueError(
+                f"`log_density` and `score` must return shape {(len(x), *shape)} for {len(x)} points, got "
+                f"{value.shape}; they are called with all points at once, one per row"
+            )
+    return values

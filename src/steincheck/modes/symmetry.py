@@ -1,0 +1,136 @@
+"""Symmetries of a density: signed permutations of the coordinates, found, verified and put in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .surface import Surface
+
+MAX_LAYOUTS = 4000  # signed permutations tried, at most
+MAX_SYMMETRIES = 64  # kept, at most
+MAX_SWAPPED_DIM = 60  # above it single coordinates are not swapped pair by pair
+MAX_GROUPS = 12  # components whose labels may be switched
+PROBE_DISTANCES = (3.0, 9.0, 27.0, 81.0)  # standard deviations from a mode at which a symmetry must hold
+
+
+class SignedPermutation(NamedTuple):
+    """The map x -> sign * x[order]."""
+
+    order: tuple[int, ...]
+    sign: tuple[int, ...]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(self.sign) * x[..., list(self.order)]
+
+    def conjugate(self, matrix: np.ndarray) -> np.ndarray:
+        """P A P' for a matrix that belongs to x."""
+        order = list(self.order)
+        return np.outer(self.sign, self.sign) * matrix[np.ix_(order, order)]
+
+
+def layouts(dim: int) -> list[SignedPermutation]:
+    """Likely symmetries: flips and swaps of coordinates, of blocks, of the same entry of all groups."""
+    found = dict.fromkeys(_candidates(dim))
+    found.pop(SignedPermutation(tuple(range(dim)), (1,) * dim), None)
+    return list(found)[:MAX_LAYOUTS]
+
+
+def _candidates(dim: int) -> Iterator[SignedPermutation]:
+    yield _flip(dim, range(dim))
+    for i in range(dim):
+        yield _flip(dim, [i])
+    for groups in _groupings(dim):
+        for group in groups:
+            yield _flip(dim, group)
+        for first in range(len(groups)):
+            for second in range(first + 1, len(groups)):
+                yield _swap(dim, groups[first], groups[second])
+    if dim <= MAX_SWAPPED_DIM:
+        for i in range(dim):
+            for j in range(i + 1, dim):
+                yield _swap(dim, [i], [j])
+
+
+def _groupings(dim: int) -> Iterator[list[list[int]]]:
+    """Ways to cut the coordinates into groups: runs of K, and the a-th entries of all runs of K."""
+    for size in range(2, min(dim // 2, MAX_GROUPS) + 1):
+        for offset in (0, 1):
+            count = (dim - offset) // size
+            for used in (count, count - 1):
+                runs = np.arange(used * size).reshape(used, size) + offset
+                if used >= 2:
+                    yield runs.tolist()
+                    yield runs.T.tolist()
+
+
+def _flip(dim: int, which: Sequence[int]) -> SignedPermutation:
+    sign = np.ones(dim, dtype=int)
+    sign[list(which)] = -1
+    return SignedPermutation(tuple(range(dim)), tuple(sign.tolist()))
+
+
+def _swap(dim: int, first: Sequence[int], second: Sequence[int]) -> SignedPermutation:
+    order = np.arange(dim)
+    order[list(first)], order[list(second)] = second, first
+    return SignedPermutation(tuple(order.tolist()), (1,) * dim)
+
+
+def probes(x: np.ndarray, root: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Points about a mode at which a symmetry is verified, (4, d)."""
+    z = rng.standard_normal((len(PROBE_DISTANCES), len(x))) / np.sqrt(len(x))
+    return x + np.array(PROBE_DISTANCES)[:, None] * (z @ root.T)
+
+
+def verified(surface: Surface, maps: list[SignedPermutation], points: np.ndarray) -> list[SignedPermutation]:
+    """Maps under which log p is the same at all points, looked at one point after the other."""
+    value = surface.log_density(points)
+    for point, own in zip(points[np.isfinite(value)], value[np.isfinite(value)], strict=True):
+        if not maps:
+            break
+        image = surface.log_density(np.array([g(point) for g in maps]))
+        with np.errstate(invalid="ignore"):
+            same = np.abs(image - own) < 1e-8 * (1 + abs(own))
+        maps = [g for g, holds in zip(maps, same, strict=True) if holds]
+    return maps if np.isfinite(value).sum() > 1 else []
+
+
+def read_off(first: np.ndarray, second: np.ndarray, width: np.ndarray) -> SignedPermutation | None:
+    """The signed permutation that takes one mode to another, if their sorted sizes of coordinates agree."""
+    by_first = np.argsort(np.abs(first), kind="stable")
+    by_second = np.argsort(np.abs(second), kind="stable")
+    gap = np.abs(np.abs(first[by_first]) - np.abs(second[by_second]))
+    if (gap > 0.01 * np.minimum(width[by_first], width[by_second])).any():
+        return None
+    order = np.empty(len(first), dtype=int)
+    order[by_second] = by_first
+    sign = np.where(np.sign(first[order]) * np.sign(second) < 0, -1, 1)
+    return SignedPermutation(tuple(order.tolist()), tuple(sign.tolist()))
+
+
+def describe(g: SignedPermutation, names: Sequence[str] | None = None) -> str:
+    """A symmetry in words, for example "label switching of coordinates (0, 1) and (2, 3)"."""
+    label = [str(name) for name in (names if names is not None else range(len(g.order)))]
+    moved = [i for i, j in enumerate(g.order) if i != j]
+    flipped = [label[i] for i, sign in enumerate(g.sign) if sign < 0]
+    signs = f"sign change of {_listed(flipped)}" if flipped else ""
+    if not moved:
+        return signs
+    if all(g.order[g.order[i]] == i for i in moved):
+        first = [i for i in moved if i < g.order[i]]
+        second = [g.order[i] for i in first]
+        kind = "label switching" if len(first) > 1 else "exchange"
+        words = f"{kind} of {_listed([label[i] for i in first])} and {_bare([label[i] for i in second])}"
+    else:
+        words = f"permutation of {_listed([label[i] for i in moved])}"
+    return f"{words}, with {signs}" if signs else words
+
+
+def _listed(names: list[str]) -> str:
+    return f"coordinate{'s' if len(names) > 1 else ''} {_bare(names)}"
+
+
+def _bare(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
