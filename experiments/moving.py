@@ -13,7 +13,9 @@ import jax
 import numpy as np
 
 from steincheck.stein.kernels import IMQ
-from steincheck.stein.tiles import SINGLE_FROM, Forms, stein_kernel
+from steincheck.stein.kernels import stein_kernel
+from steincheck.stein.tiles import MULTIPLY_ADDS_IN_DOUBLE as SINGLE_FROM
+from steincheck.stein.tiles import Forms
 
 FEW = 0.25  # share of the rows of all perturbations up to which this pays: streaming uses the symmetry
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from steincheck.stein import tiles as stein
-from steincheck.stein.kernels import IMQ, RBF
-from steincheck.stein.tiles import quadratic_forms, stein_kernel
+from steincheck.stein.kernels import IMQ, RBF, stein_kernel
+from steincheck.stein.tiles import quadratic_forms
 
 
 def dense(kernel, x, s):
@@ -111,7 +111,7 @@ def test_float32_tiles_move_replicates_by_a_millionth(monkeypatch, row_sums):
     x, s = stack(1, 900, 2)
     weights = np.random.default_rng(3).integers(0, 2, size=(50, 900)) * 2 - 1
     exact = quadratic_forms(x, s, IMQ(), 2.0, weights, row_sums=row_sums)
-    monkeypatch.setattr(stein, "SINGLE_FROM", 0.0)
+    monkeypatch.setattr(stein, "MULTIPLY_ADDS_IN_DOUBLE", 0.0)
     single = quadratic_forms(x, s, IMQ(), 2.0, weights, row_sums=row_sums)
     spread = exact.replicates.std()
     assert 0 < np.abs(single.replicates - exact.replicates).max() < 1e-5 * spread
