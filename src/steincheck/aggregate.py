@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._validation import as_generator, as_numbers, as_positive, check_count
-from .modes.search import known_modes
-from .perturbation import Accept, metropolis, note_moves, perturb
-from .result import GofResult, check_level
-from .stein.bootstrap import normaliser, wild
+from ._validation import announce, as_generator, as_numbers, as_positive, check_count
+from .perturbation.maps import Accept, metropolis
+from .perturbation.move import N_STEPS, Perturbation, as_jumps, perturbed
+from .result import KsdaggResult, PksdaggResult, check_level
+from .stein.bootstrap import wild
 from .stein.kernels import IMQ, check_kernel, median_bandwidth
-from .stein.quadratic import Prepared, note_resamples, prepare, whitened
-from .stein.tiles import quadratic_forms
+from .stein.quadratic import (
+    Bootstrap,
+    Calibrated,
+    Prepared,
+    Resampling,
+    Streams,
+    calibrate,
+    check_bootstrap,
+    note_resamples,
+    prepare,
+    resampling,
+    scores_of_moved,
+    settings,
+    whitened,
+    whitened_scores,
+)
 from .target import Target, score_at
 
-FIRST = 500  # draws among which the largest distance of the default collection is taken
-THETA = np.linspace(0.5, 1.5, 51)
+N_RESAMPLES = 2000  # more than of one test: the smallest of ten p-values is judged, at a tenth of the level
+DRAWS_FOR_LARGEST_DISTANCE = 500  # of the default collection, as in the reference implementation
 
 
 class MinP(NamedTuple):
@@ -31,24 +46,24 @@ class MinP(NamedTuple):
 
 
 def ksdagg_test(
-    x: Any,
+    draws: Any,
     target: Target,
     *,
     bandwidths: Any = None,
-    weights: Any = "uniform",
+    bandwidth_weights: Any = "uniform",
     kernel: Any = IMQ(),
     precondition: np.ndarray | None = None,
-    n_resamples: int = 2000,
-    n_level_resamples: int = 2000,
+    bootstrap: Bootstrap | str | None = None,
+    n_resamples: int = N_RESAMPLES,
+    n_level_resamples: int = N_RESAMPLES,
     alpha: float = 0.05,
     check_score: bool = True,
-    n_jobs: int | None = None,
     rng: np.random.Generator | int | None = None,
-) -> GofResult:
+) -> KsdaggResult:
     """KSD test aggregated over bandwidths (KSDAgg): no bandwidth to choose, no draws spent on choosing.
 
     H0: the draws are independent and come from the target. For each bandwidth the KSD statistic is compared
-    with wild bootstrap replicates that share their signs; the test rejects if
+    with bootstrap replicates that share their signs; the test rejects if
 
         p_k <= u w_k  for some k,
 
@@ -57,26 +72,23 @@ def ksdagg_test(
 
     Parameters
     ----------
-    x, target, precondition, check_score, n_jobs, rng
+    draws, target, precondition, check_score, rng
         As in `ksd_test`.
     bandwidths : array, "paper" or None
         Bandwidths lambda in units of *squared* distance. By default ten, as in the reference implementation:
         b^2 for b from 1/d to the largest distance / d, evenly on the log scale; made for draws of unit scale,
         so give `precondition` for others. "paper": (median distance * 2^i)^2 for i = 0..10.
-    weights : "uniform" or array
+    bandwidth_weights : "uniform" or array
         Weights of the bandwidths; positive, with sum 1.
-    kernel : IMQ, RBF or alike
+    kernel : IMQ, RBF or any object with `profile`
         Its bandwidth is replaced by each of `bandwidths`.
+    bootstrap : callable or "blocks", optional
+        As in `ksd_test`; by default `wild` up to 10,000 draws, blocks beyond. With blocks one set of sign
+        patterns serves both purposes, and `n_level_resamples` is not used.
     n_resamples, n_level_resamples : int
         Replicates for the single p-values, and for the level of the whole.
     alpha : float
         Level for which the thresholds in the result are given.
-
-    Returns
-    -------
-    GofResult
-        With `bandwidths`, `statistics`, `pvalues`, `levels` (largest p_k that reject at `alpha`) and
-        `thresholds`. `statistic` is minus the smallest weighted p-value, `null_distribution` its replicates.
 
     References
     ----------
@@ -92,86 +104,224 @@ def ksdagg_test(
     >>> sc.ksdagg_test(draws, target, rng=0).reject()
     True
     """
-    ready = _prepare(x, target, kernel, precondition, n_resamples, n_level_resamples, alpha, check_score, rng)
-    z = whitened(ready.x, ready.whiten)
-    widths = collection(z, bandwidths, ready.streams[0])
-    shares = _weights(weights, len(widths))
-    signs = wild(len(z), n_resamples + n_level_resamples, ready.streams[1])
-    statistics, replicates = _forms(ready, target, ready.x[None], kernel, widths, signs)
-    outcome = min_p(statistics, replicates[:, :n_resamples], replicates[:, n_resamples:], shares, alpha)
-    return _result(
-        "KSDAgg test", ready, outcome, statistics, widths, shares, kernel, precondition, alpha,
-        (n_resamples, n_level_resamples), rng, {},
-    )  # fmt: skip
+    inputs = _prepare(
+        draws,
+        target,
+        kernel,
+        precondition,
+        bootstrap,
+        n_resamples,
+        n_level_resamples,
+        alpha,
+        check_score,
+        rng,
+    )
+    result = ksdagg_core(
+        inputs.x,
+        score_at(target, inputs.x),
+        bandwidths=bandwidths,
+        bandwidth_weights=bandwidth_weights,
+        kernel=kernel,
+        whiten=inputs.whiten,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        n_level_resamples=n_level_resamples,
+        alpha=alpha,
+        streams=inputs.streams,
+        notes=inputs.warnings,
+    )
+    announce(result.warnings)
+    return replace(result, settings={**result.settings, "rng": inputs.seed})
+
+
+def ksdagg_core(
+    x: np.ndarray,
+    scores: np.ndarray,
+    *,
+    streams: Streams,
+    notes: list[str],
+    bandwidths: Any = None,
+    bandwidth_weights: Any = "uniform",
+    kernel: Any = IMQ(),
+    whiten: np.ndarray | None = None,
+    bootstrap: Bootstrap | str | None = None,
+    block: np.ndarray | None = None,
+    n_resamples: int = N_RESAMPLES,
+    n_level_resamples: int = N_RESAMPLES,
+    alpha: float = 0.05,
+) -> KsdaggResult:
+    """The test of `ksdagg_test` on validated draws; `whiten` is L with precondition = L L'."""
+    z = whitened(x, whiten)
+    widths = collection(z, bandwidths, streams.bandwidth, evenly=block is not None)
+    shares = _weights(bandwidth_weights, len(widths))
+    total = n_resamples + n_level_resamples
+    resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, block=block)
+    found = calibrate(z[None], whitened_scores(scores, whiten)[None], kernel, widths, resampled)
+    outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
+    return KsdaggResult(
+        **_fields("KSDAgg test", x, notes, found, outcome, widths, shares),
+        settings=settings(
+            kernel, whiten, resampled.name, n_resamples, n_level_resamples=n_level_resamples, alpha=alpha
+        ),
+    )
 
 
 def pksdagg_test(
-    x: Any,
+    draws: Any,
     target: Target,
     *,
     bandwidths: Any = None,
-    weights: Any = None,
+    bandwidth_weights: Any = None,
     kernel: Any = IMQ(),
     precondition: np.ndarray | None = None,
+    bootstrap: Bootstrap | str | None = None,
     modes: Any = None,
     bounds: Any = None,
-    theta: Any = THETA,
-    n_steps: int = 10,
+    theta: Any = None,
+    n_steps: int = N_STEPS,
     accept: Accept = metropolis,
+    perturbation: Perturbation | None = None,
     n_resamples: int = 1000,
     n_level_resamples: int = 1000,
     alpha: float = 0.05,
     check_score: bool = True,
     n_jobs: int | None = None,
     rng: np.random.Generator | int | None = None,
-) -> GofResult:
+) -> PksdaggResult:
     """Perturbed KSD test aggregated over bandwidths: no split of the draws, no theta or bandwidth to choose.
 
     H0: the draws are independent and come from the target. For every bandwidth there are two statistics: that
-    of the draws as they are (the fit inside the modes), and the sum of those of the draws perturbed with each
+    of the unperturbed draws (the fit within modes), and the sum of those of the draws perturbed with each
     theta (the weights of the modes). All are calibrated together as in `ksdagg_test`, with the same signs.
 
     Parameters
     ----------
-    x, target, kernel, precondition, n_resamples, n_level_resamples, alpha, check_score, rng
+    draws, target, kernel, precondition, bootstrap, alpha, check_score, rng
         As in `ksdagg_test`.
     bandwidths : array or None
         By default 1 and 4 times the median squared distance of the draws.
-    weights : array, "uniform" or None
-        Weights of the statistics: of the draws as they are by bandwidth, then of the perturbed ones. By
+    bandwidth_weights : array, "uniform" or None
+        Weights of the statistics: of the unperturbed draws by bandwidth, then of the perturbed ones. By
         default a quarter for the former and three quarters for the latter.
-    modes, bounds, theta, n_steps, accept, n_jobs
+    n_resamples, n_level_resamples : int
+        As in `ksdagg_test`; there are four statistics only, so that fewer replicates do.
+    modes, bounds, theta, n_steps, accept, perturbation, n_jobs
         As in `spksd_test`.
 
-    Returns
-    -------
-    GofResult
-        As of `ksdagg_test`, statistics in the order of `weights`, and `modes`, `theta`, `acceptance`.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> one_mode_only = np.random.default_rng(0).normal(-3.0, 1.0, size=(500, 1))
+    >>> sc.pksdagg_test(one_mode_only, target, rng=0).reject()
+    True
     """
-    theta = as_positive(theta, "theta")
-    check_count(n_steps, "n_steps")
-    ready = _prepare(x, target, kernel, precondition, n_resamples, n_level_resamples, alpha, check_score, rng)
-    z = whitened(ready.x, ready.whiten)
-    if bandwidths is None:
-        bandwidths = median_bandwidth(z, rng=ready.streams[0]) * np.array([1.0, 4.0])
-    widths = collection(z, bandwidths, ready.streams[0])
-    if weights is None:
-        weights = np.repeat([0.25, 0.75], len(widths)) / len(widths)
-    shares = _weights(weights, 2 * len(widths))
-    found, _ = known_modes(
-        modes, target, ready.x, bounds, in_box=True, rng=ready.streams[2], notes=ready.warnings
+    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation, n_jobs)
+    inputs = _prepare(
+        draws,
+        target,
+        kernel,
+        precondition,
+        bootstrap,
+        n_resamples,
+        n_level_resamples,
+        alpha,
+        check_score,
+        rng,
     )
-    moved = perturb(ready.x, target, found, theta, n_steps=n_steps, accept=accept, rng=ready.streams[3])
-    note_moves(moved, ready.warnings)
-    signs = wild(len(z), n_resamples + n_level_resamples, ready.streams[1])
-    parts = [_forms(ready, target, stack, kernel, widths, signs) for stack in (ready.x[None], moved.samples)]
-    statistics, replicates = (np.concatenate(part) for part in zip(*parts, strict=True))
-    outcome = min_p(statistics, replicates[:, :n_resamples], replicates[:, n_resamples:], shares, alpha)
-    return _result(
-        "pKSDAgg test", ready, outcome, statistics, np.tile(widths, 2), shares, kernel, precondition, alpha,
-        (n_resamples, n_level_resamples), rng,
-        {"modes": found, "theta": theta, "acceptance": moved.acceptance},
-    )  # fmt: skip
+    moved = perturbed(inputs, target, jumps)
+    result = pksdagg_core(
+        score_at(target, moved.draws),
+        target,
+        moved,
+        bandwidths=bandwidths,
+        bandwidth_weights=bandwidth_weights,
+        kernel=kernel,
+        whiten=inputs.whiten,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        n_level_resamples=n_level_resamples,
+        alpha=alpha,
+        streams=inputs.streams,
+        notes=inputs.warnings,
+    )
+    announce(result.warnings)
+    return replace(result, settings={**result.settings, "rng": inputs.seed})
+
+
+def pksdagg_core(
+    scores: np.ndarray,
+    target: Target,
+    moved: Perturbation,
+    *,
+    streams: Streams,
+    notes: list[str],
+    bandwidths: Any = None,
+    bandwidth_weights: Any = None,
+    kernel: Any = IMQ(),
+    whiten: np.ndarray | None = None,
+    bootstrap: Bootstrap | str | None = None,
+    block: np.ndarray | None = None,
+    n_resamples: int = 1000,
+    n_level_resamples: int = 1000,
+    alpha: float = 0.05,
+) -> PksdaggResult:
+    """The test of `pksdagg_test` on a perturbation; `scores` are those of its unperturbed draws."""
+    x = moved.draws
+    z = whitened(x, whiten)
+    if bandwidths is None:
+        bandwidths = median_bandwidth(z, rng=streams.bandwidth) * np.array([1.0, 4.0])
+    widths = collection(z, bandwidths, streams.bandwidth)
+    if bandwidth_weights is None:
+        bandwidth_weights = np.repeat([0.25, 0.75], len(widths)) / len(widths)
+    shares = _weights(bandwidth_weights, 2 * len(widths))
+    total = n_resamples + n_level_resamples
+    resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, block=block)
+    slopes = whitened_scores(scores_of_moved(target, x, scores, moved.samples), whiten)
+    found = _joined(
+        calibrate(z[None], whitened_scores(scores, whiten)[None], kernel, widths, resampled),
+        calibrate(whitened(moved.samples, whiten), slopes, kernel, widths, resampled),
+    )
+    outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
+    more = {"theta": moved.theta, "n_steps": moved.n_steps, "accept": moved.accept}
+    return PksdaggResult(
+        **_fields("pKSDAgg test", x, notes, found, outcome, np.tile(widths, 2), shares),
+        settings=settings(
+            kernel,
+            whiten,
+            resampled.name,
+            n_resamples,
+            n_level_resamples=n_level_resamples,
+            alpha=alpha,
+            **more,
+        ),
+        modes=moved.modes,
+        theta=moved.theta,
+        acceptance=moved.acceptance,
+    )
+
+
+def _joined(first: Calibrated, second: Calibrated) -> Calibrated:
+    """Statistics of two stacks with the same signs, one after the other."""
+    return Calibrated(
+        np.concatenate([first.statistics, second.statistics]),
+        np.concatenate([first.replicates, second.replicates]),
+        None,
+    )
+
+
+def _aggregate(
+    found: Calibrated, resampled: Resampling, n_resamples: int, weights: np.ndarray, alpha: float
+) -> MinP:
+    """`min_p` with two sets of replicates; with blocks one set serves both, the observed signs included."""
+    replicates = found.replicates
+    if resampled.block is None:
+        return min_p(
+            found.statistics, replicates[:, :n_resamples], replicates[:, n_resamples:], weights, alpha
+        )
+    every = np.column_stack([replicates, found.statistics])
+    return min_p(found.statistics, replicates, every, weights, alpha)
 
 
 def min_p(
@@ -189,7 +339,8 @@ def min_p(
     alpha : float
         Level of `levels` and `thresholds`.
     """
-    size, level_size = first.shape[1] + 1, second.shape[1]
+    size = first.shape[1] + 1
+    level_size = second.shape[1]
     ordered = np.sort(np.column_stack([first, statistics]), axis=1)
     # number of values of the first set, observed statistic included, that are at least as large
     own = np.array([size - np.searchsorted(row, t) for row, t in zip(ordered, statistics, strict=True)])
@@ -207,8 +358,12 @@ def min_p(
     return MinP(p, own / size, most / size, thresholds, -null)
 
 
-def collection(x: np.ndarray, bandwidths: Any, rng: np.random.Generator | int | None = None) -> np.ndarray:
+def collection(
+    x: np.ndarray, bandwidths: Any, rng: np.random.Generator | int | None = None, *, evenly: bool = False
+) -> np.ndarray:
     """Bandwidths in units of squared distance: the given ones, or a collection by name.
+
+    The largest distance is taken among the first 500 draws, or among 500 spread `evenly` over chains.
 
     Examples
     --------
@@ -217,8 +372,9 @@ def collection(x: np.ndarray, bandwidths: Any, rng: np.random.Generator | int | 
     array([1., 9.])
     """
     if bandwidths is None:
-        head = x[:FIRST]
-        farthest = max(np.linalg.norm(head - row, axis=1).max() for row in head)
+        step = max(1, len(x) // DRAWS_FOR_LARGEST_DISTANCE) if evenly else 1
+        some = x[::step][:DRAWS_FOR_LARGEST_DISTANCE]
+        farthest = max(np.linalg.norm(some - row, axis=1).max() for row in some)
         return (max(farthest, 2.0) ** (np.arange(10) / 9) / x.shape[1]) ** 2
     if isinstance(bandwidths, str):
         if bandwidths != "paper":
@@ -230,58 +386,63 @@ def collection(x: np.ndarray, bandwidths: Any, rng: np.random.Generator | int | 
 def _weights(weights: Any, count: int) -> np.ndarray:
     if isinstance(weights, str):
         if weights != "uniform":
-            raise ValueError(f"`weights` must be an array or 'uniform', got {weights!r}")
+            raise ValueError(f"`bandwidth_weights` must be an array or 'uniform', got {weights!r}")
         return np.full(count, 1 / count)
-    values = as_numbers(weights, "weights", "an array of numbers or 'uniform'")
+    values = as_numbers(weights, "bandwidth_weights", "an array of numbers or 'uniform'")
     if values.shape != (count,):
-        raise ValueError(f"`weights` must have one weight a statistic, shape ({count},), got {values.shape}")
+        raise ValueError(
+            f"`bandwidth_weights` must have one weight per statistic, shape ({count},), got {values.shape}"
+        )
     if not (np.isfinite(values).all() and (values > 0).all()):
-        raise ValueError(f"`weights` must be positive and finite, got {values.tolist()}")
+        raise ValueError(f"`bandwidth_weights` must be positive and finite, got {values.tolist()}")
     if abs(values.sum() - 1) > 1e-8:
-        raise ValueError(f"`weights` must sum to 1, their sum is {values.sum():.6g}")
+        raise ValueError(f"`bandwidth_weights` must sum to 1, their sum is {values.sum():.6g}")
     return values
 
 
 def _prepare(
-    x: Any, target: Target, kernel: Any, precondition: Any, n_resamples: Any, n_level_resamples: Any,
-    alpha: float, check_score: bool, rng: Any,
-) -> Prepared:  # fmt: skip
+    draws: Any,
+    target: Target,
+    kernel: Any,
+    precondition: Any,
+    bootstrap: Any,
+    n_resamples: Any,
+    n_level_resamples: Any,
+    alpha: float,
+    check_score: bool,
+    rng: Any,
+) -> Prepared:
     check_level(alpha)
     check_kernel(kernel)
+    check_bootstrap(bootstrap)
     check_count(n_level_resamples, "n_level_resamples")
-    ready = prepare(x, target, precondition, n_resamples, check_score, rng)
-    note_resamples(n_level_resamples, "n_level_resamples", ready.warnings)
-    return ready
+    inputs = prepare(draws, target, precondition, n_resamples, check_score, rng)
+    note_resamples(n_level_resamples, "n_level_resamples", inputs.warnings)
+    return inputs
 
 
-def _forms(
-    ready: Prepared, target: Target, stack: np.ndarray, kernel: Any, widths: np.ndarray, signs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Statistics (K,) and replicates (K, B) of the summed matrix of a stack of samples, by bandwidth."""
-    n, d = stack.shape[1:]
-    scores = score_at(target, stack.reshape(-1, d)).reshape(stack.shape)
-    if ready.whiten is not None:
-        stack, scores = whitened(stack, ready.whiten), scores @ ready.whiten
-    forms = quadratic_forms(stack, scores, kernel, widths, signs)
-    return forms.total / (n * (n - 1)), forms.replicates / normaliser(signs)
-
-
-def _result(
-    name: str, ready: Prepared, outcome: MinP, statistics: np.ndarray, widths: np.ndarray,
-    weights: np.ndarray, kernel: Any, precondition: Any, alpha: float, sizes: tuple[int, int], rng: Any,
-    details: dict[str, Any],
-) -> GofResult:  # fmt: skip
-    n, d = ready.x.shape
-    settings = {
-        "kernel": repr(kernel), "precondition": precondition, "n_resamples": sizes[0],
-        "n_level_resamples": sizes[1], "alpha": alpha,
-        "rng": rng if isinstance(rng, (int, np.integer)) else None,
-    }  # fmt: skip
-    details = {
-        "bandwidths": widths, "weights": weights, "statistics": statistics, "pvalues": outcome.pvalues,
-        "levels": outcome.levels, "thresholds": outcome.thresholds, **details,
-    }  # fmt: skip
-    smallest = -float(np.min(outcome.pvalues / weights))
-    return GofResult(
-        name, smallest, outcome.pvalue, outcome.null, n, d, tuple(ready.warnings), settings, details
-    )
+def _fields(
+    name: str,
+    x: np.ndarray,
+    notes: list[str],
+    found: Calibrated,
+    outcome: MinP,
+    widths: np.ndarray,
+    weights: np.ndarray,
+) -> dict[str, Any]:
+    """The fields that both results have, but for the settings."""
+    return {
+        "test": name,
+        "statistic": -float(np.min(outcome.pvalues / weights)),
+        "pvalue": outcome.pvalue,
+        "null_distribution": outcome.null,
+        "n": x.shape[0],
+        "dim": x.shape[1],
+        "warnings": tuple(notes),
+        "bandwidths": widths,
+        "bandwidth_weights": weights,
+        "statistics": found.statistics,
+        "pvalues": outcome.pvalues,
+        "levels": outcome.levels,
+        "thresholds": outcome.thresholds,
+    }

@@ -81,7 +81,7 @@ class GofResult:
         names = ("test", "statistic", "pvalue", "null_distribution", "n", "dim")
         record = {name: getattr(self, name) for name in names}
         record |= {"warnings": list(self.warnings), "settings": self.settings, "details": self.details}
-        return as_plain(record)
+        return as_plain(record | {f.name: getattr(self, f.name) for f in fields(self) if f.name not in record})
 
     def to_json(self) -> str:
         """JSON text; infinities and NaN become null."""

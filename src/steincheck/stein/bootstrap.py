@@ -1,8 +1,10 @@
-"""Weights whose quadratic forms in H imitate the null distribution, and the p-value."""
+"""Weights whose quadratic forms in H imitate the null distribution, random blocks, and the p-value."""
 
 from __future__ import annotations
 
 import numpy as np
+
+N_RANDOM_BLOCKS = 100  # of independent draws: the power is that of one sign per draw, see experiments
 
 
 def multinomial(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -26,6 +28,28 @@ def wild(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
     array (size, n) of int8
     """
     return 2 * rng.integers(2, size=(size, n), dtype=np.int8) - 1
+
+
+def random_blocks(
+    n: int, rng: np.random.Generator, *, identity: np.ndarray | None = None, count: int = N_RANDOM_BLOCKS
+) -> np.ndarray:
+    """Put independent draws into `count` random blocks of nearly equal size; identical draws stay together.
+
+    Returns
+    -------
+    int array (n,)
+        The block of each draw; each draw is a block of its own if there are no more than `count`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> np.bincount(random_blocks(250, np.random.default_rng(0), count=100)).max()
+    np.int64(3)
+    """
+    if identity is None:
+        return rng.permutation(n) % min(count, n)
+    groups, group = np.unique(identity, return_inverse=True)
+    return (rng.permutation(len(groups)) % min(count, len(groups)))[group]
 
 
 def normaliser(weights: np.ndarray) -> float:

@@ -176,7 +176,7 @@ def median_bandwidth(x: np.ndarray, *, rng: np.random.Generator | int | None = N
     apart = r2[r2 > 0]
     if not len(apart):
         raise ValueError(
-            "`x` must not be constant: all squared distances between draws are 0, so the kernel has no width; "
+            "`x` must not be constant: all distances between draws are 0, so the kernel has no width; "
             "give one where the test takes it, by kernel=IMQ(bandwidth=1.0) or bandwidths=[1.0]"
         )
     return float(np.median(apart))

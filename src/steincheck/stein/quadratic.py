@@ -1,4 +1,4 @@
-"""What the quadratic tests share: validated input, one random stream per stage, forms of stacked samples."""
+"""What the quadratic tests share: validated input, one random stream per stage, calibrated statistics."""
 
 from __future__ import annotations
 
@@ -7,18 +7,37 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import as_generator, as_numbers, check_count
+from .._validation import Seed, as_numbers, check_count, seeded
+from ..chains.blocks import block_signs
 from ..draws import as_matrix
-from ..result import note
 from ..target import Target, log_density_at, oddities, score_at
 from ..target import check_score as compare_score
-from .bootstrap import normaliser
-from .kernels import check_kernel, median_bandwidth
+from .blocks import block_sums
+from .bootstrap import normaliser, random_blocks
+from .kernels import median_bandwidth
 from .tiles import quadratic_forms
 
 Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
 
-FEW = 30  # draws below which the level is not kept
+MIN_DRAWS_FOR_LEVEL = 30  # with fewer, bootstraps reject true draws too often
+MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
+
+
+class Streams(NamedTuple):
+    """One random stream per stage, so that a change of one stage leaves the others alone."""
+
+    bandwidth: np.random.Generator
+    bootstrap: np.random.Generator
+    modes: np.random.Generator
+    perturbation: np.random.Generator
+    split: np.random.Generator
+    blocks: np.random.Generator
+    inspection: np.random.Generator
+
+
+def spawn_streams(rng: np.random.Generator) -> Streams:
+    """The streams of one test."""
+    return Streams(*rng.spawn(7))
 
 
 class Prepared(NamedTuple):
@@ -26,36 +45,41 @@ class Prepared(NamedTuple):
 
     x: np.ndarray
     whiten: np.ndarray | None  # L with precondition = L L'
-    streams: list[np.random.Generator]
+    streams: Streams
     warnings: list[str]
+    log_p: np.ndarray  # log density of the draws
+    seed: Seed
 
 
 def prepare(
-    x: Any, target: Target, precondition: Any, n_resamples: int, check_score: bool, rng: Any
+    draws: Any, target: Target, precondition: Any, n_resamples: int, check_score: bool, rng: Any
 ) -> Prepared:
-    """Validate what all quadratic tests share and spawn one random stream a stage."""
+    """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    x = as_matrix(x, target.dim)
+    x = as_matrix(draws, target.dim, name="draws")
     check_count(n_resamples, "n_resamples")
-    streams = as_generator(rng).spawn(7)
-    notes: list[str] = []
-    for text in oddities(target, x, log_density_at(target, x), streams[6]):
-        note(notes, text)
+    generator, seed = seeded(rng)
+    streams = spawn_streams(generator)
+    log_p = log_density_at(target, x)
+    notes = oddities(target, x, log_p, streams.inspection)
     note_resamples(n_resamples, "n_resamples", notes)
-    if len(x) < FEW:
-        note(notes, f"{len(x)} draws are few: below {FEW} the bootstrap rejects true draws too often")
+    if len(x) < MIN_DRAWS_FOR_LEVEL:
+        notes.append(
+            f"{len(x)} draws are few: below {MIN_DRAWS_FOR_LEVEL} the bootstrap rejects true draws too often"
+        )
     if not target.has_score:
-        note(notes, "the target has no score: finite differences of its log density are used")
+        notes.append("the target has no score: finite differences of its log density are used")
     elif check_score:
         compare_score(target, x)
-    return Prepared(x, None if precondition is None else _root(precondition, target.dim), streams, notes)
+    whiten = None if precondition is None else _root(precondition, target.dim)
+    return Prepared(x, whiten, streams, notes, log_p, seed)
 
 
 def note_resamples(count: int, name: str, notes: list[str]) -> None:
-    """Say so if the p-value can never be as small as 0.05."""
+    """Note if the p-value can never be as small as 0.05."""
     if count < 19:
-        note(notes, f"with `{name}` = {count} no p-value can be below {1 / (count + 1):.3g}")
+        notes.append(f"with `{name}` = {count} no p-value can be below {1 / (count + 1):.3g}")
 
 
 def _root(precondition: Any, dim: int) -> np.ndarray:
@@ -73,19 +97,24 @@ def _root(precondition: Any, dim: int) -> np.ndarray:
         ) from None
 
 
-def split(ready: Prepared, train_fraction: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A random part of the draws to train with, and the others."""
+def split_rows(n: int, train_fraction: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of a random part of n draws to train with, and of the others."""
     if not (isinstance(train_fraction, (int, float)) and 0 < train_fraction < 1):
         raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {train_fraction!r}")
-    n = len(ready.x)
     n_train = round(train_fraction * n)
     if min(n_train, n - n_train) < 2:
         raise ValueError(
             f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
             f"draws is {n_train}"
         )
-    order = ready.streams[4].permutation(n)
-    return ready.x[order[:n_train]], ready.x[order[n_train:]]
+    order = rng.permutation(n)
+    return order[:n_train], order[n_train:]
+
+
+def split(inputs: Prepared, train_fraction: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A random part of the draws to train with, and the others."""
+    train, test = split_rows(len(inputs.x), train_fraction, inputs.streams.split)
+    return inputs.x[train], inputs.x[test]
 
 
 def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
@@ -93,58 +122,158 @@ def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
     return x if whiten is None else np.linalg.solve(whiten, x[..., None])[..., 0]
 
 
-def choose_bandwidth(ready: Prepared, x: np.ndarray, kernel: Any) -> float:
+def whitened_scores(scores: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
+    """Scores L's of the whitened density, for rows of `scores` (..., d)."""
+    return scores if whiten is None else scores @ whiten
+
+
+def choose_bandwidth(
+    x: np.ndarray, kernel: Any, whiten: np.ndarray | None, rng: np.random.Generator
+) -> float:
     """The kernel's own bandwidth, or the median squared distance of the draws `x`."""
-    check_kernel(kernel)
     width = getattr(kernel, "bandwidth", 1.0)
     if width is None:
-        width = median_bandwidth(whitened(x, ready.whiten), rng=ready.streams[0])
+        width = median_bandwidth(whitened(x, whiten), rng=rng)
     return float(width)
 
 
-def stacked_forms(
-    ready: Prepared, target: Target, samples: np.ndarray, kernel: Any, widths: Any,
-    bootstrap: Bootstrap | None, n_resamples: int, *, row_sums: bool = False,
-) -> tuple[Any, np.ndarray]:  # fmt: skip
-    """Forms of the summed H of a stack of samples (J, n, d), and the normalised replicates."""
-    n, d = samples.shape[1:]
-    scores = score_at(target, samples.reshape(-1, d)).reshape(samples.shape)
-    if ready.whiten is not None:
-        samples, scores = whitened(samples, ready.whiten), scores @ ready.whiten
-    if bootstrap is None:
-        return quadratic_forms(samples, scores, kernel, widths, row_sums=row_sums), np.empty(0)
-    weights = resample(bootstrap, n, n_resamples, ready.streams[1])
-    forms = quadratic_forms(samples, scores, kernel, widths, weights, row_sums=row_sums)
-    null = forms.replicates / normaliser(weights)
-    return forms, null[0] if len(null) == 1 else null
+def identical_draws(x: np.ndarray, notes: list[str]) -> np.ndarray | None:
+    """A number per draw, equal for identical ones, and a note; None if all draws differ."""
+    _, first, counts = np.unique(x[:, 0], return_inverse=True, return_counts=True)
+    rows = np.flatnonzero(counts[first] > 1)  # only these may repeat
+    if not len(rows):
+        return None
+    values, group = np.unique(x[rows], axis=0, return_inverse=True)
+    repeated = len(rows) - len(values)
+    if not repeated:
+        return None
+    notes.append(
+        f"{repeated} of {len(x)} draws repeat others exactly, as those of Markov chains do: pairs of "
+        "identical draws are left out of the statistic"
+    )
+    identity = np.arange(len(x)) + len(values)
+    identity[rows] = group.ravel()
+    return identity
 
 
-def resample(bootstrap: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Weights of the bootstrap, validated, shape (size, n)."""
-    if not callable(bootstrap):
-        raise TypeError(f"`bootstrap` must be a function (n, size, rng) -> weights, got {bootstrap!r}")
-    weights = np.asarray(bootstrap(n, size, rng))
-    if weights.shape != (size, n):
-        raise ValueError(f"`bootstrap` must return weights of shape {(size, n)}, got {weights.shape}")
-    return weights
+class Resampling(NamedTuple):
+    """How the null distribution is simulated."""
+
+    name: str
+    weights: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks
+    block: np.ndarray | None  # (n,) block of each draw
+    identity: np.ndarray | None  # (n,) equal for identical draws
+
+
+def check_bootstrap(bootstrap: Any) -> None:
+    """Raise unless `bootstrap` is a function, "blocks" or None."""
+    if not (
+        bootstrap is None or callable(bootstrap) or (isinstance(bootstrap, str) and bootstrap == "blocks")
+    ):
+        raise TypeError(
+            f"`bootstrap` must be a function (n, size, rng) -> weights, or 'blocks', got {bootstrap!r}"
+        )
+
+
+def resampling(
+    x: np.ndarray,
+    bootstrap: Any,
+    default: Bootstrap,
+    n_resamples: int,
+    streams: Streams,
+    *,
+    notes: list[str],
+    block: np.ndarray | None = None,
+) -> Resampling:
+    """Weights or signs of the null distribution.
+
+    Given blocks are used; otherwise random blocks if `bootstrap` is "blocks", or None and there are many
+    draws; otherwise weights of the draws by `bootstrap`, or `default`.
+    """
+    n = len(x)
+    identity = identical_draws(x, notes)
+    if block is None and (bootstrap == "blocks" or (bootstrap is None and n > MAX_DRAWS_WITHOUT_BLOCKS)):
+        block = random_blocks(n, streams.blocks, identity=identity)
+    if block is not None:
+        signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
+        return Resampling("blocks", signs, block, identity)
+    function = default if bootstrap is None else bootstrap
+    weights = np.asarray(function(n, n_resamples, streams.bootstrap))
+    if weights.shape != (n_resamples, n):
+        raise ValueError(f"`bootstrap` must return weights of shape {(n_resamples, n)}, got {weights.shape}")
+    return Resampling(getattr(function, "__name__", repr(function)), weights, None, identity)
+
+
+class Calibrated(NamedTuple):
+    """U-statistics of the summed matrix of a stack of samples and their replicates, per bandwidth."""
+
+    statistics: np.ndarray  #: (K,)
+    replicates: np.ndarray  #: (K, B)
+    parts: np.ndarray | None  #: (K, J) contribution of each sample, if asked for
+
+
+def calibrate(
+    samples: np.ndarray,
+    scores: np.ndarray,
+    kernel: Any,
+    bandwidths: Any,
+    resampled: Resampling,
+    *,
+    parts: bool = False,
+) -> Calibrated:
+    """Statistics and replicates of samples (J, n, d) of the same draws, in whitened coordinates.
+
+    With blocks, pairs of draws of one block are left out: signs of blocks do not change their sum.
+    """
+    weights = resampled.weights
+    if resampled.block is None:
+        n = samples.shape[1]
+        forms = quadratic_forms(
+            samples, scores, kernel, bandwidths, weights, identity=resampled.identity, row_sums=parts
+        )
+        each = None if forms.row_sums is None else forms.row_sums.sum(axis=2) / (n * (n - 1))
+        return Calibrated(forms.total / (n * (n - 1)), forms.replicates / normaliser(weights), each)
+    block = resampled.block
+    sums = block_sums(samples, scores, kernel, bandwidths, block, identity=resampled.identity)
+    return flip_signs(sums.table, np.bincount(block), weights)
+
+
+def flip_signs(table: np.ndarray, sizes: np.ndarray, signs: np.ndarray) -> Calibrated:
+    """U-statistics over pairs of draws in different blocks, and what they become with signs of the blocks.
+
+    Parameters
+    ----------
+    table : array (K, J, q, q)
+        Sums of the Stein kernel over pairs of blocks.
+    sizes : int array (q,)
+        Numbers of draws of the blocks.
+    signs : array (B, q)
+    """
+    pairs = float(sizes.sum() ** 2 - np.sum(sizes**2))
+    between = table * (1 - np.eye(len(sizes))) / pairs
+    signs = signs.astype(float)
+    replicates = [np.einsum("bq,bq->b", signs @ one, signs) for one in between.sum(axis=1)]
+    each = between.sum(axis=(2, 3))
+    return Calibrated(each.sum(axis=1), np.array(replicates), each)
+
+
+def scores_of_moved(target: Target, x: np.ndarray, scores: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Scores (J, n, d) at samples of which most draws may be those of `x`, whose scores are known."""
+    moved = np.any(samples != x, axis=2)
+    out = np.repeat(scores[None], len(samples), axis=0)
+    if moved.any():
+        out[moved] = score_at(target, samples[moved])
+    return out
 
 
 def settings(
-    kernel: Any,
-    width: float,
-    precondition: Any,
-    bootstrap: Bootstrap,
-    n_resamples: int,
-    rng: Any,
-    **more: Any,
+    kernel: Any, whiten: np.ndarray | None, bootstrap: str, n_resamples: int, **more: Any
 ) -> dict[str, Any]:
-    """What would be needed to run the test again."""
+    """What is needed to run the test again, but for the seed."""
     return {
         "kernel": repr(kernel),
-        "bandwidth": width,
-        "precondition": precondition,
-        "bootstrap": getattr(bootstrap, "__name__", repr(bootstrap)),
+        "precondition": None if whiten is None else whiten @ whiten.T,
+        "bootstrap": bootstrap,
         "n_resamples": n_resamples,
-        "rng": rng if isinstance(rng, (int, np.integer)) else None,
         **more,
     }

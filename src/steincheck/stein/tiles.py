@@ -44,6 +44,7 @@ class Piece(NamedTuple):
     scores: Any  # (J, rows, d)
     index: Any  # (rows,) position of each draw, -1 for padding
     identity: Any  # (rows,) equal for identical draws
+    label: Any = None  # (rows,) block of each draw, counted from the first block of the piece
 
 
 def quadratic_forms(
@@ -98,9 +99,19 @@ def quadratic_forms(
             for step in stream(left, right, partial(compute, bandwidths=group)):
                 sums.add(step)
             found.append(sums.forms(n, len(weights)))
-    forms = Forms(*(None if part[0] is None else np.concatenate(part) for part in zip(*found, strict=True)))
+    forms = _joined(found)
     check_finite(widths, scores, forms.total, forms.replicates)
     return forms
+
+
+def _joined(found: list[Forms]) -> Forms:
+    """Forms of several groups of bandwidths, one after the other."""
+    rows = [forms.row_sums for forms in found if forms.row_sums is not None]
+    return Forms(
+        np.concatenate([forms.total for forms in found]),
+        np.concatenate([forms.replicates for forms in found]),
+        np.concatenate(rows) if rows else None,
+    )
 
 
 class Step(NamedTuple):

@@ -1,0 +1,120 @@
+"""Maps between modes, rules of acceptance, and one step of the jump kernel (paper, Sec. 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..target import Target, log_density_at
+
+Accept = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class JumpMaps:
+    """What the maps h(x | i, j) = A_j^(1/2) A_i^(-1/2) (x - theta mu_i) + theta mu_j need.
+
+    Attributes
+    ----------
+    centres : array (M, d)
+        mu, the modes.
+    roots, inverse_roots : arrays (M, d, d)
+        Symmetric A^(1/2) and A^(-1/2).
+    half_log_det : array (M,)
+        log det A^(1/2).
+    shift_only : bool
+        All A are equal, so the maps are translations.
+    """
+
+    centres: np.ndarray
+    roots: np.ndarray
+    inverse_roots: np.ndarray
+    half_log_det: np.ndarray
+    shift_only: bool
+
+    def __call__(self, x: np.ndarray, theta: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Map point k of every sample of x (J, n, d) from mode i[k] to mode j[k]."""
+        scale = theta[:, None, None]
+        if self.shift_only:
+            return x + scale * (self.centres[j] - self.centres[i])
+        y = _by_mode(self.inverse_roots, x - scale * self.centres[i], i)
+        return _by_mode(self.roots, y, j) + scale * self.centres[j]
+
+    def log_jacobian(self, i: Any, j: Any) -> Any:
+        """log |det dh/dx| of the maps i -> j."""
+        return self.half_log_det[j] - self.half_log_det[i]
+
+
+def jump_maps(centres: np.ndarray, covariances: np.ndarray) -> JumpMaps:
+    """Prepare the maps between modes at `centres` (M, d) with `covariances` (M, d, d).
+
+    Covariances that agree to a millionth (those of a lattice of modes, found numerically) are taken as equal:
+    any choice leaves the target invariant, and translations are cheap.
+    """
+    scale = np.sqrt(np.einsum("kii->ki", covariances)[0])
+    shift_only = bool(np.all(np.abs(covariances - covariances[0]) <= 1e-6 * np.outer(scale, scale)))
+    if shift_only:
+        covariances = np.broadcast_to(covariances[0], covariances.shape)
+    values, vectors = np.linalg.eigh(covariances)
+    roots = (vectors * np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
+    inverse = (vectors / np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
+    return JumpMaps(centres, roots, inverse, 0.5 * np.log(values).sum(axis=1), shift_only)
+
+
+def _by_mode(matrices: np.ndarray, x: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """matrices[index[k]] @ x[:, k] for all k, one product per mode."""
+    if x.shape[2] == 1:
+        return x * matrices[index, :, 0]
+    out = np.empty_like(x)
+    for m in np.unique(index):
+        rows = index == m
+        out[:, rows] = x[:, rows] @ matrices[m]  # symmetric
+    return out
+
+
+def metropolis(log_ratio: np.ndarray) -> np.ndarray:
+    """log of min(1, t) at log t."""
+    return np.minimum(log_ratio, 0.0)
+
+
+def barker(log_ratio: np.ndarray) -> np.ndarray:
+    """log of t / (1 + t) at log t."""
+    return -np.logaddexp(0.0, -log_ratio)
+
+
+def transition(
+    x: np.ndarray,
+    log_p: np.ndarray,
+    target: Target,
+    maps: JumpMaps,
+    theta: np.ndarray,
+    pairs: tuple[np.ndarray, np.ndarray],
+    log_uniform: np.ndarray,
+    accept: Accept = metropolis,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One step of the jump kernel for all samples of a stack.
+
+    Parameters
+    ----------
+    x, log_p : arrays (J, n, d), (J, n)
+        States and their log densities.
+    theta : array (J,)
+        Jump scales.
+    pairs : arrays (n,), (n,)
+        Modes i and j of each point's map, shared by all jump scales.
+    log_uniform : array (J, n)
+        Accepted where it is below the log acceptance probability.
+
+    Returns
+    -------
+    states (J, n, d), their log densities (J, n), log acceptance probabilities (J, n)
+    """
+    i, j = pairs
+    proposal = maps(x, theta, i, j)
+    proposed = log_density_at(target, proposal.reshape(-1, x.shape[2]), proposal=True).reshape(log_p.shape)
+    log_alpha = accept(proposed - log_p + maps.log_jacobian(i, j))
+    take = log_uniform < log_alpha
+    return np.where(take[:, :, None], proposal, x), np.where(take, proposed, log_p), log_alpha

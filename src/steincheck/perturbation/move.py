@@ -1,0 +1,269 @@
+"""Draws after transitions of the jump kernel, made once and shared by the tests that use them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._validation import announce, as_generator, as_positive, check_count
+from ..draws import as_matrix
+from ..modes.search import as_modes, known_modes
+from ..result import Modes
+from ..stein.quadratic import Prepared
+from ..target import Target, log_density_at
+from .maps import Accept, JumpMaps, barker, jump_maps, metropolis
+from .runs import run_compiled, run_steps, skip_rejections
+
+THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
+N_STEPS = 10  # transitions by default, as in the paper's first experiments
+LOW_ACCEPTANCE = 0.01  # below, hardly a draw has moved after the default number of steps
+FAR_FROM_ORIGIN = 3.0  # distance of the modes' centre, relative to their distance from the centre
+STEPS_PER_PAIR = 10  # with more steps per pair of modes, skipping rejections is faster
+
+
+@dataclass(frozen=True, eq=False)
+class Perturbation:
+    """Draws after the perturbation; made by `perturb`, and taken by the perturbed tests.
+
+    Attributes
+    ----------
+    samples : array (J, n, d)
+        The perturbed draws, one sample per jump scale.
+    theta : array (J,)
+        The jump scales.
+    acceptance : array (J,)
+        Share of proposals accepted at each jump scale.
+    draws : array (n, d)
+        The unperturbed draws.
+    modes : Modes
+        The modes between which they were moved.
+    n_steps : int
+        Number of transitions.
+    accept : str
+        Name of the acceptance rule.
+    warnings : tuple of str
+    """
+
+    samples: np.ndarray
+    theta: np.ndarray
+    acceptance: np.ndarray
+    draws: np.ndarray
+    modes: Modes
+    n_steps: int
+    accept: str
+    warnings: tuple[str, ...] = ()
+
+
+def note_moves(moved: Perturbation, notes: list[str]) -> None:
+    """Pass on to the `notes` of a test what its user should know about the perturbation."""
+    notes.extend(moved.warnings)
+    if not moved.warnings and moved.acceptance.max() < LOW_ACCEPTANCE:
+        notes.append(
+            f"fewer than {LOW_ACCEPTANCE:.0%} of the jumps are accepted at every theta: the perturbation "
+            "hardly moves the draws; the modes may be wrong or far from elliptic, or more steps are needed"
+        )
+
+
+def perturb(
+    draws: Any,
+    target: Target,
+    modes: Any,
+    theta: Any,
+    *,
+    n_steps: int,
+    accept: Accept = metropolis,
+    rng: np.random.Generator | int | None = None,
+) -> Perturbation:
+    """Apply `n_steps` transitions of the jump kernel to every draw, for all jump scales at once.
+
+    The kernel draws an ordered pair of modes (i, j) uniformly, proposes the map of `JumpMaps` with jump scale
+    theta, and accepts by `accept` of p(x')/p(x) |A_j|^(1/2)/|A_i|^(1/2): it leaves the target invariant. One
+    pair is drawn per point and step and shared by all theta; the uniforms of the acceptance are independent.
+    Where there are more than ten steps per pair of modes, rejected proposals are skipped: the time to the
+    next accepted one is drawn instead, for each theta by itself. If the target is a JAX function all steps
+    run in one compiled program. With a single mode there is nowhere to go: the draws come back as they are,
+    with a warning. Where the covariances differ the maps depend on the origin of x, unless theta is 1; a
+    warning says if it is far.
+
+    Parameters
+    ----------
+    draws : array (n, d)
+    target : Target
+    modes : Modes, (locations, covariances) or locations
+    theta : float or array (J,)
+        Jump scales, positive.
+    n_steps : int
+        T, the number of transitions.
+    accept : callable
+        `metropolis` or `barker`: a function of the log ratio that returns the log acceptance probability.
+    rng : Generator or int, optional
+
+    References
+    ----------
+    Liu, Duncan and Gandy (2023), Sec. 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> draws = target.sample(200, np.random.default_rng(0))
+    >>> sc.perturb(draws, target, [[-3.0], [3.0]], 1.0, n_steps=10, rng=0).samples.shape
+    (1, 200, 1)
+    """
+    if not isinstance(target, Target):
+        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    x = as_matrix(draws, target.dim, minimum=1, name="draws")
+    scales = as_positive(theta, "theta")
+    _check_steps(n_steps, accept)
+    log_p = log_density_at(target, x)
+    moved = perturb_core(
+        x,
+        log_p,
+        target,
+        as_modes(modes, target),
+        scales,
+        n_steps=n_steps,
+        accept=accept,
+        rng=as_generator(rng),
+    )
+    announce(moved.warnings)
+    return moved
+
+
+def _check_steps(n_steps: Any, accept: Any) -> None:
+    check_count(n_steps, "n_steps")
+    if not callable(accept):
+        raise TypeError(f"`accept` must be a function of the log ratio, got {accept!r}")
+
+
+def perturb_core(
+    x: np.ndarray,
+    log_p: np.ndarray,
+    target: Target,
+    modes: Modes,
+    theta: np.ndarray,
+    *,
+    n_steps: int,
+    rng: np.random.Generator,
+    accept: Accept = metropolis,
+) -> Perturbation:
+    """`perturb` of validated draws with log densities `log_p`, by the fastest way there is for the target."""
+    name = getattr(accept, "__name__", repr(accept))
+    n_pairs = len(modes) * (len(modes) - 1)
+    if not n_pairs:
+        note = "only one mode is known: the perturbation leaves every draw where it is"
+        still = np.repeat(x[None], len(theta), axis=0)
+        return Perturbation(still, theta, np.zeros(len(theta)), x, modes, n_steps, name, (note,))
+    maps = jump_maps(modes.locations, modes.covariances)
+    if STEPS_PER_PAIR * n_pairs < n_steps:
+        run = skip_rejections
+    elif target.jax_log_density is not None and accept in (metropolis, barker):
+        run = run_compiled
+    else:
+        run = run_steps
+    samples, acceptance = run(x, log_p, target, maps, theta, n_steps, accept, rng)
+    notes = _far_from_origin(maps, theta)
+    return Perturbation(samples, theta, acceptance, x, modes, n_steps, name, notes)
+
+
+def _far_from_origin(maps: JumpMaps, theta: np.ndarray) -> tuple[str, ...]:
+    centre = maps.centres.mean(axis=0)
+    reach = np.linalg.norm(maps.centres - centre, axis=1).max()
+    if maps.shift_only or np.linalg.norm(centre) <= FAR_FROM_ORIGIN * reach or np.all(theta == 1):
+        return ()
+    return (
+        "the modes have different covariances and lie far from the origin: jumps with theta other than 1 "
+        "miss them; subtract a common centre from the draws, and add it to what the density is given",
+    )
+
+
+class Jumps(NamedTuple):
+    """The perturbation a test was asked for: one made before, or how to make it."""
+
+    ready: Perturbation | None
+    modes: Any
+    bounds: Any
+    theta: np.ndarray
+    n_steps: int
+    accept: Accept
+    n_jobs: int | None
+
+
+def as_jumps(
+    modes: Any,
+    bounds: Any,
+    theta: Any,
+    n_steps: Any,
+    accept: Any,
+    perturbation: Any,
+    n_jobs: int | None,
+    *,
+    default_theta: Any = THETA,
+) -> Jumps:
+    """Validate what all perturbed tests take."""
+    if bounds is not None and modes is not None:
+        raise ValueError("`bounds` is the box of the mode search: give it or `modes`, not both")
+    _check_steps(n_steps, accept)
+    if perturbation is None:
+        scales = as_positive(default_theta if theta is None else theta, "theta")
+        return Jumps(None, modes, bounds, scales, n_steps, accept, n_jobs)
+    if not isinstance(perturbation, Perturbation):
+        raise TypeError(f"`perturbation` must come from perturb, got {type(perturbation).__name__}")
+    given = {
+        "modes": modes is not None,
+        "bounds": bounds is not None,
+        "theta": theta is not None,
+        "n_steps": n_steps != N_STEPS,
+        "accept": accept is not metropolis,
+    }
+    twice = [f"`{name}`" for name, is_given in given.items() if is_given]
+    if twice:
+        raise ValueError(f"`perturbation` has its own {', '.join(twice)}: give one or the other")
+    return Jumps(perturbation, None, None, perturbation.theta, perturbation.n_steps, accept, n_jobs)
+
+
+def check_same_draws(perturbation: Perturbation, x: np.ndarray) -> None:
+    """Raise unless the perturbation is one of the draws `x`."""
+    if not np.array_equal(perturbation.draws, x):
+        raise ValueError(
+            "`perturbation` must be one of the same draws in the same order as those of the test, got one of "
+            f"{len(perturbation.draws)} draws for {len(x)}"
+        )
+
+
+def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> Perturbation:
+    """The perturbation that `jumps` asks for; its `draws` are those to be tested."""
+    if jumps.ready is not None:
+        check_same_draws(jumps.ready, inputs.x)
+        note_moves(jumps.ready, inputs.warnings)
+        return jumps.ready
+    modes, rows = modes_and_rows(inputs, target, jumps)
+    moved = perturb_core(
+        inputs.x[rows],
+        inputs.log_p[rows],
+        target,
+        modes,
+        jumps.theta,
+        n_steps=jumps.n_steps,
+        accept=jumps.accept,
+        rng=inputs.streams.perturbation,
+    )
+    note_moves(moved, inputs.warnings)
+    return moved
+
+
+def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Modes, Any]:
+    """The user's modes or those found in a box, and the rows of the draws that may be tested with them."""
+    modes = known_modes(
+        jumps.modes,
+        target,
+        inputs.x,
+        jumps.bounds,
+        n_jobs=jumps.n_jobs,
+        rng=inputs.streams.modes,
+        notes=inputs.warnings,
+    )
+    return modes, slice(None)
