@@ -82,7 +82,8 @@ class Problem(NamedTuple):
 
 def hotelling(x: np.ndarray, problem: Problem) -> float:
     """Metropolis flows between modes and Hotelling's T2 with the estimated covariance, for comparison."""
-    from steincheck.flux.anchors import mode_anchors, orbits
+    from steincheck.flux.anchors import mode_anchors
+    from steincheck.flux.orbits import orbits
 
     found = orbits(x, problem.target, problem.anchors or mode_anchors(problem.modes))
     n = len(x)

@@ -7,10 +7,11 @@ from conftest import mixture_log_density
 from scipy import stats
 
 import steincheck as sc
-from steincheck.flux import anchors as anchors_module
-from steincheck.flux.anchors import Anchors, assign, exchange, local_anchors, mode_anchors, orbits
+from steincheck.flux import orbits as orbits_module
+from steincheck.flux.anchors import Anchors, assign, local_anchors, mode_anchors
 from steincheck.flux.counts import _joint, directions, groups, jumped_counts, tails
 from steincheck.flux.displacements import hotelling, lattice_steps, sign_test, step_flows
+from steincheck.flux.orbits import exchange, orbits
 from steincheck.flux.test import flux_test
 from steincheck.modes.search import as_modes
 
@@ -92,8 +93,8 @@ def test_orbits_do_not_depend_on_blocks_or_on_the_short_cut(monkeypatch):
     target, modes = mixture(*NEAR)
     x = draw(NEAR, 300, np.random.default_rng(0))
     first = orbits(x, target, odd_anchors(modes))
-    monkeypatch.setattr(anchors_module, "ELEMENTS", 1)  # blocks of 64 draws
-    monkeypatch.setattr(anchors_module, "_safe_radii", lambda centres, *_: np.zeros(len(centres)))
+    monkeypatch.setattr(orbits_module, "ELEMENTS", 1)  # blocks of 64 draws
+    monkeypatch.setattr(orbits_module, "_safe_radii", lambda centres, *_: np.zeros(len(centres)))
     second = orbits(x, target, odd_anchors(modes))
     np.testing.assert_array_equal(first.own, second.own)
     np.testing.assert_allclose(first.log_weight, second.log_weight, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Anchors, the Gaussians between which the flux test carries draws, and orbits, where the draws could be.
+"""Anchors, the Gaussians between which the flux test carries draws.
 
 One Gaussian a mode, with the mode's inverse Hessian, is enough where modes are elliptic. Rings and bananas
 need several: short local chains, started at the modes and independent of any draws, are cut into clusters.
@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._validation import as_generator, as_numbers, check_count
 from ..modes.search import Modes, as_modes
-from ..target import CHUNKS, Batch, Target, log_density_at, raw_score
+from ..target import CHUNKS, Batch, Target, raw_score
 
-ELEMENTS = 4_000_000  # numbers in the largest temporary array
-BLOCKS = (64, 1024, 16384)  # draws carried at once: the only shapes ever compiled
 EQUAL = 0.01  # covariances that differ by less, relatively, are replaced by their mean
 WALKERS = 64  # chains a mode
 ROUNDS = 60  # Hamiltonian transitions a chain, the first half to warm up
@@ -67,34 +62,6 @@ class Anchors:
 
     def __len__(self) -> int:
         return len(self.mode)
-
-
-class Orbits(NamedTuple):
-    """Where the draws are, and where else they could be."""
-
-    own: np.ndarray  #: (n,) the mode of each draw
-    log_weight: np.ndarray  #: (n, M) log of the mass the density puts on the draw's image at each mode
-
-    def chances(self) -> np.ndarray:
-        """Chance (n, M) of each mode, given the orbit, if the draw comes from the density."""
-        weight = np.exp(self.log_weight - self.log_weight.max(axis=1, keepdims=True))
-        return weight / weight.sum(axis=1, keepdims=True)
-
-
-class Exchange(NamedTuple):
-    """Number of draws at each mode, and its mean and covariance, given the orbits, if the draws fit."""
-
-    counts: np.ndarray  #: (M,)
-    expected: np.ndarray  #: (M,)
-    covariance: np.ndarray  #: (M, M)
-    chances: np.ndarray  #: (n, M)
-
-    @property
-    def efficiency(self) -> float:
-        """Share of the variance of the counts that the orbits leave open: 1 is ideal, at 0 nothing moves."""
-        share = self.expected / self.expected.sum()
-        whole = self.expected.sum() * (1 - np.sum(share**2))
-        return float(np.trace(self.covariance) / whole) if whole > 0 else 0.0
 
 
 def mode_anchors(modes: Modes) -> Anchors:
@@ -186,133 +153,6 @@ def assign(x: np.ndarray, anchors: Anchors) -> np.ndarray:
     offset = anchors.log_weight - half_log_det
     blocks = [x[start : start + CHUNKS[-1]] for start in range(0, len(x), CHUNKS[-1])]
     return np.concatenate([log_gaussians(b, anchors.centres, inverse, offset).argmax(axis=1) for b in blocks])
-
-
-def orbits(x: np.ndarray, target: Target, anchors: Anchors) -> Orbits:
-    """Carry every draw to all anchors and weigh the images.
-
-    A draw x with the largest Gaussian k has the standardised place u = A_k^(-1/2) (x - mu_k). Its image at l,
-    A_l^(1/2) u + mu_l, counts where l has the largest Gaussian, with the mass p(image) det A_l^(1/2).
-    """
-    n, (count, d) = len(x), anchors.centres.shape
-    most = next((size for size in BLOCKS[:0:-1] if size * count * d <= ELEMENTS), BLOCKS[0])
-    roots, inverse, half_log_det = square_roots(anchors.covariances)
-    offset = anchors.log_weight - half_log_det
-    safe = _safe_radii(anchors.centres, roots, inverse, offset) ** 2
-    own, log_weight = np.empty(n, dtype=int), np.empty((n, count), order="F")  # sums over modes are faster
-    for start in range(0, n, most):
-        block = x[start : start + most]
-        part = slice(start, start + len(block))
-        own[part], squared, images = _carried(block, anchors.centres, roots, inverse, offset)
-        counts = np.ones((len(block), count), dtype=bool)
-        for m in range(count):
-            doubt = np.flatnonzero((squared > safe[m]) & (own[part] != m))
-            heights = log_gaussians(images[doubt, m], anchors.centres, inverse, offset)
-            counts[doubt, m] = heights.argmax(axis=1) == m
-        if counts.mean() > 0.9:  # evaluating a few images in vain is cheaper than picking the others
-            log_p = log_density_at(target, images.reshape(-1, d), proposal=True).reshape(-1, count)
-            log_p[~counts] = -np.inf
-        else:
-            log_p = np.full(counts.shape, -np.inf)
-            log_p[counts] = log_density_at(target, images[counts], proposal=True)
-        here = log_p[np.arange(len(block)), own[part]]
-        if not np.isfinite(here).all():
-            log_density_at(target, block)  # says which draws have no density
-        log_weight[part] = log_p + half_log_det
-    first = np.flatnonzero(np.diff(anchors.mode, prepend=-1))  # anchor of each mode
-    if len(first) < count:
-        log_weight = np.logaddexp.reduceat(log_weight, first, axis=1)
-    return Orbits(anchors.mode[own], log_weight)
-
-
-def _carried(
-    x: np.ndarray, centres: np.ndarray, roots: np.ndarray, inverse: np.ndarray, offset: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Anchor (n,), |u|^2 (n,) and images (n, K, d) of draws, padded so that a new n compiles nothing."""
-    n = len(x)
-    size = next(size for size in BLOCKS if n <= size)
-    padded = x if n == size else np.concatenate([x, np.broadcast_to(x[-1], (size - n, x.shape[1]))])
-    with jax.enable_x64(True):
-        own, squared, images = _carry(padded, centres, roots, inverse, offset)
-    return np.asarray(own)[:n], np.asarray(squared)[:n], np.asarray(images)[:n]
-
-
-@jax.jit
-def _carry(x: Any, centres: Any, roots: Any, inverse: Any, offset: Any) -> tuple[Any, Any, Any]:
-    count, d = centres.shape
-    there, back = (jnp.transpose(m, (1, 0, 2)).reshape(d, count * d) for m in (roots, inverse))
-    middle = jnp.mean(centres, axis=0)
-    shift = jnp.einsum("kd,kde->ke", centres - middle, inverse)
-    z = ((x - middle) @ back).reshape(-1, count, d) - shift
-    squared = jnp.sum(z * z, axis=2)
-    own = jnp.argmax(offset - 0.5 * squared, axis=1)
-    u = jnp.take_along_axis(z, own[:, None, None], axis=1)[:, 0]
-    images = (u @ there).reshape(-1, count, d) + centres
-    images = jnp.where((own[:, None] == jnp.arange(len(centres)))[:, :, None], x[:, None], images)
-    return own, jnp.take_along_axis(squared, own[:, None], axis=1)[:, 0], images
-
-
-def exchange(found: Orbits) -> Exchange:
-    """What the orbits say about the number of draws at each mode."""
-    chances = found.chances()
-    expected = chances.sum(axis=0)
-    covariance = np.diag(expected) - chances.T @ chances
-    return Exchange(np.bincount(found.own, minlength=len(expected)), expected, covariance, chances)
-
-
-def implied_shares(
-    log_weight: np.ndarray, counts: np.ndarray, own: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Log shares of the density at M modes and their standard errors, from draws with any weights.
-
-    Bennett's estimate for many states: the tilts t_k of the weights of the modes with draws maximise the
-    likelihood of the modes of the draws given their orbits, with chances proportional to t_k w_k. The mass of
-    mode k, with draws or without, is then the mean of w_k / sum_l t_l w_l. Errors by influence functions.
-    """
-    n, n_modes, seen = len(own), len(counts), counts > 0
-    weight = np.exp(np.minimum(log_weight - log_weight[:, seen].max(axis=1, keepdims=True), 700))
-    tilt = seen.astype(float)
-    for _ in range(50):
-        ratio = weight / (weight @ tilt)[:, None]
-        gram, total = ratio.T @ ratio, ratio.sum(axis=0)
-        information = np.diag(tilt * total) - tilt[:, None] * gram * tilt
-        inverse = np.linalg.pinv(information, rcond=1e-10, hermitian=True)
-        step = inverse @ (counts - tilt * total)
-        if np.abs(step).max() < 1e-8:
-            break
-        tilt *= np.exp(np.clip(step, -2, 2))
-    share = total / total.sum()
-    # The influence of a draw is linear in its ratios, the indicators of its mode and 1: products suffice.
-    cross = np.stack([np.bincount(own, column, minlength=n_modes) for column in ratio.T])
-    moments = np.block(
-        [[gram, cross, total[:, None]], [cross.T, np.diag(counts), counts[:, None]], [total, counts, n]]
-    )
-    tilted = n * inverse @ (tilt[:, None] * gram / total)
-    linear = np.concatenate([np.diag(n / total) + tilt[:, None] * tilted, -tilted, -np.ones((1, n_modes))])
-    linear -= (linear @ share)[:, None]
-    variance = np.einsum("ik,ij,jk->k", linear, moments, linear) / n**2
-    return np.log(share), np.sqrt(np.maximum(variance, 0))
-
-
-def _safe_radii(
-    centres: np.ndarray, roots: np.ndarray, inverse: np.ndarray, offset: np.ndarray
-) -> np.ndarray:
-    """Radius |u| up to which the image at l certainly has the largest Gaussian l, (K,): saves most look-ups.
-
-    With D = |A_m^(-1/2) (mu_l - mu_m)| and T = ||A_m^(-1/2) A_l^(1/2)|| the Gaussian m is smaller than l as
-    long as (D - T |u|)^2 > |u|^2 + 2 (offset_m - offset_l).
-    """
-    gaps = centres[:, None] - centres
-    distance = np.linalg.norm(np.einsum("mij,lmj->lmi", inverse, gaps), axis=2)
-    stretch = np.linalg.norm(inverse[None] @ roots[:, None], ord=2, axis=(2, 3))
-    head_start = 2 * (offset[None] - offset[:, None])
-    low, high = np.zeros(distance.shape), distance / stretch
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        holds = distance - stretch * middle > np.sqrt(np.maximum(middle**2 + head_start, 0))
-        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
-    np.fill_diagonal(low, np.inf)
-    return (1 - 1e-6) * low.min(axis=1)
 
 
 def _chains(target: Target, modes: Modes, rng: np.random.Generator) -> np.ndarray:

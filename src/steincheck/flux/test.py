@@ -9,23 +9,14 @@ import numpy as np
 from .._validation import as_generator
 from ..draws import as_matrix
 from ..modes.search import Modes, known_modes
-from ..result import GofResult, ModeTable, note
+from ..result import GofResult, note
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
-from .anchors import (
-    Anchors,
-    Exchange,
-    Orbits,
-    assign,
-    exchange,
-    implied_shares,
-    local_anchors,
-    mode_anchors,
-    orbits,
-    shape_difference,
-)  # fmt: skip
+from .anchors import Anchors, assign, local_anchors, mode_anchors, shape_difference
 from .counts import LEAST, RESAMPLES, compare, directions, groups, jumped_counts, tails
 from .displacements import hotelling, lattice_steps, sign_test, step_flows
+from .orbits import Exchange, Orbits, exchange, orbits
+from .shares import LEVEL, mode_table
 
 VARIANTS = ("expected", "exact")
 RARE = 0.02  # part of the level for the counts of modes with a smaller variance than that, if there are any
@@ -36,8 +27,6 @@ MOVING = 0.01  # a draw contributes if its chance to leave its mode is larger
 NEAR, DIP = 6.0, 1.0  # modes nearer than NEAR deviations with a dip below DIP nats between them are not apart
 ALIKE = 0.1  # relative difference of covariances up to which modes may be part of a lattice
 DRAWS_A_STEP = 10  # at most one displacement for so many draws, the shortest first
-SHARPNESS = 1e-3  # of implied shares: what belongs to a mode is not defined more exactly
-LEVEL = 0.05  # of the words about single modes (Bonferroni), and 1 minus the coverage of the intervals
 
 
 def flux_test(
@@ -254,7 +243,7 @@ def _test_modes(
         "degrees_of_freedom": kept,
         "trend_pvalue": trend,
         "method": "exact" if null is not None else "expected",
-        "shares": _shares(found, counts, group, known.locations, words),
+        "shares": mode_table(found, counts, group, known.locations, words),
     }
     return statistic, p, null, details
 
@@ -295,32 +284,6 @@ def _warn(p: float, leave: np.ndarray, group: np.ndarray, notes: list[str]) -> N
             f"only {moving:.0%} of the draws could be at another mode, the others do not count: modes are "
             "far from elliptic (give more `anchors`), or draws lie at modes that are not known",
         )
-
-
-def _shares(
-    found: Orbits, counts: np.ndarray, group: np.ndarray, locations: np.ndarray, words: tuple[str, ...]
-) -> ModeTable:
-    """Observed shares, and those the density implies, among the modes that exchange draws."""
-    from scipy.special import expit, ndtri
-
-    z, n = -ndtri(LEVEL / 2), counts.sum()
-    observed = counts / n
-    middle = (observed + z**2 / (2 * n)) / (1 + z**2 / n)  # Wilson's interval
-    half = z / (1 + z**2 / n) * np.sqrt(observed * (1 - observed) / n + z**2 / (4 * n**2))
-    main = np.flatnonzero(group == np.argmax(np.bincount(group, counts)))
-    implied, interval = np.full(len(counts), np.nan), np.full((len(counts), 2), np.nan)
-    if len(main) > 1:
-        rows = np.isin(found.own, main)
-        own = np.searchsorted(main, found.own[rows])
-        log_share, error = implied_shares(found.log_weight[np.ix_(rows, main)], counts[main], own)
-        share = np.minimum(np.exp(log_share), 1 - 1e-12)
-        logit, width = log_share - np.log1p(-share), z * error / (1 - share)
-        implied[main] = share
-        ends = expit(np.stack([logit - width, logit + width], axis=1))
-        reach = np.hypot(ends - share[:, None], SHARPNESS)
-        interval[main] = np.clip(share[:, None] + reach * [-1, 1], 0, 1)
-    intervals = np.clip(np.stack([middle - half, middle + half], axis=1), 0, 1)
-    return ModeTable(locations, counts, observed, implied, intervals, interval, words)
 
 
 def _test_steps(
