@@ -33,6 +33,10 @@ LEVEL = 0.05
 HEADER = ("case", "n", "method", "repetitions", "rejections", "rate", "low", "high", "seed", "version")
 RESULTS = Path(__file__).parent / "results" / "flux_study.csv"
 FEW_UNITS = 5  # hidden units up to which the labels of an RBM can be counted
+LUMPY_MEANS = [[0.0, 0.0], [14.0, 0.0], [0.0, 14.0], [1.0, 0.6], [12.8, 0.5], [0.3, 12.7]]
+LUMPY_COVARIANCES = [
+    np.diag(v) for v in ([1.0, 1.0], [0.8, 0.8], [1.3, 1.3], [2.0, 3.0], [3.0, 1.5], [2.5, 2.0])
+]
 CLOUDS = 10  # sets of anchors of the sensor posterior, used in turn
 
 
@@ -85,12 +89,13 @@ def hotelling(x: np.ndarray, problem: Problem) -> float:
     from steincheck.flux.anchors import mode_anchors
     from steincheck.flux.orbits import orbits
 
-    found = orbits(x, problem.target, problem.anchors or mode_anchors(problem.modes))
+    log_p = problem.target.log_density(x)
+    found = orbits(x, log_p, problem.target, problem.anchors or mode_anchors(problem.modes))
     n = len(x)
-    accept = np.exp(np.minimum(found.log_weight - found.log_weight[np.arange(n), found.own, None], 0))
-    accept[np.arange(n), found.own] = 0
+    accept = np.exp(np.minimum(found.log_weight - found.log_weight[np.arange(n), found.mode, None], 0))
+    accept[np.arange(n), found.mode] = 0
     flow = accept.copy()
-    flow[np.arange(n), found.own] = -accept.sum(axis=1)
+    flow[np.arange(n), found.mode] = -accept.sum(axis=1)
     values, vectors = np.linalg.eigh(np.cov(flow.T))
     kept = values > 1e-12 * max(values[-1], 1e-300)
     k = int(kept.sum())
@@ -246,11 +251,8 @@ def lumpy() -> Problem:
     """Three modes with weights .7, .2, .1, each of two Gaussians: no linear map carries one upon another."""
     from steincheck import box_search, models
 
-    means = [[0.0, 0.0], [14.0, 0.0], [0.0, 14.0], [1.0, 0.6], [12.8, 0.5], [0.3, 12.7]]
-    variances = [[1.0, 1.0], [0.8, 0.8], [1.3, 1.3], [2.0, 3.0], [3.0, 1.5], [2.5, 2.0]]
-    covariances = np.array([np.diag(v) for v in variances])
     weights = np.tile([0.35, 0.1, 0.05], 2)
-    target = models.gaussian_mixture(means, covariances, weights)
+    target = models.gaussian_mixture(LUMPY_MEANS, LUMPY_COVARIANCES, weights)
     return Problem(target, box_search(target, bounds=(-8, 22), rng=SEED))
 
 
@@ -264,7 +266,7 @@ def shares_case(sample: tuple[float, ...]) -> Callable:
         x = target.sample(n, rng, weights=0.5 * np.tile(sample, 2))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # missing modes are the subject
-            table = flux_test(x, target, modes=modes, rng=rng).shares
+            table = flux_test(x, target, modes=modes, rng=rng).mode_table
         truth = np.select([modes.locations[:, 0] > 7, modes.locations[:, 1] > 7], [0.2, 0.1], 0.7)
         low, high = table.implied_interval.T
         return {f"covers share {w:g}": bool(a <= w <= b) for w, a, b in zip(truth, low, high, strict=True)}

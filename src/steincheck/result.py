@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -64,24 +64,24 @@ class GofResult:
     def __str__(self) -> str:
         return self.summary()
 
+    def answer(self, alpha: float = 0.05) -> str:
+        """What the test says at level `alpha`, in a few words."""
+        if np.isnan(self.pvalue):
+            return "cannot tell"
+        return "does not fit: misfit found" if self.reject(alpha) else "no misfit found"
+
     def summary(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, with its warnings."""
-        words = "does not fit: misfit found" if self.reject(alpha) else "no misfit found"
-        if np.isnan(self.pvalue):
-            words = "cannot tell"
         lines = [
-            f"{self.test}: {words} at level {alpha:g} (p {pvalue_text(self.pvalue)}, statistic = "
-            f"{self.statistic:.4g}, n = {self.n}, d = {self.dim})"
+            f"{self.test}: {self.answer(alpha)} at level {alpha:g} (p {pvalue_text(self.pvalue)}, "
+            f"statistic = {self.statistic:.4g}, n = {self.n}, d = {self.dim})"
         ]
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        names = ("test", "statistic", "pvalue", "null_distribution", "n", "dim")
-        record = {name: getattr(self, name) for name in names}
-        record |= {"warnings": list(self.warnings), "settings": self.settings, "details": self.details}
-        return as_plain(record | {f.name: getattr(self, f.name) for f in fields(self) if f.name not in record})
+        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
 
     def to_json(self) -> str:
         """JSON text; infinities and NaN become null."""
@@ -96,19 +96,19 @@ class ModeTable:
     ----------
     locations : array (M, d)
         The modes.
-    counts : array (M,)
+    n_draws : array (M,)
         Number of draws at each.
     observed, implied : arrays (M,)
         Share of the draws, and share of the density, at each mode; an implied share is NaN where it cannot
         be estimated.
     observed_interval, implied_interval : arrays (M, 2)
-        Confidence intervals of 95 %, each for one mode alone.
+        95 % confidence intervals, each for one mode alone.
     words : tuple of str
-        "too many draws", "too few draws", "as expected" or "not examined" for each mode.
+        "too many draws", "too few draws", "as expected" or "not examined" per mode.
     """
 
     locations: np.ndarray
-    counts: np.ndarray
+    n_draws: np.ndarray
     observed: np.ndarray
     implied: np.ndarray
     observed_interval: np.ndarray
@@ -118,10 +118,10 @@ class ModeTable:
     @property
     def missing(self) -> tuple[int, ...]:
         """Modes without a single draw."""
-        return tuple(np.flatnonzero(self.counts == 0).tolist())
+        return tuple(np.flatnonzero(self.n_draws == 0).tolist())
 
     def __len__(self) -> int:
-        return len(self.counts)
+        return len(self.n_draws)
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """The modes as rows of text: number, draws, share observed, share implied, what that says."""
@@ -134,8 +134,8 @@ class ModeTable:
                     (self.implied, self.implied_interval[k]),
                 )
             )
-            words = f"missing, {words}" if self.counts[k] == 0 else words
-            table.append((str(k), str(self.counts[k]), seen, said, words))
+            words = f"missing, {words}" if self.n_draws[k] == 0 else words
+            table.append((str(k), str(self.n_draws[k]), seen, said, words))
         return table
 
     def __str__(self) -> str:
@@ -148,7 +148,7 @@ class ModeTable:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        names = ("locations", "counts", "observed", "observed_interval", "implied", "implied_interval")
+        names = ("locations", "n_draws", "observed", "observed_interval", "implied", "implied_interval")
         return as_plain({name: getattr(self, name) for name in (*names, "words", "missing")})
 
 
@@ -331,6 +331,66 @@ class FssdResult(GofResult):
 
 
 @dataclass(frozen=True, eq=False)
+class DisplacementTable:
+    """Flows of draws along the displacements of a lattice of modes, and against them.
+
+    Attributes
+    ----------
+    displacements : array (V, d)
+    flow : array (V, 2)
+        Mean probability of moving forth and back.
+    net_flow, net_flow_se : arrays (V,)
+        Forth minus back, positive where there are too few draws ahead, and its standard error.
+    words : tuple of str
+        "too few draws ahead", "too few draws behind", "as expected" or "not examined" per displacement.
+    pvalue : float
+        Of all displacements together.
+    degrees_of_freedom : int
+    """
+
+    displacements: np.ndarray
+    flow: np.ndarray
+    net_flow: np.ndarray
+    net_flow_se: np.ndarray
+    words: tuple[str, ...]
+    pvalue: float
+    degrees_of_freedom: int
+
+
+@dataclass(frozen=True, eq=False)
+class ChainWeights:
+    """What Markov chains can tell about the weights of the modes.
+
+    Attributes
+    ----------
+    n_chains, n_blocks : int
+        Number of chains, and of blocks whose signs were flipped.
+    autocorrelation_time, effective_draws : float
+        Of the net flows between modes, and how many independent draws the chains are worth for the weights.
+    n_changes : int
+        Number of changes of mode.
+    sojourns : array (M,)
+        Number of sojourns of the chains at each mode.
+    shares : array (C, M)
+        Share of each mode in the draws of each chain.
+    compared : tuple of tuples of int
+        Groups of modes between which the chains change often enough for their weights to be compared.
+    pooled : tuple of int
+        Modes among them with few sojourns, whose weights were compared only together.
+    """
+
+    n_chains: int
+    n_blocks: int
+    autocorrelation_time: float
+    effective_draws: float
+    n_changes: int
+    sojourns: np.ndarray
+    shares: np.ndarray
+    compared: tuple[tuple[int, ...], ...]
+    pooled: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class FluxResult(GofResult):
     """Outcome of `flux_test`; `pvalue` is NaN, with a warning, if no draw could be at another mode.
 
@@ -339,38 +399,63 @@ class FluxResult(GofResult):
     modes : Modes
         The modes that were compared.
     mode_table : ModeTable or None
-        Observed and implied shares; None if draws were moved by displacements of a lattice.
+        Observed and implied shares; None if draws were moved by displacements of a lattice only.
+    mode_of_draw : array (n,) or None
+        The mode of each draw; None with displacements only.
     flow : array (M, M)
-        Mean probability of going from mode i to mode j; (V, 2), forth and back, with displacements.
+        Mean probability of going from mode i to mode j; (V, 2), forth and back, with displacements only.
     net_flow, net_flow_se : arrays (M,) or (V,)
-        Net flow into each mode, positive where there are too few draws, and its standard error.
+        Net flow into each mode, positive where there are too few draws, and its standard error; along each
+        displacement with displacements only.
+    lattice : DisplacementTable or None
+        Flows along the displacements of a lattice, if draws were moved by them.
+    chains : ChainWeights or None
+        Changes of mode, sojourns and blocks; None for independent draws.
     acceptance : float
         Mean probability of leaving a mode.
     contributing : int
         Number of draws whose probability of leaving exceeds 1 %.
     efficiency : float
-        Share of the variance of the counts that is left given the orbits; NaN with displacements.
+        Share of the variance of the counts that is left given the orbits; NaN with displacements only.
+    n_anchors : int
+        Number of Gaussians between which draws were moved; 0 with displacements only.
     degrees_of_freedom : int
     trend_pvalue : float
         Of a trend of the weights over the mode locations; NaN where these span too many dimensions.
     variant : str
-        "asymptotic" or "exact": how the p-value was found.
-    displacements : array (V, d) or None
-        Of the lattice, if draws were moved by them.
+        How the p-value was found: "asymptotic", "exact", for chains "block signs", or "set" if the chains
+        change mode too rarely and the set of draws was compared with 40 independent draws.
+    inconclusive : str
+        Why a large p-value is no sign of a fit; empty if it is one.
     """
 
     modes: Modes = field(kw_only=True)
-    mode_table: ModeTable | None = field(kw_only=True)
+    mode_table: ModeTable | None = field(default=None, kw_only=True)
+    mode_of_draw: np.ndarray | None = field(default=None, kw_only=True)
     flow: np.ndarray = field(kw_only=True)
     net_flow: np.ndarray = field(kw_only=True)
     net_flow_se: np.ndarray = field(kw_only=True)
+    lattice: DisplacementTable | None = field(default=None, kw_only=True)
+    chains: ChainWeights | None = field(default=None, kw_only=True)
     acceptance: float = field(kw_only=True)
     contributing: int = field(kw_only=True)
-    efficiency: float = field(kw_only=True)
+    efficiency: float = field(default=np.nan, kw_only=True)
+    n_anchors: int = field(default=0, kw_only=True)
     degrees_of_freedom: int = field(kw_only=True)
-    trend_pvalue: float = field(kw_only=True)
+    trend_pvalue: float = field(default=np.nan, kw_only=True)
     variant: str = field(kw_only=True)
-    displacements: np.ndarray | None = field(default=None, kw_only=True)
+    inconclusive: str = field(default="", kw_only=True)
+
+    @property
+    def displacements(self) -> np.ndarray | None:
+        """Displacements (V, d) of the lattice, if draws were moved by them."""
+        return None if self.lattice is None else self.lattice.displacements
+
+    def answer(self, alpha: float = 0.05) -> str:
+        """What the test says at level `alpha`, in a few words."""
+        if self.inconclusive and not self.reject(alpha):
+            return "cannot tell"
+        return super().answer(alpha)
 
 
 @dataclass(frozen=True, eq=False)
@@ -515,6 +600,8 @@ def as_plain(value: Any) -> Any:
     """Turn arrays, NumPy scalars and records into lists, numbers and dictionaries; non-finite into None."""
     if hasattr(value, "to_dict"):
         return as_plain(value.to_dict())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: as_plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): as_plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):

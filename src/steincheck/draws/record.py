@@ -47,6 +47,11 @@ class Draws:
             return [self.values]
         return np.split(self.values, np.flatnonzero(np.diff(self.chain)) + 1)
 
+    def take(self, rows: np.ndarray) -> Draws:
+        """Some of the draws, in ascending order of their rows; chains are numbered anew."""
+        chain = None if self.chain is None else np.unique(self.chain[rows], return_inverse=True)[1]
+        return replace(self, values=self.values[rows], chain=chain)
+
     def as_one_chain(self) -> Draws:
         """The same draws, taken for one chain in their order."""
         return replace(self, chain=np.zeros(len(self.values), dtype=int))

@@ -1,112 +1,159 @@
-"""Counts of draws at modes, and their law given where else the draws could be. See docs/theory/flux.md."""
+"""Counts of draws at modes, and their distribution given where else the draws could be."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-RESAMPLES = 999  # jumps of every draw
-ELEMENTS = 4_000_000  # uniforms at once
-LEAST = 0.5  # directions in which the counts have a smaller variance are left to the counts of single modes
-TREND = 0.2  # part of the level for a trend of the weights over the places of the modes
-SOME = 0.01  # a mode at which fewer draws are expected exchanges none
-# modes exchange draws if worth so many independent draws, or so large a part of them
-LINKED, PART = 50.0, 0.1
+from .orbits import CountMoments
+
+N_RESAMPLES = 999  # samples in which every draw has jumped
+MAX_ELEMENTS = 4_000_000  # uniforms at once
+MIN_VARIANCE = 0.5  # of a direction of the counts: below, a single draw more or less would decide
+MIN_VARIANCE_FOR_CHI2 = 10.0  # below, the chi-square distribution is not trusted
+MIN_DRAWS_FOR_CHI2 = 100  # with two modes the level .05 is .057 there
+TREND_LEVEL = 0.2  # part of the level for a trend of the weights over the mode locations
+RARE_LEVEL = 0.02  # part of the level for modes too rare for the quadratic form
+MIN_EXPECTED_FOR_EXCHANGE = 0.01  # draws expected at a mode below which it exchanges none
+MIN_WORTH = 50.0  # independent draws that the comparison of two modes must be worth ...
+MIN_WORTH_SHARE = 0.1  # ... or this share of all draws
 
 
-def directions(covariance: np.ndarray, locations: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Combinations of the counts, columns (M, k), without correlation and of variance 1.
+class Directions(NamedTuple):
+    """Combinations of the counts, uncorrelated and of variance 1 given the orbits."""
 
-    Eigenvectors of the covariance with a variance below `LEAST` are left out; the variances (k,) of the
-    others are returned too. The columns are turned such that weights with a log-linear trend over the places
-    (M, d) of the modes, to first order, show in the first r alone.
+    columns: np.ndarray  #: (M, k)
+    variances: np.ndarray  #: (k,) eigenvalues of the covariance of the counts that were kept
+    n_trend: int  #: the first so many columns see a trend over the mode locations
+
+    @property
+    def trend_examined(self) -> bool:
+        """Whether the trend gets a part of the level: only if it concentrates on few directions."""
+        return 0 < 3 * self.n_trend <= self.columns.shape[1]
+
+
+class Comparison(NamedTuple):
+    """Outcome of the comparison of the counts with their expectation."""
+
+    statistic: float
+    pvalue: float
+    trend_pvalue: float  #: NaN if the trend is not examined
+    null: np.ndarray | None  #: simulated values of the statistic
+
+
+def directions(
+    covariance: np.ndarray, locations: np.ndarray, min_variance: float = MIN_VARIANCE
+) -> Directions:
+    """Directions in which the counts have a variance of at least `min_variance`, those of a trend first.
+
+    The columns are rotated such that weights with a log-linear trend over the mode locations (M, d) show, to
+    first order, in the first `n_trend` alone.
     """
     values, vectors = np.linalg.eigh(covariance)
-    kept = values >= LEAST
+    kept = values >= min_variance
     root = np.sqrt(values[kept])
     gaps = locations - locations.mean(axis=0)
     basis, size, _ = np.linalg.svd(gaps / np.ptp(gaps, axis=0).clip(1e-300), full_matrices=False)
     basis = basis[:, size > 1e-6 * size[0]]
-    turn, size, _ = np.linalg.svd(root[:, None] * (vectors[:, kept].T @ basis))
-    return (vectors[:, kept] / root) @ turn, values[kept], int(np.sum(size**2 >= LEAST))
+    rotation, size, _ = np.linalg.svd(root[:, None] * (vectors[:, kept].T @ basis))
+    n_trend = int(np.sum(size**2 >= min_variance))
+    return Directions((vectors[:, kept] / root) @ rotation, values[kept], n_trend)
 
 
-def compare(
-    gap: np.ndarray, scale: np.ndarray, r: int, jumped: np.ndarray | None
-) -> tuple[float, float, float, np.ndarray | None]:
-    """Q = |scale' gap|^2, the p-value, that of the trend alone, and the null distribution of Q.
-
-    The latter from `jumped` samples (B, M), where given, else the limit laws are used. A trend in r of k
-    directions is looked for if 3 r <= k; the p-value is then that of min(p_Q / 0.8, p_trend / 0.2).
-    """
+def compare_with_chi2(gap: np.ndarray, found: Directions) -> Comparison:
+    """Q = |columns' gap|^2 of gap = counts - expected against chi-square, with its trend part if examined."""
     from scipy.special import chdtrc
 
-    squares = (np.vstack([gap, *([] if jumped is None else [jumped])]) @ scale) ** 2
-    q, t, k = squares.sum(axis=1), squares[:, :r].sum(axis=1), scale.shape[1]
-    looked = 0 < 3 * r <= k
-    if jumped is None:
-        p, trend = float(chdtrc(k, q[0])), float(chdtrc(r, t[0])) if looked else np.nan
-        return float(q[0]), _joint(min(p / (1 - TREND), trend / TREND), k, r) if looked else p, trend, None
-    ranks, trends = _ranks(q), _ranks(t)
-    least = np.minimum(ranks / (1 - TREND), trends / TREND) if looked else ranks
-    p = float(np.mean(least <= least[0] * (1 + 1e-12)))
-    return float(q[0]), p, float(trends[0]) if looked else np.nan, q[1:]
+    squares = (gap @ found.columns) ** 2
+    k = len(squares)
+    whole = float(chdtrc(k, squares.sum()))
+    if not found.trend_examined:
+        return Comparison(float(squares.sum()), whole, np.nan, None)
+    trend = float(chdtrc(found.n_trend, squares[: found.n_trend].sum()))
+    smallest = min(whole / (1 - TREND_LEVEL), trend / TREND_LEVEL)
+    return Comparison(float(squares.sum()), joint_probability(smallest, k, found.n_trend), trend, None)
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
+def compare_with_samples(gap: np.ndarray, samples: np.ndarray, found: Directions) -> Comparison:
+    """Q of gap (M,) ranked among the Q of `samples` (B, M), which are exchangeable with it under H0."""
+    return rank_forms(np.vstack([gap, samples]) @ found.columns, found)
+
+
+def rank_forms(projections: np.ndarray, found: Directions) -> Comparison:
+    """Rank |row|^2 of the first of the `projections` (1 + B, k), with its trend part if that is examined.
+
+    With a trend the p-value is that of min(p_Q / 0.8, p_trend / 0.2), ranked among the same samples.
+    """
+    squares = projections**2
+    whole = squares.sum(axis=1)
+    ranks = _upper_ranks(whole)
+    trend = np.nan
+    if found.trend_examined:
+        trend_ranks = _upper_ranks(squares[:, : found.n_trend].sum(axis=1))
+        trend = float(trend_ranks[0])
+        ranks = np.minimum(ranks / (1 - TREND_LEVEL), trend_ranks / TREND_LEVEL)
+    p = float(np.mean(ranks <= ranks[0] * (1 + 1e-12)))
+    return Comparison(float(whole[0]), p, trend, whole[1:])
+
+
+def _upper_ranks(values: np.ndarray) -> np.ndarray:
     """Share of the values at least as large as each, equal but for rounding being equal."""
     return 1 - np.searchsorted(np.sort(values), values * (1 - 1e-9)) / len(values)
 
 
-def _joint(least: float, k: int, r: int) -> float:
-    """P(min(p_Q / 0.8, p_T / 0.2) <= least), Q chi-square in k directions and T its part in r of them.
+def joint_probability(smallest: float, k: int, r: int) -> float:
+    """P(min(p_Q / 0.8, p_T / 0.2) <= smallest), Q chi-square in k directions and T its part in r of them.
 
     It is P(Q >= a) + P(T >= b, Q < a), a and b the quantiles; Q - T is independent of T.
     """
     from scipy.integrate import quad
-    from scipy.special import chdtr, chdtri, gammaln
+    from scipy.special import chdtr, chdtri
+    from scipy.stats import chi2
 
-    if least >= 1 / (1 - TREND):
+    if smallest >= 1 / (1 - TREND_LEVEL):
         return 1.0
-    a, b = chdtri(k, (1 - TREND) * least), chdtri(r, TREND * least)
+    a = chdtri(k, (1 - TREND_LEVEL) * smallest)
+    b = chdtri(r, TREND_LEVEL * smallest)
     if b >= a:
-        return (1 - TREND) * least
+        return (1 - TREND_LEVEL) * smallest
 
     def density(t: float) -> float:
-        log_density = (0.5 * r - 1) * np.log(t) - 0.5 * t - 0.5 * r * np.log(2) - gammaln(0.5 * r)
-        return float(np.exp(log_density) * chdtr(k - r, a - t))
+        return float(np.exp(chi2.logpdf(t, r)) * chdtr(k - r, a - t))
 
     only_trend = quad(density, b, a, epsabs=0, epsrel=1e-8, limit=200)[0]
-    return min(1.0, (1 - TREND) * least + only_trend)
+    return min(1.0, (1 - TREND_LEVEL) * smallest + only_trend)
 
 
-def jumped_counts(chances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Counts (resamples, M) of the modes after every draw has jumped by its chances (n, M)."""
-    n, n_modes = chances.shape
-    below = np.zeros((RESAMPLES, n_modes))  # draws that jump to modes up to each
-    ladder, rows = np.cumsum(chances, axis=1), max(1, ELEMENTS // RESAMPLES)
+def jumped_counts(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Counts (resamples, M) of the modes after every draw has jumped by its probabilities (n, M)."""
+    n, n_modes = probabilities.shape
+    up_to = np.zeros((N_RESAMPLES, n_modes))  # draws that jump to modes 0, ..., k
+    cumulative = np.cumsum(probabilities, axis=1)
+    rows = max(1, MAX_ELEMENTS // N_RESAMPLES)
     for start in range(0, n, rows):
-        uniform = rng.random((min(rows, n - start), RESAMPLES))
+        uniform = rng.random((min(rows, n - start), N_RESAMPLES))
         for k in range(n_modes - 1):
-            below[:, k] += np.sum(uniform < ladder[start : start + rows, k, None], axis=0)
-    below[:, -1] = n
-    return np.diff(below, axis=1, prepend=0.0)
+            up_to[:, k] += np.sum(uniform < cumulative[start : start + rows, k, None], axis=0)
+    up_to[:, -1] = n
+    return np.diff(up_to, axis=1, prepend=0.0)
 
 
-def tails(counts: np.ndarray, expected: np.ndarray, n: int) -> np.ndarray:
+def count_tails(counts: np.ndarray, expected: np.ndarray, n: int) -> np.ndarray:
     """Bounds of the two-sided p-values of single counts, (M,).
 
-    A count is a sum of independent indicators with different chances. Beyond one from its mean its tails are
-    at most those of the binomial law with the mean chance (Hoeffding 1956).
+    A count is a sum of independent indicators with different probabilities. Beyond one from its mean its
+    tails are at most those of the binomial distribution with the mean probability (Hoeffding 1956).
     """
     from scipy.special import bdtr, bdtrc
 
-    chance = np.clip(expected / n, 0, 1)
-    above = np.where(counts >= expected + 1, bdtrc(np.maximum(counts - 1, 0), n, chance), 1)
-    below = np.where(counts <= expected - 1, bdtr(counts, n, chance), 1)
+    probability = np.clip(expected / n, 0, 1)
+    above = np.where(counts >= expected + 1, bdtrc(np.maximum(counts - 1, 0), n, probability), 1)
+    below = np.where(counts <= expected - 1, bdtr(counts, n, probability), 1)
     return np.minimum(1, 2 * np.minimum(above, below))
 
 
-def groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def exchange_groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Number the groups of modes between which there is exchange, (M,).
 
     If all draws could be anywhere, minus the covariance of two counts would be n times the product of the
@@ -114,6 +161,33 @@ def groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """
     from scipy.sparse.csgraph import connected_components
 
-    n, some = expected.sum(), expected >= SOME
-    worth = -covariance * n**2 >= min(LINKED, PART * n) * np.outer(expected, expected)
-    return connected_components(worth & np.outer(some, some), directed=False)[1]
+    n = expected.sum()
+    reached = expected >= MIN_EXPECTED_FOR_EXCHANGE
+    worth = -covariance * n**2 >= min(MIN_WORTH, MIN_WORTH_SHARE * n) * np.outer(expected, expected)
+    return connected_components(worth & np.outer(reached, reached), directed=False)[1]
+
+
+class RareModes(NamedTuple):
+    """Modes whose counts have too small a variance for the quadratic form, judged one by one."""
+
+    rare: np.ndarray  #: (M,) bool
+    judged: np.ndarray  #: (M,) bool: rare, and something can be said
+    tails: np.ndarray  #: (M,) two-sided p-values of the single counts
+
+    def combined_with(self, pvalue: float) -> float:
+        """The p-value of the quadratic form (NaN: no direction was left) and of the rare modes together."""
+        if not self.rare.any() or (np.isnan(pvalue) and not self.judged.any()):
+            return pvalue
+        single = self.rare.sum() * float(self.tails[self.rare].min())
+        if np.isnan(pvalue):
+            return min(1.0, single)
+        return min(1.0, pvalue / (1 - RARE_LEVEL), single / RARE_LEVEL)
+
+
+def rare_modes(moments: CountMoments, group: np.ndarray) -> RareModes:
+    """Modes whose count has a variance below `MIN_VARIANCE`, where others or too many draws are near."""
+    tails = count_tails(moments.counts, moments.expected, len(moments.probabilities))
+    linked = np.bincount(group)[group] > 1
+    variance = np.diag(moments.covariance)
+    rare = (variance < MIN_VARIANCE) & (linked | (moments.expected < MIN_VARIANCE))
+    return RareModes(rare, rare & (linked | (tails < 1)), tails)

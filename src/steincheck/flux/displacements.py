@@ -1,34 +1,62 @@
-"""Modes on a lattice too large to be known: displacements between them, and the flows along these."""
+"""Modes on a lattice too large to be listed: displacements between them, and the flows along these."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ..modes.search import Modes
+from ..result import DisplacementTable
+from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
+from .anchors import Anchors, assign, shape_difference, square_roots
+from .counts import N_RESAMPLES
+from .words import beyond, flow_words
 
-ELEMENTS = 4_000_000  # numbers in the largest temporary array
-MOST_MODES = 256  # among which displacements are looked for
-TOLERANCE = 0.3  # standard deviations within which displacements count as equal
-DEEP = 3.0  # nats by which the next mode of a lattice may be lower
-CLEAR = 25.0  # effective number of contributing draws that a displacement needs
+MAX_ELEMENTS = 4_000_000  # numbers in the largest temporary array
+MAX_MODES = 256  # among which displacements are looked for
+EQUAL_SHAPES = 0.1  # relative difference of covariances up to which modes may be part of a lattice
+EQUAL_STEPS = 0.3  # standard deviations within which displacements count as equal
+MAX_DROP = 3.0  # nats by which the next mode of a lattice may be lower
+NEGLIGIBLE_DROP = 7.0  # nats below the highest mode: unlisted modes of 1/1000 of its weight do not matter
+MIN_EFFECTIVE_DRAWS = 25.0  # contributing draws that a displacement needs
+DRAWS_PER_DISPLACEMENT = 10  # at most one displacement for so many draws, the shortest first
 
 
-def lattice_steps(target: Target, centres: np.ndarray, covariance: np.ndarray) -> np.ndarray | None:
+class StepFlows(NamedTuple):
+    """Moves of every draw along and against each displacement."""
+
+    steps: np.ndarray  #: (V, d)
+    accept: np.ndarray  #: (n, 2, V) probability of accepting the move forth and back
+    clear: np.ndarray  #: (V,) bool: enough draws contribute
+
+    @property
+    def net(self) -> np.ndarray:
+        """Forth minus back, (n, V): mean 0 under the target."""
+        return self.accept[:, 0] - self.accept[:, 1]
+
+
+def lattice_steps(target: Target, modes: Modes) -> np.ndarray | None:
     """The shortest displacements that generate all others between modes of one shape, (V, d).
 
     None unless they are fewer than the M - 1 that generate the displacements between any M points by integer
-    combinations, and one of them leads from some mode to another that is not known: then the modes are part
-    of a lattice. Lengths are measured by the covariance of the modes, no axis is special.
-
-    Parameters
-    ----------
-    target : Target
-    centres, covariance : arrays (M, d), (d, d)
-        The modes and their common shape.
+    combinations, and one of them leads to a mode of some weight that is not listed: then the modes are part
+    of a larger lattice. Lengths are measured by the covariance of the modes, no axis is special.
     """
-    root = np.linalg.cholesky(covariance)
-    z = np.linalg.solve(root, centres.T).T
-    first, second = np.triu_indices(min(len(z), MOST_MODES), 1)
+    if shape_difference(modes.covariances) > EQUAL_SHAPES:
+        return None
+    root = np.linalg.cholesky(modes.covariances.mean(axis=0))
+    z = np.linalg.solve(root, modes.locations.T).T
+    basis = _generators(z)
+    if basis is None or not _leads_further(target, modes, z, basis, root):
+        return None
+    return basis @ root.T
+
+
+def _generators(z: np.ndarray) -> np.ndarray | None:
+    """Differences of points z (M, d), the shortest first, none an integer combination of those before."""
+    first, second = np.triu_indices(min(len(z), MAX_MODES), 1)
     left = z[second] - z[first]
     left = left[np.argsort(np.linalg.norm(left, axis=1), kind="stable")]
     basis = np.empty((0, z.shape[1]))
@@ -37,21 +65,37 @@ def lattice_steps(target: Target, centres: np.ndarray, covariance: np.ndarray) -
         if len(basis) >= len(z) - 1:
             return None
         whole = np.rint(left @ np.linalg.pinv(basis))
-        left = left[np.linalg.norm(left - whole @ basis, axis=1) > TOLERANCE]
+        left = left[np.linalg.norm(left - whole @ basis, axis=1) > EQUAL_STEPS]
+    return basis
+
+
+def _leads_further(target: Target, modes: Modes, z: np.ndarray, basis: np.ndarray, root: np.ndarray) -> bool:
+    """Whether a displacement leads from a listed mode to one of some weight that is not listed."""
     both = np.concatenate([basis, -basis])
     ahead = (z[:, None] + both).reshape(-1, z.shape[1])
-    unknown = np.array([np.min(np.sum((z - point) ** 2, axis=1)) > 1 for point in ahead])
-    here = np.repeat(log_density_at(target, centres), len(both))
+    unlisted = np.array([np.min(np.sum((z - point) ** 2, axis=1)) > 1 for point in ahead])
+    here = np.repeat(modes.log_density, len(both))
     along = np.tile(both / np.linalg.norm(both, axis=1, keepdims=True), (len(z), 1))
     before, there, behind = (
         log_density_at(target, (ahead + shift * along) @ root.T, proposal=True) for shift in (-1, 0, 1)
     )
-    another = unknown & (there > here - DEEP) & (there > np.maximum(before, behind))
-    return basis @ root.T if another.any() else None
+    another = unlisted & (there > here - MAX_DROP) & (there > np.maximum(before, behind))
+    return bool(np.any(another & (there > modes.log_density.max() - NEGLIGIBLE_DROP)))
 
 
-def step_flows(x: np.ndarray, target: Target, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Chance of every draw to accept each step forth and back, (n, 2, V), and which steps are clear, (V,).
+def share_at_listed_modes(x: np.ndarray, log_p: np.ndarray, modes: Modes, single: Anchors) -> float:
+    """Share of the draws whose log density is not far above that of the nearest listed mode's Gaussian."""
+    home = assign(x, single)
+    inverse = square_roots(single.covariances)[1]
+    squared = np.empty(len(x))
+    for k in np.unique(home):
+        rows = home == k
+        squared[rows] = np.sum(((x[rows] - single.centres[k]) @ inverse[k]) ** 2, axis=1)
+    return float(np.mean(log_p - (modes.log_density[home] - 0.5 * squared) < MAX_DROP))
+
+
+def step_flows(x: np.ndarray, log_p: np.ndarray, target: Target, steps: np.ndarray) -> StepFlows:
+    """Probability of every draw, with log density `log_p` (n,), of accepting each step forth and back.
 
     A step is clear if enough draws contribute, (sum a)^2 / sum a^2. The squares are averaged with
     min(r, 1/r), r the ratio of the densities, which has the same mean under H0: so they do not vanish where
@@ -60,37 +104,84 @@ def step_flows(x: np.ndarray, target: Target, steps: np.ndarray) -> tuple[np.nda
     n, d = x.shape
     both = np.stack([steps, -steps])
     log_ratio = np.empty((n, *both.shape[:2]))
-    rows = max(1, ELEMENTS // both.size)
+    rows = max(1, MAX_ELEMENTS // both.size)
     for start in range(0, n, rows):
-        block = x[start : start + rows]
-        there = log_density_at(target, (block[:, None, None] + both).reshape(-1, d), proposal=True)
-        here = log_density_at(target, block)[:, None, None]
-        log_ratio[start : start + rows] = there.reshape(-1, *both.shape[:2]) - here
+        part = slice(start, start + rows)
+        there = log_density_at(target, (x[part, None, None] + both).reshape(-1, d), proposal=True)
+        log_ratio[part] = there.reshape(-1, *both.shape[:2]) - log_p[part, None, None]
     accept = np.exp(np.minimum(log_ratio, 0.0))
     squares = 0.5 * np.sum(accept**2 + np.exp(-np.abs(log_ratio)), axis=(0, 1))
-    return accept, (squares > 0) & (np.sum(accept, axis=(0, 1)) ** 2 >= CLEAR * squares)
+    clear = (squares > 0) & (np.sum(accept, axis=(0, 1)) ** 2 >= MIN_EFFECTIVE_DRAWS * squares)
+    return StepFlows(steps, accept, clear)
+
+
+class StepTest(NamedTuple):
+    """Outcome of a test of the flows along displacements."""
+
+    statistic: float
+    pvalue: float
+    degrees_of_freedom: int
+    null: np.ndarray | None
+
+
+def compare_steps(flows: StepFlows, variant: str, rng: np.random.Generator) -> StepTest:
+    """Compare the flows of independent draws along the displacements with those against them."""
+    n = len(flows.accept)
+    clear = flows.clear
+    if variant == "asymptotic" and clear.any() and n >= DRAWS_PER_DISPLACEMENT * clear.sum():
+        return StepTest(*hotelling(flows.net[:, clear]), None)
+    statistic, null, freedom = sign_test(flows.accept, N_RESAMPLES, rng)
+    p = pvalue(statistic * (1 - 1e-9), null) if freedom else np.nan
+    return StepTest(statistic, p, freedom, null)
+
+
+def displacement_table(
+    flows: StepFlows, outcome: StepTest, error: np.ndarray, degrees_of_freedom: float = np.inf
+) -> DisplacementTable:
+    """The flows along each displacement, with standard errors `error` (V,) of the net flows."""
+    net = flows.net.mean(axis=0)
+    significant = beyond(net, error, degrees_of_freedom)
+    return DisplacementTable(
+        displacements=flows.steps,
+        flow=flows.accept.mean(axis=0).T,
+        net_flow=net,
+        net_flow_se=error,
+        words=flow_words(net, significant, flows.clear, ("too few draws behind", "too few draws ahead")),
+        pvalue=outcome.pvalue,
+        degrees_of_freedom=outcome.degrees_of_freedom,
+    )
 
 
 def hotelling(flow: np.ndarray) -> tuple[float, float, int]:
     """Hotelling's T2 of the means of the columns of `flow` (n, V), its p-value and degrees of freedom.
 
     From second moments about 0, which do not vanish if all draws flow alike: T0 = n m' S0^+ m lies in [0, n]
-    and T2 = (n - 1) T0 / (n - T0). The rank is the number of eigenvalues of the scaled S0 above 1e-10.
+    and T2 = (n - 1) T0 / (n - T0).
     """
     from scipy.special import fdtrc
 
     n = len(flow)
-    unit = flow / np.sqrt(np.mean(flow**2, axis=0))
-    values, vectors = np.linalg.eigh(unit.T @ unit / n)
-    kept = values > 1e-10 * values[-1]
-    k = int(kept.sum())
-    t0 = n * float(np.sum((unit.mean(axis=0) @ vectors[:, kept]) ** 2 / values[kept]))
+    white = whitened(flow)
+    k = white.shape[1]
+    t0 = n * float(np.sum(white.mean(axis=0) ** 2))
     ratio = t0 / max(n - t0, 1e-12 * n)
     return (n - 1) * ratio, float(fdtrc(k, n - k, (n - k) / k * ratio)), k
 
 
+def whitened(flow: np.ndarray) -> np.ndarray:
+    """Combinations (n, k) of the columns of `flow` (n, V) with second moments S0 = I.
+
+    The rank k is the number of eigenvalues of the scaled second moments above 1e-10 of the largest.
+    """
+    n = len(flow)
+    unit = flow / np.sqrt(np.mean(flow**2, axis=0))
+    values, vectors = np.linalg.eigh(unit.T @ unit / n)
+    kept = values > 1e-10 * values[-1]
+    return unit @ (vectors[:, kept] / np.sqrt(values[kept]))
+
+
 def sign_test(accept: np.ndarray, size: int, rng: np.random.Generator) -> tuple[float, np.ndarray, int]:
-    """Draw one jump a draw; given how many accept step v, forth or back, those forth are Bin(N_v, 1/2).
+    """Draw one jump per draw; given how many accept step v, forth or back, those forth are Bin(N_v, 1/2).
 
     Returns the sum over v of (forth - back)^2 / N_v, `size` values of it under H0, and the number of v with
     an accepted jump.

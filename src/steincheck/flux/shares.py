@@ -1,71 +1,206 @@
-"""Shares of the modes: those of the draws, and those that the density implies."""
+"""Shares of the modes: those of the draws, those that the density implies, and weights that repair draws."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ..chains.blocks import block_sums
 from ..result import ModeTable
 from .orbits import Orbits
 
-SHARPNESS = 1e-3  # of implied shares: what belongs to a mode is not defined more exactly
+ASSIGNMENT_ERROR = 1e-3  # of implied shares: where a mode ends is not defined more exactly
 LEVEL = 0.05  # of the words about single modes (Bonferroni), and 1 minus the coverage of the intervals
+MAX_NEWTON_STEPS = 50
+
+
+class ImpliedShares(NamedTuple):
+    """Shares of the density at the modes, estimated from draws with any weights."""
+
+    share: np.ndarray  #: (M,)
+    influence: np.ndarray  #: (n, M): the error of the log share is the mean of this over the draws
 
 
 def mode_table(
-    found: Orbits, counts: np.ndarray, group: np.ndarray, locations: np.ndarray, words: tuple[str, ...]
+    found: Orbits,
+    group: np.ndarray,
+    locations: np.ndarray,
+    words: tuple[str, ...],
+    blocks: np.ndarray | None = None,
 ) -> ModeTable:
-    """Observed shares, and those the density implies, among the modes that exchange draws."""
-    from scipy.special import expit, ndtri
+    """Observed shares, and those the density implies, among the modes that exchange draws.
 
-    z, n = -ndtri(LEVEL / 2), counts.sum()
-    observed = counts / n
-    middle = (observed + z**2 / (2 * n)) / (1 + z**2 / n)  # Wilson's interval
-    half = z / (1 + z**2 / n) * np.sqrt(observed * (1 - observed) / n + z**2 / (4 * n**2))
+    `group` (M,) numbers the groups of modes that exchange draws; `blocks` (n,) the blocks of dependent draws.
+    """
+    n_modes = len(group)
+    counts = np.bincount(found.mode, minlength=n_modes)
+    implied = np.full(n_modes, np.nan)
+    interval = np.full((n_modes, 2), np.nan)
     main = np.flatnonzero(group == np.argmax(np.bincount(group, counts)))
-    implied, interval = np.full(len(counts), np.nan), np.full((len(counts), 2), np.nan)
     if len(main) > 1:
-        rows = np.isin(found.own, main)
-        own = np.searchsorted(main, found.own[rows])
-        log_share, error = implied_shares(found.log_weight[np.ix_(rows, main)], counts[main], own)
-        share = np.minimum(np.exp(log_share), 1 - 1e-12)
-        logit, width = log_share - np.log1p(-share), z * error / (1 - share)
-        implied[main] = share
-        ends = expit(np.stack([logit - width, logit + width], axis=1))
-        reach = np.hypot(ends - share[:, None], SHARPNESS)
-        interval[main] = np.clip(share[:, None] + reach * [-1, 1], 0, 1)
-    intervals = np.clip(np.stack([middle - half, middle + half], axis=1), 0, 1)
-    return ModeTable(locations, counts, observed, implied, intervals, interval, words)
+        rows = np.isin(found.mode, main)
+        mode = np.searchsorted(main, found.mode[rows])
+        estimate = implied_shares(found.log_weight[np.ix_(rows, main)], mode)
+        implied[main] = estimate.share
+        interval[main] = _implied_interval(estimate, None if blocks is None else blocks[rows])
+    observed = _observed_interval(found.mode, counts, blocks)
+    return ModeTable(locations, counts, counts / counts.sum(), implied, observed, interval, words)
 
 
-def implied_shares(
-    log_weight: np.ndarray, counts: np.ndarray, own: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Log shares of the density at M modes and their standard errors, from draws with any weights.
+def implied_shares(log_weight: np.ndarray, mode: np.ndarray) -> ImpliedShares:
+    """Shares of the density at M modes from draws at modes `mode` (n,), with masses `log_weight` (n, M).
 
     Bennett's estimate for many states: the tilts t_k of the weights of the modes with draws maximise the
-    likelihood of the modes of the draws given their orbits, with chances proportional to t_k w_k. The mass of
-    mode k, with draws or without, is then the mean of w_k / sum_l t_l w_l. Errors by influence functions.
+    likelihood of the modes of the draws given their orbits, with probabilities proportional to t_k w_k. The
+    mass of mode k, with draws or without, is then the mean of w_k / sum_l t_l w_l.
+
+    References
+    ----------
+    Bennett (1976), "Efficient estimation of free energy differences from Monte Carlo data".
+    Shirts and Chodera (2008), "Statistically optimal analysis of samples from multiple equilibrium states".
     """
-    n, n_modes, seen = len(own), len(counts), counts > 0
-    weight = np.exp(np.minimum(log_weight - log_weight[:, seen].max(axis=1, keepdims=True), 700))
-    tilt = seen.astype(float)
-    for _ in range(50):
+    counts = np.bincount(mode, minlength=log_weight.shape[1])
+    sampled = counts > 0
+    largest = log_weight[:, sampled].max(axis=1, keepdims=True)
+    weight = np.exp(np.minimum(log_weight - largest, 700))
+    tilt = _tilts(weight, counts)
+    ratio = weight / (weight @ tilt)[:, None]
+    total = ratio.sum(axis=0)
+    share = total / total.sum()
+    return ImpliedShares(share, _influence(ratio, tilt, mode, share))
+
+
+def _tilts(weight: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Maximum-likelihood factors (M,) of the weights of the modes, 0 where there is no draw, by Newton."""
+    tilt = (counts > 0).astype(float)
+    for _ in range(MAX_NEWTON_STEPS):
         ratio = weight / (weight @ tilt)[:, None]
-        gram, total = ratio.T @ ratio, ratio.sum(axis=0)
-        information = np.diag(tilt * total) - tilt[:, None] * gram * tilt
-        inverse = np.linalg.pinv(information, rcond=1e-10, hermitian=True)
-        step = inverse @ (counts - tilt * total)
+        step = np.linalg.pinv(_information(ratio, tilt), rcond=1e-10, hermitian=True) @ (
+            counts - tilt * ratio.sum(axis=0)
+        )
         if np.abs(step).max() < 1e-8:
             break
         tilt *= np.exp(np.clip(step, -2, 2))
-    share = total / total.sum()
-    # The influence of a draw is linear in its ratios, the indicators of its mode and 1: products suffice.
-    cross = np.stack([np.bincount(own, column, minlength=n_modes) for column in ratio.T])
-    moments = np.block(
-        [[gram, cross, total[:, None]], [cross.T, np.diag(counts), counts[:, None]], [total, counts, n]]
-    )
-    tilted = n * inverse @ (tilt[:, None] * gram / total)
-    linear = np.concatenate([np.diag(n / total) + tilt[:, None] * tilted, -tilted, -np.ones((1, n_modes))])
-    linear -= (linear @ share)[:, None]
-    variance = np.einsum("ik,ij,jk->k", linear, moments, linear) / n**2
-    return np.log(share), np.sqrt(np.maximum(variance, 0))
+    return tilt
+
+
+def _information(ratio: np.ndarray, tilt: np.ndarray) -> np.ndarray:
+    """Information (M, M) about the log tilts."""
+    return np.diag(tilt * ratio.sum(axis=0)) - tilt[:, None] * (ratio.T @ ratio) * tilt
+
+
+def _influence(ratio: np.ndarray, tilt: np.ndarray, mode: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Influence (n, M) of the draws on the log shares: their own term, and that through the tilts."""
+    n = len(ratio)
+    total = ratio.sum(axis=0)
+    inverse = np.linalg.pinv(_information(ratio, tilt), rcond=1e-10, hermitian=True)
+    through_tilts = n * inverse @ (tilt[:, None] * (ratio.T @ ratio) / total)
+    influence = ratio @ (np.diag(n / total) + tilt[:, None] * through_tilts) - through_tilts[mode] - 1
+    return influence - (influence @ share)[:, None]
+
+
+def _implied_interval(estimate: ImpliedShares, blocks: np.ndarray | None) -> np.ndarray:
+    """Intervals (M, 2) of implied shares on the logit scale, never narrower than the assignment is sharp."""
+    from scipy.special import expit
+
+    share = np.minimum(estimate.share, 1 - 1e-12)
+    logit = np.log(estimate.share) - np.log1p(-share)
+    error, quantile = _standard_error(estimate.influence, blocks)
+    width = quantile * error / (1 - share)
+    ends = expit(np.stack([logit - width, logit + width], axis=1))
+    reach = np.hypot(ends - share[:, None], ASSIGNMENT_ERROR)
+    return np.clip(share[:, None] + reach * [-1, 1], 0, 1)
+
+
+def _observed_interval(mode: np.ndarray, counts: np.ndarray, blocks: np.ndarray | None) -> np.ndarray:
+    """Wilson's intervals (M, 2) of the shares of independent draws, from block sums if there are blocks."""
+    from scipy.stats import binomtest
+
+    n = len(mode)
+    if blocks is None:
+        tests = [binomtest(int(count), n) for count in counts]
+        return np.array([test.proportion_ci(1 - LEVEL, method="wilson") for test in tests])
+    observed = counts / n
+    error, quantile = _standard_error(np.eye(len(counts))[mode] - observed, blocks)
+    return np.clip(observed[:, None] + quantile * error[:, None] * [-1, 1], 0, 1)
+
+
+def _standard_error(influence: np.ndarray, blocks: np.ndarray | None) -> tuple[np.ndarray, float]:
+    """Standard error (M,) of the means of `influence` (n, M), and the quantile that belongs to it.
+
+    Sums over q blocks of dependent draws are nearly independent: Student's t with q - 1 degrees of freedom.
+    """
+    from scipy.stats import norm, t
+
+    n = len(influence)
+    if blocks is None:
+        return np.sqrt(np.sum(influence**2, axis=0)) / n, float(norm.ppf(1 - LEVEL / 2))
+    sums = block_sums(influence, blocks)
+    q = len(sums)
+    if q < 2:
+        return np.full(influence.shape[1], np.inf), 1.0
+    return np.sqrt(q / (q - 1) * np.sum(sums**2, axis=0)) / n, float(t.ppf(1 - LEVEL / 2, q - 1))
+
+
+class ModeWeights(NamedTuple):
+    """Importance weights that give the modes of a set of draws the shares of the density."""
+
+    weights: np.ndarray  #: (n,), mean 1
+    effective_draws: float  #: independent draws of the density that the weighted draws are worth
+
+
+def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float = 1.0) -> ModeWeights:
+    """Weights per draw that turn draws stuck in known modes into a set with the right shares.
+
+    A draw at mode j has the weight implied_j / observed_j. This mends the weights of the modes, not the fit
+    within them, and needs draws at every mode. The variance of a weighted mean is that of `effective_draws`
+    independent draws, the smaller of
+
+        1 / sum_j implied_j^2 tau / n_j    and    min_j implied_j (1 - implied_j) / se(implied_j)^2 :
+
+    Kish's formula for the draws within modes, and what the implied shares themselves are worth.
+
+    Parameters
+    ----------
+    table : ModeTable
+    mode : array (n,)
+        The mode of each draw (`FluxResult.mode_of_draw`).
+    autocorrelation_time : float
+        Of the draws within modes.
+
+    Returns
+    -------
+    ModeWeights
+
+    Raises
+    ------
+    ValueError
+        If a mode has no draws, or its implied share is unknown.
+
+    References
+    ----------
+    Kish (1965), "Survey Sampling".
+
+    Examples
+    --------
+    >>> import steincheck as sc
+    >>> from steincheck.flux import mode_weights
+    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> result = sc.flux_test(target.sample(1000, rng=0, weights=[0.75, 0.25]), target, rng=0)
+    >>> mended = mode_weights(result.mode_table, result.mode_of_draw)
+    >>> 740 < mended.effective_draws < 760
+    True
+    """
+    from scipy.stats import norm
+
+    if table.missing:
+        raise ValueError(f"`table` must have draws at every mode, modes {list(table.missing)} have none")
+    unknown = np.flatnonzero(np.isnan(table.implied)).tolist()
+    if unknown:
+        raise ValueError(f"`table` must have all implied shares, those of modes {unknown} are unknown")
+    within = 1 / np.sum(table.implied**2 * autocorrelation_time / table.n_draws)
+    error = np.diff(table.implied_interval, axis=1)[:, 0] / (2 * norm.ppf(1 - LEVEL / 2))
+    between = np.min(table.implied * (1 - table.implied) / error**2)
+    weights = (table.implied / table.observed)[mode]
+    return ModeWeights(weights / weights.mean(), float(min(within, between, len(mode))))

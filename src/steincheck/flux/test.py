@@ -2,98 +2,119 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import as_generator
-from ..draws import as_matrix
-from ..modes.search import Modes, known_modes
-from ..result import GofResult, note
-from ..stein.bootstrap import pvalue
+from .._validation import announce, seeded
+from ..chains.blocks import block_sums
+from ..draws import as_draws
+from ..modes.search import known_modes
+from ..result import DisplacementTable, FluxResult, Modes
 from ..target import Target, log_density_at
-from .anchors import Anchors, assign, local_anchors, mode_anchors, shape_difference
-from .counts import LEAST, RESAMPLES, compare, directions, groups, jumped_counts, tails
-from .displacements import hotelling, lattice_steps, sign_test, step_flows
-from .orbits import Exchange, Orbits, exchange, orbits
-from .shares import LEVEL, mode_table
+from .anchors import Anchors, assign, local_anchors, mode_anchors
+from .chain_weights import compare_chain_steps
+from .displacements import (
+    DRAWS_PER_DISPLACEMENT,
+    StepFlows,
+    StepTest,
+    compare_steps,
+    displacement_table,
+    lattice_steps,
+    share_at_listed_modes,
+    step_flows,
+)
+from .mode_comparison import compare_chain_modes, compare_independent, time_within_modes
+from .orbits import CountMoments, Orbits, count_moments, orbits
 
-VARIANTS = ("expected", "exact")
-RARE = 0.02  # part of the level for the counts of modes with a smaller variance than that, if there are any
-ENOUGH, FEW = 10.0, 100  # with a smaller variance of a count, or fewer draws, the exact variant is used
-EFFICIENT = 0.7  # below this efficiency of one anchor a mode, anchors=None tries several
-SEVERAL = 4  # anchors a mode, then
-MOVING = 0.01  # a draw contributes if its chance to leave its mode is larger
-NEAR, DIP = 6.0, 1.0  # modes nearer than NEAR deviations with a dip below DIP nats between them are not apart
-ALIKE = 0.1  # relative difference of covariances up to which modes may be part of a lattice
-DRAWS_A_STEP = 10  # at most one displacement for so many draws, the shortest first
+VARIANTS = ("asymptotic", "exact")
+MIN_EFFICIENCY = 0.7  # of one anchor per mode; below, anchors=None tries several
+N_LOCAL_ANCHORS = 4  # per mode, then: enough for rings and bananas
+MIN_PROBABILITY_TO_LEAVE = 0.01  # of a draw that contributes
+MAX_DISTANCE_OF_CLOSE_MODES = 6.0  # standard deviations: beyond, no dip is looked for
+MIN_DIP = 1.0  # nats between two modes that are apart
+MIN_SHARE_AT_LISTED_MODES = 0.5  # of the draws, for a comparison mode by mode of a lattice not wholly listed
+NOTHING_MOVES = (
+    "cannot tell: no draw could be at another mode by these maps, so the weights were not examined; give "
+    "more `anchors` per mode, or check that the modes are those of the draws"
+)
+
+
+class _Sample(NamedTuple):
+    """The draws as the core gets them."""
+
+    x: np.ndarray  #: (n, d)
+    log_p: np.ndarray  #: (n,)
+    target: Target
+    modes: Modes
+    chain: np.ndarray | None  #: (n,)
 
 
 def flux_test(
-    x: Any,
+    draws: Any,
     target: Target,
     *,
     modes: Any = None,
     bounds: Any = None,
-    variant: str = "expected",
+    variant: str = "asymptotic",
     anchors: int | Anchors | None = None,
-    n_jobs: int | None = None,
     rng: np.random.Generator | int | None = None,
-) -> GofResult:
+) -> FluxResult:
     """Mode-flux test: is as much of the sample at each mode as the density says?
 
     H0: the draws are independent and come from the target. Linear maps carry every draw to all modes. Given
-    this orbit, the target puts the draw at mode j with the known chance pi_j(x), proportional to the density
-    of the image times the volume factor of the map. With c(x) the mode of x, the net flow into j,
+    this orbit, the target puts the draw at mode j with the known probability pi_j(x), proportional to the
+    density of the image times the volume factor of the map. With c(x) the mode of x, the net flow into j,
 
         F_j(x) = pi_j(x) - 1{c(x) = j},    E F = 0,    Cov(F | orbit) = diag(pi) - pi pi',
 
-    has mean zero and a known covariance, so that with V the sum of the covariances
+    gives, with V the sum of these covariances over the draws, the statistic
 
         Q = (sum F)' V^+ (sum F)  ~  chi-square with rank V degrees of freedom.
 
     If the modes span at most a third as many dimensions, a fifth of the level goes to the part of Q in those
-    combinations of F that are linear in the places of the modes: a trend of the weights.
+    combinations of F that are linear in the mode locations: a trend of the weights.
 
-    If the modes are part of a lattice too large to be known, draws are moved by its displacements v instead,
-    f_v(x) = min(1, p(x+v)/p(x)) - min(1, p(x-v)/p(x)), and Hotelling's T2 of the means of f_v is used.
+    If the modes are part of a lattice too large to be listed, draws are moved by its displacements v instead,
+    f_v(x) = min(1, p(x+v)/p(x)) - min(1, p(x-v)/p(x)), and Hotelling's T2 of the means of f_v is used; both
+    ways, each at half of the level, if most draws are at modes that are listed.
 
-    It sees the weights of the modes it knows, nothing else: see `ksd_test` for the fit inside the modes.
+    For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
+    of Q then comes from random signs of blocks; where the chains change mode too rarely for that, the set of
+    draws is compared with 40 independent draws, and `inconclusive` says why a large p-value means nothing.
+
+    The test sees the weights of the modes it knows, nothing else: see `ksd_test` for the fit within modes.
 
     Parameters
     ----------
-    x : array (n, d)
-        The draws.
+    draws : array (n, d) or (chain, draw, d), or anything `as_draws` takes
+        The draws; chains are kept and used.
     target : Target
         The density; its score is used only to search modes and to run local chains.
     modes : Modes, (locations, covariances) or locations, optional
-        At least two. They must not be chosen by looking at the draws; found by `find_modes` from uniform
-        starts if not given.
+        At least two. They must not be chosen by looking at the draws; searched if not given.
     bounds : (low, high) or d such pairs, optional
-        Box of the starts; by default the range of the draws, widened.
-    variant : "expected" or "exact"
-        How the p-value is found: from the limit law, or from 999 samples in which every draw has jumped
-        according to its chances, which is exact for any n. "expected" turns to "exact" by itself where a
-        direction of the counts has a variance below 10.
+        Box of the mode search; not together with `modes`.
+    variant : "asymptotic" or "exact"
+        How the p-value of independent draws is found: from the limit distribution, or from 999 samples in
+        which every draw has jumped by its probabilities, which is exact for any n. "asymptotic" turns to
+        "exact" by itself where a direction of the counts has a variance below 10.
     anchors : int or Anchors, optional
-        Gaussians a mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
+        Gaussians per mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
         from short local chains (`steincheck.flux.local_anchors`). By default 1, or 4 if 1 is inefficient.
-    n_jobs : int, optional
-        Search modes in parallel.
     rng : Generator or int, optional
-        Only the search, the local chains and the exact variant are random.
+        Only the search, the local chains, the exact variant and the signs of blocks are random.
 
     Returns
     -------
-    GofResult
-        ``pvalue`` is NaN, with a warning, if no draw could be elsewhere: the test cannot tell. Details:
-        ``flow`` (M, M), mean chance to go from i to j; ``net_flow`` and ``net_flow_se`` (M,), positive into
-        modes with too few draws; ``words`` about each mode; ``acceptance``, mean chance to leave a mode;
-        ``contributing``, number of draws for which it exceeds 1 %; ``efficiency``, share of the variance of
-        the counts of draws that is left given the orbits; ``features``; ``degrees_of_freedom``;
-        ``trend_pvalue``, that of a trend of the weights over the places of the modes, NaN where they have too
-        many dimensions for it; ``method``, the variant that gave the p-value; ``shares``, a `ModeTable`;
-        ``modes``. With displacements ``displacements`` (V, d), flows by displacement, and ``shares`` is None.
+    FluxResult
+        ``pvalue`` is NaN, with a warning, if no draw could be elsewhere: the test cannot tell.
+
+    References
+    ----------
+    docs/theory/flux.md; Canay, Romano and Shaikh (2017), "Randomization tests under an approximate symmetry
+    assumption", for chains.
 
     Examples
     --------
@@ -101,222 +122,276 @@ def flux_test(
     >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
     >>> draws = target.sample(1000, rng=0, weights=[0.6, 0.4])
     >>> result = sc.flux_test(draws, target, rng=0)
-    >>> result.reject(), result.words
+    >>> result.reject(), result.mode_table.words
     (True, ('too many draws', 'too few draws'))
     """
+    _check_arguments(target, modes, bounds, variant, anchors)
+    sample = as_draws(draws, target.dim, names=target.names)
+    if sample.chain is not None and variant == "exact":
+        raise ValueError("`variant` 'exact' is for independent draws, but `draws` are chains")
+    x = sample.values
+    generator, seed = seeded(rng)
+    search_stream = seeded(seed)[0].spawn(1)[0]  # the first of the three streams of the core
+    notes = list(sample.warnings)
+    known, rows = known_modes(
+        modes, target, x, bounds, chain=sample.chain, rng=search_stream, notes=notes
+    )
+    _check_number_of_modes(known, searched=modes is None)
+    tested = sample.take(rows)
+    result = flux_core(
+        tested.values,
+        log_density_at(target, tested.values),
+        target,
+        known,
+        variant=variant,
+        anchors=anchors,
+        chain=tested.chain,
+        rng=generator,
+        notes=notes,
+    )
+    settings = {"variant": variant, "anchors": anchors, "bounds": bounds, "rng": seed}
+    announce(notes)
+    return replace(result, settings=settings)
+
+
+def flux_core(
+    x: np.ndarray,
+    log_p: np.ndarray,
+    target: Target,
+    modes: Modes,
+    *,
+    variant: str = "asymptotic",
+    anchors: int | Anchors | None = None,
+    chain: np.ndarray | None = None,
+    tau_within: float | None = None,
+    rng: np.random.Generator,
+    notes: list[str],
+) -> FluxResult:
+    """The flux test of draws x (n, d) with log density `log_p` (n,), all of them validated.
+
+    `chain` (n,) numbers the chains, 0, 1, ... in order; None for independent draws. `tau_within` is the
+    autocorrelation time of the draws within modes, estimated here if not given.
+    """
+    sample = _Sample(x, log_p, target, modes, chain)
+    seed = seeded(rng)[1]
+    _, anchor_stream, test_stream = rng.spawn(3)
+    _note_close_modes(modes, target, notes)
+    steps = lattice_steps(target, modes) if anchors is None else None
+    streams = (anchor_stream, test_stream)
+    if steps is None:
+        result = _test_modes(sample, variant, anchors, tau_within, streams, notes)
+    else:
+        share = share_at_listed_modes(x, log_p, modes, mode_anchors(modes))
+        by_modes = None
+        if share >= MIN_SHARE_AT_LISTED_MODES:
+            by_modes = _test_modes(sample, variant, anchors, tau_within, streams, notes)
+        result = _test_steps(sample, steps, variant, by_modes, test_stream, notes)
+    settings = {"variant": variant, "anchors": anchors, "rng": seed}
+    return replace(result, settings=settings, warnings=tuple(dict.fromkeys(notes)))
+
+
+def _test_modes(
+    sample: _Sample,
+    variant: str,
+    anchors: int | Anchors | None,
+    tau_within: float | None,
+    streams: tuple[np.random.Generator, np.random.Generator],
+    notes: list[str],
+) -> FluxResult:
+    """Compare the weights mode by mode."""
+    found, moments, n_anchors = _chosen_orbits(sample, anchors, streams[0])
+    if sample.chain is None:
+        part = compare_independent(found, moments, sample.modes, variant, streams[1], notes)
+    else:
+        tau = tau_within or time_within_modes(sample.x, sample.log_p, found.mode, sample.chain)
+        part = compare_chain_modes(found, moments, sample.modes, sample.chain, tau, streams[1], notes)
+    n, n_modes = moments.probabilities.shape
+    leave = 1 - moments.probabilities[np.arange(n), found.mode]
+    inconclusive = part.inconclusive
+    if np.isnan(part.outcome.pvalue):
+        inconclusive = NOTHING_MOVES
+        notes.append(inconclusive)
+    else:
+        _note_few_moving(leave, notes)
+    return FluxResult(
+        **_common(sample, part.outcome.statistic, part.outcome.pvalue, part.outcome.null, leave),
+        mode_table=part.table,
+        mode_of_draw=found.mode,
+        flow=_flow_between_modes(moments.probabilities, found.mode, n_modes),
+        net_flow=part.net_flow,
+        net_flow_se=part.net_flow_se,
+        acceptance=float(leave.mean()),
+        efficiency=moments.efficiency,
+        n_anchors=n_anchors,
+        degrees_of_freedom=part.degrees_of_freedom,
+        trend_pvalue=part.outcome.trend_pvalue,
+        variant=part.variant,
+        chains=part.chains,
+        inconclusive=inconclusive,
+    )
+
+
+def _common(
+    sample: _Sample, statistic: float, pvalue: float, null: np.ndarray | None, leave: np.ndarray
+) -> dict[str, Any]:
+    """The fields of a result that do not depend on how draws were moved."""
+    return {
+        "test": "flux test",
+        "statistic": statistic,
+        "pvalue": pvalue,
+        "null_distribution": null,
+        "n": len(sample.x),
+        "dim": sample.target.dim,
+        "modes": sample.modes,
+        "contributing": int(np.sum(leave > MIN_PROBABILITY_TO_LEAVE)),
+    }
+
+
+def _flow_between_modes(probabilities: np.ndarray, mode: np.ndarray, n_modes: int) -> np.ndarray:
+    """Mean probability (M, M) of going from mode i to mode j."""
+    columns = [np.bincount(mode, column, minlength=n_modes) for column in probabilities.T]
+    flow = np.stack(columns, axis=1) / len(mode)
+    return flow - np.diag(np.diag(flow))
+
+
+def _chosen_orbits(
+    sample: _Sample, anchors: int | Anchors | None, rng: np.random.Generator
+) -> tuple[Orbits, CountMoments, int]:
+    """The orbits of the draws, what they say about the counts, and the number of anchors used."""
+
+    def carried(chosen: Anchors) -> tuple[Orbits, CountMoments, int]:
+        found = orbits(sample.x, sample.log_p, sample.target, chosen)
+        return found, count_moments(found), len(chosen)
+
+    if isinstance(anchors, Anchors):
+        _check_anchors(anchors, sample.modes)
+        return carried(anchors)
+    if anchors is not None and anchors > 1:
+        return carried(local_anchors(sample.target, sample.modes, int(anchors), rng=rng))
+    single = carried(mode_anchors(sample.modes))
+    if anchors == 1 or single[1].efficiency >= MIN_EFFICIENCY:
+        return single
+    several = carried(local_anchors(sample.target, sample.modes, N_LOCAL_ANCHORS, rng=rng))
+    return several if several[1].efficiency > single[1].efficiency else single
+
+
+def _test_steps(
+    sample: _Sample,
+    steps: np.ndarray,
+    variant: str,
+    by_modes: FluxResult | None,
+    rng: np.random.Generator,
+    notes: list[str],
+) -> FluxResult:
+    """Compare the flows along the displacements of a lattice, by themselves or beside those `by_modes`."""
+    shortest = steps[: max(1, len(sample.x) // DRAWS_PER_DISPLACEMENT)]
+    flows = step_flows(sample.x, sample.log_p, sample.target, shortest)
+    outcome, table, inconclusive = _compared_steps(flows, sample.chain, variant, rng)
+    instead = "not to modes" if by_modes is None else "and to the modes that are listed"
+    notes.append(f"the modes are part of a larger lattice: draws were moved by its displacements, {instead}")
+    if by_modes is not None:
+        pvalues = np.array([by_modes.pvalue, outcome.pvalue])
+        known = pvalues[~np.isnan(pvalues)]
+        combined = min(1.0, len(known) * known.min()) if len(known) else np.nan
+        return replace(by_modes, pvalue=float(combined), lattice=table)
+    leave = flows.accept.max(axis=(1, 2))
+    if np.isnan(outcome.pvalue):
+        inconclusive = inconclusive or NOTHING_MOVES
+        notes.append(inconclusive)
+    else:
+        _note_few_moving(leave, notes)
+    asymptotic = sample.chain is None and outcome.null is None
+    return FluxResult(
+        **_common(sample, outcome.statistic, outcome.pvalue, outcome.null, leave),
+        flow=table.flow,
+        net_flow=table.net_flow,
+        net_flow_se=table.net_flow_se,
+        acceptance=float(flows.accept.mean()),
+        degrees_of_freedom=outcome.degrees_of_freedom,
+        variant="asymptotic" if asymptotic else "exact" if sample.chain is None else "block signs",
+        lattice=table,
+        inconclusive=inconclusive,
+    )
+
+
+def _compared_steps(
+    flows: StepFlows, chain: np.ndarray | None, variant: str, rng: np.random.Generator
+) -> tuple[StepTest, DisplacementTable, str]:
+    """Outcome, table and reason why it is inconclusive, for independent draws or chains."""
+    net = flows.net
+    n = len(net)
+    if chain is None:
+        outcome = compare_steps(flows, variant, rng)
+        return outcome, displacement_table(flows, outcome, np.std(net, axis=0) / np.sqrt(n)), ""
+    outcome, blocks = compare_chain_steps(flows, chain, rng)
+    q = blocks.count
+    sums = block_sums(net - net.mean(axis=0), blocks.label)
+    error = np.sqrt(q / max(q - 1, 1) * np.sum(sums**2, axis=0)) / n
+    table = displacement_table(flows, outcome, error, max(q - 1, 1))
+    if not np.isnan(outcome.pvalue):
+        return outcome, table, ""
+    rarely = "the chains change mode too rarely along the displacements to compare the flows"
+    return outcome, table, blocks.remedy or rarely
+
+
+def _note_few_moving(leave: np.ndarray, notes: list[str]) -> None:
+    moving = np.mean(leave > MIN_PROBABILITY_TO_LEAVE)
+    if moving < 0.5:
+        notes.append(
+            f"only {moving:.0%} of the draws could be at another mode, the others do not count: modes are "
+            "far from elliptic (give more `anchors`), or draws belong to unknown modes"
+        )
+
+
+def _note_close_modes(modes: Modes, target: Target, notes: list[str]) -> None:
+    """Say which modes have hardly a dip of the density between them."""
+    squared = np.empty((len(modes), len(modes)))
+    for k, hessian in enumerate(np.linalg.inv(modes.covariances)):
+        gap = modes.locations - modes.locations[k]
+        squared[k] = np.sum((gap @ hessian) * gap, axis=1)
+    near = squared + squared.T < 2 * MAX_DISTANCE_OF_CLOSE_MODES**2
+    first, second = np.nonzero(np.triu(near, 1))
+    if not len(first):
+        return
+    fraction = np.linspace(0, 1, 11)[1:-1, None, None]
+    between = (1 - fraction) * modes.locations[first] + fraction * modes.locations[second]
+    height = log_density_at(target, between.reshape(-1, target.dim), proposal=True)
+    lowest = height.reshape(len(fraction), -1).min(axis=0)
+    dip = np.minimum(modes.log_density[first], modes.log_density[second]) - lowest
+    close = np.flatnonzero(dip < MIN_DIP)
+    if len(close):
+        pairs = ", ".join(f"{first[k]} and {second[k]}" for k in close[:3])
+        notes.append(f"modes {pairs} are closer than they are wide: their shares are not meaningful")
+
+
+def _check_arguments(target: Any, modes: Any, bounds: Any, variant: Any, anchors: Any) -> None:
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
     if variant not in VARIANTS:
         raise ValueError(f"`variant` must be {' or '.join(map(repr, VARIANTS))}, got {variant!r}")
-    x = as_matrix(x, target.dim)
-    streams = as_generator(rng).spawn(3)
-    notes: list[str] = []
-    known, rows = known_modes(modes, target, x, bounds, rng=streams[0], notes=notes)
-    x = x[rows]
-    _check_modes(known, target, modes is None, notes)
-    single = mode_anchors(known)
-    steps = None
-    if anchors is None and shape_difference(known.covariances) <= ALIKE:
-        steps = lattice_steps(target, known.locations, known.covariances.mean(axis=0))
-    if steps is not None:
-        outcome = _test_steps(x, target, steps[: max(1, len(x) // DRAWS_A_STEP)], variant, notes, streams[2])
-    else:
-        found, swap, chosen = _choose(x, target, known, single, anchors, streams[1])
-        outcome = _test_modes(found, swap, known, len(chosen), variant, notes, streams[2])
-    statistic, p, null, details = outcome
-    settings = {"variant": variant, "rng": rng if isinstance(rng, (int, np.integer)) else None}
-    settings |= {"anchors": anchors if isinstance(anchors, (int, np.integer)) else None, "bounds": bounds}
-    return GofResult(
-        "flux test",
-        statistic,
-        p,
-        null,
-        len(x),
-        target.dim,
-        tuple(notes),
-        settings,
-        details | {"modes": known},
-    )
+    if modes is not None and bounds is not None:
+        raise ValueError("`bounds` must not be given with `modes`: it is the box of the mode search")
+    count = isinstance(anchors, (int, np.integer)) and not isinstance(anchors, bool) and anchors >= 1
+    if not (anchors is None or isinstance(anchors, Anchors) or count):
+        raise ValueError(f"`anchors` must be a positive integer, Anchors or None, got {anchors!r}")
 
 
-def _check_modes(known: Modes, target: Target, searched: bool, notes: list[str]) -> None:
-    if len(known) < 2:
+def _check_number_of_modes(modes: Modes, searched: bool) -> None:
+    if len(modes) < 2:
         advice = "widen `bounds` or give the `modes` you know" if searched else "give all `modes` you know"
         raise ValueError(
-            f"flux_test compares the weights of at least two modes, but {len(known)} is known: {advice}; if "
-            "the density has only one there is nothing to compare, see ksd_test for the fit inside of it"
-        )
-    squared = np.empty((len(known), len(known)))
-    for k, hessian in enumerate(np.linalg.inv(known.covariances)):
-        gap = known.locations - known.locations[k]
-        squared[k] = np.sum((gap @ hessian) * gap, axis=1)
-    first, second = np.nonzero(np.triu(squared + squared.T < 2 * NEAR**2, 1))
-    if not len(first):
-        return
-    way = np.linspace(0, 1, 11)[1:-1, None, None]
-    between = (1 - way) * known.locations[first] + way * known.locations[second]
-    height = log_density_at(target, between.reshape(-1, target.dim), proposal=True).reshape(len(way), -1)
-    dip = np.minimum(known.log_density[first], known.log_density[second]) - height.min(axis=0)
-    if np.any(dip < DIP):
-        pairs = ", ".join(f"{first[k]} and {second[k]}" for k in np.flatnonzero(dip < DIP)[:3])
-        note(notes, f"modes {pairs} are closer than they are wide: their shares are not meaningful")
-
-
-def _choose(
-    x: np.ndarray, target: Target, known: Modes, single: Anchors, anchors: Any, rng: np.random.Generator
-) -> tuple[Orbits, Exchange, Anchors]:
-    """The orbits of the draws, what they say about the counts, and the anchors they are made with."""
-    if isinstance(anchors, Anchors):
-        full = np.array_equal(np.unique(anchors.mode), range(len(known)))
-        if not full or np.any(np.diff(anchors.mode) < 0):
-            raise ValueError(f"`anchors` must be sorted by mode, at least one for each of {len(known)} modes")
-        if anchors.centres.shape[1:] != (target.dim,):
-            raise ValueError(f"`anchors` must have dimension {target.dim}, got {anchors.centres.shape[1:]}")
-        home = anchors.mode[assign(known.locations, anchors)]
-        if not np.array_equal(home, np.arange(len(known))):
-            raise ValueError(f"`anchors` must be made for these `modes`: these lie at modes {home.tolist()}")
-        found = orbits(x, target, anchors)
-        return found, exchange(found), anchors
-    if anchors is not None and (
-        not isinstance(anchors, (int, np.integer)) or isinstance(anchors, bool) or anchors < 1
-    ):
-        raise ValueError(f"`anchors` must be a positive integer, Anchors or None, got {anchors!r}")
-    if anchors not in (None, 1):
-        several = local_anchors(target, known, int(anchors), rng=rng)
-        found = orbits(x, target, several)
-        return found, exchange(found), several
-    found = orbits(x, target, single)
-    swap = exchange(found)
-    if anchors is None and swap.efficiency < EFFICIENT:
-        several = local_anchors(target, known, SEVERAL, rng=rng)
-        other = orbits(x, target, several)
-        other_swap = exchange(other)
-        if other_swap.efficiency > swap.efficiency:
-            return other, other_swap, several
-    return found, swap, single
-
-
-def _test_modes(
-    found: Orbits,
-    swap: Exchange,
-    known: Modes,
-    n_anchors: int,
-    variant: str,
-    notes: list[str],
-    rng: np.random.Generator,
-) -> tuple[float, float, np.ndarray | None, dict[str, Any]]:
-    """Compare the counts of draws at the modes with what the orbits say."""
-    counts, expected, covariance, chances = swap
-    n, n_modes = chances.shape
-    flow = np.stack([np.bincount(found.own, column, minlength=n_modes) for column in chances.T], axis=1) / n
-    leave = 1 - chances[np.arange(n), found.own]
-    scale, values, trends = directions(covariance, known.locations)
-    variance, group, tail = np.diag(covariance), groups(covariance, expected), tails(counts, expected, n)
-    linked = np.bincount(group)[group] > 1
-    rare = (variance < LEAST) & (linked | (expected < LEAST))
-    statistic, p, trend, null, kept = np.nan, np.nan, np.nan, None, len(values)
-    if kept:
-        smallest = min(values.min(), variance[variance >= LEAST].min(initial=np.inf))
-        exact = variant == "exact" or n < FEW or smallest < ENOUGH
-        jumped = jumped_counts(chances, rng) - expected if exact else None
-        statistic, p, trend, null = compare(counts - expected, scale, trends, jumped)
-    known_or_odd = rare & (linked | (tail < 1))  # of others nothing can be said
-    if rare.any() and (kept or known_or_odd.any()):
-        single = rare.sum() * float(tail[rare].min())
-        p = min(1.0, single) if np.isnan(p) else min(1.0, p / (1 - RARE), single / RARE)
-        if not kept:
-            note(notes, "there are few draws for so many or so rare modes: only a gross excess is noticed")
-    net, error = (expected - counts) / n, np.sqrt(variance) / n
-    # the normal law is not trusted where the variance is small
-    far = np.where(variance >= ENOUGH, _beyond(net, error), tail <= LEVEL / n_modes)
-    words = _words(net, far, (variance >= LEAST) | known_or_odd, ("too many draws", "too few draws"))
-    _warn(p, leave, group, notes)
-    details = {
-        "flow": flow - np.diag(np.diag(flow)),
-        "net_flow": net,
-        "net_flow_se": error,
-        "words": words,
-        "acceptance": float(leave.mean()),
-        "contributing": int(np.sum(leave > MOVING)),
-        "efficiency": swap.efficiency,
-        "features": f"net flow into {n_modes} modes ({n_anchors} anchors)",
-        "degrees_of_freedom": kept,
-        "trend_pvalue": trend,
-        "method": "exact" if null is not None else "expected",
-        "shares": mode_table(found, counts, group, known.locations, words),
-    }
-    return statistic, p, null, details
-
-
-def _beyond(net: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Which net flows differ from 0 by a normal law, all of them at one level."""
-    from scipy.special import ndtri
-
-    return np.abs(net) > -ndtri(0.5 * LEVEL / len(net)) * error
-
-
-def _words(
-    net: np.ndarray, far: np.ndarray, examined: np.ndarray, choice: tuple[str, str]
-) -> tuple[str, ...]:
-    """What the net flows say one by one; `choice` is said of a flow out and of a flow in."""
-    said = np.where(far, np.where(net < 0, *choice), "as expected")
-    return tuple(np.where(examined, said, "not examined").tolist())
-
-
-def _warn(p: float, leave: np.ndarray, group: np.ndarray, notes: list[str]) -> None:
-    if np.isnan(p):
-        note(
-            notes,
-            "cannot tell: no draw could be at another mode by these maps, so the weights were not examined; "
-            "give more `anchors` a mode, or check that the modes are those of the draws",
-        )
-        return
-    if group.max() > 0:
-        parts = "; ".join(
-            ", ".join(map(str, np.flatnonzero(group == g)[:10])) for g in range(min(group.max() + 1, 5))
-        )
-        text = "hardly any exchange between these groups of modes, whose weights were not compared"
-        note(notes, f"{text}: {parts}")
-    moving = np.mean(leave > MOVING)
-    if moving < 0.5:
-        note(
-            notes,
-            f"only {moving:.0%} of the draws could be at another mode, the others do not count: modes are "
-            "far from elliptic (give more `anchors`), or draws lie at modes that are not known",
+            f"flux_test compares the weights of at least two modes, but {len(modes)} is known: {advice}; if "
+            "the density has only one there is nothing to compare, see ksd_test for the fit within it"
         )
 
 
-def _test_steps(
-    x: np.ndarray, target: Target, steps: np.ndarray, variant: str, notes: list[str], rng: np.random.Generator
-) -> tuple[float, float, np.ndarray | None, dict[str, Any]]:
-    """Compare the flows along the displacements of a lattice with those against them."""
-    accept, clear = step_flows(x, target, steps)
-    flow = accept[:, 0] - accept[:, 1]
-    null = None
-    if variant == "expected" and clear.any() and len(x) >= DRAWS_A_STEP * clear.sum():
-        statistic, p, freedom = hotelling(flow[:, clear])
-    else:
-        statistic, null, freedom = sign_test(accept, RESAMPLES, rng)
-        p = pvalue(statistic * (1 - 1e-9), null) if freedom else np.nan
-    net, error = flow.mean(axis=0), np.std(flow, axis=0) / np.sqrt(len(x))
-    leave = accept.max(axis=(1, 2))
-    note(notes, "the modes are part of a larger lattice: draws were moved by its displacements, not to modes")
-    _warn(p, leave, np.zeros(1), notes)
-    return (
-        statistic,
-        p,
-        null,
-        {
-            "flow": accept.mean(axis=0).T,
-            "net_flow": net,
-            "net_flow_se": error,
-            "words": _words(net, _beyond(net, error), clear, ("too few draws behind", "too few draws ahead")),
-            "acceptance": float(accept.mean()),
-            "contributing": int(np.sum(leave > MOVING)),
-            "features": f"net flow along {len(steps)} displacements, {clear.sum()} of them with enough draws",
-            "degrees_of_freedom": freedom,
-            "method": "expected" if null is None else "exact",
-            "displacements": steps,
-            "shares": None,
-        },
-    )
+def _check_anchors(anchors: Anchors, modes: Modes) -> None:
+    count, d = modes.locations.shape
+    full = np.array_equal(np.unique(anchors.mode), range(count))
+    if not full or np.any(np.diff(anchors.mode) < 0):
+        raise ValueError(f"`anchors` must be sorted by mode, at least one for each of {count} modes")
+    if anchors.centres.shape[1:] != (d,):
+        raise ValueError(f"`anchors` must have dimension {d}, got {anchors.centres.shape[1:]}")
+    home = anchors.mode[assign(modes.locations, anchors)]
+    if not np.array_equal(home, np.arange(count)):
+        raise ValueError(f"`anchors` must be made for these `modes`: these lie at modes {home.tolist()}")

@@ -1,0 +1,289 @@
+"""The weights of the modes from Markov chains: level, power, and how often the test cannot tell.
+
+    python -m experiments.chain_flux_study [--case NAME] [--runs R]
+
+Rows go to results/chain_flux_study.csv. A run is a set of chains; it is "rejected" (p <= 0.05), "cannot tell"
+(not rejected, but inconclusive) or neither. "independent" counts what the test for independent draws rejects
+on the same draws. Label chains have modes of one shape, so that the orbits say nothing but the weights; the
+cases on a plane use real draws and maps. "covers" counts 95 % intervals that cover the truth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .running import one_thread_each, positive
+
+SEED = 20271
+LEVEL = 0.05
+RUNS = 400
+HEADER = ("case", "chains", "length", "method", "runs", "count", "rate", "seed", "version")
+RESULTS = Path(__file__).parent / "results" / "chain_flux_study.csv"
+EQUAL = (0.5, 0.5)
+UNEQUAL = (0.8, 0.2)
+EIGHT = (0.125,) * 8
+TO_RARE = (0.4, 0.3, 0.2, 0.09, 0.01)
+TILTED = tuple(0.125 * (1 + 0.4 * (-1) ** k) for k in range(8))
+LEANING = tuple(0.125 * (1 + 0.08 * (k - 3.5)) for k in range(8))
+
+
+def refreshed(weights: tuple[float, ...], rate: float) -> Callable:
+    """Label chains that forget at one rate: with probability `rate` the mode is drawn afresh."""
+
+    def paths(n_chains: int, length: int, rng: np.random.Generator) -> np.ndarray:
+        fresh = rng.choice(len(weights), p=weights, size=(n_chains, length))
+        renewed = rng.random((n_chains, length)) < rate
+        renewed[:, 0] = True
+        last = np.maximum.accumulate(np.where(renewed, np.arange(length), 0), axis=1)
+        return np.take_along_axis(fresh, last, axis=1)
+
+    return paths
+
+
+def neighbours(weights: tuple[float, ...], rate: float) -> Callable:
+    """Label chains on modes in a row: Metropolis moves to the next mode on either side."""
+
+    def paths(n_chains: int, length: int, rng: np.random.Generator) -> np.ndarray:
+        last = len(weights) - 1
+        state = rng.choice(last + 1, p=weights, size=n_chains)
+        out = np.empty((n_chains, length), dtype=int)
+        weight = np.array(weights)
+        for t in range(length):
+            out[:, t] = state
+            step = np.where(rng.random(n_chains) < 0.5, 1, -1)
+            proposal = np.clip(state + step, 0, last)
+            odds = weight[proposal] / weight[state]
+            take = (rng.random(n_chains) < rate) & (rng.random(n_chains) < odds)
+            state = np.where(take, proposal, state)
+        return out
+
+    return paths
+
+
+def two_groups(rate: float) -> Callable:
+    """Four equal modes; every chain stays in the half in which it starts."""
+    inner = refreshed(EQUAL, rate)
+
+    def paths(n_chains: int, length: int, rng: np.random.Generator) -> np.ndarray:
+        half = np.arange(n_chains) % 2
+        return 2 * half[:, None] + inner(n_chains, length, rng)
+
+    return paths
+
+
+def stuck(starts: tuple[int, ...]) -> Callable:
+    """Chains that never leave the mode in which they start."""
+
+    def paths(n_chains: int, length: int, rng: np.random.Generator) -> np.ndarray:
+        return np.repeat(np.array(starts)[:, None], length, axis=1)
+
+    return paths
+
+
+def label_case(weights: tuple[float, ...], paths: Callable) -> Callable:
+    """The test on labels: the probability of a mode given the orbit is its weight."""
+
+    def run(n_chains: int, length: int, rng: np.random.Generator) -> dict[str, bool]:
+        from steincheck.flux.mode_comparison import compare_chain_modes, compare_independent
+        from steincheck.flux.orbits import Orbits, count_moments
+        from steincheck.result import Modes
+
+        mode = paths(n_chains, length, rng).ravel()
+        n, n_modes = len(mode), len(weights)
+        modes = Modes(
+            10.0 * np.arange(n_modes)[:, None], np.ones((n_modes, 1, 1)), np.log(weights), np.zeros(n_modes)
+        )
+        found = Orbits(mode, np.tile(np.log(weights), (n, 1)), np.ones(n))
+        moments = count_moments(found)
+        chain = np.repeat(np.arange(n_chains), length)
+        part = compare_chain_modes(found, moments, modes, chain, 1.0, rng, [])
+        independent = compare_independent(found, moments, modes, "asymptotic", rng, [])
+        rejected = bool(part.outcome.pvalue <= LEVEL)
+        low, high = part.table.observed_interval[0]
+        return {
+            "rejected": rejected and part.variant == "block signs",
+            "rejected as a set": rejected and part.variant == "set",
+            "cannot tell": bool(part.inconclusive) and not rejected,
+            "independent": bool(independent.outcome.pvalue <= LEVEL),
+            "covers the observed share": bool(low <= weights[0] <= high),
+        }
+
+    return run
+
+
+def lattice_case(n_units: int, rate: float, up: float = 0.5) -> Callable:
+    """Independent signs that are drawn afresh at a rate; the flow along a displacement is minus the sign."""
+    weights = (1 - up, up)
+
+    def run(n_chains: int, length: int, rng: np.random.Generator) -> dict[str, bool]:
+        from steincheck.flux.chain_weights import compare_chain_steps
+        from steincheck.flux.displacements import StepFlows, compare_steps
+
+        first = refreshed(weights, rate)(n_chains, length, rng)[:, :, None]
+        others = [refreshed(EQUAL, rate)(n_chains, length, rng) for _ in range(n_units - 1)]
+        bits = np.concatenate([first, np.stack(others, axis=2)], axis=2).reshape(-1, n_units)
+        accept = np.stack([1.0 - bits, bits], axis=1)
+        flows = StepFlows(np.eye(n_units), accept, np.ones(n_units, dtype=bool))
+        chain = np.repeat(np.arange(n_chains), length)
+        outcome, _ = compare_chain_steps(flows, chain, rng)
+        independent = compare_steps(flows, "asymptotic", rng)
+        return {
+            "rejected": bool(outcome.pvalue <= LEVEL),
+            "cannot tell": bool(np.isnan(outcome.pvalue)),
+            "independent": bool(independent.pvalue <= LEVEL),
+        }
+
+    return run
+
+
+def plane_case(sampled: tuple[float, ...], jump: float) -> Callable:
+    """Random-walk Metropolis with occasional jumps between three lumpy modes of weights .7, .2, .1."""
+
+    def run(n_chains: int, length: int, rng: np.random.Generator) -> dict[str, bool]:
+        from steincheck.flux import flux_core
+        from steincheck.target import log_density_at
+
+        from .flux_study import lumpy
+
+        target, modes, _ = lumpy()
+        x = plane_chain(sampled, jump, n_chains, length, rng).reshape(-1, 2)
+        log_p = log_density_at(target, x)
+        chain = np.repeat(np.arange(n_chains), length)
+        result = flux_core(x, log_p, target, modes, chain=chain, rng=rng, notes=[])
+        independent = flux_core(x, log_p, target, modes, rng=rng, notes=[])
+        truth = np.select([modes.locations[:, 0] > 7, modes.locations[:, 1] > 7], [0.2, 0.1], 0.7)
+        low, high = result.mode_table.implied_interval[0]
+        rejected = result.reject(LEVEL)
+        return {
+            "rejected": rejected,
+            "cannot tell": bool(result.inconclusive) and not rejected,
+            "independent": independent.reject(LEVEL),
+            "covers the implied share": bool(low <= truth[0] <= high),
+        }
+
+    return run
+
+
+def plane_chain(
+    sampled: tuple[float, ...], jump: float, n_chains: int, length: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Chains (C, N, 2) with the lumpy modes as distribution, weights `sampled`, started from it."""
+    from steincheck import models
+
+    from .flux_study import LUMPY_COVARIANCES, LUMPY_MEANS
+
+    target = models.gaussian_mixture(LUMPY_MEANS, LUMPY_COVARIANCES, 0.5 * np.tile(sampled, 2))
+    centres = np.array(LUMPY_MEANS[:3])
+    x = target.sample(n_chains, rng)
+    log_p = target.log_density(x)
+    out = np.empty((n_chains, length, 2))
+    for t in range(length):
+        here = np.argmin(((x[:, None] - centres) ** 2).sum(axis=2), axis=1)
+        there = (here + rng.integers(1, 3, size=n_chains)) % 3
+        local = x + rng.normal(scale=1.5, size=x.shape)
+        y = np.where((rng.random(n_chains) < jump)[:, None], x - centres[here] + centres[there], local)
+        proposed = target.log_density(y)
+        take = np.log(rng.random(n_chains)) < proposed - log_p
+        x = np.where(take[:, None], y, x)
+        log_p = np.where(take, proposed, log_p)
+        out[:, t] = x
+    return out
+
+
+class Case(NamedTuple):
+    """A kind of chain and its sizes (chains, length)."""
+
+    run: Callable[[int, int, np.random.Generator], dict[str, bool]]
+    sizes: tuple[tuple[int, int], ...]
+
+
+SIZES = ((4, 1000), (1, 4000), (4, 250))
+CASES: dict[str, Case] = {
+    f"{name}, rate {rate:g}": Case(label_case(weights, refreshed(weights, rate)), SIZES)
+    for name, weights in (
+        ("two modes", EQUAL),
+        (".8/.2", UNEQUAL),
+        ("eight modes", EIGHT),
+        ("five to .01", TO_RARE),
+    )
+    for rate in (0.03, 0.1, 0.3)
+}
+CASES |= {
+    "eight in a row": Case(label_case(EIGHT, neighbours(EIGHT, 0.8)), SIZES[:2]),
+    "eight in a row, slow": Case(label_case(EIGHT, neighbours(EIGHT, 0.2)), SIZES[:2]),
+    "two modes, sampled .6/.4": Case(label_case(EQUAL, refreshed((0.6, 0.4), 0.1)), ((4, 1000),)),
+    "eight modes, sampled in turn": Case(label_case(EIGHT, refreshed(TILTED, 0.1)), ((4, 1000),)),
+    "eight modes, sampled leaning": Case(label_case(EIGHT, refreshed(LEANING, 0.1)), ((4, 1000),)),
+    "eight in a row, sampled leaning": Case(label_case(EIGHT, neighbours(LEANING, 0.8)), ((4, 1000),)),
+    "two pairs of modes that never meet": Case(label_case((0.25,) * 4, two_groups(0.1)), ((4, 1000),)),
+    "stuck 4:0": Case(label_case(EQUAL, stuck((0, 0, 0, 0))), ((4, 250),)),
+    "stuck 3:1": Case(label_case(EQUAL, stuck((0, 0, 0, 1))), ((4, 250),)),
+    "stuck 2:2": Case(label_case(EQUAL, stuck((0, 0, 1, 1))), ((4, 250),)),
+    "lattice of 12 units, rate .1": Case(lattice_case(12, 0.1), SIZES),
+    "lattice of 12 units, rate .3": Case(lattice_case(12, 0.3), SIZES),
+    "lattice of 40 units, rate .1": Case(lattice_case(40, 0.1), ((4, 1000),)),
+    "lattice of 12 units, rate .1, one .6/.4": Case(lattice_case(12, 0.1, 0.6), ((4, 1000),)),
+    "lattice of 12 units, rate .1, one .65/.35": Case(lattice_case(12, 0.1, 0.65), ((4, 1000),)),
+    "plane": Case(plane_case((0.7, 0.2, 0.1), 0.3), ((4, 250), (4, 1000))),
+    "plane, sampled equally": Case(plane_case((1 / 3, 1 / 3, 1 / 3), 0.3), ((4, 1000),)),
+}
+
+
+def study(name: str, runs: int = RUNS) -> Iterator[tuple]:
+    """The rows of one case."""
+    from steincheck import __version__
+
+    for n_chains, length in CASES[name].sizes:
+        counts: Counter[str] = Counter()
+        for k in range(runs):
+            seed = [SEED, zlib.crc32(name.encode()), n_chains, length, k]
+            counts.update(CASES[name].run(n_chains, length, np.random.default_rng(seed)))
+        for method, count in counts.items():
+            yield name, n_chains, length, method, runs, int(count), f"{count / runs:.4f}", SEED, __version__
+
+
+def save(rows: list[tuple], path: Path = RESULTS) -> None:
+    """Put the rows in the place of those of the same case, size and method; cases keep their order."""
+    old: list[list[str]] = []
+    if path.exists():
+        with open(path, newline="") as file:
+            old = list(csv.reader(file))[1:]
+    table = {tuple(map(str, row[:4])): tuple(map(str, row)) for row in [*old, *rows]}
+    order = {name: k for k, name in enumerate(CASES)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEADER)
+        writer.writerows(sorted(table.values(), key=lambda row: order.get(row[0], len(order))))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the study from the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.chain_flux_study", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--case", help="part of the names of the cases to run; by default all")
+    parser.add_argument("--runs", type=positive, default=RUNS)
+    parser.add_argument("--output", type=Path, default=RESULTS, help="the CSV file")
+    options = parser.parse_args(arguments)
+    names = [name for name in CASES if options.case is None or options.case in name]
+    if not names:
+        parser.error(f"no case has {options.case!r} in its name; the cases are: {'; '.join(CASES)}")
+    one_thread_each()
+    for name in names:
+        rows = list(study(name, options.runs))
+        save(rows, options.output)
+        for row in rows:
+            print(*row[:7], sep=" | ", flush=True)
+
+
+if __name__ == "__main__":
+    main()

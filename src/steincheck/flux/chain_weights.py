@@ -1,0 +1,248 @@
+"""Weights of the modes from Markov chains: net flows under random signs of blocks, and what the set says.
+
+Under H0 the chains are stationary with the target as distribution, and independent of each other. Net flows
+then have mean 0 whatever the dependence between draws, and their sums over long blocks are nearly independent
+and symmetric. Where the chains change mode too rarely for that, only the set of draws can be judged.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..chains.blocks import Blocks, autocorrelation_time, block_signs, block_sums, cut_blocks
+from .counts import (
+    MIN_VARIANCE,
+    MIN_VARIANCE_FOR_CHI2,
+    N_RESAMPLES,
+    RARE_LEVEL,
+    Comparison,
+    Directions,
+    count_tails,
+    directions,
+    rank_forms,
+)
+from .displacements import StepFlows, StepTest, whitened
+from .orbits import CountMoments
+from .shares import LEVEL
+
+MIN_SOJOURNS_OF_TWO = 20  # at each of two modes: below, block sums are too skew (level .14 with 8)
+MIN_SOJOURNS_OF_MANY = 10  # at each of three modes or more, where no single one decides
+WEIGHTY_SHARE = 0.05  # modes below may go uncompared without making the test inconclusive
+SET_SIZE = 40  # independent draws to which a set that cannot be tested is compared
+
+
+class Flows(NamedTuple):
+    """Net flows of the draws between modes that the chains visit often enough to be compared."""
+
+    cell: np.ndarray  #: (M,) the cell of each mode: itself, or the pool of the modes that are visited rarely
+    groups: tuple[tuple[int, ...], ...]  #: cells compared with each other
+    flow: np.ndarray  #: (n, K) into cells, 0 at those that are not compared
+    covariance: np.ndarray  #: (K, K) given the orbits and the groups of the draws
+
+    @property
+    def compared(self) -> np.ndarray:
+        """Modes (M,) that are compared with some other, by themselves or in the pool."""
+        return np.isin(self.cell, [cell for group in self.groups for cell in group])
+
+    @property
+    def single(self) -> np.ndarray:
+        """Modes (M,) that are compared by themselves."""
+        return self.compared & (np.bincount(self.cell)[self.cell] == 1)
+
+    def modes_of(self, group: tuple[int, ...]) -> tuple[int, ...]:
+        """The modes of a group of cells."""
+        return tuple(np.flatnonzero(np.isin(self.cell, group)).tolist())
+
+
+class ChainComparison(NamedTuple):
+    """Outcome of the test of the weights by block sign flips."""
+
+    comparison: Comparison | None  #: None if the chains are too short
+    blocks: Blocks
+    n_directions: int
+
+
+def n_sojourns(inside: np.ndarray, chain: np.ndarray) -> int:
+    """Number of times the chains enter, or start in, a set of states, `inside` (n,) bool."""
+    before = np.concatenate([[False], inside[:-1] & (chain[1:] == chain[:-1])])
+    return int(np.sum(inside & ~before))
+
+
+def sojourns_per_mode(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> np.ndarray:
+    """Number of times the chains enter, or start in, each mode, (M,)."""
+    enters = np.ones(len(mode), dtype=bool)
+    enters[1:] = (mode[1:] != mode[:-1]) | (chain[1:] != chain[:-1])
+    return np.bincount(mode[enters], minlength=n_modes)
+
+
+def cells_of_modes(mode: np.ndarray, chain: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """A cell per mode with enough sojourns, and one for all others together, (M,).
+
+    If the others, with a `share` (M,) that matters, have too few sojourns even together, the modes with the
+    fewest join them.
+    """
+    sojourns = sojourns_per_mode(mode, chain, len(share))
+    gate = MIN_SOJOURNS_OF_MANY if len(share) > 2 else MIN_SOJOURNS_OF_TWO
+    order = np.argsort(sojourns, kind="stable")
+    size = int(np.sum(sojourns < gate))
+    matters = max(share[order[:size]].sum(), np.isin(mode, order[:size]).mean()) > WEIGHTY_SHARE
+    while 0 < size < len(share) - 1 and matters and n_sojourns(np.isin(mode, order[:size]), chain) < gate:
+        size += 1
+    alone = np.ones(len(share), dtype=bool)
+    alone[order[:size]] = False
+    return np.where(alone, np.cumsum(alone) - 1, alone.sum())
+
+
+def compared_groups(path: np.ndarray, chain: np.ndarray) -> tuple[tuple[int, ...], ...]:
+    """Groups of cells between whose parts the chains change often enough for a comparison.
+
+    `path` (n,) is the cell of each draw. Cells with too few sojourns are left out; the rest is split where
+    the changes are fewest, until every part that a group falls into has enough sojourns, and as many away
+    from it.
+    """
+    sojourns = sojourns_per_mode(path, chain, path.max() + 1)
+    often = np.flatnonzero(sojourns >= MIN_SOJOURNS_OF_MANY)
+    many = [group for group in _split(often, path, chain, MIN_SOJOURNS_OF_MANY) if len(group) > 2]
+    taken = [k for group in many for k in group]
+    left = np.setdiff1d(np.flatnonzero(sojourns >= MIN_SOJOURNS_OF_TWO), taken)
+    return (*many, *_split(left, path, chain, MIN_SOJOURNS_OF_TWO))
+
+
+def _split(cells: np.ndarray, path: np.ndarray, chain: np.ndarray, gate: int) -> list[tuple[int, ...]]:
+    """Split a set of cells at its weakest cut as long as the chains cross it too rarely."""
+    if len(cells) < 2:
+        return []
+    rows = np.isin(path, cells)
+    within = np.searchsorted(cells, path[rows])
+    where = chain[rows]
+    side = _weakest_cut(within, where, len(cells))
+    part = side[within]
+    if min(n_sojourns(part, where), n_sojourns(~part, where)) >= gate:
+        return [tuple(cells.tolist())]
+    return _split(cells[side], path, chain, gate) + _split(cells[~side], path, chain, gate)
+
+
+def _weakest_cut(path: np.ndarray, chain: np.ndarray, n_modes: int) -> np.ndarray:
+    """One side (M,) of a cut that the chains cross rarely: the signs of Fiedler's vector."""
+    stays = chain[1:] == chain[:-1]
+    changes = np.zeros((n_modes, n_modes))
+    np.add.at(changes, (path[:-1][stays], path[1:][stays]), 1.0)
+    changes = changes + changes.T
+    np.fill_diagonal(changes, 0.0)
+    _, vectors = np.linalg.eigh(np.diag(changes.sum(axis=1)) - changes)
+    side = vectors[:, 1] > 0
+    return side if 0 < side.sum() < n_modes else np.arange(n_modes) == 0
+
+
+def chain_flows(moments: CountMoments, mode: np.ndarray, chain: np.ndarray) -> Flows:
+    """Net flows within groups of cells: given the orbit and the group of a draw, its cell is random.
+
+    F_j = 1{c in G} (pi_j / pi_G - 1{c = j}) for j in G has mean 0 under the target, whatever the weights of
+    the groups.
+    """
+    cell = cells_of_modes(mode, chain, moments.expected / len(mode))
+    path = cell[mode]
+    groups = compared_groups(path, chain)
+    probabilities = moments.probabilities @ np.eye(cell.max() + 1)[cell]
+    flow = np.zeros(probabilities.shape)
+    covariance = np.zeros((flow.shape[1], flow.shape[1]))
+    for group in groups:
+        columns = np.array(group)
+        rows = np.flatnonzero(np.isin(path, columns))
+        inside = probabilities[np.ix_(rows, columns)]
+        total = inside.sum(axis=1, keepdims=True)
+        indicator = (path[rows, None] == columns).astype(float)
+        probability = np.where(total > 0, inside / np.where(total > 0, total, 1.0), indicator)
+        flow[np.ix_(rows, columns)] = probability - indicator
+        covariance[np.ix_(columns, columns)] = np.diag(probability.sum(axis=0)) - probability.T @ probability
+    return Flows(cell, groups, flow, covariance)
+
+
+def compare_chains(
+    flows: Flows, locations: np.ndarray, chain: np.ndarray, rng: np.random.Generator
+) -> ChainComparison:
+    """Compare sum F, in the metric of its conditional covariance, with its values under block sign flips."""
+    sizes = np.bincount(flows.cell)[:, None]
+    centres = np.stack([np.bincount(flows.cell, column) for column in locations.T], axis=1) / sizes
+    found = directions(flows.covariance, centres, MIN_VARIANCE_FOR_CHI2)
+    features = flows.flow @ found.columns
+    tau = _slowest(features, found, chain)
+    blocks = cut_blocks(tau, chain)
+    k = features.shape[1]
+    if not k or not blocks.enough:
+        return ChainComparison(None, blocks, k)
+    return ChainComparison(_flipped(features, blocks, found, rng), blocks, k)
+
+
+def compare_chain_steps(
+    flows: StepFlows, chain: np.ndarray, rng: np.random.Generator
+) -> tuple[StepTest, Blocks]:
+    """Compare flows along displacements with their values under block sign flips.
+
+    The metric is that of their second moments, which no change of signs alters.
+    """
+    gate = MIN_SOJOURNS_OF_MANY if flows.clear.sum() > 2 else MIN_SOJOURNS_OF_TWO
+    net = flows.net
+    often = [min(n_sojourns(column > 0, chain), n_sojourns(column < 0, chain)) >= gate for column in net.T]
+    usable = flows.clear & np.array(often, dtype=bool)
+    features = whitened(net[:, usable]) if usable.any() else np.zeros((len(net), 0))
+    k = features.shape[1]
+    none = Directions(np.empty((0, k)), np.empty(0), 0)
+    blocks = cut_blocks(_slowest(features, none, chain), chain)
+    if not k or not blocks.enough:
+        return StepTest(np.nan, np.nan, k, None), blocks
+    outcome = _flipped(features, blocks, none, rng)
+    return StepTest(outcome.statistic, outcome.pvalue, k, outcome.null), blocks
+
+
+def _slowest(features: np.ndarray, found: Directions, chain: np.ndarray) -> float:
+    """Autocorrelation time of the contributions h_t = f_t' sum f, and of their trend part if examined."""
+    parts = [features]
+    if found.trend_examined:
+        parts.append(features[:, : found.n_trend])
+    return max(autocorrelation_time(part @ part.sum(axis=0), chain) for part in parts)
+
+
+def _flipped(features: np.ndarray, blocks: Blocks, found: Directions, rng: np.random.Generator) -> Comparison:
+    """|sum f|^2 ranked among its values with a random sign per block."""
+    sums = block_sums(features, blocks.label)
+    signs = block_signs(blocks.count, N_RESAMPLES, rng)
+    return rank_forms(np.vstack([sums.sum(axis=0), signs @ sums]), found)
+
+
+class SetJudgement(NamedTuple):
+    """Whether the set of draws is a fair picture of the weights, whatever made it."""
+
+    missing_pvalue: float  #: of the modes without draws
+    set_pvalue: float  #: how often 40 independent draws are a worse picture
+    significant: np.ndarray  #: (M,) bool: modes that stand out by themselves
+
+
+def judge_set(
+    moments: CountMoments, share: np.ndarray, locations: np.ndarray, n_effective: float
+) -> SetJudgement:
+    """Judge the set of draws by the modes it misses and by comparison with 40 independent draws.
+
+    A mode j without draws has the p-value M (1 - share_j)^n_effective. The rest of the counts, scaled to 40
+    draws, is judged by the quadratic form and by the single count that fits worst, for rare modes; the
+    smaller p-value is doubled. This is a statement about these draws, not about the sampler.
+    """
+    from scipy.special import chdtrc
+
+    n, n_modes = moments.probabilities.shape
+    scale = min(1.0, SET_SIZE / n)
+    found = directions(scale * moments.covariance, locations, MIN_VARIANCE)
+    whole = 1.0
+    if k := found.columns.shape[1]:
+        gap = scale * (moments.counts - moments.expected)
+        whole = float(chdtrc(k, np.sum((gap @ found.columns) ** 2)))
+    tails = count_tails(np.rint(scale * moments.counts), scale * moments.expected, round(scale * n))
+    absent = (moments.counts == 0) & np.isfinite(share)
+    certain = np.exp(n_effective * np.log1p(-np.minimum(np.where(absent, share, 0.0), 1 - 1e-12)))
+    return SetJudgement(
+        min(1.0, n_modes * float(certain.min())),
+        min(1.0, 2 * min(whole, n_modes * float(tails.min()))),
+        (n_modes * certain <= LEVEL * RARE_LEVEL) | (n_modes * tails <= LEVEL),
+    )

@@ -1,0 +1,84 @@
+"""Short Hamiltonian chains that start at the modes and show their shape."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ..target import CHUNKS, Batch, Target, raw_score
+
+N_WALKERS = 64  # chains per mode where modes are few
+MIN_WALKERS = 8  # with four anchors in ten dimensions, fewer give too few points to fit
+MAX_CHAINS = 1024  # in all, as far as `MIN_WALKERS` allows: about 10^6 evaluations of the score
+N_TRANSITIONS = 60  # of every chain, the first half to adapt the step
+N_LEAPS = 16  # leapfrog steps per transition
+TARGET_ACCEPTANCE = 0.65  # optimal for Hamiltonian Monte Carlo (Beskos et al. 2013)
+START_RADIUS = 0.1  # standard deviations from the mode: low energy, so that no chain is flung into another
+
+
+def local_chains(
+    target: Target, locations: np.ndarray, covariances: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Points (M, walkers * kept transitions, d) of Hamiltonian chains that start at the modes.
+
+    Transitions alternate between two metrics: the inverse Hessian of the mode, good where the mode is an
+    ellipse however narrow, and a multiple of the identity, good where it is a thin ring.
+    """
+    count, d = locations.shape
+    n_walkers = int(np.clip(MAX_CHAINS // count, MIN_WALKERS, N_WALKERS))
+    values, vectors = np.linalg.eigh(covariances)
+    roots = (vectors * np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
+    metrics = (roots, np.eye(d) * np.linalg.eigvalsh(roots)[:, :1, None])
+    steps = np.array([np.full(count, 0.5), np.ones(count)])
+    x = locations[:, None] + START_RADIUS * rng.standard_normal((count, n_walkers, d)) @ roots
+    kept = []
+    with np.errstate(all="ignore"):  # a trajectory that runs away is rejected
+        log_p = _evaluate(target.log_density, x)
+        for transition in range(N_TRANSITIONS):
+            parity = transition % 2
+            x, log_p, accepted = _transition(target, x, log_p, metrics[parity], steps[parity], rng)
+            adapting = transition < N_TRANSITIONS // 2
+            steps[parity] *= np.exp((0.5 if adapting else 0.05) * (accepted - TARGET_ACCEPTANCE))
+            if not adapting:
+                kept.append(x)
+    return np.concatenate(kept, axis=1)
+
+
+def _transition(
+    target: Target,
+    x: np.ndarray,
+    log_p: np.ndarray,
+    metric: np.ndarray,
+    step: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One Hamiltonian transition of all chains: points, their log density, share accepted per mode."""
+    stride = step[:, None, None] * np.exp(rng.uniform(-0.5, 0.2, size=(*x.shape[:2], 1)))
+    momentum = rng.standard_normal(x.shape)
+    energy = log_p - 0.5 * np.sum(momentum**2, axis=2)
+    y = x
+    force = _force(target, x, metric)
+    for _ in range(N_LEAPS):
+        momentum = momentum + 0.5 * stride * force
+        y = y + (stride * momentum) @ metric
+        force = _force(target, y, metric)
+        momentum = momentum + 0.5 * stride * force
+    proposed = _evaluate(target.log_density, y)
+    gain = proposed - 0.5 * np.sum(momentum**2, axis=2) - energy
+    take = -rng.standard_exponential(gain.shape) < np.where(np.isnan(gain), -np.inf, gain)
+    moved = np.where(take[:, :, None], y, x)
+    return moved, np.where(take, proposed, log_p), take.mean(axis=1)
+
+
+def _force(target: Target, x: np.ndarray, metric: np.ndarray) -> np.ndarray:
+    """The score in the metric's coordinates; bounded, as a trajectory that runs away is rejected anyway."""
+    return np.clip(np.nan_to_num(_evaluate(partial(raw_score, target), x) @ metric), -1e6, 1e6)
+
+
+def _evaluate(function: Batch, x: np.ndarray) -> np.ndarray:
+    """A batch callable at x (M, walkers, d), in chunks of bounded size."""
+    rows = x.reshape(-1, x.shape[2])
+    size = CHUNKS[-1] if len(rows) >= CHUNKS[-1] else CHUNKS[-2]  # little is padded
+    values = np.concatenate([function(rows[k : k + size]) for k in range(0, len(rows), size)])
+    return values.reshape(*x.shape[:2], *values.shape[1:])

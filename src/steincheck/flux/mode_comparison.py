@@ -1,0 +1,253 @@
+"""The number of draws at each mode against what their orbits say, for independent draws and for chains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..chains.blocks import autocorrelation_time, block_sums
+from ..result import ChainWeights, Modes, ModeTable
+from .chain_weights import (
+    MIN_SOJOURNS_OF_MANY,
+    MIN_SOJOURNS_OF_TWO,
+    WEIGHTY_SHARE,
+    ChainComparison,
+    Flows,
+    SetJudgement,
+    chain_flows,
+    compare_chains,
+    judge_set,
+    sojourns_per_mode,
+)
+from .counts import (
+    MIN_DRAWS_FOR_CHI2,
+    MIN_VARIANCE,
+    MIN_VARIANCE_FOR_CHI2,
+    RARE_LEVEL,
+    Comparison,
+    compare_with_chi2,
+    compare_with_samples,
+    directions,
+    exchange_groups,
+    jumped_counts,
+    rare_modes,
+)
+from .orbits import CountMoments, Orbits
+from .shares import LEVEL, mode_table
+from .words import beyond, flow_words
+
+MANY_OR_FEW = ("too many draws", "too few draws")
+MAX_LISTED = 10  # modes and groups named in a sentence
+
+
+class ModeComparison(NamedTuple):
+    """Outcome of the comparison of the modes' weights."""
+
+    outcome: Comparison
+    degrees_of_freedom: int
+    variant: str
+    table: ModeTable
+    net_flow: np.ndarray  #: (M,)
+    net_flow_se: np.ndarray  #: (M,)
+    chains: ChainWeights | None = None
+    inconclusive: str = ""
+
+
+def compare_independent(
+    found: Orbits,
+    moments: CountMoments,
+    modes: Modes,
+    variant: str,
+    rng: np.random.Generator,
+    notes: list[str],
+) -> ModeComparison:
+    """Compare the counts of independent draws with their distribution given the orbits."""
+    n, n_modes = moments.probabilities.shape
+    variance = np.diag(moments.covariance)
+    group = exchange_groups(moments.covariance, moments.expected)
+    rare = rare_modes(moments, group)
+    outcome, n_directions = _quadratic_form(moments, modes, variant, rng)
+    pvalue = rare.combined_with(outcome.pvalue)
+    if not n_directions and not np.isnan(pvalue):
+        notes.append("there are few draws for so many or so rare modes: only a gross excess is noticed")
+    net = (moments.expected - moments.counts) / n
+    error = np.sqrt(variance) / n
+    # the normal distribution is not trusted where the variance is small
+    single = np.where(variance >= MIN_VARIANCE_FOR_CHI2, beyond(net, error), rare.tails <= LEVEL / n_modes)
+    words = flow_words(net, single, (variance >= MIN_VARIANCE) | rare.judged, MANY_OR_FEW)
+    if group.max() > 0 and not np.isnan(pvalue):
+        notes.append(_groups_without_exchange(group))
+    return ModeComparison(
+        outcome._replace(pvalue=pvalue),
+        n_directions,
+        "asymptotic" if outcome.null is None else "exact",
+        mode_table(found, group, modes.locations, words),
+        net,
+        error,
+    )
+
+
+def _quadratic_form(
+    moments: CountMoments, modes: Modes, variant: str, rng: np.random.Generator
+) -> tuple[Comparison, int]:
+    """The quadratic form of the counts, exact where its limit is not trusted; NaN if no direction is left."""
+    found = directions(moments.covariance, modes.locations)
+    n_directions = len(found.variances)
+    if not n_directions:
+        return Comparison(np.nan, np.nan, np.nan, None), 0
+    variance = np.diag(moments.covariance)
+    smallest = min(found.variances.min(), variance[variance >= MIN_VARIANCE].min(initial=np.inf))
+    few = len(moments.probabilities) < MIN_DRAWS_FOR_CHI2 or smallest < MIN_VARIANCE_FOR_CHI2
+    gap = moments.counts - moments.expected
+    if variant == "asymptotic" and not few:
+        return compare_with_chi2(gap, found), n_directions
+    samples = jumped_counts(moments.probabilities, rng) - moments.expected
+    return compare_with_samples(gap, samples, found), n_directions
+
+
+def _groups_without_exchange(group: np.ndarray) -> str:
+    parts = [np.flatnonzero(group == g)[:MAX_LISTED] for g in range(min(group.max() + 1, MAX_LISTED // 2))]
+    text = "; ".join(", ".join(map(str, part)) for part in parts)
+    return f"hardly any exchange between these groups of modes, whose weights were not compared: {text}"
+
+
+def compare_chain_modes(
+    found: Orbits,
+    moments: CountMoments,
+    modes: Modes,
+    chain: np.ndarray,
+    tau_within: float,
+    rng: np.random.Generator,
+    notes: list[str],
+) -> ModeComparison:
+    """Compare the weights of the modes by block sign flips, and where that is impossible judge the set."""
+    n, n_modes = moments.probabilities.shape
+    flows = chain_flows(moments, found.mode, chain)
+    tested = compare_chains(flows, modes.locations, chain, rng)
+    group = exchange_groups(moments.covariance, moments.expected)
+    if group.max() > 0:
+        notes.append(_groups_without_exchange(group))
+    table = mode_table(found, group, modes.locations, ("",) * n_modes, tested.blocks.label)
+    n_effective = tested.blocks.ess if tested.comparison else n / tau_within
+    judged = judge_set(moments, table.implied, modes.locations, n_effective)
+    weighty = _weighty(table, modes)
+    outcome = _combined(tested, judged, flows, weighty)
+    net, error, words = _chain_words(flows, moments, tested, judged)
+    summary = _chain_summary(found.mode, chain, tested, flows)
+    return ModeComparison(
+        outcome,
+        tested.n_directions if tested.comparison else 0,
+        "block signs" if tested.comparison else "set",
+        replace(table, words=words),
+        net,
+        error,
+        summary,
+        _why_inconclusive(summary, tested, flows, weighty),
+    )
+
+
+def _weighty(table: ModeTable, modes: Modes) -> np.ndarray:
+    """Modes (M,) whose weight matters: by their draws, or by what the density implies."""
+    implied = np.where(np.isnan(table.implied), modes.laplace_weights, table.implied)
+    return (table.observed > WEIGHTY_SHARE) | (implied > WEIGHTY_SHARE)
+
+
+def _combined(tested: ChainComparison, judged: SetJudgement, flows: Flows, weighty: np.ndarray) -> Comparison:
+    """The test of the modes compared and the judgement of the set for the others, within one level."""
+    outcome = tested.comparison or Comparison(np.nan, 1.0, np.nan, None)
+    if tested.comparison and len(flows.groups) == 1 and flows.single.all():
+        return outcome
+    if tested.comparison is None:
+        set_level = 1 - RARE_LEVEL
+    elif _complete(flows, weighty):
+        set_level = RARE_LEVEL
+    else:
+        set_level = 0.5
+    missing = judged.missing_pvalue / RARE_LEVEL
+    tested_level = 1 - RARE_LEVEL - set_level
+    by_test = outcome.pvalue / tested_level if tested.comparison else 1.0
+    return outcome._replace(pvalue=min(1.0, by_test, judged.set_pvalue / set_level, missing))
+
+
+def _complete(flows: Flows, weighty: np.ndarray) -> bool:
+    """Whether all modes that matter were compared with each other."""
+    return len(flows.groups) == 1 and not np.any(weighty & ~flows.compared)
+
+
+def _chain_words(
+    flows: Flows, moments: CountMoments, tested: ChainComparison, judged: SetJudgement
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Net flow into each mode, its standard error from block sums, and what it says."""
+    n = len(flows.flow)
+    compared = flows.single & (tested.comparison is not None)
+    flow = flows.flow[:, flows.cell]
+    net = np.where(compared, flow.mean(axis=0), (moments.expected - moments.counts) / n)
+    sums = block_sums(flow, tested.blocks.label)
+    q = len(sums)
+    error = np.sqrt(q / max(q - 1, 1) * np.sum(sums**2, axis=0)) / n
+    significant = np.where(compared, beyond(net, error, q - 1), judged.significant)
+    words = flow_words(net, significant, compared | judged.significant, MANY_OR_FEW)
+    return net, np.where(compared, error, np.nan), words
+
+
+def _chain_summary(
+    mode: np.ndarray, chain: np.ndarray, tested: ChainComparison, flows: Flows
+) -> ChainWeights:
+    n_modes = len(flows.cell)
+    sojourns = sojourns_per_mode(mode, chain, n_modes)
+    n_chains = tested.blocks.n_chains
+    shares = np.zeros((n_chains, n_modes))
+    np.add.at(shares, (chain, mode), 1.0)
+    return ChainWeights(
+        n_chains=n_chains,
+        n_blocks=tested.blocks.count,
+        autocorrelation_time=tested.blocks.tau,
+        effective_draws=tested.blocks.ess,
+        n_changes=int(sojourns.sum()) - n_chains,
+        sojourns=sojourns,
+        shares=shares / shares.sum(axis=1, keepdims=True),
+        compared=tuple(flows.modes_of(group) for group in flows.groups),
+        pooled=tuple(np.flatnonzero(flows.compared & ~flows.single).tolist()),
+    )
+
+
+def _why_inconclusive(
+    summary: ChainWeights, tested: ChainComparison, flows: Flows, weighty: np.ndarray
+) -> str:
+    """Why a large p-value says nothing; empty if all modes that matter were compared."""
+    changes = "once" if summary.n_changes == 1 else f"{summary.n_changes} times"
+    if not summary.n_changes:
+        who = "the chains never change mode" if summary.n_chains > 1 else "the chain never changes mode"
+        return (
+            f"{who}: the shares of the modes are those of the starting points, and running longer will not "
+            "help; start chains at every mode, or reweight the draws by the implied shares"
+        )
+    if not flows.groups:
+        gate = MIN_SOJOURNS_OF_TWO if weighty.sum() < 3 else MIN_SOJOURNS_OF_MANY
+        longer = gate / max(1, np.sort(summary.sojourns)[-2])
+        return (
+            f"the chains changed mode only {changes}, too rarely to compare the weights (at least {gate} "
+            f"sojourns at a mode are needed): run them about {max(longer, 1.5):.2g} times as long"
+        )
+    if tested.comparison is None:
+        return tested.blocks.remedy or "the net flows between the modes have too small a variance"
+    if _complete(flows, weighty):
+        return ""
+    apart = [", ".join(map(str, group[:MAX_LISTED])) for group in summary.compared]
+    apart += [str(k) for k in np.flatnonzero(weighty & ~flows.compared)[:MAX_LISTED]]
+    return (
+        f"the chains hardly change between these groups of modes, whose weights could not be compared: "
+        f"{'; '.join(apart)}"
+    )
+
+
+def time_within_modes(x: np.ndarray, log_p: np.ndarray, mode: np.ndarray, chain: np.ndarray) -> float:
+    """Largest autocorrelation time of log density and coordinates, each relative to its mean at the mode."""
+    values = np.column_stack([log_p, x])
+    sizes = np.bincount(mode)
+    for column in values.T:
+        means = np.bincount(mode, column) / np.maximum(sizes, 1)
+        column -= means[mode]
+    return float(np.max(autocorrelation_time(values, chain)))
