@@ -1,0 +1,234 @@
+"""Stein features of affine, quadratic and cubic fields, summed over blocks of draws by a compiled program."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .frames import DAMPING, Constants, Frame, skew_coefficient
+
+CHUNK_NUMBERS = 4_000_000  # of features in memory at a time: 32 MB
+
+
+class Sums(NamedTuple):
+    """Sums of features over blocks; the first axis is the block, or mode and block."""
+
+    location: Any  # (q, K)
+    scale: Any  # (q, K)
+    correlation: Any  # (q, P)
+    conditional_location: Any  # (q, C)
+    conditional_scale: Any  # (q, C)
+    skewness: Any  # (q, K)
+    tails: Any  # (q, K)
+    radial: Any  # (q, 2), overall scale and tails
+    mode_location: Any  # (M, q, K)
+    mode_scale: Any  # (M, q, K)
+    mode_overall: Any  # (M, q)
+    mode_count: Any  # (M, q), responsibilities
+    mode_z: Any  # (M, K), over all blocks
+
+
+class Spreads(NamedTuple):
+    """Sums over blocks of weighted products of centred coordinates a = u - mean u, b = z - mean z."""
+
+    weight: Any  # (M + 1, q, 1); the last row is about all modes
+    u: Any  # (M + 1, q, K)
+    z: Any
+    aa: Any
+    ab: Any
+    bb: Any
+    aabb: Any
+    radial: Any  # (M + 1, q, 2), the sum of g = (x - centre).score and of g^2
+    own_products: Any  # (d, d), b b' of the user's coordinates, over all blocks and modes
+    axis_products: Any  # (A, A)
+
+
+def feature_sums(x: np.ndarray, scores: np.ndarray, frame: Frame, blocks: np.ndarray) -> Sums:
+    """Sums of all features over blocks, `blocks` (n,) being numbers 0, 1, ... that do not decrease."""
+    constants = frame.constants
+    width = sum(a.shape[-1] for a in (constants.pair_first, constants.conditional)) + constants.project.shape[2]
+    program = partial(_sums, constants=constants, skew=skew_coefficient())
+    axes = Sums(*[0] * 8, *[1] * 4, None)
+    return _by_blocks(program, (x, scores), blocks, axes, width * (2 + len(constants.centre)))
+
+
+def spread_sums(
+    x: np.ndarray,
+    scores: np.ndarray,
+    frame: Frame,
+    blocks: np.ndarray,
+    u_mean: np.ndarray,
+    z_mean: np.ndarray,
+) -> Spreads:
+    """Sums of products about the means of u and z, each (M + 1, K)."""
+    constants = frame.constants
+    program = partial(_spreads, constants=constants, u_mean=u_mean, z_mean=z_mean)
+    axes = Spreads(*[1] * 8, None, None)
+    return _by_blocks(program, (x, scores), blocks, axes, 8 * constants.project.shape[2] * (2 + len(constants.centre)))
+
+
+def _by_blocks(program: Any, arrays: tuple, blocks: np.ndarray, axes: Any, width: int) -> Any:
+    """Run `program` over pieces of blocks, padded to few shapes, and add the pieces of a block up."""
+    starts = np.flatnonzero(np.diff(blocks, prepend=-1))
+    lengths = np.diff(starts, append=len(blocks))
+    piece = min(1 << int(np.ceil(np.log2(np.median(lengths)))), 1024)
+    rows, owner = _pieces(starts, lengths, piece)
+    size = max(1, 1 << int(np.log2(max(1, CHUNK_NUMBERS // (piece * width)))))
+    size = min(size, 1 << int(np.ceil(np.log2(len(rows)))))
+    totals: list[np.ndarray] | None = None
+    with jax.enable_x64(True):
+        for start in range(0, len(rows), size):
+            index = rows[start : start + size]
+            index = np.pad(index, ((0, size - len(index)), (0, 0)), constant_values=-1)
+            out = program(*(array[index] for array in arrays), (index >= 0).astype(float))
+            home = owner[start : start + size]
+            parts = [np.asarray(part) for part in out]
+            if totals is None:
+                totals = [_room(part, axis, len(starts)) for part, axis in zip(parts, axes, strict=True)]
+            for total, part, axis in zip(totals, parts, axes, strict=True):
+                _add(total, part, axis, home)
+    return type(axes)(*totals)  # type: ignore[misc]
+
+
+def _room(part: np.ndarray, axis: int | None, count: int) -> np.ndarray:
+    shape = list(part.shape)
+    if axis is not None:
+        shape[axis] = count
+    return np.zeros(shape)
+
+
+def _add(total: np.ndarray, part: np.ndarray, axis: int | None, home: np.ndarray) -> None:
+    """Add the pieces along `axis` to the blocks `home`; without an axis the part is a sum over all pieces."""
+    if axis is None:
+        total += part
+        return
+    before = (slice(None),) * axis
+    kept = part[(*before, slice(0, len(home)))]
+    if len(home) == home[-1] - home[0] + 1:  # one piece per block
+        total[(*before, slice(home[0], home[-1] + 1))] += kept
+    else:
+        np.add.at(total, (*before, home), kept)
+
+
+def _pieces(starts: np.ndarray, lengths: np.ndarray, piece: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of draws (S, piece), -1 where a piece is not full, and the block each piece belongs to."""
+    owner = np.repeat(np.arange(len(starts)), -(-lengths // piece))
+    number = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    offset = number[:, None] * piece + np.arange(piece)
+    rows = np.where(offset < lengths[owner, None], starts[owner, None] + offset, -1)
+    return rows, owner
+
+
+def _responsibilities(x: Any, present: Any, constants: Constants) -> tuple[Any, Any, Any]:
+    """Responsibilities (M, S, L), 0 for padding; squared distances; gradient of the log mixture of Gaussians."""
+    away = x[None] - constants.centre[:, None, None, :]
+    slope = -jnp.einsum("ksld,kde->ksle", away, constants.precision)
+    square = -jnp.sum(slope * away, axis=-1)
+    share = jax.nn.softmax(constants.log_weight[:, None, None] - 0.5 * square, axis=0)
+    return share * present, square, jnp.sum(share[..., None] * slope, axis=0)
+
+
+def _at_mode(k: Any, x: Any, scores: Any, pull: Any, constants: Constants) -> tuple[Any, Any]:
+    """x - centre of mode k, and the score plus the gradient of the log responsibility of that mode."""
+    away = x - constants.centre[k]
+    if len(constants.centre) == 1:
+        return away, scores
+    return away, scores - away @ constants.precision[k] - pull
+
+
+def _skew_and_tails(u: Any, z: Any, constants: Constants, skew: float) -> tuple[Any, Any]:
+    """s.v + div v for v = h(z) along each direction, h quadratic and cubic, damped."""
+    scaled = (z - constants.middle) / constants.width
+    damp = 1 + (scaled / DAMPING) ** 2
+    bowl = scaled**2 * damp**-1.5
+    bowl_slope = 2 * scaled * damp**-1.5 - 3 * scaled**3 / DAMPING**2 * damp**-2.5
+    skewness = u * (bowl - skew) + bowl_slope / constants.width
+    tails = _tail_profile(scaled**2, constants.tail_coefficient[0])
+    return skewness, u * scaled * tails[0] + (tails[0] + tails[1]) / constants.width
+
+
+def _tail_profile(q: Any, coefficient: Any) -> tuple[Any, Any]:
+    """h(q) - coefficient and 2 q h'(q) for h = q / (1 + q/c^2)^2."""
+    damp = 1 + q / DAMPING**2
+    return q / damp**2 - coefficient, 2 * q * (1 - q / DAMPING**2) / damp**3
+
+
+@jax.jit
+def _sums(x: Any, scores: Any, present: Any, *, constants: Constants, skew: Any) -> Sums:
+    share, square, pull = _responsibilities(x, present, constants)
+    d = x.shape[-1]
+    chosen = constants.conditional
+
+    def one_mode(k: Any) -> Sums:
+        r = share[k][..., None]
+        away, score = _at_mode(k, x, scores, pull, constants)
+        y = away / constants.sd[k]
+        t = score * constants.sd[k]
+        z = y @ constants.project[k]
+        u = t @ constants.conjugate[k]
+        location = jnp.sum(r * u, axis=1)
+        scale = jnp.sum(r * (u * z + 1), axis=1)
+        products = jnp.einsum("slk,slm->skm", r * u, z)
+        pairs = products[:, constants.pair_first, constants.pair_second]
+        pairs = 0.5 * (pairs + products[:, constants.pair_second, constants.pair_first])
+        count = jnp.sum(share[k], axis=1)
+        skewness, tails = _skew_and_tails(u, z, constants, skew)
+        overall = jnp.sum(away * score, axis=-1) + d
+        height, slope = _tail_profile(square[k] / (d * constants.radius), constants.tail_coefficient[1])
+        radial = jnp.stack([overall, height * overall + slope], axis=-1)
+        return Sums(
+            location,
+            scale,
+            pairs + constants.pair_overlap[k] * count[:, None],
+            jnp.sum(r * t[..., chosen], axis=1),
+            jnp.sum(r * (t[..., chosen] * y[..., chosen] + 1), axis=1),
+            jnp.sum(r * skewness, axis=1),
+            jnp.sum(r * tails, axis=1),
+            jnp.sum(r * radial, axis=1),
+            location,
+            scale,
+            jnp.sum(share[k] * overall, axis=1),
+            count,
+            jnp.sum(r * z, axis=(0, 1)),
+        )
+
+    each = jax.lax.map(one_mode, jnp.arange(len(constants.centre)))
+    return Sums(*(jnp.sum(part, axis=0) for part in each[:8]), *each[8:])
+
+
+@jax.jit
+def _spreads(
+    x: Any, scores: Any, present: Any, *, constants: Constants, u_mean: Any, z_mean: Any
+) -> Spreads:
+    share, _, pull = _responsibilities(x, present, constants)
+    d = x.shape[-1]
+    last = len(constants.centre)
+
+    def products(r: Any, u: Any, z: Any, k: Any) -> list[Any]:
+        a = u - u_mean[k]
+        b = z - z_mean[k]
+        terms = (jnp.ones_like(u[..., :1]), u, z, a * a, a * b, b * b, (a * b) ** 2)
+        return [jnp.sum(r * term, axis=1) for term in terms]
+
+    def one_mode(k: Any) -> tuple:
+        r = share[k][..., None]
+        away, score = _at_mode(k, x, scores, pull, constants)
+        z = (away / constants.sd[k]) @ constants.project[k]
+        u = (score * constants.sd[k]) @ constants.conjugate[k]
+        g = jnp.sum(away * score, axis=-1, keepdims=True)
+        radial = jnp.sum(r * jnp.concatenate([g, g * g], axis=-1), axis=1)
+        b = z - z_mean[last]
+        own = jnp.einsum("sli,slj->ij", r * b[..., :d], b[..., :d])
+        axes = jnp.einsum("sli,slj->ij", r * b[..., d:], b[..., d:])
+        return products(r, u, z, k), products(r, u, z, last), radial, own, axes
+
+    each, pooled, radial, own, axes = jax.lax.map(one_mode, jnp.arange(last))
+    stacked = [
+        jnp.concatenate([part, jnp.sum(whole, axis=0)[None]]) for part, whole in zip(each, pooled, strict=True)
+    ]
+    radial = jnp.concatenate([radial, jnp.sum(radial, axis=0)[None]])
+    return Spreads(*stacked, radial, jnp.sum(own, axis=0), jnp.sum(axes, axis=0))

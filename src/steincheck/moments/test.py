@@ -1,0 +1,247 @@
+"""The moment test: which mean, standard deviation or correlation is wrong, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._validation import announce, check_count, seeded
+from ..draws import as_draws
+from ..modes.search import known_modes
+from ..result import Modes, MomentFeature, MomentResult
+from ..target import Target, log_density_at, oddities, score_at
+from ..target import check_score as compare_score
+from .effects import affine_effects, correlations, quantile
+from .features import Sums, feature_sums, spread_sums
+from .frames import Frame, make_frame
+from .lines import Lines, follow_lines
+from .maximum import Maximum, max_t
+from .table import Table, columns_of, leading, ordered
+
+__all__ = ["leading", "moment_core", "moment_test"]
+
+MAX_BLOCKS = 2000  # resampled; more draws are summed over blocks of 2, 4, 8, ... first
+EFFECT_BLOCKS = 250  # for standard errors
+MIN_DRAWS = 20  # below, the bootstrap has too few draws to leave out
+SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but impossible
+
+
+def moment_test(
+    draws: Any,
+    target: Target,
+    *,
+    modes: Any = None,
+    bounds: Any = None,
+    n_resamples: int = 999,
+    check_score: bool = True,
+    rng: np.random.Generator | int | None = None,
+) -> MomentResult:
+    """Test means, standard deviations, correlations and shapes of the draws against the density.
+
+    H0: the draws are independent and come from the target. For a smooth vector field v, Stein's identity says
+
+        E[ s(x).v(x) + div v(x) ] = 0,    s the score.
+
+    Constant fields give the location, fields linear in x spread and correlation, damped quadratic and cubic
+    ones skewness and tails; for a small shift, stretch or shear of the target these are efficient scores. The
+    statistic is the largest |t| over all features; its null distribution is found by a bootstrap in which
+    every replicate has its own standard errors, and each feature gets a p-value adjusted for all of them.
+    Draws that the density all but excludes are looked for along lines. The cost is linear in n.
+
+    Parameters
+    ----------
+    draws : array (n, d)
+        Independent draws.
+    target : Target
+        The density.
+    modes : Modes, (locations, covariances) or locations, optional
+        Modes you know; otherwise they are searched.
+    bounds : (low, high) or d such pairs, optional
+        The box of the search; by default the range of the draws, widened. Not to be given beside `modes`.
+    n_resamples : int
+        Replicates of the bootstrap.
+    check_score : bool
+        Compare the score with finite differences at a few draws first.
+    rng : Generator or int, optional
+        Source of randomness.
+
+    Returns
+    -------
+    MomentResult
+        `features` has one record per feature: what it is about, how large the misfit is, with a 95 % interval,
+        and its adjusted p-value; `moments.leading` picks those worth telling.
+
+    References
+    ----------
+    Stein (1972); Romano and Wolf (2005) for the step-down p-values; docs/theory/moments.md.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2, names=["mu", "sigma"])
+    >>> draws = np.random.default_rng(0).normal(size=(1000, 2)) * [1.0, 0.8]
+    >>> first = sc.moment_test(draws, target, modes=[[0.0, 0.0]], rng=0).features[0]
+    >>> first.kind, first.parameters, round(first.estimate, 2)
+    ('scale', ('sigma',), 0.79)
+    """
+    if not isinstance(target, Target):
+        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    if modes is not None and bounds is not None:
+        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
+    x = as_draws(draws, target.dim, name="draws", minimum=MIN_DRAWS)
+    check_count(n_resamples, "n_resamples")
+    generator, seed = seeded(rng)
+    search, resample, look = generator.spawn(3)
+    notes: list[str] = []
+    log_p = log_density_at(target, x)
+    if not target.has_score:
+        notes.append("the target has no score: finite differences of its log density are used")
+    elif check_score:
+        compare_score(target, x)
+    notes.extend(oddities(target, x, log_p, look))
+    known = known_modes(modes, target, x, bounds, notes=notes, rng=search)
+    settings = {"bounds": bounds, "n_resamples": n_resamples, "check_score": check_score, "rng": seed}
+    result = moment_core(
+        x,
+        score_at(target, x),
+        known,
+        parameter_names(target),
+        log_density=target.log_density,
+        n_resamples=n_resamples,
+        rng=resample,
+        notes=notes,
+        settings=settings,
+    )
+    announce(notes)
+    return result
+
+
+def parameter_names(target: Target) -> list[str]:
+    """The target's names, or x[0], x[1], ..."""
+    return list(target.names) if target.names else [f"x[{k}]" for k in range(target.dim)]
+
+
+def moment_core(
+    x: np.ndarray,
+    scores: np.ndarray,
+    modes: Modes,
+    names: Sequence[str],
+    *,
+    blocks: np.ndarray | None = None,
+    log_density: Callable[[np.ndarray], np.ndarray] | None = None,
+    n_resamples: int,
+    rng: np.random.Generator,
+    notes: list[str],
+    settings: Mapping[str, Any] | None = None,
+) -> MomentResult:
+    """The test on validated arrays; `blocks` (n,) numbers the blocks of dependent draws.
+
+    Without `log_density` no line is followed: neither impossible draws nor ranks on rays are looked at.
+    """
+    n, d = x.shape
+    home = _blocks(n) if blocks is None else np.unique(blocks, return_inverse=True)[1]
+    order = np.argsort(home, kind="stable")
+    x = x[order]
+    scores = scores[order]
+    home = home[order]
+    frame = make_frame(modes, x)
+    lines = None if log_density is None else _lines(log_density, x, frame, notes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = feature_sums(x, scores, frame, home)
+    about, parts = columns_of(frame, sums, lines is not None)
+    if lines is not None:
+        parts.append(_rank_sums(lines, home))
+    columns = np.concatenate(parts, axis=1)
+    finite = np.isfinite(columns).all(axis=0)
+    if not finite.all():
+        notes.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
+    found = max_t(columns[:, finite], n_resamples, rng)
+    table = _table(x, scores, home, frame, sums, names)
+    kept = [column for column, good in zip(about, finite, strict=True) if good]
+    features = ordered(
+        table.record(column, float(t), float(p))
+        for column, t, p in zip(kept, found.t, found.adjusted, strict=True)
+    )
+    if frame.pairs_left_out:
+        notes.append(f"{frame.pairs_left_out} of the correlations were left out: there are too many pairs")
+    return _result(found, features, lines, order, modes, frame, (n, d, len(columns)), notes, settings or {})
+
+
+def _result(
+    found: Maximum,
+    features: tuple[MomentFeature, ...],
+    lines: Lines | None,
+    order: np.ndarray,
+    modes: Modes,
+    frame: Frame,
+    sizes: tuple[int, int, int],
+    notes: list[str],
+    settings: Mapping[str, Any],
+) -> MomentResult:
+    largest = float(found.adjusted.min())
+    extreme = 1.0 if lines is None else lines.pvalue
+    pvalue = largest
+    if lines is not None:
+        pvalue = min(1.0, largest / (1 - SHARE_OF_EXTREMES), extreme / SHARE_OF_EXTREMES)
+    rows = () if lines is None else tuple(np.sort(order[lines.impossible]).tolist())
+    return MomentResult(
+        "moment test",
+        float(np.abs(found.t).max()),
+        pvalue,
+        found.null,
+        sizes[0],
+        sizes[1],
+        tuple(dict.fromkeys(notes)),
+        settings,
+        features=features,
+        modes=modes,
+        blocks=sizes[2],
+        pairs_left_out=frame.pairs_left_out,
+        impossible=rows,
+        impossible_pvalue=extreme,
+    )
+
+
+def _blocks(n: int) -> np.ndarray:
+    """Draws one by one, or in blocks of 2, 4, 8, ... neighbours, at most `MAX_BLOCKS` of them."""
+    size = 1 << max(0, int(np.ceil(np.log2(n / MAX_BLOCKS))))
+    return np.arange(n) // size
+
+
+def _lines(
+    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, frame: Frame, notes: list[str]
+) -> Lines | None:
+    """Lines are followed far out: a density that fails there is not examined along them."""
+    try:
+        return follow_lines(log_density, x, frame.constants)
+    except Exception as error:  # a user's function may raise anything
+        notes.append(f"draws far out were not examined: the log density fails far from the modes ({error})")
+        return None
+
+
+def _rank_sums(lines: Lines, home: np.ndarray) -> np.ndarray:
+    """Ranks and their squared distance from the middle, less their expectation, summed over blocks (q, 2)."""
+    middle = lines.ranks - 0.5
+    sums = np.zeros((home[-1] + 1, 2))
+    np.add.at(sums, home[lines.rows], np.column_stack([middle, middle**2 - 1 / 12]))
+    return sums
+
+
+def _table(
+    x: np.ndarray, scores: np.ndarray, home: np.ndarray, frame: Frame, sums: Sums, names: Sequence[str]
+) -> Table:
+    """Sizes of the features, from a second pass about the means that the first has found."""
+    groups = home // -(-(home[-1] + 1) // EFFECT_BLOCKS)
+    count = sums.mode_count.sum(axis=1)[:, None]
+    u = sums.mode_location.sum(axis=1)
+    z = sums.mode_z
+    weight = np.concatenate([count, count.sum(axis=0, keepdims=True)]).clip(1e-300)
+    means = tuple(np.concatenate([part, part.sum(axis=0, keepdims=True)]) / weight for part in (u, z))
+    spreads = spread_sums(x, scores, frame, groups, *means)
+    effects = affine_effects(spreads, x.shape[1])
+    pairs = correlations(sums, spreads, frame, len(x))
+    return Table(frame, names, effects, pairs, sums, len(x), quantile(len(spreads.weight[0])))
