@@ -57,6 +57,12 @@ def _describe(x: Any) -> str:
     return f"a {type(x).__name__}" + (f" ({x!r})" if shown else "")
 
 
+def check_level(alpha: float) -> None:
+    """Raise unless `alpha` is a level."""
+    if not (isinstance(alpha, (int, float, np.number)) and 0 < alpha < 1):
+        raise ValueError(f"`alpha` must lie strictly between 0 and 1, got {alpha!r}")
+
+
 Seed = int | np.random.SeedSequence
 
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._validation import announce, as_generator, as_numbers, as_positive, check_count
+from ._validation import announce, as_generator, as_numbers, as_positive, check_count, check_level
 from .perturbation.maps import Accept, metropolis
 from .perturbation.move import N_STEPS, Perturbation, as_jumps, perturbed
-from .result import KsdaggResult, PksdaggResult, check_level
+from .result import KsdaggResult, PksdaggResult
 from .stein.bootstrap import wild
 from .stein.kernels import IMQ, check_kernel, median_bandwidth
 from .stein.quadratic import (
@@ -185,7 +185,6 @@ def pksdagg_test(
     n_level_resamples: int = 1000,
     alpha: float = 0.05,
     check_score: bool = True,
-    n_jobs: int | None = None,
     rng: np.random.Generator | int | None = None,
 ) -> PksdaggResult:
     """Perturbed KSD test aggregated over bandwidths: no split of the draws, no theta or bandwidth to choose.
@@ -205,7 +204,7 @@ def pksdagg_test(
         default a quarter for the former and three quarters for the latter.
     n_resamples, n_level_resamples : int
         As in `ksdagg_test`; there are four statistics only, so that fewer replicates do.
-    modes, bounds, theta, n_steps, accept, perturbation, n_jobs
+    modes, bounds, theta, n_steps, accept, perturbation
         As in `spksd_test`.
 
     Examples
@@ -217,7 +216,7 @@ def pksdagg_test(
     >>> sc.pksdagg_test(one_mode_only, target, rng=0).reject()
     True
     """
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation, n_jobs)
+    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
     inputs = _prepare(
         draws,
         target,

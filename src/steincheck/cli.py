@@ -26,10 +26,11 @@ except ImportError:
 
 from . import aggregate, flux, fssd, ksd, models, moments, plot, verdict
 from . import report as pages
+from ._validation import check_level
 from ._version import __version__
 from .draws import Draws, read_draws
 from .modes.search import find_modes
-from .result import check_level, pvalue_text
+from .result import pvalue_text
 from .target import Target
 
 # exit statuses
@@ -228,7 +229,7 @@ def modes(
     _writable(json, picture, inputs=(*(draws or ()), target))
     density = load_target(target)
     held = _load_draws(draws, density, key).values if draws else None
-    options = {} if max_evaluations is None else {"max_evaluations": max_evaluations}
+    options: dict[str, Any] = {} if max_evaluations is None else {"max_evaluations": max_evaluations}
     with _working(quiet):
         found = find_modes(density, draws=held, bounds=_bounds(bounds), rng=seed, **options)
     if not quiet:

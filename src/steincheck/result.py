@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ._validation import check_level
+
 
 @dataclass(frozen=True, eq=False)
 class GofResult:
@@ -184,14 +186,24 @@ class Modes:
         lines = ["mode   log density  starts  Laplace weight  location"]
         for k, (x, weight) in enumerate(zip(self.locations, self.laplace_weights, strict=True)):
             place = ", ".join(f"{value:.4g}" for value in x[:5]) + (", ..." if len(x) > 5 else "")
-            lines.append(f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({place})")
+            lines.append(
+                f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({place})"
+            )
         lines += [f"symmetry: {words}" for words in self.symmetries]
         lines += [f"search ended: {self.search['stopped']}"] if "stopped" in self.search else []
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        names = ("locations", "covariances", "log_density", "n_starts", "laplace_weights", "warnings", "search")
+        names = (
+            "locations",
+            "covariances",
+            "log_density",
+            "n_starts",
+            "laplace_weights",
+            "warnings",
+            "search",
+        )
         return as_plain({name: getattr(self, name) for name in (*names, "symmetries")})
 
 
@@ -538,6 +550,26 @@ class MomentResult(GofResult):
 
 
 @dataclass(frozen=True, eq=False)
+class AgreementResult(GofResult):
+    """Outcome of the test in `check` of whether Markov chains agree, also with their beginnings.
+
+    Attributes
+    ----------
+    between_pvalue, start_pvalue : float
+        Of the comparison of the chains, and of their first blocks with the rest.
+    odd_chain : int
+        The chain that differs most from the others.
+    n_blocks : int
+        Number of blocks that were permuted.
+    """
+
+    between_pvalue: float = field(kw_only=True)
+    start_pvalue: float = field(kw_only=True)
+    odd_chain: int = field(kw_only=True)
+    n_blocks: int = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
 class Finding:
     """One thing that is wrong, with its size.
 
@@ -667,12 +699,6 @@ def note(notes: list[str], text: str) -> None:
 def pvalue_text(p: float) -> str:
     """The p-value as it follows the letter p: "= 0.04", or "< 1e-16" where its digits mean nothing."""
     return "< 1e-16" if p < 1e-16 else f"= {p:.3g}"
-
-
-def check_level(alpha: float) -> None:
-    """Raise unless `alpha` is a level."""
-    if not (isinstance(alpha, (int, float, np.number)) and 0 < alpha < 1):
-        raise ValueError(f"`alpha` must lie strictly between 0 and 1, got {alpha!r}")
 
 
 def as_plain(value: Any) -> Any:

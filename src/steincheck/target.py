@@ -16,6 +16,9 @@ import numpy as np
 from jax.tree_util import Partial
 
 Batch = Callable[[np.ndarray], np.ndarray]
+MAX_EDGE_SHARE = (
+    0.01  # of the draws next to an edge of the support, beyond which Stein's identity is in doubt
+)
 CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
 BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
 SHORTENINGS = 8  # of steps that are too long, at most
@@ -353,8 +356,14 @@ def score_at(target: Target, x: np.ndarray) -> np.ndarray:
     return value
 
 
-def oddities(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator) -> list[str]:
-    """What a look at the log density of the draws says against the tests: impossible draws, hard edges."""
+def require_target(target: Any) -> None:
+    """Raise unless `target` is a `Target`."""
+    if not isinstance(target, Target):
+        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+
+
+def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator) -> list[str]:
+    """What a look at the log density of the draws says against Stein tests: impossible draws, hard edges."""
     found = []
     depth = np.median(log_p) - log_p
     limit = 50 * (np.quantile(depth, 0.95) + x.shape[1])
@@ -364,16 +373,22 @@ def oddities(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Ge
             f"{len(rows)} of {len(x)} draws are all but impossible: their log density is more than "
             f"{limit:.0f} below the median, rows {rows[:10].tolist()}; a few such draws hardly move a p-value"
         )
-    few = x[:: max(1, len(x) // 200)]
-    near = few + 0.2 * x.std(axis=0) * rng.standard_normal(few.shape)
-    with np.errstate(all="ignore"):
-        outside = np.mean(~np.isfinite(np.asarray(target.log_density(read_only(near)), dtype=float)))
-    if outside > 0.01:
+    outside = edge_share(target, x, rng)
+    if outside > MAX_EDGE_SHARE:
         found.append(
             f"the density is 0 next to {outside:.0%} of the draws: Stein tests need one that vanishes at its "
             "edge, and reject true draws otherwise; transform the parameters to the whole space"
         )
     return found
+
+
+def edge_share(target: Target, x: np.ndarray, rng: np.random.Generator) -> float:
+    """Share of the draws next to which, a fifth of a standard deviation away, the density is 0."""
+    some = x[:: max(1, len(x) // 200)]
+    near = some + 0.2 * x.std(axis=0) * rng.standard_normal(some.shape)
+    with np.errstate(all="ignore"):
+        values = np.asarray(target.log_density(read_only(near)), dtype=float)
+    return float(np.mean(~np.isfinite(values)))
 
 
 def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -3,36 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from ._validation import as_generator
+from ._validation import as_generator, check_count, check_level
 from ._version import __version__
-from .aggregate import ksdagg_test
-from .chains import looks_dependent, repeated_draws
-from .draws import as_matrix
-from .flux.test import flux_test
-from .modes.search import Modes, as_modes, bounds_from_draws, climb_from_draws, find_modes
-from .result import GofResult, ModeTable, Verdict, check_level, note
-from .stein.bootstrap import pvalue, wild
-from .stein.kernels import IMQ, median_bandwidth
-from .target import Target, log_density_at, score_at
-from .target import check_score as compare_score
-
-FEWEST = 50  # draws below which nothing found means nothing
-MOST_FINDINGS = 5  # modes listed one by one
-NEGLIGIBLE = 0.01  # share below which a mode may go unexamined
-STRAY = 0.1  # share of the draws at unknown modes above which nothing found means nothing
-LOCAL_DRAWS = 5000  # the local fit costs n^2: beyond, a random subset of this size is tested
-# of the local fit, for each of its two purposes; more for small levels
-RESAMPLES, MOST_RESAMPLES = 1000, 10_000
-COORDINATE_TERMS = 5e7  # d m^2, kernel terms spent to say in which coordinates the misfit is
-ALWAYS_UNSEEN = (
-    "modes that neither the search nor you know of",
-    "dependence between the draws: the p-values assume independent draws",
+from .aggregate import collection, ksdagg_core
+from .chains import Blocks, agreement, chain_faults, convergence, cut_blocks, looks_dependent
+from .draws import Draws, as_draws
+from .flux.test import flux_core
+from .modes.box import as_box
+from .modes.search import (
+    MAX_EVALUATIONS,
+    climb_from_draws,
+    hold_out,
+    known_modes,
+    rounded_location,
+    search_modes,
+    search_sentence,
 )
+from .moments.test import moment_core, parameter_names
+from .result import (
+    AgreementResult,
+    Finding,
+    FluxResult,
+    GofResult,
+    KsdaggResult,
+    Modes,
+    MomentResult,
+    Verdict,
+)
+from .stein.kernels import IMQ
+from .stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
+from .target import MAX_EDGE_SHARE, Target, check_score, edge_share, log_density_at, require_target, score_at
+from .wording import (
+    agreement_finding,
+    chain_worth,
+    headline,
+    kernel_finding,
+    moment_findings,
+    place,
+    render,
+    weight_findings,
+)
+
+MIN_DRAWS = 50  # below this n a non-rejection is inconclusive
+MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
+MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
+NEGLIGIBLE_SHARE = 0.01  # a mode of a smaller share may go unexamined
+MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
+
+
+class Case(NamedTuple):
+    """Draws and what is evaluated at them, once."""
+
+    x: np.ndarray  # (n, d)
+    log_p: np.ndarray  # (n,)
+    scores: np.ndarray  # (n, d)
+    chain: np.ndarray | None  # (n,) chain of each draw, 0, 1, ...; None for independent draws
+
+    def rows(self, index: np.ndarray) -> Case:
+        """Some of the draws, their chains numbered anew."""
+        chain = None if self.chain is None else np.unique(self.chain[index], return_inverse=True)[1]
+        return Case(self.x[index], self.log_p[index], self.scores[index], chain)
+
+
+class Said(NamedTuple):
+    """What is collected for the verdict beside the tests."""
+
+    warnings: list[str]
+    context: list[str]
+    reasons: list[str]  # why a non-rejection is inconclusive
+    not_examined: list[str]
 
 
 def check(
@@ -42,39 +86,49 @@ def check(
     modes: Any = None,
     bounds: Any = None,
     alpha: float = 0.05,
+    independent: bool = False,
+    max_evaluations: int | None = None,
+    progress: bool | None = None,
     rng: np.random.Generator | int | None = None,
-    n_jobs: int | None = None,
 ) -> Verdict:
-    """Do the draws fit the density? Are modes missing or weighted wrongly?
+    """Do the draws fit the density? Are modes missing or weighted wrongly? What else is wrong?
 
-    H0: the draws are independent and come from the target. The score is compared with finite differences,
-    modes are searched from uniform starts in a box (see `bounds`), then two tests look at the draws:
-    `ksdagg_test` at the fit inside the modes, with distances measured by the average covariance of the
-    modes, and `flux_test` at the weights of the modes. Holm's method combines them at the level `alpha`.
+    H0: the draws are independent and come from the target; or, for Markov chains, the chains are stationary
+    with the target as their distribution. Modes are searched from draws that are held out; the others are
+    tested: the shape by `ksdagg_test`, location, spread, correlation and tails by `moment_test`, the mode
+    weights by `flux_test`, and whether the chains agree. Holm's method combines them at the level `alpha`.
 
     Parameters
     ----------
-    draws : array (n, d)
-        The draws.
+    draws : array (n, d), array (chain, draw, d), or anything that `as_draws` takes
+        Independent draws or Markov chains. An array (n, d) whose order shows autocorrelation is tested as one
+        chain.
     target : Target
         The density.
     modes : Modes, (locations, covariances) or locations, optional
-        Modes you know; otherwise they are searched.
-    bounds : (low, high) or d such pairs, optional
-        The box of the search; by default the range of the draws, widened. Where far and rare modes are
-        possible give a box that does not depend on the draws: see docs/theory/flux.md, assumptions.
+        Modes you know; otherwise they are searched, and no box is needed.
+    bounds : (low, high) or one such pair per coordinate, optional
+        A box in which the search looks too. Not to be given beside `modes`.
     alpha : float
         The level.
+    independent : bool
+        The draws are independent, whatever their order or shape suggests.
+    max_evaluations : int, optional
+        Points at which the mode search may evaluate the density.
+    progress : bool, optional
+        Show the progress of the mode search; by default on a terminal.
     rng : Generator or int, optional
         Source of randomness; the verdict carries the seed that was used.
-    n_jobs : int, optional
-        Search modes in parallel.
 
     Returns
     -------
     Verdict
         ``verdict.fits`` is False (misfit found), True (no misfit found, which is no proof) or None (cannot
         tell); ``print(verdict)`` says it in words.
+
+    References
+    ----------
+    docs/verdict.md says what it does and what its words mean.
 
     Examples
     --------
@@ -86,100 +140,18 @@ def check(
     False
     """
     check_level(alpha)
+    require_target(target)
+    if max_evaluations is not None:
+        check_count(max_evaluations, "max_evaluations")
     seed = fresh_seed(rng)
-    x = _at_the_door(draws, target)
     streams = np.random.default_rng(seed).spawn(6)
-    notes: list[str] = []
-    unseen = list(ALWAYS_UNSEEN)
-    if len(x) >= FEWEST:
-        for sign in _signs_of_chains(x, target):
-            note(notes, sign)
-    if modes is None:
-        known = search_modes(x, target, bounds=bounds, seed=seed, n_jobs=n_jobs)
-    else:
-        known = as_modes(modes, target)
-    covariance = np.mean(known.covariances, axis=0)
-
-    subset = x
-    if len(x) > LOCAL_DRAWS:
-        subset = x[np.sort(streams[1].choice(len(x), LOCAL_DRAWS, replace=False))]
-        unseen.append(
-            f"the fit inside the modes of {len(x) - LOCAL_DRAWS} draws: its test costs n^2 and looked at a "
-            f"random {LOCAL_DRAWS} of the {len(x)} draws; the test of the weights looked at all"
-        )
-    local = _test_local(subset, target, covariance, alpha, streams[2])
-    weights, table = _test_weights(x, target, known, n_jobs, streams[3])
-    where = coordinate_misfit(subset, target, np.sqrt(np.diag(covariance)), rng=streams[4])
-
-    pvalues = {"local": local.pvalue}
-    if weights is None:
-        unseen.append("the weights of the modes: only one mode is known")
-    else:
-        if table is None:
-            unseen.append("the weight of each mode by itself: the modes are a lattice too large to be listed")
-        pvalues["weights"] = 1.0 if np.isnan(weights.pvalue) else weights.pvalue
-    adjusted = holm(pvalues)
-    combined = min(adjusted.values())
-    reasons = _doubts(len(x), local, weights, _apart(known, table), len(pvalues), alpha)
-    if table is not None:
-        part, text = _strays(x, target, known, streams[5])
-        (reasons if part > STRAY else unseen).extend(text)
-    fits = False if combined <= alpha else None if reasons else True
-    heard = [*notes, *known.warnings, *local.warnings, *(weights.warnings if weights else ())]
-    return Verdict(
-        fits=fits,
-        pvalue=combined,
-        alpha=float(alpha),
-        local=local,
-        weights=weights,
-        adjusted=adjusted,
-        modes=table,
-        findings=_findings(adjusted, alpha, weights, table, where) if fits is False else (),
-        why="; ".join(reasons) if fits is None else "",
-        coordinates=where,
-        not_examined=tuple(unseen + ([] if fits is None else reasons)),
-        warnings=tuple(dict.fromkeys(heard)),
-        n=len(x),
-        dim=target.dim,
-        seed=seed,
-        version=__version__,
-    )
-
-
-def search_modes(
-    draws: Any, target: Target, *, bounds: Any = None, seed: int, n_jobs: int | None = None
-) -> Modes:
-    """The modes that `check` would find with this seed; given to `check` they lead to the same verdict."""
-    x = _at_the_door(draws, target)
-    box = bounds_from_draws(x) if bounds is None else bounds
-    return find_modes(target, bounds=box, rng=np.random.default_rng(seed).spawn(5)[0])
-
-
-def _signs_of_chains(x: np.ndarray, target: Target) -> list[str]:
-    found = []
-    dependence = looks_dependent(x, log_density_at(target, x), target.names)
-    if dependence:
-        found.append(
-            f"{dependence}: the p-values assume independent draws and are too small; "
-            "thin the chains until this warning is gone"
-        )
-    repeated = repeated_draws(x)
-    if repeated > 0.01 * len(x):
-        found.append(
-            f"{repeated} of {len(x)} draws repeat others, as those of Markov chains that stand still or of a "
-            "resampled sample: the p-values assume independent draws and are too small"
-        )
-    return found
-
-
-def _at_the_door(draws: Any, target: Target) -> np.ndarray:
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    x = as_matrix(draws, target.dim, name="draws")
-    log_density_at(target, x)
-    if target.has_score:
-        compare_score(target, x)
-    return x
+    sample = as_draws(draws, target.dim, names=target.names)
+    said = Said(list(sample.warnings), [], [], [])
+    case = _evaluated(sample, target, independent, said)
+    budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
+    known, tested = _search(case, target, modes, bounds, budget, progress, streams[0], said)
+    tests = _run_tests(case.rows(tested), target, known, alpha, streams, said)
+    return _conclude(case, target, known, tests, alpha, seed, streams[5], said)
 
 
 def fresh_seed(rng: Any) -> int:
@@ -196,209 +168,333 @@ def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
     >>> holm({"a": 0.01, "b": 0.2, "c": 0.04})
     {'a': 0.03, 'c': 0.08, 'b': 0.2}
     """
-    adjusted, largest = {}, 0.0
+    adjusted = {}
+    largest = 0.0
     for k, name in enumerate(sorted(pvalues, key=lambda name: pvalues[name])):
         largest = max(largest, min(1.0, (len(pvalues) - k) * pvalues[name]))
         adjusted[name] = largest
     return adjusted
 
 
-def coordinate_misfit(
-    x: np.ndarray,
-    target: Target,
-    scales: np.ndarray,
-    *,
-    n_resamples: int = 299,
-    rng: np.random.Generator | int | None = None,
-) -> dict[str, Any]:
-    """In which coordinates is the misfit?
-
-    The Stein kernel is a sum over coordinates; each summand
-
-        u_k = phi s_k s'_k - 2 phi' (s_k - s'_k)(x_k - x'_k) - 2 phi' - 4 phi'' (x_k - x'_k)^2
-
-    is a Stein kernel of its own, blind to the other components of the score. Coordinates are divided by
-    `scales` first. Looks at a random subset of at most 1000 draws.
-
-    Returns
-    -------
-    dict
-        "names"; "pvalue" of each coordinate, not adjusted; "excess", its statistic relative to the 95 %
-        quantile of the statistic under H0: above 1 is suspicious.
-    """
-    pick, width, signs = as_generator(rng).spawn(3)
-    n, d = x.shape
-    m = min(n, int(np.clip(np.sqrt(COORDINATE_TERMS / d), 200, 1000)))
-    x = x[np.sort(pick.choice(n, m, replace=False))]
-    s, z = score_at(target, x) * scales, x / scales
-    z = z - z.mean(axis=0)
-    distinct = np.unique(z, axis=0)  # a chain that stands still repeats its draws
-    kernel = IMQ(median_bandwidth(distinct, rng=width) if len(distinct) > 1 else 1.0)
-    weights = np.concatenate([np.ones((1, m)), wild(m, n_resamples, signs)])
-    forms = coordinate_forms(z, s, kernel, weights) / (m * (m - 1))
-    names = list(target.names) if target.names else [f"x[{k}]" for k in range(d)]
-    limit = np.quantile(forms[:, 1:], 0.95, axis=1)
-    return {
-        "names": [str(name) for name in names],
-        "pvalue": [pvalue(row[0], row[1:]) for row in forms],
-        "excess": (forms[:, 0] / np.where(limit > 0, limit, np.inf)).tolist(),
-    }
+def _evaluated(sample: Draws, target: Target, independent: bool, said: Said) -> Case:
+    """Evaluate log density and score once, and find out whether the draws are chains."""
+    x = sample.values
+    log_p = log_density_at(target, x)
+    if target.score is None:
+        said.warnings.append("the target has no score: finite differences of its log density are used")
+    else:
+        check_score(target, x)
+    chain = None if independent else sample.chain
+    if chain is None and not independent:
+        found = looks_dependent(x, log_p, target.names)
+        if found is not None:
+            chain = np.zeros(len(x), dtype=int)
+            said.warnings.append(f"{found}: they were tested as one chain; if they are not, shuffle them")
+    if chain is None:
+        said.context.append("The draws were tested as independent ones.")
+    else:
+        said.warnings.extend(chain_faults(x, chain, target.names))
+        said.context.append(_chain_sentence(x, chain))
+    if sample.divergences:
+        said.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
+    return Case(x, log_p, score_at(target, x), chain)
 
 
-def coordinate_forms(z: np.ndarray, s: np.ndarray, kernel: IMQ, weights: np.ndarray) -> np.ndarray:
-    """w'Hw of the Stein matrix of each coordinate, shape (d, B), for weights (B, n)."""
-    forms = np.zeros((z.shape[1], len(weights)))
-    squares = np.sum(z**2, axis=1)
-    for rows in np.array_split(np.arange(len(z)), max(1, len(z) // 256)):
-        r2 = np.maximum(squares[rows, None] + squares - 2 * z[rows] @ z.T, 0.0)
-        with jax.enable_x64(True):
-            phi, first, second = (np.asarray(part) for part in kernel.profile(r2))
-        for k, form in enumerate(forms):
-            gap = z[rows, k, None] - z[:, k]
-            u = phi * s[rows, k, None] * s[:, k] - 2 * first * (s[rows, k, None] - s[:, k]) * gap
-            u -= 2 * first + 4 * second * gap**2
-            u[np.arange(len(rows)), rows] = 0.0
-            form += np.einsum("bi,bi->b", weights[:, rows] @ u, weights)
-    return forms
-
-
-def _test_local(
-    x: np.ndarray, target: Target, covariance: np.ndarray, alpha: float, rng: np.random.Generator
-) -> GofResult:
-    """KSDAgg with enough replicates for Holm's smallest threshold, alpha / 2."""
-    size = int(np.clip(50 / alpha, RESAMPLES, MOST_RESAMPLES))
-    return ksdagg_test(
-        x, target, precondition=covariance, n_resamples=size, n_level_resamples=size, alpha=alpha,
-        check_score=False, rng=rng,
-    )  # fmt: skip
-
-
-def _smallest_pvalue(local: GofResult) -> float:
-    """The p-value of KSDAgg if the draws were as wrong as can be: its replicates are finitely many."""
-    floor = 1 / (max(local.details["weights"]) * (local.settings["n_resamples"] + 1))
-    null = np.append(np.asarray(local.null_distribution), 0.0)
-    return float(np.mean(null >= -floor * (1 + 1e-9)))
-
-
-def _test_weights(
-    x: np.ndarray, target: Target, modes: Modes, n_jobs: int | None, rng: np.random.Generator
-) -> tuple[GofResult | None, ModeTable | None]:
-    """The flux test and its table of shares; with one mode there is nothing to compare."""
-    if len(modes) > 1:
-        result = flux_test(x, target, modes=modes, n_jobs=n_jobs, rng=rng)
-        return result, result.details["shares"]
-    n, one, unknown = len(x), np.ones(1), np.full((1, 2), np.nan)
-    exact = np.array([[0.025 ** (1 / n), 1.0]])  # Clopper-Pearson for n of n
-    return None, ModeTable(
-        modes.locations, np.array([n]), one, np.nan * one, exact, unknown, ("not examined",)
+def _chain_sentence(x: np.ndarray, chain: np.ndarray) -> str:
+    """How the draws were treated, with what is commonly reported of chains."""
+    lengths = np.bincount(chain)
+    equal = f"{len(lengths)} x {lengths[0]} draws" if np.ptp(lengths) == 0 else f"{len(x)} draws"
+    chains = "one chain" if len(lengths) == 1 else f"{len(lengths)} chains"
+    common = convergence(x, chain)
+    return (
+        f"The {equal} were tested as {chains}: H0 is that they are stationary with the density as their "
+        f"distribution. Over all coordinates bulk ESS is at least {np.min(common.ess_bulk):.0f}, tail ESS "
+        f"{np.min(common.ess_tail):.0f}, R-hat at most {np.max(common.rhat):.3f}."
     )
 
 
-def _apart(modes: Modes, table: ModeTable | None) -> list[int]:
-    """Modes of some weight that could not be compared with the others."""
-    if table is None or len(modes) < 2:
-        return []
-    weighty = (modes.laplace_weights > NEGLIGIBLE) | (table.observed > NEGLIGIBLE)
-    return np.flatnonzero(np.isnan(table.implied) & weighty).tolist()
+def _search(
+    case: Case,
+    target: Target,
+    modes: Any,
+    bounds: Any,
+    max_evaluations: int,
+    progress: bool | None,
+    rng: np.random.Generator,
+    said: Said,
+) -> tuple[Modes, np.ndarray]:
+    """The modes and the rows to test; without a mode, a stand-in where the held-out draws are."""
+    if modes is not None:
+        return known_modes(modes, target, case.x, bounds, notes=said.warnings, rng=rng)
+    held, tested = hold_out(len(case.x), rng, case.chain)
+    known = search_modes(
+        target,
+        case.x[held] if len(held) else None,
+        location=None if len(held) else rounded_location(case.x),
+        box=None if bounds is None else as_box(bounds, target.dim),
+        max_evaluations=max_evaluations,
+        progress=progress,
+        rng=rng,
+    )
+    said.warnings.extend(known.warnings)
+    if len(held):
+        said.context.append(
+            f"{len(held)} draws, held out, told the mode search where to begin; the other {len(tested)} were "
+            "tested."
+        )
+    if not len(known):
+        said.warnings.append(f"no mode was found: {known.search['stopped']}")
+        said.not_examined.append("the mode weights: no mode was found")
+        return _stand_in(case.x[held] if len(held) else case.x), tested
+    said.context.append(f"Mode search: {search_sentence(known)}.")
+    said.not_examined.append("modes that the search did not find")
+    if known.symmetries:
+        said.context.append(f"Symmetries of the density: {'; '.join(known.symmetries)}.")
+    return known, tested
 
 
-def _strays(x: np.ndarray, target: Target, modes: Modes, rng: np.random.Generator) -> tuple[float, list[str]]:
-    """Which part of the draws lies at modes that are not known, and what to say of it."""
-    tried, strays, places = climb_from_draws(x, target, modes, rng)
-    if not strays:
-        return 0.0, []
-    advice = "give `modes`, or `bounds` in which they are found"
-    if "max_modes" in str(modes.search.get("stopped")):
-        advice = "the search lists no more modes"
-    place = ", ".join(f"{value:.4g}" for value in places[0][:5]) + (", ..." if target.dim > 5 else "")
-    return strays / tried, [
-        f"the weights of modes that are not known could not be tested: {strays} of {tried} draws that were "
-        f"looked at lie at such modes, one is ({place}); {advice}"
-    ]
+def _stand_in(x: np.ndarray) -> Modes:
+    """Units for the tests of a density without a mode: median and spread of the held-out draws."""
+    centre, scale = rounded_location(x)
+    return Modes(centre[None], np.diag(scale**2)[None], np.zeros(1), np.zeros(1, dtype=int))
+
+
+def _run_tests(
+    case: Case,
+    target: Target,
+    known: Modes,
+    alpha: float,
+    streams: list[np.random.Generator],
+    said: Said,
+) -> dict[str, GofResult]:
+    """The tests that apply, in the order of the verdict."""
+    tests: dict[str, GofResult] = {}
+    whiten = np.linalg.cholesky(np.mean(known.covariances, axis=0))
+    edge = edge_share(target, case.x, streams[4])
+    blocks = None
+    if case.chain is not None:
+        blocks = _blocks_of_chains(case, whiten)
+        if not blocks.enough:
+            said.reasons.append(f"the shape could not be tested: {blocks.remedy}")
+    if edge > MAX_EDGE_SHARE:
+        said.reasons.append(
+            f"the density is 0 next to {edge:.0%} of the draws, and tests of the shape need one that "
+            "vanishes smoothly at its edge: transform the parameters to the whole space"
+        )
+    elif blocks is None or blocks.enough:
+        tests["kernel"] = _kernel_test(case, whiten, blocks, alpha, streams[1], said)
+        tests["moments"] = _moment_test(case, target, known, blocks, streams[2], said)
+    if len(known) > 1:
+        tests["weights"] = flux_core(
+            case.x,
+            case.log_p,
+            target,
+            known,
+            chain=case.chain,
+            tau_within=None if blocks is None else blocks.tau,
+            rng=streams[3],
+            notes=said.warnings,
+        )
+    if blocks is not None:
+        tests["chains"] = _agreement_test(case, whiten, streams[4])
+        said.context.append(chain_worth(blocks, tests.get("weights")))
+    return tests
+
+
+def _blocks_of_chains(case: Case, whiten: np.ndarray) -> Blocks:
+    """Blocks for the tests of the shape, by the autocorrelation time of the draws' contributions."""
+    assert case.chain is not None
+    step = -(-len(case.x) // MAX_DRAWS_FOR_TAU)
+    z = whitened(case.x[::step], whiten)
+    slopes = whitened_scores(case.scores[::step], whiten)
+    widths = collection(z, None, evenly=True)[::3]
+    thinned = chain_blocks(z, slopes, IMQ(), widths, case.chain[::step])
+    return cut_blocks(thinned.tau * step, case.chain)
+
+
+def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) -> AgreementResult:
+    """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
+    assert case.chain is not None
+    t = whitened_scores(case.scores, whiten)
+    z = whitened(case.x - np.median(case.x, axis=0), whiten)
+    found = agreement(np.concatenate([t, z * t + 1], axis=1), case.chain, rng)
+    return AgreementResult(
+        "agreement of the chains",
+        -np.log10(found.pvalue),
+        found.pvalue,
+        None,
+        *case.x.shape,
+        between_pvalue=found.between_pvalue,
+        start_pvalue=found.start_pvalue,
+        odd_chain=found.odd_chain,
+        n_blocks=found.blocks.count,
+    )
+
+
+def _kernel_test(
+    case: Case,
+    whiten: np.ndarray,
+    blocks: Blocks | None,
+    alpha: float,
+    rng: np.random.Generator,
+    said: Said,
+) -> KsdaggResult:
+    """KSDAgg in the units of the modes, with enough replicates for the smallest threshold of Holm."""
+    step = -(-len(case.x) // MAX_KERNEL_DRAWS)
+    if step > 1:
+        said.not_examined.append(
+            f"the shape at all draws: the kernel test costs n^2 and looked at every {step}th of "
+            f"{len(case.x)} draws; the other tests looked at all"
+        )
+    size = int(np.clip(50 / alpha, 1000, 10_000))
+    return ksdagg_core(
+        case.x[::step],
+        case.scores[::step],
+        whiten=whiten,
+        bootstrap="blocks",
+        block=None if blocks is None else blocks.label[::step],
+        n_resamples=size,
+        n_level_resamples=size,
+        alpha=alpha,
+        streams=spawn_streams(rng),
+        notes=said.warnings,
+    )
+
+
+def _moment_test(
+    case: Case, target: Target, known: Modes, blocks: Blocks | None, rng: np.random.Generator, said: Said
+) -> GofResult:
+    return moment_core(
+        case.x,
+        case.scores,
+        known,
+        parameter_names(target),
+        blocks=None if blocks is None else blocks.label,
+        log_density=target.log_density,
+        n_resamples=999,
+        rng=rng,
+        notes=said.warnings,
+    )
+
+
+def _conclude(
+    case: Case,
+    target: Target,
+    known: Modes,
+    tests: dict[str, GofResult],
+    alpha: float,
+    seed: int,
+    rng: np.random.Generator,
+    said: Said,
+) -> Verdict:
+    """Combine the tests and put everything into words."""
+    names = tuple(parameter_names(target))
+    adjusted = holm({key: 1.0 if np.isnan(result.pvalue) else result.pvalue for key, result in tests.items()})
+    pvalue = min(adjusted.values(), default=1.0)
+    weights = tests.get("weights")
+    table = weights.mode_table if isinstance(weights, FluxResult) else None
+    said.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
+    _look_for_unknown_modes(case.x, target, known, rng, said)
+    fits = False if pvalue <= alpha else None if said.reasons else True
+    verdict = Verdict(
+        fits=fits,
+        pvalue=pvalue,
+        alpha=float(alpha),
+        tests=tests,
+        adjusted=adjusted,
+        findings=tuple(_findings(tests, adjusted, alpha, names)) if fits is False else (),
+        inconclusive_reasons=tuple(said.reasons),
+        mode_table=table,
+        modes=known,
+        context=tuple(said.context),
+        not_examined=tuple(said.not_examined + ([] if fits is None else said.reasons)),
+        warnings=tuple(dict.fromkeys(said.warnings)),
+        n=len(case.x),
+        dim=target.dim,
+        names=names,
+        seed=seed,
+        version=__version__,
+        sentence=headline(fits, alpha, pvalue, said.reasons),
+    )
+    return replace(verdict, text=render(verdict))
 
 
 def _findings(
-    adjusted: Mapping[str, float],
-    alpha: float,
-    weights: GofResult | None,
-    table: ModeTable | None,
-    where: Mapping[str, Any],
-) -> tuple[str, ...]:
-    """What is wrong and by how much: the modes with wrong shares, the coordinates with misfit."""
-    found = []
-    if weights is not None and adjusted["weights"] <= alpha:
-        if table:
-            found += _wrong_weights(table, weights, where["names"])
-        else:
-            found.append(_wrong_flow(weights, where["names"]))
-    if adjusted["local"] <= alpha:
-        order = np.argsort(-np.array(where["excess"]), kind="stable")
-        names = [where["names"][k] for k in order[:3] if where["excess"][k] > 1]
-        most = f", most in {', '.join(names)}" if names and len(order) > 1 else ""
-        found.append(f"The fit inside the modes is wrong{most}")
-    return tuple(found)
-
-
-def _wrong_weights(table: ModeTable, weights: GofResult, names: list[str]) -> list[str]:
-    gap = np.nan_to_num(table.observed - table.implied).round(4)  # equal but for rounding is equal
-    wrong = [k for k in np.lexsort((gap, -np.abs(gap))) if table.words[k].startswith("too")]
-    if not wrong:
-        shift = -weights.details["net_flow"] @ table.locations / np.ptp(table.locations, axis=0).clip(1e-300)
-        k, trend = int(np.argmax(np.abs(shift))), weights.details["trend_pvalue"] <= weights.pvalue
-        more = f": too many draws at modes with a {'large' if shift[k] > 0 else 'small'} {names[k]}"
-        return [
-            f"The weights of the modes are wrong, though no mode by itself stands out{more if trend else ''}"
-        ]
-    found = []
-    for k in wrong[:MOST_FINDINGS]:
-        low, high = table.implied_interval[k]
-        rare = table.observed_interval[k, 1] < 0.1 * low
-        missing = " is missing" if table.counts[k] == 0 else " is all but missing" if rare else ""
-        more = "fewer" if table.words[k] == "too many draws" else "more"
-        says = more if np.isnan(low) else f"{table.implied[k]:.1%} ({low:.1%} to {high:.1%})"
-        found.append(f"Mode {k}{missing}: {table.observed[k]:.1%} of the draws, the density says {says}")
-    if len(wrong) > MOST_FINDINGS:
-        found.append(f"And {len(wrong) - MOST_FINDINGS} more modes have wrong shares")
+    tests: Mapping[str, GofResult], adjusted: Mapping[str, float], alpha: float, names: tuple[str, ...]
+) -> list[Finding]:
+    """What is wrong and by how much: mode weights, moments, the rest of the shape, the chains."""
+    found: list[Finding] = []
+    weights = tests.get("weights")
+    if isinstance(weights, FluxResult) and adjusted["weights"] <= alpha:
+        found += weight_findings(weights, names, adjusted["weights"])
+    moments = tests.get("moments")
+    if isinstance(moments, MomentResult) and adjusted["moments"] <= alpha:
+        found += moment_findings(moments, adjusted["moments"], alpha)
+    if adjusted.get("kernel", 1.0) <= alpha and adjusted["moments"] > alpha:
+        several = isinstance(weights, FluxResult)
+        found.append(kernel_finding(adjusted["kernel"], several=several))
+    chains = tests.get("chains")
+    if isinstance(chains, AgreementResult) and adjusted["chains"] <= alpha:
+        found.append(agreement_finding(chains, adjusted["chains"]))
     return found
 
 
-def _wrong_flow(weights: GofResult, names: list[str]) -> str:
-    """The displacement of a lattice of modes along which the flow is farthest from balance."""
-    net, error = weights.details["net_flow"], weights.details["net_flow_se"]
-    k = int(np.argmax(np.abs(net) / np.where(error > 0, error, np.inf)))
-    step = weights.details["displacements"][k] * np.sign(net[k])
-    largest = [
-        j for j in np.argsort(-np.abs(step), kind="stable")[:3] if abs(step[j]) > 0.1 * np.abs(step).max()
-    ]
-    places = ", ".join(f"{names[j]} {step[j]:+.3g}" for j in largest)
-    return f"The weights of the modes are wrong: more draws should lie farther on along ({places})"
-
-
-def _doubts(
-    n: int, local: GofResult, weights: GofResult | None, apart: list[int], tests: int, alpha: float
-) -> list[str]:
-    """Reasons why finding nothing would mean nothing."""
+def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], alpha: float) -> list[str]:
+    """Reasons why a non-rejection is inconclusive."""
     reasons = []
-    if n < FEWEST:
-        reasons.append(f"{n} draws are too few, it takes {FEWEST} for finding nothing to mean something")
-    if weights is not None and np.isnan(weights.pvalue):
-        reasons.append(
-            "the weights of the modes could not be tested, as no draw could be at another mode by the "
-            "linear maps between them"
-        )
-    elif apart:
-        few = ", ".join(map(str, apart[:5])) + (", ..." if len(apart) > 5 else "")
-        reasons.append(
-            f"the weight of mode {few} could not be compared with that of the others: hardly any draw could "
-            "be at both by the linear maps between them"
-        )
-    floors = {"fit inside the modes": _smallest_pvalue(local)}
-    if weights is not None and weights.null_distribution is not None:
-        floors["weights of the modes"] = 1 / (len(weights.null_distribution) + 1)
-    for name, floor in floors.items():
-        if tests * floor > alpha:
+    if n < MIN_DRAWS:
+        reasons.append(f"{n} draws are too few: below {MIN_DRAWS} a non-rejection is inconclusive")
+    weights = tests.get("weights")
+    if isinstance(weights, FluxResult):
+        apart = _modes_apart(known, weights)
+        if weights.inconclusive:
+            reasons.append(f"the mode weights: {weights.inconclusive.removeprefix('cannot tell: ')}")
+        elif apart:
+            listed = ", ".join(map(str, apart[:5])) + (", ..." if len(apart) > 5 else "")
             reasons.append(
-                f"the test of the {name} cannot reach the level {alpha:g}: its smallest adjusted p-value is "
-                f"{tests * floor:.2g}"
+                f"the weight of mode {listed} could not be compared with that of the others: hardly any draw "
+                "could be at both by the linear maps between them"
+            )
+    for result in tests.values():
+        floor = len(tests) * _smallest_pvalue(result)
+        if floor > alpha:
+            reasons.append(
+                f"the {result.test} cannot reach the level {alpha:g}: its smallest adjusted p-value is "
+                f"{floor:.2g}"
             )
     return reasons
+
+
+def _smallest_pvalue(result: GofResult) -> float:
+    """The p-value if the draws were as wrong as can be: simulated replicates are finitely many."""
+    if result.null_distribution is None:
+        return 0.0
+    null = np.asarray(result.null_distribution)
+    if not isinstance(result, KsdaggResult):
+        return 1 / (len(null) + 1)
+    floor = 1 / (np.max(result.bandwidth_weights) * (len(null) + 1))
+    return float(np.mean(np.append(null, 0.0) >= -floor * (1 + 1e-9)))
+
+
+def _modes_apart(known: Modes, weights: FluxResult) -> list[int]:
+    """Modes of some weight that could not be compared with the others."""
+    table = weights.mode_table
+    if table is None:
+        return []
+    weighty = (known.laplace_weights > NEGLIGIBLE_SHARE) | (table.observed > NEGLIGIBLE_SHARE)
+    return np.flatnonzero(np.isnan(table.implied) & weighty).tolist()
+
+
+def _look_for_unknown_modes(
+    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, said: Said
+) -> None:
+    """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
+    tried, strange, locations = climb_from_draws(x, target, known, rng)
+    if not strange:
+        return
+    example = place(locations[0], parameter_names(target))
+    text = (
+        f"the weights of unknown modes: {strange} of {tried} draws that were looked at belong to such modes, "
+        f"for example ({example}); give `modes`, or a larger `max_evaluations`"
+    )
+    (said.reasons if strange > MAX_UNKNOWN_SHARE * tried else said.not_examined).append(text)

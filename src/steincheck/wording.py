@@ -6,7 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .result import Finding, FluxResult, ModeTable, Verdict, pvalue_text
+from .chains import Blocks
+from .moments.test import leading
+from .result import (
+    AgreementResult,
+    Finding,
+    FluxResult,
+    GofResult,
+    ModeTable,
+    MomentFeature,
+    MomentResult,
+    Verdict,
+    pvalue_text,
+)
 
 MAX_MODES_NAMED = 5  # findings about single modes; the mode table has the rest
 MAX_MODES_PRINTED = 15  # rows of the printed mode table
@@ -15,6 +27,7 @@ WHAT = {
     "kernel": ("shape", "kernel test"),
     "moments": ("location, spread, correlation, tails", "moment test"),
     "weights": ("mode weights", "flux test"),
+    "chains": ("agreement of the chains", "permutation of blocks"),
 }
 
 
@@ -30,8 +43,10 @@ def headline(fits: bool | None, alpha: float, pvalue: float, reasons: Sequence[s
 
 def place(location: np.ndarray, names: Sequence[str]) -> str:
     """Where a mode is, in its first coordinates: "mu = 2.03, tau = 0.5, ..."."""
+    size = np.max(np.abs(location), initial=1e-300)
+    rounded = np.where(np.abs(location) < 1e-6 * max(size, 1.0), 0.0, location)
     shown = [
-        f"{name} = {value:.4g}" for name, value in zip(names[:MAX_COORDINATES_NAMED], location, strict=False)
+        f"{name} = {value:.4g}" for name, value in zip(names[:MAX_COORDINATES_NAMED], rounded, strict=False)
     ]
     return ", ".join(shown) + (", ..." if len(location) > MAX_COORDINATES_NAMED else "")
 
@@ -102,10 +117,33 @@ def weight_findings(result: FluxResult, names: Sequence[str], pvalue: float) -> 
     return found
 
 
-def kernel_finding(pvalue: float, n_modes: int) -> Finding:
+def kernel_finding(pvalue: float, *, several: bool) -> Finding:
     """The shape is wrong in a way that no moment shows."""
-    where = " within modes" if n_modes > 1 else ""
+    where = " within modes" if several else ""
     return _finding("shape", None, pvalue, f"The shape of the distribution{where} is wrong")
+
+
+def agreement_finding(result: AgreementResult, pvalue: float) -> Finding:
+    """Which chain differs, or that the beginnings do."""
+    if result.start_pvalue < result.between_pvalue:
+        text = "The beginnings of the chains differ from the rest: leave out more draws as warm-up"
+    else:
+        text = f"Chain {result.odd_chain} differs from the others: look at it, and at its starting point"
+    return _finding("chains", None, pvalue, text)
+
+
+def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
+    """How many independent draws the chains are worth."""
+    n = len(blocks.label)
+    text = (
+        f"The {n} tested draws are worth about {blocks.ess:.0f} independent ones for the shape "
+        f"(autocorrelation time {blocks.tau:.3g}; {blocks.count} blocks were compared)"
+    )
+    if isinstance(weights, FluxResult) and weights.chains is not None:
+        chains = weights.chains
+        text += f" and about {chains.effective_draws:.0f} for the mode weights"
+        text += f" ({chains.n_changes} changes of mode)"
+    return text + "."
 
 
 def _wrong_share(table: ModeTable, k: int, names: Sequence[str], pvalue: float) -> Finding:
@@ -131,6 +169,7 @@ def _wrong_as_a_whole(result: FluxResult, table: ModeTable, names: Sequence[str]
     text = "The mode weights are wrong, though no mode by itself stands out"
     if not result.trend_pvalue <= result.pvalue:
         return _finding("mode share", None, pvalue, text)
+    assert result.net_flow is not None
     extent = np.ptp(table.locations, axis=0).clip(1e-300)
     shift = -result.net_flow @ table.locations / extent
     k = int(np.argmax(np.abs(shift)))
@@ -141,10 +180,11 @@ def _wrong_as_a_whole(result: FluxResult, table: ModeTable, names: Sequence[str]
 
 def _wrong_flow(result: FluxResult, names: Sequence[str], pvalue: float) -> Finding:
     """The displacement of a lattice of modes along which the flow is farthest from balance."""
-    assert result.displacements is not None
-    error = np.where(result.net_flow_se > 0, result.net_flow_se, np.inf)
-    k = int(np.argmax(np.abs(result.net_flow) / error))
-    step = result.displacements[k] * np.sign(result.net_flow[k])
+    lattice = result.lattice
+    assert lattice is not None
+    error = np.where(lattice.net_flow_se > 0, lattice.net_flow_se, np.inf)
+    k = int(np.argmax(np.abs(lattice.net_flow) / error))
+    step = lattice.displacements[k] * np.sign(lattice.net_flow[k])
     order = np.argsort(-np.abs(step), kind="stable")[:MAX_COORDINATES_NAMED]
     largest = [j for j in order if abs(step[j]) > 0.1 * np.abs(step).max()]
     direction = ", ".join(f"{names[j]} {step[j]:+.3g}" for j in largest)
@@ -175,3 +215,136 @@ def _aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
         ]
         lines.append("  " + "  ".join(cells).rstrip())
     return lines
+
+
+def moment_findings(result: MomentResult, pvalue: float, alpha: float) -> list[Finding]:
+    """The features worth telling, and draws that are all but impossible."""
+    factor = pvalue / max(result.pvalue, 1e-300)  # by which Holm's method has adjusted the test
+    found = []
+    impossible = describe_impossible(result)
+    if impossible:
+        p = min(1.0, factor * result.impossible_pvalue)
+        found.append(_finding("impossible draws", None, p, impossible))
+    for feature in leading(result, alpha / factor):
+        text = describe(feature)
+        if text.startswith(("mean", "correlation", "the ", "too ")):  # else it begins with a name
+            text = text[0].upper() + text[1:]
+        p = min(1.0, factor * feature.pvalue)
+        found.append(
+            Finding(
+                feature.kind,
+                feature.mode,
+                feature.parameters,
+                feature.estimate,
+                feature.interval,
+                p,
+                text[0].upper() + text[1:]
+                if text.startswith(("mean", "correlation", "the", "too"))
+                else text,
+            )
+        )
+    return found
+
+
+def describe(feature: MomentFeature) -> str:
+    """What a feature of the moment test says, with its size.
+
+    Examples
+    --------
+    >>> from steincheck.result import MomentFeature
+    >>> nan = float("nan")
+    >>> sizes = {"estimate": 0.78, "interval": (0.73, 0.83), "observed": 0.39, "expected": 0.5}
+    >>> describe(MomentFeature("scale", "own", None, ("sigma",), (), **sizes, t=9.0, pvalue=0.001))
+    'sigma is 1.28 (1.20 to 1.37) times too narrow: sd of the draws 0.39, should be 0.5'
+    """
+    said = {
+        "location": _location,
+        "scale": _scale,
+        "correlation": _correlation,
+        "overall scale": _scale,
+        "skewness": _skewness,
+        "tails": _tails,
+        "extremes": _tails,
+        "radius": _radius,
+        "radius spread": _radius_spread,
+    }[feature.kind](feature)
+    return said if feature.mode is None else f"Mode {feature.mode}: {said}"
+
+
+def describe_impossible(result: MomentResult) -> str:
+    """Which draws the density all but excludes; empty if there are none."""
+    count = len(result.impossible)
+    if not count:
+        return ""
+    rows = ", ".join(map(str, result.impossible[:10])) + (", ..." if count > 10 else "")
+    many = f"At least {count} draws are" if count > 1 else "One draw is"
+    return (
+        f"{many} all but impossible (row{'s' * (count > 1)} {rows}): "
+        f"p < {max(result.impossible_pvalue, 1e-16):.0e} over all {result.n} draws"
+    )
+
+
+def _subject(feature: MomentFeature) -> str:
+    """The parameter, or the direction: "the axis 0.71 a - 0.71 b"."""
+    if feature.basis == "all":
+        return "the draws"
+    if feature.basis in ("own", "given the others"):
+        given = " given the others" if feature.basis == "given the others" else ""
+        return " and ".join(feature.parameters) + given
+    if not feature.loadings:
+        return f"principal {feature.basis}"
+    terms = [f"{value:+.2f} {name}" for name, value in zip(feature.parameters, feature.loadings, strict=True)]
+    return f"principal {feature.basis} ({' '.join(terms).removeprefix('+')})"
+
+
+def _location(feature: MomentFeature) -> str:
+    low, high = np.sort(np.abs(feature.interval))
+    more = "high" if feature.estimate > 0 else "low"
+    size = f"{abs(feature.estimate):.2g} sd ({low:.2g} to {high:.2g}) too {more}"
+    where = ""
+    if np.isfinite(feature.observed):
+        where = f": mean of the draws {feature.observed:.3g}, should be {feature.expected:.3g}"
+    return f"mean of {_subject(feature)} is {size}{where}"
+
+
+def _scale(feature: MomentFeature) -> str:
+    subject = _subject(feature)
+    plural = feature.basis == "all"
+    verb = "are" if plural else "is"
+    if feature.estimate == 0:
+        return f"{subject} {verb} constant"
+    if not np.isfinite(feature.estimate):
+        return f"{subject} {verb} too {'narrow' if feature.t > 0 else 'wide'}"
+    narrow = feature.estimate < 1
+    factor = 1 / feature.estimate if narrow else feature.estimate
+    ends = np.sort(1 / np.maximum(feature.interval, 1e-300) if narrow else feature.interval)
+    word = "narrow" if narrow else "wide"
+    size = f"{factor:.2f} ({ends[0]:.2f} to {ends[1]:.2f}) times too {word}"
+    overall = " in all directions taken together" if plural else ""
+    sd = ""
+    if np.isfinite(feature.observed) and np.isfinite(feature.expected):
+        sd = f": sd of the draws {feature.observed:.3g}, should be {feature.expected:.3g}"
+    return f"{subject} {verb} {size}{overall}{sd}"
+
+
+def _correlation(feature: MomentFeature) -> str:
+    pair = " and ".join(feature.parameters)
+    return f"correlation of {pair}: {feature.observed:.2f}, should be {feature.expected:.2f}"
+
+
+def _skewness(feature: MomentFeature) -> str:
+    side = "right" if feature.t < 0 else "left"
+    return f"{_subject(feature)}: too skewed to the {side}"
+
+
+def _tails(feature: MomentFeature) -> str:
+    return f"{_subject(feature)}: tails too {'light' if feature.t > 0 else 'heavy'}"
+
+
+def _radius(feature: MomentFeature) -> str:
+    return "the draws lie too " + ("close to the mode" if feature.t < 0 else "far from the mode")
+
+
+def _radius_spread(feature: MomentFeature) -> str:
+    many = "many" if feature.t > 0 else "few"
+    return f"too {many} draws lie very close to the mode or very far from it"

@@ -133,9 +133,7 @@ def flux_test(
     generator, seed = seeded(rng)
     search_stream = seeded(seed)[0].spawn(1)[0]  # the first of the three streams of the core
     notes = list(sample.warnings)
-    known, rows = known_modes(
-        modes, target, x, bounds, chain=sample.chain, rng=search_stream, notes=notes
-    )
+    known, rows = known_modes(modes, target, x, bounds, chain=sample.chain, rng=search_stream, notes=notes)
     _check_number_of_modes(known, searched=modes is None)
     tested = sample.take(rows)
     result = flux_core(

@@ -62,7 +62,6 @@ def ospksd_test(
     perturbation: Perturbation | None = None,
     train_fraction: float = 0.5,
     check_score: bool = True,
-    n_jobs: int | None = None,
     rng: np.random.Generator | int | None = None,
 ) -> OspksdResult:
     """KSD test summed over the identity and one perturbation chosen on a training half (ospKSD).
@@ -76,7 +75,7 @@ def ospksd_test(
     ----------
     draws, target, kernel, precondition, bootstrap, n_resamples, check_score, rng
         As in `ksd_test`.
-    modes, bounds, n_steps, accept, perturbation, n_jobs
+    modes, bounds, n_steps, accept, perturbation
         As in `pksd_test`; modes are searched from up to 100 training draws too.
     theta : array, optional
         Jump scales to choose from; by default the paper's 51 in [0.5, 1.5].
@@ -98,7 +97,7 @@ def ospksd_test(
     """
     check_kernel(kernel)
     check_bootstrap(bootstrap)
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation, n_jobs)
+    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
     inputs = prepare(draws, target, precondition, n_resamples, check_score, rng)
     train, test = split_rows(len(inputs.x), train_fraction, inputs.streams.split)
     if jumps.ready is None:
@@ -123,20 +122,22 @@ class _Choice(NamedTuple):
 
 
 def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> Modes:
-    """The user's modes, or those found from the training draws and in a box about them."""
+    """The user's modes, or those found from the training draws."""
     stream = inputs.streams.modes
     x = inputs.x[train]
     starts = None if jumps.modes is not None else x[stream.permutation(len(x))[:N_TRAINING_STARTS]]
-    return known_modes(
+    modes, _ = known_modes(
         jumps.modes,
         target,
-        x,
+        inputs.x,
         jumps.bounds,
+        held=train,
         starts=starts,
-        n_jobs=jumps.n_jobs,
+        in_box=True,
         rng=stream,
         notes=inputs.warnings,
     )
+    return modes
 
 
 def _choose_theta(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray, kernel: Any) -> _Choice:

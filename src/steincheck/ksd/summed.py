@@ -47,7 +47,6 @@ def pksd_test(
     accept: Accept = metropolis,
     perturbation: Perturbation | None = None,
     check_score: bool = True,
-    n_jobs: int | None = None,
     rng: np.random.Generator | int | None = None,
 ) -> PksdResult:
     """KSD test after one perturbation (pKSD).
@@ -74,8 +73,6 @@ def pksd_test(
     perturbation : Perturbation, optional
         Made by `perturb` of the same draws, to be used by several tests; then `modes`, `bounds`, `theta`,
         `n_steps` and `accept` are its own.
-    n_jobs : int, optional
-        Processes for the mode search.
 
     References
     ----------
@@ -83,7 +80,7 @@ def pksd_test(
     """
     check_kernel(kernel)
     check_bootstrap(bootstrap)
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation, n_jobs, default_theta=PKSD_THETA)
+    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation, default_theta=PKSD_THETA)
     if len(jumps.theta) != 1:
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(jumps.theta)}; see spksd_test")
     inputs = prepare(draws, target, precondition, n_resamples, check_score, rng)
@@ -148,7 +145,6 @@ def spksd_test(
     accept: Accept = metropolis,
     perturbation: Perturbation | None = None,
     check_score: bool = True,
-    n_jobs: int | None = None,
     rng: np.random.Generator | int | None = None,
 ) -> SpksdResult:
     """KSD test summed over the identity and a grid of perturbations (spKSD).
@@ -165,7 +161,7 @@ def spksd_test(
     ----------
     draws, target, kernel, precondition, bootstrap, n_resamples, check_score, rng
         As in `ksd_test`.
-    modes, bounds, n_steps, accept, perturbation, n_jobs
+    modes, bounds, n_steps, accept, perturbation
         As in `pksd_test`.
     theta : array, optional
         Jump scales; by default the paper's 51 in [0.5, 1.5].
@@ -185,7 +181,7 @@ def spksd_test(
     """
     check_kernel(kernel)
     check_bootstrap(bootstrap)
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation, n_jobs)
+    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
     inputs = prepare(draws, target, precondition, n_resamples, check_score, rng)
     moved = perturbed(inputs, target, jumps)
     result = spksd_core(

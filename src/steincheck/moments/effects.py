@@ -43,7 +43,10 @@ def affine_effects(spreads: Spreads, dim: int) -> Effects:
     the spread over blocks.
     """
     count = spreads.weight.sum(axis=1)  # (M + 1, 1)
-    mean = {name: getattr(spreads, name).sum(axis=1) / count.clip(1e-300) for name in ("u", "z", "aa", "ab", "bb", "aabb")}
+    mean = {
+        name: getattr(spreads, name).sum(axis=1) / count.clip(1e-300)
+        for name in ("u", "z", "aa", "ab", "bb", "aabb")
+    }
     with np.errstate(all="ignore"):
         m = np.where(mean["ab"] < 0, mean["ab"], np.nan)
         per_block = {name: getattr(spreads, name) - spreads.weight * mean[name][:, None] for name in mean}
@@ -53,16 +56,29 @@ def affine_effects(spreads: Spreads, dim: int) -> Effects:
         to_kappa = per_block["aa"] / mean["aa"][:, None] - to_m
         shift_se = _error(-per_block["u"] / kappa[:, None] - shift[:, None] * to_kappa, count)
         information = mean["aabb"] / m**2 - 1
-        to_information = (per_block["aabb"] - 2 * (mean["aabb"] / m)[:, None] * per_block["ab"]) / m[:, None] ** 2
+        to_information = (per_block["aabb"] - 2 * (mean["aabb"] / m)[:, None] * per_block["ab"]) / m[
+            :, None
+        ] ** 2
         log_factor, log_factor_se = _log_factor(np.log(-m), to_m, information, to_information, count)
     overall, overall_se = _overall(spreads, count, dim)
     return Effects(
-        shift, shift_se, log_factor, log_factor_se, mean["z"], np.sqrt(mean["bb"]), overall[:, 0], overall_se[:, 0]
+        shift,
+        shift_se,
+        log_factor,
+        log_factor_se,
+        mean["z"],
+        np.sqrt(mean["bb"]),
+        overall[:, 0],
+        overall_se[:, 0],
     )
 
 
 def _log_factor(
-    log_m: np.ndarray, to_m: np.ndarray, information: np.ndarray, to_information: np.ndarray, count: np.ndarray
+    log_m: np.ndarray,
+    to_m: np.ndarray,
+    information: np.ndarray,
+    to_information: np.ndarray,
+    count: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """log(-m) over its information, the latter drawn to that of a Gaussian by as much as it is uncertain."""
     gap = information - GAUSSIAN_INFORMATION
@@ -70,7 +86,9 @@ def _log_factor(
     trust = gap**2 / (gap**2 + SHRINKAGE * noise**2)
     used = np.maximum(GAUSSIAN_INFORMATION + trust * gap, 0.1)
     estimate = log_m / used
-    return estimate, _error((to_m - estimate[:, None] * trust[:, None] * to_information) / used[:, None], count)
+    return estimate, _error(
+        (to_m - estimate[:, None] * trust[:, None] * to_information) / used[:, None], count
+    )
 
 
 def _overall(spreads: Spreads, count: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +154,11 @@ def _observed_products(spreads: Spreads, frame: Frame) -> np.ndarray:
 
 
 def _correlation_error(
-    sums: Sums, pair: np.ndarray, diagonal: np.ndarray, scale: np.ndarray, columns: tuple[np.ndarray, np.ndarray]
+    sums: Sums,
+    pair: np.ndarray,
+    diagonal: np.ndarray,
+    scale: np.ndarray,
+    columns: tuple[np.ndarray, np.ndarray],
 ) -> np.ndarray:
     """n times the standard error of the excess, by the delta method, some pairs at a time."""
     q = len(sums.scale)

@@ -50,7 +50,9 @@ class Spreads(NamedTuple):
 def feature_sums(x: np.ndarray, scores: np.ndarray, frame: Frame, blocks: np.ndarray) -> Sums:
     """Sums of all features over blocks, `blocks` (n,) being numbers 0, 1, ... that do not decrease."""
     constants = frame.constants
-    width = sum(a.shape[-1] for a in (constants.pair_first, constants.conditional)) + constants.project.shape[2]
+    width = (
+        sum(a.shape[-1] for a in (constants.pair_first, constants.conditional)) + constants.project.shape[2]
+    )
     program = partial(_sums, constants=constants, skew=skew_coefficient())
     axes = Sums(*[0] * 8, *[1] * 4, None)
     return _by_blocks(program, (x, scores), blocks, axes, width * (2 + len(constants.centre)))
@@ -68,7 +70,9 @@ def spread_sums(
     constants = frame.constants
     program = partial(_spreads, constants=constants, u_mean=u_mean, z_mean=z_mean)
     axes = Spreads(*[1] * 8, None, None)
-    return _by_blocks(program, (x, scores), blocks, axes, 8 * constants.project.shape[2] * (2 + len(constants.centre)))
+    return _by_blocks(
+        program, (x, scores), blocks, axes, 8 * constants.project.shape[2] * (2 + len(constants.centre))
+    )
 
 
 def _by_blocks(program: Any, arrays: tuple, blocks: np.ndarray, axes: Any, width: int) -> Any:
@@ -201,9 +205,7 @@ def _sums(x: Any, scores: Any, present: Any, *, constants: Constants, skew: Any)
 
 
 @jax.jit
-def _spreads(
-    x: Any, scores: Any, present: Any, *, constants: Constants, u_mean: Any, z_mean: Any
-) -> Spreads:
+def _spreads(x: Any, scores: Any, present: Any, *, constants: Constants, u_mean: Any, z_mean: Any) -> Spreads:
     share, _, pull = _responsibilities(x, present, constants)
     d = x.shape[-1]
     last = len(constants.centre)
@@ -228,7 +230,8 @@ def _spreads(
 
     each, pooled, radial, own, axes = jax.lax.map(one_mode, jnp.arange(last))
     stacked = [
-        jnp.concatenate([part, jnp.sum(whole, axis=0)[None]]) for part, whole in zip(each, pooled, strict=True)
+        jnp.concatenate([part, jnp.sum(whole, axis=0)[None]])
+        for part, whole in zip(each, pooled, strict=True)
     ]
     radial = jnp.concatenate([radial, jnp.sum(radial, axis=0)[None]])
     return Spreads(*stacked, radial, jnp.sum(own, axis=0), jnp.sum(axes, axis=0))

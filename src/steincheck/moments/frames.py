@@ -183,7 +183,9 @@ def skew_coefficient() -> float:
     return float(np.mean((-z * profile + slope) * -z))
 
 
-def axis_parameters(frame: Frame, names: Sequence[str], axis: int, mode: int) -> tuple[tuple[str, float], ...]:
+def axis_parameters(
+    frame: Frame, names: Sequence[str], axis: int, mode: int
+) -> tuple[tuple[str, float], ...]:
     """Names and loadings of the coordinates that make up an axis, the largest first, at most four."""
     row = frame.loadings[mode, axis]
     order = [j for j in np.argsort(-np.abs(row), kind="stable")[:4] if abs(row[j]) > 0.3 * np.abs(row).max()]

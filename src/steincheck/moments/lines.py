@@ -26,7 +26,9 @@ class Lines(NamedTuple):
     pvalue: float  # of the least probable draw, adjusted for n (d + 1) tails
 
 
-def follow_lines(log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, constants: Constants) -> Lines:
+def follow_lines(
+    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, constants: Constants
+) -> Lines:
     """Conditional probabilities along lines: exact for any density, as no normalising constant is needed."""
     rows = np.unique(np.linspace(0, len(x) - 1, min(MAX_RANKED, len(x))).astype(int))
     heaviest = int(np.argmax(constants.log_weight - 0.5 * np.linalg.slogdet(constants.precision)[1]))

@@ -158,7 +158,12 @@ class Table(NamedTuple):
         k = int(np.argmax(match))
         excess = float(self.pairs.excess[k])
         observed = float(self.pairs.observed[k])
-        return excess, self._ends(excess, self.pairs.excess_se[k]), observed, float(np.clip(observed - excess, -1, 1))
+        return (
+            excess,
+            self._ends(excess, self.pairs.excess_se[k]),
+            observed,
+            float(np.clip(observed - excess, -1, 1)),
+        )
 
     def _conditional(self, column: Column) -> tuple[float, tuple[float, float], float, float]:
         """Shift or factor of one coordinate with the others held fixed, for the mode's Gaussian."""
@@ -237,10 +242,12 @@ def _repeats(new: MomentFeature, said: MomentFeature) -> bool:
     if said.basis == "all":
         return _same_size(new, said)
     if new.kind in ("skewness", "tails"):
-        return abs(new.t) < 0.5 * abs(said.t) and (shared or new.basis != "own") or new.kind == said.kind and shared
+        return (abs(new.t) < 0.5 * abs(said.t) and (shared or new.basis != "own")) or (
+            new.kind == said.kind and shared
+        )
     if new.basis == "own":
         return shared and new.kind == said.kind
-    return shared and new.kind == said.kind or abs(new.t) < 2 * abs(said.t)
+    return (shared and new.kind == said.kind) or abs(new.t) < 2 * abs(said.t)
 
 
 def _same_size(new: MomentFeature, said: MomentFeature) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._validation import announce, check_count, seeded
-from ..draws import as_draws
+from ..draws import as_matrix
 from ..modes.search import known_modes
 from ..result import Modes, MomentFeature, MomentResult
-from ..target import Target, log_density_at, oddities, score_at
+from ..target import Target, log_density_at, score_at, support_warnings
 from ..target import check_score as compare_score
 from .effects import affine_effects, correlations, quantile
 from .features import Sums, feature_sums, spread_sums
@@ -92,7 +92,7 @@ def moment_test(
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
     if modes is not None and bounds is not None:
         raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
-    x = as_draws(draws, target.dim, name="draws", minimum=MIN_DRAWS)
+    x = as_matrix(draws, target.dim, name="draws", minimum=MIN_DRAWS)
     check_count(n_resamples, "n_resamples")
     generator, seed = seeded(rng)
     search, resample, look = generator.spawn(3)
@@ -102,8 +102,9 @@ def moment_test(
         notes.append("the target has no score: finite differences of its log density are used")
     elif check_score:
         compare_score(target, x)
-    notes.extend(oddities(target, x, log_p, look))
-    known = known_modes(modes, target, x, bounds, notes=notes, rng=search)
+    notes.extend(support_warnings(target, x, log_p, look))
+    known, rows = known_modes(modes, target, x, bounds, notes=notes, rng=search)
+    x = x[rows]
     settings = {"bounds": bounds, "n_resamples": n_resamples, "check_score": check_score, "rng": seed}
     result = moment_core(
         x,

@@ -189,7 +189,6 @@ class Jumps(NamedTuple):
     theta: np.ndarray
     n_steps: int
     accept: Accept
-    n_jobs: int | None
 
 
 def as_jumps(
@@ -199,7 +198,6 @@ def as_jumps(
     n_steps: Any,
     accept: Any,
     perturbation: Any,
-    n_jobs: int | None,
     *,
     default_theta: Any = THETA,
 ) -> Jumps:
@@ -209,7 +207,7 @@ def as_jumps(
     _check_steps(n_steps, accept)
     if perturbation is None:
         scales = as_positive(default_theta if theta is None else theta, "theta")
-        return Jumps(None, modes, bounds, scales, n_steps, accept, n_jobs)
+        return Jumps(None, modes, bounds, scales, n_steps, accept)
     if not isinstance(perturbation, Perturbation):
         raise TypeError(f"`perturbation` must come from perturb, got {type(perturbation).__name__}")
     given = {
@@ -222,7 +220,7 @@ def as_jumps(
     twice = [f"`{name}`" for name, is_given in given.items() if is_given]
     if twice:
         raise ValueError(f"`perturbation` has its own {', '.join(twice)}: give one or the other")
-    return Jumps(perturbation, None, None, perturbation.theta, perturbation.n_steps, accept, n_jobs)
+    return Jumps(perturbation, None, None, perturbation.theta, perturbation.n_steps, accept)
 
 
 def check_same_draws(perturbation: Perturbation, x: np.ndarray) -> None:
@@ -256,14 +254,13 @@ def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> Perturbation:
 
 
 def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Modes, Any]:
-    """The user's modes or those found in a box, and the rows of the draws that may be tested with them."""
-    modes = known_modes(
+    """The user's modes or those found, and the rows of the draws that may be tested with them."""
+    return known_modes(
         jumps.modes,
         target,
         inputs.x,
         jumps.bounds,
-        n_jobs=jumps.n_jobs,
+        in_box=True,
         rng=inputs.streams.modes,
         notes=inputs.warnings,
     )
-    return modes, slice(None)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import Seed, as_numbers, check_count, seeded
-from ..chains.blocks import block_signs
+from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
 from ..draws import as_matrix
-from ..target import Target, log_density_at, oddities, score_at
+from ..target import Target, log_density_at, score_at, support_warnings
 from ..target import check_score as compare_score
 from .blocks import block_sums
 from .bootstrap import normaliser, random_blocks
@@ -62,7 +62,7 @@ def prepare(
     generator, seed = seeded(rng)
     streams = spawn_streams(generator)
     log_p = log_density_at(target, x)
-    notes = oddities(target, x, log_p, streams.inspection)
+    notes = support_warnings(target, x, log_p, streams.inspection)
     note_resamples(n_resamples, "n_resamples", notes)
     if len(x) < MIN_DRAWS_FOR_LEVEL:
         notes.append(
@@ -202,6 +202,20 @@ def resampling(
     if weights.shape != (n_resamples, n):
         raise ValueError(f"`bootstrap` must return weights of shape {(n_resamples, n)}, got {weights.shape}")
     return Resampling(getattr(function, "__name__", repr(function)), weights, None, identity)
+
+
+def chain_blocks(
+    z: np.ndarray, slopes: np.ndarray, kernel: Any, bandwidths: Any, chain: np.ndarray
+) -> Blocks:
+    """Blocks of chains for the kernel test, from the autocorrelation time of the draws' contributions.
+
+    h_t, the row sums of the Stein matrix of whitened draws `z` with whitened scores `slopes`, show the slow
+    directions along which the sum over all draws happens to point; the slowest bandwidth counts.
+    """
+    most = cut_blocks(1.0, chain)
+    h = block_sums(z[None], slopes[None], kernel, bandwidths, most.label, row_sums=True).row_sums
+    assert h is not None
+    return cut_blocks(float(np.max(autocorrelation_time(h.T, chain))), chain)
 
 
 class Calibrated(NamedTuple):
