@@ -1,20 +1,39 @@
 """steincheck: does this sample fit this unnormalised density?
 
-The pipeline: a `Target` (log density and score) and draws go into a test; where the density has several
-modes, `find_modes` finds them, `perturb` carries draws between them, and the tests on the perturbed draws see
-weights that the plain ones cannot. A test returns a `GofResult`; `check` runs what is needed and returns a
-`Verdict` in words.
+The pipeline: draws (`as_draws`, `read_draws`) and a `Target` (log density and score) go into a test. Where
+the density has several modes `find_modes` finds them and `perturb` carries draws between them. Every test
+returns a result of its own, a `GofResult`; `check` runs what is needed and returns a `Verdict` in words.
 """
 
 from . import models, plot, report, samplers
 from ._version import __version__
 from .aggregate import ksdagg_test, pksdagg_test
+from .draws import Draws, as_draws, read_draws
+from .flux.anchors import Anchors, local_anchors
 from .flux.test import flux_test
 from .fssd import fssd_test
 from .ksd import ksd_test, ospksd_test, pksd_test, spksd_test
-from .modes.search import Modes, box_search, find_modes
-from .perturbation import barker, metropolis, perturb
-from .result import GofResult, ModeTable, Verdict
+from .modes.search import box_search, find_modes
+from .moments.test import moment_test
+from .perturbation import Perturbation, barker, metropolis, perturb
+from .result import (
+    AgreementResult,
+    Finding,
+    FluxResult,
+    FssdResult,
+    GofResult,
+    KsdaggResult,
+    KsdResult,
+    Modes,
+    ModeTable,
+    MomentFeature,
+    MomentResult,
+    OspksdResult,
+    PksdaggResult,
+    PksdResult,
+    SpksdResult,
+    Verdict,
+)
 from .stein.bootstrap import multinomial, wild
 from .stein.kernels import IMQ, RBF, median_bandwidth
 from .target import Target, check_score, from_jax
@@ -23,12 +42,28 @@ from .verdict import check
 __all__ = [
     "IMQ",
     "RBF",
+    "AgreementResult",
+    "Anchors",
+    "Draws",
+    "Finding",
+    "FluxResult",
+    "FssdResult",
     "GofResult",
+    "KsdResult",
+    "KsdaggResult",
     "ModeTable",
     "Modes",
+    "MomentFeature",
+    "MomentResult",
+    "OspksdResult",
+    "Perturbation",
+    "PksdResult",
+    "PksdaggResult",
+    "SpksdResult",
     "Target",
     "Verdict",
     "__version__",
+    "as_draws",
     "barker",
     "box_search",
     "check",
@@ -39,15 +74,18 @@ __all__ = [
     "fssd_test",
     "ksd_test",
     "ksdagg_test",
+    "local_anchors",
     "median_bandwidth",
     "metropolis",
     "models",
+    "moment_test",
     "multinomial",
     "ospksd_test",
     "perturb",
     "pksd_test",
     "pksdagg_test",
     "plot",
+    "read_draws",
     "report",
     "samplers",
     "spksd_test",

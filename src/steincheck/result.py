@@ -477,7 +477,9 @@ class MomentFeature:
     Attributes
     ----------
     kind : str
-        "location", "scale", "correlation", "overall scale", "skewness", "tails" or "radius".
+        "location", "scale", "correlation", "overall scale", "skewness", "tails" (given the scale), "extremes"
+        (tails and scale together), "radius" or "radius spread" (mean and spread of the rank of the draw on the
+        ray from the mode).
     basis : str
         "own": the parameters as named. "given the others": one parameter with all others held fixed. "axis 1",
         "axis 2", ...: along a principal axis of the mode's covariance, widest first. "all": all parameters

@@ -24,6 +24,7 @@ class Sums(NamedTuple):
     conditional_scale: Any  # (q, C)
     skewness: Any  # (q, K)
     tails: Any  # (q, K)
+    extremes: Any  # (q, K), tails and scale together
     radial: Any  # (q, 2), overall scale and tails
     mode_location: Any  # (M, q, K)
     mode_scale: Any  # (M, q, K)
@@ -54,7 +55,7 @@ def feature_sums(x: np.ndarray, scores: np.ndarray, frame: Frame, blocks: np.nda
         sum(a.shape[-1] for a in (constants.pair_first, constants.conditional)) + constants.project.shape[2]
     )
     program = partial(_sums, constants=constants, skew=skew_coefficient())
-    axes = Sums(*[0] * 8, *[1] * 4, None)
+    axes = Sums(*[0] * 9, *[1] * 4, None)
     return _by_blocks(program, (x, scores), blocks, axes, width * (2 + len(constants.centre)))
 
 
@@ -144,21 +145,23 @@ def _at_mode(k: Any, x: Any, scores: Any, pull: Any, constants: Constants) -> tu
     return away, scores - away @ constants.precision[k] - pull
 
 
-def _skew_and_tails(u: Any, z: Any, constants: Constants, skew: float) -> tuple[Any, Any]:
-    """s.v + div v for v = h(z) along each direction, h quadratic and cubic, damped."""
+def _shapes(u: Any, z: Any, constants: Constants, skew: float) -> tuple[Any, Any, Any]:
+    """s.v + div v for v = h(z) along each direction: h quadratic, cubic less a multiple of z, and cubic, damped."""
     scaled = (z - constants.middle) / constants.width
     damp = 1 + (scaled / DAMPING) ** 2
     bowl = scaled**2 * damp**-1.5
     bowl_slope = 2 * scaled * damp**-1.5 - 3 * scaled**3 / DAMPING**2 * damp**-2.5
     skewness = u * (bowl - skew) + bowl_slope / constants.width
-    tails = _tail_profile(scaled**2, constants.tail_coefficient[0])
-    return skewness, u * scaled * tails[0] + (tails[0] + tails[1]) / constants.width
+    cubic, slope = _tail_profile(scaled**2)
+    extremes = u * scaled * cubic + (cubic + slope) / constants.width
+    tails = extremes - constants.tail_coefficient[0] * (u * scaled + 1 / constants.width)
+    return skewness, tails, extremes
 
 
-def _tail_profile(q: Any, coefficient: Any) -> tuple[Any, Any]:
-    """h(q) - coefficient and 2 q h'(q) for h = q / (1 + q/c^2)^2."""
+def _tail_profile(q: Any) -> tuple[Any, Any]:
+    """h(q) and 2 q h'(q) for h = q / (1 + q/c^2)^2."""
     damp = 1 + q / DAMPING**2
-    return q / damp**2 - coefficient, 2 * q * (1 - q / DAMPING**2) / damp**3
+    return q / damp**2, 2 * q * (1 - q / DAMPING**2) / damp**3
 
 
 @jax.jit
@@ -180,10 +183,10 @@ def _sums(x: Any, scores: Any, present: Any, *, constants: Constants, skew: Any)
         pairs = products[:, constants.pair_first, constants.pair_second]
         pairs = 0.5 * (pairs + products[:, constants.pair_second, constants.pair_first])
         count = jnp.sum(share[k], axis=1)
-        skewness, tails = _skew_and_tails(u, z, constants, skew)
+        skewness, tails, extremes = _shapes(u, z, constants, skew)
         overall = jnp.sum(away * score, axis=-1) + d
-        height, slope = _tail_profile(square[k] / (d * constants.radius), constants.tail_coefficient[1])
-        radial = jnp.stack([overall, height * overall + slope], axis=-1)
+        height, slope = _tail_profile(square[k] / (d * constants.radius))
+        radial = jnp.stack([overall, (height - constants.tail_coefficient[1]) * overall + slope], axis=-1)
         return Sums(
             location,
             scale,
@@ -192,6 +195,7 @@ def _sums(x: Any, scores: Any, present: Any, *, constants: Constants, skew: Any)
             jnp.sum(r * (t[..., chosen] * y[..., chosen] + 1), axis=1),
             jnp.sum(r * skewness, axis=1),
             jnp.sum(r * tails, axis=1),
+            jnp.sum(r * extremes, axis=1),
             jnp.sum(r * radial, axis=1),
             location,
             scale,
@@ -201,7 +205,7 @@ def _sums(x: Any, scores: Any, present: Any, *, constants: Constants, skew: Any)
         )
 
     each = jax.lax.map(one_mode, jnp.arange(len(constants.centre)))
-    return Sums(*(jnp.sum(part, axis=0) for part in each[:8]), *each[8:])
+    return Sums(*(jnp.sum(part, axis=0) for part in each[:9]), *each[9:])
 
 
 @jax.jit

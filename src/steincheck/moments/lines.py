@@ -10,62 +10,83 @@ from scipy.interpolate import CubicSpline
 
 from .frames import Constants, nearest
 
-MAX_RANKED = 200  # draws whose rank on their ray is found, at some 128 evaluations of the density each
+MAX_RANKED = 100  # draws whose rank on their ray is found, at some 260 evaluations of the density each
 MAX_SUSPECTS = 20  # coordinates of draws whose tail probability is computed
 SUSPICIOUS = 4.5  # conditional standard deviations from the conditional mean; 1 in 150,000 Gaussian draws
 REACH = 1e4  # standard deviations to which lines are followed
-LINE_POINTS = 256
+COARSE_STEP = 0.2  # of the logarithm of a radius
+RAY_POINTS = 192
+LINE_STEP = 0.08  # widths at the centre of a line; 8 % of the distance from it far out
+RESOLVED = 2.0  # nats by which the density at a draw may exceed what the points next to it say
 
 
 class Lines(NamedTuple):
     """Ranks on rays, and the draws that the density excludes."""
 
-    rows: np.ndarray  # draws with a rank
+    rows: np.ndarray  # draws with a rank; none if there are several modes, which rays would pass by
     ranks: np.ndarray  # uniform on (0, 1) under H0
     impossible: np.ndarray  # rows of draws with an adjusted p-value of at most 0.01
-    pvalue: float  # of the least probable draw, adjusted for n (d + 1) tails
+    pvalue: float  # of the least probable draw, adjusted for n d tails
 
 
 def follow_lines(
     log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, constants: Constants
 ) -> Lines:
     """Conditional probabilities along lines: exact for any density, as no normalising constant is needed."""
-    rows = np.unique(np.linspace(0, len(x) - 1, min(MAX_RANKED, len(x))).astype(int))
-    heaviest = int(np.argmax(constants.log_weight - 0.5 * np.linalg.slogdet(constants.precision)[1]))
-    ranks = ray_ranks(log_density, x[rows], constants.centre[heaviest], constants.precision[heaviest])
+    rows = np.empty(0, dtype=int)
+    ranks = np.empty(0)
+    if len(constants.centre) == 1:
+        rows = np.unique(np.linspace(0, len(x) - 1, min(MAX_RANKED, len(x))).astype(int))
+        ranks = ray_ranks(log_density, x[rows], constants.centre[0], constants.precision[0])
     suspects, columns, centre, width = _suspects(x, constants)
     tails = coordinate_tails(log_density, x[suspects], columns, centre, width)
-    adjusted = np.minimum(1.0, len(x) * (x.shape[1] + 1) * tails)
+    adjusted = np.minimum(1.0, x.size * tails)
+    smallest = max(adjusted.min(initial=1.0), np.finfo(float).tiny)
     known = np.isfinite(ranks)
-    beyond = np.minimum(1.0, len(x) * (x.shape[1] + 1) * (1 - ranks[known]))
-    smallest = max(min(adjusted.min(initial=1.0), beyond.min(initial=1.0)), np.finfo(float).tiny)
-    impossible = np.concatenate([suspects[adjusted <= 0.01], rows[known][beyond <= 0.01]])
-    return Lines(rows[known], ranks[known], np.unique(impossible), float(smallest))
+    return Lines(rows[known], ranks[known], np.unique(suspects[adjusted <= 0.01]), float(smallest))
 
 
 def ray_ranks(
     log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, centre: np.ndarray, precision: np.ndarray
 ) -> np.ndarray:
-    """P(R <= r | direction) for the distance r of each draw from `centre`; NaN where the ray has no mass.
+    """P(R <= r | direction) for the distance r of each draw from `centre`; NaN where steps are too long for it.
 
-    On a ray the density of the radius is proportional to r^(d-1) p: a cubic spline of r^d p in log r is
-    integrated. Steps are half a standard deviation of the radius of a Gaussian, at most.
+    On a ray the density of the radius is proportional to r^(d-1) p. A coarse grid in log r finds where the
+    mass is; a cubic spline of r^d p on a fine grid there is integrated.
     """
     n, d = x.shape
     away = x - centre
-    radius = np.sqrt(np.einsum("ni,ij,nj->n", away, precision, away))
-    points = max(LINE_POINTS // 2, int(28 * np.sqrt(2 * d)))
-    grid = np.linspace(np.log(1e-2 * np.sqrt(d)), np.log(REACH * np.sqrt(d)), points)
-    unit = away / radius.clip(1e-300)[:, None]
-    at = centre + np.exp(grid)[:, None] * unit[:, None, :]
-    log_p = values(log_density, at.reshape(-1, d)).reshape(n, points) + d * grid
+    radius = np.sqrt(np.einsum("ni,ij,nj->n", away, precision, away)).clip(1e-300)
+    unit = away / radius[:, None]
+
+    def on_rays(log_r: np.ndarray) -> np.ndarray:
+        points = centre + np.exp(log_r)[..., None] * unit[:, None, :]
+        return values(log_density, points.reshape(-1, d)).reshape(log_r.shape) + d * log_r
+
+    farthest = max(REACH * np.sqrt(d), 100 * radius.max())
+    coarse = np.arange(np.log(1e-4 * np.sqrt(d)), np.log(farthest), COARSE_STEP)
+    low, high = _with_mass(coarse, on_rays(np.broadcast_to(coarse, (n, len(coarse)))))
+    fine = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, RAY_POINTS)
+    log_p = on_rays(fine)
     top = log_p.max(axis=1)
-    good = np.flatnonzero(np.isfinite(top) & (radius > 0))
+    place = (np.log(radius) - low) / (high - low)
+    cell = np.clip(place * (RAY_POINTS - 1), 0, RAY_POINTS - 2).astype(int)
+    beside = np.maximum(log_p[np.arange(n), cell], log_p[np.arange(n), cell + 1])
+    own = values(log_density, x) + d * np.log(radius)
+    good = np.flatnonzero(np.isfinite(top) & ~(own > beside + RESOLVED))
     ranks = np.full(n, np.nan)
     if len(good):
-        place = np.clip(np.log(radius[good]), grid[0], grid[-1])
-        ranks[good] = _share_below(grid, np.exp(log_p[good] - top[good, None]), place)
+        heights = np.exp(log_p[good] - top[good, None])
+        ranks[good] = _share_below(np.linspace(0, 1, RAY_POINTS), heights, place[good].clip(0, 1))
     return ranks
+
+
+def _with_mass(grid: np.ndarray, log_p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the part of the grid, for each row, beyond which the density is below e^-30 of its largest value."""
+    tall = log_p > log_p.max(axis=1, keepdims=True) - 30
+    first = tall.argmax(axis=1)
+    last = len(grid) - 1 - tall[:, ::-1].argmax(axis=1)
+    return grid[first] - (grid[1] - grid[0]), grid[last] + (grid[1] - grid[0])
 
 
 def _share_below(grid: np.ndarray, heights: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -106,12 +127,14 @@ def coordinate_tails(
     """
     if not len(x):
         return np.empty(0)
-    m, d = x.shape
-    offset = np.sinh(np.linspace(-np.arcsinh(REACH), np.arcsinh(REACH), LINE_POINTS))
+    m = len(x)
     own = x[np.arange(m), columns]
+    far = np.abs(own - centre) / width
+    end = np.arcsinh(max(REACH, 100 * far.max()))
+    offset = np.sinh(np.arange(-end, end, LINE_STEP))
     grid = np.sort(np.column_stack([centre[:, None] + width[:, None] * offset, own]), axis=1)
-    points = np.repeat(x, LINE_POINTS + 1, axis=0)
-    points[np.arange(len(points)), np.repeat(columns, LINE_POINTS + 1)] = grid.ravel()
+    points = np.repeat(x, grid.shape[1], axis=0)
+    points[np.arange(len(points)), np.repeat(columns, grid.shape[1])] = grid.ravel()
     log_p = values(log_density, points).reshape(grid.shape)
     p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
     area = 0.5 * (p[:, 1:] + p[:, :-1]) * np.diff(grid, axis=1)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from ..stein.bootstrap import multinomial, wild
 
 FEW_BLOCKS = 100  # up to which signs are flipped: a multinomial sample of few blocks leaves too many out
 REPLICATES_AT_ONCE = 100
+LEAST_REACH = 0.9  # of replicates, relative to a Gaussian, that is believed
 SMALLEST_SPREAD = 1e-5  # share of the sum of squares left to a replicate's variance
 
 
@@ -18,51 +20,72 @@ class Maximum(NamedTuple):
 
     t: np.ndarray  # (F,)
     adjusted: np.ndarray  # (F,)
+    statistic: float
     null: np.ndarray  # (B,)
 
 
-def max_t(sums: np.ndarray, n_resamples: int, rng: np.random.Generator) -> Maximum:
-    """Test that all columns of the block sums (q, F) have mean zero.
+def max_t(sums: np.ndarray, kinds: np.ndarray, n_resamples: int, rng: np.random.Generator) -> Maximum:
+    """Test that all columns of the block sums (q, F) have mean zero; `kinds` (F,) numbers columns of one kind.
 
-    A column without spread is never seen under H0 unless it is zero: its t is infinite, or 0.
+    A column without spread is never seen under H0 unless it is zero: its t is infinite, or 0. Positive and
+    negative t of each kind are divided by how much farther their replicates reach than a Gaussian would:
+    otherwise one kind with skew features raises the threshold of all.
     """
+    t, columns, flips = _studentise(sums)
+    draw = wild if flips else multinomial
+    replicates = np.concatenate(
+        [
+            _replicates(columns, draw(len(sums), min(REPLICATES_AT_ONCE, n_resamples - start), rng), flips)
+            for start in range(0, n_resamples, REPLICATES_AT_ONCE)
+        ]
+    )
+    balanced = t.copy()
+    for kind in np.unique(kinds):
+        one = np.flatnonzero(kinds == kind)
+        reach = _reach(replicates[:, one], len(t))
+        balanced[one] /= np.where(t[one] > 0, *reach)
+        replicates[:, one] /= np.where(replicates[:, one] > 0, *reach)
+    size = np.abs(balanced)
+    order = np.argsort(-size, kind="stable")
+    largest = np.maximum.accumulate(np.abs(replicates[:, order[::-1]]), axis=1)[:, ::-1]
+    reached = np.sum(largest >= size[order] * (1 - 1e-5), axis=0)
+    adjusted = np.empty(len(t))
+    adjusted[order] = np.maximum.accumulate((1 + reached) / (1 + n_resamples))
+    return Maximum(t, adjusted, float(size.max()), largest[:, 0].astype(float))
+
+
+def _studentise(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    """t of each column, the columns that are resampled, at unit mean square, and whether by signs."""
     size = np.abs(sums).max(axis=0)
     scaled = sums / np.where(size > 0, size, 1.0)
     mean = scaled.mean(axis=0)
     centred = scaled - mean
     sd = centred.std(axis=0)
-    still = sd <= 1e-10 * np.abs(scaled).max(axis=0)
+    still = sd <= 1e-10
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.sqrt(len(sums) - 1) * mean / np.where(still, 0.0, sd)
-    t = np.where(still & (np.abs(mean) < 1e-10), 0.0, t)
-    order = np.argsort(-np.abs(t), kind="stable")
+    t = np.where(still & (np.abs(mean) <= 1e-10), 0.0, t)
     flips = len(sums) <= FEW_BLOCKS
     around = scaled if flips else centred
     root = np.sqrt(np.mean(around**2, axis=0))
-    columns = (around / np.where(still | (root == 0), np.inf, root))[:, order].astype(np.float32)
-    weights = wild if flips else multinomial
-    reached = np.zeros(len(t))
-    null = []
-    for start in range(0, n_resamples, REPLICATES_AT_ONCE):
-        count = min(REPLICATES_AT_ONCE, n_resamples - start)
-        w = weights(len(sums), count, rng)
-        largest = _replicates(columns, w, flips)
-        reached += np.sum(largest >= np.abs(t[order]) * (1 - 1e-6), axis=0)
-        null.append(largest[:, 0])
-    adjusted = np.empty(len(t))
-    adjusted[order] = np.maximum.accumulate((1 + reached) / (1 + n_resamples))
-    return Maximum(t, adjusted, np.concatenate(null))
+    columns = around / np.where(still | (root == 0), np.inf, root)
+    return t, columns.astype(np.float32), flips
 
 
 def _replicates(columns: np.ndarray, w: np.ndarray, flips: bool) -> np.ndarray:
-    """For each row of weights the running maximum of |t*| from the last column to the first, (B, F)."""
+    """t of each column for each row of weights, with its own standard error, (B, F)."""
     q = len(columns)
     total = w.astype(np.float32) @ columns
-    if flips:
-        square = np.float32(q)
-    else:
+    square: np.ndarray | float = q
+    if not flips:
         square = (w + np.int8(1)).astype(np.float32) @ columns**2
-    rest = square - total**2 / q
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.abs(total) / np.sqrt(np.maximum(rest, SMALLEST_SPREAD * q)) * np.sqrt((q - 1) / q)
-    return np.maximum.accumulate(t[:, ::-1], axis=1)[:, ::-1]
+    rest = np.maximum(square - total**2 / q, SMALLEST_SPREAD * q)
+    return total / np.sqrt(rest) * np.float32(np.sqrt((q - 1) / q))
+
+
+def _reach(replicates: np.ndarray, n_columns: int) -> tuple[float, float]:
+    """Far quantiles of positive and of negative replicates, over those of a Gaussian."""
+    level = max(0.05 / n_columns, 10 / replicates.size)
+    gaussian = stats.norm.isf(level)
+    ends = np.quantile(replicates, [1 - level, level])
+    return max(ends[0] / gaussian, LEAST_REACH), max(-ends[1] / gaussian, LEAST_REACH)

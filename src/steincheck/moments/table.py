@@ -13,6 +13,7 @@ from .features import Sums
 from .frames import Frame, axis_parameters
 
 MIN_DRAWS_PER_MODE = 40  # responsibility below which a mode has no features of its own
+SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
 
 
 class Column(NamedTuple):
@@ -38,8 +39,9 @@ def columns_of(frame: Frame, sums: Sums, ranked: bool) -> tuple[list[Column], li
     about += [Column("scale", "given the others", None, (j,)) for j in others]
     about += [Column("skewness", _basis(frame, j, d), None, (j,)) for j in directions]
     about += [Column("tails", _basis(frame, j, d), None, (j,)) for j in directions]
+    about += [Column("extremes", _basis(frame, j, d), None, (j,)) for j in directions]
     about += [Column("overall scale", "all", None, ()), Column("tails", "all", None, ())]
-    parts = [sums.location, sums.scale, pure_correlation(sums, frame), *sums[3:8]]
+    parts = [sums.location, sums.scale, pure_correlation(sums, frame), *sums[3:9]]
     if len(constants.centre) > 1:
         for k in np.flatnonzero(sums.mode_count.sum(axis=1) >= MIN_DRAWS_PER_MODE).tolist():
             about += [Column("location", _basis(frame, j, d), k, (j,)) for j in directions]
@@ -47,7 +49,7 @@ def columns_of(frame: Frame, sums: Sums, ranked: bool) -> tuple[list[Column], li
             about.append(Column("overall scale", "all", k, ()))
             parts += [sums.mode_location[k], sums.mode_scale[k], sums.mode_overall[k][:, None]]
     if ranked:
-        about += [Column("radius", "all", None, (0,)), Column("radius", "all", None, (1,))]
+        about += [Column("radius", "all", None, ()), Column("radius spread", "all", None, ())]
     return about, parts
 
 
@@ -135,7 +137,7 @@ class Table(NamedTuple):
         known = np.isfinite(effects.shift[row, j]) and not still
         shift = effects.shift[row, j] if known else effects.z_mean[row, j]
         sd = sd if np.isfinite(sd) and known else 1.0
-        error = effects.shift_se[row, j]
+        error = effects.shift_se[row, j] if known else 0.0
         unit = self._unit(column, row)
         centre = self.frame.constants.centre[column.mode or 0, j] if np.isfinite(unit) else np.nan
         mean = float(centre + unit * effects.z_mean[row, j])
@@ -203,7 +205,9 @@ def leading(result: MomentResult, alpha: float = 0.05, *, limit: int = 8) -> tup
         Length of the list, at most.
     """
     chosen: list[MomentFeature] = []
-    for feature in sorted(filter(_differs, result.significant(alpha)), key=_priority):
+    found = [feature for feature in result.significant(alpha) if _differs(feature)]
+    parts = max((abs(f.t) for f in found if f.basis != "all" and f.kind not in SHAPES), default=0.0)
+    for feature in sorted(found, key=lambda feature: _priority(feature, parts)):
         if not any(_repeats(feature, other) for other in chosen):
             chosen.append(feature)
     return tuple(sorted(chosen[:limit], key=lambda feature: -abs(feature.t)))
@@ -215,45 +219,60 @@ def _differs(feature: MomentFeature) -> bool:
     return nothing is None or not feature.interval[0] <= nothing <= feature.interval[1]
 
 
-def _priority(feature: MomentFeature) -> tuple[int, float]:
-    """How plainly the feature speaks, then |t|; an overall scale that shows twice as much as any own comes first."""
-    if feature.kind in ("skewness", "tails", "radius"):
+def _priority(feature: MomentFeature, parts: float) -> tuple[int, float]:
+    """How plainly the feature speaks, then |t|; an overall scale comes first if it shows more than any part."""
+    if feature.kind in SHAPES:
         return (3, -abs(feature.t))
     if feature.kind == "correlation":
         return (1 if feature.basis == "own" else 4, -abs(feature.t))
     if feature.basis == "own":
         return (0, -abs(feature.t))
-    if feature.basis == "all":
-        return (0, -0.5 * abs(feature.t))
+    if feature.basis == "all" and abs(feature.t) > 1.5 * parts:
+        return (-1, -abs(feature.t))
     return (2, -abs(feature.t))
 
 
 def _repeats(new: MomentFeature, said: MomentFeature) -> bool:
     """Whether `said` accounts for `new`."""
-    shared = bool(set(new.parameters) & set(said.parameters))
     if said.mode is not None and new.mode is not None and said.mode != new.mode:
         return False
-    if new.kind == said.kind == "correlation":
-        return shared if new.basis == "own" else True
+    if new.kind in SHAPES:
+        return _shape_repeats(new, said)
     if new.kind == "correlation":
-        return new.basis != "own" and said.kind in ("scale", "overall scale")
+        return _correlation_repeats(new, said)
+    shared = bool(set(new.parameters) & set(said.parameters))
     if new.basis == "all":
-        return new.kind == "radius" or abs(new.t) < 1.5 * abs(said.t)
+        return not abs(new.t) > 1.5 * abs(said.t)
     if said.basis == "all":
         return _same_size(new, said)
-    if new.kind in ("skewness", "tails"):
-        return (abs(new.t) < 0.5 * abs(said.t) and (shared or new.basis != "own")) or (
-            new.kind == said.kind and shared
-        )
     if new.basis == "own":
         return shared and new.kind == said.kind
-    return (shared and new.kind == said.kind) or abs(new.t) < 2 * abs(said.t)
+    return (shared and new.kind == said.kind) or not abs(new.t) > 2 * abs(said.t)
+
+
+def _shape_repeats(new: MomentFeature, said: MomentFeature) -> bool:
+    """A shape is told beside a location or scale if it shows more, and once per parameter."""
+    shared = bool(set(new.parameters) & set(said.parameters)) or "all" in (new.basis, said.basis)
+    shared = shared or not new.basis == said.basis == "own"
+    if said.kind in SHAPES:
+        return shared and (new.kind == said.kind or "skewness" not in (new.kind, said.kind))
+    needed = 0.7 if new.kind in ("tails", "skewness") else 1.3
+    if said.basis == "all":
+        needed = 0.7
+    return shared and not abs(new.t) > needed * abs(said.t)
+
+
+def _correlation_repeats(new: MomentFeature, said: MomentFeature) -> bool:
+    """Each parameter is told in one correlation; axes are not told beside anything plainer."""
+    if new.basis != "own":
+        return said.kind != "location"
+    return said.kind == "correlation" and bool(set(new.parameters) & set(said.parameters))
 
 
 def _same_size(new: MomentFeature, said: MomentFeature) -> bool:
     """Whether the factor of one parameter may be that of all parameters together."""
     if new.kind != "scale" or said.kind != "overall scale":
-        return new.kind in ("tails", "skewness") and said.kind in ("tails", "radius", "overall scale")
+        return False
     low, high = np.log(np.maximum(new.interval, 1e-300))
     return bool(abs(np.log(said.estimate) - 0.5 * (low + high)) < high - low)
 

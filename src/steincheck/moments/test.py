@@ -153,16 +153,19 @@ def moment_core(
     lines = None if log_density is None else _lines(log_density, x, frame, notes)
     with np.errstate(over="ignore", invalid="ignore"):
         sums = feature_sums(x, scores, frame, home)
-    about, parts = columns_of(frame, sums, lines is not None)
-    if lines is not None:
+    ranked = lines is not None and len(lines.rows) > 0
+    about, parts = columns_of(frame, sums, ranked)
+    if lines is not None and ranked:
         parts.append(_rank_sums(lines, home))
     columns = np.concatenate(parts, axis=1)
     finite = np.isfinite(columns).all(axis=0)
     if not finite.all():
         notes.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
-    found = max_t(columns[:, finite], n_resamples, rng)
-    table = _table(x, scores, home, frame, sums, names)
     kept = [column for column, good in zip(about, finite, strict=True) if good]
+    names_of_kinds = [column.kind for column in kept]
+    kinds = np.unique(names_of_kinds, return_inverse=True)[1]
+    found = max_t(columns[:, finite], kinds, n_resamples, rng)
+    table = _table(x, scores, home, frame, sums, names)
     features = ordered(
         table.record(column, float(t), float(p))
         for column, t, p in zip(kept, found.t, found.adjusted, strict=True)
@@ -191,7 +194,7 @@ def _result(
     rows = () if lines is None else tuple(np.sort(order[lines.impossible]).tolist())
     return MomentResult(
         "moment test",
-        float(np.abs(found.t).max()),
+        found.statistic,
         pvalue,
         found.null,
         sizes[0],

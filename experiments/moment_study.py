@@ -1,0 +1,357 @@
+"""The moment test against its bars: level, power beside a likelihood-ratio oracle, what it names, coverage.
+
+    python -m experiments.moment_study [--case NAME] [--repetitions R]
+
+Rows go to results/moment_study.csv: how often the event named by `method` happened, with a 95 % interval
+(Clopper-Pearson). Draws are exact and independent. "moments" is a rejection at level 0.05, "oracle" a rejection by
+the likelihood-ratio test that is told the coordinate and the kind of misfit, "named" that the leading
+findings name the right kind, parameter and mode, "covered" that the 95 % interval of the effect holds the
+truth. Every repetition has its own seed, made of the case, n and its number. Rows that are there are not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import warnings
+import zlib
+from collections.abc import Callable
+from functools import lru_cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from .running import one_thread_each, positive
+
+SEED = 1403
+LEVEL = 0.05
+HEADER = ("case", "n", "method", "repetitions", "count", "rate", "low", "high", "seed", "version")
+RESULTS = Path(__file__).parent / "results" / "moment_study.csv"
+Events = dict[str, bool]
+
+
+class Problem(NamedTuple):
+    """A target, its modes, and a function (n, rng) that makes exact draws."""
+
+    target: Any
+    modes: Any
+    sample: Callable[[int, np.random.Generator], np.ndarray]
+
+
+class Case(NamedTuple):
+    """One sampling problem: (n, rng) -> which events happened; its sizes and repetitions."""
+
+    run: Callable[[int, np.random.Generator], Events]
+    sizes: tuple[int, ...]
+    repetitions: int
+
+
+def moments(x: np.ndarray, problem: Problem, rng: np.random.Generator) -> Any:
+    """The test, with the modes given."""
+    import steincheck as sc
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # far draws are the subject of some cases
+        return sc.moment_test(x, problem.target, modes=problem.modes, check_score=False, rng=rng)
+
+
+def jax_target(log_density: Callable[[Any], Any], dim: int) -> Any:
+    """A target from a JAX function of one point."""
+    import steincheck as sc
+
+    return sc.from_jax(log_density, dim=dim)
+
+
+@lru_cache
+def gaussian(d: int, correlation: float = 0.0) -> Problem:
+    """Gaussian with unit variances and equal correlations."""
+    from steincheck import models
+
+    matrix = np.full((d, d), correlation) + (1 - correlation) * np.eye(d)
+    root = np.linalg.cholesky(matrix)
+    target = models.gaussian_mixture(np.zeros((1, d)), matrix)
+    return Problem(target, (np.zeros((1, d)), matrix[None]), lambda n, rng: rng.normal(size=(n, d)) @ root.T)
+
+
+@lru_cache
+def student(d: int, df: float = 3.0) -> Problem:
+    """Multivariate t."""
+    import jax.numpy as jnp
+
+    target = jax_target(lambda x: -0.5 * (df + d) * jnp.log1p(jnp.sum(x**2) / df), d)
+
+    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.normal(size=(n, d)) / np.sqrt(rng.chisquare(df, size=(n, 1)) / df)
+
+    return Problem(target, np.zeros((1, d)), sample)
+
+
+@lru_cache
+def log_gamma(d: int, shape: float) -> Problem:
+    """Logarithms of independent gamma variables: skew, with one light and one heavy side."""
+    import jax.numpy as jnp
+
+    target = jax_target(lambda x: jnp.sum(shape * x - jnp.exp(x)), d)
+    return Problem(target, np.full((1, d), np.log(shape)), lambda n, rng: _log_gamma_draws(n, d, shape, rng))
+
+
+def _log_gamma_draws(n: int, d: int, shape: float, rng: np.random.Generator) -> np.ndarray:
+    """log G(a) is log G(a + 1) + log(U) / a: no underflow for small shapes."""
+    return np.log(rng.gamma(shape + 1, size=(n, d))) + np.log(rng.random((n, d))) / shape
+
+
+@lru_cache
+def funnel(d: int = 5) -> Problem:
+    """Neal's funnel: x_0 ~ N(0, 3^2), the others N(0, exp(x_0))."""
+    import jax.numpy as jnp
+
+    def log_density(x: Any) -> Any:
+        return -(x[0] ** 2) / 18 - 0.5 * (d - 1) * x[0] - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0])
+
+    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+        first = 3 * rng.normal(size=(n, 1))
+        return np.concatenate([first, np.exp(0.5 * first) * rng.normal(size=(n, d - 1))], axis=1)
+
+    return Problem(jax_target(log_density, d), np.array([[-4.5 * (d - 1), *[0.0] * (d - 1)]]), sample)
+
+
+@lru_cache
+def mixture(name: str) -> Problem:
+    """Gaussian mixtures, the mixture of t and bananas, the sensors: modes found by a search from a wide box."""
+    import steincheck as sc
+
+    models = import_module("steincheck.models")
+    made = {
+        "mixture d=1": lambda: models.gaussian_mixture([[-3.0], [3.0]], weights=[0.3, 0.7]),
+        "mixture d=10": lambda: models.gaussian_mixture(five_means()),
+        "t-banana d=10": lambda: models.t_banana_mixture(10, rng=0),
+        "sensors": models.sensor_network,
+    }
+    target = made[name]()
+    box = {"sensors": (-0.5, 1.5)}.get(name, (-25, 25))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        modes = sc.find_modes(target, bounds=box, rng=0)
+    return Problem(target, modes, target.sample)
+
+
+def five_means() -> np.ndarray:
+    """Five modes in ten dimensions, some 15 standard deviations apart."""
+    return 5 * np.random.default_rng(7).normal(size=(5, 10))
+
+
+def level(problem: Callable[[], Problem], n: int, rng: np.random.Generator) -> Events:
+    """Exact draws."""
+    made = problem()
+    draws, test = rng.spawn(2)
+    return {"moments": moments(made.sample(n, draws), made, test).pvalue <= LEVEL}
+
+
+def affine(kind: str, size: float, d: int, n: int, rng: np.random.Generator) -> Events:
+    """A Gaussian with one coordinate stretched, shifted, or correlated with another."""
+    problem = gaussian(d)
+    draws, test = rng.spawn(2)
+    x = problem.sample(n, draws)
+    if kind == "scale":
+        x[:, 0] *= size
+        oracle = stats.chi2.sf(likelihood_ratio(np.mean(x[:, 0] ** 2), n), 1)
+    elif kind == "location":
+        x[:, 0] += size
+        oracle = 2 * stats.norm.sf(abs(x[:, 0].mean()) * n**0.5)
+    else:
+        x[:, 0] = size * x[:, 1] + np.sqrt(1 - size**2) * x[:, 0]
+        sample = np.corrcoef(x[:, 0], x[:, 1])[0, 1]
+        oracle = stats.chi2.sf(-n * np.log1p(-(sample**2)), 1)
+    result = moments(x, problem, test)
+    wanted = {"x[0]"} if kind != "correlation" else {"x[0]", "x[1]"}
+    return {"moments": result.pvalue <= LEVEL, "oracle": oracle <= LEVEL, "named": named(result, kind, wanted)}
+
+
+def likelihood_ratio(square: float, n: int) -> float:
+    """Twice the log likelihood ratio of a variance that is free against variance 1."""
+    return n * (square - 1 - np.log(square))
+
+
+def named(result: Any, kind: str, parameters: set[str], mode: int | None = None) -> bool:
+    """Whether the leading findings hold this one."""
+    from steincheck.moments import leading
+
+    return any(
+        feature.kind == kind and set(feature.parameters) == parameters and feature.mode == mode
+        for feature in leading(result)
+    )
+
+
+def truncated(d: int, n: int, rng: np.random.Generator) -> Events:
+    """A Gaussian without what lies beyond two standard deviations in any coordinate."""
+    draws, test = rng.spawn(2)
+    x = stats.truncnorm.rvs(-2, 2, size=(n, d), random_state=draws)
+    return shape_events(moments(x, gaussian(d), test))
+
+
+def gaussian_for_t(n: int, rng: np.random.Generator) -> Events:
+    """Gaussian draws where the density is t with 3 degrees of freedom."""
+    draws, test = rng.spawn(2)
+    return shape_events(moments(draws.normal(size=(n, 1)), student(1), test))
+
+
+def shape_events(result: Any) -> Events:
+    """Rejected, and the tails are among the leading findings."""
+    from steincheck.moments import leading
+
+    told = any(feature.kind in ("tails", "extremes") for feature in leading(result))
+    return {"moments": result.pvalue <= LEVEL, "named": told}
+
+
+@lru_cache
+def unequal_modes() -> Problem:
+    """Two modes with standard deviations 1 and 100."""
+    from steincheck import models
+
+    means = np.array([[0.0], [600.0]])
+    covariances = np.array([[[1.0]], [[1e4]]])
+    target = models.gaussian_mixture(means, covariances, [0.5, 0.5])
+    return Problem(target, (means, covariances), target.sample)
+
+
+def narrow_mode(n: int, rng: np.random.Generator) -> Events:
+    """Draws twice too wide in the narrow mode."""
+    draws, test = rng.spawn(2)
+    problem = unequal_modes()
+    x, label = problem.target.sample(n, draws, return_labels=True)
+    x[label == 0] *= 2
+    result = moments(x, problem, test)
+    return {"moments": result.pvalue <= LEVEL, "named": named(result, "scale", {"x[0]"}, 0)}
+
+
+def one_of_five(n: int, rng: np.random.Generator) -> Events:
+    """One coordinate of one of five modes 1.5 times too wide."""
+    draws, test = rng.spawn(2)
+    problem = mixture("mixture d=10")
+    means = five_means()
+    x, label = problem.target.sample(n, draws, return_labels=True)
+    x[label == 2, 4] = means[2, 4] + 1.5 * (x[label == 2, 4] - means[2, 4])
+    result = moments(x, problem, test)
+    mode = int(np.argmin(np.sum((problem.modes.locations - means[2]) ** 2, axis=1)))
+    return {"moments": result.pvalue <= LEVEL, "named": named(result, "scale", {"x[4]"}, mode)}
+
+
+def mean_field(n: int, rng: np.random.Generator) -> Events:
+    """The mean-field Gaussian closest to a Gaussian with correlations 0.9, d = 10: three times too narrow."""
+    draws, test = rng.spawn(2)
+    problem = gaussian(10, 0.9)
+    truth = np.linalg.inv(problem.modes[1][0]).diagonal() ** -0.5
+    result = moments(draws.normal(size=(n, 10)) * truth, problem, test)
+    own = {f.parameters[0]: f for f in result.features if f.kind == "scale" and f.basis == "own"}
+    errors = [abs(own[f"x[{j}]"].estimate / truth[j] - 1) for j in range(10)]
+    return {
+        "named": all(feature.pvalue <= LEVEL for feature in own.values()),
+        "all factors within 10 %": max(errors) < 0.1,
+        "factor of x[0] within 10 %": errors[0] < 0.1,
+    }
+
+
+def coverage(name: str, kind: str, size: float, n: int, rng: np.random.Generator) -> Events:
+    """An affine image of the target in one coordinate; the interval of that effect."""
+    draws, test = rng.spawn(2)
+    made: dict[str, Callable[[], Problem]] = {
+        "Gaussian": partial(gaussian, 5),
+        "log-gamma(3)": partial(log_gamma, 2, 3.0),
+        "t3": partial(student, 2),
+    }
+    problem = made[name]()
+    x = problem.sample(n, draws)
+    centre = np.atleast_2d(problem.modes[0])[0][0]
+    if kind == "scale":
+        x[:, 0] = centre + size * (x[:, 0] - centre)
+    elif kind == "location":
+        x[:, 0] += size
+    else:
+        x[:, 0] = size * x[:, 1] + np.sqrt(1 - size**2) * x[:, 0]
+    wanted = {"x[0]"} if kind != "correlation" else {"x[0]", "x[1]"}
+    result = moments(x, problem, test)
+    one = next(f for f in result.features if f.kind == kind and f.basis == "own" and set(f.parameters) == wanted)
+    low, high = one.interval
+    if kind == "location":  # the shift was made in the user's units
+        unit = (one.observed - one.expected) / one.estimate
+        low, high = low * unit, high * unit
+    return {"covered": low <= size <= high}
+
+
+def cases() -> dict[str, Case]:
+    """All cases by name."""
+    both = (200, 1000)
+    made = {
+        **{f"level, Gaussian d={d}": partial(gaussian, d) for d in (1, 5, 20, 50)},
+        **{f"level, t3 d={d}": partial(student, d) for d in (2, 10)},
+        **{f"level, log-gamma({a:g}) d={d}": partial(log_gamma, d, a) for a in (0.5, 3.0) for d in (2, 10)},
+        "level, funnel d=5": funnel,
+        "level, correlation .999 d=10": partial(gaussian, 10, 0.999),
+        **{f"level, {name}": partial(mixture, name) for name in ("mixture d=1", "mixture d=10", "t-banana d=10", "sensors")},
+    }
+    table = {name: Case(partial(level, problem), both, 400) for name, problem in made.items()}
+    for d in (5, 20, 50):
+        table[f"power, 1.15 times too wide d={d}"] = Case(partial(affine, "scale", 1.15, d), (1000,), 200)
+        table[f"power, 1.3 times too wide d={d}"] = Case(partial(affine, "scale", 1.3, d), (1000,), 100)
+        table[f"power, mean off by .15 d={d}"] = Case(partial(affine, "location", 0.15, d), (1000,), 200)
+        table[f"power, correlation .2 d={d}"] = Case(partial(affine, "correlation", 0.2, d), (1000,), 200)
+    table |= {
+        "truncated at 2 sd d=1": Case(partial(truncated, 1), (1000,), 100),
+        "truncated at 2 sd d=5": Case(partial(truncated, 5), (1000,), 100),
+        "Gaussian for t3 d=1": Case(gaussian_for_t, (1000,), 100),
+        "narrow mode twice too wide": Case(narrow_mode, (1000,), 100),
+        "one of five modes 1.5 times too wide": Case(one_of_five, (2000,), 100),
+        "mean-field d=10, rho=.9": Case(mean_field, (1000, 4000), 100),
+    }
+    for name in ("Gaussian", "log-gamma(3)", "t3"):
+        for size in (1.0, 1.2, 0.7):
+            table[f"coverage, {name}, factor {size:g}"] = Case(partial(coverage, name, "scale", size), (1000,), 400)
+        table[f"coverage, {name}, shift .2"] = Case(partial(coverage, name, "location", 0.2), (1000,), 400)
+    table["coverage, Gaussian, correlation .5"] = Case(partial(coverage, "Gaussian", "correlation", 0.5), (1000,), 400)
+    return table
+
+
+def run(name: str, case: Case, n: int, repetitions: int) -> list[tuple[Any, ...]]:
+    """Rows of one case at one size."""
+    from steincheck import __version__
+
+    counts: dict[str, int] = {}
+    for repetition in range(repetitions):
+        rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), n, repetition])
+        for method, happened in case.run(n, rng).items():
+            counts[method] = counts.get(method, 0) + bool(happened)
+    rows = []
+    for method, count in counts.items():
+        ends = stats.binomtest(count, repetitions).proportion_ci()
+        interval = [f"{value:.4f}" for value in (count / repetitions, ends.low, ends.high)]
+        rows.append((name, n, method, repetitions, count, *interval, SEED, __version__))
+    return rows
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is not in the results yet."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.moment_study", description=__doc__)
+    parser.add_argument("--case", default="", help="only cases whose name holds this")
+    parser.add_argument("--repetitions", type=positive, help="instead of the number each case has")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args(arguments)
+    one_thread_each()
+    done = set()
+    if options.results.exists():
+        with options.results.open(newline="") as file:
+            done = {(row["case"], int(row["n"])) for row in csv.DictReader(file)}
+    else:
+        options.results.write_text(",".join(HEADER) + "\n")
+    for name, case in cases().items():
+        for n in case.sizes:
+            if options.case in name and (name, n) not in done:
+                rows = run(name, case, n, options.repetitions or case.repetitions)
+                with options.results.open("a", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

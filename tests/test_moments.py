@@ -1,0 +1,584 @@
+"""The moment test: exact identities, level and power, sizes, sentences, errors."""
+
+import warnings
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import steincheck as sc
+from steincheck.moments import leading
+from steincheck.moments.effects import affine_effects
+from steincheck.moments.features import feature_sums, spread_sums
+from steincheck.moments.frames import DAMPING, make_frame, skew_coefficient, tail_coefficient
+from steincheck.moments.lines import coordinate_tails, ray_ranks
+from steincheck.moments.maximum import max_t
+from steincheck.moments.table import columns_of, pure_correlation
+from steincheck.moments.test import moment_core
+from steincheck.modes.search import as_modes
+from steincheck.wording import describe, describe_impossible
+
+CORRELATED = np.array([[1.0, 0.8, 0.3], [0.8, 2.0, 0.1], [0.3, 0.1, 0.5]])
+
+
+def gaussian(covariance, names=None):
+    """A Gaussian centred at 0, and its modes."""
+    precision = np.linalg.inv(covariance)
+    target = sc.Target(
+        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x),
+        lambda x: -x @ precision,
+        dim=len(covariance),
+        names=names,
+    )
+    return target, (np.zeros((1, len(covariance))), covariance[None])
+
+
+def moment_test(x, target, modes, **options):
+    """Without warnings of far draws, which are the subject here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sc.moment_test(x, target, modes=modes, rng=0, **options)
+
+
+def find(result, kind, parameters, basis="own", mode=None):
+    """The one feature of this description."""
+    found = [
+        f
+        for f in result.features
+        if (f.kind, set(f.parameters), f.basis, f.mode) == (kind, set(parameters), basis, mode)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+# --- the features against an independent computation ---
+
+
+@pytest.fixture(scope="module")
+def two_modes():
+    """A mixture with two overlapping, correlated modes, its frame, and draws from somewhere else."""
+    target = sc.models.gaussian_mixture([[0.0, 0, 0], [2.0, 1, -1]], np.stack([CORRELATED, 0.5 * np.eye(3)]), [0.4, 0.6])
+    modes = as_modes(([[0.0, 0, 0], [2.0, 1, -1]], np.stack([CORRELATED, 0.5 * np.eye(3)])), target)
+    x = np.random.default_rng(3).normal(size=(40, 3)) * 1.5 + 0.5
+    return target, modes, x, make_frame(modes, x)
+
+
+def stein_by_autodiff(field, target, x):
+    """s.v + div v at each row of x, the divergence by automatic differentiation."""
+    with jax.enable_x64(True):
+        jacobian = jax.vmap(jax.jacfwd(field))(jnp.asarray(x))
+        value = jax.vmap(field)(jnp.asarray(x))
+    divergence = np.trace(np.asarray(jacobian), axis1=1, axis2=2)
+    return np.sum(target.score(x) * np.asarray(value), axis=1) + divergence
+
+
+def field_of(kind, frame, j, mode, i=None):
+    """The vector field of a feature written out, in JAX operations: sum over modes of r_k h(z_k) times a direction."""
+    c = frame.constants
+
+    def standardised(x, k):
+        return ((x - c.centre[k]) / c.sd[k]) @ c.project[k]
+
+    def along(k, column):
+        return c.sd[k] * c.conjugate[k][:, column]
+
+    def one(x, k):
+        z = standardised(x, k)
+        w = (z - c.middle) / c.width
+        damp = 1 + (w[j] / DAMPING) ** 2
+        if kind == "location":
+            return along(k, j)
+        if kind == "scale":
+            return z[j] * along(k, j)
+        if kind == "correlation":
+            return 0.5 * (z[j] * along(k, i) + z[i] * along(k, j))
+        if kind == "skewness":
+            return (w[j] ** 2 * damp**-1.5 - skew_coefficient()) * along(k, j)
+        if kind == "extremes":
+            return w[j] ** 3 * damp**-2 * along(k, j)
+        if kind == "tails":
+            return (w[j] ** 3 * damp**-2 - tail_coefficient(1) * w[j]) * along(k, j)
+        q = (x - c.centre[k]) @ c.precision[k] @ (x - c.centre[k]) / (len(x) * c.radius)
+        radial = 1.0 if kind == "overall scale" else q / (1 + q / DAMPING**2) ** 2 - tail_coefficient(len(x))
+        return radial * (x - c.centre[k])
+
+    def field(x):
+        away = x - c.centre
+        height = c.log_weight - 0.5 * jnp.einsum("ki,kij,kj->k", away, c.precision, away)
+        share = jax.nn.softmax(height)
+        if mode is not None:
+            return share[mode] * one(x, mode)
+        return sum(share[k] * one(x, k) for k in range(len(c.centre)))
+
+    return field
+
+
+@pytest.mark.parametrize("kind", ["location", "scale", "skewness", "tails", "extremes"])
+@pytest.mark.parametrize("j", [1, 3])
+def test_features_are_the_stein_operator_of_their_fields(two_modes, kind, j):
+    target, modes, x, frame = two_modes
+    sums = feature_sums(x, target.score(x), frame, np.arange(len(x)))
+    expected = stein_by_autodiff(field_of(kind, frame, j, None), target, x)
+    np.testing.assert_allclose(getattr(sums, kind)[:, j], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_correlation_overall_scale_and_modes_of_their_own_too(two_modes):
+    target, modes, x, frame = two_modes
+    sums = feature_sums(x, target.score(x), frame, np.arange(len(x)))
+    by_field = partial(stein_by_autodiff, target=target, x=x)
+    pair = by_field(field_of("correlation", frame, 0, None, i=1))
+    np.testing.assert_allclose(sums.correlation[:, 0], pair, rtol=1e-9, atol=1e-9)
+    for column, kind in enumerate(("overall scale", "radial tails")):
+        expected = by_field(field_of(kind, frame, 0, None))
+        np.testing.assert_allclose(sums.radial[:, column], expected, rtol=1e-9, atol=1e-9)
+    for mode in (0, 1):
+        expected = by_field(field_of("scale", frame, 2, mode))
+        np.testing.assert_allclose(sums.mode_scale[mode][:, 2], expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(sums.mode_count.sum(axis=0), 1.0)
+    np.testing.assert_allclose(sums.mode_scale.sum(axis=0), sums.scale, atol=1e-9)
+
+
+@pytest.mark.parametrize("df", [1.0, 3.0, np.inf])
+def test_every_feature_has_mean_zero_by_quadrature(df):
+    def log_density(x):
+        return -0.5 * x[0] ** 2 if np.isinf(df) else -0.5 * (df + 1) * jnp.log1p(x[0] ** 2 / df)
+
+    target = sc.from_jax(log_density, dim=1)
+    frame = make_frame(as_modes([[0.0]], target), np.linspace(-3, 4, 50)[:, None])
+    law = stats.norm() if np.isinf(df) else stats.t(df)
+    x = law.ppf((np.arange(20_000) + 0.5) / 20_000)[:, None]  # the midpoint rule for the probability transform
+    sums = feature_sums(x, target.score(x), frame, np.arange(len(x)))
+    for name in ("location", "scale", "skewness", "tails", "extremes"):
+        values = getattr(sums, name)[:, 0]
+        assert abs(values.mean()) < 2e-3 * values.std(), name
+
+
+def test_tails_and_skewness_do_not_see_scale_and_location_of_a_gaussian():
+    def expectation(f):
+        return integrate.quad(lambda z: f(z) * stats.norm.pdf(z), -12, 12)[0]
+
+    def cubic(z):
+        return z**3 / (1 + (z / DAMPING) ** 2) ** 2
+
+    def bowl(z):
+        return z**2 / (1 + (z / DAMPING) ** 2) ** 1.5
+
+    assert tail_coefficient(1) == pytest.approx(expectation(lambda z: z * cubic(z)), abs=2e-3)
+    assert skew_coefficient() == pytest.approx(expectation(bowl), abs=2e-3)
+
+
+def test_sums_do_not_depend_on_how_draws_are_cut_into_pieces(two_modes):
+    target, _, _, frame = two_modes
+    x = target.sample(2000, rng=1)
+    scores = target.score(x)
+    single = feature_sums(x, scores, frame, np.arange(2000))
+    blocks = np.repeat([0, 1, 2], [1500, 3, 497])
+    together = feature_sums(x, scores, frame, blocks)
+    for one, many in zip(single[:9], together[:9], strict=True):
+        expected = [one[blocks == b].sum(axis=0) for b in range(3)]
+        np.testing.assert_allclose(many, expected, atol=1e-7)
+    np.testing.assert_allclose(single.mode_z, together.mode_z, atol=1e-7)
+
+
+def test_a_correlation_is_tested_with_the_standard_deviations_held_fixed():
+    target, modes = gaussian(CORRELATED)
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    frame = make_frame(as_modes(modes, target), x)
+    sums = feature_sums(x, target.score(x), frame, np.arange(50))
+    z = x / np.sqrt(np.diag(CORRELATED))
+    r = 0.8 / np.sqrt(2)
+    expected = r - z[:, 0] * z[:, 1] - 0.5 * r * (2 - z[:, 0] ** 2 - z[:, 1] ** 2)
+    np.testing.assert_allclose(pure_correlation(sums, frame)[:, 0], expected, atol=1e-10)
+
+
+def test_own_coordinates_of_a_gaussian_are_plain_moments():
+    """With the right covariance the conjugate score is -z: the features are moments of the draws themselves."""
+    target, modes = gaussian(CORRELATED)
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    frame = make_frame(as_modes(modes, target), x)
+    sums = feature_sums(x, target.score(x), frame, np.arange(30))
+    z = x / np.sqrt(np.diag(CORRELATED))
+    np.testing.assert_allclose(sums.location[:, :3], -z, atol=1e-12)
+    np.testing.assert_allclose(sums.scale[:, :3], 1 - z**2, atol=1e-12)
+    whitened = np.sum(np.linalg.solve(np.linalg.cholesky(CORRELATED), x.T) ** 2, axis=0)
+    np.testing.assert_allclose(sums.radial[:, 0], 3 - whitened, atol=1e-10)
+
+
+def test_a_diagonal_covariance_has_no_axes_and_nothing_conditional():
+    target, modes = gaussian(np.diag([1.0, 100.0, 1e-4]))
+    frame = make_frame(as_modes(modes, target), np.zeros((5, 3)))
+    assert frame.n_axes == 0
+    assert len(frame.constants.conditional) == 0
+
+
+def test_pairs_beyond_the_budget_are_left_out_and_reported():
+    d = 120
+    target, modes = gaussian(np.eye(d))
+    x = np.random.default_rng(0).normal(size=(300, d))
+    with pytest.warns(UserWarning, match="2140 of the correlations were left out"):
+        result = sc.moment_test(x, target, modes=modes, n_resamples=49, check_score=False, rng=0)
+    assert result.pairs_left_out == d * (d - 1) // 2 - 5000
+    assert sum(f.kind == "scale" for f in result.features) == d
+
+
+# --- the largest |t| ---
+
+
+def test_step_down_p_values_against_a_plain_computation():
+    rng = np.random.default_rng(5)
+    sums = rng.normal(size=(400, 6)) + np.array([0.2, 0, 0, 0.1, 0, 0])
+    found = max_t(sums, np.zeros(6, dtype=int), 499, np.random.default_rng(1))
+    np.testing.assert_allclose(found.t, stats.ttest_1samp(sums, 0).statistic, rtol=1e-10)
+    order = np.argsort(-np.abs(found.t))
+    assert (np.diff(found.adjusted[order]) >= 0).all()
+    assert found.adjusted[order[0]] == pytest.approx((1 + np.sum(found.null >= found.statistic)) / 500, abs=1 / 400)
+    bonferroni = 6 * stats.ttest_1samp(sums, 0).pvalue
+    assert (found.adjusted <= bonferroni + 0.02).all()
+
+
+def test_signs_of_few_blocks_are_an_exact_test_of_symmetric_sums():
+    rng = np.random.default_rng(8)
+    rejected = sum(
+        max_t(rng.standard_t(2, size=(12, 30)), np.zeros(30, dtype=int), 199, rng).adjusted.min() <= 0.05
+        for _ in range(400)
+    )
+    assert rejected <= stats.binom.isf(1e-5, 400, 0.05)
+
+
+def test_a_column_without_spread_is_certain_or_nothing():
+    sums = np.random.default_rng(0).normal(size=(200, 3))
+    sums[:, 1] = 0.7
+    sums[:, 2] = 0.0
+    found = max_t(sums, np.zeros(3, dtype=int), 99, np.random.default_rng(0))
+    assert found.t[1] == np.inf
+    assert found.adjusted[1] == 0.01
+    assert found.t[2] == 0
+
+
+# --- level and power ---
+
+
+def student(d, df=3.0):
+    return sc.from_jax(lambda x: -0.5 * (df + d) * jnp.log1p(jnp.sum(x**2) / df), dim=d)
+
+
+@pytest.mark.parametrize("name", ["Gaussian", "t3", "log-gamma", "mixture"])
+def test_level(name):
+    rng = np.random.default_rng(11)
+    t3 = student(2)
+    skew = sc.from_jax(lambda x: jnp.sum(0.5 * x - jnp.exp(x)), dim=2)
+    pair = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    target, modes, sample = {
+        "Gaussian": (*gaussian(CORRELATED), lambda: rng.multivariate_normal(np.zeros(3), CORRELATED, size=200)),
+        "t3": (t3, [[0.0, 0.0]], lambda: rng.normal(size=(200, 2)) / np.sqrt(rng.chisquare(3, (200, 1)) / 3)),
+        "log-gamma": (skew, [[np.log(0.5)] * 2], lambda: np.log(rng.gamma(0.5, size=(200, 2)))),
+        "mixture": (pair, [[-3.0], [3.0]], lambda: pair.sample(200, rng)),
+    }[name]
+    known = as_modes(modes, target)
+    runs = 100
+    rejected = sum(
+        moment_test(sample(), target, known, n_resamples=199, check_score=False).reject() for _ in range(runs)
+    )
+    assert rejected <= stats.binom.isf(1e-5, runs, 0.05)
+
+
+def test_level_with_blocks_of_dependent_draws():
+    """AR(1) chains with correlation 0.9, 20 blocks; without blocks nearly all are rejected."""
+    rng = np.random.default_rng(2)
+    target, modes = gaussian(np.eye(3))
+    known = as_modes(modes, target)
+    rejected = {"blocks": 0, "none": 0}
+    for _ in range(60):
+        x = np.empty((4, 500, 3))
+        x[:, 0] = rng.normal(size=(4, 3))
+        for k in range(1, 500):
+            x[:, k] = 0.9 * x[:, k - 1] + np.sqrt(1 - 0.81) * rng.normal(size=(4, 3))
+        x = x.reshape(-1, 3)
+        for name, blocks in (("blocks", np.arange(2000) // 100), ("none", None)):
+            result = moment_core(
+                x, -x, known, "abc", blocks=blocks, n_resamples=199, rng=rng.spawn(1)[0], notes=[]
+            )
+            rejected[name] += result.reject()
+    assert rejected["blocks"] <= stats.binom.isf(1e-5, 60, 0.06)
+    assert rejected["none"] > 30
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"), [("scale", {"x[3]"}), ("location", {"x[3]"}), ("correlation", {"x[3]", "x[7]"})]
+)
+def test_power_and_names_in_twenty_dimensions(kind, parameters):
+    target, modes = gaussian(np.eye(20))
+    x = np.random.default_rng(4).normal(size=(1000, 20))
+    if kind == "scale":
+        x[:, 3] *= 1.3
+    if kind == "location":
+        x[:, 3] += 0.3
+    if kind == "correlation":
+        x[:, 3] = 0.35 * x[:, 7] + np.sqrt(1 - 0.35**2) * x[:, 3]
+    result = moment_test(x, target, modes)
+    assert result.pvalue < 0.01
+    first = leading(result)[0]
+    assert (first.kind, set(first.parameters), first.basis) == (kind, parameters, "own")
+
+
+def test_overall_scale_in_many_dimensions():
+    target, modes = gaussian(np.eye(60))
+    x = 0.95 * np.random.default_rng(0).normal(size=(3000, 60))
+    result = moment_test(x, target, modes, n_resamples=199)
+    (said,) = leading(result)
+    assert said.kind == "overall scale"
+    assert said.interval[0] < 0.95 < said.interval[1]
+    assert "1.05" in describe(said)
+
+
+def test_nearly_collinear_parameters():
+    """Along the ridge and across it: either coordinates or axes alone would miss one of the two."""
+    covariance = np.array([[1.0, 0.999], [0.999, 1.0]])
+    target, modes = gaussian(covariance, names=["a", "b"])
+    rng = np.random.default_rng(6)
+    along = rng.multivariate_normal([0.2, 0.2], covariance, size=1000)
+    result = moment_test(along, target, modes)
+    assert find(result, "location", ["a"]).pvalue < 0.01
+    across = rng.multivariate_normal([0.02, -0.02], covariance, size=1000)
+    result = moment_test(across, target, modes)
+    assert find(result, "location", ["a"]).pvalue > 0.05
+    assert result.pvalue < 0.01
+    assert leading(result)[0].basis in ("axis 2", "given the others")
+
+
+def test_a_mean_field_fit_is_named_with_its_factors():
+    covariance = np.full((10, 10), 0.9) + 0.1 * np.eye(10)
+    target, modes = gaussian(covariance, names=[f"beta[{j}]" for j in range(10)])
+    sd = np.linalg.inv(covariance).diagonal() ** -0.5
+    x = np.random.default_rng(0).normal(size=(4000, 10)) * sd
+    result = moment_test(x, target, modes)
+    for j in range(10):
+        feature = find(result, "scale", [f"beta[{j}]"])
+        assert feature.pvalue <= 0.001
+        assert feature.estimate == pytest.approx(sd[j], rel=0.1)
+        assert feature.expected == pytest.approx(1.0, rel=0.1)
+    pair = find(result, "correlation", ["beta[0]", "beta[1]"])
+    assert pair.observed == pytest.approx(0, abs=0.1)
+    assert pair.expected == pytest.approx(0.9, abs=0.1)
+    assert describe(pair).startswith("correlation of beta[0] and beta[1]: ")
+    assert "times too narrow: sd of the draws 0.3" in describe(leading(result)[0])
+
+
+def test_one_mode_of_several_is_named():
+    means = 5 * np.random.default_rng(7).normal(size=(5, 4))
+    target = sc.models.gaussian_mixture(means)
+    x, label = target.sample(2000, 1, return_labels=True)
+    x[label == 2, 1] = means[2, 1] + 1.6 * (x[label == 2, 1] - means[2, 1])
+    said = leading(moment_test(x, target, means))
+    assert [(f.kind, f.mode, f.parameters) for f in said][0] == ("scale", 2, ("x[1]",))
+    assert said[0].estimate == pytest.approx(1.6, rel=0.15)
+    assert describe(said[0]).startswith("Mode 2: x[1] is 1.")
+
+
+def test_a_narrow_mode_beside_a_wide_one():
+    target = sc.models.gaussian_mixture([[0.0], [600.0]], [[[1.0]], [[1e4]]])
+    x, label = target.sample(1000, 0, return_labels=True)
+    x[label == 0] *= 2
+    said = leading(moment_test(x, target, [[0.0], [600.0]]))
+    assert (said[0].kind, said[0].mode) == ("scale", 0)
+    assert said[0].expected == pytest.approx(1.0, rel=0.15)
+
+
+# --- shapes and far draws ---
+
+
+@pytest.mark.parametrize("d", [1, 5])
+def test_truncated_draws_have_tails_that_are_too_light(d):
+    target, modes = gaussian(np.eye(d))
+    x = stats.truncnorm.rvs(-2, 2, size=(1000, d), random_state=1)
+    result = moment_test(x, target, modes)
+    assert result.pvalue < 0.01
+    assert any(describe(feature).endswith("tails too light") for feature in leading(result))
+
+
+def test_gaussian_draws_for_a_heavy_tailed_density():
+    result = moment_test(np.random.default_rng(0).normal(size=(1000, 1)), student(1), [[0.0]])
+    assert "x[0]: tails too light" in [describe(feature) for feature in leading(result)]
+
+
+@pytest.mark.parametrize("df", [1.0, 2.0])
+def test_draws_without_variance_are_rejected_and_nothing_is_nan(df):
+    x = np.random.default_rng(3).standard_t(df, size=(500, 2))
+    target, modes = gaussian(np.eye(2))
+    result = moment_test(x, target, modes)
+    assert result.pvalue < 0.01
+    assert result.impossible
+    assert not np.isnan([(f.t, f.pvalue) for f in result.features]).any()
+
+
+@pytest.mark.parametrize("d", [1, 20])
+def test_a_few_draws_far_out_are_found(d):
+    target, modes = gaussian(np.eye(d))
+    x = np.random.default_rng(0).normal(size=(500, d))
+    x[100:105, 0] = 8.0
+    result = moment_test(x, target, modes)
+    assert result.pvalue < 1e-6
+    assert result.impossible == (100, 101, 102, 103, 104)
+    assert describe_impossible(result).startswith("At least 5 draws are all but impossible (rows 100, 101")
+
+
+def test_a_constant_coordinate():
+    target, modes = gaussian(np.eye(50))
+    x = np.random.default_rng(0).normal(size=(500, 50))
+    x[:, 7] = 0.1
+    result = moment_test(x, target, modes)
+    assert result.pvalue < 0.01
+    assert "x[7] is constant" in [describe(feature) for feature in leading(result)]
+
+
+def test_the_spike_of_a_spike_and_slab():
+    target = sc.models.gaussian_mixture([[0.0, 0], [0, 0]], [np.eye(2), 1e4 * np.eye(2)])
+    modes = (np.zeros((1, 2)), np.eye(2)[None])
+    fits = moment_test(target.sample(500, 0), target, modes)
+    assert fits.pvalue > 0.01
+    result = moment_test(np.random.default_rng(0).normal(size=(500, 2)), target, modes)
+    assert result.pvalue < 0.01
+    assert "the draws lie too close to the mode" in [describe(feature) for feature in leading(result)]
+
+
+@pytest.mark.parametrize("d", [1, 5, 40])
+def test_ranks_on_rays_are_those_of_the_radius(d):
+    x = np.random.default_rng(d).normal(size=(300, d)) * 2
+    ranks = ray_ranks(lambda y: -0.5 * np.sum(y**2, axis=1) / 4, x, np.zeros(d), np.eye(d))
+    np.testing.assert_allclose(ranks, stats.chi2.cdf(np.sum(x**2, axis=1) / 4, d), atol=2e-3)
+
+
+def test_rays_that_miss_a_narrow_mode_have_no_rank():
+    narrow = sc.models.gaussian_mixture([[0.0, 0], [900.0, 0]])
+    x = np.array([[900.3, 0.2], [1.0, 0.0]])
+    ranks = ray_ranks(narrow.log_density, x, np.zeros(2), np.eye(2))
+    assert np.isnan(ranks[0])
+    assert np.isfinite(ranks[1])
+
+
+def test_tails_of_a_coordinate_given_the_others():
+    covariance = np.array([[1.0, 0.9], [0.9, 1.0]])
+    precision = np.linalg.inv(covariance)
+    x = np.array([[3.0, 0.0], [0.5, -1.0]])
+    centre = 0.9 * x[:, 1]
+    sd = np.sqrt(1 - 0.81)
+    found = coordinate_tails(
+        lambda y: -0.5 * np.einsum("ni,ij,nj->n", y, precision, y), x, np.zeros(2, dtype=int), centre, np.full(2, sd)
+    )
+    exact = 2 * stats.norm.sf((x[:, 0] - centre) / sd)
+    assert (found >= 0.95 * exact).all()
+    assert (found <= 10 * exact).all()
+
+
+# --- sizes ---
+
+
+def test_sizes_are_exact_for_gaussian_draws_however_far_off():
+    """In the limit of many draws; here draws with exact moments stand for it."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(200_000, 2))
+    z = (z - z.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(z.T, bias=True))).T
+    x = z * [0.1, 5.0] + [2.0, -1.0]
+    target, modes = gaussian(np.eye(2))
+    frame = make_frame(as_modes(modes, target), x)
+    blocks = np.arange(len(x)) // 1000
+    spreads = spread_sums(x, -x, frame, blocks, np.tile([[-2.0, 1.0]], (2, 1)), np.tile([[2.0, -1.0]], (2, 1)))
+    effects = affine_effects(spreads, 2)
+    np.testing.assert_allclose(effects.shift[-1], [2.0, -1.0], atol=1e-6)
+    np.testing.assert_allclose(np.exp(effects.log_factor[-1]), [0.1, 5.0], rtol=0.02)
+
+
+def test_intervals_cover():
+    rng = np.random.default_rng(1)
+    target, modes = gaussian(np.eye(2))
+    known = as_modes(modes, target)
+    hits = np.zeros(3)
+    runs = 150
+    for _ in range(runs):
+        x = rng.normal(size=(300, 2)) * [1.3, 1.0] + [0.0, 0.2]
+        result = moment_test(x, target, known, n_resamples=19, check_score=False)
+        sizes = (("scale", ["x[0]"], 1.3), ("location", ["x[1]"], 0.2), ("correlation", ["x[0]", "x[1]"], 0.0))
+        for k, (kind, parameters, truth) in enumerate(sizes):
+            low, high = find(result, kind, parameters).interval
+            hits[k] += low <= truth <= high
+    assert (hits >= stats.binom.ppf(1e-5, runs, 0.94)).all()
+
+
+# --- the door ---
+
+
+def test_the_result_is_a_table_that_can_be_written_down_and_run_again():
+    target, modes = gaussian(CORRELATED, names=["mu", "sigma", "tau"])
+    x = np.random.default_rng(0).multivariate_normal(np.zeros(3), CORRELATED, size=300)
+    result = sc.moment_test(x, target, modes=modes, rng=5)
+    again = sc.moment_test(x, target, modes=modes, rng=result.settings["rng"])
+    assert again.pvalue == result.pvalue
+    assert [abs(f.t) for f in result.features] == sorted((abs(f.t) for f in result.features), reverse=True)
+    assert result.significant(0.999)
+    assert all(f.pvalue <= 0.5 for f in result.significant(0.5))
+    assert result.to_json()
+    assert isinstance(result.features[0].to_dict()["interval"], list)
+    assert not leading(result)
+
+
+def test_modes_are_searched_where_none_are_given():
+    target = sc.models.gaussian_mixture([[-4.0], [4.0]])
+    result = sc.moment_test(target.sample(400, 0), target, bounds=(-10, 10), rng=0)
+    assert len(result.modes) == 2
+    assert not result.reject(0.001)
+
+
+def test_a_new_number_of_draws_gives_the_same_answer_by_blocks():
+    """Beyond 2000 draws neighbours are added up first."""
+    target, modes = gaussian(np.eye(2))
+    x = np.random.default_rng(0).normal(size=(9000, 2)) * [1.1, 1.0]
+    result = moment_test(x, target, modes)
+    assert 1000 <= result.blocks <= 2000
+    assert leading(result)[0].parameters == ("x[0]",)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"target": "normal"}, TypeError, "`target` must be a steincheck.Target"),
+        ({"draws": np.zeros((100, 3))}, ValueError, "`draws` must have shape"),
+        ({"draws": np.full((100, 2), np.nan)}, ValueError, "`draws` must be finite"),
+        ({"draws": np.zeros((5, 2))}, ValueError, "`draws` must hold at least 20 draws, got 5"),
+        ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer"),
+        ({"bounds": (-1, 1)}, ValueError, "`bounds` is the box of the mode search"),
+        ({"modes": [[0.0, 0, 0]]}, ValueError, "`modes` must have shape"),
+        ({"rng": "seed"}, TypeError, "`rng` must be"),
+    ],
+)
+def test_bad_input(change, error, match):
+    target, modes = gaussian(np.eye(2))
+    draws = np.random.default_rng(0).normal(size=(100, 2))
+    arguments = {"draws": draws, "target": target, "modes": modes, **change}
+    with pytest.raises(error, match=match):
+        sc.moment_test(arguments.pop("draws"), arguments.pop("target"), **arguments)
+
+
+def test_a_density_that_fails_far_out_is_tested_all_the_same():
+    def log_density(x):
+        if np.abs(x).max() > 50:
+            raise ValueError("out of range")
+        return -0.5 * np.sum(x**2, axis=1)
+
+    target = sc.Target(log_density, lambda x: -x, dim=2)
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    with pytest.warns(UserWarning, match="fails far from the modes"):
+        result = sc.moment_test(x, target, modes=np.zeros((1, 2)), rng=0)
+    assert result.pvalue > 0.01
+
+
+def test_columns_and_sums_have_one_order(two_modes):
+    target, _, _, frame = two_modes
+    x = target.sample(500, 2)
+    sums = feature_sums(x, target.score(x), frame, np.arange(500))
+    about, parts = columns_of(frame, sums, ranked=False)
+    assert len(about) == sum(part.shape[1] for part in parts)
+    j = next(i for i, c in enumerate(about) if (c.kind, c.mode, c.index) == ("scale", 1, (2,)))
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1)[:, j], sums.mode_scale[1][:, 2])
