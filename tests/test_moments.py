@@ -60,7 +60,9 @@ def find(result, kind, parameters, basis="own", mode=None):
 @pytest.fixture(scope="module")
 def two_modes():
     """A mixture with two overlapping, correlated modes, its frame, and draws from somewhere else."""
-    target = sc.models.gaussian_mixture([[0.0, 0, 0], [2.0, 1, -1]], np.stack([CORRELATED, 0.5 * np.eye(3)]), [0.4, 0.6])
+    target = sc.models.gaussian_mixture(
+        [[0.0, 0, 0], [2.0, 1, -1]], np.stack([CORRELATED, 0.5 * np.eye(3)]), [0.4, 0.6]
+    )
     modes = as_modes(([[0.0, 0, 0], [2.0, 1, -1]], np.stack([CORRELATED, 0.5 * np.eye(3)])), target)
     x = np.random.default_rng(3).normal(size=(40, 3)) * 1.5 + 0.5
     return target, modes, x, make_frame(modes, x)
@@ -149,7 +151,9 @@ def test_every_feature_has_mean_zero_by_quadrature(df):
     target = sc.from_jax(log_density, dim=1)
     frame = make_frame(as_modes([[0.0]], target), np.linspace(-3, 4, 50)[:, None])
     law = stats.norm() if np.isinf(df) else stats.t(df)
-    x = law.ppf((np.arange(20_000) + 0.5) / 20_000)[:, None]  # the midpoint rule for the probability transform
+    x = law.ppf((np.arange(20_000) + 0.5) / 20_000)[
+        :, None
+    ]  # the midpoint rule for the probability transform
     sums = feature_sums(x, target.score(x), frame, np.arange(len(x)))
     for name in ("location", "scale", "skewness", "tails", "extremes"):
         values = getattr(sums, name)[:, 0]
@@ -234,7 +238,9 @@ def test_step_down_p_values_against_a_plain_computation():
     np.testing.assert_allclose(found.t, stats.ttest_1samp(sums, 0).statistic, rtol=1e-10)
     order = np.argsort(-np.abs(found.t))
     assert (np.diff(found.adjusted[order]) >= 0).all()
-    assert found.adjusted[order[0]] == pytest.approx((1 + np.sum(found.null >= found.statistic)) / 500, abs=1 / 400)
+    assert found.adjusted[order[0]] == pytest.approx(
+        (1 + np.sum(found.null >= found.statistic)) / 500, abs=1 / 400
+    )
     bonferroni = 6 * stats.ttest_1samp(sums, 0).pvalue
     assert (found.adjusted <= bonferroni + 0.02).all()
 
@@ -272,7 +278,10 @@ def test_level(name):
     skew = sc.from_jax(lambda x: jnp.sum(0.5 * x - jnp.exp(x)), dim=2)
     pair = sc.models.gaussian_mixture([[-3.0], [3.0]])
     target, modes, sample = {
-        "Gaussian": (*gaussian(CORRELATED), lambda: rng.multivariate_normal(np.zeros(3), CORRELATED, size=200)),
+        "Gaussian": (
+            *gaussian(CORRELATED),
+            lambda: rng.multivariate_normal(np.zeros(3), CORRELATED, size=200),
+        ),
         "t3": (t3, [[0.0, 0.0]], lambda: rng.normal(size=(200, 2)) / np.sqrt(rng.chisquare(3, (200, 1)) / 3)),
         "log-gamma": (skew, [[np.log(0.5)] * 2], lambda: np.log(rng.gamma(0.5, size=(200, 2)))),
         "mixture": (pair, [[-3.0], [3.0]], lambda: pair.sample(200, rng)),
@@ -466,7 +475,11 @@ def test_tails_of_a_coordinate_given_the_others():
     centre = 0.9 * x[:, 1]
     sd = np.sqrt(1 - 0.81)
     found = coordinate_tails(
-        lambda y: -0.5 * np.einsum("ni,ij,nj->n", y, precision, y), x, np.zeros(2, dtype=int), centre, np.full(2, sd)
+        lambda y: -0.5 * np.einsum("ni,ij,nj->n", y, precision, y),
+        x,
+        np.zeros(2, dtype=int),
+        centre,
+        np.full(2, sd),
     )
     exact = 2 * stats.norm.sf((x[:, 0] - centre) / sd)
     assert (found >= 0.95 * exact).all()
@@ -485,7 +498,9 @@ def test_sizes_are_exact_for_gaussian_draws_however_far_off():
     target, modes = gaussian(np.eye(2))
     frame = make_frame(as_modes(modes, target), x)
     blocks = np.arange(len(x)) // 1000
-    spreads = spread_sums(x, -x, frame, blocks, np.tile([[-2.0, 1.0]], (2, 1)), np.tile([[2.0, -1.0]], (2, 1)))
+    spreads = spread_sums(
+        x, -x, frame, blocks, np.tile([[-2.0, 1.0]], (2, 1)), np.tile([[2.0, -1.0]], (2, 1))
+    )
     effects = affine_effects(spreads, 2)
     np.testing.assert_allclose(effects.shift[-1], [2.0, -1.0], atol=1e-6)
     np.testing.assert_allclose(np.exp(effects.log_factor[-1]), [0.1, 5.0], rtol=0.02)
@@ -500,7 +515,11 @@ def test_intervals_cover():
     for _ in range(runs):
         x = rng.normal(size=(300, 2)) * [1.3, 1.0] + [0.0, 0.2]
         result = moment_test(x, target, known, n_resamples=19, check_score=False)
-        sizes = (("scale", ["x[0]"], 1.3), ("location", ["x[1]"], 0.2), ("correlation", ["x[0]", "x[1]"], 0.0))
+        sizes = (
+            ("scale", ["x[0]"], 1.3),
+            ("location", ["x[1]"], 0.2),
+            ("correlation", ["x[0]", "x[1]"], 0.0),
+        )
         for k, (kind, parameters, truth) in enumerate(sizes):
             low, high = find(result, kind, parameters).interval
             hits[k] += low <= truth <= high

@@ -57,7 +57,7 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
     several = verdict.modes is not None and len(verdict.modes) > 1
     for key, result in verdict.tests.items():
         what, test = WHAT[key]
-        where = " within modes" if several and key != "weights" else ""
+        where = " within modes" if several and key in ("kernel", "moments") else ""
         said = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
         if np.isnan(result.pvalue):
             said = "cannot tell"
@@ -141,6 +141,8 @@ def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
     )
     if isinstance(weights, FluxResult) and weights.chains is not None:
         chains = weights.chains
+        if chains.n_changes == 0:
+            return f"{text}; they never change mode and tell nothing about the mode weights."
         text += f" and about {chains.effective_draws:.0f} for the mode weights"
         text += f" ({chains.n_changes} changes of mode)"
     return text + "."
