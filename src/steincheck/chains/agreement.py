@@ -10,6 +10,7 @@ from .blocks import MAX_BLOCKS, Blocks, autocorrelation_time, block_sums, cut_bl
 
 MAX_CHAINS = 100  # more chains of a few draws each have no blocks to permute
 SEGMENTS_OF_ONE_CHAIN = 4  # a single chain is compared with itself in quarters
+FIRST_BLOCKS_OF_ONE_CHAIN = 2  # one block of 20 would have no p-value below .05
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +63,12 @@ def agreement(
     (True, 2)
     """
     white = _whitened(features)
-    within = white - _chain_means(white, chain)[chain]
-    blocks = _short_blocks(float(np.max(autocorrelation_time(within, chain))), chain)
+    blocks = _short_blocks(_slowest(white, chain), chain)
     sums = block_sums(white, blocks.label) / np.sqrt(np.bincount(blocks.label))[:, None]
     owner = chain[np.flatnonzero(np.diff(blocks.label, prepend=-1))]
-    first = None if blocks.n_chains == 1 else np.diff(owner, prepend=-1) > 0
+    first = np.diff(owner, prepend=-1) > 0
     if blocks.n_chains == 1:
+        first[:FIRST_BLOCKS_OF_ONE_CHAIN] = True
         owner = np.arange(blocks.count) * SEGMENTS_OF_ONE_CHAIN // blocks.count
     groups = owner == np.unique(owner)[:, None]
     odd_chain = int(np.argmax(np.sum((groups @ sums) ** 2, axis=1) / groups.sum(axis=1)))
@@ -75,14 +76,13 @@ def agreement(
         return Agreement(np.nan, np.nan, np.nan, odd_chain, blocks)
     ranks = _permutation_ranks(sums @ sums.T, groups, first, rng, n_resamples)
     joint = _upper_ranks(-ranks.min(axis=0))
-    start = np.nan if first is None else float(ranks[1, 0])
-    return Agreement(float(joint[0]), float(ranks[0, 0]), start, odd_chain, blocks)
+    return Agreement(float(joint[0]), float(ranks[0, 0]), float(ranks[1, 0]), odd_chain, blocks)
 
 
 def _permutation_ranks(
     gram: np.ndarray,
     groups: np.ndarray,
-    first: np.ndarray | None,
+    first: np.ndarray,
     rng: np.random.Generator,
     n_resamples: int,
 ) -> np.ndarray:
@@ -91,9 +91,23 @@ def _permutation_ranks(
     order[1:] = rng.permuted(order[1:], axis=1)
     metric = (groups.T / groups.sum(axis=1)) @ groups  # 1 / m_c for pairs of blocks of one chain
     between = np.einsum("rab,ab->r", gram[order[:, :, None], order[:, None, :]], metric)
-    if first is None:
-        return _upper_ranks(between)[None, :]
     return np.stack([_upper_ranks(between), _upper_ranks(np.diag(gram)[order] @ first)])
+
+
+def _slowest(features: np.ndarray, chain: np.ndarray) -> float:
+    """The largest autocorrelation time within chains, at most three times that of their second halves.
+
+    Chains are centred one by one, and a transient is not allowed to pass for slowness: neither a chain
+    elsewhere nor burn-in left in must hide by lengthening the blocks.
+    """
+    starts = np.flatnonzero(np.diff(chain, prepend=-1))
+    position = np.arange(len(chain)) - starts[chain]
+    late = 2 * position >= np.bincount(chain)[chain]
+    whole, half = (
+        float(np.max(autocorrelation_time(part - _chain_means(part, own)[own], own)))
+        for part, own in ((features, chain), (features[late], chain[late]))
+    )
+    return min(whole, 3 * half)
 
 
 def _short_blocks(tau: float, chain: np.ndarray) -> Blocks:
