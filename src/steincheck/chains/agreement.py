@@ -19,9 +19,7 @@ class Agreement:
 
     pvalue: float  #: of both comparisons; NaN if there are too few blocks to tell
     between_pvalue: float  #: of the comparison of the chains (of the quarters of a single chain)
-    start_pvalue: (
-        float  #: of the comparison of the chains' first blocks with the rest; NaN for a single chain
-    )
+    start_pvalue: float  #: of the comparison of the chains' first blocks with the rest
     odd_chain: int  #: the chain (quarter of a single one) that differs most from the others
     blocks: Blocks  #: the blocks that were permuted
 
@@ -37,7 +35,8 @@ def agreement(
     ``sum_c |sum_{b in c} Y_b|^2 / m_c`` (a chain elsewhere) and ``sum_c |Y_c1|^2`` (burn-in left in),
 
     where Y_b is the sum of the whitened features over block b divided by the root of its length and m_c the
-    number of blocks of chain c. The smaller one of the two p-values is adjusted in the same permutations.
+    number of blocks of chain c. A single chain is compared in quarters, and its first two blocks with the
+    rest. The smaller one of the two p-values is adjusted in the same permutations.
 
     Parameters
     ----------
