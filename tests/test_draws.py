@@ -302,6 +302,9 @@ def test_named_draws_are_read_by_name_again():
         ([[1, 2], [3]], 2, TypeError, "must be an array of real numbers"),
         ("draws.csv", 1, TypeError, r"got a str \('draws.csv'\)"),
         ({}, None, ValueError, "empty dict"),
+        ({"a": []}, None, ValueError, r"`draws`\['a'\] must hold draws, got shape \(0,\)"),
+        (np.zeros((2, 3, 0)), None, ValueError, "`draws` must have at least one coordinate"),
+        (np.zeros((0, 5, 2)), 2, ValueError, "at least 2 draws, got 0"),
         ({"a": "text"}, None, TypeError, r"`draws`\['a'\] must be an array of real numbers"),
         ({"a": np.zeros(5), "b": np.zeros(7)}, None, ValueError, "same number of draws"),
         ({"a": np.zeros(5), "b": np.zeros(5)}, 1, ValueError, r"got 2 \(a, b\); `var_names` selects"),
@@ -310,6 +313,11 @@ def test_named_draws_are_read_by_name_again():
 def test_bad_chains(draws, dim, error, message):
     with pytest.raises(error, match=message):
         as_draws(draws, dim)
+
+
+def test_names_that_do_not_fit_the_columns():
+    with pytest.raises(ValueError, match=r"`names` must name every column of `draws`, 3, got a, b"):
+        as_draws(np.zeros((5, 3)), names=["a", "b"])
 
 
 def test_values_that_are_not_finite_are_located():

@@ -73,6 +73,12 @@ def finish(
 ) -> Draws:
     """Choose the columns of a table and check them."""
     values, own = _chosen(table, names, var_names, f"`{name}`")
+    if not values.shape[1]:
+        raise ValueError(f"`{name}` must have at least one coordinate")
+    if names is not None and len(names) != values.shape[1]:
+        raise ValueError(
+            f"`names` must name every column of `{name}`, {values.shape[1]}, got {listed(names)}"
+        )
     if dim is not None and values.shape[1] != dim:
         named = f" ({listed(own)})" if own else ""
         raise ValueError(
@@ -209,7 +215,7 @@ def stacked(tables: Sequence[Table]) -> Table:
 
 def _from_chain_array(array: np.ndarray, name: str) -> Table:
     n_chains, length, dim = array.shape
-    table = Table(array.reshape(-1, dim), None, np.repeat(np.arange(n_chains), length))
+    table = Table(array.reshape(n_chains * length, dim), None, np.repeat(np.arange(n_chains), length))
     finite = bool(np.isfinite(array).all())
     if n_chains > length > 1 and finite and _looks_swapped(array):
         table.warnings.append(

@@ -90,6 +90,8 @@ def from_mapping(
     for key, value in arrays.items():
         if value.dtype.kind not in "biuf" or not value.ndim:
             raise TypeError(f"`{name}`[{key!r}] must be an array of real numbers with an axis of draws")
+        if not value.size:
+            raise ValueError(f"`{name}`[{key!r}] must hold draws, got shape {value.shape}")
     wanted = {base(canonical(label)) for label in names or ()}
     used = [value.shape for key, value in arrays.items() if base(canonical(key)) in wanted]
     layout = "chains" if chains else _layout(used or [a.shape for a in arrays.values()], dim, name)

@@ -275,9 +275,9 @@ def _look_for_cmdstan(layout: _Layout, comments: list[str]) -> None:
         return
     layout.cmdstan = True
     layout.names = [counted_from_0(name) for name in layout.names]
+    counts = {name: text for name, text in settings.items() if text.isdigit()}
     if settings.get("save_warmup") in ("1", "true"):
-        thin = int(settings.get("thin", 1))
-        layout.skip = -(-int(settings.get("num_warmup", 1000)) // thin)
+        layout.skip = -(-int(counts.get("num_warmup", 1000)) // int(counts.get("thin", 1)))
 
 
 def _used(layout: _Layout, labels: Sequence[str], names: Sequence[str] | None) -> list[int]:
