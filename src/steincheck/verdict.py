@@ -37,7 +37,7 @@ from .result import (
 )
 from .stein.kernels import IMQ
 from .stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
-from .target import MAX_EDGE_SHARE, Target, check_score, edge_share, log_density_at, require_target, score_at
+from .target import Target, check_score, hard_edge, log_density_at, require_target, score_at
 from .wording import (
     agreement_finding,
     chain_worth,
@@ -270,16 +270,16 @@ def _run_tests(
     """The tests that apply, in the order of the verdict."""
     tests: dict[str, GofResult] = {}
     whiten = np.linalg.cholesky(np.mean(known.covariances, axis=0))
-    edge = edge_share(target, case.x, streams[4])
+    edge = hard_edge(target, case.x, case.log_p, streams[4])
     blocks = None
     if case.chain is not None:
         blocks = _blocks_of_chains(case, whiten)
         if not blocks.enough:
             said.reasons.append(f"the shape could not be tested: {blocks.remedy}")
-    if edge > MAX_EDGE_SHARE:
+    if edge is not None:
         said.reasons.append(
-            f"the density is 0 next to {edge:.0%} of the draws, and tests of the shape need one that "
-            "vanishes smoothly at its edge: transform the parameters to the whole space"
+            f"the density ends abruptly near ({place(edge, parameter_names(target))}), and tests of the shape "
+            "need one that vanishes at its edge: transform the parameters to the whole space"
         )
     elif blocks is None or blocks.enough:
         tests["kernel"] = _kernel_test(case, whiten, blocks, alpha, streams[1], said)
@@ -343,7 +343,7 @@ def _kernel_test(
     step = -(-len(case.x) // MAX_KERNEL_DRAWS)
     if step > 1:
         said.not_examined.append(
-            f"the shape at all draws: the kernel test costs n^2 and looked at every {step}th of "
+            f"the shape at all draws: the kernel test costs n^2 and looked at one in {step} of the "
             f"{len(case.x)} draws; the other tests looked at all"
         )
     size = int(np.clip(50 / alpha, 1000, 10_000))
