@@ -40,7 +40,6 @@ MAX_SECONDS = 60.0
 BOX_STARTS = 256  # uniform starts that `bounds` adds
 MIN_DRAWS_TO_HOLD_OUT = 100  # with fewer draws all are tested, and the search gets median and MAD only
 CLIMBED_DRAWS = 100  # draws from which `check` climbs to see whether their modes are known
-MAX_UNKNOWN_MODES = 32  # after which no more are looked at
 
 
 def find_modes(
@@ -425,7 +424,7 @@ def climb_from_draws(
     """
     surface = Surface(target, max_seconds=max_seconds)
     first = x[rng.permutation(len(x))[:CLIMBED_DRAWS]]
-    limits = Limits(len(known) + MAX_UNKNOWN_MODES, 1.0, 20 + target.dim / 2, 1.0)
+    limits = Limits(len(known) + CLIMBED_DRAWS, 1.0, 20 + target.dim / 2, 1.0)
     atlas = Atlas(limits)
     hessians = np.linalg.inv(known.covariances)
     for location, top, hessian in zip(known.locations, known.log_density, hessians, strict=True):

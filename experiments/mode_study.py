@@ -1,0 +1,124 @@
+"""Which modes `find_modes` finds, from draws of one mode: python -m experiments.mode_study [names...]
+
+Writes experiments/results/mode_study.csv, one row per target and seed as it goes; rows of targets that are not
+named are kept. Where modes are not known in closed form, the truth is the union of the modes of weight above
+1e-4 that any seed finds.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import steincheck as sc
+from steincheck.modes.merge import merge
+
+from .mode_targets import TARGETS, Case
+
+RESULTS = Path(__file__).parent / "results"
+TABLE = RESULTS / "mode_study.csv"
+FIELDS = (
+    "target",
+    "seed",
+    "dim",
+    "expected",
+    "found",
+    "missed_mass",
+    "evaluations",
+    "cpu_seconds",
+    "cpu_seconds_again",
+    "rounds",
+    "stopped",
+    "version",
+)
+SEEDS = (0, 1, 2)
+HEAVY = 1e-3  # modes of this share of the heaviest count as found
+
+
+def run(name: str, case: Case, seed: int) -> tuple[dict, sc.Modes]:
+    """One search: modes found and CPU time, compilation included; and CPU time once more without it."""
+    seconds = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2 if seed == 0 else 1):
+            begin = time.process_time()
+            modes = sc.find_modes(case.target, draws=case.draws, progress=False, rng=seed)
+            seconds.append(time.process_time() - begin)
+    weights = modes.laplace_weights
+    row = {
+        "target": name,
+        "seed": seed,
+        "dim": case.target.dim,
+        "expected": case.expected,
+        "found": int(np.sum(weights > HEAVY * weights.max())),
+        "evaluations": modes.search["evaluations"],
+        "cpu_seconds": f"{seconds[0]:.2f}",
+        "cpu_seconds_again": f"{seconds[-1]:.2f}",
+        "rounds": modes.search["rounds"],
+        "stopped": modes.search["stopped"],
+        "version": sc.__version__,
+    }
+    return row, modes
+
+
+def missed_mass(case: Case, found: list[sc.Modes]) -> list[float]:
+    """The share of the mass that each search missed, by known weights or by Laplace weights of the union."""
+    if case.locations is not None and case.weights is not None:
+        reach = np.broadcast_to(case.tolerance, (len(case.locations),))
+        gaps = [
+            np.linalg.norm(case.locations[:, None] - modes.locations, axis=2).min(axis=1) for modes in found
+        ]
+        return [float(case.weights[gap > reach].sum()) for gap in gaps]
+    locations = np.concatenate([modes.locations for modes in found])
+    covariances = np.concatenate([modes.covariances for modes in found])
+    heights = np.concatenate([modes.log_density for modes in found])
+    kept, label = merge(locations, np.linalg.inv(covariances), heights)
+    log_weight = heights[kept] + 0.5 * np.linalg.slogdet(covariances[kept])[1]
+    weight = np.exp(log_weight - log_weight.max())
+    weight = np.where(weight > 1e-4, weight, 0.0)
+    ends = np.cumsum([len(modes) for modes in found])
+    shares = []
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        seen = np.unique(label[start:end])
+        shares.append(float(1 - weight[seen].sum() / weight.sum()))
+    return shares
+
+
+def study(names: list[str], seeds: tuple[int, ...] = SEEDS) -> None:
+    """Run all targets with the first seed, then with the next, and write the table after each run."""
+    cases = {}
+    rows: dict[tuple[str, int], dict] = {}
+    found: dict[str, list[sc.Modes]] = {name: [] for name in names}
+    for seed in seeds:
+        for name in names:
+            if name not in cases:
+                cases[name] = TARGETS[name]()
+            row, modes = run(name, cases[name], seed)
+            rows[name, seed] = row
+            found[name].append(modes)
+            shares = missed_mass(cases[name], found[name])
+            for earlier, share in zip(seeds, shares, strict=False):
+                rows[name, earlier]["missed_mass"] = f"{share:.4f}"
+            write([rows[key] for key in sorted(rows, key=lambda key: (names.index(key[0]), key[1]))])
+            print(*(row[key] for key in FIELDS[:11]), flush=True)
+
+
+def write(rows: list[dict]) -> None:
+    """The table, renewed for the targets that were run."""
+    done = {row["target"] for row in rows}
+    if TABLE.exists():
+        with TABLE.open() as file:
+            rows = [row for row in csv.DictReader(file) if row["target"] not in done] + rows
+    with TABLE.open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    study(sys.argv[1:] or list(TARGETS))
