@@ -276,7 +276,7 @@ def network(order: Any = None) -> Case:
     def log_density(x: Any) -> Any:
         x = x[back]
         fit = jnp.tanh(t[:, None] * x[:3] + x[3:6]) @ x[6:9] + x[9]
-        return -0.5 * jnp.sum((y - fit) ** 2) / 0.1**2 - 0.5 * jnp.sum(x**2) / 4
+        return -0.5 * jnp.sum((y - fit) ** 2) / 0.05**2 - 0.5 * jnp.sum(x**2) / 2
 
     start = np.array([2, 1.5, 1, -1, 2, 0, 1, -0.8, 0.6, 0])[order]
     return posterior(log_density, start, 0.03, expected=48)

@@ -150,8 +150,9 @@ def climb(
     for start in range(0, len(x), size):
         part = slice(start, start + size)
         form = DenseMetric(metric[part]) if dense else LimitedMetric(metric[part])
-        climbers = _begin(surface, x[part], form, strides[part], fused)
-        parts.append(_climb(surface, climbers, iterations, known, fused))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # where the density is unbounded
+            climbers = _begin(surface, x[part], form, strides[part], fused)
+            parts.append(_climb(surface, climbers, iterations, known, fused))
     return Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -196,8 +197,7 @@ def _advance(
 ) -> None:
     """One trial point per climb, and what is learnt from it."""
     factor = c.stride[rows] / np.where(c.learnt[rows], 1.0, np.sqrt(-slope))
-    with np.errstate(over="ignore", invalid="ignore"):
-        trial = c.x[rows] + factor[:, None] * step
+    trial = c.x[rows] + factor[:, None] * step
     descent = factor * slope
     if fused:
         value, score = surface.value_and_score(trial)
@@ -217,8 +217,7 @@ def _advance(
 
 def _shorten(c: _Climbers, rows: np.ndarray, descent: np.ndarray, f: np.ndarray) -> None:
     """Where the trial was no gain: to the vertex of the parabola, and to rest if no gain could be seen."""
-    with np.errstate(invalid="ignore"):
-        c.stride[rows] *= np.clip(-descent / (2 * (f - c.f[rows] - descent)), 0.1, 0.5)
+    c.stride[rows] *= np.clip(-descent / (2 * (f - c.f[rows] - descent)), 0.1, 0.5)
     stuck = rows[-descent < 1e-15 * np.maximum(1.0, np.abs(c.f[rows]))]
     c.rest[stuck] = True
     c.active[stuck] = False

@@ -170,7 +170,7 @@ def search_modes(
         limits = Limits(max_modes, beta, cut, effort(surface, origin.points, max_seconds))
         state = hunt(surface, origin, limits, rng, tick)
         order = _by_weight(state.atlas, cut)
-        if "max_modes" in state.stopped:
+        if "max_modes" in state.stopped and _alike(state.atlas, order[:max_modes]):
             tick("exploring the neighbours of the heaviest mode", 0, 1)
             order = _neighbours_first(state, order)
     return _record(state, order[:max_modes], drawn=held is not None or location is not None)
@@ -218,6 +218,14 @@ def _by_weight(atlas: Atlas, cut: float) -> list[int]:
     weight = atlas.log_weight
     order = np.argsort(-weight, kind="stable")
     return [int(k) for k in order if weight[k] >= weight.max(initial=-np.inf) - cut]
+
+
+def _alike(atlas: Atlas, chosen: list[int]) -> bool:
+    """Whether most modes have the Hessian of the heaviest, as on a lattice."""
+    root = atlas.roots[chosen[0]]
+    d = len(root)
+    gaps = [np.abs(root.T @ atlas.peaks[k].hessian @ root - np.eye(d)).max() for k in chosen]
+    return float(np.median(gaps)) < 0.1
 
 
 def _neighbours_first(state: Hunt, order: list[int]) -> list[int]:

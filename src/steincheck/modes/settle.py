@@ -13,6 +13,10 @@ from .surface import Surface
 SETTLED_DECREMENT = 1e-6  # nats: Newton decrement that a mode must have
 NEWTON_ROUNDS = 4  # Hessians per end, at most
 CHORDS = 3  # Newton steps with one Hessian
+PARABOLA_RADIUS = (
+    0.1  # standard deviations from a mode at which log p must drop as a parabola does ...
+)
+PARABOLA_FACTOR = 5.0  # ... up to this factor: at the top of -x^4, or at a kink, the Hessian is an accident
 DROP = 0.5  # nats: the width of a flat or pointed top is where log p has dropped by this much, as at 1 sd
 RADII = 4.0 ** np.arange(-16, 13)  # in units of the search, at which a flat top is looked at
 POLISHING = 40  # moves to the highest point seen, at most, before a flat top is measured
@@ -102,7 +106,7 @@ def _newton(hessian: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def _kinds(
     surface: Surface, x: np.ndarray, value: np.ndarray, decrement: np.ndarray, hessian: np.ndarray
 ) -> np.ndarray:
-    """What each point is; a "mode" is one where log p is a parabola at a thousandth of its width."""
+    """What each point is; a "mode" is one where log p is close to a parabola at a tenth of its width."""
     kind = np.full(len(x), "moving", dtype=object)
     good = np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(value)
     kind[good & ~(decrement < SETTLED_DECREMENT)] = "rough"  # no parabola, or not at its top
@@ -110,12 +114,14 @@ def _kinds(
     if not len(rows):
         return kind
     scale, values, vectors = spectrum(hessian[rows])
-    axes = 1e-3 * (scale[:, :, None] * vectors / np.sqrt(values)[:, None, :]).transpose(0, 2, 1)
-    points = np.concatenate([x[rows, None] + axes, x[rows, None] - axes], axis=1)
-    around = surface.log_density(points.reshape(-1, x.shape[1])).reshape(len(rows), -1)
-    drop = value[rows, None] - around
-    noise = 1e-13 * np.abs(value[rows])
-    kind[rows] = np.where(drop.max(axis=1) > 1e-4 + noise, "rough", "mode")
+    axes = PARABOLA_RADIUS * (scale[:, :, None] * vectors / np.sqrt(values)[:, None, :]).transpose(0, 2, 1)
+    points = np.stack([x[rows, None] + axes, x[rows, None] - axes], axis=1)
+    around = surface.log_density(points.reshape(-1, x.shape[1])).reshape(len(rows), 2, -1)
+    drop = value[rows, None] - around.mean(axis=1)
+    expected = 0.5 * PARABOLA_RADIUS**2
+    noise = 1e-12 * np.abs(value[rows, None])
+    good = (drop < PARABOLA_FACTOR * expected + noise) & (drop > expected / PARABOLA_FACTOR - noise)
+    kind[rows] = np.where(good.all(axis=1), "mode", "rough")
     return kind
 
 

@@ -169,7 +169,8 @@ def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
     """The highest inner maxima of log p on lines through a mode, along coordinates and principal axes."""
     d = len(base.x)
     ratio = {1: 1.0015, 2: 1.02, 3: 1.02}.get(d, 1.12)
-    radii = 0.5 * ratio ** np.arange(int(np.log(2 * BASE**MAX_POWER) / np.log(ratio)) + 1)
+    n_radii = min(int(np.log(2 * BASE**MAX_POWER) / np.log(ratio)) + 1, max(8, max_points // 2))
+    radii = np.geomspace(0.5, BASE**MAX_POWER, num=n_radii)
     rays = np.concatenate([np.diag(base.sd), base.root.T]) if d > 1 else base.root
     rays = rays[: min(SCAN_DIRECTIONS, max(1, max_points // (2 * len(radii))))]
     places = base.x + radii[:, None, None] * np.concatenate([rays, -rays])

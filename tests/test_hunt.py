@@ -1,0 +1,370 @@
+"""The search without a box: far modes, symmetries, invariance, hostile targets, budgets, held-out draws."""
+
+import time
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import mixture_log_density
+from jax.scipy.special import logsumexp
+
+import steincheck as sc
+from steincheck.modes.climb import Known, climb, recognise
+from steincheck.modes.hunt import effort
+from steincheck.modes.search import find_modes, hold_out, known_modes, search_modes, search_sentence
+from steincheck.modes.settle import flat_top, settle
+from steincheck.modes.starts import Base, strangeness
+from steincheck.modes.surface import Surface
+from steincheck.modes.symmetry import SignedPermutation, describe, layouts, read_off
+
+MEANS = np.array([[0.0, 0.0, 0.0], [30.0, -20.0, 5.0], [-8.0, 9.0, 40.0]])
+ROOTS = np.random.default_rng(0).normal(size=(3, 3, 3)) + 2 * np.eye(3)
+COVARIANCES = ROOTS @ ROOTS.transpose(0, 2, 1)
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+
+
+def three_modes(matrix, shift):
+    """A Gaussian mixture in the coordinates y = matrix x + shift, in plain NumPy; draws of one mode."""
+    log_density, score = mixture_log_density(MEANS, COVARIANCES, WEIGHTS)
+    inverse = np.linalg.inv(matrix)
+
+    def back(y):
+        return (y - shift) @ inverse.T
+
+    target = sc.Target(lambda y: log_density(back(y)), lambda y: score(back(y)) @ inverse, dim=3)
+    x = np.random.default_rng(1).multivariate_normal(MEANS[0], COVARIANCES[0], size=40)
+    return target, x @ matrix.T + shift
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.eye(3),
+        np.diag([1e-4, 1.0, 1e4]),
+        np.eye(3)[[2, 0, 1]],
+        np.linalg.qr(ROOTS[0])[0] @ np.diag([1, 9, 0.2]),
+    ],
+    ids=["as it is", "units", "permuted", "affine"],
+)
+def test_modes_far_away_in_any_coordinates(matrix):
+    shift = matrix @ np.array([3.0, -1.0, 100.0])
+    target, draws = three_modes(matrix, shift)
+    modes = find_modes(target, draws=draws, rng=0)
+    expected = MEANS @ matrix.T + shift
+    order = [
+        int(np.argmin(np.linalg.norm((modes.locations - y) / np.diag(matrix @ matrix.T) ** 0.5, axis=1)))
+        for y in expected
+    ]
+    assert sorted(order) == [0, 1, 2]
+    inverse = np.linalg.inv(matrix)
+    found = (modes.locations[order] - shift) @ inverse.T
+    np.testing.assert_allclose(found, MEANS, atol=1e-3)
+    np.testing.assert_allclose(
+        inverse @ modes.covariances[order] @ inverse.T, COVARIANCES, rtol=1e-3, atol=1e-2
+    )
+    np.testing.assert_allclose(modes.laplace_weights[order], WEIGHTS, rtol=1e-3)
+    assert modes.search["stopped"] == "no mode of weight above 1/1000 was new in the last round"
+
+
+def two_component_posterior():
+    rng = np.random.default_rng(2)
+    y = np.where(rng.random(60) < 0.5, -3.0, 3.0) + rng.standard_normal(60)
+
+    def log_density(x):
+        z = (y[:, None] - x[::2]) * jnp.exp(-x[1::2])
+        return jnp.sum(logsumexp(-0.5 * z**2 - x[1::2], axis=1)) - 0.5 * jnp.sum(x**2) / 25
+
+    return sc.from_jax(log_density, 4)
+
+
+def test_label_switching_is_found_and_named():
+    target = two_component_posterior()
+    draws = np.array([-3.0, 0.0, 3.0, 0.0]) + 0.1 * np.random.default_rng(3).normal(size=(30, 4))
+    modes = find_modes(target, draws=draws, rng=0)
+    heavy = modes.locations[modes.laplace_weights > 0.01]
+    assert len(heavy) == 2
+    np.testing.assert_allclose(heavy[0], heavy[1][[2, 3, 0, 1]], atol=1e-5)
+    assert "label switching of coordinates (0, 1) and (2, 3)" in modes.symmetries
+    assert heavy[0][0] < heavy[1][0]  # equally high: by location
+
+
+def test_the_order_of_modes_does_not_depend_on_the_seed():
+    target = two_component_posterior()
+    draws = np.array([3.0, 0.0, -3.0, 0.0]) + 0.1 * np.random.default_rng(4).normal(size=(30, 4))
+    one, two = (find_modes(target, draws=draws, rng=seed) for seed in (1, 2))
+    np.testing.assert_allclose(one.locations[:2], two.locations[:2], atol=1e-5)
+    again = find_modes(target, draws=draws, rng=1)
+    np.testing.assert_array_equal(one.locations, again.locations)
+    assert one.search == again.search
+
+
+def test_sign_flips_complete_an_orbit_of_sixteen():
+    """log p depends on |x_i|, the modes are the corners of a cube: found by flips, whatever climbs find."""
+    target = sc.from_jax(lambda x: -jnp.sum((x**2 - jnp.array([4.0, 9.0, 16.0, 25.0])) ** 2) / 4, 4)
+    modes = find_modes(
+        target, draws=[[2.0, 3.0, 4.0, 5.0]] + 0.1 * np.random.default_rng(5).normal(size=(20, 4)), rng=0
+    )
+    np.testing.assert_allclose(np.abs(modes.locations), np.tile([2.0, 3, 4, 5], (16, 1)), atol=1e-6)
+    assert len(np.unique(np.sign(modes.locations), axis=0)) == 16
+    assert "sign change of coordinate 2" in modes.symmetries
+
+
+def test_without_draws_it_starts_at_zero_and_bounds_only_add_starts():
+    target = sc.models.gaussian_mixture([[0.0, 0.0], [40.0, 0.0]])
+    for options in ({}, {"bounds": (-1, 1)}, {"starts": [[39.0, 1.0]]}):
+        modes = find_modes(target, rng=0, **options)
+        np.testing.assert_allclose(np.sort(modes.locations[:, 0]), [0, 40], atol=1e-6)
+        assert "from the first point" in search_sentence(modes)
+
+
+class TestHostileTargets:
+    def test_nan_infinity_and_exceptions_at_proposals_are_no_points(self):
+        def log_density(x):
+            if np.abs(x).max() > 1e3:
+                raise RuntimeError("Location parameter is inf")
+            value = -0.5 * np.sum(x**2, axis=1)
+            value[x[:, 0] > 20] = np.nan
+            value[x[:, 0] < -20] = np.inf
+            return value
+
+        target = sc.Target(log_density, lambda x: -x, dim=2)
+        modes = find_modes(target, draws=np.random.default_rng(0).normal(size=(30, 2)), rng=0)
+        np.testing.assert_allclose(modes.locations, [[0, 0]], atol=1e-6)
+        assert modes.search["non_finite"] > 100
+        assert modes.warnings == ()
+
+    @pytest.mark.parametrize(
+        ("log_density", "words"),
+        [
+            (lambda x: x[0] - x[1] ** 2, r"no mode found: the density grows towards x\[0\] = "),
+            (lambda x: -(x[0] ** 2), "constant along coordinate 1"),
+            (lambda x: -((x[0] - x[1]) ** 2), "constant along a direction"),
+            (lambda x: 0.0 * x[0], "constant along coordinate 0"),
+            (lambda x: jnp.where(x[0] > 1e300, 0.0, -jnp.inf), "0 or not finite at all starts"),
+        ],
+        ids=["unbounded", "part of the space", "ridge", "constant", "nowhere"],
+    )
+    def test_a_density_without_a_mode(self, log_density, words):
+        target = sc.from_jax(log_density, 2)
+        with pytest.raises(ValueError, match=words):
+            find_modes(target, rng=0)
+        empty = search_modes(target, None, rng=np.random.default_rng(0))
+        assert len(empty) == 0
+        assert empty.search["stopped"].startswith("no mode found: ")
+
+    def test_a_hard_edge_has_its_mode_inside(self):
+        def log_density(x):
+            return jnp.where(x[0] > -1, -0.5 * jnp.sum((x - 1) ** 2), -jnp.inf)
+
+        modes = find_modes(sc.from_jax(log_density, 2), rng=0)
+        np.testing.assert_allclose(modes.locations, [[1, 1]], atol=1e-6)
+
+    @pytest.mark.parametrize("unit", [1.0, 1e-3])
+    def test_a_laplace_density_has_one_mode(self, unit):
+        target = sc.Target(lambda x: -np.abs(x).sum(axis=1) / unit, lambda x: -np.sign(x) / unit, dim=2)
+        with pytest.warns(UserWarning, match="flat or pointed top"):
+            modes = find_modes(target, draws=unit * np.random.default_rng(0).laplace(size=(30, 2)), rng=0)
+        assert len(modes) == 1
+        assert np.abs(modes.locations).max() < 1e-3 * unit
+        np.testing.assert_allclose(np.sqrt(np.diag(modes.covariances[0])), 0.5 * unit, rtol=0.01)
+
+    @pytest.mark.parametrize("unit", [1.0, 1e-3])
+    def test_modes_of_a_ring_have_the_units_of_the_ring(self, unit):
+        def log_density(x):
+            return -0.5 * ((jnp.sqrt(x @ x + 1e-30) / unit - 1) / 0.1) ** 2
+
+        angle = np.random.default_rng(0).uniform(0, 6.28, size=40)
+        with pytest.warns(UserWarning, match="flat or pointed top"):
+            modes = find_modes(
+                sc.from_jax(log_density, 2), draws=unit * np.c_[np.cos(angle), np.sin(angle)], rng=0
+            )
+        np.testing.assert_allclose(np.linalg.norm(modes.locations, axis=1), unit, rtol=0.02)
+        sizes = np.sqrt(np.linalg.eigvalsh(modes.covariances)) / unit
+        assert sizes[:, 0].min() > 0.05
+        assert sizes[:, 1].max() < 0.8
+
+
+class TestBudget:
+    def test_the_number_of_evaluations_is_limited(self):
+        target = sc.models.gaussian_mixture(20.0 * np.arange(10)[:, None])
+        with pytest.warns(UserWarning, match="ended early: max_evaluations reached"):
+            modes = find_modes(target, max_evaluations=2000, rng=0)
+        assert modes.search["evaluations"] < 8000
+
+    def test_a_slow_target_is_searched_less_and_stops_in_time(self):
+        def log_density(x):
+            time.sleep(1e-3 * len(x))
+            return -0.5 * np.sum(x**2, axis=1)
+
+        target = sc.Target(log_density, lambda x: -x, dim=2)
+        begin = time.perf_counter()
+        with pytest.warns(UserWarning, match="ended early: max_seconds"):
+            modes = find_modes(target, max_seconds=0.5, rng=0)
+        assert time.perf_counter() - begin < 20
+        assert modes.search["effort"] < 0.1
+        np.testing.assert_allclose(modes.locations, [[0, 0]], atol=1e-6)
+
+    def test_a_fast_target_is_searched_in_full(self):
+        surface = Surface(sc.models.gaussian_mixture([[0.0]]))
+        assert effort(surface, np.zeros((1, 1)), 3600.0) == 1.0
+        assert effort(Surface(surface.target, 50_000), np.zeros((1, 1)), None) == 0.25
+
+    def test_an_interrupt_passes_through(self):
+        def log_density(x):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            find_modes(sc.Target(log_density, lambda x: -x, dim=1), rng=0)
+
+
+def test_the_sentence_says_how_hard_it_looked():
+    target = sc.models.gaussian_mixture([np.zeros(10)])
+    modes = find_modes(target, draws=target.sample(30, 0), rng=0)
+    words = search_sentence(modes)
+    assert (
+        f"searched {modes.search['evaluations']:,} points up to 2187 standard deviations from the draws"
+        in words
+    )
+    assert "no mode of weight above 1/1000 was new in the last round" in words
+    assert "narrower than these in 10 dimensions" in words
+
+
+class TestHeldOut:
+    def test_sizes_and_rows(self):
+        for n, size in ((50, 0), (100, 20), (300, 30), (5000, 100)):
+            held, tested = hold_out(n, np.random.default_rng(0))
+            assert len(held) == size
+            np.testing.assert_array_equal(np.sort(np.concatenate([held, tested])), np.arange(n))
+
+    def test_a_block_of_one_chain(self):
+        chain = np.repeat([0, 1, 2], 200)
+        held, _ = hold_out(600, np.random.default_rng(0), chain)
+        assert len(held) == 60
+        assert len(np.unique(chain[held])) == 1
+        np.testing.assert_array_equal(np.diff(held), 1)
+
+    def test_modes_depend_on_held_out_draws_only(self):
+        target = sc.models.gaussian_mixture([[0.0], [9.0]])
+        x = target.sample(400, 0)
+        rng = np.random.default_rng
+        first, tested = known_modes(None, target, x, None, notes=[], rng=rng(0))
+        changed = x.copy()
+        changed[tested] = 1e6
+        second, again = known_modes(None, target, changed, None, notes=[], rng=rng(0))
+        np.testing.assert_array_equal(tested, again)
+        np.testing.assert_array_equal(first.locations, second.locations)
+
+    def test_few_draws_give_location_and_scale_only(self):
+        target = sc.models.gaussian_mixture([[0.0], [9.0]])
+        x = target.sample(60, 0, weights=[1, 0])
+        modes, rows = known_modes(None, target, x, None, notes=[], rng=np.random.default_rng(0))
+        assert (len(modes), len(rows)) == (2, 60)
+
+    def test_given_modes_and_the_search_in_a_box(self):
+        target = sc.models.gaussian_mixture([[0.0], [9.0]])
+        x = target.sample(200, 0)
+        rng = np.random.default_rng(0)
+        with pytest.raises(ValueError, match="give `modes` or `bounds`, not both"):
+            known_modes([[0.0]], target, x, (-1, 1), notes=[], rng=rng)
+        modes, rows = known_modes([(0.0,), (9.0,)], target, x, None, notes=[], rng=rng)
+        assert (len(modes), len(rows)) == (2, 200)
+        modes, rows = known_modes(None, target, x, (-5, 15), notes=[], rng=rng, in_box=True)
+        assert (len(modes), len(rows), modes.search["starts"]) == (2, 200, 512)
+
+
+class TestParts:
+    def target(self, d):
+        a = np.random.default_rng(d).normal(size=(d, d))
+        precision = a @ a.T / d + np.eye(d)
+        return sc.from_jax(lambda x: -0.5 * (x - 1) @ precision @ (x - 1), d), precision
+
+    def test_both_forms_of_the_climb_end_at_the_top(self):
+        target, _ = self.target(30)
+        x = 5 * np.random.default_rng(0).normal(size=(40, 30))
+        for dense in (True, False):
+            for fused in (True, False):
+                ends = climb(Surface(target), x, np.eye(30), 0.3, iterations=200, fused=fused, dense=dense)
+                assert ends.rest.all()
+                np.testing.assert_allclose(ends.x, 1, atol=0.02)
+
+    def test_climbs_stop_at_a_known_mode(self):
+        target, precision = self.target(4)
+        known = Known(np.ones((1, 4)), np.zeros(1), np.linalg.cholesky(precision)[None])
+        surface = Surface(target)
+        x = 1 + 0.1 * np.random.default_rng(0).normal(size=(20, 4))
+        assert (recognise(x, target.log_density(x), known) == 0).all()
+        assert (recognise(x + 50, target.log_density(x + 50), known) == -1).all()
+        assert (recognise(x, target.log_density(x) + 1, known) == -1).all()
+        ends = climb(surface, x - 3, np.eye(4), 0.3, known=known)
+        assert (ends.mode == 0).all()
+
+    def test_many_ends_are_settled_at_once(self):
+        target, precision = self.target(5)
+        plain = sc.Target(target.log_density, target.score, dim=5)
+        x = 1 + 0.3 * np.random.default_rng(0).normal(size=(6, 5))
+        for each in (target, plain):
+            done = settle(Surface(each), x, np.full((6, 5), 20.0))
+            assert done.kind.tolist() == ["mode"] * 6
+            np.testing.assert_allclose(done.x, 1, atol=1e-8)
+            np.testing.assert_allclose(done.hessian, [precision] * 6, rtol=1e-6, atol=1e-6)
+
+    def test_a_saddle_is_no_mode(self):
+        target = sc.from_jax(lambda x: -(x[0] ** 2) + x[1] ** 2 - x[1] ** 4, 2)
+        assert settle(Surface(target), np.zeros((1, 2)), np.ones((1, 2))).kind[0] != "mode"
+
+    def test_the_width_of_a_tilted_flat_top(self):
+        """exp(-(z'z)^2) with z = L^-1 x: the level set 1/2 nat below the top is an ellipse."""
+        root = np.array([[2.0, 0.0], [1.5, 0.5]])
+        inverse = np.linalg.inv(root)
+        target = sc.from_jax(lambda x: -(jnp.sum((inverse @ x) ** 2) ** 2), 2)
+        peak, _ = flat_top(Surface(target), np.array([1e-4, -1e-4]), np.ones(2))
+        np.testing.assert_allclose(np.linalg.inv(peak.hessian), 0.5**0.5 * root @ root.T, rtol=0.02)
+
+    def test_strangeness_is_zero_in_elliptic_basins(self):
+        target, precision = self.target(3)
+        base = Base(np.ones(3), np.linalg.inv(np.linalg.cholesky(precision)).T)
+        x = 30 * np.random.default_rng(0).normal(size=(10, 3))
+        np.testing.assert_allclose(strangeness(target.score(x), x, [base]), 0, atol=1e-9)
+        assert strangeness(-target.score(x), x, [base]).min() > 1.9
+
+
+class TestSymmetry:
+    def test_likely_ones_contain_the_usual_label_switchings(self):
+        maps = {(g.order, g.sign) for g in layouts(8)}
+        for order in (
+            [2, 3, 0, 1, 4, 5, 6, 7],
+            [1, 0, 3, 2, 5, 4, 7, 6],
+            [4, 5, 6, 7, 0, 1, 2, 3],
+            [1, 0, 2, 3, 4, 5, 6, 7],
+        ):
+            assert (tuple(order), (1,) * 8) in maps
+        assert (tuple(range(8)), (-1,) * 8) in maps
+        assert (tuple(range(8)), (1,) * 8) not in maps
+
+    def test_a_map_moves_points_and_matrices_alike(self):
+        g = SignedPermutation((2, 0, 1), (1, -1, 1))
+        x = np.random.default_rng(0).normal(size=3)
+        np.testing.assert_array_equal(g(x), [x[2], -x[0], x[1]])
+        a = np.random.default_rng(1).normal(size=(3, 3))
+        np.testing.assert_allclose(g(x) @ g.conjugate(a) @ g(x), x @ a @ x)
+        assert read_off(x, g(x), np.ones(3)) == g
+
+    @pytest.mark.parametrize(
+        ("order", "sign", "words"),
+        [
+            ((2, 3, 0, 1), (1, 1, 1, 1), "label switching of coordinates (0, 1) and (2, 3)"),
+            ((1, 0, 2, 3), (1, 1, 1, 1), "exchange of coordinate 0 and 1"),
+            ((0, 1, 2, 3), (1, -1, 1, -1), "sign change of coordinates (1, 3)"),
+            (
+                (1, 2, 0, 3),
+                (1, 1, 1, -1),
+                "permutation of coordinates (0, 1, 2), with sign change of coordinate 3",
+            ),
+        ],
+    )
+    def test_words(self, order, sign, words):
+        assert describe(SignedPermutation(order, sign)) == words
+
+    def test_names(self):
+        g = SignedPermutation((1, 0), (1, 1))
+        assert describe(g, ["mu[0]", "mu[1]"]) == "exchange of coordinate mu[0] and mu[1]"
