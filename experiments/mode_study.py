@@ -1,7 +1,7 @@
 """Which modes `find_modes` finds, from draws of one mode: python -m experiments.mode_study [names...]
 
-Writes experiments/results/mode_study.csv, one row per target and seed as it goes; rows of targets that are not
-named are kept. Where modes are not known in closed form, the truth is the union of the modes of weight above
+Writes experiments/results/mode_study.csv, one row per target and seed as it goes; rows of other targets are
+kept. Where modes are not known in closed form, the truth is the union of the modes of weight above
 1e-4 that any seed finds.
 """
 

@@ -13,9 +13,7 @@ from .surface import Surface
 SETTLED_DECREMENT = 1e-6  # nats: Newton decrement that a mode must have
 NEWTON_ROUNDS = 4  # Hessians per end, at most
 CHORDS = 3  # Newton steps with one Hessian
-PARABOLA_RADIUS = (
-    0.1  # standard deviations from a mode at which log p must drop as a parabola does ...
-)
+PARABOLA_RADIUS = 0.1  # standard deviations from a mode at which log p must drop as a parabola does ...
 PARABOLA_FACTOR = 5.0  # ... up to this factor: at the top of -x^4, or at a kink, the Hessian is an accident
 DROP = 0.5  # nats: the width of a flat or pointed top is where log p has dropped by this much, as at 1 sd
 RADII = 4.0 ** np.arange(-16, 13)  # in units of the search, at which a flat top is looked at

@@ -1,0 +1,74 @@
+"""Modes that a user brings: validated, with inverse Hessians where there are no covariances."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .._validation import as_numbers
+from ..draws import as_matrix
+from ..result import Modes
+from ..target import Target, log_density_at
+from .merge import inverse_root, merge
+from .single import curvature
+from .surface import Surface
+
+
+def as_modes(modes: Any, target: Target) -> Modes:
+    """Validate a user's modes, in the user's order: `Modes`, a tuple (locations, covariances), or locations.
+
+    Without covariances the inverse Hessians of -log p at the locations are taken.
+    """
+    locations, covariances = _as_pair(modes)
+    if not np.size(locations):
+        raise ValueError("`modes` must hold at least one location, got none")
+    x = as_matrix(locations, target.dim, minimum=1, name="modes")
+    log_density = log_density_at(target, x)
+    matrices = _inverse_hessians(target, x) if covariances is None else _as_covariances(covariances, x.shape)
+    label = merge(x, np.linalg.inv(matrices), log_density, beta=1e-6)[1]
+    twins = np.flatnonzero(np.bincount(label)[label] > 1)
+    if len(twins):
+        raise ValueError(f"`modes` must differ from each other, rows {twins[:10].tolist()} hold duplicates")
+    if isinstance(modes, Modes):  # found for another constant, perhaps: the heights are those of this target
+        return replace(modes, locations=x, covariances=matrices, log_density=log_density)
+    return Modes(x, matrices, log_density, np.zeros(len(x), dtype=int))
+
+
+def _as_pair(modes: Any) -> tuple[Any, Any]:
+    """Locations, and covariances or None: a tuple of two is a pair if its second member has three axes."""
+    if isinstance(modes, Modes):
+        return modes.locations, modes.covariances
+    if isinstance(modes, tuple) and len(modes) == 2 and np.ndim(modes[0]) == 2:
+        return modes
+    return modes, None
+
+
+def _inverse_hessians(target: Target, x: np.ndarray) -> np.ndarray:
+    surface = Surface(target)
+    roots = [inverse_root(curvature(surface, point, np.ones(target.dim))) for point in x]
+    bad = [k for k, root in enumerate(roots) if root is None]
+    if bad:
+        raise ValueError(
+            f"`modes` must be local maxima: at rows {bad[:10]} the Hessian of -log p is not positive "
+            "definite; correct them, or give covariances too, as a tuple (locations, covariances)"
+        )
+    return np.array([root @ root.T for root in roots if root is not None])
+
+
+def _as_covariances(covariances: Any, shape: tuple[int, int]) -> np.ndarray:
+    matrices = as_numbers(covariances, "modes", "given with covariances that are numbers")
+    expected = (*shape, shape[1])
+    if matrices.shape != expected or not np.isfinite(matrices).all():
+        raise ValueError(
+            f"the covariances of `modes` must be finite, of shape {expected}, got shape {matrices.shape}"
+        )
+    for k, matrix in enumerate(matrices):
+        smallest = np.linalg.eigvalsh(matrix)[0]
+        if smallest <= 0 or not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-9 * np.abs(matrix).max()):
+            raise ValueError(
+                f"the covariances of `modes` must be symmetric and positive definite, number {k} is not: its "
+                f"smallest eigenvalue is {smallest:.3g}"
+            )
+    return matrices
