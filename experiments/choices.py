@@ -70,13 +70,12 @@ def sensor_modes() -> list[tuple]:
 def useful_scales() -> list[tuple]:
     """Of the paper's 51 jump scales, those at which true draws of Fig. 4 and of the sensors move."""
     from . import fig4, table1
-    from .perturbing import perturb
 
     rows = []
     for name, case in (("t-banana, d = 50", fig4.problem(50)), ("sensors", table1.problem())):
         sample, jumps = np.random.default_rng(SEED).spawn(2)
         x = case.target.sample(1000, sample)
-        moved = perturb(x, case.target, case.modes, case.theta, case.n_steps, jumps, case.formula).samples
+        moved = case.perturb(x, jumps).samples
         share = np.any(moved != x, axis=2).mean(axis=1)
         for part, count in (("any", np.sum(share > 0)), ("a tenth", np.sum(share >= 0.1))):
             setting = f"{name}, {part} of 1000 draws moved"
@@ -87,8 +86,9 @@ def useful_scales() -> list[tuple]:
 def aggregation() -> list[tuple]:
     """Power of pKSDAgg with the sum over theta, and with a statistic of its own for every theta."""
     from steincheck import models, pksdagg_test
-    from steincheck.aggregate import THETA, min_p
+    from steincheck.aggregate import min_p
     from steincheck.perturbation import perturb
+    from steincheck.perturbation.move import THETA
     from steincheck.stein.bootstrap import normaliser, wild
     from steincheck.stein.kernels import IMQ, median_bandwidth
     from steincheck.stein.tiles import quadratic_forms

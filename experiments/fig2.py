@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from steincheck.stein.kernels import IMQ, median_bandwidth
-from steincheck.stein.tiles import quadratic_forms
+import steincheck as sc
 
 from .cells import Cell, Row, make_cells, setting
 from .drawing import STYLE
 from .fig1 import STEPS, N, density_after, mixture, normal, problem
-from .methods import CONSTANTS, THETA, perturbed
+from .methods import CONSTANTS, THETA
 
 REPETITIONS = 100
 METHODS = ("KSD", *(f"pKSD {theta:.2f}" for theta in THETA))
@@ -34,12 +33,10 @@ def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
     """The U-statistics before the perturbation and after it, for every jump scale."""
     case = problem(cell["separation"])
     x = case.target.sample(N, cell.rng("sample"), weights=[1, 0])
-    moved = perturbed(cell, case, x)
-    rows = quadratic_forms(moved.samples, moved.scores, IMQ(), [median_bandwidth(x)], row_sums=True).row_sums[
-        0
-    ]
-    values = rows.sum(axis=1) / (N * (N - 1))
-    statistic = dict(zip(METHODS, [values[0], *values[moved.slot]], strict=True))
+    moved = case.perturb(x, cell.rng("perturbation"))
+    result = sc.spksd_test(x, case.target, perturbation=moved, check_score=False, n_resamples=19, rng=0)
+    values = [result.identity_statistic, *result.theta_statistics]
+    statistic = dict(zip(METHODS, values, strict=True))
     return [Row(cell.setting, cell.repetition, m, float(statistic[m]), float("nan")) for m in methods]
 
 

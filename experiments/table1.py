@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+import steincheck as sc
 from steincheck import models
 from steincheck.samplers import repelling_attracting_metropolis
 
 from .cells import Cell, Row, make_cells, parts, setting, stream
 from .methods import ALL, CONSTANTS, PAPER, Problem, evaluate, modes_of
 from .oracles import label_test
-from .perturbing import perturb
 
 REPETITIONS = 10
 SCALES = ("0.1", "0.5", "1.08")
@@ -166,8 +166,10 @@ def clouds(rows: Sequence[Row]) -> dict[str, np.ndarray]:
         if cell.setting not in chosen:
             continue
         found[source], case = sample(cell)[3::4], problem()
-        theta, rng = np.array([float(chosen[cell.setting].removeprefix("theta="))]), cell.rng("cloud")
-        moved = perturb(found[source], case.target, case.modes, theta, STEPS, rng)
+        theta = float(chosen[cell.setting].removeprefix("theta="))
+        moved = sc.perturb(
+            found[source], case.target, case.modes, theta, n_steps=STEPS, rng=cell.rng("cloud")
+        )
         found[f"{source} after"] = moved.samples[0]
     if len(found) == 2 * len(SOURCES):
         small = {name: x.astype(np.float32) for name, x in found.items()}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from steincheck.stein.bootstrap import multinomial, normaliser, pvalue, wild
+from steincheck.stein.bootstrap import multinomial, normaliser, pvalue, random_blocks, wild
 
 
 def test_multinomial_weights_have_the_moments_of_centred_counts():
@@ -42,3 +42,16 @@ def test_pvalue_counts_ties_and_is_never_zero():
     assert pvalue(2.0, null) == pytest.approx(4 / 5)
     assert pvalue(10.0, null) == pytest.approx(1 / 5)
     assert pvalue(-1.0, null) == 1.0
+
+
+def test_random_blocks_are_of_equal_size_and_keep_identical_draws_together():
+    rng = np.random.default_rng(2)
+    sizes = np.bincount(random_blocks(1234, rng))
+    assert len(sizes) == 100
+    assert set(sizes) == {12, 13}
+    assert np.array_equal(np.sort(random_blocks(30, rng)), np.arange(30))
+    identity = np.repeat(np.arange(300), 3)
+    block = random_blocks(900, rng, identity=identity)
+    assert np.array_equal(block[::3], block[1::3])
+    assert np.array_equal(block[::3], block[2::3])
+    assert len(np.bincount(block)) == 100

@@ -1,6 +1,7 @@
 import functools
 import json
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,6 +9,10 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck.ksd.optimised import power_criterion
+from steincheck.ksd.plain import ksd_core
+from steincheck.stein import quadratic
+from steincheck.stein.kernels import stein_kernel
+from steincheck.stein.quadratic import spawn_streams
 from steincheck.stein.tiles import quadratic_forms
 
 
@@ -329,3 +334,101 @@ def test_bad_input_of_perturbed_tests(test, change, message):
     x = weighted(0.5, 50, np.random.default_rng(16))
     with pytest.raises(ValueError, match=message):
         test(x, bimodal(), **({"modes": BIMODAL} | change))
+
+
+# --- blocks and repeated draws ------------------------------------------------------------------------------
+
+
+def test_blocks_of_single_draws_are_the_wild_bootstrap(normal_target):
+    x = np.random.default_rng(17).normal(0.1, 1, size=(90, 2))  # fewer draws than blocks
+    wild = sc.ksd_test(x, normal_target, bootstrap=sc.wild, rng=0)
+    blocks = sc.ksd_test(x, normal_target, bootstrap="blocks", rng=0)
+    assert blocks.statistic == pytest.approx(wild.statistic, rel=1e-5)
+    assert blocks.settings["bootstrap"] == "blocks"
+    assert abs(blocks.pvalue - wild.pvalue) < 0.1  # other signs: six standard errors of 999 replicates
+
+
+def test_the_statistic_of_blocks_leaves_out_pairs_within_them(normal_target):
+    x = np.random.default_rng(18).normal(size=(60, 2))
+    block = np.arange(60) // 6
+    streams = spawn_streams(np.random.default_rng(0))
+    result = ksd_core(x, -x, streams=streams, notes=[], block=block, kernel=sc.IMQ(2.0))
+    between = block[:, None] != block
+    with jax.enable_x64(True):
+        u = np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x))
+    assert result.statistic == pytest.approx(u[between].mean(), rel=1e-5)
+    assert len(result.null_distribution) == 2**9 - 1  # all patterns of ten blocks
+
+
+def test_blocks_keep_the_level_and_see_a_shift(normal_target):
+    """300 samples of 150 draws: rejections at 0.05 and at 0.2 within their binomial bounds at 1e-4."""
+    rng = np.random.default_rng(19)
+    options = {"bootstrap": "blocks", "n_resamples": 199, "check_score": False, "rng": rng}
+    pvalues = np.array(
+        [sc.ksd_test(rng.normal(size=(150, 2)), normal_target, **options).pvalue for _ in range(300)]
+    )
+    for level in (0.05, 0.2):
+        assert np.sum(pvalues <= level) <= stats.binom.ppf(1 - 1e-4, 300, level)
+        assert np.sum(pvalues <= level) >= stats.binom.ppf(1e-4, 300, 0.8 * level)
+    rejected = [
+        sc.ksd_test(rng.normal(0.3, 1, size=(300, 2)), normal_target, **options).reject() for _ in range(12)
+    ]
+    assert np.sum(rejected) >= 10
+
+
+def test_many_draws_are_put_into_blocks_unless_a_bootstrap_is_named(normal_target, monkeypatch):
+    monkeypatch.setattr(quadratic, "MAX_DRAWS_WITHOUT_BLOCKS", 200)
+    x = np.random.default_rng(20).normal(size=(201, 2))
+    names = [
+        sc.ksd_test(y, normal_target, n_resamples=19, rng=0, **options).settings["bootstrap"]
+        for y, options in ((x, {}), (x[1:], {}), (x, {"bootstrap": sc.multinomial}))
+    ]
+    assert names == ["blocks", "multinomial", "multinomial"]
+
+
+@pytest.mark.parametrize("bootstrap", [sc.multinomial, "blocks"])
+def test_repeated_draws_are_not_taken_for_misfit(bootstrap):
+    """4000 Gaussian draws in ten dimensions, ten of them repeated; with their pairs kept all are rejected."""
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=10)
+    rng = np.random.default_rng(21)
+    pvalues = []
+    for _ in range(3):
+        x = rng.normal(size=(4000, 10))
+        x[-10:] = x[:10]
+        with pytest.warns(UserWarning, match="10 of 4000 draws repeat others exactly"):
+            pvalues.append(sc.ksd_test(x, target, bootstrap=bootstrap, n_resamples=499, rng=rng).pvalue)
+    assert min(pvalues) > 0.01
+
+
+@pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
+def test_one_perturbation_serves_several_tests(test):
+    x = weighted(0.4, 120, np.random.default_rng(22))
+    theta = 0.8 if test is sc.pksd_test else [0.8, 1.2]
+    moved = sc.perturb(x, bimodal(), BIMODAL, theta, n_steps=10, rng=0)
+    result = test(x, bimodal(), perturbation=moved, rng=1)
+    np.testing.assert_array_equal(result.theta, moved.theta)
+    assert result.settings["n_steps"] == 10
+    if test is not sc.ospksd_test:  # with the same stream the test makes the same perturbation
+        stream = np.random.default_rng(1).spawn(7)[3]
+        moved = sc.perturb(x, bimodal(), BIMODAL, theta, n_steps=10, rng=stream)
+        own = test(x, bimodal(), modes=BIMODAL, theta=theta, rng=1)
+        assert test(x, bimodal(), perturbation=moved, rng=1).pvalue == own.pvalue
+    with pytest.raises(ValueError, match="`perturbation` has its own `theta`, `n_steps`"):
+        test(x, bimodal(), perturbation=moved, theta=theta, n_steps=3)
+    with pytest.raises(ValueError, match="`perturbation` must be one of the same draws"):
+        test(x[::-1], bimodal(), perturbation=moved)
+    with pytest.raises(ValueError, match="`bounds` is the box of the mode search: give it or `modes`"):
+        test(x, bimodal(), modes=BIMODAL, bounds=(-10, 16))
+
+
+def test_settings_suffice_to_run_a_test_again(normal_target):
+    x = np.random.default_rng(23).normal(size=(80, 2))
+    for rng in (None, 5, np.random.default_rng(3)):
+        first = sc.ksd_test(x, normal_target, rng=rng)
+        assert sc.ksd_test(x, normal_target, rng=first.settings["rng"]).pvalue == first.pvalue
+
+
+def test_a_warning_points_at_the_line_that_called_the_test(normal_target):
+    with pytest.warns(UserWarning, match="draws are few") as heard:
+        sc.ksd_test(np.random.default_rng(24).normal(size=(10, 2)), normal_target, rng=0)
+    assert heard[0].filename == __file__

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from steincheck.stein import tiles as stein
+from steincheck.stein.blocks import block_sums, single_suffices
 from steincheck.stein.kernels import IMQ, RBF, stein_kernel
 from steincheck.stein.tiles import quadratic_forms
 
@@ -146,3 +147,69 @@ def test_far_from_the_origin_nothing_is_lost():
     near = quadratic_forms(x, s, IMQ(), 20.0).total[0]
     far = quadratic_forms(x + 1e6, s, IMQ(), 20.0).total[0]
     assert far == pytest.approx(near, rel=1e-7)
+
+
+def repeated(n, d, copies):
+    """A stack of one sample whose last draws repeat the first, and the number that identical draws share."""
+    x, s = stack(1, n, d)
+    x[:, n - copies :] = x[:, :copies]
+    s[:, n - copies :] = s[:, :copies]
+    identity = np.arange(n)
+    identity[n - copies :] = np.arange(copies)
+    return x, s, identity
+
+
+@pytest.mark.parametrize("d", [2, 12])
+def test_pairs_of_identical_draws_are_left_out(d):
+    x, s, identity = repeated(300, d, 20)
+    weights = np.random.default_rng(4).integers(-1, 2, size=(5, 300))
+    h = dense(IMQ(3.0), x[0], s[0])
+    h[identity[:, None] == identity] = 0
+    forms = quadratic_forms(x, s, IMQ(), 3.0, weights, identity=identity, row_sums=True)
+    np.testing.assert_allclose(forms.row_sums[0, 0], h.sum(axis=1), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        forms.replicates[0], np.einsum("bi,ij,bj->b", weights, h, weights), rtol=1e-9, atol=1e-9
+    )
+    sums = block_sums(x, s, IMQ(), 3.0, np.arange(300) % 7, identity=identity, single=False)
+    member = np.eye(7)[np.arange(300) % 7]
+    np.testing.assert_allclose(sums.table[0, 0], member.T @ h @ member, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("samples", "n", "d", "q"), [(1, 700, 2, 13), (3, 301, 12, 301), (2, 1100, 1, 20)])
+def test_block_sums_equal_dense_sums(samples, n, d, q):
+    x, s = stack(samples, n, d)
+    widths = np.array([0.7, 5.0])
+    block = np.random.default_rng(5).permutation(n) % q
+    member = np.eye(q)[block]
+    for single, accuracy in ((False, 1e-12), (True, 1e-6)):
+        sums = block_sums(x, s, IMQ(), widths, block, row_sums=True, single=single)
+        for k, width in enumerate(widths):
+            each = np.array([dense(IMQ(width), x[j], s[j]) for j in range(samples)])
+            expected = member.T @ each @ member
+            np.testing.assert_allclose(sums.table[k], expected, atol=accuracy * np.abs(expected).max())
+            rows = each.sum(axis=(0, 2))
+            np.testing.assert_allclose(sums.row_sums[k], rows, atol=accuracy * np.abs(rows).max())
+
+
+def test_float32_is_used_only_where_it_resolves_the_distances():
+    x, s = stack(1, 400, 12)
+    near = np.concatenate([x, x + 10], axis=1)
+    far = np.concatenate([x, x + 1e4], axis=1)
+    slopes = np.concatenate([s, s], axis=1)
+    block = np.arange(800) % 10
+    assert single_suffices(near, np.array([20.0]))
+    assert not single_suffices(far, np.array([20.0]))
+    exact = block_sums(near, slopes, IMQ(), 20.0, block, single=False).table
+    spread = np.abs(exact).mean()
+    assert np.abs(block_sums(near, slopes, IMQ(), 20.0, block).table - exact).max() < 1e-4 * spread
+
+
+def test_a_new_n_compiles_no_new_block_tile():
+    from steincheck.stein import blocks
+
+    x, s = stack(1, 900, 3)
+    sizes = []
+    for n in (600, 900, 750):
+        block_sums(x[:, :n], s[:, :n], IMQ(), 2.0, np.arange(n) % 20)
+        sizes.append(blocks._tile._cache_size())
+    assert len(set(sizes)) == 1
