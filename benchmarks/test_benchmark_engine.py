@@ -4,12 +4,14 @@ import subprocess
 import sys
 import time
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck import stein
+from steincheck.stein.kernels import pair_products
+from steincheck.stein.tiles import quadratic_forms
 
 PRODUCT_FLOPS = 2 * 3000**3
 
@@ -22,10 +24,56 @@ def test_ksd_test_of_16384_draws(ratio):
     floor = n * n * size / PRODUCT_FLOPS
     assert (
         ratio(
-            "ksd_test n=16384 d=2 B=500", lambda: sc.ksd_test(x, target, n_resamples=size, rng=0), 2.5, floor
+            "ksd_test n=16384 d=2 B=500",
+            lambda: sc.ksd_test(x, target, bootstrap=sc.multinomial, n_resamples=size, rng=0),
+            2.5,
+            floor,
         )
         < 2.5
     )
+
+
+def cpu_seconds(function):
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def floor_seconds(x, dtype):
+    """CPU time to evaluate phi, phi', phi'' and three inner products of n^2/2 pairs, without any reduction."""
+    with jax.enable_x64(True):
+        part = jnp.asarray(x[:1024].astype(dtype))
+
+        @jax.jit
+        def evaluate(x, y):
+            products = pair_products(x, -x, y, -y)
+            phi, first, second = sc.IMQ(2.0).profile(products.r2)
+            return phi * products.inner + first * products.cross + second
+
+        evaluate(part, part).block_until_ready()
+        times = [cpu_seconds(lambda: evaluate(part, part).block_until_ready()) for _ in range(20)]
+    return np.median(times) * (len(x) / 1024) ** 2 / 2
+
+
+@pytest.mark.parametrize("dim", [2, 10, 50])
+def test_blocks_of_16384_draws(capsys, dim):
+    """Bars: 2 floors in the precision used, a fifth of the multinomial bootstrap with B = 500; CPU times."""
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=dim)
+    x = np.random.default_rng(0).normal(size=(16_384, dim))
+    times = {}
+    for bootstrap in ("blocks", sc.multinomial):
+        options = {"bootstrap": bootstrap, "n_resamples": 500, "check_score": False, "rng": 0}
+        sc.ksd_test(x[:5000], target, **options)
+        times[bootstrap] = cpu_seconds(lambda options=options: sc.ksd_test(x, target, **options))
+    floor = floor_seconds(x, np.float32)
+    blocks = times["blocks"]
+    with capsys.disabled():
+        print(
+            f"\nksd_test with blocks, n=16384 d={dim}: {blocks:.2f} s of CPU = {blocks / floor:.2f} floors "
+            f"(bar 2) = 1/{times[sc.multinomial] / blocks:.1f} of the multinomial bootstrap (bar 1/5)"
+        )
+    assert blocks < 2 * floor
+    assert blocks < times[sc.multinomial] / 5
 
 
 def test_memory_of_16384_draws():
@@ -33,7 +81,8 @@ def test_memory_of_16384_draws():
     program = (
         "import resource, numpy as np, jax.numpy as jnp, steincheck as sc;"
         "x = np.random.default_rng(0).normal(size=(16384, 2));"
-        "sc.ksd_test(x, sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2), n_resamples=500, rng=0);"
+        "target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2);"
+        "sc.ksd_test(x, target, bootstrap=sc.multinomial, n_resamples=500, rng=0);"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -50,7 +99,7 @@ def test_stack_of_52_samples(ratio, row_sums, bar):
     weights = sc.multinomial(1024, 800, rng)
     value = ratio(
         f"stack J=52 n=1024 d=1 B=800 row_sums={row_sums}",
-        lambda: stein.quadratic_forms(x, -x, sc.IMQ(), 2.0, weights, row_sums=row_sums),
+        lambda: quadratic_forms(x, -x, sc.IMQ(), 2.0, weights, row_sums=row_sums),
         bar,
     )
     assert value < bar

@@ -18,7 +18,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy import stats
 
-from .running import keep_worker, one_thread_each, positive
+from .running import keep_worker, one_thread_each, positive, provenance
 
 RESULTS = Path(__file__).parent / "results" / "calibration.csv"
 SEED = 2026
@@ -107,6 +107,7 @@ def study(case: str, repetitions: int, n_jobs: int) -> list[dict]:
                 "uniform_pvalue": float(f"{stats.kstest(p[np.isfinite(p)], 'uniform').pvalue:.3g}"),
                 "seed": SEED,
                 "version": __version__,
+                "commit": provenance()["commit"],
             }
         )
     return rows
@@ -121,7 +122,7 @@ def save(rows: list[dict]) -> None:
     order = list(CASES)
     partial = RESULTS.with_suffix(".part")
     with partial.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(sorted([*old, *rows], key=lambda row: order.index(row["case"])))
     partial.replace(RESULTS)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -179,6 +181,16 @@ def _bar(figure: str, total: int, done: int) -> Iterator[Any]:
         yield lambda: progress.advance(task)
 
 
+def provenance() -> dict[str, str]:
+    """The commit that makes the rows, and a hash of all sources they may depend on."""
+    root = Path(__file__).parents[1]
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True)
+    digest = hashlib.sha256()
+    for path in sorted([*root.glob("src/steincheck/**/*.py"), *root.glob("experiments/*.py")]):
+        digest.update(path.read_bytes())
+    return {"commit": git.stdout.strip()[:12] or "unknown", "sources": digest.hexdigest()[:12]}
+
+
 def _write_settings(
     path: Path, module: Any, rows: Sequence[Row], wall: float, busy: float, cells: int
 ) -> None:
@@ -195,9 +207,11 @@ def _write_settings(
         "minutes_of_work": round(old.get("minutes_of_work", 0.0) + busy / 60, 2),
         "versions": {name: version(name) for name in ("steincheck", "numpy", "scipy", "jax")}
         | {"python": platform.python_version()},
+        "provenance": provenance(),
     }
     if not cells and old:
-        record |= {name: old[name] for name in ("versions", "minutes_of_wall_time", "minutes_of_work")}
+        kept = ("versions", "provenance", "minutes_of_wall_time", "minutes_of_work")
+        record |= {name: old[name] for name in kept if name in old}
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps(record, indent=1) + "\n")
     os.replace(temporary, path)
