@@ -40,7 +40,7 @@ def cpu_seconds(function):
 
 
 def floor_seconds(x, dtype):
-    """CPU time to evaluate phi, phi', phi'' and three inner products of n^2/2 pairs, without any reduction."""
+    """CPU time of phi, phi', phi'' and three inner products of n^2/2 pairs, without any reduction."""
     with jax.enable_x64(True):
         part = jnp.asarray(x[:1024].astype(dtype))
 
