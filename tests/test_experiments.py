@@ -176,10 +176,10 @@ def test_intervals(rejections, n, interval):
 # --- the committed results ----------------------------------------------------------------------------------
 
 
-# The flux test of the sensors moves draws between anchors that come from Hamiltonian chains: on another
-# processor these chains end elsewhere after a few hundred steps. The statistic then differs as between two
-# seeds of the test on the same draws, by up to 15 % over 20 seeds; everything else is repeated exactly.
-CHAOTIC = {("table1", "flux"): 0.3}
+# The flux test of the sensors moves draws between anchors that come from Hamiltonian chains, and on another
+# processor they end elsewhere. Its statistic then differs as between two seeds on the same draws: over
+# eight seeds its logarithm has standard deviation 0.18, and four of those of a difference are a factor e.
+CHAOTIC = {("table1", "flux")}
 
 
 @pytest.mark.parametrize("figure", running.FIGURES)
@@ -189,10 +189,12 @@ def test_a_quick_run_repeats_the_committed_rows(figure, tmp_path):
     committed = {row[:3]: row for row in cells.read_rows(COMMITTED / f"{figure}.csv")}
     for row in rows:
         expected = committed[row[:3]]
-        chaos = CHAOTIC.get((figure, row.method), 0.0)
-        assert row.statistic == pytest.approx(expected.statistic, rel=max(1e-4, chaos), abs=1e-9, nan_ok=True)
-        if not chaos:  # on other hardware a bootstrap replicate may tie differently
-            assert row.pvalue == pytest.approx(expected.pvalue, abs=0.005, nan_ok=True)
+        if (figure, row.method) in CHAOTIC:
+            assert abs(np.log(row.statistic / expected.statistic)) < 1
+            continue
+        assert row.statistic == pytest.approx(expected.statistic, rel=1e-4, abs=1e-9, nan_ok=True)
+        # on other hardware a bootstrap replicate may tie differently
+        assert row.pvalue == pytest.approx(expected.pvalue, abs=0.005, nan_ok=True)
     assert (tmp_path / f"{figure}.png").stat().st_size > 10_000
 
 

@@ -210,6 +210,6 @@ def test_a_new_n_compiles_no_new_block_tile():
     x, s = stack(1, 900, 3)
     sizes = []
     for n in (600, 900, 750):
-        block_sums(x[:, :n], s[:, :n], IMQ(), 2.0, np.arange(n) % 20)
+        block_sums(x[:, :n], s[:, :n], IMQ(), 2.0, np.arange(n) % 8)
         sizes.append(blocks._tile._cache_size())
     assert len(set(sizes)) == 1

@@ -18,7 +18,7 @@ LARGE_TILE = 1024
 # Largest squared distance from the centre, in units of the smallest bandwidth, up to which tiles are
 # evaluated in float32: squared distances are then wrong by at most a few thousandths of a bandwidth.
 MAX_REACH_IN_SINGLE = 1e4
-BLOCKS_PER_PIECE = (8, 32, 128, 512, 1024)  # a piece may meet up to so many blocks; each number compiles once
+BLOCKS_PER_PIECE = (16, 64, 256, 1024)  # a piece may meet up to so many blocks; each number compiles once
 
 
 class BlockSums(NamedTuple):
