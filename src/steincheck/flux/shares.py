@@ -118,9 +118,15 @@ def _observed_interval(mode: np.ndarray, counts: np.ndarray, blocks: np.ndarray 
     from scipy.stats import binomtest
 
     n = len(mode)
-    if blocks is None:
-        tests = [binomtest(int(count), n) for count in counts]
-        return np.array([test.proportion_ci(1 - LEVEL, method="wilson") for test in tests])
+    if blocks is None:  # ends one by one: the two-sided test would compute a p-value that nobody needs
+        ends = [
+            [
+                binomtest(int(count), n, alternative=side).proportion_ci(1 - LEVEL / 2, "wilson")
+                for count in counts
+            ]
+            for side in ("greater", "less")
+        ]
+        return np.column_stack([[end.low for end in ends[0]], [end.high for end in ends[1]]])
     observed = counts / n
     error, quantile = _standard_error(np.eye(len(counts))[mode] - observed, blocks)
     return np.clip(observed[:, None] + quantile * error[:, None] * [-1, 1], 0, 1)
