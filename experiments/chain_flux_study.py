@@ -4,9 +4,9 @@
 
 Rows go to results/chain_flux_study.csv. A run is a set of chains. It is "rejected" (p <= 0.05), "rejected as
 a set" where the chains change mode too rarely for a test, "cannot tell" (not rejected, but inconclusive) or
-none of these. "independent" counts what a test for independent draws rejects (on labels: chi-square). Label chains
-have modes of one shape, so that the orbits say nothing but the weights; the cases on a plane use real draws
-and maps. "covers" counts 95 % intervals that cover the truth.
+none of these. "independent" counts what a test for independent draws rejects (on labels: chi-square). Label
+chains have modes of one shape, so that the orbits say nothing but the weights; the cases on a plane use real
+draws and maps. "covers" counts 95 % intervals that cover the truth.
 """
 
 from __future__ import annotations

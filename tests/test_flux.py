@@ -188,7 +188,9 @@ class TestExactDistributions:
         x = draw(NEAR, 200, np.random.default_rng(6))
         found = orbits(x, target.log_density(x), target, mode_anchors(modes))
         moments = count_moments(found)
-        counts = np.concatenate([jumped_counts(moments.probabilities, np.random.default_rng(k)) for k in range(20)])
+        counts = np.concatenate(
+            [jumped_counts(moments.probabilities, np.random.default_rng(k)) for k in range(20)]
+        )
         assert np.all(counts.sum(axis=1) == 200)
         error = np.sqrt(np.diag(moments.covariance) / len(counts))
         assert np.all(np.abs(counts.mean(axis=0) - moments.expected) < 4.5 * error)

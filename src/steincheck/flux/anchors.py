@@ -166,8 +166,8 @@ def log_gaussians(x: np.ndarray, centres: np.ndarray, inverse: np.ndarray, offse
         return (x - middle) @ (inverse[0] @ flat.T) + (offset - 0.5 * np.sum(flat**2, axis=1))
     z = (x - middle) @ inverse.transpose(1, 0, 2).reshape(d, count * d)  # symmetric: one product for all
     z -= np.einsum("kij,kj->ki", inverse, centres - middle).ravel()
-    z *= z
-    return offset - 0.5 * (z @ np.repeat(np.eye(count), d, axis=0))
+    z = z.reshape(-1, count, d)
+    return offset - 0.5 * np.einsum("nkd,nkd->nk", z, z)
 
 
 def _fitted(

@@ -23,6 +23,7 @@ from .chain_weights import (
 )
 from .counts import (
     MIN_DRAWS_FOR_CHI2,
+    MIN_EXPECTED_FOR_EXCHANGE,
     MIN_VARIANCE,
     MIN_VARIANCE_FOR_CHI2,
     RARE_LEVEL,
@@ -77,8 +78,8 @@ def compare_independent(
     # the normal distribution is not trusted where the variance is small
     single = np.where(variance >= MIN_VARIANCE_FOR_CHI2, beyond(net, error), rare.tails <= LEVEL / n_modes)
     words = flow_words(net, single, (variance >= MIN_VARIANCE) | rare.judged, MANY_OR_FEW)
-    if group.max() > 0 and not np.isnan(pvalue):
-        notes.append(_groups_without_exchange(group))
+    if not np.isnan(pvalue):
+        notes += _groups_without_exchange(group, moments)
     return ModeComparison(
         outcome._replace(pvalue=pvalue),
         n_directions,
@@ -107,10 +108,15 @@ def _quadratic_form(
     return compare_with_samples(gap, samples, found), n_directions
 
 
-def _groups_without_exchange(group: np.ndarray) -> str:
-    parts = [np.flatnonzero(group == g)[:MAX_LISTED] for g in range(min(group.max() + 1, MAX_LISTED // 2))]
+def _groups_without_exchange(group: np.ndarray, moments: CountMoments) -> list[str]:
+    """Name the groups of modes between which no draws move; modes that expect no draws are left out."""
+    concerned = (moments.counts > 0) | (moments.expected >= MIN_EXPECTED_FOR_EXCHANGE)
+    numbers = np.unique(group[concerned])
+    if len(numbers) < 2:
+        return []
+    parts = [np.flatnonzero(concerned & (group == g))[:MAX_LISTED] for g in numbers[: MAX_LISTED // 2]]
     text = "; ".join(", ".join(map(str, part)) for part in parts)
-    return f"hardly any exchange between these groups of modes, whose weights were not compared: {text}"
+    return [f"hardly any exchange between these groups of modes, whose weights were not compared: {text}"]
 
 
 def compare_chain_modes(
@@ -127,8 +133,7 @@ def compare_chain_modes(
     flows = chain_flows(moments, found.mode, chain)
     tested = compare_chains(flows, modes.locations, chain, rng)
     group = exchange_groups(moments.covariance, moments.expected)
-    if group.max() > 0:
-        notes.append(_groups_without_exchange(group))
+    notes += _groups_without_exchange(group, moments)
     table = mode_table(found, group, modes.locations, ("",) * n_modes, tested.blocks.label)
     n_effective = tested.blocks.ess if tested.comparison else n / tau_within
     judged = judge_set(moments, table.implied, modes.locations, n_effective)

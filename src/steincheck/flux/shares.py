@@ -12,6 +12,7 @@ from .orbits import Orbits
 
 ASSIGNMENT_ERROR = 1e-3  # of implied shares: where a mode ends is not defined more exactly
 LEVEL = 0.05  # of the words about single modes (Bonferroni), and 1 minus the coverage of the intervals
+NEGLIGIBLE_SHARE = 0.01  # of a mode without draws that importance weights may leave out
 MAX_NEWTON_STEPS = 50
 
 
@@ -182,7 +183,7 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
     Raises
     ------
     ValueError
-        If a mode has no draws, or its implied share is unknown.
+        If a mode of some weight has no draws, or the implied share of a mode with draws is unknown.
 
     References
     ----------
@@ -200,13 +201,16 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
     """
     from scipy.stats import norm
 
-    if table.missing:
-        raise ValueError(f"`table` must have draws at every mode, modes {list(table.missing)} have none")
-    unknown = np.flatnonzero(np.isnan(table.implied)).tolist()
+    sampled = table.n_draws > 0
+    missing = np.flatnonzero(~sampled & (table.implied > NEGLIGIBLE_SHARE)).tolist()
+    if missing:
+        raise ValueError(f"`table` must have draws at every mode of some weight, modes {missing} have none")
+    unknown = np.flatnonzero(sampled & np.isnan(table.implied)).tolist()
     if unknown:
-        raise ValueError(f"`table` must have all implied shares, those of modes {unknown} are unknown")
-    within = 1 / np.sum(table.implied**2 * autocorrelation_time / table.n_draws)
-    error = np.diff(table.implied_interval, axis=1)[:, 0] / (2 * norm.ppf(1 - LEVEL / 2))
-    between = np.min(table.implied * (1 - table.implied) / error**2)
-    weights = (table.implied / table.observed)[mode]
+        raise ValueError(f"`table` must have the implied shares of all draws, those of {unknown} are unknown")
+    implied = table.implied[sampled]
+    within = 1 / np.sum(implied**2 * autocorrelation_time / table.n_draws[sampled])
+    error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * norm.ppf(1 - LEVEL / 2))
+    between = np.min(implied * (1 - implied) / error**2)
+    weights = table.implied[mode] / table.observed[mode]
     return ModeWeights(weights / weights.mean(), float(min(within, between, len(mode))))

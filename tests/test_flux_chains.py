@@ -1,0 +1,307 @@
+"""Weights of the modes from Markov chains, symmetric modes, lattices that are partly listed."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import steincheck as sc
+from steincheck.chains.blocks import block_signs
+from steincheck.flux import flux_core, local_anchors, mode_weights
+from steincheck.flux.anchors import assign
+from steincheck.flux.chain_weights import (
+    chain_flows,
+    compare_chains,
+    compared_groups,
+    judge_set,
+    sojourns_per_mode,
+)
+from steincheck.flux.displacements import lattice_steps
+from steincheck.flux.orbits import Orbits, count_moments
+from steincheck.flux.shares import implied_shares
+from steincheck.flux.symmetries import images_of_modes
+from steincheck.modes.search import as_modes
+
+RESULTS = Path(__file__).parents[1] / "experiments" / "results" / "chain_flux_study.csv"
+TWO = sc.models.gaussian_mixture([[-4.0], [4.0]])
+
+
+def label_chain(weights, rate, n_chains, length, rng):
+    """Modes drawn afresh with probability `rate`, (chains, length)."""
+    fresh = rng.choice(len(weights), p=weights, size=(n_chains, length))
+    renewed = rng.random((n_chains, length)) < rate
+    renewed[:, 0] = True
+    last = np.maximum.accumulate(np.where(renewed, np.arange(length), 0), axis=1)
+    return np.take_along_axis(fresh, last, axis=1)
+
+
+def labels_as_orbits(mode, weights):
+    return Orbits(mode, np.tile(np.log(weights), (len(mode), 1)), np.zeros(len(mode)))
+
+
+def at_two_modes(labels, rng):
+    """Draws (chain, draw, 1) of TWO at the modes of `labels`."""
+    return (8.0 * labels - 4.0 + rng.normal(size=labels.shape))[:, :, None]
+
+
+class TestChains:
+    def test_level_and_power_at_two_modes(self):
+        """Leaving at rate .2: a test for independent draws rejects about half of correct samples."""
+        rng = np.random.default_rng(0)
+        right = [at_two_modes(label_chain([0.5, 0.5], 0.2, 4, 500, rng), rng) for _ in range(60)]
+        wrong = [at_two_modes(label_chain([0.7, 0.3], 0.2, 4, 500, rng), rng) for _ in range(20)]
+        modes = as_modes([[-4.0], [4.0]], TWO)
+        good = [sc.flux_test(x, TWO, modes=modes, rng=rng) for x in right]
+        assert sum(result.reject() for result in good) <= stats.binom.ppf(1 - 1e-4, 60, 0.07)
+        assert sum(sc.flux_test(x.reshape(-1, 1), TWO, modes=modes, rng=0).reject() for x in right) > 12
+        assert all(sc.flux_test(x, TWO, modes=modes, rng=rng).reject() for x in wrong)
+        assert {result.variant for result in good} == {"block signs"}
+        assert not any(result.inconclusive for result in good)
+        assert 100 < np.median([result.chains.effective_draws for result in good]) < 400
+
+    @pytest.mark.parametrize(
+        ("starts", "answer", "words"),
+        [
+            ((0, 0, 0, 0), "does not fit: misfit found", ("too many draws", "too few draws")),
+            ((0, 0, 0, 1), "does not fit: misfit found", ("too many draws", "too few draws")),
+            ((0, 0, 1, 1), "cannot tell", ("not examined", "not examined")),
+        ],
+    )
+    def test_chains_that_never_change_mode(self, starts, answer, words):
+        x = at_two_modes(np.repeat(np.array(starts)[:, None], 250, axis=1), np.random.default_rng(1))
+        result = sc.flux_test(x, TWO, modes=[[-4.0], [4.0]], rng=0)
+        assert result.answer() == answer
+        assert result.mode_table.words == words
+        assert result.variant == "set"
+        assert result.chains.n_changes == 0
+        assert "the chains never change mode" in result.inconclusive
+        assert "running longer will not help" in result.inconclusive
+        np.testing.assert_allclose(result.chains.shares[:, 0], 1 - np.array(starts))
+
+    def test_few_changes_ask_for_longer_chains(self):
+        labels = np.repeat([[0, 1, 0, 1, 0]], 100, axis=1)
+        x = at_two_modes(labels, np.random.default_rng(2))
+        result = sc.flux_test(x, TWO, modes=[[-4.0], [4.0]], rng=0)
+        assert result.answer() == "cannot tell"
+        assert "changed mode only 4 times" in result.inconclusive
+        assert result.chains.sojourns.tolist() == [3, 2]
+
+    def test_groups_that_chains_do_not_cross(self):
+        """Two chains in modes 0 and 1, two in 2 and 3: weights are compared within the pairs only."""
+        rng = np.random.default_rng(3)
+        mode = (label_chain([0.5, 0.5], 0.2, 4, 500, rng) + np.array([[0], [0], [2], [2]])).ravel()
+        chain = np.repeat(np.arange(4), 500)
+        assert sorted(compared_groups(mode, chain)) == [(0, 1), (2, 3)]
+        assert sojourns_per_mode(mode, chain, 4).min() > 30
+        flows = chain_flows(count_moments(labels_as_orbits(mode, [0.1, 0.1, 0.4, 0.4])), mode, chain)
+        np.testing.assert_allclose(flows.flow[mode == 0][:, :2], [[-0.5, 0.5]] * np.sum(mode == 0))
+        assert np.all(flows.flow[mode < 2][:, 2:] == 0)
+
+    def test_rarely_visited_modes_are_pooled(self):
+        rng = np.random.default_rng(4)
+        weights = np.array([0.42, 0.4, 0.06, 0.06, 0.06])
+        mode = label_chain(weights, 0.1, 4, 400, rng).ravel()
+        chain = np.repeat(np.arange(4), 400)
+        mode[mode == 4] = 3  # mode 4 has no draw, and a share that matters
+        flows = chain_flows(count_moments(labels_as_orbits(mode, weights)), mode, chain)
+        assert flows.compared.all()
+        assert not flows.single[4]
+
+    def test_replicates_are_sign_changes_of_block_sums(self):
+        rng = np.random.default_rng(5)
+        weights = np.array([0.3, 0.3, 0.4])
+        mode = label_chain(weights, 0.3, 2, 400, rng).ravel()
+        chain = np.repeat([0, 1], 400)
+        flows = chain_flows(count_moments(labels_as_orbits(mode, weights)), mode, chain)
+        tested = compare_chains(flows, np.arange(3.0)[:, None], chain, np.random.default_rng(6))
+        flow = weights - np.eye(3)[mode]
+        metric = np.linalg.pinv(800 * (np.diag(weights) - np.outer(weights, weights)))
+        sums = np.array([flow[tested.blocks.label == b].sum(axis=0) for b in range(tested.blocks.count)])
+        signs = block_signs(tested.blocks.count, 999, np.random.default_rng(6)).astype(float) @ sums
+        expected = np.einsum("bi,ij,bj->b", signs, metric, signs)
+        np.testing.assert_allclose(tested.comparison.null, expected, rtol=1e-8, atol=1e-9)
+        total = flow.sum(axis=0)
+        assert tested.comparison.statistic == pytest.approx(total @ metric @ total)
+
+    def test_set_is_compared_with_40_draws(self):
+        """The limits of the share of one of two equal modes are .5 +- .18."""
+        location = np.array([[0.0], [1.0]])
+        for count, rejected in ((669, False), (690, True)):
+            moments = count_moments(labels_as_orbits(np.repeat([0, 1], [count, 1000 - count]), [0.5, 0.5]))
+            judged = judge_set(moments, np.array([0.5, 0.5]), location, 1000.0)
+            assert (judged.set_pvalue <= 0.05) == rejected
+            assert judged.missing_pvalue == 1
+        moments = count_moments(labels_as_orbits(np.zeros(1000, dtype=int), [0.9, 0.1]))
+        judged = judge_set(moments, np.array([0.9, 0.1]), location, 50.0)
+        assert judged.missing_pvalue == pytest.approx(2 * 0.9**50)
+
+    def test_same_seed_same_result(self):
+        x = at_two_modes(
+            label_chain([0.5, 0.5], 0.2, 4, 300, np.random.default_rng(7)), np.random.default_rng(8)
+        )
+        one = sc.flux_test(x, TWO, modes=[[-4.0], [4.0]], rng=3)
+        two = sc.flux_test(x, TWO, modes=[[-4.0], [4.0]], rng=one.settings["rng"])
+        assert one.pvalue == two.pvalue
+
+
+class TestWeightsOfDraws:
+    def test_stuck_draws_are_repaired(self):
+        rng = np.random.default_rng(9)
+        x = at_two_modes(np.repeat(np.array([0, 0, 0, 1])[:, None], 250, axis=1), rng)
+        result = sc.flux_test(x, TWO, modes=[[-4.0], [4.0]], rng=0)
+        repaired = mode_weights(result.mode_table, result.mode_of_draw, autocorrelation_time=2.0)
+        assert repaired.weights.mean() == pytest.approx(1)
+        share = repaired.weights[result.mode_of_draw == 0].sum() / 1000
+        assert share == pytest.approx(0.5, abs=2e-3)
+        kish = repaired.weights.sum() ** 2 / np.sum(repaired.weights**2)
+        assert repaired.effective_draws == pytest.approx(kish / 2, rel=1e-3)
+
+    def test_a_missing_mode_cannot_be_repaired(self):
+        x = np.random.default_rng(10).normal(-4, 1, size=(200, 1))
+        table = sc.flux_test(x, TWO, modes=[[-4.0], [4.0]], rng=0).mode_table
+        with pytest.raises(ValueError, match=r"draws at every mode of some weight, modes \[1\] have none"):
+            mode_weights(table, np.zeros(200, dtype=int))
+
+
+def test_implied_shares_are_those_of_mbar():
+    """Masses of 3 states by the self-consistent equations of MBAR, iterated to convergence."""
+    rng = np.random.default_rng(11)
+    log_weight = rng.normal(size=(400, 3)) + np.log([0.5, 0.3, 0.2])
+    mode = np.array(
+        [rng.choice(3, p=p) for p in np.exp(log_weight - np.logaddexp.reduce(log_weight, 1)[:, None])]
+    )
+    counts = np.bincount(mode, minlength=3)
+    mass = np.ones(3)
+    for _ in range(5000):
+        mass = np.sum(np.exp(log_weight) / (np.exp(log_weight) @ (counts / mass))[:, None], axis=0)
+        mass /= mass.sum()
+    found = implied_shares(log_weight, mode)
+    np.testing.assert_allclose(found.share, mass, rtol=1e-8)
+    np.testing.assert_allclose(found.influence.mean(axis=0), 0, atol=1e-8)
+
+
+class TestSymmetries:
+    """Two-component labels and signs of units: p(g x) = p(x) for signed permutations g."""
+
+    @staticmethod
+    def bananas():
+        """Four curved modes, images of each other under permutation and joint change of sign."""
+
+        def one(x, a, b):
+            return -0.5 * (a - 6) ** 2 - 2.0 * (b - 3 - 0.3 * (a - 6) ** 2) ** 2
+
+        def log_density(x):
+            a, b = x[:, 0], x[:, 1]
+            return np.logaddexp.reduce([one(x, a, b), one(x, b, a), one(x, -a, -b), one(x, -b, -a)], axis=0)
+
+        target = sc.Target(log_density, dim=2)
+        return target, as_modes([[6.0, 3.0], [3.0, 6.0], [-6.0, -3.0], [-3.0, -6.0]], target)
+
+    def test_images_are_found_and_verified(self):
+        target, modes = self.bananas()
+        images = images_of_modes(target, modes)
+        assert images[0] is None
+        for k in (1, 2, 3):
+            assert images[k].mode == 0
+            np.testing.assert_allclose(images[k].symmetry.points(modes.locations[:1])[0], modes.locations[k])
+        tilted = sc.Target(lambda x: target.log_density(x) + 1e-3 * x[:, 0] ** 3 * (x[:, 0] > 7), dim=2)
+        assert images_of_modes(tilted, modes)[1] is None
+
+    def test_anchors_of_symmetric_modes_are_images(self):
+        target, modes = self.bananas()
+        anchors = local_anchors(target, modes, 3, rng=0)
+        np.testing.assert_array_equal(np.bincount(anchors.mode), 3)
+        for k, g in enumerate(images_of_modes(target, modes)[1:], 1):
+            centres = g.symmetry.points(anchors.centres[anchors.mode == 0])
+            np.testing.assert_allclose(anchors.centres[anchors.mode == k], centres)
+        np.testing.assert_array_equal(anchors.mode[assign(modes.locations, anchors)], np.arange(4))
+
+
+class TestLattices:
+    @staticmethod
+    def modulated(last):
+        """exp(-x^2/200) (1 + cos): modes at multiples of 2 pi, listed up to number `last` on either side."""
+        target = sc.Target(
+            lambda x: -0.5 * (x[:, 0] / 12) ** 2 + 4 * np.cos(x[:, 0]),
+            lambda x: -x / 144 - 4 * np.sin(x),
+            dim=1,
+        )
+        places = np.array([2 * np.pi * k * (1 - 1 / (4 * 144)) for k in range(-last, last + 1)])[:, None]
+        return target, as_modes(places, target)
+
+    @staticmethod
+    def sample(target, n, rng, widest=np.inf):
+        """Exact draws by inversion on a fine grid, of the part within `widest`."""
+        grid = np.arange(-90, 90, 1e-3)
+        mass = np.exp(target.log_density(grid[:, None])) * (np.abs(grid) <= widest)
+        return np.interp(rng.random(n), np.cumsum(mass) / mass.sum(), grid)[:, None]
+
+    def test_a_lattice_that_is_listed_is_tested_mode_by_mode(self):
+        """The central part of the density: no displacement sees it, the modes do."""
+        target, modes = self.modulated(10)
+        assert lattice_steps(target, modes) is None
+        rng = np.random.default_rng(12)
+        result = sc.flux_test(self.sample(target, 1000, rng, 15.0), target, modes=modes, rng=0)
+        assert result.lattice is None
+        assert result.pvalue < 1e-6
+        right = [
+            sc.flux_test(self.sample(target, 1000, rng), target, modes=modes, rng=0).reject()
+            for _ in range(40)
+        ]
+        assert sum(right) <= stats.binom.ppf(1 - 1e-4, 40, 0.05)
+
+    def test_where_most_modes_are_listed_both_ways_count(self):
+        target, modes = self.modulated(2)
+        x = self.sample(target, 1000, np.random.default_rng(13))
+        log_p = target.log_density(x)
+        notes = []
+        result = flux_core(x, log_p, target, modes, rng=np.random.default_rng(0), notes=notes)
+        assert result.lattice is not None
+        assert result.mode_table is not None
+        assert any("and to the modes that are listed" in text for text in notes)
+        by_modes = flux_core(x, log_p, target, modes, anchors=1, rng=np.random.default_rng(0), notes=[])
+        assert result.pvalue == pytest.approx(min(1, 2 * min(by_modes.pvalue, result.lattice.pvalue)))
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="the study was not run")
+class TestStudy:
+    """The committed study meets its thresholds."""
+
+    @staticmethod
+    def rows(method):
+        with RESULTS.open() as file:
+            rows = [row for row in csv.DictReader(file) if row["method"] == method]
+        return {(row["case"], int(row["chains"]), int(row["length"])): row for row in rows}
+
+    def test_level(self):
+        rates = {
+            key: int(row["count"]) / int(row["runs"])
+            for key, row in self.rows("rejected").items()
+            if "sampled" not in key[0] and "one ." not in key[0]
+        }
+        assert len(rates) >= 30
+        assert max(rates.values()) <= 0.08
+        assert np.mean(list(rates.values())) <= 0.06
+
+    def test_power(self):
+        rows = self.rows("rejected")
+        for case, rate in (("two modes, sampled .6/.4", 0.75), ("eight modes, sampled in turn", 0.8)):
+            row = rows[case, 4, 1000]
+            assert int(row["count"]) / int(row["runs"]) >= rate
+
+    def test_stuck_chains(self):
+        for case, method in (
+            ("4:0", "rejected as a set"),
+            ("3:1", "rejected as a set"),
+            ("2:2", "cannot tell"),
+        ):
+            row = self.rows(method)[f"stuck {case}", 4, 250]
+            assert row["count"] == row["runs"]
+
+    def test_intervals_cover(self):
+        rows = self.rows("covers the implied share")
+        assert rows
+        for row in rows.values():
+            assert 0.9 <= int(row["count"]) / int(row["runs"]) <= 0.985
