@@ -50,12 +50,12 @@ class TestChains:
     def test_level_and_power_at_two_modes(self):
         """Leaving at rate .2: a test for independent draws rejects about half of correct samples."""
         rng = np.random.default_rng(0)
-        right = [at_two_modes(label_chain([0.5, 0.5], 0.2, 4, 500, rng), rng) for _ in range(60)]
-        wrong = [at_two_modes(label_chain([0.7, 0.3], 0.2, 4, 500, rng), rng) for _ in range(20)]
+        right = [at_two_modes(label_chain([0.5, 0.5], 0.2, 4, 500, rng), rng) for _ in range(50)]
+        wrong = [at_two_modes(label_chain([0.7, 0.3], 0.2, 4, 500, rng), rng) for _ in range(10)]
         modes = as_modes([[-4.0], [4.0]], TWO)
         good = [sc.flux_test(x, TWO, modes=modes, rng=rng) for x in right]
-        assert sum(result.reject() for result in good) <= stats.binom.ppf(1 - 1e-4, 60, 0.07)
-        assert sum(sc.flux_test(x.reshape(-1, 1), TWO, modes=modes, rng=0).reject() for x in right) > 12
+        assert sum(result.reject() for result in good) <= stats.binom.ppf(1 - 1e-4, 50, 0.07)
+        assert sum(sc.flux_test(x.reshape(-1, 1), TWO, modes=modes, rng=0).reject() for x in right) > 10
         assert all(sc.flux_test(x, TWO, modes=modes, rng=rng).reject() for x in wrong)
         assert {result.variant for result in good} == {"block signs"}
         assert not any(result.inconclusive for result in good)
@@ -245,7 +245,7 @@ class TestLattices:
         rng = np.random.default_rng(12)
         result = sc.flux_test(self.sample(target, 1000, rng, 15.0), target, modes=modes, rng=0)
         assert result.lattice is None
-        assert result.pvalue < 1e-6
+        assert result.pvalue < 0.002  # the exact variant goes no lower
         right = [
             sc.flux_test(self.sample(target, 1000, rng), target, modes=modes, rng=0).reject()
             for _ in range(40)

@@ -125,15 +125,19 @@ def _split(cells: np.ndarray, path: np.ndarray, chain: np.ndarray, gate: int) ->
 
 
 def _weakest_cut(path: np.ndarray, chain: np.ndarray, n_modes: int) -> np.ndarray:
-    """One side (M,) of a cut that the chains cross rarely: the signs of Fiedler's vector."""
+    """One side (M,) of a cut that the chains cross rarely: a component, or the signs of Fiedler's vector."""
+    from scipy.sparse.csgraph import connected_components
+
     stays = chain[1:] == chain[:-1]
     changes = np.zeros((n_modes, n_modes))
     np.add.at(changes, (path[:-1][stays], path[1:][stays]), 1.0)
     changes = changes + changes.T
     np.fill_diagonal(changes, 0.0)
+    count, component = connected_components(changes > 0, directed=False)
+    if count > 1:
+        return component == 0
     _, vectors = np.linalg.eigh(np.diag(changes.sum(axis=1)) - changes)
-    side = vectors[:, 1] > 0
-    return side if 0 < side.sum() < n_modes else np.arange(n_modes) == 0
+    return vectors[:, 1] > 0
 
 
 def chain_flows(moments: CountMoments, mode: np.ndarray, chain: np.ndarray) -> Flows:

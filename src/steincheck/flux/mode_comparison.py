@@ -110,7 +110,7 @@ def _quadratic_form(
 
 def _groups_without_exchange(group: np.ndarray, moments: CountMoments) -> list[str]:
     """Name the groups of modes between which no draws move; modes that expect no draws are left out."""
-    concerned = (moments.counts > 0) | (moments.expected >= MIN_EXPECTED_FOR_EXCHANGE)
+    concerned = moments.expected >= MIN_EXPECTED_FOR_EXCHANGE  # draws without exchange are expected to stay
     numbers = np.unique(group[concerned])
     if len(numbers) < 2:
         return []
