@@ -3,25 +3,28 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import approx_fprime
 
 import steincheck as sc
 from steincheck import fssd
-from steincheck.fssd import feature_moments, features, fssd_test
+from steincheck.fssd import Placement, feature_moments, features, fssd_test
 
 
 def test_golden_features_statistic_eigenvalues_and_criterion(golden):
     arrays, target = golden
-    x, places, width = arrays["X"], arrays["fssd_V"], float(arrays["fssd_sigma2"])
+    x = arrays["X"]
+    places = arrays["fssd_V"]
+    bandwidth = 2 * float(arrays["fssd_sigma2"])  # the research code has exp(-r2/(2 sigma2))
     with jax.enable_x64(True):
-        tau = np.asarray(features(*(jnp.asarray(v) for v in (x, arrays["score"], places)), width))
+        tau = np.asarray(features(*(jnp.asarray(v) for v in (x, arrays["score"], places)), bandwidth))
     np.testing.assert_allclose(tau, arrays["fssd_features"], rtol=1e-9, atol=1e-12)
-    result = fssd_test(x, target, locations=places, width=width, rng=0)
+    result = fssd_test(x, target, locations=places, bandwidth=bandwidth, rng=0)
     assert result.statistic == pytest.approx(float(arrays["fssd_stat"]), rel=1e-9)
     golden_values = np.sort(arrays["fssd_eigs"])[::-1]
     np.testing.assert_allclose(result.eigenvalues, golden_values, rtol=1e-7, atol=1e-12 * golden_values[0])
     assert result.power_criterion == pytest.approx(float(arrays["fssd_power_criterion"]), rel=1e-8)
     assert result.contributions.sum() == pytest.approx(result.statistic, rel=1e-9)
-    # two simulations of the same law, 3000 draws each
+    # two simulations of the same distribution, 3000 draws each
     assert stats.ks_2samp(result.null_distribution, arrays["fssd_sim_stats"]).pvalue > 1e-4
     assert abs(result.pvalue - float(arrays["fssd_pvalue"])) < 0.06
 
@@ -34,22 +37,23 @@ def test_statistic_is_the_u_statistic_of_the_features(normal_target):
     tau = ((-x[:, None] - gap / 0.7) * k[:, :, None] / np.sqrt(6)).reshape(80, -1)
     gram = tau @ tau.T
     expected = 80 * (gram.sum() - np.trace(gram)) / (80 * 79)
-    result = fssd_test(x, normal_target, locations=places, width=0.7, rng=0)
+    result = fssd_test(x, normal_target, locations=places, bandwidth=1.4, rng=0)
     assert result.statistic == pytest.approx(expected, rel=1e-10)
     np.testing.assert_allclose(
         result.eigenvalues, np.sort(np.linalg.eigvalsh(np.cov(tau.T)))[::-1], atol=1e-12
     )
 
 
-def test_chunks_do_not_show_and_a_new_n_compiles_nothing(normal_target, monkeypatch):
+def test_chunks_do_not_show_and_a_new_n_compiles_nothing():
     x = np.random.default_rng(1).normal(size=(5000, 2))
     places = np.array([[0.0, 1.0], [1.0, 0.0]])
-    whole = feature_moments(x, normal_target, places, 1.0)
-    size = fssd._block_moments._cache_size()
-    parts = [feature_moments(part, normal_target, places, 1.0) for part in (x[:1234], x[1234:])]
-    for a, b, c in zip(whole, *parts, strict=True):
-        np.testing.assert_allclose(a, b + c, rtol=1e-11, atol=1e-9)
-    assert fssd._block_moments._cache_size() == size
+    whole = feature_moments(x, -x, Placement(places, 2.0))
+    size = fssd._chunk_sums._cache_size()
+    parts = [feature_moments(part, -part, Placement(places, 2.0)) for part in (x[:1234], x[1234:])]
+    for name in ("mean", "second"):
+        pooled = sum(part.n * getattr(part, name) for part in parts) / len(x)
+        np.testing.assert_allclose(getattr(whole, name), pooled, rtol=1e-11, atol=1e-12)
+    assert fssd._chunk_sums._cache_size() == size
 
 
 def test_level_and_uniform_pvalues(normal_target):
@@ -136,13 +140,13 @@ def test_rbm_of_the_paper_over_100_samples(noise, least, most):
     assert least - 0.05 <= np.mean(rejected) <= most + 0.05
 
 
-def test_training_compiles_once_every_doubling(normal_target):
+def test_training_compiles_once_per_doubling(normal_target):
     x = np.random.default_rng(9).normal(size=(3000, 2))
     fssd_test(x, normal_target, n_locations=2, rng=0)
-    size = fssd._slope._cache_size()
+    size = fssd._value_and_slopes._cache_size()
     for n in (2999, 2900, 2700):
         fssd_test(x[:n], normal_target, n_locations=2, rng=0)
-    assert fssd._slope._cache_size() == size
+    assert fssd._value_and_slopes._cache_size() == size
 
 
 @pytest.mark.slow
@@ -173,14 +177,14 @@ def test_level_over_500_samples_with_optimised_locations():
         ),
         ({"locations": np.zeros((0, 2))}, "`locations` must be finite"),
         (
-            {"locations": np.zeros((1, 2)), "width": -1.0},
-            r"`width` must be positive and finite, got \[-1.0\]",
+            {"locations": np.zeros((1, 2)), "bandwidth": -1.0},
+            r"`bandwidth` must be positive and finite, got \[-1.0\]",
         ),
         (
-            {"locations": np.zeros((1, 2)), "width": [1.0, 2.0]},
-            r"`width` must be one number, got shape \(2,\)",
+            {"locations": np.zeros((1, 2)), "bandwidth": [1.0, 2.0]},
+            r"`bandwidth` must be one number, got shape \(2,\)",
         ),
-        ({"width": 1.0}, "`width` goes with `locations`"),
+        ({"bandwidth": 1.0}, "`bandwidth` goes with `locations`"),
         ({"n_resamples": 0}, "`n_resamples` must be a positive integer"),
     ],
 )
@@ -192,6 +196,94 @@ def test_bad_input(normal_target, change, message):
 def test_locations_that_see_nothing_cannot_tell(normal_target):
     x = np.random.default_rng(7).normal(size=(100, 2))
     with pytest.warns(UserWarning, match="cannot tell"):
-        result = fssd_test(x, normal_target, locations=[[1e3, 1e3]], width=1.0, rng=0)
+        result = fssd_test(x, normal_target, locations=[[1e3, 1e3]], bandwidth=2.0, rng=0)
     assert np.isnan(result.pvalue)
     assert not result.reject()
+
+
+def test_bandwidth_does_not_run_away():
+    """N(0, I) in 10 dimensions: an unbounded width ended at 1e4 to 1e5, with p-values of .3 to .7."""
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=10)
+    rng = np.random.default_rng(10)
+    for seed in range(10):
+        x = rng.normal(size=(1000, 10)) * np.append(1.3, np.ones(9))
+        result = fssd_test(x, target, check_score=False, rng=seed)
+        median = sc.median_bandwidth(x)
+        assert 0.1 * median < result.bandwidth < 5 * median
+
+
+def test_power_in_ten_dimensions():
+    """A variance of 2 instead of 1 in one coordinate of ten, 5000 draws."""
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=10)
+    rng = np.random.default_rng(11)
+    scale = np.append(2**0.5, np.ones(9))
+    samples = [rng.normal(size=(5000, 10)) * scale for _ in range(8)]
+    assert np.sum([fssd_test(x, target, check_score=False, rng=rng).reject() for x in samples]) >= 7
+
+
+@pytest.mark.parametrize("kind", ["normal", "shifted", "laplace"])
+def test_climbing_never_lowers_the_criterion_on_the_training_draws(kind):
+    rng = np.random.default_rng(12)
+    draw = {
+        "normal": lambda: rng.normal(size=(200, 3)),
+        "shifted": lambda: rng.normal(0.3, 1.0, size=(200, 3)),
+        "laplace": lambda: rng.laplace(size=(200, 3)),
+    }[kind]
+    for bandwidth in (0.5, 4.0, 30.0):
+        x = draw()
+        start = Placement(rng.normal(size=(4, 3)), bandwidth)
+        end = fssd._climb(x, -x, start)
+        criteria = [feature_moments(x, -x, placement).power_criterion for placement in (start, end)]
+        assert criteria[1] >= criteria[0]
+
+
+def test_slopes_of_the_criterion_are_those_of_finite_differences():
+    rng = np.random.default_rng(13)
+    x = rng.normal(size=(50, 2))
+    arrays = fssd._padded(x, -x, 64)
+    point = np.append(rng.normal(size=6), np.log(3.0))
+
+    def value(parameters):
+        return float(fssd._negative_criterion(parameters[:6].reshape(3, 2), parameters[6], *arrays))
+
+    with jax.enable_x64(True):
+        slopes = fssd._value_and_slopes(point[:6].reshape(3, 2), point[6], *arrays)[1]
+        expected = approx_fprime(point, value, 1e-6)
+    np.testing.assert_allclose(np.append(slopes[0], slopes[1]), expected, atol=1e-6)
+
+
+def test_signal_to_noise_is_the_statistic_over_its_null_standard_deviation():
+    rng = np.random.default_rng(14)
+    x = rng.normal(0.2, 1.0, size=(200, 2))
+    moments = feature_moments(x, -x, Placement(rng.normal(size=(3, 2)), 2.0))
+    eigenvalues = np.linalg.eigvalsh(moments.covariance)
+    expected = moments.statistic / np.sqrt(2 * np.sum(eigenvalues**2))
+    assert moments.signal_to_noise == pytest.approx(expected, rel=1e-10)
+
+
+def test_units_do_not_matter():
+    """Draws in thousands: locations and bandwidth follow, the p-value stays."""
+    rng = np.random.default_rng(15)
+    x = rng.normal([0.2, 0.0], 1.0, size=(600, 2))
+    small = sc.Target(lambda y: -0.5 * np.sum(y**2, axis=1), lambda y: -y, dim=2)
+    large = sc.Target(lambda y: -0.5 * np.sum(y**2, axis=1) / 1e6, lambda y: -y / 1e6, dim=2)
+    a = fssd_test(x, small, n_locations=3, rng=0)
+    b = fssd_test(1e3 * x, large, n_locations=3, rng=0)
+    np.testing.assert_allclose(b.locations, 1e3 * a.locations, rtol=1e-5, atol=1e-3)
+    assert b.bandwidth == pytest.approx(1e6 * a.bandwidth, rel=1e-5)
+    assert b.pvalue == pytest.approx(a.pvalue, abs=1e-3)
+
+
+def test_settings_run_it_again(normal_target):
+    x = np.random.default_rng(16).normal(size=(300, 2))
+    first = fssd_test(x, normal_target, n_locations=2, rng=np.random.default_rng(3))
+    again = fssd_test(x, normal_target, **first.settings)
+    assert again.pvalue == first.pvalue
+    np.testing.assert_array_equal(again.null_distribution, first.null_distribution)
+
+
+def test_warning_points_at_the_line_of_the_user(normal_target):
+    x = np.random.default_rng(17).normal(size=(100, 2))
+    with pytest.warns(UserWarning, match="cannot tell") as caught:
+        fssd_test(x, normal_target, locations=[[1e3, 1e3]], bandwidth=2.0, rng=0)
+    assert caught[0].filename == __file__

@@ -2,80 +2,125 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._validation import as_numbers, as_positive, check_count
-from .result import GofResult, note
+from ._validation import announce, as_numbers, as_positive, check_count, seeded
+from .result import FssdResult
 from .stein.bootstrap import pvalue
 from .stein.kernels import median_bandwidth
-from .stein.quadratic import Prepared, prepare, split
+from .stein.quadratic import prepare
 from .target import Target, score_at
 
-ROWS = 2048  # draws in a chunk: the only shape compiled, whatever n
+ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n
+MIN_TRAINING_ROWS = 256  # training draws are padded to a power of 2, and to no less than this
 REGULARISATION = 1e-2  # in the power criterion, as in the reference implementation
-SEEN = 1e-12  # largest eigenvalue times width below which no location sees a draw
-SEEN_IN_TRAINING = 1e-6  # share of what the start sees below which the locations found are not taken
-REACH = 30.0  # locations stay within so many standard deviations of the training draws
-ITERATIONS = 200
+STARTING_BANDWIDTHS = (2.0, 1.0, 0.5, 0.25)  # times the median squared distance; the widest first
+NARROWING_PENALTY = 1 / 6  # null standard deviations per halving: between equals the wider kernel is taken
+REACH = 5.0  # locations stay within so many standard deviations of the mean of the training draws
+MAX_ITERATIONS = 200
+TOLERANCE = 1e-6  # gain of the criterion in one step below which the climb ends
+MIN_SHARE_SEEN = 1e-6  # of the mean square of the start's features, below which a climb's end is not taken
+MIN_EIGENVALUE = 1e-12  # largest eigenvalue times bandwidth below which no location sees a draw
+
+
+class Placement(NamedTuple):
+    """Where the features look, and how far."""
+
+    locations: np.ndarray  #: (J, d)
+    bandwidth: float  #: in units of squared distance
+
+
+class Moments(NamedTuple):
+    """First and second moments of the features of n draws, in the order (coordinate, location)."""
+
+    n: int
+    mean: np.ndarray  #: (d J,)
+    second: np.ndarray  #: (d J, d J), mean of tau tau'
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Unbiased covariance of the features."""
+        return (self.second - np.outer(self.mean, self.mean)) * (self.n / (self.n - 1))
+
+    @property
+    def unbiased(self) -> np.ndarray:
+        """Unbiased estimate of (E tau)^2, feature by feature."""
+        return self.n / (self.n - 1) * (self.mean**2 - np.diag(self.second) / self.n)
+
+    @property
+    def statistic(self) -> float:
+        """The test statistic, n times the unbiased estimate of |E tau|^2."""
+        return float(self.n * self.unbiased.sum())
+
+    @property
+    def signal_to_noise(self) -> float:
+        """The statistic in units of its standard deviation under H0."""
+        noise = np.sqrt(2 * np.sum(self.covariance**2))
+        return self.statistic / noise if noise > 0 else -np.inf
+
+    @property
+    def power_criterion(self) -> float:
+        """Estimated mean over standard deviation of the statistic under H1."""
+        along = self.mean @ self.second @ self.mean
+        return float(_criterion(self.mean @ self.mean, np.trace(self.second), along, self.n))
 
 
 def fssd_test(
-    x: Any,
+    draws: Any,
     target: Target,
     *,
     n_locations: int = 10,
     train_fraction: float = 0.2,
     optimise: bool = True,
     locations: Any = None,
-    width: float | None = None,
+    bandwidth: float | None = None,
     n_resamples: int = 3000,
     check_score: bool = True,
-    rng: np.random.Generator | int | None = None,
-) -> GofResult:
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+) -> FssdResult:
     """Finite-set Stein discrepancy test (FSSD-opt).
 
     H0: the draws are independent and come from the target. With the Gaussian kernel
-    k(x, v) = exp(-|x-v|^2 / (2 width)) and J locations v_j, the features
+    k(x, v) = exp(-|x-v|^2 / bandwidth) and J locations v_j, the features
 
-        tau(x) = (s(x) k(x, v_j) + grad_x k(x, v_j)) / sqrt(d J),    d J numbers a draw,
+        tau(x) = (s(x) k(x, v_j) + grad_x k(x, v_j)) / sqrt(d J),    d J numbers per draw,
 
-    have mean zero under H0. The statistic is n times the unbiased estimate of |E tau|^2; its null law is
-    sum_i w_i (Z_i^2 - 1) with w the eigenvalues of the covariance of tau, and is simulated. Locations and
-    width maximise the estimated power on a training split; the test uses the other draws. Linear in n.
+    have mean zero under H0. The statistic is n times the unbiased estimate of |E tau|^2; its null
+    distribution is sum_i w_i (Z_i^2 - 1) with w the eigenvalues of the covariance of tau, and is simulated.
+    Locations and bandwidth are chosen on a training split to maximise the estimated power; the test uses the
+    other draws. Linear in n.
 
     Parameters
     ----------
-    x, target, check_score, rng
+    draws, target, check_score, rng
         As in `ksd_test`.
     n_locations : int
         J, if `locations` are not given.
     train_fraction : float
         Share of the draws used to place the locations, in (0, 1).
     optimise : bool
-        Maximise the power criterion; otherwise locations are drawn from a Gaussian fitted to the training
-        draws and the width is half of their median squared distance.
+        Maximise the estimated power; otherwise locations are drawn from a Gaussian fitted to the training
+        draws and the bandwidth is their median squared distance.
     locations : array (J, d), optional
         Locations of your own: nothing is trained and all draws are tested.
-    width : float, optional
-        Squared width of the kernel to go with `locations`; by default half of the median squared distance of
-        the draws.
+    bandwidth : float, optional
+        Of the kernel, in units of squared distance, to go with `locations`; by default the median squared
+        distance of the draws.
     n_resamples : int
-        Simulated values of the null law.
+        Simulated values of the null distribution; more than in the other tests, since they cost next to
+        nothing here.
 
     Returns
     -------
-    GofResult
-        With `locations` (J, d), `width`, `contributions` (J,) of the locations to the statistic (large: the
-        misfit is there), `eigenvalues`, `power_criterion` on the tested draws and `n_test`.
+    FssdResult
 
     References
     ----------
-    Jitkrittum, Xu, Szabo, Fukumizu and Gretton (2017).
+    Jitkrittum, Xu, Szabo, Fukumizu and Gretton (2017). A linear-time kernel goodness-of-fit test. NeurIPS 30.
 
     Examples
     --------
@@ -87,82 +132,107 @@ def fssd_test(
     >>> sc.fssd_test(draws, target, rng=0).reject()
     True
     """
-    ready = prepare(x, target, None, n_resamples, check_score, rng)
-    if locations is not None:
-        test = ready.x
-        places, scale = _given(locations, width, ready)
+    generator, seed = seeded(rng)
+    ready = prepare(draws, target, None, n_resamples, check_score, generator)
+    settings = {
+        "n_locations": n_locations,
+        "train_fraction": train_fraction,
+        "optimise": optimise,
+        "locations": locations,
+        "bandwidth": bandwidth,
+        "n_resamples": n_resamples,
+        "check_score": check_score,
+        "rng": seed,
+    }
+    if locations is None:
+        _check_training(len(ready.x), n_locations, train_fraction, bandwidth)
+        given = None
     else:
-        if width is not None:
-            raise ValueError(
-                "`width` goes with `locations`; without them both are found on the training draws"
-            )
-        train, test = _split(ready, n_locations, train_fraction)
-        places, scale = _start(train, n_locations, ready)
-        if optimise:
-            places, scale = _optimise(train, score_at(target, train), places, scale)
-    total, square, second = feature_moments(test, target, places, scale)
-    n = len(test)
-    mean = total / n
-    values = np.linalg.eigvalsh((second / n - np.outer(mean, mean)) * (n / (n - 1)))
-    values = np.clip(values[::-1], 0.0, None)
-    unbiased = n / (n - 1) * (mean**2 - square / n**2)  # feature by feature; square is the sum of tau^2
-    statistic = float(n * unbiased.sum())
-    null = _simulate(values, n_resamples, ready.streams[1])
-    p = pvalue(statistic, null)
-    # free of units: tau^2 is of the order of 1/width where the kernel sees draws
-    if values[0] * scale < SEEN:
+        given = _given_placement(locations, bandwidth, ready.x, ready.streams[0])
+    scores = score_at(target, ready.x)
+    result = fssd_core(ready.x, scores, given, settings, ready.streams, ready.warnings)
+    announce(result.warnings)
+    return result
+
+
+def fssd_core(
+    x: np.ndarray,
+    scores: np.ndarray,
+    given: Placement | None,
+    settings: dict[str, Any],
+    streams: list[np.random.Generator],
+    notes: list[str],
+) -> FssdResult:
+    """The test of validated draws with their scores; without a placement given, one is trained first."""
+    if given is None:
+        order = streams[4].permutation(len(x))
+        n_train = round(settings["train_fraction"] * len(x))
+        train = order[:n_train]
+        tested = order[n_train:]
+        placement = _trained_placement(x[train], scores[train], settings, streams)
+        moments = feature_moments(x[tested], scores[tested], placement)
+    else:
+        placement = given
+        moments = feature_moments(x, scores, placement)
+    eigenvalues = np.clip(np.linalg.eigvalsh(moments.covariance)[::-1], 0.0, None)
+    null = _simulate(eigenvalues, settings["n_resamples"], streams[1])
+    p = pvalue(moments.statistic, null)
+    # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
+    if eigenvalues[0] * placement.bandwidth < MIN_EIGENVALUE:
         p = np.nan
-        note(ready.warnings, "cannot tell: all locations are too far from the draws to see any of them")
-    return GofResult(
-        "FSSD test", statistic, p, null, len(ready.x), target.dim,
-        tuple(ready.warnings),
-        {
-            "n_locations": len(places), "train_fraction": None if locations is not None else train_fraction,
-            "optimise": optimise and locations is None, "n_resamples": n_resamples,
-            "rng": rng if isinstance(rng, (int, np.integer)) else None,
-        },
-        {
-            "locations": places, "width": scale, "eigenvalues": values, "n_test": n,
-            "contributions": n * unbiased.reshape(target.dim, len(places)).sum(axis=0),
-            "power_criterion": float(_criterion(mean @ mean, square.sum() / n, mean @ second @ mean / n, n)),
-        },
-    )  # fmt: skip
+        notes.append("cannot tell: all locations are too far from the draws to see any of them")
+    per_location = moments.unbiased.reshape(x.shape[1], len(placement.locations)).sum(axis=0)
+    return FssdResult(
+        "FSSD test",
+        moments.statistic,
+        p,
+        null,
+        len(x),
+        x.shape[1],
+        tuple(notes),
+        settings,
+        locations=placement.locations,
+        bandwidth=placement.bandwidth,
+        contributions=moments.n * per_location,
+        eigenvalues=eigenvalues,
+        power_criterion=moments.power_criterion,
+        n_test=moments.n,
+    )
 
 
-def feature_moments(
-    x: np.ndarray, target: Target, locations: np.ndarray, width: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sum of tau, of tau^2 and of tau tau' over the draws, features in the order (coordinate, location)."""
+def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> Moments:
+    """Moments of the features over the draws, chunk by chunk: memory does not grow with n."""
     total: Any = 0.0
     second: Any = 0.0
-    for start in range(0, len(x), ROWS):
-        block = x[start : start + ROWS]
-        padded, present = _pad(block, ROWS)
-        scores = _pad(score_at(target, block), ROWS)[0]
+    for start in range(0, len(x), ROWS_PER_CHUNK):
+        chunk = slice(start, start + ROWS_PER_CHUNK)
+        padded, padded_scores, present = _padded(x[chunk], scores[chunk], ROWS_PER_CHUNK)
         with jax.enable_x64(True):
-            first, outer = _block_moments(padded, scores, present, locations, width)
-            total, second = total + np.asarray(first), second + np.asarray(outer)
-    return total, np.diag(second), second
+            sums, products = _chunk_sums(padded, padded_scores, present, *placement)
+            total = total + np.asarray(sums)
+            second = second + np.asarray(products)
+    return Moments(len(x), total / len(x), second / len(x))
 
 
-def _pad(block: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """`block` filled up to `size` rows, and which of them are draws."""
-    missing = size - len(block)
-    present = np.concatenate([np.ones(len(block)), np.zeros(missing)])
-    return np.concatenate([block, np.zeros((missing, block.shape[1]))]), present
+def _padded(x: np.ndarray, scores: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draws and scores filled up to `size` rows, and which rows are draws."""
+    filling = np.zeros((size - len(x), x.shape[1]))
+    present = np.concatenate([np.ones(len(x)), np.zeros(len(filling))])
+    return np.concatenate([x, filling]), np.concatenate([scores, filling]), present
 
 
-def features(x: Any, scores: Any, locations: Any, width: Any) -> Any:
+def features(x: Any, scores: Any, locations: Any, bandwidth: Any) -> Any:
     """tau (n, d, J) at the rows of x (n, d)."""
-    j, d = locations.shape
+    n_locations, dim = locations.shape
     gap = x[:, :, None] - locations.T
-    k = jnp.exp(-0.5 * jnp.sum(gap**2, axis=1, keepdims=True) / width)
-    return (scores[:, :, None] - gap / width) * k / jnp.sqrt(d * j)
+    k = jnp.exp(-jnp.sum(gap**2, axis=1, keepdims=True) / bandwidth)
+    return (scores[:, :, None] - 2 * gap / bandwidth) * k / jnp.sqrt(dim * n_locations)
 
 
 @jax.jit
-def _block_moments(x: Any, scores: Any, present: Any, locations: Any, width: Any) -> tuple[Any, Any]:
-    tau = features(x, scores, locations, width).reshape(len(x), -1) * present[:, None]
+def _chunk_sums(x: Any, scores: Any, present: Any, locations: Any, bandwidth: Any) -> tuple[Any, Any]:
+    """Sums of tau and of tau tau'."""
+    tau = features(x, scores, locations, bandwidth).reshape(len(x), -1) * present[:, None]
     return tau.sum(axis=0), tau.T @ tau
 
 
@@ -174,92 +244,126 @@ def _criterion(norm: Any, square: Any, along: Any, n: Any) -> Any:
     return (n * norm - square) / (n - 1) / (4 * along - 4 * norm**2 + REGULARISATION) ** 0.5
 
 
-@partial(jax.jit, static_argnames="shape")
-def _negative_criterion(parameters: Any, x: Any, scores: Any, present: Any, *, shape: tuple[int, int]) -> Any:
-    locations, width = parameters[:-1].reshape(shape), jnp.exp(parameters[-1])
-    tau = features(x, scores, locations, width).reshape(len(x), -1) * present[:, None]
+@jax.jit
+def _negative_criterion(locations: Any, log_bandwidth: Any, x: Any, scores: Any, present: Any) -> Any:
+    """Minus the power criterion as a function of locations (J, d) and log bandwidth."""
+    tau = features(x, scores, locations, jnp.exp(log_bandwidth)).reshape(len(x), -1) * present[:, None]
     n = present.sum()
     mean = tau.sum(axis=0) / n
     return -_criterion(jnp.sum(mean**2), jnp.sum(tau**2) / n, jnp.sum((tau @ mean) ** 2) / n, n)
 
 
-_slope = jax.jit(jax.value_and_grad(_negative_criterion), static_argnames="shape")
+_value_and_slopes = jax.jit(jax.value_and_grad(_negative_criterion, argnums=(0, 1)))
 
 
-def _optimise(
-    x: np.ndarray, scores: np.ndarray, locations: np.ndarray, width: float
-) -> tuple[np.ndarray, float]:
-    """Locations and width of the largest power criterion on the training draws (L-BFGS), if of any use."""
+def _trained_placement(
+    x: np.ndarray, scores: np.ndarray, settings: dict[str, Any], streams: list[np.random.Generator]
+) -> Placement:
+    """Locations drawn from a Gaussian fitted to the training draws; if asked for, the best start, climbed."""
+    locations = _gaussian_locations(x, settings["n_locations"], streams[5])
+    median = median_bandwidth(x, rng=streams[0])
+    if not settings["optimise"]:
+        return Placement(locations, median)
+    # in units in which a standard normal is unchanged: the criterion's regularisation has units
+    unit = float(np.sqrt(median / (2 * x.shape[1])))
+    scaled = x / unit
+    scaled_scores = scores * unit
+    starts = [Placement(locations / unit, factor * median / unit**2) for factor in STARTING_BANDWIDTHS]
+    merits = [feature_moments(scaled, scaled_scores, start).signal_to_noise for start in starts]
+    penalties = NARROWING_PENALTY * np.arange(len(starts))
+    best = _climb(scaled, scaled_scores, starts[int(np.argmax(merits - penalties))])
+    return Placement(best.locations * unit, best.bandwidth * unit**2)
+
+
+def _climb(x: np.ndarray, scores: np.ndarray, start: Placement) -> Placement:
+    """Locations of a local maximum of the power criterion on the training draws, or the start if no better.
+
+    The bandwidth stays: the criterion grows with it by noise alone, and would carry it away.
+    """
     from scipy.optimize import minimize
 
-    size = max(256, 2 ** (len(x) - 1).bit_length())  # few shapes to compile: one every doubling of n
-    padded, present = _pad(x, size)
-    scores = _pad(scores, size)[0]
-    spread = np.maximum(x.std(axis=0), 1e-12)
+    size = max(MIN_TRAINING_ROWS, 2 ** (len(x) - 1).bit_length())  # few shapes to compile: one per doubling
+    arrays = _padded(x, scores, size)
+    centre = x.mean(axis=0)
+    spread = np.maximum(x.std(axis=0), 1e-12)  # the optimiser works on standardised coordinates
 
-    def objective(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+    def objective(standardised: np.ndarray) -> tuple[float, np.ndarray]:
+        locations = centre + spread * standardised.reshape(start.locations.shape)
         with jax.enable_x64(True):
-            value, slope = _slope(parameters * scale + shift, padded, scores, present, shape=locations.shape)
-            return float(value), np.asarray(slope, dtype=float) * scale
+            value, slopes = _value_and_slopes(locations, np.log(start.bandwidth), *arrays)
+            return float(value), (np.asarray(slopes[0], dtype=float) * spread).ravel()
 
-    # the optimiser works on coordinates in units of the spread of the draws
-    scale = np.append(np.tile(spread, len(locations)), 1.0)
-    shift = np.append(np.tile(x.mean(axis=0), len(locations)), np.log(width))
-    start = (np.append(locations.ravel(), np.log(width)) - shift) / scale
-    bounds = [(-REACH, REACH)] * locations.size + [(-np.log(1e4), np.log(1e4))]
+    first = ((start.locations - centre) / spread).ravel()
     found = minimize(
-        objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": ITERATIONS}
+        objective,
+        first,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-REACH, REACH)] * first.size,
+        options={"maxiter": MAX_ITERATIONS, "ftol": TOLERANCE},
     )
-    best = found.x * scale + shift
-    places, narrow = best[:-1].reshape(locations.shape), float(np.exp(best[-1]))
-
-    def seen(v: np.ndarray, w: float) -> float:
-        with jax.enable_x64(True):
-            return float(np.trace(_block_moments(padded, scores, present, v, w)[1])) * w  # free of units
-
+    end = Placement(centre + spread * found.x.reshape(start.locations.shape), start.bandwidth)
+    better = -found.fun > max(0.0, -objective(first)[0])
     # where nothing is wrong the criterion is largest, zero, far from all draws, where nothing can be tested
-    if found.fun >= 0 or seen(places, narrow) < SEEN_IN_TRAINING * seen(locations, width):
-        return locations, width
-    return places, narrow
+    if better and _square_seen(x, scores, end) >= MIN_SHARE_SEEN * _square_seen(x, scores, start):
+        return end
+    return start
 
 
-def _simulate(values: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+def _square_seen(x: np.ndarray, scores: np.ndarray, placement: Placement) -> float:
+    """Mean square of the features, free of units."""
+    return float(np.trace(feature_moments(x, scores, placement).second)) * placement.bandwidth
+
+
+def _simulate(eigenvalues: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """Draws of sum_i w_i (Z_i^2 - 1)."""
-    rows = max(1, 2**22 // len(values))
+    rows = max(1, 2**22 // len(eigenvalues))
     parts = [
-        (rng.standard_normal((min(rows, size - start), len(values))) ** 2 - 1) @ values
+        (rng.standard_normal((min(rows, size - start), len(eigenvalues))) ** 2 - 1) @ eigenvalues
         for start in range(0, size, rows)
     ]
     return np.concatenate(parts)
 
 
-def _given(locations: Any, width: Any, ready: Prepared) -> tuple[np.ndarray, float]:
-    places = as_numbers(locations, "locations", "an array of numbers with one location a row")
-    dim = ready.x.shape[1]
+def _gaussian_locations(x: np.ndarray, n_locations: int, rng: np.random.Generator) -> np.ndarray:
+    """Locations drawn from a Gaussian fitted to the draws."""
+    dim = x.shape[1]
+    covariance = np.atleast_2d(np.cov(x.T)) + 1e-12 * np.eye(dim)
+    values, vectors = np.linalg.eigh(covariance)
+    noise = rng.standard_normal((n_locations, dim))
+    return x.mean(axis=0) + noise * np.sqrt(np.clip(values, 0, None)) @ vectors.T
+
+
+def _given_placement(locations: Any, bandwidth: Any, x: np.ndarray, rng: np.random.Generator) -> Placement:
+    """The user's locations and bandwidth, validated."""
+    places = as_numbers(locations, "locations", "an array of numbers with one location per row")
+    dim = x.shape[1]
     if places.ndim != 2 or places.shape[1] != dim or not len(places) or not np.isfinite(places).all():
         raise ValueError(f"`locations` must be finite with shape (J, {dim}), got shape {places.shape}")
-    if width is None:
-        return places, 0.5 * median_bandwidth(ready.x, rng=ready.streams[0])
-    if np.ndim(width):
-        raise ValueError(f"`width` must be one number, got shape {np.shape(width)}")
-    return places, float(as_positive(width, "width")[0])
+    if bandwidth is None:
+        return Placement(places, median_bandwidth(x, rng=rng))
+    if np.ndim(bandwidth):
+        raise ValueError(f"`bandwidth` must be one number, got shape {np.shape(bandwidth)}")
+    return Placement(places, float(as_positive(bandwidth, "bandwidth")[0]))
 
 
-def _split(ready: Prepared, n_locations: Any, train_fraction: Any) -> tuple[np.ndarray, np.ndarray]:
-    check_count(n_locations, "n_locations")
-    train, test = split(ready, train_fraction)
-    if n_locations > len(train):
+def _check_training(n: int, n_locations: Any, train_fraction: Any, bandwidth: Any) -> None:
+    """Raise unless locations can be trained on `train_fraction` of `n` draws."""
+    if bandwidth is not None:
         raise ValueError(
-            f"`n_locations` must not exceed the training draws, got {n_locations} for {len(train)}; "
+            "`bandwidth` goes with `locations`; without them both are found on the training draws"
+        )
+    check_count(n_locations, "n_locations")
+    if not (isinstance(train_fraction, (int, float)) and 0 < train_fraction < 1):
+        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {train_fraction!r}")
+    n_train = round(train_fraction * n)
+    if min(n_train, n - n_train) < 2:
+        raise ValueError(
+            f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
+            f"draws is {n_train}"
+        )
+    if n_locations > n_train:
+        raise ValueError(
+            f"`n_locations` must not exceed the training draws, got {n_locations} for {n_train}; "
             "use fewer locations, more draws or a larger `train_fraction`"
         )
-    return train, test
-
-
-def _start(train: np.ndarray, n_locations: int, ready: Prepared) -> tuple[np.ndarray, float]:
-    """Locations drawn from a Gaussian fitted to the training draws; half of their median squared distance."""
-    noise = ready.streams[5].standard_normal((n_locations, train.shape[1]))
-    covariance = np.atleast_2d(np.cov(train.T)) + 1e-12 * np.eye(train.shape[1])
-    values, vectors = np.linalg.eigh(covariance)
-    places = train.mean(axis=0) + noise * np.sqrt(np.clip(values, 0, None)) @ vectors.T
-    return places, 0.5 * median_bandwidth(train, rng=ready.streams[0])

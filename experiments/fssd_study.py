@@ -1,0 +1,208 @@
+"""Power of `fssd_test` beside kernel-gof's FSSD-opt, and its level: N(0, I) in 10 dimensions.
+
+kernel-gof (Jitkrittum et al. 2017, github.com/wittawatj/kernel-gof) is on no package index, so its procedure
+is re-implemented here: a grid of five widths at locations drawn from a Gaussian fit, then L-BFGS-B in the
+locations and the root of the width, regularisation 1e-2, width 0.01 to 100 median squared distances, at most
+100 steps, tolerance 1e-5; "2000 steps" has tolerance 1e-9 so that they are taken. Both procedures get the
+same samples, 20 % of the draws to train with, and the same test of the others; they differ in where the
+locations are put and in the bandwidth.
+
+Run: python -m experiments.fssd_study. Results: experiments/results/fssd_study.csv, one row per case and
+method; what is there is not computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import platform
+import zlib
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+from scipy.optimize import minimize
+
+from .running import one_thread_each
+
+RESULTS = Path(__file__).parent / "results" / "fssd_study.csv"
+SEED = 20261116
+DIM = 10
+N_LOCATIONS = 10
+N_RESAMPLES = 3000
+LEVEL = 0.05
+METHODS = ("steincheck", "kernel-gof", "kernel-gof, 2000 steps")
+FIRST = np.arange(DIM) == 0  # the coordinate that is changed
+
+
+class Case(NamedTuple):
+    """What is drawn, and how often."""
+
+    draw: Callable[[int, np.random.Generator], np.ndarray]
+    n: int
+    repetitions: int
+    methods: tuple[str, ...] = METHODS
+
+
+def normal(shift: float = 0.0, scale: float = 1.0) -> Callable[[int, np.random.Generator], np.ndarray]:
+    """Standard normal draws, their first coordinate scaled and shifted."""
+    return lambda n, rng: rng.normal(size=(n, DIM)) * np.where(FIRST, scale, 1.0) + shift * FIRST
+
+
+def laplace(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Laplace draws with mean 0 and variance 1 in every coordinate."""
+    return rng.laplace(scale=0.5**0.5, size=(n, DIM))
+
+
+def laplace_first(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Standard normal draws whose first coordinate is Laplace with variance 1."""
+    return np.where(FIRST, laplace(n, rng), rng.normal(size=(n, DIM)))
+
+
+FAST = ("steincheck", "kernel-gof")  # 2000 steps on 4000 training draws take minutes per sample
+CASES = {
+    "level": Case(normal(), 1000, 500, FAST),
+    "mean shift 0.15": Case(normal(shift=0.15), 1000, 100),
+    "variance 1.69": Case(normal(scale=1.3), 1000, 100),
+    "Laplace": Case(laplace, 1000, 100),
+    "mean shift 0.03": Case(normal(shift=0.03), 20_000, 100, FAST),
+    "variance 1.1": Case(normal(scale=1.1**0.5), 20_000, 100, FAST),
+    "Laplace, one coordinate": Case(laplace_first, 20_000, 100, FAST),
+}
+
+
+def kernel_gof_placement(
+    x: np.ndarray, rng: np.random.Generator, *, max_iter: int = 100, tol: float = 1e-5
+) -> tuple[np.ndarray, float]:
+    """Locations and bandwidth by kernel-gof's procedure on the training draws of a standard normal target."""
+    from steincheck import median_bandwidth
+    from steincheck.fssd import Placement, feature_moments
+
+    median = median_bandwidth(x[:1000])
+    start = rng.multivariate_normal(x.mean(axis=0), np.cov(x.T) + 1e-6 * np.eye(DIM), N_LOCATIONS)
+    widths = median * 2.0 ** np.linspace(-3, 3, 5)
+    merits = [feature_moments(x, -x, Placement(start, 2 * width)).power_criterion for width in widths]
+    first = np.append(np.sqrt(widths[np.argmax(merits)]), start)
+    reach = 100 * x.std(axis=0)
+    low = np.append(np.sqrt(max(0.01 * median, 1e-3)), np.tile(x.min(axis=0) - reach, N_LOCATIONS))
+    high = np.append(np.sqrt(min(100 * median, 1e5)), np.tile(x.max(axis=0) + reach, N_LOCATIONS))
+    found = minimize(
+        lambda parameters: _negative_criterion(parameters, x),
+        first,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(low, high, strict=True)),
+        options={"maxiter": max_iter, "maxfun": 100 * max_iter, "ftol": tol, "gtol": 1e-7},
+    )
+    return found.x[1:].reshape(start.shape), 2 * float(found.x[0]) ** 2
+
+
+def _negative_criterion(parameters: np.ndarray, x: np.ndarray) -> tuple[float, np.ndarray]:
+    """Minus the power criterion at (root of the width, locations), and its gradient."""
+    import jax
+
+    from steincheck import fssd
+
+    root = parameters[0]
+    locations = parameters[1:].reshape(N_LOCATIONS, DIM)
+    with jax.enable_x64(True):
+        value, slopes = fssd._value_and_slopes(locations, np.log(2 * root**2), x, -x, np.ones(len(x)))
+        return float(value), np.append(float(slopes[1]) * 2 / root, np.asarray(slopes[0], dtype=float))
+
+
+def pvalue_and_bandwidth(method: str, x: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+    """p-value of one method on one sample, and the bandwidth it chose."""
+    import steincheck as sc
+
+    target = sc.Target(lambda y: -0.5 * np.sum(y**2, axis=1), lambda y: -y, dim=DIM)
+    options: dict[str, Any] = {"check_score": False, "n_resamples": N_RESAMPLES, "rng": rng}
+    if method == "steincheck":
+        result = sc.fssd_test(x, target, n_locations=N_LOCATIONS, **options)
+    else:
+        n_train = len(x) // 5
+        effort = {"max_iter": 2000, "tol": 1e-9} if "2000" in method else {}
+        locations, bandwidth = kernel_gof_placement(x[:n_train], rng, **effort)
+        result = sc.fssd_test(x[n_train:], target, locations=locations, bandwidth=bandwidth, **options)
+    return result.pvalue, result.bandwidth
+
+
+def study(name: str, method: str) -> dict[str, Any]:
+    """One row: how often a method rejects, with a 95 % interval, and the bandwidths it chose."""
+    case = CASES[name]
+    pvalues = []
+    bandwidths = []
+    for repetition in range(case.repetitions):
+        source = np.random.default_rng([SEED, zlib.crc32(name.encode()), repetition])
+        x = case.draw(case.n, source)  # the same for all methods
+        pvalue, bandwidth = pvalue_and_bandwidth(method, x, source.spawn(1)[0])
+        pvalues.append(pvalue)
+        bandwidths.append(bandwidth)
+    rejections = int(np.sum(np.array(pvalues) <= LEVEL))
+    interval = stats.binomtest(rejections, case.repetitions).proportion_ci(method="exact")
+    low, median, high = np.quantile(bandwidths, [0.1, 0.5, 0.9])
+    return {
+        "case": name,
+        "n": case.n,
+        "method": method,
+        "repetitions": case.repetitions,
+        "rejections": rejections,
+        "rate": round(rejections / case.repetitions, 4),
+        "low": round(interval.low, 4),
+        "high": round(interval.high, 4),
+        "uniform_pvalue": float(f"{stats.kstest(pvalues, 'uniform').pvalue:.3g}"),
+        "bandwidth_10": float(f"{low:.3g}"),
+        "bandwidth_median": float(f"{median:.3g}"),
+        "bandwidth_90": float(f"{high:.3g}"),
+        "seed": SEED,
+        "versions": " ".join(
+            [
+                f"python={platform.python_version()}",
+                *(f"{package}={version(package)}" for package in ("steincheck", "numpy", "scipy", "jax")),
+            ]
+        ),
+    }
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows already there."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(rows: list[dict[str, Any]], path: Path) -> None:
+    """All rows, in the order of cases and methods."""
+    order = [(name, method) for name in CASES for method in METHODS]
+    partial = path.with_suffix(".part")
+    with partial.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(rows, key=lambda row: order.index((row["case"], row["method"]))))
+    partial.replace(path)
+
+
+def main() -> None:
+    """Compute the missing rows."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--case", default="", help="part of the names of the cases to run; by default all")
+    arguments = parser.parse_args()
+    one_thread_each()
+    names = [name for name in CASES if arguments.case in name]
+    if not names:
+        parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")
+    for name in names:
+        for method in CASES[name].methods:
+            rows = read(RESULTS)
+            if any((row["case"], row["method"]) == (name, method) for row in rows):
+                continue
+            write([*rows, study(name, method)], RESULTS)
+
+
+if __name__ == "__main__":
+    main()
