@@ -1,9 +1,9 @@
-# make setup | demo | test | lint | bench: everything is installed into .venv by these targets.
+# make setup | demo | test | lint | docs | bench: everything is installed into .venv by these targets.
 PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test lint bench test-slow test-browser reproduce calibration docs clean
+.PHONY: setup demo test lint coverage test-slow test-browser test-wheel test-lowest bench reproduce calibration docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -23,6 +23,10 @@ lint: setup
 test: demo lint
 	$(BIN)/python -m pytest -n 2
 
+# lines and branches of src; fails below the threshold in pyproject.toml
+coverage: setup
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
 
@@ -31,6 +35,17 @@ test-browser: setup
 	test -x /usr/bin/chromium || { apt-get update --quiet=2 && apt-get install --quiet=2 --yes --no-install-recommends chromium; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt playwright
 	$(BIN)/python -m pytest -m browser
+
+# the wheel alone, without extras, in an empty environment, runs the five lines of the README
+test-wheel: setup
+	$(BIN)/python -m pytest -m packaging
+
+# the oldest versions that pyproject.toml allows
+LOWEST := .venv-lowest
+test-lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check "jax==0.10.0" "jaxlib==0.10.0" "numpy==2.0.*" "scipy==1.13.*" "pytest>=8" "joblib==1.4.*" --editable .
+	$(LOWEST)/bin/python -m pytest tests/test_kernels.py tests/test_bootstrap.py tests/test_target.py tests/test_stein.py tests/test_ksd.py tests/test_modes.py
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks --benchmark-disable-gc -m ""
@@ -51,4 +66,4 @@ docs: setup
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf .venv build dist docs/_build
+	rm -rf .venv .venv-lowest build dist docs/_build

@@ -1,0 +1,67 @@
+"""The wheel alone: built, installed without extras into an empty environment, used as in the README."""
+
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.packaging
+ROOT = Path(__file__).parents[1]
+OPTIONAL = ("arviz", "dask", "joblib", "matplotlib", "numpyro", "pymc", "rich", "torch", "typer")
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    """The interpreter of an environment that has the wheel and what it requires, nothing else."""
+    folder = tmp_path_factory.mktemp("empty")
+    venv.create(folder, with_pip=True)
+    interpreter = folder / "bin" / "python"
+    constraints = ROOT / "constraints.txt"
+    run(interpreter, "-m", "pip", "install", "--quiet", "--constraint", constraints, wheel)
+    return interpreter
+
+
+def test_the_wheel_has_the_package_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"steincheck"}
+    assert "steincheck/py.typed" in names
+    sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
+    assert {name for name in names if name.endswith(".py")} == sources
+
+
+def test_the_five_lines_of_the_readme_run_without_extras(python, tmp_path):
+    text = (ROOT / "README.md").read_text()
+    code = re.search(r"## Five lines\n+```python\n(.*?)```", text, re.DOTALL).group(1)
+    out = run(python, "-I", "-c", code, cwd=tmp_path)
+    assert out.startswith("The draws do not fit the density")
+
+
+def test_no_optional_package_is_there(python, tmp_path):
+    code = f"import importlib.util as u; print([n for n in {OPTIONAL!r} if u.find_spec(n)])"
+    assert run(python, "-I", "-c", code, cwd=tmp_path).strip() == "[]"
+
+
+def test_the_command_without_its_extra_says_what_to_install(python, tmp_path):
+    done = subprocess.run(
+        [str(python), "-I", "-m", "steincheck", "demo"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode != 0
+    assert "steincheck[cli]" in done.stdout + done.stderr
