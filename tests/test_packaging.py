@@ -23,7 +23,7 @@ def run(*command, **options):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
+    run(sys.executable, "-I", "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
     (path,) = folder.glob("*.whl")
     return path
 
@@ -35,7 +35,8 @@ def python(wheel, tmp_path_factory):
     venv.create(folder, with_pip=True)
     interpreter = folder / "bin" / "python"
     constraints = ROOT / "constraints.txt"
-    run(interpreter, "-m", "pip", "install", "--quiet", "--constraint", constraints, wheel)
+    # isolated: a path to the sources would count as installed
+    run(interpreter, "-I", "-m", "pip", "install", "--quiet", "--constraint", constraints, wheel)
     return interpreter
 
 

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._validation import announce, as_numbers, as_positive, check_count, seeded
+from ._validation import announce, as_numbers, as_positive, check_count
 from .result import FssdResult
 from .stein.bootstrap import pvalue
 from .stein.kernels import median_bandwidth
-from .stein.quadratic import prepare
+from .stein.quadratic import Streams, prepare, split_rows
 from .target import Target, score_at
 
 ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n
@@ -132,8 +132,17 @@ def fssd_test(
     >>> sc.fssd_test(draws, target, rng=0).reject()
     True
     """
-    generator, seed = seeded(rng)
-    ready = prepare(draws, target, None, n_resamples, check_score, generator)
+    inputs = prepare(draws, target, None, n_resamples, check_score, rng)
+    x = inputs.x
+    tested: np.ndarray | slice
+    if locations is None:
+        train, tested = _split(len(x), n_locations, train_fraction, bandwidth, inputs.streams)
+        scores = score_at(target, x)
+        placement = _trained_placement(x[train], scores[train], n_locations, optimise, inputs.streams)
+    else:
+        placement = _given_placement(locations, bandwidth, x, inputs.streams)
+        scores = score_at(target, x)
+        tested = slice(None)
     settings = {
         "n_locations": n_locations,
         "train_fraction": train_fraction,
@@ -142,53 +151,39 @@ def fssd_test(
         "bandwidth": bandwidth,
         "n_resamples": n_resamples,
         "check_score": check_score,
-        "rng": seed,
+        "rng": inputs.seed,
     }
-    if locations is None:
-        _check_training(len(ready.x), n_locations, train_fraction, bandwidth)
-        given = None
-    else:
-        given = _given_placement(locations, bandwidth, ready.x, ready.streams[0])
-    scores = score_at(target, ready.x)
-    result = fssd_core(ready.x, scores, given, settings, ready.streams, ready.warnings)
+    moments = feature_moments(x[tested], scores[tested], placement)
+    result = fssd_core(moments, placement, len(x), settings, inputs.streams, inputs.warnings)
     announce(result.warnings)
     return result
 
 
 def fssd_core(
-    x: np.ndarray,
-    scores: np.ndarray,
-    given: Placement | None,
+    moments: Moments,
+    placement: Placement,
+    n: int,
     settings: dict[str, Any],
-    streams: list[np.random.Generator],
+    streams: Streams,
     notes: list[str],
 ) -> FssdResult:
-    """The test of validated draws with their scores; without a placement given, one is trained first."""
-    if given is None:
-        order = streams[4].permutation(len(x))
-        n_train = round(settings["train_fraction"] * len(x))
-        train = order[:n_train]
-        tested = order[n_train:]
-        placement = _trained_placement(x[train], scores[train], settings, streams)
-        moments = feature_moments(x[tested], scores[tested], placement)
-    else:
-        placement = given
-        moments = feature_moments(x, scores, placement)
+    """The test, given the moments of the features of the tested draws; `n` counts the training draws, too."""
+    n_locations, dim = placement.locations.shape
     eigenvalues = np.clip(np.linalg.eigvalsh(moments.covariance)[::-1], 0.0, None)
-    null = _simulate(eigenvalues, settings["n_resamples"], streams[1])
+    null = _simulate(eigenvalues, settings["n_resamples"], streams.bootstrap)
     p = pvalue(moments.statistic, null)
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
     if eigenvalues[0] * placement.bandwidth < MIN_EIGENVALUE:
         p = np.nan
         notes.append("cannot tell: all locations are too far from the draws to see any of them")
-    per_location = moments.unbiased.reshape(x.shape[1], len(placement.locations)).sum(axis=0)
+    per_location = moments.unbiased.reshape(dim, n_locations).sum(axis=0)
     return FssdResult(
         "FSSD test",
         moments.statistic,
         p,
         null,
-        len(x),
-        x.shape[1],
+        n,
+        dim,
         tuple(notes),
         settings,
         locations=placement.locations,
@@ -257,12 +252,12 @@ _value_and_slopes = jax.jit(jax.value_and_grad(_negative_criterion, argnums=(0, 
 
 
 def _trained_placement(
-    x: np.ndarray, scores: np.ndarray, settings: dict[str, Any], streams: list[np.random.Generator]
+    x: np.ndarray, scores: np.ndarray, n_locations: int, optimise: bool, streams: Streams
 ) -> Placement:
-    """Locations drawn from a Gaussian fitted to the training draws; if asked for, the best start, climbed."""
-    locations = _gaussian_locations(x, settings["n_locations"], streams[5])
-    median = median_bandwidth(x, rng=streams[0])
-    if not settings["optimise"]:
+    """Locations drawn from a Gaussian fitted to the training draws; to optimise, the best start, climbed."""
+    locations = _gaussian_locations(x, n_locations, streams.blocks)
+    median = median_bandwidth(x, rng=streams.bandwidth)
+    if not optimise:
         return Placement(locations, median)
     # in units in which a standard normal is unchanged: the criterion's regularisation has units
     unit = float(np.sqrt(median / (2 * x.shape[1])))
@@ -334,36 +329,32 @@ def _gaussian_locations(x: np.ndarray, n_locations: int, rng: np.random.Generato
     return x.mean(axis=0) + noise * np.sqrt(np.clip(values, 0, None)) @ vectors.T
 
 
-def _given_placement(locations: Any, bandwidth: Any, x: np.ndarray, rng: np.random.Generator) -> Placement:
+def _given_placement(locations: Any, bandwidth: Any, x: np.ndarray, streams: Streams) -> Placement:
     """The user's locations and bandwidth, validated."""
     places = as_numbers(locations, "locations", "an array of numbers with one location per row")
     dim = x.shape[1]
     if places.ndim != 2 or places.shape[1] != dim or not len(places) or not np.isfinite(places).all():
         raise ValueError(f"`locations` must be finite with shape (J, {dim}), got shape {places.shape}")
     if bandwidth is None:
-        return Placement(places, median_bandwidth(x, rng=rng))
+        return Placement(places, median_bandwidth(x, rng=streams.bandwidth))
     if np.ndim(bandwidth):
         raise ValueError(f"`bandwidth` must be one number, got shape {np.shape(bandwidth)}")
     return Placement(places, float(as_positive(bandwidth, "bandwidth")[0]))
 
 
-def _check_training(n: int, n_locations: Any, train_fraction: Any, bandwidth: Any) -> None:
-    """Raise unless locations can be trained on `train_fraction` of `n` draws."""
+def _split(
+    n: int, n_locations: Any, train_fraction: Any, bandwidth: Any, streams: Streams
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train the locations with, and rows to test, if the arguments allow it."""
     if bandwidth is not None:
         raise ValueError(
             "`bandwidth` goes with `locations`; without them both are found on the training draws"
         )
     check_count(n_locations, "n_locations")
-    if not (isinstance(train_fraction, (int, float)) and 0 < train_fraction < 1):
-        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {train_fraction!r}")
-    n_train = round(train_fraction * n)
-    if min(n_train, n - n_train) < 2:
+    train, tested = split_rows(n, train_fraction, streams.split)
+    if n_locations > len(train):
         raise ValueError(
-            f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
-            f"draws is {n_train}"
-        )
-    if n_locations > n_train:
-        raise ValueError(
-            f"`n_locations` must not exceed the training draws, got {n_locations} for {n_train}; "
+            f"`n_locations` must not exceed the training draws, got {n_locations} for {len(train)}; "
             "use fewer locations, more draws or a larger `train_fraction`"
         )
+    return train, tested
