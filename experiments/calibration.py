@@ -60,8 +60,8 @@ def target_of(case: str) -> Any:
     return models.gaussian_mixture(means, covariances, weights)
 
 
-def pvalues(case: str, repetition: int) -> dict[str, float]:
-    """p-values of all tests of a case on one fresh sample, with the modes given."""
+def pvalues(case: str, repetition: int, only: str = "") -> dict[str, float]:
+    """p-values of the tests of a case on one fresh sample, with the modes given; of `only` one if named."""
     import steincheck as sc  # here: the threads of a worker are set before JAX is imported
 
     keep_worker()
@@ -74,23 +74,26 @@ def pvalues(case: str, repetition: int) -> dict[str, float]:
     x = np.asarray(means)[labels] + np.einsum("nij,nj->ni", roots[labels], noise) + shift
     out = {}
     for name in tests:
+        stream = source.spawn(1)[0]  # also for a test that is left out: the others keep theirs
+        if only and name != only:
+            continue
         options = FIVE if name.endswith("5 theta") else {}
         moved = {"modes": (means, covariances)} if "pksd" in name or name == "flux" else {}
         resamples = {} if name in ("flux", "fssd") else {"n_resamples": 500}
         if "agg" in name:
             resamples["n_level_resamples"] = 500
         test = getattr(sc, f"{name.partition(',')[0]}_test")
-        out[name] = test(x, target, rng=source.spawn(1)[0], **moved, **resamples, **options).pvalue
+        out[name] = test(x, target, rng=stream, **moved, **resamples, **options).pvalue
     return out
 
 
-def study(case: str, repetitions: int, n_jobs: int) -> list[dict]:
-    """One row a test: how often it rejects at 0.05, with a 95 % interval, and are p-values uniform."""
+def study(case: str, repetitions: int, n_jobs: int, only: str = "") -> list[dict]:
+    """One row per test: how often it rejects at 0.05, with a 95 % interval, and are p-values uniform."""
     from steincheck import __version__
 
-    runs = Parallel(n_jobs=n_jobs, batch_size=4)(delayed(pvalues)(case, r) for r in range(repetitions))
+    runs = Parallel(n_jobs=n_jobs, batch_size=4)(delayed(pvalues)(case, r, only) for r in range(repetitions))
     rows = []
-    for name in CASES[case][6]:
+    for name in (name for name in CASES[case][6] if not only or name == only):
         p = np.array([run[name] for run in runs])
         count = int(np.sum(p <= 0.05))
         interval = stats.binomtest(count, repetitions).proportion_ci(method="exact")
@@ -114,17 +117,18 @@ def study(case: str, repetitions: int, n_jobs: int) -> list[dict]:
 
 
 def save(rows: list[dict]) -> None:
-    """Put the rows in the place of those of the same case; cases keep their order."""
+    """Put the rows in the place of those of the same case and test; cases and tests keep their order."""
+    new = {(row["case"], row["test"]) for row in rows}
     old: list[dict] = []
     if RESULTS.exists():
         with RESULTS.open(newline="") as file:
-            old = [row for row in csv.DictReader(file) if row["case"] != rows[0]["case"]]
-    order = list(CASES)
+            old = [row for row in csv.DictReader(file) if (row["case"], row["test"]) not in new]
+    order = [(case, test) for case, (*_, tests) in CASES.items() for test in tests]
     partial = RESULTS.with_suffix(".part")
     with partial.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), restval="", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(sorted([*old, *rows], key=lambda row: order.index(row["case"])))
+        writer.writerows(sorted([*old, *rows], key=lambda row: order.index((row["case"], row["test"]))))
     partial.replace(RESULTS)
 
 
@@ -132,15 +136,17 @@ def main() -> None:
     """Run all cases, or some, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", default="", help="part of the names of the cases to run; by default all")
+    parser.add_argument("--test", default="", choices=("", *EVERY), help="one test; by default all")
     parser.add_argument("--n-jobs", type=positive, default=2, help="worker processes")
     arguments = parser.parse_args()
     one_thread_each()
-    names = [case for case in CASES if arguments.case in case]
+    only = arguments.test
+    names = [c for c in CASES if arguments.case in c and (not only or only in CASES[c][6])]
     if not names:
         parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")
     RESULTS.parent.mkdir(exist_ok=True)
     for case in names:
-        save(study(case, CASES[case][5], arguments.n_jobs))
+        save(study(case, CASES[case][5], arguments.n_jobs, only))
 
 
 if __name__ == "__main__":
