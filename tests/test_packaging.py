@@ -1,6 +1,7 @@
 """The wheel alone: built, installed without extras into an empty environment, used as in the README."""
 
 import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -22,8 +23,13 @@ def run(*command, **options):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
+    """Built from a copy: modules that were moved since an earlier build would be packed, too."""
     folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-I", "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
+    copy = tmp_path_factory.mktemp("copy")
+    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    run(sys.executable, "-I", "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, copy)
     (path,) = folder.glob("*.whl")
     return path
 
