@@ -3,10 +3,10 @@
     python -m experiments.moment_study [--case NAME] [--repetitions R]
 
 Rows go to results/moment_study.csv: how often the event named by `method` happened, with a 95 % interval
-(Clopper-Pearson). Draws are exact and independent. "moments" is a rejection at level 0.05, "oracle" a rejection by
+(Clopper-Pearson). Draws are exact and independent. "moments" is a rejection at level 0.05, "oracle" one by
 the likelihood-ratio test that is told the coordinate and the kind of misfit, "named" that the leading
 findings name the right kind, parameter and mode, "covered" that the 95 % interval of the effect holds the
-truth. Every repetition has its own seed, made of the case, n and its number. Rows that are there are not run again.
+truth. Every repetition has its own seed, made of the case, n and its number. Existing rows are kept.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def funnel(d: int = 5) -> Problem:
 
 @lru_cache
 def mixture(name: str) -> Problem:
-    """Gaussian mixtures, the mixture of t and bananas, the sensors: modes found by a search from a wide box."""
+    """Gaussian mixtures, the mixture of t and bananas, the sensors: modes searched in a wide box."""
     import steincheck as sc
 
     models = import_module("steincheck.models")
@@ -167,7 +167,11 @@ def affine(kind: str, size: float, d: int, n: int, rng: np.random.Generator) -> 
         oracle = stats.chi2.sf(-n * np.log1p(-(sample**2)), 1)
     result = moments(x, problem, test)
     wanted = {"x[0]"} if kind != "correlation" else {"x[0]", "x[1]"}
-    return {"moments": result.pvalue <= LEVEL, "oracle": oracle <= LEVEL, "named": named(result, kind, wanted)}
+    return {
+        "moments": result.pvalue <= LEVEL,
+        "oracle": oracle <= LEVEL,
+        "named": named(result, kind, wanted),
+    }
 
 
 def likelihood_ratio(square: float, n: int) -> float:
@@ -273,7 +277,9 @@ def coverage(name: str, kind: str, size: float, n: int, rng: np.random.Generator
         x[:, 0] = size * x[:, 1] + np.sqrt(1 - size**2) * x[:, 0]
     wanted = {"x[0]"} if kind != "correlation" else {"x[0]", "x[1]"}
     result = moments(x, problem, test)
-    one = next(f for f in result.features if f.kind == kind and f.basis == "own" and set(f.parameters) == wanted)
+    one = next(
+        f for f in result.features if f.kind == kind and f.basis == "own" and set(f.parameters) == wanted
+    )
     low, high = one.interval
     if kind == "location":  # the shift was made in the user's units
         unit = (one.observed - one.expected) / one.estimate
@@ -290,7 +296,10 @@ def cases() -> dict[str, Case]:
         **{f"level, log-gamma({a:g}) d={d}": partial(log_gamma, d, a) for a in (0.5, 3.0) for d in (2, 10)},
         "level, funnel d=5": funnel,
         "level, correlation .999 d=10": partial(gaussian, 10, 0.999),
-        **{f"level, {name}": partial(mixture, name) for name in ("mixture d=1", "mixture d=10", "t-banana d=10", "sensors")},
+        **{
+            f"level, {name}": partial(mixture, name)
+            for name in ("mixture d=1", "mixture d=10", "t-banana d=10", "sensors")
+        },
     }
     table = {name: Case(partial(level, problem), both, 400) for name, problem in made.items()}
     for d in (5, 20, 50):
@@ -308,9 +317,13 @@ def cases() -> dict[str, Case]:
     }
     for name in ("Gaussian", "log-gamma(3)", "t3"):
         for size in (1.0, 1.2, 0.7):
-            table[f"coverage, {name}, factor {size:g}"] = Case(partial(coverage, name, "scale", size), (1000,), 400)
+            table[f"coverage, {name}, factor {size:g}"] = Case(
+                partial(coverage, name, "scale", size), (1000,), 400
+            )
         table[f"coverage, {name}, shift .2"] = Case(partial(coverage, name, "location", 0.2), (1000,), 400)
-    table["coverage, Gaussian, correlation .5"] = Case(partial(coverage, "Gaussian", "correlation", 0.5), (1000,), 400)
+    table["coverage, Gaussian, correlation .5"] = Case(
+        partial(coverage, "Gaussian", "correlation", 0.5), (1000,), 400
+    )
     return table
 
 

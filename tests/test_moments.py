@@ -10,6 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 import steincheck as sc
+from steincheck.modes.search import as_modes
 from steincheck.moments import leading
 from steincheck.moments.effects import affine_effects
 from steincheck.moments.features import feature_sums, spread_sums
@@ -18,7 +19,6 @@ from steincheck.moments.lines import coordinate_tails, ray_ranks
 from steincheck.moments.maximum import max_t
 from steincheck.moments.table import columns_of, pure_correlation
 from steincheck.moments.test import moment_core
-from steincheck.modes.search import as_modes
 from steincheck.wording import describe, describe_impossible
 
 CORRELATED = np.array([[1.0, 0.8, 0.3], [0.8, 2.0, 0.1], [0.3, 0.1, 0.5]])
@@ -78,7 +78,7 @@ def stein_by_autodiff(field, target, x):
 
 
 def field_of(kind, frame, j, mode, i=None):
-    """The vector field of a feature written out, in JAX operations: sum over modes of r_k h(z_k) times a direction."""
+    """The vector field of a feature written out, in JAX operations: the sum over modes of r_k h(z_k) l_k."""
     c = frame.constants
 
     def standardised(x, k):
@@ -121,14 +121,14 @@ def field_of(kind, frame, j, mode, i=None):
 @pytest.mark.parametrize("kind", ["location", "scale", "skewness", "tails", "extremes"])
 @pytest.mark.parametrize("j", [1, 3])
 def test_features_are_the_stein_operator_of_their_fields(two_modes, kind, j):
-    target, modes, x, frame = two_modes
+    target, _, x, frame = two_modes
     sums = feature_sums(x, target.score(x), frame, np.arange(len(x)))
     expected = stein_by_autodiff(field_of(kind, frame, j, None), target, x)
     np.testing.assert_allclose(getattr(sums, kind)[:, j], expected, rtol=1e-9, atol=1e-9)
 
 
 def test_correlation_overall_scale_and_modes_of_their_own_too(two_modes):
-    target, modes, x, frame = two_modes
+    target, _, x, frame = two_modes
     sums = feature_sums(x, target.score(x), frame, np.arange(len(x)))
     by_field = partial(stein_by_autodiff, target=target, x=x)
     pair = by_field(field_of("correlation", frame, 0, None, i=1))
@@ -199,7 +199,7 @@ def test_a_correlation_is_tested_with_the_standard_deviations_held_fixed():
 
 
 def test_own_coordinates_of_a_gaussian_are_plain_moments():
-    """With the right covariance the conjugate score is -z: the features are moments of the draws themselves."""
+    """With the right covariance the conjugate score is -z: the features are moments of the draws."""
     target, modes = gaussian(CORRELATED)
     x = np.random.default_rng(0).normal(size=(30, 3))
     frame = make_frame(as_modes(modes, target), x)
@@ -234,7 +234,7 @@ def test_pairs_beyond_the_budget_are_left_out_and_reported():
 def test_step_down_p_values_against_a_plain_computation():
     rng = np.random.default_rng(5)
     sums = rng.normal(size=(400, 6)) + np.array([0.2, 0, 0, 0.1, 0, 0])
-    found = max_t(sums, np.zeros(6, dtype=int), 499, np.random.default_rng(1))
+    found = max_t(sums, np.zeros(6, dtype=int), np.ones(6), 499, np.random.default_rng(1))
     np.testing.assert_allclose(found.t, stats.ttest_1samp(sums, 0).statistic, rtol=1e-10)
     order = np.argsort(-np.abs(found.t))
     assert (np.diff(found.adjusted[order]) >= 0).all()
@@ -248,7 +248,8 @@ def test_step_down_p_values_against_a_plain_computation():
 def test_signs_of_few_blocks_are_an_exact_test_of_symmetric_sums():
     rng = np.random.default_rng(8)
     rejected = sum(
-        max_t(rng.standard_t(2, size=(12, 30)), np.zeros(30, dtype=int), 199, rng).adjusted.min() <= 0.05
+        max_t(rng.standard_t(2, size=(12, 30)), np.zeros(30, dtype=int), np.ones(30), 199, rng).adjusted.min()
+        <= 0.05
         for _ in range(400)
     )
     assert rejected <= stats.binom.isf(1e-5, 400, 0.05)
@@ -258,7 +259,7 @@ def test_a_column_without_spread_is_certain_or_nothing():
     sums = np.random.default_rng(0).normal(size=(200, 3))
     sums[:, 1] = 0.7
     sums[:, 2] = 0.0
-    found = max_t(sums, np.zeros(3, dtype=int), 99, np.random.default_rng(0))
+    found = max_t(sums, np.zeros(3, dtype=int), np.ones(3), 99, np.random.default_rng(0))
     assert found.t[1] == np.inf
     assert found.adjusted[1] == 0.01
     assert found.t[2] == 0
@@ -382,7 +383,7 @@ def test_one_mode_of_several_is_named():
     x, label = target.sample(2000, 1, return_labels=True)
     x[label == 2, 1] = means[2, 1] + 1.6 * (x[label == 2, 1] - means[2, 1])
     said = leading(moment_test(x, target, means))
-    assert [(f.kind, f.mode, f.parameters) for f in said][0] == ("scale", 2, ("x[1]",))
+    assert (said[0].kind, said[0].mode, said[0].parameters) == ("scale", 2, ("x[1]",))
     assert said[0].estimate == pytest.approx(1.6, rel=0.15)
     assert describe(said[0]).startswith("Mode 2: x[1] is 1.")
 
@@ -599,5 +600,17 @@ def test_columns_and_sums_have_one_order(two_modes):
     sums = feature_sums(x, target.score(x), frame, np.arange(500))
     about, parts = columns_of(frame, sums, ranked=False)
     assert len(about) == sum(part.shape[1] for part in parts)
-    j = next(i for i, c in enumerate(about) if (c.kind, c.mode, c.index) == ("scale", 1, (2,)))
+    j = next(i for i, c in enumerate(about) if (c.kind, c.mode, c.directions) == ("scale", 1, (2,)))
     np.testing.assert_array_equal(np.concatenate(parts, axis=1)[:, j], sums.mode_scale[1][:, 2])
+
+
+def test_the_forest_plot_shows_the_leading_sizes():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    target, modes = gaussian(np.eye(3), names=["mu", "sigma", "tau"])
+    x = np.random.default_rng(0).normal(size=(500, 3)) * [1, 2, 1] + [0.5, 0, 0]
+    ax = sc.plot.effect_sizes(moment_test(x, target, modes))
+    assert {text.get_text() for text in ax.get_yticklabels()} == {"mean of mu", "log2 sd of sigma"}
+    quiet = sc.plot.effect_sizes(moment_test(np.random.default_rng(1).normal(size=(500, 3)), target, modes))
+    assert quiet.texts[0].get_text() == "no misfit with a size"
+    matplotlib.pyplot.close("all")

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 
 from ._validation import as_generator
-from .draws import as_matrix
-from .result import GofResult, KsdaggResult, Modes, ModeTable, OspksdResult, SpksdResult, pvalue_text
+from .draws import as_draws
+from .moments.table import leading
+from .result import GofResult, ModeTable, MomentFeature, MomentResult, pvalue_text
 from .stein.kernels import IMQ, median_bandwidth
 from .stein.tiles import quadratic_forms
 from .target import Target, log_density_at, score_at
@@ -75,6 +76,57 @@ def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
     ax.set_xlim(left=min(0.0, ax.get_xlim()[0]))
     ax.set_xlabel("share, %")
     return _legend(ax)
+
+
+def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Any = None) -> Any:
+    """Forest plot of the leading findings of the moment test: how much each is off, with its 95 % interval.
+
+    Shifts are in standard deviations, spreads as the logarithm to base 2 of the factor (1: twice too wide),
+    so that 0 is no misfit for all. Shapes and constant parameters have no size and are not drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
+    >>> wide = np.random.default_rng(0).normal(size=(500, 2)) * [1.0, 1.5]
+    >>> ax = sc.plot.effect_sizes(sc.moment_test(wide, target, modes=[[0.0, 0.0]], rng=0))
+    """
+    rows = [row for row in (_effect(feature) for feature in leading(result, alpha)) if row is not None]
+    ax = _axes(ax)
+    for place, (_, centre, low, high) in enumerate(rows):
+        ends = np.array([[centre - low], [high - centre]]).clip(0)
+        ax.errorbar([centre], [place], xerr=ends, fmt="o", ms=5, lw=1.6, color=FIRST)
+    ax.axvline(0.0, color=QUIET, lw=1)
+    ax.set_yticks(range(len(rows)), [row[0] for row in rows], parse_math=False)
+    ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
+    ax.set_xlabel("too low, narrow or uncorrelated | too high, wide or correlated")
+    if not rows:
+        ax.text(0.5, 0.5, "no misfit with a size", transform=ax.transAxes, ha="center", va="center")
+    return ax
+
+
+def _effect(feature: MomentFeature) -> tuple[str, float, float, float] | None:
+    """Label, size and interval with 0 for no misfit; None for what has no size."""
+    what = {
+        "location": "mean of ",
+        "scale": "log2 sd of ",
+        "correlation": "corr. of ",
+        "overall scale": "log2 sd, all",
+    }
+    if feature.kind not in what:
+        return None
+    values = np.array([feature.estimate, *feature.interval])
+    if "scale" in feature.kind:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = np.log2(values)
+    if not np.isfinite(values).all():
+        return None
+    where = "" if feature.mode is None else f"mode {feature.mode}: "
+    subject = ", ".join(feature.parameters) if feature.basis in ("own", "given the others") else feature.basis
+    label = where + what[feature.kind] + ("" if feature.kind == "overall scale" else subject)
+    label += " | others" if feature.basis == "given the others" else ""
+    return label, float(values[0]), float(values[1]), float(values[2])
 
 
 def draws(

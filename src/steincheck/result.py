@@ -478,12 +478,12 @@ class MomentFeature:
     ----------
     kind : str
         "location", "scale", "correlation", "overall scale", "skewness", "tails" (given the scale), "extremes"
-        (tails and scale together), "radius" or "radius spread" (mean and spread of the rank of the draw on the
-        ray from the mode).
+        (tails and scale together), "radius" or "radius spread" (mean and spread of the rank of a draw on
+        the ray from the mode).
     basis : str
-        "own": the parameters as named. "given the others": one parameter with all others held fixed. "axis 1",
-        "axis 2", ...: along a principal axis of the mode's covariance, widest first. "all": all parameters
-        together.
+        "own": the parameters as named. "given the others": one parameter with all others held fixed.
+        "axis 1", "axis 2", ...: along a principal axis of the mode's covariance, widest first. "all": all
+        parameters together.
     mode : int or None
         The mode it is about; None if it is about all of them.
     parameters : tuple of str

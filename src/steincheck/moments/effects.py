@@ -38,9 +38,9 @@ class Correlations(NamedTuple):
 def affine_effects(spreads: Spreads, dim: int) -> Effects:
     """Shift -mean(u) / kappa with kappa = -var(u) / cov(u, z), log factor log(-cov(u, z)) / kappa'.
 
-    kappa' = var(uz) / cov(u, z)^2 is the information of a log scale: both steps are exact for a Gaussian however
-    far off the draws are, and right to first order for any density. Standard errors by the delta method from
-    the spread over blocks.
+    kappa' = var(uz) / cov(u, z)^2 is the information of a log scale: both steps are exact for a Gaussian
+    however far off the draws are, and right to first order for any density. Standard errors by the
+    delta method from the spread over blocks.
     """
     count = spreads.weight.sum(axis=1)  # (M + 1, 1)
     mean = {
@@ -92,7 +92,7 @@ def _log_factor(
 
 
 def _overall(spreads: Spreads, count: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Log factor of the overall scale: E[(x - centre).score] is -d, and -d c^2 for a Gaussian c times as wide."""
+    """Log factor of the overall scale: E[(x - centre).score] is -d, for a Gaussian c times as wide -d c^2."""
     total = spreads.radial.sum(axis=1) / count.clip(1e-300)
     with np.errstate(all="ignore"):
         m = np.where(total[:, :1] < 0, total[:, :1], np.nan)
@@ -115,7 +115,7 @@ def quantile(blocks: int) -> float:
 
 
 def correlations(sums: Sums, spreads: Spreads, frame: Frame, n: int) -> Correlations:
-    """Excess -M_ij / sqrt(M_ii M_jj) - R_ij with M = cov(u, z), R the correlation of the directions at the mode.
+    """Excess -M_ij / sqrt(M_ii M_jj) - R_ij with M = cov(u, z), R the correlation at the mode.
 
     It has mean zero for draws from the density, and is exact for Gaussian draws against a Gaussian density.
     """

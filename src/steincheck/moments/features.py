@@ -51,12 +51,10 @@ class Spreads(NamedTuple):
 def feature_sums(x: np.ndarray, scores: np.ndarray, frame: Frame, blocks: np.ndarray) -> Sums:
     """Sums of all features over blocks, `blocks` (n,) being numbers 0, 1, ... that do not decrease."""
     constants = frame.constants
-    width = (
-        sum(a.shape[-1] for a in (constants.pair_first, constants.conditional)) + constants.project.shape[2]
-    )
+    width = len(constants.pair_first) + len(constants.conditional) + constants.project.shape[2]
     program = partial(_sums, constants=constants, skew=skew_coefficient())
-    axes = Sums(*[0] * 9, *[1] * 4, None)
-    return _by_blocks(program, (x, scores), blocks, axes, width * (2 + len(constants.centre)))
+    axes = (0,) * 9 + (1,) * 4 + (None,)
+    return Sums(*_by_blocks(program, (x, scores), blocks, axes, width * (2 + len(constants.centre))))
 
 
 def spread_sums(
@@ -70,13 +68,14 @@ def spread_sums(
     """Sums of products about the means of u and z, each (M + 1, K)."""
     constants = frame.constants
     program = partial(_spreads, constants=constants, u_mean=u_mean, z_mean=z_mean)
-    axes = Spreads(*[1] * 8, None, None)
-    return _by_blocks(
-        program, (x, scores), blocks, axes, 8 * constants.project.shape[2] * (2 + len(constants.centre))
-    )
+    axes = (1,) * 8 + (None, None)
+    width = 8 * constants.project.shape[2] * (2 + len(constants.centre))
+    return Spreads(*_by_blocks(program, (x, scores), blocks, axes, width))
 
 
-def _by_blocks(program: Any, arrays: tuple, blocks: np.ndarray, axes: Any, width: int) -> Any:
+def _by_blocks(
+    program: Any, arrays: tuple, blocks: np.ndarray, axes: tuple[int | None, ...], width: int
+) -> list[np.ndarray]:
     """Run `program` over pieces of blocks, padded to few shapes, and add the pieces of a block up."""
     starts = np.flatnonzero(np.diff(blocks, prepend=-1))
     lengths = np.diff(starts, append=len(blocks))
@@ -84,7 +83,7 @@ def _by_blocks(program: Any, arrays: tuple, blocks: np.ndarray, axes: Any, width
     rows, owner = _pieces(starts, lengths, piece)
     size = max(1, 1 << int(np.log2(max(1, CHUNK_NUMBERS // (piece * width)))))
     size = min(size, 1 << int(np.ceil(np.log2(len(rows)))))
-    totals: list[np.ndarray] | None = None
+    totals: list[np.ndarray] = []
     with jax.enable_x64(True):
         for start in range(0, len(rows), size):
             index = rows[start : start + size]
@@ -92,11 +91,11 @@ def _by_blocks(program: Any, arrays: tuple, blocks: np.ndarray, axes: Any, width
             out = program(*(array[index] for array in arrays), (index >= 0).astype(float))
             home = owner[start : start + size]
             parts = [np.asarray(part) for part in out]
-            if totals is None:
+            if not totals:
                 totals = [_room(part, axis, len(starts)) for part, axis in zip(parts, axes, strict=True)]
             for total, part, axis in zip(totals, parts, axes, strict=True):
                 _add(total, part, axis, home)
-    return type(axes)(*totals)  # type: ignore[misc]
+    return totals
 
 
 def _room(part: np.ndarray, axis: int | None, count: int) -> np.ndarray:
@@ -111,12 +110,12 @@ def _add(total: np.ndarray, part: np.ndarray, axis: int | None, home: np.ndarray
     if axis is None:
         total += part
         return
-    before = (slice(None),) * axis
-    kept = part[(*before, slice(0, len(home)))]
+    blocks_first = np.moveaxis(total, axis, 0)
+    kept = np.moveaxis(part, axis, 0)[: len(home)]
     if len(home) == home[-1] - home[0] + 1:  # one piece per block
-        total[(*before, slice(home[0], home[-1] + 1))] += kept
+        blocks_first[home[0] : home[-1] + 1] += kept
     else:
-        np.add.at(total, (*before, home), kept)
+        np.add.at(blocks_first, home, kept)
 
 
 def _pieces(starts: np.ndarray, lengths: np.ndarray, piece: int) -> tuple[np.ndarray, np.ndarray]:
@@ -129,7 +128,7 @@ def _pieces(starts: np.ndarray, lengths: np.ndarray, piece: int) -> tuple[np.nda
 
 
 def _responsibilities(x: Any, present: Any, constants: Constants) -> tuple[Any, Any, Any]:
-    """Responsibilities (M, S, L), 0 for padding; squared distances; gradient of the log mixture of Gaussians."""
+    """Responsibilities (M, S, L), 0 for padding; squared distances; gradient of the log Gaussian mixture."""
     away = x[None] - constants.centre[:, None, None, :]
     slope = -jnp.einsum("ksld,kde->ksle", away, constants.precision)
     square = -jnp.sum(slope * away, axis=-1)
@@ -146,7 +145,7 @@ def _at_mode(k: Any, x: Any, scores: Any, pull: Any, constants: Constants) -> tu
 
 
 def _shapes(u: Any, z: Any, constants: Constants, skew: float) -> tuple[Any, Any, Any]:
-    """s.v + div v for v = h(z) along each direction: h quadratic, cubic less a multiple of z, and cubic, damped."""
+    """s.v + div v for v = h(z) along each direction: h quadratic, cubic less linear, and cubic, damped."""
     scaled = (z - constants.middle) / constants.width
     damp = 1 + (scaled / DAMPING) ** 2
     bowl = scaled**2 * damp**-1.5
@@ -238,4 +237,4 @@ def _spreads(x: Any, scores: Any, present: Any, *, constants: Constants, u_mean:
         for part, whole in zip(each, pooled, strict=True)
     ]
     radial = jnp.concatenate([radial, jnp.sum(radial, axis=0)[None]])
-    return Spreads(*stacked, radial, jnp.sum(own, axis=0), jnp.sum(axes, axis=0))
+    return Spreads(*[*stacked, radial, jnp.sum(own, axis=0), jnp.sum(axes, axis=0)])

@@ -164,7 +164,7 @@ def nearest(constants: Constants, x: np.ndarray) -> np.ndarray:
 
 @lru_cache
 def tail_coefficient(d: int) -> float:
-    """How much of the scale is in the tails of a Gaussian: E[tails scale] / E[scale^2] for the radius in R^d."""
+    """How much of the scale is in the tails of a Gaussian on R^d: E[tails scale] / E[scale^2]."""
     q = stats.chi2.ppf((np.arange(20_000) + 0.5) / 20_000, d) / d
     scale = d * (1 - q)
     damp = 1 + q / DAMPING**2

@@ -49,7 +49,7 @@ def follow_lines(
 def ray_ranks(
     log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, centre: np.ndarray, precision: np.ndarray
 ) -> np.ndarray:
-    """P(R <= r | direction) for the distance r of each draw from `centre`; NaN where steps are too long for it.
+    """P(R <= r | direction) for the distance r of each draw from `centre`; NaN where steps are too long.
 
     On a ray the density of the radius is proportional to r^(d-1) p. A coarse grid in log r finds where the
     mass is; a cubic spline of r^d p on a fine grid there is integrated.
@@ -82,7 +82,7 @@ def ray_ranks(
 
 
 def _with_mass(grid: np.ndarray, log_p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the part of the grid, for each row, beyond which the density is below e^-30 of its largest value."""
+    """Ends of the part of the grid, for each row, outside which the density is below e^-30 of its top."""
     tall = log_p > log_p.max(axis=1, keepdims=True) - 30
     first = tall.argmax(axis=1)
     last = len(grid) - 1 - tall[:, ::-1].argmax(axis=1)

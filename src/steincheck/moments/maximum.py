@@ -24,12 +24,14 @@ class Maximum(NamedTuple):
     null: np.ndarray  # (B,)
 
 
-def max_t(sums: np.ndarray, kinds: np.ndarray, n_resamples: int, rng: np.random.Generator) -> Maximum:
-    """Test that all columns of the block sums (q, F) have mean zero; `kinds` (F,) numbers columns of one kind.
+def max_t(
+    sums: np.ndarray, kinds: np.ndarray, handicap: np.ndarray, n_resamples: int, rng: np.random.Generator
+) -> Maximum:
+    """Test that all columns of the block sums (q, F) have mean zero; `kinds` (F,) numbers their kinds.
 
     A column without spread is never seen under H0 unless it is zero: its t is infinite, or 0. Positive and
     negative t of each kind are divided by how much farther their replicates reach than a Gaussian would:
-    otherwise one kind with skew features raises the threshold of all.
+    otherwise one kind with skew features raises the threshold of all. All are divided by the `handicap` (F,).
     """
     t, columns, flips = _studentise(sums)
     draw = wild if flips else multinomial
@@ -45,7 +47,8 @@ def max_t(sums: np.ndarray, kinds: np.ndarray, n_resamples: int, rng: np.random.
         reach = _reach(replicates[:, one], len(t))
         balanced[one] /= np.where(t[one] > 0, *reach)
         replicates[:, one] /= np.where(replicates[:, one] > 0, *reach)
-    size = np.abs(balanced)
+    replicates /= handicap.astype(np.float32)
+    size = np.abs(balanced) / handicap
     order = np.argsort(-size, kind="stable")
     largest = np.maximum.accumulate(np.abs(replicates[:, order[::-1]]), axis=1)[:, ::-1]
     reached = np.sum(largest >= size[order] * (1 - 1e-5), axis=0)

@@ -17,12 +17,12 @@ SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
 
 
 class Column(NamedTuple):
-    """What one feature is about: `index` is a direction, a pair of them, or a coordinate given the others."""
+    """What one feature is about: one direction, a pair of them, or none."""
 
     kind: str
     basis: str
     mode: int | None
-    index: tuple[int, ...]
+    directions: tuple[int, ...]
 
 
 def columns_of(frame: Frame, sums: Sums, ranked: bool) -> tuple[list[Column], list[np.ndarray]]:
@@ -54,7 +54,7 @@ def columns_of(frame: Frame, sums: Sums, ranked: bool) -> tuple[list[Column], li
 
 
 def pure_correlation(sums: Sums, frame: Frame) -> np.ndarray:
-    """Correlation with the standard deviations held fixed: f_ij - R_ij (f_ii + f_jj) / 2, summed over modes."""
+    """Correlation with the standard deviations held fixed: f_ij - R_ij (f_ii + f_jj) / 2, over all modes."""
     constants = frame.constants
     pure = sums.correlation.copy()
     for overlap, scale in zip(constants.pair_overlap, sums.mode_scale, strict=True):
@@ -90,13 +90,13 @@ class Table(NamedTuple):
         if column.basis == "all":
             return (), ()
         if column.basis in ("own", "given the others"):
-            return tuple(self.names[j] for j in column.index), ()
+            return tuple(self.names[j] for j in column.directions), ()
         if column.kind == "correlation":
-            ranks = [self.frame.axis_rank[j - d] + 1 for j in column.index]
+            ranks = [self.frame.axis_rank[j - d] + 1 for j in column.directions]
             return tuple(f"axis {rank}" for rank in ranks), ()
         if column.mode is None and len(self.frame.loadings) > 1:
             return (), ()
-        main = axis_parameters(self.frame, self.names, column.index[0] - d, column.mode or 0)
+        main = axis_parameters(self.frame, self.names, column.directions[0] - d, column.mode or 0)
         return tuple(name for name, _ in main), tuple(value for _, value in main)
 
     def _size(self, column: Column, t: float) -> tuple[float, tuple[float, float], float, float]:
@@ -122,15 +122,15 @@ class Table(NamedTuple):
         return float(value - self.quantile * error), float(value + self.quantile * error)
 
     def _unit(self, column: Column, row: int) -> float:
-        """Of the direction in the user's units; NaN for axes and where modes of different width are pooled."""
+        """Of the direction in the user's units; NaN for axes, and where modes are pooled."""
         constants = self.frame.constants
-        direction = column.index[0]
+        direction = column.directions[0]
         if direction >= len(self.names) or (column.mode is None and len(constants.centre) > 1):
             return np.nan
         return float(constants.sd[row if column.mode is not None else 0, direction])
 
     def _shift(self, column: Column, row: int) -> tuple[float, tuple[float, float], float, float]:
-        j = column.index[0]
+        j = column.directions[0]
         effects = self.effects
         sd = effects.z_sd[row, j] * np.exp(-effects.log_factor[row, j])  # what it should be, in units of z
         still = effects.z_sd[row, j] <= 1e-12 * max(1.0, abs(effects.z_mean[row, j]))
@@ -144,7 +144,7 @@ class Table(NamedTuple):
         return float(shift / sd), self._ends(shift / sd, error / sd), mean, float(mean - unit * shift)
 
     def _factor(self, column: Column, row: int) -> tuple[float, tuple[float, float], float, float]:
-        j = column.index[0]
+        j = column.directions[0]
         effects = self.effects
         observed = float(self._unit(column, row) * effects.z_sd[row, j])
         if effects.z_sd[row, j] <= 1e-12 * max(1.0, abs(effects.z_mean[row, j])):
@@ -156,7 +156,9 @@ class Table(NamedTuple):
 
     def _correlation(self, column: Column) -> tuple[float, tuple[float, float], float, float]:
         constants = self.frame.constants
-        match = (constants.pair_first == column.index[0]) & (constants.pair_second == column.index[1])
+        match = (constants.pair_first == column.directions[0]) & (
+            constants.pair_second == column.directions[1]
+        )
         k = int(np.argmax(match))
         excess = float(self.pairs.excess[k])
         observed = float(self.pairs.observed[k])
@@ -169,9 +171,9 @@ class Table(NamedTuple):
 
     def _conditional(self, column: Column) -> tuple[float, tuple[float, float], float, float]:
         """Shift or factor of one coordinate with the others held fixed, for the mode's Gaussian."""
-        position = int(np.flatnonzero(self.frame.constants.conditional == column.index[0])[0])
+        position = int(np.flatnonzero(self.frame.constants.conditional == column.directions[0])[0])
         share = self.sums.mode_count.sum(axis=1)
-        stiffness = float(share @ self.frame.precision_diagonal[:, column.index[0]] / share.sum())
+        stiffness = float(share @ self.frame.precision_diagonal[:, column.directions[0]] / share.sum())
         sums = self.sums.conditional_location if column.kind == "location" else self.sums.conditional_scale
         block = sums[:, position]
         mean = block.sum() / self.n
@@ -184,7 +186,7 @@ class Table(NamedTuple):
 
 
 def _stretch(mean: float, stiffness: float) -> float:
-    """The factor c with mean = 1 - stiffness c^2 + (stiffness - 1) c: one coordinate of a Gaussian stretched."""
+    """The c with mean = 1 - stiffness c^2 + (stiffness - 1) c: one coordinate of a Gaussian stretched."""
     linear = stiffness - 1
     root = linear**2 + 4 * stiffness * (1 - mean)
     return float((linear + np.sqrt(max(root, 0.0))) / (2 * stiffness))
@@ -193,8 +195,8 @@ def _stretch(mean: float, stiffness: float) -> float:
 def leading(result: MomentResult, alpha: float = 0.05, *, limit: int = 8) -> tuple[MomentFeature, ...]:
     """A short list of significant features, none of which repeats another one.
 
-    Parameters as named come first; all of them together, one given the others and principal axes come in where
-    they show what the named ones do not. One mode is told where it shows more than all modes pooled.
+    Parameters as named come first; all of them together, one given the others and principal axes come in
+    where they show what the named ones do not. One mode is told where it shows more than all modes pooled.
 
     Parameters
     ----------
@@ -220,7 +222,7 @@ def _differs(feature: MomentFeature) -> bool:
 
 
 def _priority(feature: MomentFeature, parts: float) -> tuple[int, float]:
-    """How plainly the feature speaks, then |t|; an overall scale comes first if it shows more than any part."""
+    """How plainly the feature speaks, then |t|; an overall scale that shows more than any part is first."""
     if feature.kind in SHAPES:
         return (3, -abs(feature.t))
     if feature.kind == "correlation":
