@@ -287,6 +287,67 @@ def coverage(name: str, kind: str, size: float, n: int, rng: np.random.Generator
     return {"covered": low <= size <= high}
 
 
+def chains(rho: float, n: int, rng: np.random.Generator) -> Events:
+    """Four AR(1) chains in d = 5: 20 blocks with random signs, 20 blocks resampled, and single draws."""
+    from unittest.mock import patch
+
+    from steincheck.modes.search import as_modes
+    from steincheck.moments import maximum
+    from steincheck.moments.test import moment_core
+
+    draws, *streams = rng.spawn(4)
+    noise = draws.normal(size=(n // 4, 4, 5))
+    x = noise.copy()
+    for k in range(1, len(x)):
+        x[k] = rho * x[k - 1] + np.sqrt(1 - rho**2) * noise[k]
+    x = np.swapaxes(x, 0, 1).reshape(-1, 5)
+    modes = as_modes(gaussian(5).modes, gaussian(5).target)
+    twenty = np.arange(n) * 20 // n
+    methods = (("signs", twenty, 100), ("multinomial", twenty, 0), ("draws", None, 0))
+    events = {}
+    for (name, blocks, limit), stream in zip(methods, streams, strict=True):
+        with patch.object(maximum, "FEW_BLOCKS", limit):
+            result = moment_core(x, -x, modes, "abcde", blocks=blocks, n_resamples=999, rng=stream, notes=[])
+        events[name] = result.pvalue <= LEVEL
+    return events
+
+
+def cost(n: int, d: int) -> tuple[Any, ...]:
+    """CPU time of the test over that of the score evaluations and two matrix products (n, d) by (d, d)."""
+    import time
+
+    from steincheck import __version__
+    from steincheck.modes.search import as_modes
+    from steincheck.moments.test import moment_core
+
+    problem = gaussian(d)
+    modes = as_modes(problem.modes, problem.target)
+    x = problem.sample(n, np.random.default_rng(SEED))
+    names = [f"x[{j}]" for j in range(d)]
+    options = {"log_density": problem.target.log_density, "n_resamples": 999, "notes": []}
+    times = []
+    for _ in range(2):  # the first compiles
+        start = time.process_time()
+        scores = problem.target.score(x)
+        x.T @ (x @ np.eye(d))
+        between = time.process_time()
+        moment_core(x, scores, modes, names, rng=np.random.default_rng(0), **options)
+        times = [between - start, time.process_time() - between]
+    ratio = f"{times[1] / times[0]:.2f}"
+    return (
+        f"cost, d={d}",
+        n,
+        "CPU time over scores and two products",
+        1,
+        "",
+        ratio,
+        "",
+        "",
+        SEED,
+        __version__,
+    )
+
+
 def cases() -> dict[str, Case]:
     """All cases by name."""
     both = (200, 1000)
@@ -315,6 +376,8 @@ def cases() -> dict[str, Case]:
         "one of five modes 1.5 times too wide": Case(one_of_five, (2000,), 100),
         "mean-field d=10, rho=.9": Case(mean_field, (1000, 4000), 100),
     }
+    for rho in (0.0, 0.5, 0.9):
+        table[f"AR(1) rho={rho:g}, 4 chains"] = Case(partial(chains, rho), (4000,), 200)
     for name in ("Gaussian", "log-gamma(3)", "t3"):
         for size in (1.0, 1.2, 0.7):
             table[f"coverage, {name}, factor {size:g}"] = Case(
@@ -358,6 +421,9 @@ def main(arguments: list[str] | None = None) -> None:
             done = {(row["case"], int(row["n"])) for row in csv.DictReader(file)}
     else:
         options.results.write_text(",".join(HEADER) + "\n")
+    if "cost" in options.case and ("cost, d=20", 10**6) not in done:
+        with options.results.open("a", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow(cost(10**6, 20))
     for name, case in cases().items():
         for n in case.sizes:
             if options.case in name and (name, n) not in done:

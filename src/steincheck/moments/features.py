@@ -147,9 +147,10 @@ def _at_mode(k: Any, x: Any, scores: Any, pull: Any, constants: Constants) -> tu
 def _shapes(u: Any, z: Any, constants: Constants, skew: float) -> tuple[Any, Any, Any]:
     """s.v + div v for v = h(z) along each direction: h quadratic, cubic less linear, and cubic, damped."""
     scaled = (z - constants.middle) / constants.width
-    damp = 1 + (scaled / DAMPING) ** 2
-    bowl = scaled**2 * damp**-1.5
-    bowl_slope = 2 * scaled * damp**-1.5 - 3 * scaled**3 / DAMPING**2 * damp**-2.5
+    damp = 1 / jnp.sqrt(1 + (scaled / DAMPING) ** 2)
+    cube = damp * damp * damp  # products: powers are slow
+    bowl = scaled**2 * cube
+    bowl_slope = (2 - 3 * (scaled * damp / DAMPING) ** 2) * scaled * cube
     skewness = u * (bowl - skew) + bowl_slope / constants.width
     cubic, slope = _tail_profile(scaled**2)
     extremes = u * scaled * cubic + (cubic + slope) / constants.width
@@ -159,8 +160,9 @@ def _shapes(u: Any, z: Any, constants: Constants, skew: float) -> tuple[Any, Any
 
 def _tail_profile(q: Any) -> tuple[Any, Any]:
     """h(q) and 2 q h'(q) for h = q / (1 + q/c^2)^2."""
-    damp = 1 + q / DAMPING**2
-    return q / damp**2, 2 * q * (1 - q / DAMPING**2) / damp**3
+    damp = 1 / (1 + q / DAMPING**2)
+    height = q * damp * damp
+    return height, 2 * height * (1 - q / DAMPING**2) * damp
 
 
 @jax.jit

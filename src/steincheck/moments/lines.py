@@ -16,6 +16,7 @@ SUSPICIOUS = 4.5  # conditional standard deviations from the conditional mean; 1
 REACH = 1e4  # standard deviations to which lines are followed
 COARSE_STEP = 0.2  # of the logarithm of a radius
 RAY_POINTS = 192
+ROWS_AT_ONCE = 65_536
 LINE_STEP = 0.08  # widths at the centre of a line; 8 % of the distance from it far out
 RESOLVED = 2.0  # nats by which the density at a draw may exceed what the points next to it say
 
@@ -100,18 +101,24 @@ def _share_below(grid: np.ndarray, heights: np.ndarray, place: np.ndarray) -> np
 
 def _suspects(x: np.ndarray, constants: Constants) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Draws and coordinates far out given the other coordinates, with the mode's conditional mean and sd."""
-    label = nearest(constants, x)
-    pull = np.empty_like(x)
-    stiffness = np.diagonal(constants.precision, axis1=1, axis2=2)[label]
-    for k in np.unique(label):
-        rows = label == k
-        pull[rows] = (x[rows] - constants.centre[k]) @ constants.precision[k]
-    far = np.abs(pull) / np.sqrt(stiffness)
-    flat = np.flatnonzero(far.ravel() > SUSPICIOUS)
-    flat = flat[np.argsort(-far.ravel()[flat], kind="stable")[:MAX_SUSPECTS]]
-    rows, columns = np.unravel_index(flat, far.shape)
-    centre = x[rows, columns] - pull[rows, columns] / stiffness[rows, columns]
-    return rows, columns, centre, stiffness[rows, columns] ** -0.5
+    found = [np.empty((0, 4))]
+    stiffness = np.diagonal(constants.precision, axis1=1, axis2=2)
+    for start in range(0, len(x), ROWS_AT_ONCE):
+        some = x[start : start + ROWS_AT_ONCE]
+        label = nearest(constants, some)
+        for k in np.unique(label):
+            rows = np.flatnonzero(label == k)
+            pull = (some[rows] - constants.centre[k]) @ constants.precision[k]
+            far = np.abs(pull) / np.sqrt(stiffness[k])
+            i, j = np.nonzero(far > SUSPICIOUS)
+            centre = some[rows[i], j] - pull[i, j] / stiffness[k, j]
+            found.append(np.column_stack([start + rows[i], j, centre, stiffness[k, j] ** -0.5]))
+    suspects = np.concatenate(found)
+    row = suspects[:, 0].astype(int)
+    column = suspects[:, 1].astype(int)
+    distance = np.abs(x[row, column] - suspects[:, 2]) / suspects[:, 3]
+    farthest = np.argsort(-distance, kind="stable")[:MAX_SUSPECTS]
+    return row[farthest], column[farthest], suspects[farthest, 2], suspects[farthest, 3]
 
 
 def coordinate_tails(

@@ -146,10 +146,12 @@ def moment_core(
     """
     n, d = x.shape
     home = _blocks(n) if blocks is None else np.unique(blocks, return_inverse=True)[1]
-    order = np.argsort(home, kind="stable")
-    x = x[order]
-    scores = scores[order]
-    home = home[order]
+    order = np.arange(n)
+    if (np.diff(home) < 0).any():
+        order = np.argsort(home, kind="stable")
+        x = x[order]
+        scores = scores[order]
+        home = home[order]
     frame = make_frame(modes, x)
     lines = None if log_density is None else _lines(log_density, x, frame, notes)
     with np.errstate(over="ignore", invalid="ignore"):
