@@ -49,13 +49,15 @@ class Case(NamedTuple):
     repetitions: int
 
 
-def moments(x: np.ndarray, problem: Problem, rng: np.random.Generator) -> Any:
+def moments(x: np.ndarray, problem: Problem, rng: np.random.Generator, n_resamples: int = 999) -> Any:
     """The test, with the modes given."""
     import steincheck as sc
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # far draws are the subject of some cases
-        return sc.moment_test(x, problem.target, modes=problem.modes, check_score=False, rng=rng)
+        return sc.moment_test(
+            x, problem.target, modes=problem.modes, n_resamples=n_resamples, check_score=False, rng=rng
+        )
 
 
 def jax_target(log_density: Callable[[Any], Any], dim: int) -> Any:
@@ -147,7 +149,7 @@ def level(problem: Callable[[], Problem], n: int, rng: np.random.Generator) -> E
     """Exact draws."""
     made = problem()
     draws, test = rng.spawn(2)
-    return {"moments": moments(made.sample(n, draws), made, test).pvalue <= LEVEL}
+    return {"moments": moments(made.sample(n, draws), made, test, 399).pvalue <= LEVEL}
 
 
 def affine(kind: str, size: float, d: int, n: int, rng: np.random.Generator) -> Events:
@@ -276,7 +278,7 @@ def coverage(name: str, kind: str, size: float, n: int, rng: np.random.Generator
     else:
         x[:, 0] = size * x[:, 1] + np.sqrt(1 - size**2) * x[:, 0]
     wanted = {"x[0]"} if kind != "correlation" else {"x[0]", "x[1]"}
-    result = moments(x, problem, test)
+    result = moments(x, problem, test, 19)
     one = next(
         f for f in result.features if f.kind == kind and f.basis == "own" and set(f.parameters) == wanted
     )

@@ -122,26 +122,33 @@ def correlations(sums: Sums, spreads: Spreads, frame: Frame, n: int) -> Correlat
     constants = frame.constants
     first = constants.pair_first
     second = constants.pair_second
-    share = sums.mode_count.sum(axis=1)
-    expected = (share / share.sum()) @ constants.pair_overlap
     product = _observed_products(spreads, frame) / n
     spread = np.sqrt(np.diag(product))
     observed = product[first, second] / np.maximum(spread[first] * spread[second], 1e-300)
+    share = sums.mode_count.sum(axis=1)
+    expected = (share / share.sum()) @ constants.pair_overlap
+    pair, diagonal = _conjugate_products(sums, spreads, expected, (first, second), n)
+    with np.errstate(all="ignore"):
+        root = np.sqrt(np.where(diagonal < 0, -diagonal, np.nan))
+        scale = root[first] * root[second]
+        variance = np.var(sums.correlation, axis=0) * len(sums.correlation) / n
+        surplus = variance / scale**2 / (1 + (pair / scale) ** 2) - 1
+    trust = surplus**2 / (surplus**2 + SHRINKAGE * 10 / len(sums.correlation))
+    information = np.maximum(1 + trust * surplus, 0.1)
+    error = _correlation_error(sums, pair, diagonal, scale, (first, second)) / n
+    return Correlations(observed, (-pair / scale - expected) / information, error / information)
+
+
+def _conjugate_products(
+    sums: Sums, spreads: Spreads, expected: np.ndarray, columns: tuple[np.ndarray, np.ndarray], n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """cov(u, z) of each pair, symmetric, and of each direction with itself."""
+    first, second = columns
     u_mean = sums.location.sum(axis=0) / n
     z_mean = spreads.z[-1].sum(axis=0) / n
     crossed = 0.5 * (u_mean[first] * z_mean[second] + u_mean[second] * z_mean[first])
     pair = sums.correlation.sum(axis=0) / n - expected - crossed
-    diagonal = sums.scale.sum(axis=0) / n - 1 - u_mean * z_mean
-    with np.errstate(all="ignore"):
-        root = np.sqrt(np.where(diagonal < 0, -diagonal, np.nan))
-        scale = root[first] * root[second]
-        excess = -pair / scale - expected
-        variance = np.var(sums.correlation, axis=0) * len(sums.correlation) / n
-        surplus = variance / scale**2 / (1 + (pair / scale) ** 2)
-    trust = (surplus - 1) ** 2 / ((surplus - 1) ** 2 + SHRINKAGE * 10 / len(sums.correlation))
-    information = np.maximum(1 + trust * (surplus - 1), 0.1)
-    error = _correlation_error(sums, pair, diagonal, scale, (first, second)) / n
-    return Correlations(observed, excess / information, error / information)
+    return pair, sums.scale.sum(axis=0) / n - 1 - u_mean * z_mean
 
 
 def _observed_products(spreads: Spreads, frame: Frame) -> np.ndarray:

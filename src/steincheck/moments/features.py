@@ -79,10 +79,8 @@ def _by_blocks(
     """Run `program` over pieces of blocks, padded to few shapes, and add the pieces of a block up."""
     starts = np.flatnonzero(np.diff(blocks, prepend=-1))
     lengths = np.diff(starts, append=len(blocks))
-    piece = min(1 << int(np.ceil(np.log2(np.median(lengths)))), 1024)
-    rows, owner = _pieces(starts, lengths, piece)
-    size = max(1, 1 << int(np.log2(max(1, CHUNK_NUMBERS // (piece * width)))))
-    size = min(size, 1 << int(np.ceil(np.log2(len(rows)))))
+    rows, owner = _pieces(starts, lengths)
+    size = _chunk_size(rows, width)
     totals: list[np.ndarray] = []
     with jax.enable_x64(True):
         for start in range(0, len(rows), size):
@@ -118,13 +116,20 @@ def _add(total: np.ndarray, part: np.ndarray, axis: int | None, home: np.ndarray
         np.add.at(blocks_first, home, kept)
 
 
-def _pieces(starts: np.ndarray, lengths: np.ndarray, piece: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of draws (S, piece), -1 where a piece is not full, and the block each piece belongs to."""
+def _pieces(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of draws (S, length of a piece), -1 where a piece is not full, and the block each belongs to."""
+    piece = min(1 << int(np.ceil(np.log2(np.median(lengths)))), 1024)
     owner = np.repeat(np.arange(len(starts)), -(-lengths // piece))
     number = np.arange(len(owner)) - np.searchsorted(owner, owner)
     offset = number[:, None] * piece + np.arange(piece)
     rows = np.where(offset < lengths[owner, None], starts[owner, None] + offset, -1)
     return rows, owner
+
+
+def _chunk_size(rows: np.ndarray, width: int) -> int:
+    """Pieces in a chunk: a power of 2, so that another number of draws seldom compiles anything."""
+    fits = max(1, CHUNK_NUMBERS // (rows.shape[1] * width))
+    return min(1 << int(np.log2(fits)), 1 << int(np.ceil(np.log2(len(rows)))))
 
 
 def _responsibilities(x: Any, present: Any, constants: Constants) -> tuple[Any, Any, Any]:
@@ -134,14 +139,6 @@ def _responsibilities(x: Any, present: Any, constants: Constants) -> tuple[Any, 
     square = -jnp.sum(slope * away, axis=-1)
     share = jax.nn.softmax(constants.log_weight[:, None, None] - 0.5 * square, axis=0)
     return share * present, square, jnp.sum(share[..., None] * slope, axis=0)
-
-
-def _at_mode(k: Any, x: Any, scores: Any, pull: Any, constants: Constants) -> tuple[Any, Any]:
-    """x - centre of mode k, and the score plus the gradient of the log responsibility of that mode."""
-    away = x - constants.centre[k]
-    if len(constants.centre) == 1:
-        return away, scores
-    return away, scores - away @ constants.precision[k] - pull
 
 
 def _shapes(u: Any, z: Any, constants: Constants, skew: float) -> tuple[Any, Any, Any]:
@@ -165,78 +162,101 @@ def _tail_profile(q: Any) -> tuple[Any, Any]:
     return height, 2 * height * (1 - q / DAMPING**2) * damp
 
 
-@jax.jit
-def _sums(x: Any, scores: Any, present: Any, *, constants: Constants, skew: Any) -> Sums:
-    share, square, pull = _responsibilities(x, present, constants)
-    d = x.shape[-1]
-    chosen = constants.conditional
+class View(NamedTuple):
+    """Draws as one mode sees them, all (S, L, ...)."""
 
-    def one_mode(k: Any) -> Sums:
-        r = share[k][..., None]
-        away, score = _at_mode(k, x, scores, pull, constants)
+    share: Any  # the responsibility, with a last axis of length 1
+    away: Any  # x - centre
+    score: Any  # of the density, plus the gradient of the log responsibility
+    y: Any  # in standard deviations
+    t: Any  # the score in these units
+    z: Any  # along the directions
+    u: Any  # conjugate to z
+    square: Any  # squared distance in the metric of the mode
+
+
+def _views(x: Any, scores: Any, present: Any, constants: Constants) -> Any:
+    """A function from the number of a mode to its view."""
+    shares, squares, pull = _responsibilities(x, present, constants)
+
+    def view(k: Any) -> View:
+        away = x - constants.centre[k]
+        score = scores
+        if len(constants.centre) > 1:
+            score = scores - away @ constants.precision[k] - pull
         y = away / constants.sd[k]
         t = score * constants.sd[k]
         z = y @ constants.project[k]
-        u = t @ constants.conjugate[k]
-        location = jnp.sum(r * u, axis=1)
-        scale = jnp.sum(r * (u * z + 1), axis=1)
-        products = jnp.einsum("slk,slm->skm", r * u, z)
-        pairs = products[:, constants.pair_first, constants.pair_second]
-        pairs = 0.5 * (pairs + products[:, constants.pair_second, constants.pair_first])
-        count = jnp.sum(share[k], axis=1)
-        skewness, tails, extremes = _shapes(u, z, constants, skew)
-        overall = jnp.sum(away * score, axis=-1) + d
-        height, slope = _tail_profile(square[k] / (d * constants.radius))
-        radial = jnp.stack([overall, (height - constants.tail_coefficient[1]) * overall + slope], axis=-1)
-        return Sums(
-            location,
-            scale,
-            pairs + constants.pair_overlap[k] * count[:, None],
-            jnp.sum(r * t[..., chosen], axis=1),
-            jnp.sum(r * (t[..., chosen] * y[..., chosen] + 1), axis=1),
-            jnp.sum(r * skewness, axis=1),
-            jnp.sum(r * tails, axis=1),
-            jnp.sum(r * extremes, axis=1),
-            jnp.sum(r * radial, axis=1),
-            location,
-            scale,
-            jnp.sum(share[k] * overall, axis=1),
-            count,
-            jnp.sum(r * z, axis=(0, 1)),
-        )
+        return View(shares[k][..., None], away, score, y, t, z, t @ constants.conjugate[k], squares[k])
+
+    return view
+
+
+def _affine(view: View, k: Any, constants: Constants) -> list[Any]:
+    """Location, scale, correlation, and location and scale given the others, summed over pieces."""
+    r = view.share
+    products = jnp.einsum("slk,slm->skm", r * view.u, view.z)
+    pairs = products[:, constants.pair_first, constants.pair_second]
+    pairs = 0.5 * (pairs + products[:, constants.pair_second, constants.pair_first])
+    t = view.t[..., constants.conditional]
+    y = view.y[..., constants.conditional]
+    return [
+        jnp.sum(r * view.u, axis=1),
+        jnp.sum(r * (view.u * view.z + 1), axis=1),
+        pairs + constants.pair_overlap[k] * jnp.sum(r, axis=1),
+        jnp.sum(r * t, axis=1),
+        jnp.sum(r * (t * y + 1), axis=1),
+    ]
+
+
+def _radial(view: View, constants: Constants) -> Any:
+    """Overall scale and tails of the radius, (S, L, 2)."""
+    d = view.away.shape[-1]
+    overall = jnp.sum(view.away * view.score, axis=-1) + d
+    height, slope = _tail_profile(view.square / (d * constants.radius))
+    return jnp.stack([overall, (height - constants.tail_coefficient[1]) * overall + slope], axis=-1)
+
+
+@jax.jit
+def _sums(x: Any, scores: Any, present: Any, *, constants: Constants, skew: Any) -> Sums:
+    view_of = _views(x, scores, present, constants)
+
+    def one_mode(k: Any) -> Sums:
+        view = view_of(k)
+        affine = _affine(view, k, constants)
+        shapes = [jnp.sum(view.share * f, axis=1) for f in _shapes(view.u, view.z, constants, skew)]
+        radial = jnp.sum(view.share * _radial(view, constants), axis=1)
+        count = jnp.sum(view.share[..., 0], axis=1)
+        z = jnp.sum(view.share * view.z, axis=(0, 1))
+        return Sums(*[*affine, *shapes, radial, affine[0], affine[1], radial[:, 0], count, z])
 
     each = jax.lax.map(one_mode, jnp.arange(len(constants.centre)))
     return Sums(*(jnp.sum(part, axis=0) for part in each[:9]), *each[9:])
 
 
+def _products(view: View, u_mean: Any, z_mean: Any) -> list[Any]:
+    """1, u, z and the products of a = u - mean u and b = z - mean z, weighted and summed over pieces."""
+    a = view.u - u_mean
+    b = view.z - z_mean
+    terms = (jnp.ones_like(a[..., :1]), view.u, view.z, a * a, a * b, b * b, (a * b) ** 2)
+    return [jnp.sum(view.share * term, axis=1) for term in terms]
+
+
 @jax.jit
 def _spreads(x: Any, scores: Any, present: Any, *, constants: Constants, u_mean: Any, z_mean: Any) -> Spreads:
-    share, _, pull = _responsibilities(x, present, constants)
+    view_of = _views(x, scores, present, constants)
     d = x.shape[-1]
-    last = len(constants.centre)
-
-    def products(r: Any, u: Any, z: Any, k: Any) -> list[Any]:
-        a = u - u_mean[k]
-        b = z - z_mean[k]
-        terms = (jnp.ones_like(u[..., :1]), u, z, a * a, a * b, b * b, (a * b) ** 2)
-        return [jnp.sum(r * term, axis=1) for term in terms]
 
     def one_mode(k: Any) -> tuple:
-        r = share[k][..., None]
-        away, score = _at_mode(k, x, scores, pull, constants)
-        z = (away / constants.sd[k]) @ constants.project[k]
-        u = (score * constants.sd[k]) @ constants.conjugate[k]
-        g = jnp.sum(away * score, axis=-1, keepdims=True)
-        radial = jnp.sum(r * jnp.concatenate([g, g * g], axis=-1), axis=1)
-        b = z - z_mean[last]
-        own = jnp.einsum("sli,slj->ij", r * b[..., :d], b[..., :d])
-        axes = jnp.einsum("sli,slj->ij", r * b[..., d:], b[..., d:])
-        return products(r, u, z, k), products(r, u, z, last), radial, own, axes
+        view = view_of(k)
+        g = jnp.sum(view.away * view.score, axis=-1, keepdims=True)
+        radial = jnp.sum(view.share * jnp.concatenate([g, g * g], axis=-1), axis=1)
+        own, axes = jnp.split(view.z - z_mean[-1], [d], axis=-1)
+        whole = _products(view, u_mean[-1], z_mean[-1])
+        crossed = [jnp.einsum("sli,slj->ij", view.share * b, b) for b in (own, axes)]
+        return _products(view, u_mean[k], z_mean[k]), whole, radial, *crossed
 
-    each, pooled, radial, own, axes = jax.lax.map(one_mode, jnp.arange(last))
-    stacked = [
-        jnp.concatenate([part, jnp.sum(whole, axis=0)[None]])
-        for part, whole in zip(each, pooled, strict=True)
-    ]
-    radial = jnp.concatenate([radial, jnp.sum(radial, axis=0)[None]])
-    return Spreads(*[*stacked, radial, jnp.sum(own, axis=0), jnp.sum(axes, axis=0)])
+    each, pooled, radial, own, axes = jax.lax.map(one_mode, jnp.arange(len(constants.centre)))
+    pairs = zip([*each, radial], [*pooled, radial], strict=True)
+    stacked = [jnp.concatenate([part, jnp.sum(whole, axis=0)[None]]) for part, whole in pairs]
+    return Spreads(*[*stacked, jnp.sum(own, axis=0), jnp.sum(axes, axis=0)])

@@ -59,29 +59,23 @@ def make_frame(modes: Modes, x: np.ndarray) -> Frame:
     The features have mean zero whatever middle and width are: taking them from the tested draws moves no
     statistic by more than a term of smaller order.
     """
-    count, d = modes.locations.shape
     sd = np.sqrt(np.diagonal(modes.covariances, axis1=1, axis2=2))
-    correlation = modes.covariances / (sd[:, :, None] * sd[:, None, :])
+    units = sd[:, :, None] * sd[:, None, :]
+    correlation = modes.covariances / units
     precision = np.linalg.inv(correlation)
-    vectors, values = _axes(correlation)
-    kept = _distinct_axes(vectors, values)
-    project = np.concatenate(
-        [np.broadcast_to(np.eye(d), (count, d, d)), (vectors / np.sqrt(values)[:, None, :])[:, :, kept]], 2
-    )
+    project, kept, loadings = _directions(correlation)
     conditioning = np.diagonal(precision, axis1=1, axis2=2)
+    d = sd.shape[1]
     first, second, left_out = _pairs(correlation, d, len(kept))
     conjugate = correlation @ project
-    overlap = np.einsum("kdp,kdp->kp", project[:, :, first], conjugate[:, :, second])
-    log_weight = np.log(modes.laplace_weights.clip(1e-300)) - 0.5 * np.linalg.slogdet(modes.covariances)[1]
-    scaled_precision = precision / (sd[:, :, None] * sd[:, None, :])
     constants = Constants(
         centre=modes.locations,
         sd=sd,
-        log_weight=log_weight,
-        precision=scaled_precision,
+        log_weight=np.log(modes.laplace_weights.clip(1e-300)) - 0.5 * np.linalg.slogdet(modes.covariances)[1],
+        precision=precision / units,
         project=project,
         conjugate=conjugate,
-        pair_overlap=overlap,
+        pair_overlap=np.einsum("kdp,kdp->kp", project[:, :, first], conjugate[:, :, second]),
         pair_first=first,
         pair_second=second,
         conditional=np.flatnonzero(conditioning.max(axis=0) > MIN_CONDITIONING),
@@ -90,8 +84,16 @@ def make_frame(modes: Modes, x: np.ndarray) -> Frame:
         radius=np.ones(()),
         tail_coefficient=np.array([tail_coefficient(1), tail_coefficient(d)]),
     )
-    loadings = vectors[:, :, kept].transpose(0, 2, 1)
     return Frame(_damped(constants, x), len(kept), kept, loadings, conditioning, left_out)
+
+
+def _directions(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Coordinates and distinct principal axes as columns (M, d, K), ranks of the axes, and their loadings."""
+    vectors, values = _axes(correlation)
+    kept = _distinct_axes(vectors, values)
+    own = np.broadcast_to(np.eye(correlation.shape[1]), correlation.shape)
+    axes = (vectors / np.sqrt(values)[:, None, :])[:, :, kept]
+    return np.concatenate([own, axes], axis=2), kept, vectors[:, :, kept].transpose(0, 2, 1)
 
 
 def _axes(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -58,28 +59,36 @@ def ray_ranks(
     n, d = x.shape
     away = x - centre
     radius = np.sqrt(np.einsum("ni,ij,nj->n", away, precision, away)).clip(1e-300)
-    unit = away / radius[:, None]
-
-    def on_rays(log_r: np.ndarray) -> np.ndarray:
-        points = centre + np.exp(log_r)[..., None] * unit[:, None, :]
-        return values(log_density, points.reshape(-1, d)).reshape(log_r.shape) + d * log_r
-
+    on_rays = partial(_on_rays, log_density, centre, away / radius[:, None])
     farthest = max(REACH * np.sqrt(d), 100 * radius.max())
     coarse = np.arange(np.log(1e-4 * np.sqrt(d)), np.log(farthest), COARSE_STEP)
     low, high = _with_mass(coarse, on_rays(np.broadcast_to(coarse, (n, len(coarse)))))
-    fine = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, RAY_POINTS)
-    log_p = on_rays(fine)
-    top = log_p.max(axis=1)
+    log_p = on_rays(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, RAY_POINTS))
     place = (np.log(radius) - low) / (high - low)
-    cell = np.clip(place * (RAY_POINTS - 1), 0, RAY_POINTS - 2).astype(int)
-    beside = np.maximum(log_p[np.arange(n), cell], log_p[np.arange(n), cell + 1])
     own = values(log_density, x) + d * np.log(radius)
-    good = np.flatnonzero(np.isfinite(top) & ~(own > beside + RESOLVED))
+    top = log_p.max(axis=1)
+    good = np.flatnonzero(np.isfinite(top) & ~(own > _beside(log_p, place) + RESOLVED))
     ranks = np.full(n, np.nan)
     if len(good):
         heights = np.exp(log_p[good] - top[good, None])
         ranks[good] = _share_below(np.linspace(0, 1, RAY_POINTS), heights, place[good].clip(0, 1))
     return ranks
+
+
+def _on_rays(
+    log_density: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, unit: np.ndarray, log_r: np.ndarray
+) -> np.ndarray:
+    """log(r^d p) at the distances exp(log_r) (n, points) along the rows of `unit`."""
+    points = centre + np.exp(log_r)[..., None] * unit[:, None, :]
+    d = len(centre)
+    return values(log_density, points.reshape(-1, d)).reshape(log_r.shape) + d * log_r
+
+
+def _beside(log_p: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """The larger of the two values next to a place in [0, 1] on a grid of `RAY_POINTS`."""
+    cell = np.clip(place * (RAY_POINTS - 1), 0, RAY_POINTS - 2).astype(int)
+    rows = np.arange(len(log_p))
+    return np.maximum(log_p[rows, cell], log_p[rows, cell + 1])
 
 
 def _with_mass(grid: np.ndarray, log_p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -102,23 +111,28 @@ def _share_below(grid: np.ndarray, heights: np.ndarray, place: np.ndarray) -> np
 def _suspects(x: np.ndarray, constants: Constants) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Draws and coordinates far out given the other coordinates, with the mode's conditional mean and sd."""
     found = [np.empty((0, 4))]
-    stiffness = np.diagonal(constants.precision, axis1=1, axis2=2)
     for start in range(0, len(x), ROWS_AT_ONCE):
         some = x[start : start + ROWS_AT_ONCE]
         label = nearest(constants, some)
         for k in np.unique(label):
             rows = np.flatnonzero(label == k)
-            pull = (some[rows] - constants.centre[k]) @ constants.precision[k]
-            far = np.abs(pull) / np.sqrt(stiffness[k])
-            i, j = np.nonzero(far > SUSPICIOUS)
-            centre = some[rows[i], j] - pull[i, j] / stiffness[k, j]
-            found.append(np.column_stack([start + rows[i], j, centre, stiffness[k, j] ** -0.5]))
+            far = _far_from(some[rows], constants.centre[k], constants.precision[k])
+            far[:, 0] = start + rows[far[:, 0].astype(int)]
+            found.append(far)
     suspects = np.concatenate(found)
     row = suspects[:, 0].astype(int)
     column = suspects[:, 1].astype(int)
     distance = np.abs(x[row, column] - suspects[:, 2]) / suspects[:, 3]
     farthest = np.argsort(-distance, kind="stable")[:MAX_SUSPECTS]
     return row[farthest], column[farthest], suspects[farthest, 2], suspects[farthest, 3]
+
+
+def _far_from(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """Row, column, conditional mean and conditional sd where a Gaussian finds a coordinate suspicious."""
+    pull = (x - centre) @ precision
+    stiffness = np.diag(precision)
+    i, j = np.nonzero(np.abs(pull) > SUSPICIOUS * np.sqrt(stiffness))
+    return np.column_stack([i, j, x[i, j] - pull[i, j] / stiffness[j], stiffness[j] ** -0.5])
 
 
 def coordinate_tails(

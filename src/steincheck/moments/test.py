@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,9 @@ __all__ = ["leading", "moment_core", "moment_test"]
 MAX_BLOCKS = 2000  # resampled; more draws are summed over blocks of 2, 4, 8, ... first
 EFFECT_BLOCKS = 250  # for standard errors
 MIN_DRAWS = 20  # below, the bootstrap has too few draws to leave out
-SHAPE_HANDICAP = 1.1  # shapes need a |t| larger by this factor: they cost means and scales next to no power
+HANDICAP = (
+    1.1  # correlations (there are d^2/2) and shapes need a |t| larger by this factor than means and scales
+)
 SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but impossible
 
 
@@ -144,74 +146,82 @@ def moment_core(
 
     Without `log_density` no line is followed: neither impossible draws nor ranks on rays are looked at.
     """
-    n, d = x.shape
-    home = _blocks(n) if blocks is None else np.unique(blocks, return_inverse=True)[1]
-    order = np.arange(n)
-    if (np.diff(home) < 0).any():
-        order = np.argsort(home, kind="stable")
-        x = x[order]
-        scores = scores[order]
-        home = home[order]
-    frame = make_frame(modes, x)
-    lines = None if log_density is None else _lines(log_density, x, frame, notes)
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = feature_sums(x, scores, frame, home)
-    ranked = lines is not None and len(lines.rows) > 0
-    about, parts = columns_of(frame, sums, ranked)
-    if lines is not None and ranked:
-        parts.append(_rank_sums(lines, home))
-    columns = np.concatenate(parts, axis=1)
-    finite = np.isfinite(columns).all(axis=0)
-    if not finite.all():
-        notes.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
-    kept = [column for column, good in zip(about, finite, strict=True) if good]
-    names_of_kinds = [column.kind for column in kept]
-    kinds = np.unique(names_of_kinds, return_inverse=True)[1]
-    handicap = np.where(np.isin(names_of_kinds, SHAPES), SHAPE_HANDICAP, 1.0)
-    found = max_t(columns[:, finite], kinds, handicap, n_resamples, rng)
-    table = _table(x, scores, home, frame, sums, names)
-    features = ordered(
-        table.record(column, float(t), float(p))
-        for column, t, p in zip(kept, found.t, found.adjusted, strict=True)
-    )
+    data = _by_block(x, scores, blocks)
+    frame = make_frame(modes, data.x)
+    lines = None if log_density is None else _lines(log_density, data.x, frame, notes)
+    found, features = _examine(data, frame, lines, names, n_resamples, rng, notes)
     if frame.pairs_left_out:
         notes.append(f"{frame.pairs_left_out} of the correlations were left out: there are too many pairs")
-    return _result(found, features, lines, order, modes, frame, (n, d, len(columns)), notes, settings or {})
-
-
-def _result(
-    found: Maximum,
-    features: tuple[MomentFeature, ...],
-    lines: Lines | None,
-    order: np.ndarray,
-    modes: Modes,
-    frame: Frame,
-    sizes: tuple[int, int, int],
-    notes: list[str],
-    settings: Mapping[str, Any],
-) -> MomentResult:
-    largest = float(found.adjusted.min())
-    extreme = 1.0 if lines is None else lines.pvalue
-    pvalue = largest
+    pvalue = float(found.adjusted.min())
+    extreme = 1.0
+    rows: tuple[int, ...] = ()
     if lines is not None:
-        pvalue = min(1.0, largest / (1 - SHARE_OF_EXTREMES), extreme / SHARE_OF_EXTREMES)
-    rows = () if lines is None else tuple(np.sort(order[lines.impossible]).tolist())
+        extreme = lines.pvalue
+        rows = tuple(np.sort(data.order[lines.impossible]).tolist())
+        pvalue = min(1.0, pvalue / (1 - SHARE_OF_EXTREMES), extreme / SHARE_OF_EXTREMES)
     return MomentResult(
         "moment test",
         found.statistic,
         pvalue,
         found.null,
-        sizes[0],
-        sizes[1],
+        len(x),
+        x.shape[1],
         tuple(dict.fromkeys(notes)),
-        settings,
+        settings or {},
         features=features,
         modes=modes,
-        blocks=sizes[2],
+        blocks=int(data.home[-1]) + 1,
         pairs_left_out=frame.pairs_left_out,
         impossible=rows,
         impossible_pvalue=extreme,
     )
+
+
+class Data(NamedTuple):
+    """Draws sorted by block: where they are, their scores, the block of each, and the row each had."""
+
+    x: np.ndarray
+    scores: np.ndarray
+    home: np.ndarray
+    order: np.ndarray
+
+
+def _by_block(x: np.ndarray, scores: np.ndarray, blocks: np.ndarray | None) -> Data:
+    home = _blocks(len(x)) if blocks is None else np.unique(blocks, return_inverse=True)[1]
+    order = np.arange(len(x))
+    if (np.diff(home) >= 0).all():
+        return Data(x, scores, home, order)
+    order = np.argsort(home, kind="stable")
+    return Data(x[order], scores[order], home[order], order)
+
+
+def _examine(
+    data: Data,
+    frame: Frame,
+    lines: Lines | None,
+    names: Sequence[str],
+    n_resamples: int,
+    rng: np.random.Generator,
+    notes: list[str],
+) -> tuple[Maximum, tuple[MomentFeature, ...]]:
+    """The largest |t|, and all features with their sizes and adjusted p-values."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = feature_sums(data.x, data.scores, frame, data.home)
+    ranked = lines is not None and len(lines.rows) > 0
+    about, parts = columns_of(frame, sums, ranked)
+    if lines is not None and ranked:
+        parts.append(_rank_sums(lines, data.home))
+    columns = np.concatenate(parts, axis=1)
+    finite = np.isfinite(columns).all(axis=0)
+    if not finite.all():
+        notes.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
+    kept = [column for column, good in zip(about, finite, strict=True) if good]
+    kinds = np.array([column.kind for column in kept])
+    handicap = np.where(np.isin(kinds, ("correlation", *SHAPES)), HANDICAP, 1.0)
+    found = max_t(columns[:, finite], np.unique(kinds, return_inverse=True)[1], handicap, n_resamples, rng)
+    table = _table(data, frame, sums, names)
+    rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), strict=True)
+    return found, ordered(table.record(column, t, p) for column, t, p in rows)
 
 
 def _blocks(n: int) -> np.ndarray:
@@ -239,17 +249,15 @@ def _rank_sums(lines: Lines, home: np.ndarray) -> np.ndarray:
     return sums
 
 
-def _table(
-    x: np.ndarray, scores: np.ndarray, home: np.ndarray, frame: Frame, sums: Sums, names: Sequence[str]
-) -> Table:
+def _table(data: Data, frame: Frame, sums: Sums, names: Sequence[str]) -> Table:
     """Sizes of the features, from a second pass about the means that the first has found."""
-    groups = home // -(-(home[-1] + 1) // EFFECT_BLOCKS)
+    groups = data.home // -(-(data.home[-1] + 1) // EFFECT_BLOCKS)
     count = sums.mode_count.sum(axis=1)[:, None]
-    u = sums.mode_location.sum(axis=1)
-    z = sums.mode_z
     weight = np.concatenate([count, count.sum(axis=0, keepdims=True)]).clip(1e-300)
-    means = tuple(np.concatenate([part, part.sum(axis=0, keepdims=True)]) / weight for part in (u, z))
-    spreads = spread_sums(x, scores, frame, groups, *means)
-    effects = affine_effects(spreads, x.shape[1])
-    pairs = correlations(sums, spreads, frame, len(x))
-    return Table(frame, names, effects, pairs, sums, len(x), quantile(len(spreads.weight[0])))
+    totals = (sums.mode_location.sum(axis=1), sums.mode_z)
+    u_mean, z_mean = (np.concatenate([part, part.sum(axis=0, keepdims=True)]) / weight for part in totals)
+    spreads = spread_sums(data.x, data.scores, frame, groups, u_mean, z_mean)
+    n, d = data.x.shape
+    effects = affine_effects(spreads, d)
+    pairs = correlations(sums, spreads, frame, n)
+    return Table(frame, names, effects, pairs, sums, n, quantile(len(spreads.weight[0])))
