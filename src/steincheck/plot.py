@@ -9,9 +9,19 @@ import jax
 import numpy as np
 
 from ._validation import as_generator
-from .draws import as_draws
+from .draws import as_matrix
 from .moments.table import leading
-from .result import GofResult, ModeTable, MomentFeature, MomentResult, pvalue_text
+from .result import (
+    GofResult,
+    KsdaggResult,
+    Modes,
+    ModeTable,
+    MomentFeature,
+    MomentResult,
+    OspksdResult,
+    SpksdResult,
+    pvalue_text,
+)
 from .stein.kernels import IMQ, median_bandwidth
 from .stein.tiles import quadratic_forms
 from .target import Target, log_density_at, score_at
@@ -25,6 +35,7 @@ __all__ = [
     "bandwidth_profile",
     "contributions",
     "draws",
+    "effect_sizes",
     "mode_shares",
     "null_distribution",
     "perturbed",

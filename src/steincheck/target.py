@@ -373,9 +373,9 @@ def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.r
     edge = hard_edge(target, x, log_p, rng)
     if edge is not None:
         found.append(
-            f"the density ends abruptly near x = {np.array2string(edge, precision=4, threshold=8)}: Stein tests "
-            "need one that vanishes at its edge, and reject true draws otherwise; transform the parameters to "
-            "the whole space"
+            f"the density ends abruptly near x = {np.array2string(edge, precision=4, threshold=8)}: Stein "
+            "tests need one that vanishes at its edge, and reject true draws otherwise; transform the "
+            "parameters to the whole space"
         )
     return found
 
@@ -385,9 +385,9 @@ def hard_edge(
 ) -> np.ndarray | None:
     """A point at which the density drops to 0 from a height that matters, or None.
 
-    Up to 1000 draws are moved by three tenths of a standard deviation. Where the density is 0 there, the edge
-    between is bracketed; it is hard if log p just inside is not far below its median: Stein's identity is off by
-    the density at the edge, which shows against noise of 1/sqrt(n).
+    Up to 1000 draws are moved by three tenths of a standard deviation. Where the density is 0 there, the
+    edge between is bracketed; it is hard if log p just inside is not far below its median: Stein's identity
+    is off by the density at the edge, which shows against noise of 1/sqrt(n).
     """
     rows = np.arange(0, len(x), max(1, len(x) // 1000))
     near = x[rows] + 0.3 * x.std(axis=0) * rng.standard_normal((len(rows), x.shape[1]))

@@ -278,8 +278,8 @@ def _run_tests(
             said.reasons.append(f"the shape could not be tested: {blocks.remedy}")
     if edge is not None:
         said.reasons.append(
-            f"the density ends abruptly near ({place(edge, parameter_names(target))}), and tests of the shape "
-            "need one that vanishes at its edge: transform the parameters to the whole space"
+            f"the density ends abruptly near ({place(edge, parameter_names(target))}), and tests of the "
+            "shape need one that vanishes at its edge: transform the parameters to the whole space"
         )
     elif blocks is None or blocks.enough:
         tests["kernel"] = _kernel_test(case, whiten, blocks, alpha, streams[1], said)

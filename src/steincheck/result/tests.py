@@ -1,24 +1,24 @@
-"""What a test returns: records that know nobody."""
+"""One frozen result per test."""
 
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from ._validation import check_level
+from .._validation import check_level
+from .modes import ChainWeights, DisplacementTable, Modes, ModeTable
+from .plain import as_plain, pvalue_text
 
 
 @dataclass(frozen=True, eq=False)
 class GofResult:
     """Outcome of one goodness-of-fit test of H0: the draws come from the target.
 
-    Quantities that belong to one test only (modes, acceptance, per-theta statistics, ...) are in `details`
-    and can be read as attributes: ``result.acceptance`` is ``result.details["acceptance"]``.
+    Every test has a result of its own, with further fields: `KsdResult`, `FluxResult`, `MomentResult`, ...
 
     Attributes
     ----------
@@ -34,9 +34,7 @@ class GofResult:
     warnings : tuple of str
         What the user should know before believing the p-value.
     settings : mapping
-        What would be needed to run it again.
-    details : mapping
-        Quantities that belong to this test only.
+        What is needed to run it again, the seed included.
     """
 
     test: str
@@ -47,21 +45,11 @@ class GofResult:
     dim: int
     warnings: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
 
     def reject(self, alpha: float = 0.05) -> bool:
         """Whether the fit is rejected at level `alpha`."""
         check_level(alpha)
         return bool(self.pvalue <= alpha)
-
-    def __getattr__(self, name: str) -> Any:
-        details = self.__dict__.get("details", {})
-        if name in details:
-            return details[name]
-        known = ", ".join(details) or "none"
-        raise AttributeError(
-            f"{self.__dict__.get('test', 'GofResult')} has no {name!r}; its details are: {known}"
-        )
 
     def __str__(self) -> str:
         return self.summary()
@@ -88,123 +76,6 @@ class GofResult:
     def to_json(self) -> str:
         """JSON text; infinities and NaN become null."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
-
-@dataclass(frozen=True, eq=False)
-class ModeTable:
-    """How many draws are at each mode, and how many the density says there should be.
-
-    Attributes
-    ----------
-    locations : array (M, d)
-        The modes.
-    n_draws : array (M,)
-        Number of draws at each.
-    observed, implied : arrays (M,)
-        Share of the draws, and share of the density, at each mode; an implied share is NaN where it cannot
-        be estimated.
-    observed_interval, implied_interval : arrays (M, 2)
-        95 % confidence intervals, each for one mode alone.
-    words : tuple of str
-        "too many draws", "too few draws", "as expected" or "not examined" per mode.
-    """
-
-    locations: np.ndarray
-    n_draws: np.ndarray
-    observed: np.ndarray
-    implied: np.ndarray
-    observed_interval: np.ndarray
-    implied_interval: np.ndarray
-    words: tuple[str, ...]
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """Modes without a single draw."""
-        return tuple(np.flatnonzero(self.n_draws == 0).tolist())
-
-    def __len__(self) -> int:
-        return len(self.n_draws)
-
-    def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """The modes as rows of text: number, draws, share observed, share implied, what that says."""
-        table = []
-        for k, words in enumerate(self.words):
-            seen, said = (
-                "-" if np.isnan(share[k]) else f"{share[k]:.1%} ({low:.1%} to {high:.1%})"
-                for share, (low, high) in (
-                    (self.observed, self.observed_interval[k]),
-                    (self.implied, self.implied_interval[k]),
-                )
-            )
-            words = f"missing, {words}" if self.n_draws[k] == 0 else words
-            table.append((str(k), str(self.n_draws[k]), seen, said, words))
-        return table
-
-    def __str__(self) -> str:
-        table = [("mode", "draws", "share of the draws", "share of the density", ""), *self.rows()]
-        widths = [max(len(row[k]) for row in table) for k in range(4)]
-        return "\n".join(
-            "  ".join([*(cell.rjust(w) for cell, w in zip(row, widths, strict=False)), row[4]]).rstrip()
-            for row in table
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        names = ("locations", "n_draws", "observed", "observed_interval", "implied", "implied_interval")
-        return as_plain({name: getattr(self, name) for name in (*names, "words", "missing")})
-
-
-@dataclass(frozen=True, eq=False)
-class Modes:
-    """Modes of a target, highest first: local maxima of log p and the inverse Hessians of -log p there.
-
-    At a mode with a flat or pointed top the covariance says where log p has dropped by 1/2. `n_starts` is how
-    many climbs ended at each mode (0: found by symmetry or exploration, or given by the user), `search` how
-    the search went: starts, rounds, evaluations, why it stopped; `symmetries` says which symmetries of the
-    density take modes to each other.
-    """
-
-    locations: np.ndarray  #: (M, d)
-    covariances: np.ndarray  #: (M, d, d)
-    log_density: np.ndarray  #: (M,), up to the target's constant
-    n_starts: np.ndarray  #: (M,)
-    warnings: tuple[str, ...] = ()
-    search: Mapping[str, Any] = field(default_factory=dict)
-    symmetries: tuple[str, ...] = ()
-
-    @property
-    def laplace_weights(self) -> np.ndarray:
-        """Share of each mode were it Gaussian: p(mu) det(A)^(1/2), normalised."""
-        log_weight = self.log_density + 0.5 * np.linalg.slogdet(self.covariances)[1]
-        weight = np.exp(log_weight - log_weight.max(initial=-np.inf))
-        return weight / weight.sum()
-
-    def __len__(self) -> int:
-        return len(self.locations)
-
-    def __str__(self) -> str:
-        lines = ["mode   log density  starts  Laplace weight  location"]
-        for k, (x, weight) in enumerate(zip(self.locations, self.laplace_weights, strict=True)):
-            place = ", ".join(f"{value:.4g}" for value in x[:5]) + (", ..." if len(x) > 5 else "")
-            lines.append(
-                f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({place})"
-            )
-        lines += [f"symmetry: {words}" for words in self.symmetries]
-        lines += [f"search ended: {self.search['stopped']}"] if "stopped" in self.search else []
-        return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        names = (
-            "locations",
-            "covariances",
-            "log_density",
-            "n_starts",
-            "laplace_weights",
-            "warnings",
-            "search",
-        )
-        return as_plain({name: getattr(self, name) for name in (*names, "symmetries")})
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,66 +211,6 @@ class FssdResult(GofResult):
     eigenvalues: np.ndarray = field(kw_only=True)
     power_criterion: float = field(kw_only=True)
     n_test: int = field(kw_only=True)
-
-
-@dataclass(frozen=True, eq=False)
-class DisplacementTable:
-    """Flows of draws along the displacements of a lattice of modes, and against them.
-
-    Attributes
-    ----------
-    displacements : array (V, d)
-    flow : array (V, 2)
-        Mean probability of moving forth and back.
-    net_flow, net_flow_se : arrays (V,)
-        Forth minus back, positive where there are too few draws ahead, and its standard error.
-    words : tuple of str
-        "too few draws ahead", "too few draws behind", "as expected" or "not examined" per displacement.
-    pvalue : float
-        Of all displacements together.
-    degrees_of_freedom : int
-    """
-
-    displacements: np.ndarray
-    flow: np.ndarray
-    net_flow: np.ndarray
-    net_flow_se: np.ndarray
-    words: tuple[str, ...]
-    pvalue: float
-    degrees_of_freedom: int
-
-
-@dataclass(frozen=True, eq=False)
-class ChainWeights:
-    """What Markov chains can tell about the weights of the modes.
-
-    Attributes
-    ----------
-    n_chains, n_blocks : int
-        Number of chains, and of blocks whose signs were flipped.
-    autocorrelation_time, effective_draws : float
-        Of the net flows between modes, and how many independent draws the chains are worth for the weights.
-    n_changes : int
-        Number of changes of mode.
-    sojourns : array (M,)
-        Number of sojourns of the chains at each mode.
-    shares : array (C, M)
-        Share of each mode in the draws of each chain.
-    compared : tuple of tuples of int
-        Groups of modes between which the chains change often enough for their weights to be compared.
-    pooled : tuple of int
-        Modes among them with few sojourns, whose weights were compared only together.
-    """
-
-    n_chains: int
-    n_blocks: int
-    autocorrelation_time: float
-    effective_draws: float
-    n_changes: int
-    sojourns: np.ndarray
-    shares: np.ndarray
-    compared: tuple[tuple[int, ...], ...]
-    pooled: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -569,156 +380,3 @@ class AgreementResult(GofResult):
     start_pvalue: float = field(kw_only=True)
     odd_chain: int = field(kw_only=True)
     n_blocks: int = field(kw_only=True)
-
-
-@dataclass(frozen=True, eq=False)
-class Finding:
-    """One thing that is wrong, with its size.
-
-    Attributes
-    ----------
-    kind : str
-        "missing mode", "mode share", "trend", "flow", "location", "scale", "correlation", "overall scale",
-        "skewness", "tails" or "shape".
-    mode : int or None
-        The mode it is about; None if it is about all of them or the density has one.
-    parameters : tuple of str
-        The coordinates it is about.
-    estimate, interval : float, (float, float)
-        Size of the misfit and its 95 % confidence interval, NaN where there is none.
-    pvalue : float
-        Adjusted for all findings of the verdict.
-    text : str
-        The finding as a sentence.
-    """
-
-    kind: str
-    mode: int | None
-    parameters: tuple[str, ...]
-    estimate: float
-    interval: tuple[float, float]
-    pvalue: float
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Verdict:
-    """The answer of `check`: do the draws fit the density?
-
-    Attributes
-    ----------
-    fits : bool or None
-        False: misfit found at level `alpha`. True: no misfit found, which is no proof that there is none.
-        None: cannot tell, for the reasons in `inconclusive_reasons`.
-    pvalue : float
-        Smallest p-value of the tests, adjusted for their number by Holm's method.
-    alpha : float
-        The level.
-    tests : mapping of str to GofResult
-        The tests that ran: "kernel" and "moments" look at the shape, "weights" at the mode weights.
-    adjusted : mapping of str to float
-        The p-values of the tests, adjusted.
-    findings : tuple of Finding
-        What is wrong and by how much, most serious first; empty unless `fits` is False.
-    inconclusive_reasons : tuple of str
-        Why a non-rejection is inconclusive.
-    mode_table : ModeTable or None
-        Observed and implied share of each mode; None unless at least two modes can be listed.
-    modes : Modes or None
-        The modes of the density, given or found; None if none was found.
-    context : tuple of str
-        How the draws were treated, what they are worth, and how hard modes were searched.
-    not_examined, warnings : tuple of str
-    n, dim : int
-    names : tuple of str
-        Of the coordinates.
-    seed : int
-        ``check(draws, target, rng=seed)`` with the same options gives the same verdict.
-    version : str
-        Of the package.
-    sentence, text : str
-        The answer in one sentence, and all that is printed.
-    """
-
-    fits: bool | None
-    pvalue: float
-    alpha: float
-    tests: Mapping[str, GofResult]
-    adjusted: Mapping[str, float]
-    findings: tuple[Finding, ...]
-    inconclusive_reasons: tuple[str, ...]
-    mode_table: ModeTable | None
-    modes: Modes | None
-    context: tuple[str, ...]
-    not_examined: tuple[str, ...]
-    warnings: tuple[str, ...]
-    n: int
-    dim: int
-    names: tuple[str, ...]
-    seed: int
-    version: str
-    sentence: str = ""
-    text: str = ""
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"<Verdict: {self.sentence} n = {self.n}, d = {self.dim}, {len(self.findings)} findings>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
-        record: dict[str, Any] = {"schema": 2}
-        record |= {name: getattr(self, name) for name in ("fits", "sentence", "pvalue", "alpha")}
-        record["tests"] = {
-            name: {key: getattr(result, key) for key in ("test", "statistic", "pvalue", "n", "settings")}
-            | {"adjusted_pvalue": self.adjusted[name]}
-            for name, result in self.tests.items()
-        }
-        names = (
-            "findings inconclusive_reasons mode_table context not_examined warnings n dim names seed version"
-        )
-        return as_plain(record | {name: getattr(self, name) for name in names.split()})
-
-    def to_json(self) -> str:
-        """JSON text; infinities and NaN become null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
-
-def note(notes: list[str], text: str) -> None:
-    """Tell the user now and in the result."""
-    notes.append(text)
-    warnings.warn(text, stacklevel=4)
-
-
-def pvalue_text(p: float) -> str:
-    """The p-value as it follows the letter p: "= 0.04", or "< 1e-16" where its digits mean nothing."""
-    return "< 1e-16" if p < 1e-16 else f"= {p:.3g}"
-
-
-def as_plain(value: Any) -> Any:
-    """Turn arrays, NumPy scalars and records into lists, numbers and dictionaries; non-finite into None."""
-    if hasattr(value, "to_dict"):
-        return as_plain(value.to_dict())
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: as_plain(getattr(value, item.name)) for item in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): as_plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return as_plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [as_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return repr(value)

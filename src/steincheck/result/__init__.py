@@ -1,0 +1,42 @@
+"""What a test returns: records that know nobody."""
+
+from .modes import ChainWeights, DisplacementTable, Modes, ModeTable
+from .plain import as_plain, pvalue_text
+from .tests import (
+    AgreementResult,
+    FluxResult,
+    FssdResult,
+    GofResult,
+    KsdaggResult,
+    KsdResult,
+    MomentFeature,
+    MomentResult,
+    OspksdResult,
+    PksdaggResult,
+    PksdResult,
+    SpksdResult,
+)
+from .verdict import Finding, Verdict
+
+__all__ = [
+    "AgreementResult",
+    "ChainWeights",
+    "DisplacementTable",
+    "Finding",
+    "FluxResult",
+    "FssdResult",
+    "GofResult",
+    "KsdResult",
+    "KsdaggResult",
+    "ModeTable",
+    "Modes",
+    "MomentFeature",
+    "MomentResult",
+    "OspksdResult",
+    "PksdResult",
+    "PksdaggResult",
+    "SpksdResult",
+    "Verdict",
+    "as_plain",
+    "pvalue_text",
+]

@@ -1,0 +1,165 @@
+"""Records of modes: where they are, and how many draws are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .plain import as_plain
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """Modes of a target, highest first: local maxima of log p and the inverse Hessians of -log p there.
+
+    At a mode with a flat or pointed top the covariance says where log p has dropped by 1/2. `n_starts` is how
+    many climbs ended at each mode (0: found by symmetry or exploration, or given by the user), `search` how
+    the search went: starts, rounds, evaluations, why it stopped; `symmetries` says which symmetries of the
+    density take modes to each other.
+    """
+
+    locations: np.ndarray  #: (M, d)
+    covariances: np.ndarray  #: (M, d, d)
+    log_density: np.ndarray  #: (M,), up to the target's constant
+    n_starts: np.ndarray  #: (M,)
+    warnings: tuple[str, ...] = ()
+    search: Mapping[str, Any] = field(default_factory=dict)
+    symmetries: tuple[str, ...] = ()
+
+    @property
+    def laplace_weights(self) -> np.ndarray:
+        """Share of each mode were it Gaussian: p(mu) det(A)^(1/2), normalised."""
+        log_weight = self.log_density + 0.5 * np.linalg.slogdet(self.covariances)[1]
+        weight = np.exp(log_weight - log_weight.max(initial=-np.inf))
+        return weight / weight.sum()
+
+    def __len__(self) -> int:
+        return len(self.locations)
+
+    def __str__(self) -> str:
+        lines = ["mode   log density  starts  Laplace weight  location"]
+        for k, (x, weight) in enumerate(zip(self.locations, self.laplace_weights, strict=True)):
+            place = ", ".join(f"{value:.4g}" for value in x[:5]) + (", ..." if len(x) > 5 else "")
+            lines.append(
+                f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({place})"
+            )
+        lines += [f"symmetry: {words}" for words in self.symmetries]
+        lines += [f"search ended: {self.search['stopped']}"] if "stopped" in self.search else []
+        return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        names = (
+            "locations",
+            "covariances",
+            "log_density",
+            "n_starts",
+            "laplace_weights",
+            "warnings",
+            "search",
+        )
+        return as_plain({name: getattr(self, name) for name in (*names, "symmetries")})
+
+
+@dataclass(frozen=True, eq=False)
+class ModeTable:
+    """How many draws are at each mode, and how many the density says there should be.
+
+    Attributes
+    ----------
+    locations : array (M, d)
+        The modes.
+    n_draws : array (M,)
+        Number of draws at each.
+    observed, implied : arrays (M,)
+        Share of the draws, and share of the density, at each mode; an implied share is NaN where it cannot
+        be estimated.
+    observed_interval, implied_interval : arrays (M, 2)
+        95 % confidence intervals, each for one mode alone.
+    words : tuple of str
+        "too many draws", "too few draws", "as expected" or "not examined" per mode.
+    """
+
+    locations: np.ndarray
+    n_draws: np.ndarray
+    observed: np.ndarray
+    implied: np.ndarray
+    observed_interval: np.ndarray
+    implied_interval: np.ndarray
+    words: tuple[str, ...]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Modes without a single draw."""
+        return tuple(np.flatnonzero(self.n_draws == 0).tolist())
+
+    def __len__(self) -> int:
+        return len(self.n_draws)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        names = ("locations", "n_draws", "observed", "observed_interval", "implied", "implied_interval")
+        return as_plain({name: getattr(self, name) for name in (*names, "words", "missing")})
+
+
+@dataclass(frozen=True, eq=False)
+class DisplacementTable:
+    """Flows of draws along the displacements of a lattice of modes, and against them.
+
+    Attributes
+    ----------
+    displacements : array (V, d)
+    flow : array (V, 2)
+        Mean probability of moving forth and back.
+    net_flow, net_flow_se : arrays (V,)
+        Forth minus back, positive where there are too few draws ahead, and its standard error.
+    words : tuple of str
+        "too few draws ahead", "too few draws behind", "as expected" or "not examined" per displacement.
+    pvalue : float
+        Of all displacements together.
+    degrees_of_freedom : int
+    """
+
+    displacements: np.ndarray
+    flow: np.ndarray
+    net_flow: np.ndarray
+    net_flow_se: np.ndarray
+    words: tuple[str, ...]
+    pvalue: float
+    degrees_of_freedom: int
+
+
+@dataclass(frozen=True, eq=False)
+class ChainWeights:
+    """What Markov chains can tell about the weights of the modes.
+
+    Attributes
+    ----------
+    n_chains, n_blocks : int
+        Number of chains, and of blocks whose signs were flipped.
+    autocorrelation_time, effective_draws : float
+        Of the net flows between modes, and how many independent draws the chains are worth for the weights.
+    n_changes : int
+        Number of changes of mode.
+    sojourns : array (M,)
+        Number of sojourns of the chains at each mode.
+    shares : array (C, M)
+        Share of each mode in the draws of each chain.
+    compared : tuple of tuples of int
+        Groups of modes between which the chains change often enough for their weights to be compared.
+    pooled : tuple of int
+        Modes among them with few sojourns, whose weights were compared only together.
+    """
+
+    n_chains: int
+    n_blocks: int
+    autocorrelation_time: float
+    effective_draws: float
+    n_changes: int
+    sojourns: np.ndarray
+    shares: np.ndarray
+    compared: tuple[tuple[int, ...], ...]
+    pooled: tuple[int, ...]

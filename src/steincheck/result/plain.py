@@ -1,0 +1,35 @@
+"""Values as plain text and plain Python: for printing and for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+
+def pvalue_text(p: float) -> str:
+    """The p-value as it follows the letter p: "= 0.04", or "< 1e-16" where its digits mean nothing."""
+    return "< 1e-16" if p < 1e-16 else f"= {p:.3g}"
+
+
+def as_plain(value: Any) -> Any:
+    """Turn arrays, NumPy scalars and records into lists, numbers and dictionaries; non-finite into None."""
+    if hasattr(value, "to_dict"):
+        return as_plain(value.to_dict())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: as_plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): as_plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return as_plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [as_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return repr(value)
