@@ -88,7 +88,7 @@ def test_misfit_quietly(run):
 
 def test_cannot_tell(run):
     status, out, _ = run("check", "few.npz", "--key", "x", "--target", "model.py:target", "--seed", "1")
-    assert status == 2
+    assert status == cli.CANNOT_TELL
     assert out.startswith("Cannot tell whether the draws fit the density: 20 draws are too few")
 
 
@@ -119,7 +119,34 @@ def test_modes(run, folder):
     record = json.loads((folder / "m.json").read_text())
     assert sorted(round(x, 3) for x, _ in record["locations"]) == [-3, 3]
     assert "Laplace weight" in out
-    assert run("modes", "--target", "model.py:target", "--draws", "good.csv", "--quiet")[0] == 0
+    status, out, _ = run(
+        "modes", "--target", "model.py:target", "--draws", "good.csv", "--quiet", "--picture", "modes.png"
+    )
+    assert (status, out) == (0, "")
+    assert (folder / "modes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_version(run):
+    assert run("--version") == (0, f"steincheck {sc.__version__}\n", "")
+
+
+def test_several_files_are_several_chains(run, folder):
+    rng = np.random.default_rng(2)
+    for k in range(4):
+        side = np.where(rng.random(150) < 0.5, -3, 3)[:, None]
+        np.save(folder / f"chain{k}.npy", rng.normal(size=(150, 2)) + side)
+    files = [f"chain{k}.npy" for k in range(4)]
+    status, out, _ = run("check", *files, "--target", "model.py:target", "--seed", 1)
+    assert status == 0
+    assert "The 4 x 150 draws were tested as 4 chains" in out
+
+
+def test_an_interrupted_run_has_a_status_of_its_own(run, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.verdict, "check", interrupt)
+    assert run("check", "good.csv", "--target", "model.py:target")[0] == cli.INTERRUPTED
 
 
 def test_demo(run, folder):
@@ -158,7 +185,6 @@ ERRORS = {
         "`alpha` must lie strictly between",
     ),
     "bounds": (["modes", "--target", "model.py:target", "--bounds", "3"], "--bounds must be LOW,HIGH"),
-    "box": (["modes", "--target", "model.py:target"], "give either --bounds or --draws"),
     "no box": (
         ["test", "ksd", "good.csv", "--target", "model.py:target", "--bounds", "-1,1"],
         "the test ksd looks for no modes",
@@ -193,7 +219,7 @@ def test_errors(run, case):
         ("a,b\n1,2\n3\n", "bad.csv, line 3: 1 values, but line 1 has 2"),
         ("1,2,3\n4,5,6\n", "bad.csv has 3 columns, but the target has dim = 2"),
         ("1,2\n3,nan\n", "`bad.csv` must be finite: 1 of 2 draws hold NaN or infinity, rows [1]"),
-        ("b,c\n1,2\n", "bad.csv has no column 'a'; its columns are b, c, the target's names a, b"),
+        ("b,c\n1,2\n", "bad.csv` has no column 'a'; its columns are b, c, the target's names a, b"),
     ],
 )
 def test_bad_draws(run, folder, text, message):
@@ -301,5 +327,5 @@ def test_outputs_never_replace_inputs_or_each_other(run, folder):
 
 def test_a_level_out_of_reach_is_no_fit(run):
     status, out, _ = run("test", "ksd", "left.npy", "--target", "model.py:target", "--alpha", "0.0001")
-    assert status == cli.ERROR
+    assert status == cli.CANNOT_TELL
     assert "cannot reach the level 0.0001" in out

@@ -50,6 +50,7 @@ from .wording import (
 )
 
 MIN_DRAWS = 50  # below this n a non-rejection is inconclusive
+MIN_DRAWS_FOR_MOMENTS = 100  # below, the bootstrap of the moment test rejects true draws too often
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
 NEGLIGIBLE_SHARE = 0.01  # a mode of a smaller share may go unexamined
@@ -283,7 +284,12 @@ def _run_tests(
         )
     elif blocks is None or blocks.enough:
         tests["kernel"] = _kernel_test(case, whiten, blocks, alpha, streams[1], said)
-        tests["moments"] = _moment_test(case, target, known, blocks, streams[2], said)
+        if len(case.x) >= MIN_DRAWS_FOR_MOMENTS:
+            tests["moments"] = _moment_test(case, target, known, blocks, streams[2], said)
+        else:
+            said.not_examined.append(
+                f"location, spread and correlation by themselves: that takes {MIN_DRAWS_FOR_MOMENTS} draws"
+            )
     if len(known) > 1:
         tests["weights"] = flux_core(
             case.x,
@@ -430,7 +436,7 @@ def _findings(
     moments = tests.get("moments")
     if isinstance(moments, MomentResult) and adjusted["moments"] <= alpha:
         found += moment_findings(moments, adjusted["moments"], alpha)
-    if adjusted.get("kernel", 1.0) <= alpha and adjusted["moments"] > alpha:
+    if adjusted.get("kernel", 1.0) <= alpha and adjusted.get("moments", 1.0) > alpha:
         several = isinstance(weights, FluxResult)
         found.append(kernel_finding(adjusted["kernel"], several=several))
     chains = tests.get("chains")

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from .. import plot
-from ..draws import as_matrix
-from ..result import Verdict, as_plain, pvalue_text
+from ..draws import as_draws
+from ..result import MomentResult, Verdict, as_plain, pvalue_text
 from ..target import Target
 from ..wording import mode_rows, test_rows
 
@@ -52,7 +52,7 @@ def write_html(
     path : str or Path
         Where; written to a temporary file beside it and moved, so that nothing is left half-written.
     verdict : Verdict
-    draws : array (n, d)
+    draws : array (n, d), or anything that `as_draws` takes
         The draws that were checked.
     target : Target, optional
         Gives names to the coordinates and, in one dimension, a curve to the density.
@@ -61,7 +61,7 @@ def write_html(
     command : sequence of str, optional
         The command that reproduces it; by default a call of `check` is shown.
     """
-    x = as_matrix(draws, verdict.dim, name="draws")
+    x = as_draws(draws, verdict.dim, names=None if target is None else target.names).values
     if len(x) != verdict.n:
         raise ValueError(f"`draws` must be the {verdict.n} draws of the verdict, got {len(x)}")
     write_text(path, render(verdict, x, target, title=title, command=command))
@@ -245,6 +245,15 @@ def _figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str
             (
                 lambda ax: plot.mode_shares(table, ax=ax),
                 "Share of the draws at each mode, and the share the density gives it, with 95 % intervals.",
+            )
+        )
+    moments = verdict.tests.get("moments")
+    if isinstance(moments, MomentResult) and verdict.adjusted["moments"] <= verdict.alpha:
+        pictures.append(
+            (
+                lambda ax: plot.effect_sizes(moments, alpha=verdict.alpha, ax=ax),
+                "How much is off, with 95 % intervals: means in standard deviations, spreads as log2 of the "
+                "factor (1 is twice too wide), correlations as a difference.",
             )
         )
     pictures.append(
