@@ -291,3 +291,20 @@ def test_exact_densities_have_mass_one_and_reach_the_limit_law():
         x, density = fig1.density_after(2000, theta)
         assert density.sum() * (x[1] - x[0]) == pytest.approx(1, abs=1e-10)
         assert np.allclose(density, fig2.limit_density(x, theta), atol=1e-4)
+
+
+def test_a_hundred_random_blocks_are_as_good_as_one_sign_per_draw():
+    """The committed rates; and the first repetitions come out the same again."""
+    from experiments import block_study
+
+    with block_study.RESULTS.open(newline="") as file:
+        rows = {(row["case"], row["test"], int(row["blocks"])): row for row in csv.DictReader(file)}
+    for case in {key[0] for key in rows}:
+        n = block_study.CASES[case][0]
+        again = [block_study.rejections(case, repetition) for repetition in range(3)]
+        for test in ("ksd", "ksdagg"):
+            blocks, single = (float(rows[case, test, q]["rate"]) for q in (100, n))
+            assert abs(blocks - single) <= 0.02 if case.startswith("level") else blocks >= 0.93 * single
+            assert [run[test, 100] for run in again] == [
+                mark == "1" for mark in rows[case, test, 100]["first_ten"][1:4]
+            ]
