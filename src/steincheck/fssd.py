@@ -22,7 +22,7 @@ STARTING_BANDWIDTHS = (2.0, 1.0, 0.5, 0.25)  # times the median squared distance
 NARROWING_PENALTY = 1 / 6  # null standard deviations per halving: between equals the wider kernel is taken
 REACH = 5.0  # locations stay within so many standard deviations of the mean of the training draws
 MAX_ITERATIONS = 200
-TOLERANCE = 1e-6  # gain of the criterion in one step below which the climb ends
+TOLERANCE = 1e-9  # gain of the criterion in one step below which the climb ends
 MIN_SHARE_SEEN = 1e-6  # of the mean square of the start's features, below which a climb's end is not taken
 MIN_EIGENVALUE = 1e-12  # largest eigenvalue times bandwidth below which no location sees a draw
 
