@@ -268,17 +268,17 @@ def frequency() -> Case:
 def network(order: Any = None) -> Case:
     """Three hidden tanh units: 3! 2^3 = 48 copies of a mode."""
     rng = np.random.default_rng(10)
-    t = np.linspace(-2, 2, 40)
-    y = np.tanh(2 * t - 1) - 0.8 * np.tanh(1.5 * t + 2) + 0.6 * np.tanh(t) + 0.05 * rng.standard_normal(40)
+    t = np.linspace(-5, 5, 80)
+    y = np.tanh(2 * t + 6) - 1.5 * np.tanh(2 * t) + 0.8 * np.tanh(2 * t - 6) + 0.1 * rng.standard_normal(80)
     order = np.arange(10) if order is None else order
     back = np.argsort(order)
 
     def log_density(x: Any) -> Any:
         x = x[back]
         fit = jnp.tanh(t[:, None] * x[:3] + x[3:6]) @ x[6:9] + x[9]
-        return -0.5 * jnp.sum((y - fit) ** 2) / 0.05**2 - 0.5 * jnp.sum(x**2) / 2
+        return -0.5 * jnp.sum((y - fit) ** 2) / 0.1**2 - 0.5 * jnp.sum(x**2) / 16
 
-    start = np.array([2, 1.5, 1, -1, 2, 0, 1, -0.8, 0.6, 0])[order]
+    start = np.array([2, 2, 2, 6, 0, -6, 1, -1.5, 0.8, 0])[order]
     return posterior(log_density, start, 0.03, expected=48)
 
 
