@@ -109,6 +109,13 @@ def test_sign_flips_complete_an_orbit_of_sixteen():
     assert "sign change of coordinate 2" in modes.symmetries
 
 
+def test_maps_that_hold_about_one_mode_only_are_no_symmetries():
+    target = sc.models.gaussian_mixture([[0.0] * 4, [9.0, 8.0, 7.0, 6.0]])
+    modes = find_modes(target, draws=target.sample(40, 0, weights=[1, 0]), rng=0)
+    assert len(modes) == 2
+    assert modes.symmetries == ()
+
+
 def test_without_draws_it_starts_at_zero_and_bounds_only_add_starts():
     target = sc.models.gaussian_mixture([[0.0, 0.0], [40.0, 0.0]])
     for options in ({}, {"bounds": (-1, 1)}, {"starts": [[39.0, 1.0]]}):

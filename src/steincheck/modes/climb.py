@@ -46,11 +46,17 @@ class Known(NamedTuple):
 class Metric(Protocol):
     """What a climb knows of the inverse Hessian."""
 
-    def direction(self, rows: np.ndarray, gradient: np.ndarray) -> np.ndarray: ...
+    def direction(self, rows: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Minus the inverse Hessian times the gradient."""
+        ...
 
-    def update(self, rows: np.ndarray, s: np.ndarray, y: np.ndarray, learnt: np.ndarray) -> None: ...
+    def update(self, rows: np.ndarray, s: np.ndarray, y: np.ndarray, learnt: np.ndarray) -> None:
+        """Learn from steps `s` over which the gradient changed by `y`."""
+        ...
 
-    def width(self) -> np.ndarray: ...
+    def width(self) -> np.ndarray:
+        """Standard deviations (n, d) that the diagonal implies."""
+        ...
 
 
 class DenseMetric:
@@ -60,6 +66,7 @@ class DenseMetric:
         self.inverse = first.copy()
 
     def direction(self, rows: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Minus the inverse Hessian times the gradient."""
         return -np.einsum("nij,nj->ni", self.inverse[rows], gradient)
 
     def update(self, rows: np.ndarray, s: np.ndarray, y: np.ndarray, learnt: np.ndarray) -> None:
@@ -74,6 +81,7 @@ class DenseMetric:
         self.inverse[rows] = h + np.stack([s, hy], axis=2) @ right
 
     def width(self) -> np.ndarray:
+        """Standard deviations (n, d) that the diagonal implies."""
         return np.sqrt(np.abs(np.einsum("nii->ni", self.inverse)))
 
 
@@ -89,7 +97,10 @@ class LimitedMetric:
         self.rho = np.zeros((n, MEMORY))  # 0 where there is no pair yet: it then takes no part
 
     def direction(self, rows: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        s, y, rho = self.s[rows], self.y[rows], self.rho[rows]
+        """The two-loop recursion."""
+        s = self.s[rows]
+        y = self.y[rows]
+        rho = self.rho[rows]
         q = gradient.copy()
         alpha = np.zeros((len(rows), MEMORY))
         for k in reversed(range(MEMORY)):
@@ -102,12 +113,14 @@ class LimitedMetric:
         return -q
 
     def update(self, rows: np.ndarray, s: np.ndarray, y: np.ndarray, learnt: np.ndarray) -> None:
+        """Add a pair, drop the oldest."""
         sy = dot(s, y)
         self.scale[rows] = sy / dot(np.einsum("nij,nj->ni", self.first[rows], y), y)
         for store, value in ((self.s, s), (self.y, y), (self.rho, 1 / sy)):
             store[rows] = np.concatenate([store[rows][:, 1:], value[:, None]], axis=1)
 
     def width(self) -> np.ndarray:
+        """Standard deviations (n, d) that the diagonal implies."""
         return np.sqrt(self.scale[:, None] * np.abs(np.einsum("nii->ni", self.first)))
 
 

@@ -108,10 +108,12 @@ class Atlas:
         return [int(k) for k in order if weight[k] > weight.max(initial=-np.inf) + np.log(NEGLIGIBLE_WEIGHT)]
 
     def known(self) -> Known:
+        """What climbs need to recognise these modes."""
         x = np.array([peak.x for peak in self.peaks])
         return Known(x, np.array([peak.log_density for peak in self.peaks]), np.array(self.whiten))
 
     def base(self, k: int) -> Base:
+        """Mode k as a place for starts."""
         return Base(self.peaks[k].x, self.roots[k])
 
 

@@ -276,12 +276,21 @@ def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
 
 
 def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any) -> tuple[str, ...]:
-    """In words, the symmetries that take a mode to another one."""
+    """In words, the symmetries that take every mode to a mode, and some to another one.
+
+    About a single mode many maps hold exactly to rounding; a symmetry of the density keeps all its modes.
+    Where the list is cut off at `max_modes`, half of the images must be in it.
+    """
     width = np.sqrt(np.einsum("nii->ni", covariances))
+    needed = 0.5 if "max_modes" in state.stopped else 1.0
     words = []
     for g in state.symmetries:
-        moved = (np.abs(g(x) - x) > 0.01 * width).any(axis=1)
-        if moved.any():
+        gaps = np.abs(g(x)[:, None] - x).max(
+            axis=2, initial=0, where=np.abs(g(x)[:, None] - x) > 0.01 * width
+        )
+        onto = (gaps == 0).any(axis=1)
+        moved = np.diag(gaps) > 0
+        if onto.mean() >= needed and moved.any():
             words.append(describe(g, names))
     return tuple(dict.fromkeys(words))
 

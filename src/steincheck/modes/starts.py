@@ -28,10 +28,12 @@ class Base(NamedTuple):
 
     @property
     def sd(self) -> np.ndarray:
+        """Standard deviations (d,)."""
         return np.sqrt(np.sum(self.root**2, axis=1))
 
     @property
     def metric(self) -> np.ndarray:
+        """The inverse Hessian."""
         return self.root @ self.root.T
 
 
@@ -44,6 +46,7 @@ class Starts(NamedTuple):
     shapes: np.ndarray  #: (K, d, d)
 
     def rows(self, rows: np.ndarray) -> Starts:
+        """Some of the starts."""
         return Starts(self.x[rows], self.stride[rows], self.shape[rows], self.shapes)
 
 

@@ -23,6 +23,7 @@ class Stopwatch:
         self.cpu = time.process_time()
 
     def seconds(self) -> float:
+        """Since the stopwatch was made."""
         wall = time.perf_counter() - self.wall
         cpu = time.process_time() - self.cpu
         return cpu if cpu > 0.02 * wall else wall

@@ -23,6 +23,7 @@ class SignedPermutation(NamedTuple):
     sign: tuple[int, ...]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
+        """The image of a point, or of every row."""
         return np.asarray(self.sign) * x[..., list(self.order)]
 
     def conjugate(self, matrix: np.ndarray) -> np.ndarray:
