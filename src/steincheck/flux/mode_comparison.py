@@ -35,6 +35,7 @@ from .counts import (
     jumped_counts,
     rare_modes,
 )
+from .displacements import NEGLIGIBLE_DROP
 from .orbits import CountMoments, Orbits
 from .shares import LEVEL, mode_table
 from .words import beyond, flow_words
@@ -79,7 +80,7 @@ def compare_independent(
     single = np.where(variance >= MIN_VARIANCE_FOR_CHI2, beyond(net, error), rare.tails <= LEVEL / n_modes)
     words = flow_words(net, single, (variance >= MIN_VARIANCE) | rare.judged, MANY_OR_FEW)
     if not np.isnan(pvalue):
-        notes += _groups_without_exchange(group, moments)
+        notes += _groups_without_exchange(group, moments, modes)
     return ModeComparison(
         outcome._replace(pvalue=pvalue),
         n_directions,
@@ -108,9 +109,10 @@ def _quadratic_form(
     return compare_with_samples(gap, samples, found), n_directions
 
 
-def _groups_without_exchange(group: np.ndarray, moments: CountMoments) -> list[str]:
-    """Name the groups of modes between which no draws move; modes that expect no draws are left out."""
-    concerned = moments.expected >= MIN_EXPECTED_FOR_EXCHANGE  # draws without exchange are expected to stay
+def _groups_without_exchange(group: np.ndarray, moments: CountMoments, modes: Modes) -> list[str]:
+    """Name the groups of modes between which no draws move; low modes that expect no draws are left out."""
+    high = modes.log_density > modes.log_density.max() - NEGLIGIBLE_DROP
+    concerned = high | (moments.expected >= MIN_EXPECTED_FOR_EXCHANGE)
     numbers = np.unique(group[concerned])
     if len(numbers) < 2:
         return []
@@ -133,7 +135,7 @@ def compare_chain_modes(
     flows = chain_flows(moments, found.mode, chain)
     tested = compare_chains(flows, modes.locations, chain, rng)
     group = exchange_groups(moments.covariance, moments.expected)
-    notes += _groups_without_exchange(group, moments)
+    notes += _groups_without_exchange(group, moments, modes)
     table = mode_table(found, group, modes.locations, ("",) * n_modes, tested.blocks.label)
     n_effective = tested.blocks.ess if tested.comparison else n / tau_within
     judged = judge_set(moments, table.implied, modes.locations, n_effective)
