@@ -7,6 +7,7 @@ and symmetric. Where the chains change mode too rarely for that, only the set of
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from .shares import LEVEL
 MIN_SOJOURNS_OF_TWO = 20  # at each of two modes: below, block sums are too skew (level .14 with 8)
 MIN_SOJOURNS_OF_MANY = 10  # at each of three modes or more, where no single one decides
 WEIGHTY_SHARE = 0.05  # modes below may go uncompared without making the test inconclusive
+DIRECTIONS_PER_CUT_RATE = 5  # every cut hides a little variance in each of k directions: beyond 5, cut rarer
 SET_SIZE = 40  # independent draws to which a set that cannot be tested is compared
 
 
@@ -185,7 +187,9 @@ def compare_chain_steps(
 ) -> tuple[StepTest, Blocks]:
     """Compare flows along displacements with their values under block sign flips.
 
-    The metric is that of their second moments, which no change of signs alters.
+    The metric is that of their second moments, which no change of signs alters. A cut hides about the same
+    part of the variance in all k directions, which moves the quadratic form by sqrt(k/2) times as much in
+    its own standard deviations: with many directions chains are cut more rarely.
     """
     gate = MIN_SOJOURNS_OF_MANY if flows.clear.sum() > 2 else MIN_SOJOURNS_OF_TWO
     net = flows.net
@@ -194,7 +198,9 @@ def compare_chain_steps(
     features = whitened(net[:, usable]) if usable.any() else np.zeros((len(net), 0))
     k = features.shape[1]
     none = Directions(np.empty((0, k)), np.empty(0), 0)
-    blocks = cut_blocks(_slowest(features, none, chain), chain)
+    tau = _slowest(features, none, chain)
+    rarer = max(1.0, np.sqrt(k / DIRECTIONS_PER_CUT_RATE))
+    blocks = replace(cut_blocks(rarer * tau, chain), tau=tau)
     if not k or not blocks.enough:
         return StepTest(np.nan, np.nan, k, None), blocks
     outcome = _flipped(features, blocks, none, rng)
