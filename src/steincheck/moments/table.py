@@ -228,7 +228,8 @@ def _priority(feature: MomentFeature, parts: float) -> tuple[int, float]:
     if feature.kind == "correlation":
         return (1 if feature.basis == "own" else 4, -abs(feature.t))
     if feature.basis == "own":
-        return (0, -abs(feature.t))
+        alone = 1.0 if feature.mode is None else 1.25  # where all of M modes are off, pooling gains sqrt(M)
+        return (0, -alone * abs(feature.t))
     if feature.basis == "all" and abs(feature.t) > 1.5 * parts:
         return (-1, -abs(feature.t))
     return (2, -abs(feature.t))
