@@ -46,7 +46,7 @@ class _State(NamedTuple):
     bad: Any  # the last place where the log density was NaN
 
 
-def repelling_attracting_metropolis(
+def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are arguments)
     log_density: Callable[[Any], Any],
     x0: Any,
     scale: Any,

@@ -17,8 +17,8 @@ from jax.tree_util import Partial
 
 Batch = Callable[[np.ndarray], np.ndarray]
 CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
-BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
-SHORTENINGS = 8  # of steps that are too long, at most
+MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
+MAX_SHORTENINGS = 8  # of steps that are too long: by a factor of 1e-24 at the most
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,28 +311,39 @@ def _differences(
 
     Steps are made shorter until log p bends by little over them: the width of the density is not known.
     """
-    (n, d), raw = x.shape, np.asarray(log_density(x))
+    raw = np.asarray(log_density(x))
     precision = np.finfo(raw.dtype if raw.dtype.kind == "f" else float).eps
-    middle = raw.astype(float)
+    middle = raw.astype(float)[:, None]
+    noise = 10 * precision * np.abs(middle)
     fine = precision ** (1 / 3)
     start = fine * np.maximum(1.0, np.abs(x)) if step is None else step * max(1.0, 1e4 * fine)
-    h, rows = np.array(np.broadcast_to(start, x.shape)), np.arange(n)
-    ahead, behind, noise = np.empty((n, d)), np.empty((n, d)), 10 * precision * np.abs(middle)[:, None]
-    for shortened in range(SHORTENINGS + 1):
-        moves = np.eye(d)[:, None, :] * h[rows]  # (d, rows, d): coordinate k moved
-        for side, sign in ((ahead, 1), (behind, -1)):
-            values = np.asarray(log_density((x[rows] + sign * moves).reshape(-1, d)), dtype=float)
-            side[rows] = values.reshape(d, -1).T
+    h = np.array(np.broadcast_to(start, x.shape))
+    ahead = np.empty(x.shape)
+    behind = np.empty(x.shape)
+    rows = np.arange(len(x))
+    for _ in range(MAX_SHORTENINGS + 1):
+        ahead[rows] = _moved_log_density(log_density, x[rows], h[rows])
+        behind[rows] = _moved_log_density(log_density, x[rows], -h[rows])
         with np.errstate(invalid="ignore"):
-            bend = np.abs(ahead + behind - 2 * middle[:, None])
-        long = ~(bend <= np.maximum(BEND, noise))
+            bend = np.abs(ahead + behind - 2 * middle)
+        long = ~(bend <= np.maximum(MAX_BEND, noise))
         rows = np.flatnonzero(long.any(axis=1))
-        if not len(rows) or shortened == SHORTENINGS:
+        if not len(rows):
             break
-        factor = np.where(np.isfinite(bend), np.sqrt(BEND / np.maximum(bend, BEND)), 0.1)
+        used = h.copy()
+        factor = np.where(np.isfinite(bend), np.sqrt(MAX_BEND / np.maximum(bend, MAX_BEND)), 0.1)
         h[long] *= np.clip(factor[long], 1e-3, 0.5)
+    else:
+        h = used
     with np.errstate(invalid="ignore"):
         return (ahead - behind) / (2 * h), 5 * noise / h
+
+
+def _moved_log_density(log_density: Batch, x: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """log p (n, d) with each coordinate of each row moved by its step in turn."""
+    n, d = x.shape
+    moves = np.eye(d)[:, None, :] * step  # (d, n, d): coordinate k moved
+    return np.asarray(log_density((x + moves).reshape(-1, d)), dtype=float).reshape(d, n).T
 
 
 def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:

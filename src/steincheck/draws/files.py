@@ -28,7 +28,7 @@ def read_draws(
     var_names: Sequence[str] | None = None,
     key: str | None = None,
 ) -> Draws:
-    """Read draws from a file, or from several files with one chain each.
+    r"""Read draws from a file, or from several files with one chain each.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def read_draws(
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "draws.csv"
-    ...     _ = file.write_text("mu,tau\\n0.1,2\\n0.3,4\\n")
+    ...     _ = file.write_text("mu,tau\n0.1,2\n0.3,4\n")
     ...     read_draws(file, names=["tau", "mu"]).values
     array([[2. , 0.1],
            [4. , 0.3]])

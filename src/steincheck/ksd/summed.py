@@ -233,4 +233,5 @@ def spksd_core(
 
 
 def jump_settings(moved: Perturbation) -> dict[str, Any]:
+    """How the draws were perturbed."""
     return {"theta": moved.theta, "n_steps": moved.n_steps, "accept": moved.accept}

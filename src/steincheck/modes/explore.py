@@ -98,7 +98,9 @@ def _surroundings(
     return [k, *near[order].tolist()], gaps[order][: min(d, direct.sum())]
 
 
-def _walk(plan: Plan, peaks: list[Peak], homes: np.ndarray, rays: np.ndarray, limit: int) -> np.ndarray:
+def _walk(  # noqa: PLR0914 (the state of all rays)
+    plan: Plan, peaks: list[Peak], homes: np.ndarray, rays: np.ndarray, limit: int
+) -> np.ndarray:
     """Walk out along rays until the climb no longer comes back; returns the mode first met on each, or -1.
 
     `homes` says from which mode a ray leaves; one whose climbs all came back has met its home.

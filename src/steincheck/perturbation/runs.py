@@ -191,7 +191,7 @@ def _chains(
     full = maps.corners.shape[2]
     scale = theta[:, None]
 
-    def step(_: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
+    def step(_: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: PLR0914 (one transition)
         y, log_p, moves, strange, key = carry
         key, pair, chance = jax.random.split(key, 3)
         number = jax.random.randint(pair, (), 0, n_modes * (n_modes - 1))
