@@ -44,6 +44,13 @@ class Target:
         The same log density of one point, (d,) -> scalar, in JAX operations, for compiled loops; `from_jax`
         and the models of `steincheck.models` fill it in. Kept as a `jax.tree_util.Partial`, so that it may
         be an argument of compiled functions.
+    constrained_names : sequence of str, optional
+        Names of the k parameters as their owner knows them ("tau", "w[0]"), where the d coordinates of the
+        target are a transformation of them to the whole space.
+    constrain, unconstrain : callable, optional
+        Batch functions (n, d) -> (n, k) and (n, k) -> (n, d): from the coordinates to the parameters of
+        `constrained_names` and back. `unconstrain` of the targets made by adapters also takes draws with
+        names (whatever `as_draws` reads).
 
     Examples
     --------
@@ -61,9 +68,12 @@ class Target:
     names: Sequence[str] | None = field(default=None, kw_only=True)
     sample: Callable[[int, Any], np.ndarray] | None = field(default=None, kw_only=True)
     jax_log_density: Callable[[Any], Any] | None = field(default=None, kw_only=True)
+    constrained_names: Sequence[str] | None = field(default=None, kw_only=True)
+    constrain: Batch | None = field(default=None, kw_only=True)
+    unconstrain: Callable[[Any], np.ndarray] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("log_density", "score", "hessian", "sample", "jax_log_density"):
+        for name in ("log_density", "score", "hessian", "sample", "jax_log_density", "constrain", "unconstrain"):
             value = getattr(self, name)
             required = name == "log_density"
             if not (callable(value) or (value is None and not required)):
