@@ -132,7 +132,7 @@ def from_jax(
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
     if not isinstance(dim, (int, np.integer)) or dim < 1:
         raise ValueError(f"`dim` must be a positive integer, got {dim!r}")
-    traced, shape = _traced(log_density, int(dim))
+    traced, shape = traced(log_density, int(dim))
     if shape.shape != ():
         raise ValueError(
             "`log_density` of from_jax must map one point of shape (d,) to a scalar, "
@@ -145,7 +145,7 @@ def from_jax(
     return jax_target(traced, int(dim), names=names, sample=sample)
 
 
-def _traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
+def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
     """The function traced once in float64, with its own copy of the arrays it closes over; and its output.
 
     JAX keeps one converted copy per NumPy array for as long as any traced function holds it, whatever the
