@@ -7,6 +7,15 @@ returns a result of its own, a `GofResult`; `check` runs what is needed and retu
 
 from . import models, plot, report, samplers
 from ._version import __version__
+from .adapters import (
+    from_bridgestan,
+    from_jax_pytree,
+    from_numpyro,
+    from_pymc,
+    from_stan,
+    from_torch,
+    to_arviz,
+)
 from .aggregate import ksdagg_test, pksdagg_test
 from .draws import Draws, as_draws, read_draws
 from .flux.anchors import Anchors, local_anchors
@@ -70,7 +79,13 @@ __all__ = [
     "check_score",
     "find_modes",
     "flux_test",
+    "from_bridgestan",
     "from_jax",
+    "from_jax_pytree",
+    "from_numpyro",
+    "from_pymc",
+    "from_stan",
+    "from_torch",
     "fssd_test",
     "ksd_test",
     "ksdagg_test",
@@ -89,5 +104,6 @@ __all__ = [
     "report",
     "samplers",
     "spksd_test",
+    "to_arviz",
     "wild",
 ]

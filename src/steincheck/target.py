@@ -73,7 +73,8 @@ class Target:
     unconstrain: Callable[[Any], np.ndarray] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("log_density", "score", "hessian", "sample", "jax_log_density", "constrain", "unconstrain"):
+        optional = ("score", "hessian", "sample", "jax_log_density", "constrain", "unconstrain")
+        for name in ("log_density", *optional):
             value = getattr(self, name)
             required = name == "log_density"
             if not (callable(value) or (value is None and not required)):
@@ -132,7 +133,7 @@ def from_jax(
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
     if not isinstance(dim, (int, np.integer)) or dim < 1:
         raise ValueError(f"`dim` must be a positive integer, got {dim!r}")
-    traced, shape = traced(log_density, int(dim))
+    own, shape = traced(log_density, int(dim))
     if shape.shape != ():
         raise ValueError(
             "`log_density` of from_jax must map one point of shape (d,) to a scalar, "
@@ -142,7 +143,7 @@ def from_jax(
         warnings.warn(
             f"`log_density` returns {shape.dtype} for float64 input: precision is lost", stacklevel=2
         )
-    return jax_target(traced, int(dim), names=names, sample=sample)
+    return jax_target(own, int(dim), names=names, sample=sample)
 
 
 def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:

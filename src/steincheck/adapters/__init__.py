@@ -1,0 +1,24 @@
+"""Models and draws of other packages: one module per package, which is imported when it is needed."""
+
+from .arviz import to_arviz
+from .bridgestan import from_bridgestan
+from .jax import from_jax_pytree
+from .loading import load_model
+from .numpyro import from_numpyro
+from .parameters import to_constrained, to_unconstrained
+from .pymc import from_pymc
+from .stan import from_stan
+from .torch import from_torch
+
+__all__ = [
+    "from_bridgestan",
+    "from_jax_pytree",
+    "from_numpyro",
+    "from_pymc",
+    "from_stan",
+    "from_torch",
+    "load_model",
+    "to_arviz",
+    "to_constrained",
+    "to_unconstrained",
+]

@@ -1,0 +1,163 @@
+"""Targets from NumPyro models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..target import Target, from_jax
+from .jax import compiled_map
+from .parameters import Parameters, element_names, with_parameters
+from .verification import verify
+
+
+def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Target:
+    """Make a `Target` from a NumPyro model: its posterior density on the unconstrained space.
+
+    Everything is computed in float64 whatever the global JAX setting, which is left alone.
+
+    Parameters
+    ----------
+    model : callable
+        The model, as given to ``numpyro.infer.NUTS``.
+    *args, **kwargs
+        Its arguments, data included, as given to ``mcmc.run``.
+
+    Returns
+    -------
+    Target
+        ``target.unconstrain(mcmc)`` maps draws of the latent sites, ``target.constrain`` maps back;
+        deterministic sites are no coordinates.
+
+    Raises
+    ------
+    ValueError
+        If a latent site is discrete, or the model subsamples its data.
+
+    Examples
+    --------
+    >>> import numpyro, numpyro.distributions as dist  # doctest: +SKIP
+    >>> def model():
+    ...     numpyro.sample("tau", dist.HalfNormal(1.0))
+    >>> sc.from_numpyro(model).names  # doctest: +SKIP
+    ['log tau']
+    """
+    if not callable(model):
+        raise TypeError(f"`model` must be a function with NumPyro primitives, got {type(model).__name__}")
+    try:
+        from numpyro import handlers
+        from numpyro.infer import util
+    except ImportError:
+        raise ImportError("from_numpyro needs NumPyro: pip install 'steincheck[numpyro]'") from None
+    with jax.enable_x64(True):
+        args, kwargs = jax.tree.map(_in_double, (args, kwargs))
+        latent = _latent_shapes(model, args, kwargs)
+    model = handlers.seed(model, jax.random.key(0))  # for sites that are not substituted: none is left
+    shapes = {name: site.unconstrained for name, site in latent.items()}
+
+    def log_density(point: Any) -> Any:
+        return -util.potential_energy(model, args, kwargs, _split(point, shapes))
+
+    def constrain(point: Any) -> Any:
+        return _joined(util.constrain_fn(model, args, kwargs, _split(point, shapes)), latent)
+
+    def unconstrain(row: Any) -> Any:
+        sites = _split(row, {name: site.constrained for name, site in latent.items()})
+        return _joined(util.unconstrain_fn(model, args, kwargs, sites), latent)
+
+    def without_jacobian(point: Any) -> Any:
+        sites = util.constrain_fn(model, args, kwargs, _split(point, shapes))
+        return util.log_density(model, args, kwargs, sites)[0]
+
+    names = [name for key, site in latent.items() for name in element_names(key, site.constrained)]
+    owners = [key for key, shape in shapes.items() for _ in range(int(np.prod(shape)))]
+    parameters = Parameters(
+        tuple(names),
+        tuple(owners),
+        compiled_map(constrain, len(owners)),
+        compiled_map(unconstrain, len(names)),
+    )
+    target = with_parameters(from_jax(log_density, len(owners)), parameters)
+    verify(target, parameters, compiled_map(without_jacobian, len(owners)), "NumPyro")
+    return target
+
+
+def _in_double(leaf: Any) -> Any:
+    """Arrays of floats in float64 and out of NumPy's hands; anything else as it is."""
+    if isinstance(leaf, (np.ndarray, jax.Array)) and jnp.issubdtype(leaf.dtype, jnp.floating):
+        return jnp.asarray(np.array(leaf, dtype=np.float64))  # a copy: JAX keeps float32 copies of arrays
+    return leaf
+
+
+class Shapes(NamedTuple):
+    """Of the value of a latent site, as stored and in the whole space."""
+
+    constrained: tuple[int, ...]
+    unconstrained: tuple[int, ...]
+
+
+def _latent_shapes(
+    model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Shapes]:
+    """The latent sites in the order of the model, found by tracing: nothing is computed."""
+    from numpyro import handlers
+    from numpyro.infer import init_to_uniform, util
+
+    def record(key: Any) -> None:
+        seeded = handlers.seed(model, key)
+        started = handlers.substitute(seeded, substitute_fn=init_to_uniform)  # some sites cannot be sampled
+        sites = handlers.trace(started).get_trace(*args, **kwargs)
+        _check_sites(sites)
+        values = {name: site["value"] for name, site in sites.items() if _is_latent(site)}
+        free = util.unconstrain_fn(seeded, args, kwargs, values)
+        found.update({name: Shapes(jnp.shape(values[name]), jnp.shape(free[name])) for name in values})
+
+    found: dict[str, Shapes] = {}
+    jax.eval_shape(record, jax.random.key(0))
+    return found
+
+
+def _is_latent(site: Mapping[str, Any]) -> bool:
+    return site["type"] == "sample" and not site["is_observed"]
+
+
+def _check_sites(sites: Mapping[str, Any]) -> None:
+    """Raise unless the sites define a density of continuous values, the same at every call."""
+    latent = {name: site for name, site in sites.items() if _is_latent(site)}
+    if not latent:
+        raise ValueError("`model` must have latent sites: there is nothing to test without any")
+    for name, site in latent.items():
+        if site["fn"].support.is_discrete:
+            raise ValueError(
+                f"site {name!r} of `model` is discrete: a density with a score is needed, so marginalise it "
+                "(numpyro.distributions.MixtureSameFamily, or a sum over its values in numpyro.factor)"
+            )
+    for name, site in sites.items():
+        if site["type"] in ("param", "mutable"):
+            raise ValueError(
+                f"site {name!r} of `model` is a {site['type']}, not a latent variable: substitute its value "
+                "first (numpyro.handlers.substitute)"
+            )
+        if site["type"] == "plate" and site["args"][1] is not None and site["args"][1] < site["args"][0]:
+            raise ValueError(
+                f"plate {name!r} of `model` subsamples the data: the density must use all of them"
+            )
+
+
+def _split(flat: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """One row as the values of the sites."""
+    values = {}
+    start = 0
+    for name, shape in shapes.items():
+        size = int(np.prod(shape))
+        values[name] = jnp.reshape(flat[start : start + size], shape)
+        start += size
+    return values
+
+
+def _joined(values: dict[str, Any], order: Mapping[str, Any]) -> Any:
+    return jnp.concatenate([jnp.ravel(values[name]) for name in order])

@@ -1,0 +1,182 @@
+"""Targets from PyTorch functions: energy models, normalising flows, densities of torch.distributions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..target import Batch, Target, check_score
+from .parameters import probe_points
+
+CHUNK = 4096  # points per call of the function, which bounds the memory
+
+
+def from_torch(
+    log_density: Callable[[Any], Any],
+    dim: int,
+    *,
+    names: Sequence[str] | None = None,
+    sample: Callable[[int, Any], np.ndarray] | None = None,
+) -> Target:
+    """Make a `Target` from a PyTorch function; the score by automatic differentiation, in batches.
+
+    Parameters
+    ----------
+    log_density : callable
+        Of one point, (d,) -> scalar, or of a batch, (n, d) -> (n,), such as ``flow.log_prob``; which of the
+        two is found out. It gets float64 tensors unless it is a module (or a method of one) with other
+        parameters; a module should be in ``eval()`` mode.
+    dim : int
+        The dimension d.
+    names, sample
+        As in `Target`.
+
+    Examples
+    --------
+    >>> import torch  # doctest: +SKIP
+    >>> target = sc.from_torch(lambda x: -0.5 * (x**2).sum(), dim=2)  # doctest: +SKIP
+    >>> target.score(np.ones((1, 2)))  # doctest: +SKIP
+    array([[-1., -1.]])
+    """
+    if not callable(log_density):
+        raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
+    if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool) or dim < 1:
+        raise ValueError(f"`dim` must be a positive integer, got {dim!r}")
+    try:
+        import torch
+    except ImportError:
+        raise ImportError("from_torch needs PyTorch: pip install 'steincheck[torch]'") from None
+    kind = _kind_of(torch, log_density)
+    if _takes_batches(torch, log_density, int(dim), kind):
+        value, value_and_score = _batched(torch, log_density)
+    else:
+        value, value_and_score = _pointwise(torch, log_density, int(dim), kind)
+    target = Target(
+        _in_chunks(torch, value, kind, lambda n: np.full(n, -np.inf)),
+        _in_chunks(torch, value_and_score, kind, lambda n: np.full((n, int(dim)), np.nan)),
+        dim=int(dim),
+        names=names,
+        sample=sample,
+    )
+    check_score(target, probe_points(target.dim), rtol=1e-3 if kind["dtype"] == torch.float64 else 0.05)
+    return target
+
+
+def _kind_of(torch: Any, log_density: Callable[[Any], Any]) -> dict[str, Any]:
+    """Precision and device of the tensors that the function takes."""
+    owner = getattr(log_density, "__self__", log_density)
+    held = (*owner.parameters(), *owner.buffers()) if isinstance(owner, torch.nn.Module) else ()
+    first = next((tensor for tensor in held if tensor.is_floating_point()), None)
+    if first is None:
+        return {"dtype": torch.float64, "device": None}
+    if first.dtype != torch.float64:
+        warnings.warn(
+            f"the parameters of `log_density` are {first.dtype}: precision is lost, module.double() keeps it",
+            stacklevel=3,
+        )
+    return {"dtype": first.dtype, "device": first.device}
+
+
+def _takes_batches(torch: Any, log_density: Callable[[Any], Any], dim: int, kind: dict[str, Any]) -> bool:
+    """Whether the function is one of batches; an error if it is random or mixes the rows of a batch."""
+    n = 3 if dim != 3 else 4  # a function of one point would return the wrong shape
+    points = torch.as_tensor(probe_points(dim, n), **kind)
+    with torch.no_grad():
+        try:
+            together = log_density(points)
+        except Exception:  # of any kind: the function is not one of batches, and is tried with one point
+            together = None
+        if getattr(together, "shape", None) != (n,):
+            return _check_scalar(torch, log_density(points[0]), dim)
+        again = log_density(points)
+        try:
+            alone = torch.cat([log_density(point[None]) for point in points])
+        except ValueError:  # batch normalisation in training mode
+            alone = torch.full_like(together, torch.nan)
+    if not torch.allclose(together, again, equal_nan=True):
+        raise ValueError("`log_density` is random: two calls differ; call eval() of the module first")
+    if not torch.allclose(together, alone, rtol=1e-4, atol=1e-6, equal_nan=True):
+        raise ValueError(
+            "`log_density` mixes the rows of a batch: a row alone has another value; call eval() of the "
+            "module first"
+        )
+    return True
+
+
+def _check_scalar(torch: Any, value: Any, dim: int) -> bool:
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        raise ValueError(
+            "`log_density` must map one point (d,) to a scalar tensor or a batch (n, d) to (n,), "
+            f"but for d = {dim} one point gives {getattr(value, 'shape', type(value).__name__)}"
+        )
+    return False
+
+
+def _batched(torch: Any, log_density: Callable[[Any], Any]) -> tuple[Any, Any]:
+    def score(points: Any) -> Any:
+        points = points.detach().requires_grad_(True)
+        return torch.autograd.grad(log_density(points).sum(), points)[0]
+
+    return log_density, score
+
+
+def _pointwise(
+    torch: Any, log_density: Callable[[Any], Any], dim: int, kind: dict[str, Any]
+) -> tuple[Any, Any]:
+    """Value and score by torch.func, or point by point where it cannot: branches on values."""
+
+    def scalar(point: Any) -> Any:
+        return log_density(point).reshape(())
+
+    def values_in_turn(points: Any) -> Any:
+        return torch.stack([scalar(point) for point in points])
+
+    value = torch.func.vmap(scalar, chunk_size=256)
+    score = torch.func.vmap(torch.func.grad(scalar), chunk_size=256)
+    try:
+        value(torch.as_tensor(probe_points(dim), **kind))
+        score(torch.as_tensor(probe_points(dim), **kind))
+    except RuntimeError:
+        return _batched(torch, values_in_turn)
+    return value, score
+
+
+def _in_chunks(
+    torch: Any, function: Callable[[Any], Any], kind: dict[str, Any], missing: Callable[[int], np.ndarray]
+) -> Batch:
+    """Batch function of arrays; a row at which the function raises is `missing`, the others are not."""
+
+    def call(rows: np.ndarray) -> np.ndarray:
+        return function(torch.as_tensor(np.array(rows), **kind)).detach().cpu().numpy()
+
+    def evaluate(x: np.ndarray) -> np.ndarray:
+        parts = [missing(0)]
+        for start in range(0, len(x), CHUNK):
+            rows = np.asarray(x[start : start + CHUNK])
+            try:
+                parts.append(call(rows))
+            except (ValueError, RuntimeError):
+                parts.append(_row_by_row(call, rows, missing))
+        return np.concatenate(parts[1:] or parts)
+
+    return evaluate
+
+
+def _row_by_row(
+    call: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, missing: Callable[[int], np.ndarray]
+) -> np.ndarray:
+    """The rows one at a time; if all of them raise, it is not for the rows, and the last error is raised."""
+    parts = []
+    failed = 0
+    for row in rows:
+        try:
+            parts.append(call(row[None]))
+        except (ValueError, RuntimeError):
+            failed += 1
+            if failed == len(rows):
+                raise
+            parts.append(missing(1))
+    return np.concatenate(parts)

@@ -1,0 +1,134 @@
+"""The same posterior in four packages: one density, one score, one way to the parameters and back."""
+
+import numpy as np
+import pytest
+from posteriors import DATA
+
+PACKAGES = ("numpyro", "pymc", "stan")
+
+
+@pytest.fixture(params=list(DATA))
+def posterior(request):
+    return request.param
+
+
+def points(dim, n=20):
+    return np.random.default_rng(5).normal(size=(n, dim))
+
+
+def assert_equal_up_to_a_constant(one, two):
+    np.testing.assert_allclose(one - one[0], two - two[0], atol=1e-8, rtol=1e-9)
+
+
+@pytest.mark.parametrize("package", ["numpyro", "torch"])
+def test_density_and_score_agree_with_stan(package, posterior, target_of):
+    stan, other = target_of("stan", posterior), target_of(package, posterior)
+    x = points(stan.dim)
+    assert_equal_up_to_a_constant(stan.log_density(x), other.log_density(x))
+    np.testing.assert_allclose(stan.score(x), other.score(x), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("posterior", ["schools", "mixture"])
+def test_density_and_score_of_pymc_agree_with_stan(posterior, target_of):
+    stan, pymc = target_of("stan", posterior), target_of("pymc", posterior)
+    x = points(stan.dim)
+    assert_equal_up_to_a_constant(stan.log_density(x), pymc.log_density(x))
+    np.testing.assert_allclose(stan.score(x), pymc.score(x), rtol=1e-6, atol=1e-6)
+
+
+def test_pymc_agrees_with_stan_through_another_transformation_of_the_simplex(target_of):
+    """PyMC's coordinates v of the simplex are not Stan's u: p(u) = p(v) |dv/du|."""
+    stan, pymc = target_of("stan", "regression"), target_of("pymc", "regression")
+    x = points(stan.dim)
+
+    def other(x):
+        return pymc.unconstrain(stan.constrain(x))
+
+    def slopes(x, step=1e-5):
+        moves = step * np.eye(stan.dim)
+        ahead, behind = (other((x[:, None] + s * moves).reshape(-1, stan.dim)) for s in (1, -1))
+        return ((ahead - behind) / (2 * step)).reshape(len(x), stan.dim, stan.dim)  # [i, j, k]: dv_k / du_j
+
+    jacobian = np.linalg.slogdet(slopes(x))[1]
+    assert_equal_up_to_a_constant(stan.log_density(x), pymc.log_density(other(x)) + jacobian)
+    h = 1e-4 * np.eye(stan.dim)
+    bend = [(np.linalg.slogdet(slopes(x + e))[1] - np.linalg.slogdet(slopes(x - e))[1]) / 2e-4 for e in h]
+    chained = np.einsum("ijk,ik->ij", slopes(x), pymc.score(other(x))) + np.array(bend).T
+    np.testing.assert_allclose(stan.score(x), chained, rtol=1e-6, atol=2e-6)
+    np.testing.assert_allclose(
+        stan.score(x)[:, [0, 3, 4, 5]], pymc.score(other(x))[:, [0, 3, 4, 5]], rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_there_and_back(package, posterior, target_of):
+    target = target_of(package, posterior)
+    x = points(target.dim, 300)
+    values = target.constrain(x)
+    assert values.shape == (300, len(target.constrained_names))
+    np.testing.assert_allclose(target.unconstrain(values), x, atol=1e-10)
+
+
+def test_parameters_are_the_same_in_all_packages(posterior, target_of):
+    stan = target_of("stan", posterior)
+    values = stan.constrain(points(stan.dim))
+    for package in ("numpyro", "pymc"):
+        target = target_of(package, posterior)
+        assert target.constrained_names == stan.constrained_names
+        assert target.names == stan.names
+        np.testing.assert_allclose(target.constrain(target.unconstrain(values)), values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_tell_the_scale(package, target_of):
+    assert target_of(package, "mixture").names == ["mu[0]", "mu[1]", "log sigma", "logit p"]
+    assert target_of(package, "regression").names[:2] == ["b", "unconstrained w[0]"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_draws_in_single_precision_or_with_six_digits_are_understood(package, target_of):
+    target = target_of(package, "regression")
+    x = points(target.dim, 200)
+    single = target.constrain(x).astype(np.float32)
+    np.testing.assert_allclose(target.unconstrain(single), x, atol=1e-4)
+    printed = np.array([[float(f"{value:.6g}") for value in row] for row in target.constrain(x)])
+    np.testing.assert_allclose(target.unconstrain(printed), x, atol=1e-3)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize(
+    ("column", "value", "shown"),
+    [("w[0]", 0.7, r"w = \["), ("cut[0]", 9.0, r"cut = \["), ("w[1]", -0.1, r"w = \[")],
+)
+def test_draws_outside_the_support_are_named(package, column, value, shown, target_of):
+    target = target_of(package, "regression")
+    values = target.constrain(points(target.dim))
+    values[[4, 7], target.constrained_names.index(column)] = value
+    with pytest.raises(ValueError, match=rf"2 of 20 rows do not, rows \[4, 7\]; at row 4, {shown}"):
+        target.unconstrain(values)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_negative_scale_is_named(package, target_of):
+    target = target_of(package, "schools")
+    values = target.constrain(points(target.dim))
+    values[3, 1] = -0.3
+    with pytest.raises(ValueError, match=r"1 of 20 rows do not, rows \[3\]; at row 3, tau = -0.3"):
+        target.unconstrain(values)
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "torch"])
+def test_absurd_points_leave_the_other_rows_alone(package, target_of):
+    target = target_of(package, "schools")
+    x = points(target.dim)
+    expected = target.log_density(x)
+    absurd = x.copy()
+    absurd[3] = 1e300
+    absurd[5] = np.nan
+    with np.errstate(all="ignore"):
+        found = target.log_density(absurd)
+        slope = target.score(absurd)
+    good = np.setdiff1d(np.arange(len(x)), [3, 5])
+    np.testing.assert_array_equal(found[good], expected[good])
+    np.testing.assert_array_equal(slope[good], target.score(x)[good])
+    assert not np.isfinite(found[[3, 5]]).any()
