@@ -2,8 +2,9 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.installed
+ADAPTERS := .venv-adapters
 
-.PHONY: setup demo test lint coverage test-slow test-browser test-wheel test-lowest bench reproduce calibration docs clean
+.PHONY: setup demo test lint coverage test-slow test-adapters test-browser test-wheel test-lowest bench reproduce calibration docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -29,6 +30,18 @@ coverage: setup
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
+
+# NumPyro, PyMC, PyTorch and Stan in an environment of their own; torch first: this pin has no CUDA libraries
+$(ADAPTERS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(ADAPTERS)
+	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable ".[adapters]" "arviz>=0.23,<1" "httpstan==4.13.*" "pymc>=5.28,<6"
+	touch $@
+
+# compiled Stan programs are kept beside the packages
+test-adapters: $(ADAPTERS)/.installed
+	XDG_CACHE_HOME=$(CURDIR)/$(ADAPTERS)/cache MPLBACKEND=agg $(ADAPTERS)/bin/python -m pytest -m adapters tests/adapters
 
 # opens the report in headless Chromium and keeps the pictures in docs/images
 test-browser: setup
@@ -66,4 +79,4 @@ docs: setup
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf .venv .venv-lowest build dist docs/_build
+	rm -rf .venv $(ADAPTERS) .venv-lowest build dist docs/_build
