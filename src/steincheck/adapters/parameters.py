@@ -144,7 +144,7 @@ def element_names(variable: str, shape: Sequence[int]) -> list[str]:
 
 def probe_points(dim: int, n: int = 3) -> np.ndarray:
     """A few fixed points (n, dim) near 0 without any symmetry."""
-    return 0.8 * np.sin(np.outer(np.arange(1, n + 1), 1 + np.arange(dim)))
+    return 0.8 * np.sin(np.outer(np.sqrt(np.arange(2, n + 2)), np.arange(1, dim + 1)))
 
 
 def with_parameters(target: Target, parameters: Parameters) -> Target:

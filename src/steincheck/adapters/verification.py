@@ -85,8 +85,10 @@ def _check_tails(target: Target) -> None:
     """Raise where the density is flat along a coordinate, warn where it grows: it cannot be normalised."""
     start = probe_points(target.dim, 1)
     directions = np.concatenate([np.eye(target.dim), -np.eye(target.dim)])
-    near, far = (np.asarray(target.log_density(start + t * directions), dtype=float) for t in NEAR_AND_FAR)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
+        near, far = (
+            np.asarray(target.log_density(start + t * directions), dtype=float) for t in NEAR_AND_FAR
+        )
         change = far - near
     known = np.isfinite(near) & np.isfinite(far)
     names = target.names or [f"x[{k}]" for k in range(target.dim)]

@@ -1,0 +1,156 @@
+"""What the adapters share, tested without the packages they adapt; those are run by tests/adapters."""
+
+from importlib.util import find_spec
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special
+
+import steincheck as sc
+from steincheck.adapters.parameters import (
+    Parameters,
+    probe_points,
+    to_constrained,
+    to_unconstrained,
+    with_parameters,
+)
+from steincheck.adapters.verification import log_jacobian, verify
+from steincheck.draws import as_draws
+
+
+def constrain(u):
+    """mu real, tau positive, w a simplex by a softmax, p in (0, 1)."""
+    w = special.softmax(np.column_stack([u[:, 2:4], np.zeros(len(u))]), axis=1)
+    return np.column_stack([u[:, 0], np.exp(u[:, 1]), w, special.expit(u[:, 4])])
+
+
+def unconstrain(values):
+    logs = np.log(values[:, 2:5])
+    return np.column_stack(
+        [values[:, 0], np.log(values[:, 1]), logs[:, :2] - logs[:, 2:], special.logit(values[:, 5])]
+    )
+
+
+PARAMETERS = Parameters(
+    ("mu", "tau", "w[0]", "w[1]", "w[2]", "p"), ("mu", "tau", "w", "w", "p"), constrain, unconstrain
+)
+
+
+def without_jacobian(u):
+    """mu normal, tau exponential, w Dirichlet(2, 2, 2), p uniform."""
+    values = constrain(u)
+    return -0.5 * values[:, 0] ** 2 - values[:, 1] + np.log(values[:, 2:5]).sum(axis=1)
+
+
+def log_density(u):
+    values = constrain(u)
+    jacobian = np.log(values[:, 1]) + np.log(values[:, 2:5]).sum(axis=1)
+    return without_jacobian(u) + jacobian + np.log(values[:, 5]) + np.log1p(-values[:, 5])
+
+
+def made(log_density=log_density):
+    return with_parameters(sc.Target(log_density, dim=5), PARAMETERS)
+
+
+@pytest.fixture
+def points():
+    return np.random.default_rng(0).normal(size=(20, 5))
+
+
+def test_names_of_coordinates_tell_the_scale():
+    assert made().names == ["mu", "log tau", "unconstrained w[0]", "unconstrained w[1]", "logit p"]
+
+
+def test_the_jacobian_by_differences_is_that_of_the_transformation(points):
+    exact = log_density(points) - without_jacobian(points)
+    np.testing.assert_allclose(log_jacobian(PARAMETERS, points), exact, atol=1e-7)
+
+
+def test_a_wrong_sign_and_a_missing_jacobian_are_found():
+    score = sc.target.central_differences
+    right = sc.Target(log_density, lambda x: score(log_density, x), dim=5)
+    verify(with_parameters(right, PARAMETERS), PARAMETERS, without_jacobian, "Test")
+    with pytest.raises(RuntimeError, match="disagrees with Test's own log density: the sign is reversed"):
+        verify(made(lambda u: -log_density(u)), PARAMETERS, without_jacobian, "Test")
+    with pytest.raises(RuntimeError, match="they differ by more than a constant"):
+        verify(made(without_jacobian), PARAMETERS, without_jacobian, "Test")
+
+
+def test_a_density_without_a_finite_value_near_0_is_mentioned():
+    with pytest.warns(UserWarning, match="not finite at any of 3 points near 0"):
+        verify(made(lambda u: np.full(len(u), -np.inf)), PARAMETERS, without_jacobian, "Test")
+
+
+def test_named_draws_are_transformed_and_chains_kept(points):
+    values = constrain(points).reshape(2, 10, 6)
+    by_name = {"p": values[..., 5], "tau": values[..., 1], "w": values[..., 2:5], "mu": values[..., 0]}
+    target = made()
+    draws = to_unconstrained(by_name | {"extra": values[..., 0]}, target)
+    np.testing.assert_allclose(draws.values, points, atol=1e-12)
+    assert (draws.n_chains, draws.names) == (2, tuple(target.names))
+
+
+def test_draws_without_names_or_with_those_of_the_coordinates_are_left_alone(points):
+    target = made()
+    np.testing.assert_array_equal(to_unconstrained(points, target).values, points)
+    again = to_unconstrained(as_draws(points, 5, names=target.names), target)
+    np.testing.assert_array_equal(again.values, points)
+
+
+def test_names_that_do_not_match_are_listed():
+    with pytest.raises(ValueError, match=r"no column 'tau' \(did you mean tav\?\); its columns are mu, tav"):
+        to_unconstrained({"mu": np.zeros(5), "tav": np.ones(5)}, made())
+
+
+def test_rounded_simplices_are_understood_and_others_refused(points):
+    values = constrain(points)
+    rounded = values.astype(np.float32)
+    np.testing.assert_allclose(made().unconstrain(rounded), points, atol=1e-5)
+    values[[2, 8], 3] = 0.9
+    with pytest.raises(ValueError, match=r"2 of 20 rows do not, rows \[2, 8\]; at row 2, w = \["):
+        made().unconstrain(values)
+
+
+def test_points_as_values_of_the_parameters(points):
+    values, names = to_constrained(points, made())
+    np.testing.assert_array_equal(values, constrain(points))
+    assert names == PARAMETERS.names
+    plain = sc.Target(lambda x: -np.sum(x**2, axis=1), dim=2)
+    values, names = to_constrained(np.zeros(2), plain)
+    assert (values.shape, names) == ((1, 2), ("x[0]", "x[1]"))
+
+
+def test_a_pytree_is_a_target_with_names():
+    scale = np.array([1.0, 2.0])
+
+    def tree_density(position):
+        return -0.5 * position["mu"] ** 2 - 0.5 * jnp.sum((position["layer"]["w"] / scale) ** 2)
+
+    target = sc.from_jax_pytree(tree_density, {"mu": 0.0, "layer": {"w": np.zeros(2, dtype=np.float32)}})
+    assert target.names == ["layer.w[0]", "layer.w[1]", "mu"]
+    np.testing.assert_allclose(target.score(np.array([[1.0, 2.0, 3.0]])), [[-1, -0.5, -3]])
+    with pytest.raises(ValueError, match="`example` must hold at least one number"):
+        sc.from_jax_pytree(tree_density, {})
+
+
+@pytest.mark.parametrize(
+    ("package", "make", "command"),
+    [
+        ("numpyro", lambda: sc.from_numpyro(lambda: None), r"steincheck\[numpyro\]"),
+        ("pymc", lambda: sc.from_pymc(None), r"steincheck\[pymc\]"),
+        ("httpstan", lambda: sc.from_stan("parameters { real mu; } model {}"), r"steincheck\[stan\]"),
+        ("torch", lambda: sc.from_torch(lambda x: x, 1), r"steincheck\[torch\]"),
+        ("arviz", lambda: sc.to_arviz(np.zeros((5, 2))), r"steincheck\[arviz\]"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_command_that_installs_it(package, make, command):
+    if find_spec(package):
+        pytest.skip(f"{package} is installed")
+    with pytest.raises(ImportError, match=f"pip install '{command}'"):
+        make()
+
+
+def test_probe_points_have_no_symmetry():
+    points = probe_points(10)
+    assert len(np.unique(points.round(6))) >= 28
