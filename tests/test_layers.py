@@ -30,12 +30,15 @@ RULED_OUT = {"utils", "util", "helpers", "helper", "common", "misc", "base", "ty
 MAX_LINES = 500
 OPTIONAL = {
     "arviz",
+    "bridgestan",
     "dask",
     "distributed",
+    "httpstan",
     "joblib",
     "matplotlib",
     "numpyro",
     "pymc",
+    "pytensor",
     "rich",
     "torch",
     "typer",
