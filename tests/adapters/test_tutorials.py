@@ -35,6 +35,7 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 def test_tutorial(name, fits, kinds):
     scope = run(name)
     verdict = scope["verdict"]
+    assert verdict.sentence.partition(" (p")[0] in (PAGES / f"{name}.md").read_text()
     assert verdict.fits in ({True, None} if fits else {False}), str(verdict)
     assert not kinds or kinds & {finding.kind for finding in verdict.findings}, str(verdict)
     assert Path(f"{name}.png").stat().st_size > 5000
