@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck import verdict as module
-from steincheck.verdict import holm
+from steincheck.verdict import examine
+from steincheck.verdict.check import holm
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "verdict.schema.json").read_text())
 SCALES = np.array([1e-3, 1.0, 1e3])
@@ -211,7 +211,7 @@ def test_a_level_out_of_reach_is_said(scaled):
 
 
 def test_many_draws_are_thinned_for_the_kernel_test_only(two_modes, monkeypatch):
-    monkeypatch.setattr(module, "MAX_KERNEL_DRAWS", 300)
+    monkeypatch.setattr(examine, "MAX_KERNEL_DRAWS", 300)
     verdict = sc.check(two_modes.sample(700, 3), two_modes, modes=[[-3.0], [3.0]], rng=0)
     assert verdict.tests["kernel"].n == 234
     assert verdict.tests["weights"].n == verdict.tests["moments"].n == verdict.n == 700

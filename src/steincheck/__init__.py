@@ -46,7 +46,7 @@ from .result import (
 from .stein.bootstrap import multinomial, wild
 from .stein.kernels import IMQ, RBF, median_bandwidth
 from .target import Target, check_score, from_jax
-from .verdict import check
+from .verdict.check import check
 
 __all__ = [
     "IMQ",

@@ -99,8 +99,13 @@ def render(verdict: Verdict) -> str:
     return "\n".join([*lines, "", foot])
 
 
-def weight_findings(result: FluxResult, names: Sequence[str], pvalue: float) -> list[Finding]:
-    """What is wrong with the mode weights, missing modes first."""
+def weight_findings(
+    result: FluxResult, shown: np.ndarray, shown_names: Sequence[str], names: Sequence[str], pvalue: float
+) -> list[Finding]:
+    """What is wrong with the mode weights, missing modes first.
+
+    `shown` (M, k) are the mode locations in the user's own parameters, `names` those of the coordinates.
+    """
     table = result.mode_table
     if table is None:
         return [_wrong_flow(result, names, pvalue)]
@@ -110,7 +115,7 @@ def weight_findings(result: FluxResult, names: Sequence[str], pvalue: float) -> 
     wrong.sort(key=lambda k: table.n_draws[k] > 0)
     if not wrong:
         return [_wrong_as_a_whole(result, table, names, pvalue)]
-    found = [_wrong_share(table, k, names, pvalue) for k in wrong[:MAX_MODES_NAMED]]
+    found = [_wrong_share(table, k, place(shown[k], shown_names), pvalue) for k in wrong[:MAX_MODES_NAMED]]
     if len(wrong) > MAX_MODES_NAMED:
         rest = len(wrong) - MAX_MODES_NAMED
         found.append(_finding("mode share", None, pvalue, f"And {rest} more modes have wrong shares"))
@@ -148,7 +153,7 @@ def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
     return text + "."
 
 
-def _wrong_share(table: ModeTable, k: int, names: Sequence[str], pvalue: float) -> Finding:
+def _wrong_share(table: ModeTable, k: int, where: str, pvalue: float) -> Finding:
     low, high = table.implied_interval[k]
     known = not np.isnan(low)
     missing = table.n_draws[k] == 0
@@ -160,10 +165,7 @@ def _wrong_share(table: ModeTable, k: int, names: Sequence[str], pvalue: float) 
         state = " is all but missing"
     more = "fewer" if table.words[k] == "too many draws" else "more"
     says = f"{table.implied[k]:.1%} ({low:.1%} to {high:.1%})" if known else more
-    text = (
-        f"Mode {k} ({place(table.locations[k], names)}){state}: {table.observed[k]:.1%} of the draws, "
-        f"the density says {says}"
-    )
+    text = f"Mode {k} ({where}){state}: {table.observed[k]:.1%} of the draws, the density says {says}"
     return Finding(kind, k, (), float(table.implied[k]), (float(low), float(high)), pvalue, text)
 
 

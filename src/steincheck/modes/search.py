@@ -344,9 +344,10 @@ def hold_out(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of n draws to search from, and rows to test.
 
-    min(max(n/10, 20), 100) draws are held out, at random, or a contiguous block of one chain where `chain`
-    (n,) says to which chain each draw belongs. Below n = 100 none is: the search then gets median and MAD of
-    all draws only, which a rare mode cannot move.
+    min(max(n/10, 20), 100) draws are held out: at random, or, where `chain` (n,) says to which chain each
+    draw belongs, as one contiguous block per chain in proportion to its length, so that the shares of the
+    modes among the others do not change. Below n = 100 none is: the search then gets median and MAD of all
+    draws only, which a rare mode cannot move.
     """
     rows = np.arange(n)
     if n < MIN_DRAWS_TO_HOLD_OUT:
@@ -354,12 +355,15 @@ def hold_out(
     size = int(min(max(n / 10, 20), 100))
     if chain is None:
         held = np.sort(rng.choice(n, size=size, replace=False))
-    else:
-        labels, counts = np.unique(chain, return_counts=True)
-        mine = np.flatnonzero(chain == labels[rng.choice(np.flatnonzero(counts == counts.max()))])
-        size = min(size, len(mine))
-        begin = int(rng.integers(len(mine) - size + 1))
-        held = mine[begin : begin + size]
+        return held, np.setdiff1d(rows, held)
+    position = rng.random()
+    blocks = []
+    for label in np.unique(chain):
+        mine = np.flatnonzero(chain == label)
+        share = max(1, round(size * len(mine) / n))
+        begin = int(position * (len(mine) - share + 1))
+        blocks.append(mine[begin : begin + share])
+    held = np.concatenate(blocks)
     return held, np.setdiff1d(rows, held)
 
 

@@ -1,0 +1,210 @@
+"""Targets from JAX functions: traced once in float64, compiled for a few batch shapes."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from .record import Target
+
+CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
+
+
+def from_jax(
+    log_density: Callable[[Any], Any],
+    dim: int,
+    *,
+    names: Sequence[str] | None = None,
+    sample: Callable[[int, Any], np.ndarray] | None = None,
+) -> Target:
+    """Make a `Target` from a JAX function of one point; score and Hessian by automatic differentiation.
+
+    Everything is computed in float64 whatever the global JAX setting, which is left alone, and compiled
+    once: draws are evaluated in padded chunks of fixed size, so a new number of draws compiles nothing.
+
+    Parameters
+    ----------
+    log_density : callable
+        (d,) -> scalar, written with ``jax.numpy``.
+    dim : int
+        The dimension d.
+    names, sample
+        As in `Target`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2)
+    >>> target.score(np.ones((3, 2))).shape
+    (3, 2)
+    """
+    if not callable(log_density):
+        raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
+    if not isinstance(dim, (int, np.integer)) or dim < 1:
+        raise ValueError(f"`dim` must be a positive integer, got {dim!r}")
+    own, shape = traced(log_density, int(dim))
+    if shape.shape != ():
+        raise ValueError(
+            "`log_density` of from_jax must map one point of shape (d,) to a scalar, "
+            f"but for d = {dim} it returns {shape.shape}"
+        )
+    if shape.dtype != jnp.float64:
+        warnings.warn(
+            f"`log_density` returns {shape.dtype} for float64 input: precision is lost", stacklevel=2
+        )
+    return jax_target(own, int(dim), names=names, sample=sample)
+
+
+def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
+    """The function traced once in float64, with its own copy of the arrays it closes over; and its output.
+
+    JAX keeps one converted copy per NumPy array for as long as any traced function holds it, whatever the
+    precision: a function that ran in float32 would be traced here with float32 data, and what is traced here
+    would spoil the user's own float32 functions. So such copies are dropped before and after.
+    """
+    point = jax.ShapeDtypeStruct((dim,), np.float64)
+    with jax.enable_x64(True):
+        if _holds_single_precision(log_density, point):
+            _drop_caches()
+        closed, out = _trace(log_density, point)
+        watched = [weakref.ref(array) for array in _closed_over(closed)]
+        closed = _with_own_constants(closed)
+    jaxpr = closed.jaxpr
+
+    def evaluate(constants: list[Any], x: Any) -> Any:
+        return jax.core.eval_jaxpr(jaxpr, constants, x)[0]
+
+    if any(reference() is not None for reference in watched):
+        _drop_caches()
+    return Partial(evaluate, closed.consts), out
+
+
+def _trace(log_density: Callable[[Any], Any], point: Any) -> tuple[Any, Any]:
+    # A new function object each time: JAX would answer from its cache for one it has traced before.
+    return jax.make_jaxpr(lambda x: log_density(x), return_shape=True)(point)
+
+
+def _holds_single_precision(log_density: Callable[[Any], Any], point: Any) -> bool:
+    """Whether data of the function come in 32 bits; in its own frame, so that nothing of it stays alive."""
+    try:
+        return any(array.dtype.itemsize == 4 for array in _closed_over(_trace(log_density, point)[0]))
+    except TypeError:  # float32 data met float64; if it is a mistake of the user's, it is raised once more
+        return True
+
+
+def _drop_caches() -> None:
+    jax.clear_caches()
+    gc.collect()
+
+
+def _is_closed(node: Any) -> bool:
+    return hasattr(node, "consts") and hasattr(node, "jaxpr")
+
+
+def _closed_over(closed: Any) -> list[np.ndarray]:
+    """The NumPy arrays that a traced function and those inside it hold."""
+    arrays = [value for value in closed.consts if isinstance(value, np.ndarray)]
+    for equation in closed.jaxpr.eqns:
+        for inner in filter(_is_closed, jax.tree.leaves(equation.params, is_leaf=_is_closed)):
+            arrays += _closed_over(inner)
+    return arrays
+
+
+def _with_own_constants(closed: Any) -> Any:
+    """The same traced function with JAX arrays in place of the NumPy arrays it holds, at every depth."""
+
+    def own(node: Any) -> Any:
+        return _with_own_constants(node) if _is_closed(node) else node
+
+    equations = [
+        equation.replace(params=jax.tree.map(own, equation.params, is_leaf=_is_closed))
+        for equation in closed.jaxpr.eqns
+    ]
+    return closed.replace(
+        jaxpr=closed.jaxpr.replace(eqns=equations), consts=[jnp.array(value) for value in closed.consts]
+    )
+
+
+def jax_target(
+    log_density: Partial,
+    dim: int,
+    *,
+    chunks: Sequence[int] = CHUNKS,
+    names: Sequence[str] | None = None,
+    sample: Callable[[int, Any], np.ndarray] | None = None,
+) -> Target:
+    """Target of a JAX function of one point; compiled once for all parameters of one shape."""
+    with jax.enable_x64(True):
+        log_density = jax.tree.map(jnp.asarray, log_density)
+    return Target(
+        in_chunks(partial(_values, log_density), dim, chunks),
+        in_chunks(partial(_scores, log_density), dim, chunks),
+        dim=dim,
+        hessian=in_chunks(partial(_hessians, log_density), dim, (1, 32)),
+        names=names,
+        sample=sample,
+        jax_log_density=log_density,
+    )
+
+
+@jax.jit
+def _values(log_density: Partial, x: Any) -> Any:
+    return jax.vmap(log_density)(x)
+
+
+@jax.jit
+def _scores(log_density: Partial, x: Any) -> Any:
+    return jax.vmap(jax.grad(log_density))(x)
+
+
+@jax.jit
+def values_and_scores(log_density: Partial, x: Any) -> Any:
+    """log p and score of every row in one program."""
+    return jax.vmap(jax.value_and_grad(log_density))(x)
+
+
+@jax.jit
+def _hessians(log_density: Partial, x: Any) -> Any:
+    return jax.vmap(jax.hessian(log_density))(x)
+
+
+def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -> Callable[..., Any]:
+    """Evaluate a compiled function of rows at any n, in padded chunks of these sizes: few compilations."""
+
+    def evaluate(x: np.ndarray) -> Any:
+        x = np.asarray(x, dtype=np.float64)
+        parts = []
+        with jax.enable_x64(True):
+            if not len(x):
+                empty = jax.eval_shape(compiled, jax.ShapeDtypeStruct((1, dim), np.float64))
+                return jax.tree.map(lambda leaf: np.empty((0, *leaf.shape[1:])), empty)
+            start = 0
+            while start < len(x):
+                left = len(x) - start
+                size = _chunk(left, chunks)
+                block = x[start : start + size]
+                if len(block) < size:
+                    block = np.concatenate([block, np.broadcast_to(block[-1], (size - len(block), dim))])
+                parts.append(jax.tree.map(lambda leaf, keep=left: np.asarray(leaf)[:keep], compiled(block)))
+                start += size
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+    return evaluate
+
+
+def _chunk(left: int, chunks: Sequence[int]) -> int:
+    """The size of the next chunk: padded if at most half of it is padding, else a smaller one."""
+    above = next((c for c in chunks if left <= c), chunks[-1])
+    below = max((c for c in chunks if c <= left), default=chunks[0])
+    return above if above <= 2 * left or below == 1 else below

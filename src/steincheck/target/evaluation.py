@@ -1,0 +1,122 @@
+"""Log density and score of a target at rows of points, validated; finite differences without a score."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .compiled import CHUNKS, in_chunks, values_and_scores
+from .record import Batch, Target
+
+MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
+MAX_SHORTENINGS = 8  # of steps that are too long: by a factor of 1e-24 at the most
+
+
+def raw_value_and_score(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log p (n,) and score (n, d) at the rows of `x`, as they come; in one compiled call where possible."""
+    if target.jax_log_density is not None:
+        return in_chunks(partial(values_and_scores, target.jax_log_density), target.dim, CHUNKS)(x)
+    return target.log_density(read_only(x)), raw_score(target, x)
+
+
+def raw_score(target: Target, x: np.ndarray) -> np.ndarray:
+    """The score at the rows of `x` as it comes, by finite differences where the target has none."""
+    if target.score is None:
+        return central_differences(target.log_density, x)
+    return target.score(read_only(x))
+
+
+def read_only(x: np.ndarray) -> np.ndarray:
+    """A view that the user's functions cannot write to."""
+    view = np.asarray(x).view()
+    view.flags.writeable = False
+    return view
+
+
+def central_differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = None) -> np.ndarray:
+    """Gradient of `log_density` at the rows of `x` by central differences, shape (n, d)."""
+    return differences(log_density, np.asarray(x, dtype=float), step)[0]
+
+
+def differences(
+    log_density: Batch, x: np.ndarray, step: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Central differences (n, d), and what the rounding of log p may contribute to them.
+
+    Steps are made shorter until log p bends by little over them: the width of the density is not known.
+    """
+    raw = np.asarray(log_density(x))
+    precision = np.finfo(raw.dtype if raw.dtype.kind == "f" else float).eps
+    middle = raw.astype(float)[:, None]
+    noise = 10 * precision * np.abs(middle)
+    fine = precision ** (1 / 3)
+    start = fine * np.maximum(1.0, np.abs(x)) if step is None else step * max(1.0, 1e4 * fine)
+    h = np.array(np.broadcast_to(start, x.shape))
+    ahead = np.empty(x.shape)
+    behind = np.empty(x.shape)
+    rows = np.arange(len(x))
+    for _ in range(MAX_SHORTENINGS + 1):
+        ahead[rows] = _moved_log_density(log_density, x[rows], h[rows])
+        behind[rows] = _moved_log_density(log_density, x[rows], -h[rows])
+        with np.errstate(invalid="ignore"):
+            bend = np.abs(ahead + behind - 2 * middle)
+        long = ~(bend <= np.maximum(MAX_BEND, noise))
+        rows = np.flatnonzero(long.any(axis=1))
+        if not len(rows):
+            break
+        used = h.copy()
+        factor = np.where(np.isfinite(bend), np.sqrt(MAX_BEND / np.maximum(bend, MAX_BEND)), 0.1)
+        h[long] *= np.clip(factor[long], 1e-3, 0.5)
+    else:
+        h = used
+    with np.errstate(invalid="ignore"):
+        return (ahead - behind) / (2 * h), 5 * noise / h
+
+
+def _moved_log_density(log_density: Batch, x: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """log p (n, d) with each coordinate of each row moved by its step in turn."""
+    n, d = x.shape
+    moves = np.eye(d)[:, None, :] * step  # (d, n, d): coordinate k moved
+    return np.asarray(log_density((x + moves).reshape(-1, d)), dtype=float).reshape(d, n).T
+
+
+def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
+    """log p at the rows of `x`, validated; at a `proposal` -inf is a value, NaN is not."""
+    value = _as_floats("log_density", target.log_density(read_only(x)), (len(x),))
+    bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
+    if bad.any():
+        _raise_non_finite("log_density", x, value, bad)
+    return value
+
+
+def score_at(target: Target, x: np.ndarray) -> np.ndarray:
+    """The score at the rows of `x`, validated, shape (n, d)."""
+    value = _as_floats("score", raw_score(target, x), x.shape)
+    bad = ~np.isfinite(value).all(axis=1)
+    if bad.any():
+        _raise_non_finite("score", x, value, bad)
+    return value
+
+
+def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        value = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`{name}` must return an array of floats: {error}") from None
+    if value.shape != shape:
+        raise ValueError(
+            f"`{name}` must return shape {shape} for {shape[0]} points, got {value.shape}; "
+            "it is called with all points at once, one a row"
+        )
+    return value
+
+
+def _raise_non_finite(name: str, x: np.ndarray, value: np.ndarray, bad: np.ndarray) -> None:
+    rows = np.flatnonzero(bad)
+    raise ValueError(
+        f"`{name}` must be finite at every point: {len(rows)} of {len(x)} rows are not, rows "
+        f"{rows[:10].tolist()}; at row {rows[0]}, x = {np.array2string(x[rows[0]], threshold=8)}, "
+        f"it is {value[rows[0]]}"
+    )

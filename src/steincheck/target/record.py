@@ -1,0 +1,96 @@
+"""The target: a density known up to a constant, as batch callables over draws of shape (n, d)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jax.tree_util import Partial
+
+Batch = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A density p on R^d known up to a constant.
+
+    Parameters
+    ----------
+    log_density : callable
+        Batch function (n, d) -> (n,): log p up to an additive constant; ``-inf`` outside the support.
+    score : callable, optional
+        Batch function (n, d) -> (n, d): the gradient of log p. Without it the tests use central finite
+        differences of `log_density`, and every result says so in its warnings.
+    dim : int
+        The dimension d.
+    hessian : callable, optional
+        Batch function (n, d) -> (n, d, d): second derivatives of log p.
+    names : sequence of str, optional
+        One name per coordinate.
+    sample : callable, optional
+        ``sample(n, rng) -> (n, d)``: exact independent draws, for models where they exist.
+    jax_log_density : callable, optional
+        The same log density of one point, (d,) -> scalar, in JAX operations, for compiled loops; `from_jax`
+        and the models of `steincheck.models` fill it in. Kept as a `jax.tree_util.Partial`, so that it may
+        be an argument of compiled functions.
+    constrained_names : sequence of str, optional
+        Names of the k parameters as their owner knows them ("tau", "w[0]"), where the d coordinates of the
+        target are a transformation of them to the whole space.
+    constrain, unconstrain : callable, optional
+        Batch functions (n, d) -> (n, k) and (n, k) -> (n, d): from the coordinates to the parameters of
+        `constrained_names` and back. `unconstrain` of the targets made by adapters also takes draws with
+        names (whatever `as_draws` reads).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
+    >>> target.score(np.ones((1, 2)))
+    array([[-1., -1.]])
+    """
+
+    log_density: Batch
+    score: Batch | None = None
+    dim: int = field(kw_only=True)
+    hessian: Batch | None = field(default=None, kw_only=True)
+    names: Sequence[str] | None = field(default=None, kw_only=True)
+    sample: Callable[[int, Any], np.ndarray] | None = field(default=None, kw_only=True)
+    jax_log_density: Callable[[Any], Any] | None = field(default=None, kw_only=True)
+    constrained_names: Sequence[str] | None = field(default=None, kw_only=True)
+    constrain: Batch | None = field(default=None, kw_only=True)
+    unconstrain: Callable[[Any], np.ndarray] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        optional = ("score", "hessian", "sample", "jax_log_density", "constrain", "unconstrain")
+        for name in ("log_density", *optional):
+            value = getattr(self, name)
+            required = name == "log_density"
+            if not (callable(value) or (value is None and not required)):
+                raise TypeError(f"`{name}` must be a function, got {type(value).__name__}")
+        if not isinstance(self.dim, (int, np.integer)) or isinstance(self.dim, bool) or self.dim < 1:
+            raise ValueError(f"`dim` must be a positive integer, got {self.dim!r}")
+        if self.names is not None:
+            names = list(self.names)
+            if isinstance(self.names, str) or not all(isinstance(name, str) and name for name in names):
+                raise TypeError(f"`names` must be a sequence of non-empty strings, got {self.names!r}")
+            if len(names) != self.dim:
+                raise ValueError(f"`names` must have one name per coordinate ({self.dim}), got {len(names)}")
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise ValueError(f"`names` must differ, got {twice!r} more than once")
+        if self.jax_log_density is not None and not isinstance(self.jax_log_density, Partial):
+            object.__setattr__(self, "jax_log_density", Partial(self.jax_log_density))
+
+    @property
+    def has_score(self) -> bool:
+        """Whether the score was given; if not, it is differenced."""
+        return self.score is not None
+
+
+def require_target(target: Any) -> None:
+    """Raise unless `target` is a `Target`."""
+    if not isinstance(target, Target):
+        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")

@@ -1,0 +1,75 @@
+"""The score against finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .evaluation import differences, log_density_at, score_at
+from .record import Target
+
+
+def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float = 1e-3) -> np.ndarray:
+    """Compare `target.score` with finite differences of `target.log_density` at a few draws.
+
+    Parameters
+    ----------
+    target : Target
+    x : array (n, d)
+        Draws; `n_points` of them, evenly spaced, are used.
+    n_points : int
+        How many draws to look at.
+    rtol : float
+        Allowed difference relative to the size of the score in that coordinate.
+
+    Returns
+    -------
+    array (d,)
+        The largest difference of each coordinate, relative to the size of the score there.
+
+    Raises
+    ------
+    ValueError
+        If a coordinate disagrees; the message names the coordinates and shows both values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> wrong = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: x, dim=1)
+    >>> sc.check_score(wrong, np.array([[1.0], [2.0]]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: `score` disagrees with finite differences of `log_density` in coordinate 0...
+    """
+    if not isinstance(target, Target):
+        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    x = np.atleast_2d(np.asarray(x, dtype=float))
+    if x.ndim != 2 or x.shape[1] != target.dim or not len(x) or n_points < 1:
+        raise ValueError(
+            f"`x` must have shape (n, {target.dim}) and `n_points` be positive, got {x.shape} and {n_points}"
+        )
+    rows = np.unique(np.linspace(0, len(x) - 1, num=min(n_points, len(x))).astype(int))
+    spread, points = x.std(axis=0), x[rows]
+    given = score_at(target, points)
+    log_density_at(target, points)  # says which draws have no density
+    numeric, rounding = differences(target.log_density, points, 1e-4 * np.where(spread > 0, spread, 1.0))
+    size = np.maximum(np.abs(given), np.abs(numeric)).max(axis=0)
+    gap = np.abs(given - numeric)
+    wrong = np.flatnonzero((gap > rtol * size + rounding).any(axis=0) | np.isnan(gap).any(axis=0))
+    if len(wrong):
+        lines = []
+        for k in wrong[:5]:
+            i = int(np.argmax(gap[:, k]))
+            label = f" ({target.names[k]})" if target.names else ""
+            lines.append(
+                f"coordinate {k}{label}: at row {rows[i]} the score is {given[i, k]:.6g}, "
+                f"the finite difference {numeric[i, k]:.6g}"
+            )
+        sign = " (the sign is reversed)" if np.allclose(given, -numeric, rtol=1e-2) else ""
+        raise ValueError(
+            "`score` disagrees with finite differences of `log_density` in "
+            + "; ".join(lines)
+            + (f"; and {len(wrong) - 5} more coordinates" if len(wrong) > 5 else "")
+            + f"{sign}. Correct the score, or pass check_score=False to a single test to go on regardless"
+        )
+    return gap.max(axis=0) / np.where(size > 0, size, 1.0)

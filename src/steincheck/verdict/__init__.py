@@ -1,0 +1,5 @@
+"""One answer from all tests: `check`."""
+
+from .check import check
+
+__all__ = ["check"]

@@ -1,0 +1,146 @@
+"""The case of a verdict: draws evaluated once, the modes of the density, and what is collected on the way."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..chains import chain_faults, convergence, looks_dependent
+from ..draws import Draws
+from ..modes.box import as_box
+from ..modes.search import (
+    climb_from_draws,
+    hold_out,
+    known_modes,
+    rounded_location,
+    search_modes,
+    search_sentence,
+)
+from ..moments.test import parameter_names
+from ..result import Modes
+from ..target import Target, check_score, log_density_at, score_at
+from ..wording import place
+
+MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
+
+
+class Case(NamedTuple):
+    """Draws and what is evaluated at them, once."""
+
+    x: np.ndarray  # (n, d)
+    log_p: np.ndarray  # (n,)
+    scores: np.ndarray  # (n, d)
+    chain: np.ndarray | None  # (n,) chain of each draw, 0, 1, ...; None for independent draws
+
+    def rows(self, index: np.ndarray) -> Case:
+        """Some of the draws, their chains numbered anew."""
+        chain = None if self.chain is None else np.unique(self.chain[index], return_inverse=True)[1]
+        return Case(self.x[index], self.log_p[index], self.scores[index], chain)
+
+
+class Said(NamedTuple):
+    """What is collected for the verdict beside the tests."""
+
+    warnings: list[str]
+    context: list[str]
+    reasons: list[str]  # why a non-rejection is inconclusive
+    not_examined: list[str]
+
+
+def evaluated(sample: Draws, target: Target, independent: bool, said: Said) -> Case:
+    """Evaluate log density and score once, and find out whether the draws are chains."""
+    x = sample.values
+    log_p = log_density_at(target, x)
+    if target.score is None:
+        said.warnings.append("the target has no score: finite differences of its log density are used")
+    else:
+        check_score(target, x)
+    chain = None if independent else sample.chain
+    if chain is None and not independent:
+        found = looks_dependent(x, log_p, target.names)
+        if found is not None:
+            chain = np.zeros(len(x), dtype=int)
+            said.warnings.append(f"{found}: they were tested as one chain; if they are not, shuffle them")
+    if chain is None:
+        said.context.append("The draws were tested as independent ones.")
+    else:
+        said.warnings.extend(chain_faults(x, chain, target.names))
+        said.context.append(_chain_sentence(x, chain))
+    if sample.divergences:
+        said.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
+    return Case(x, log_p, score_at(target, x), chain)
+
+
+def _chain_sentence(x: np.ndarray, chain: np.ndarray) -> str:
+    """How the draws were treated, with what is commonly reported of chains."""
+    lengths = np.bincount(chain)
+    equal = f"{len(lengths)} x {lengths[0]} draws" if np.ptp(lengths) == 0 else f"{len(x)} draws"
+    chains = "one chain" if len(lengths) == 1 else f"{len(lengths)} chains"
+    common = convergence(x, chain)
+    return (
+        f"The {equal} were tested as {chains}: H0 is that they are stationary with the density as their "
+        f"distribution. Over all coordinates bulk ESS is at least {np.min(common.ess_bulk):.0f}, tail ESS "
+        f"{np.min(common.ess_tail):.0f}, R-hat at most {np.max(common.rhat):.3f}."
+    )
+
+
+def search(
+    case: Case,
+    target: Target,
+    modes: Any,
+    bounds: Any,
+    max_evaluations: int,
+    progress: bool | None,
+    rng: np.random.Generator,
+    said: Said,
+) -> tuple[Modes, np.ndarray]:
+    """The modes and the rows to test; without a mode, a stand-in where the held-out draws are."""
+    if modes is not None:
+        return known_modes(modes, target, case.x, bounds, notes=said.warnings, rng=rng)
+    held, tested = hold_out(len(case.x), rng, case.chain)
+    known = search_modes(
+        target,
+        case.x[held] if len(held) else None,
+        location=None if len(held) else rounded_location(case.x),
+        box=None if bounds is None else as_box(bounds, target.dim),
+        max_evaluations=max_evaluations,
+        progress=progress,
+        rng=rng,
+    )
+    said.warnings.extend(known.warnings)
+    if len(held):
+        said.context.append(
+            f"{len(held)} draws, held out, told the mode search where to begin; the other {len(tested)} were "
+            "tested."
+        )
+    if not len(known):
+        said.warnings.append(f"no mode was found: {known.search['stopped']}")
+        said.not_examined.append("the mode weights: no mode was found")
+        return _stand_in(case.x[held] if len(held) else case.x), tested
+    said.context.append(f"Mode search: {search_sentence(known)}.")
+    said.not_examined.append("modes that the search did not find")
+    if known.symmetries:
+        said.context.append(f"Symmetries of the density: {'; '.join(known.symmetries)}.")
+    return known, tested
+
+
+def _stand_in(x: np.ndarray) -> Modes:
+    """Units for the tests of a density without a mode: median and spread of the held-out draws."""
+    centre, scale = rounded_location(x)
+    return Modes(centre[None], np.diag(scale**2)[None], np.zeros(1), np.zeros(1, dtype=int))
+
+
+def look_for_unknown_modes(
+    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, said: Said
+) -> None:
+    """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
+    tried, strange, locations = climb_from_draws(x, target, known, rng)
+    if not strange:
+        return
+    example = place(locations[0], parameter_names(target))
+    text = (
+        f"the weights of unknown modes: {strange} of {tried} draws that were looked at belong to such modes, "
+        f"for example ({example}); give `modes`, or a larger `max_evaluations`"
+    )
+    (said.reasons if strange > MAX_UNKNOWN_SHARE * tried else said.not_examined).append(text)

@@ -1,0 +1,245 @@
+"""One question, one answer: do the draws fit the density?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .._validation import as_generator, check_count, check_level
+from .._version import __version__
+from ..adapters.parameters import to_constrained, to_unconstrained
+from ..modes.search import MAX_EVALUATIONS
+from ..moments.test import parameter_names
+from ..result import (
+    AgreementResult,
+    Finding,
+    FluxResult,
+    GofResult,
+    KsdaggResult,
+    Modes,
+    MomentResult,
+    Verdict,
+)
+from ..target import Target, require_target
+from ..wording import (
+    agreement_finding,
+    headline,
+    kernel_finding,
+    moment_findings,
+    render,
+    weight_findings,
+)
+from .case import Case, Said, evaluated, look_for_unknown_modes, search
+from .examine import run_tests
+
+MIN_DRAWS = 50  # below this n a non-rejection is inconclusive
+NEGLIGIBLE_SHARE = 0.01  # a mode of a smaller share may go unexamined
+
+
+def check(
+    draws: Any,
+    target: Target,
+    *,
+    modes: Any = None,
+    bounds: Any = None,
+    alpha: float = 0.05,
+    independent: bool = False,
+    max_evaluations: int | None = None,
+    progress: bool | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> Verdict:
+    """Do the draws fit the density? Are modes missing or weighted wrongly? What else is wrong?
+
+    H0: the draws are independent and come from the target; or, for Markov chains, the chains are stationary
+    with the target as their distribution. Modes are searched from draws that are held out; the others are
+    tested: the shape by `ksdagg_test`, location, spread, correlation and tails by `moment_test`, the mode
+    weights by `flux_test`, and whether the chains agree. Holm's method combines them at the level `alpha`.
+
+    Parameters
+    ----------
+    draws : array (n, d), array (chain, draw, d), or anything that `as_draws` takes
+        Independent draws or Markov chains. An array (n, d) whose order shows autocorrelation is tested as one
+        chain.
+    target : Target
+        The density.
+    modes : Modes, (locations, covariances) or locations, optional
+        Modes you know; otherwise they are searched, and no box is needed.
+    bounds : (low, high) or one such pair per coordinate, optional
+        A box in which the search looks too. Not to be given beside `modes`.
+    alpha : float
+        The level.
+    independent : bool
+        The draws are independent, whatever their order or shape suggests.
+    max_evaluations : int, optional
+        Points at which the mode search may evaluate the density.
+    progress : bool, optional
+        Show the progress of the mode search; by default on a terminal.
+    rng : Generator or int, optional
+        Source of randomness; the verdict carries the seed that was used.
+
+    Returns
+    -------
+    Verdict
+        ``verdict.fits`` is False (misfit found), True (no misfit found, which is no proof) or None (cannot
+        tell); ``print(verdict)`` says it in words.
+
+    References
+    ----------
+    docs/verdict.md says what it does and what its words mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> left = np.random.default_rng(0).normal(-3.0, 1.0, size=(1000, 1))
+    >>> sc.check(left, target, rng=0).fits
+    False
+    """
+    check_level(alpha)
+    require_target(target)
+    if max_evaluations is not None:
+        check_count(max_evaluations, "max_evaluations")
+    seed = fresh_seed(rng)
+    streams = np.random.default_rng(seed).spawn(6)
+    sample = to_unconstrained(draws, target)
+    said = Said(list(sample.warnings), [], [], [])
+    case = evaluated(sample, target, independent, said)
+    budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
+    known, tested = search(case, target, modes, bounds, budget, progress, streams[0], said)
+    tests = run_tests(case.rows(tested), target, known, alpha, streams, said)
+    return _conclude(case, target, known, tests, alpha, seed, streams[5], said)
+
+
+def fresh_seed(rng: Any) -> int:
+    """The seed itself, one drawn from the Generator, or a new one: always something to write down."""
+    generator = as_generator(rng)
+    return int(rng) if isinstance(rng, (int, np.integer)) else int(generator.integers(2**32))
+
+
+def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
+    """Adjust p-values so that comparing each with alpha keeps the family-wise level alpha.
+
+    Examples
+    --------
+    >>> holm({"a": 0.01, "b": 0.2, "c": 0.04})
+    {'a': 0.03, 'c': 0.08, 'b': 0.2}
+    """
+    adjusted = {}
+    largest = 0.0
+    for k, name in enumerate(sorted(pvalues, key=lambda name: pvalues[name])):
+        largest = max(largest, min(1.0, (len(pvalues) - k) * pvalues[name]))
+        adjusted[name] = largest
+    return adjusted
+
+
+def _conclude(
+    case: Case,
+    target: Target,
+    known: Modes,
+    tests: dict[str, GofResult],
+    alpha: float,
+    seed: int,
+    rng: np.random.Generator,
+    said: Said,
+) -> Verdict:
+    """Combine the tests and put everything into words."""
+    names = tuple(parameter_names(target))
+    adjusted = holm({key: 1.0 if np.isnan(result.pvalue) else result.pvalue for key, result in tests.items()})
+    pvalue = min(adjusted.values(), default=1.0)
+    weights = tests.get("weights")
+    table = weights.mode_table if isinstance(weights, FluxResult) else None
+    said.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
+    look_for_unknown_modes(case.x, target, known, rng, said)
+    fits = False if pvalue <= alpha else None if said.reasons else True
+    verdict = Verdict(
+        fits=fits,
+        pvalue=pvalue,
+        alpha=float(alpha),
+        tests=tests,
+        adjusted=adjusted,
+        findings=tuple(_findings(tests, adjusted, alpha, target)) if fits is False else (),
+        inconclusive_reasons=tuple(said.reasons),
+        mode_table=table,
+        modes=known,
+        context=tuple(said.context),
+        not_examined=tuple(said.not_examined + ([] if fits is None else said.reasons)),
+        warnings=tuple(dict.fromkeys(said.warnings)),
+        n=len(case.x),
+        dim=target.dim,
+        names=names,
+        seed=seed,
+        version=__version__,
+        sentence=headline(fits, alpha, pvalue, said.reasons),
+    )
+    return replace(verdict, text=render(verdict))
+
+
+def _findings(
+    tests: Mapping[str, GofResult], adjusted: Mapping[str, float], alpha: float, target: Target
+) -> list[Finding]:
+    """What is wrong and by how much: mode weights, moments, the rest of the shape, the chains."""
+    found: list[Finding] = []
+    weights = tests.get("weights")
+    if isinstance(weights, FluxResult) and adjusted["weights"] <= alpha:
+        shown, names = to_constrained(weights.modes.locations, target)
+        found += weight_findings(weights, shown, names, parameter_names(target), adjusted["weights"])
+    moments = tests.get("moments")
+    if isinstance(moments, MomentResult) and adjusted["moments"] <= alpha:
+        found += moment_findings(moments, adjusted["moments"], alpha)
+    if adjusted.get("kernel", 1.0) <= alpha and adjusted.get("moments", 1.0) > alpha:
+        several = isinstance(weights, FluxResult)
+        found.append(kernel_finding(adjusted["kernel"], several=several))
+    chains = tests.get("chains")
+    if isinstance(chains, AgreementResult) and adjusted["chains"] <= alpha:
+        found.append(agreement_finding(chains, adjusted["chains"]))
+    return found
+
+
+def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], alpha: float) -> list[str]:
+    """Reasons why a non-rejection is inconclusive."""
+    reasons = []
+    if n < MIN_DRAWS:
+        reasons.append(f"{n} draws are too few: below {MIN_DRAWS} a non-rejection is inconclusive")
+    weights = tests.get("weights")
+    if isinstance(weights, FluxResult):
+        apart = _modes_apart(known, weights)
+        if weights.inconclusive:
+            reasons.append(f"the mode weights: {weights.inconclusive.removeprefix('cannot tell: ')}")
+        elif apart:
+            listed = ", ".join(map(str, apart[:5])) + (", ..." if len(apart) > 5 else "")
+            reasons.append(
+                f"the weight of mode {listed} could not be compared with that of the others: hardly any draw "
+                "could be at both by the linear maps between them"
+            )
+    for result in tests.values():
+        floor = len(tests) * _smallest_pvalue(result)
+        if floor > alpha:
+            reasons.append(
+                f"the {result.test} cannot reach the level {alpha:g}: its smallest adjusted p-value is "
+                f"{floor:.2g}"
+            )
+    return reasons
+
+
+def _smallest_pvalue(result: GofResult) -> float:
+    """The p-value if the draws were as wrong as can be: simulated replicates are finitely many."""
+    if result.null_distribution is None:
+        return 0.0
+    null = np.asarray(result.null_distribution)
+    if not isinstance(result, KsdaggResult):
+        return 1 / (len(null) + 1)
+    floor = 1 / (np.max(result.bandwidth_weights) * (len(null) + 1))
+    return float(np.mean(np.append(null, 0.0) >= -floor * (1 + 1e-9)))
+
+
+def _modes_apart(known: Modes, weights: FluxResult) -> list[int]:
+    """Modes of some weight that could not be compared with the others."""
+    table = weights.mode_table
+    if table is None:
+        return []
+    weighty = (known.laplace_weights > NEGLIGIBLE_SHARE) | (table.observed > NEGLIGIBLE_SHARE)
+    return np.flatnonzero(np.isnan(table.implied) & weighty).tolist()

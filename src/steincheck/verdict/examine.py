@@ -1,0 +1,143 @@
+"""The tests that a verdict is made of, on one case."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..aggregate import collection, ksdagg_core
+from ..chains import Blocks, agreement, cut_blocks
+from ..flux.test import flux_core
+from ..moments.test import moment_core, parameter_names
+from ..result import AgreementResult, GofResult, KsdaggResult, Modes
+from ..stein.kernels import IMQ
+from ..stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
+from ..target import Target, hard_edge
+from ..wording import chain_worth, place
+from .case import Case, Said
+
+MIN_DRAWS_FOR_MOMENTS = 100  # below, the bootstrap of the moment test rejects true draws too often
+MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
+MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
+
+
+def run_tests(
+    case: Case,
+    target: Target,
+    known: Modes,
+    alpha: float,
+    streams: list[np.random.Generator],
+    said: Said,
+) -> dict[str, GofResult]:
+    """The tests that apply, in the order of the verdict."""
+    tests: dict[str, GofResult] = {}
+    whiten = np.linalg.cholesky(np.mean(known.covariances, axis=0))
+    edge = hard_edge(target, case.x, case.log_p, streams[4])
+    blocks = None
+    if case.chain is not None:
+        blocks = _blocks_of_chains(case, whiten)
+        if not blocks.enough:
+            said.reasons.append(f"the shape could not be tested: {blocks.remedy}")
+    if edge is not None:
+        said.reasons.append(
+            f"the density ends abruptly near ({place(edge, parameter_names(target))}), and tests of the "
+            "shape need one that vanishes at its edge: transform the parameters to the whole space"
+        )
+    elif blocks is None or blocks.enough:
+        tests["kernel"] = _kernel_test(case, whiten, blocks, alpha, streams[1], said)
+        if len(case.x) >= MIN_DRAWS_FOR_MOMENTS:
+            tests["moments"] = _moment_test(case, target, known, blocks, streams[2], said)
+        else:
+            said.not_examined.append(
+                f"location, spread and correlation by themselves: that takes {MIN_DRAWS_FOR_MOMENTS} draws"
+            )
+    if len(known) > 1:
+        tests["weights"] = flux_core(
+            case.x,
+            case.log_p,
+            target,
+            known,
+            chain=case.chain,
+            tau_within=None if blocks is None else blocks.tau,
+            rng=streams[3],
+            notes=said.warnings,
+        )
+    if blocks is not None:
+        tests["chains"] = _agreement_test(case, whiten, streams[4])
+        said.context.append(chain_worth(blocks, tests.get("weights")))
+    return tests
+
+
+def _blocks_of_chains(case: Case, whiten: np.ndarray) -> Blocks:
+    """Blocks for the tests of the shape, by the autocorrelation time of the draws' contributions."""
+    assert case.chain is not None
+    step = -(-len(case.x) // MAX_DRAWS_FOR_TAU)
+    z = whitened(case.x[::step], whiten)
+    slopes = whitened_scores(case.scores[::step], whiten)
+    widths = collection(z, None, evenly=True)[::3]
+    thinned = chain_blocks(z, slopes, IMQ(), widths, case.chain[::step])
+    return cut_blocks(thinned.tau * step, case.chain)
+
+
+def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) -> AgreementResult:
+    """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
+    assert case.chain is not None
+    t = whitened_scores(case.scores, whiten)
+    z = whitened(case.x - np.median(case.x, axis=0), whiten)
+    found = agreement(np.concatenate([t, z * t + 1], axis=1), case.chain, rng)
+    return AgreementResult(
+        "agreement of the chains",
+        -np.log10(found.pvalue),
+        found.pvalue,
+        None,
+        *case.x.shape,
+        between_pvalue=found.between_pvalue,
+        start_pvalue=found.start_pvalue,
+        odd_chain=found.odd_chain,
+        n_blocks=found.blocks.count,
+    )
+
+
+def _kernel_test(
+    case: Case,
+    whiten: np.ndarray,
+    blocks: Blocks | None,
+    alpha: float,
+    rng: np.random.Generator,
+    said: Said,
+) -> KsdaggResult:
+    """KSDAgg in the units of the modes, with enough replicates for the smallest threshold of Holm."""
+    step = -(-len(case.x) // MAX_KERNEL_DRAWS)
+    if step > 1:
+        said.not_examined.append(
+            f"the shape at all draws: the kernel test costs n^2 and looked at one in {step} of the "
+            f"{len(case.x)} draws; the other tests looked at all"
+        )
+    size = int(np.clip(50 / alpha, 1000, 10_000))
+    return ksdagg_core(
+        case.x[::step],
+        case.scores[::step],
+        whiten=whiten,
+        bootstrap="blocks",
+        block=None if blocks is None else blocks.label[::step],
+        n_resamples=size,
+        n_level_resamples=size,
+        alpha=alpha,
+        streams=spawn_streams(rng),
+        notes=said.warnings,
+    )
+
+
+def _moment_test(
+    case: Case, target: Target, known: Modes, blocks: Blocks | None, rng: np.random.Generator, said: Said
+) -> GofResult:
+    return moment_core(
+        case.x,
+        case.scores,
+        known,
+        parameter_names(target),
+        blocks=None if blocks is None else blocks.label,
+        log_density=target.log_density,
+        n_resamples=999,
+        rng=rng,
+        notes=said.warnings,
+    )
