@@ -216,17 +216,14 @@ def factor_model(n_factors: int) -> Case:
     mask = np.tril(np.ones((p, n_factors))).astype(bool) if n_factors > 1 else np.ones((p, 1), bool)
     true = np.where(mask, rng.uniform(0.5, 1.5, size=(p, n_factors)), 0.0)
     y = rng.standard_normal((100, n_factors)) @ true.T + 0.7 * rng.standard_normal((100, p))
-    moment = y.T @ y
+    data = np.linalg.cholesky(y.T @ y).T  # p rows with the same second moments
     rows, columns = np.nonzero(mask)
 
     def log_density(x: Any) -> Any:
         loading = jnp.zeros((p, n_factors)).at[rows, columns].set(x)
-        covariance = loading @ loading.T + 0.49 * jnp.eye(p)
-        return (
-            -50 * jnp.linalg.slogdet(covariance)[1]
-            - 0.5 * jnp.trace(jnp.linalg.solve(covariance, moment))
-            - 0.5 * jnp.sum(x**2) / 4
-        )
+        root = jnp.linalg.cholesky(loading @ loading.T + 0.49 * jnp.eye(p))
+        z = jax.scipy.linalg.solve_triangular(root, data.T, lower=True)
+        return -100 * jnp.sum(jnp.log(jnp.diag(root))) - 0.5 * jnp.sum(z**2) - 0.5 * jnp.sum(x**2) / 4
 
     return posterior(log_density, true[rows, columns], 0.05, expected=2**n_factors)
 
