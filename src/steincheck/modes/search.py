@@ -332,10 +332,7 @@ def search_sentence(modes: Modes) -> str:
     )
     d = modes.locations.shape[1]
     if d >= 10:
-        text += (
-            f". No search of this kind can find a mode much narrower than these in {d} dimensions: less than "
-            "about half as wide at d = 10, nine tenths at d = 50"
-        )
+        text += f". A mode much narrower than these in {d} dimensions would not have been found"
     return text
 
 
