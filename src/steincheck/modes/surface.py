@@ -14,7 +14,7 @@ from ..target import Target, raw_score, raw_value_and_score, read_only
 class Stopwatch:
     """Seconds of work: CPU time, so that a busy machine does not shorten a search, unless others do the work.
 
-    Where the CPU time of this process is a tiny part of the time that passed, as with a target that runs in
+    Where the CPU time of this process is a small part of the time that passed, as with a target that runs in
     another process, the time that passed counts.
     """
 
@@ -26,7 +26,7 @@ class Stopwatch:
         """Since the stopwatch was made."""
         wall = time.perf_counter() - self.wall
         cpu = time.process_time() - self.cpu
-        return cpu if cpu > 0.02 * wall else wall
+        return cpu if cpu > 0.2 * wall else wall
 
 
 class Surface:
