@@ -177,21 +177,28 @@ def plane_chain(
     sampled: tuple[float, ...], jump: float, n_chains: int, length: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Chains (C, N, 2) with the lumpy modes as distribution, weights `sampled`, started from it."""
-    from steincheck import models
-
     from .flux_study import LUMPY_COVARIANCES, LUMPY_MEANS
 
-    target = models.gaussian_mixture(LUMPY_MEANS, LUMPY_COVARIANCES, 0.5 * np.tile(sampled, 2))
-    centres = np.array(LUMPY_MEANS[:3])
-    x = target.sample(n_chains, rng)
-    log_p = target.log_density(x)
+    means = np.array(LUMPY_MEANS)
+    variances = np.array([np.diag(covariance) for covariance in LUMPY_COVARIANCES])
+    weights = 0.5 * np.tile(sampled, 2)
+
+    def log_density(x: np.ndarray) -> np.ndarray:  # faster at a few points than a compiled target
+        squared = ((x[:, None] - means) ** 2 / variances).sum(axis=2)
+        return np.log(np.exp(-0.5 * squared) @ (weights / np.sqrt(variances.prod(axis=1))))
+
+    centres = means[:3]
+    start = rng.choice(len(means), p=weights, size=n_chains)
+    x = means[start] + np.sqrt(variances[start]) * rng.normal(size=(n_chains, 2))
+    log_p = log_density(x)
     out = np.empty((n_chains, length, 2))
     for t in range(length):
         here = np.argmin(((x[:, None] - centres) ** 2).sum(axis=2), axis=1)
         there = (here + rng.integers(1, 3, size=n_chains)) % 3
         local = x + rng.normal(scale=1.5, size=x.shape)
         y = np.where((rng.random(n_chains) < jump)[:, None], x - centres[here] + centres[there], local)
-        proposed = target.log_density(y)
+        with np.errstate(divide="ignore"):  # far from all modes
+            proposed = log_density(y)
         take = np.log(rng.random(n_chains)) < proposed - log_p
         x = np.where(take[:, None], y, x)
         log_p = np.where(take, proposed, log_p)
