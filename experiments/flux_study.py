@@ -274,6 +274,34 @@ def shares_case(sample: tuple[float, ...]) -> Callable:
     return run
 
 
+@lru_cache
+def modulated(last: int) -> Problem:
+    """A Gaussian times exp(4 cos x): a lattice of modes, listed up to number `last` on either side."""
+    from steincheck import Target
+    from steincheck.modes.search import as_modes
+
+    target = Target(
+        lambda x: -0.5 * (x[:, 0] / 12) ** 2 + 4 * np.cos(x[:, 0]),
+        lambda x: -x / 144 - 4 * np.sin(x),
+        dim=1,
+    )
+    locations = 2 * np.pi * np.arange(-last, last + 1)[:, None] * (1 - 1 / (4 * 144))
+    return Problem(target, as_modes(locations, target))
+
+
+def modulated_case(last: int, widest: float = np.inf) -> Callable:
+    """Draws of the density within `widest`; with last = 2 most of them are at listed modes, but not all."""
+
+    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+        problem = modulated(last)
+        grid = np.arange(-90, 90, 1e-3)
+        mass = np.exp(problem.target.log_density(grid[:, None])) * (np.abs(grid) <= widest)
+        x = np.interp(rng.random(n), np.cumsum(mass) / mass.sum(), grid)[:, None]
+        return rejections(x, problem, ("flux",), rng, lambda: np.nan)
+
+    return run
+
+
 ALL = ("flux", "flux, exact", "Hotelling", "oracle")
 EIGHT: dict[str, Any] = {"means": tuple(7.0 * k + 0.3 * k * k for k in range(8)), "scales": (1.0, 1.4) * 4}
 SAME = (0.125,) * 8
@@ -323,6 +351,10 @@ CASES: dict[str, Case] = {
     "sensors, anchors=None, weights tilted by 20 %": Case(
         sensor_case(tilt=0.2, anchors="chosen"), (1000,), 40
     ),
+    "lattice of 21 modes, all listed, level": Case(modulated_case(10), (1000,), 300),
+    "lattice of 21 modes, all listed, central 87 %": Case(modulated_case(10, 18.0), (1000,), 100),
+    "lattice of 21 modes, 5 listed, level": Case(modulated_case(2), (1000,), 300),
+    "lattice of 21 modes, 5 listed, central 87 %": Case(modulated_case(2, 18.0), (1000,), 100),
     "shares .7/.2/.1": Case(shares_case((0.7, 0.2, 0.1)), (1000,), 300),
     "shares .7/.2/.1, sampled equally": Case(shares_case((1 / 3, 1 / 3, 1 / 3)), (1000,), 300),
     "shares .7/.2/.1, third mode missing": Case(shares_case((7 / 9, 2 / 9, 0.0)), (1000,), 300),

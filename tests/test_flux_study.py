@@ -72,6 +72,12 @@ def test_power_on_the_sensor_posterior():
     assert rate("sensors, anchors=None, weights tilted by 20 %") >= 0.9
 
 
+def test_a_lattice_without_its_outer_modes_is_seen_only_where_these_are_listed():
+    """No displacement sees it: with the 5 central modes listed, all weights compared are right."""
+    assert rate("lattice of 21 modes, all listed, central 87 %") >= 0.95
+    assert rate("lattice of 21 modes, 5 listed, central 87 %") <= 0.2
+
+
 EXACT = [key for key in ROWS if "level" in key[0] and key[2] == "flux, exact"]
 
 
