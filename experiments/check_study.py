@@ -1,0 +1,168 @@
+"""Level and power of `check`: python -m experiments.check_study [level | missing | wrong]
+
+level: exact independent draws, modes given, as the search itself is judged by experiments.mode_study.
+missing: 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched.
+wrong: one thing is wrong with a Gaussian in d dimensions, 1000 draws.
+
+Writes experiments/results/check_study.csv, one row per case as it goes; rows of other cases are kept.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+import steincheck as sc
+
+from .mode_targets import TARGETS
+
+TABLE = Path(__file__).parent / "results" / "check_study.csv"
+FIELDS = ("part", "case", "n", "samples", "misfit", "cannot_tell", "named", "seed", "version", "commit")
+SEED = 2026
+LEVEL_SAMPLES = 200
+POWER_SAMPLES = 40
+Sampler = Callable[[int, np.random.Generator], np.ndarray]
+
+
+def gaussian(d: int) -> sc.Target:
+    """Standard normal."""
+    return sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), d)
+
+
+def t3(d: int) -> tuple[sc.Target, Sampler]:
+    """Independent t with 3 degrees of freedom."""
+    target = sc.from_jax(lambda x: -2.0 * jnp.sum(jnp.log1p(x**2 / 3)), d)
+    return target, lambda n, rng: rng.standard_t(3, size=(n, d))
+
+
+def log_gamma(shape: float, d: int) -> tuple[sc.Target, Sampler]:
+    """Logarithms of independent gamma variables."""
+    target = sc.from_jax(lambda x: jnp.sum(shape * x - jnp.exp(x)), d)
+    return target, lambda n, rng: np.log(rng.gamma(shape, size=(n, d)))
+
+
+def level_cases() -> Iterator[tuple[str, int, sc.Target, Sampler, np.ndarray]]:
+    """Name, n, target, exact sampler, mode locations."""
+    for d in (1, 5, 20, 50):
+        yield (
+            f"Gaussian, d = {d}",
+            500,
+            gaussian(d),
+            lambda n, rng, d=d: rng.normal(size=(n, d)),
+            np.zeros((1, d)),
+        )
+    yield "t3, d = 10", 500, *t3(10), np.zeros((1, 10))
+    for shape in (0.5, 3.0):
+        yield f"log-gamma({shape:g}), d = 2", 500, *log_gamma(shape, 2), np.full((1, 2), np.log(shape))
+    pair = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    yield "two Gaussians 6 apart, d = 1", 500, pair, pair.sample, np.array([[-3.0], [3.0]])
+    means = np.zeros((3, 10))
+    means[1, 0] = means[2, 1] = 8.0
+    three = sc.models.gaussian_mixture(means, weights=[0.5, 0.3, 0.2])
+    yield "three Gaussians, d = 10", 500, three, three.sample, means
+
+
+def wrong_cases(d: int) -> Iterator[tuple[str, Sampler]]:
+    """What is wrong with draws of a Gaussian."""
+    one = np.eye(d)[0]
+    yield "one sd 1.15 times too wide", lambda n, rng: rng.normal(size=(n, d)) * (1 + 0.15 * one)
+    yield "one sd 1.3 times too wide", lambda n, rng: rng.normal(size=(n, d)) * (1 + 0.3 * one)
+    yield "one mean off by .15 sd", lambda n, rng: rng.normal(size=(n, d)) + 0.15 * one
+
+    def correlated(n: int, rng: np.random.Generator) -> np.ndarray:
+        x = rng.normal(size=(n, d))
+        x[:, 1] = 0.2 * x[:, 0] + np.sqrt(1 - 0.04) * x[:, 1]
+        return x
+
+    yield "one correlation .2 instead of 0", correlated
+
+
+def count(part: str, case: str, verdicts: list[sc.Verdict], named: list[bool]) -> dict[str, object]:
+    """One row of the table."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+    )
+    return {
+        "part": part,
+        "case": case,
+        "n": verdicts[0].n,
+        "samples": len(verdicts),
+        "misfit": sum(v.fits is False for v in verdicts),
+        "cannot_tell": sum(v.fits is None for v in verdicts),
+        "named": sum(named),
+        "seed": SEED,
+        "version": sc.__version__,
+        "commit": commit.stdout.strip(),
+    }
+
+
+def level() -> Iterator[dict[str, object]]:
+    """How often `check` rejects true draws."""
+    for name, n, target, sample, modes in level_cases():
+        rng = np.random.default_rng(SEED)
+        found = [sc.check(sample(n, rng), target, modes=modes, rng=rng) for _ in range(LEVEL_SAMPLES)]
+        yield count("level", name, found, [])
+
+
+def missing() -> Iterator[dict[str, object]]:
+    """Whether `check` finds and names missing modes from draws of one of them."""
+    for name, build in TARGETS.items():
+        case = build()
+        if case.expected < 2:
+            continue
+        verdict = sc.check(case.draws, case.target, independent=True, rng=SEED)
+        kinds = {finding.kind for finding in verdict.findings}
+        yield count("missing", name, [verdict], [bool(kinds & {"missing mode", "mode share", "flow"})])
+
+
+def wrong() -> Iterator[dict[str, object]]:
+    """How often `check` rejects a Gaussian sample with one fault, and names the coordinate."""
+    for d in (5, 20, 50):
+        target = gaussian(d)
+        for fault, sample in wrong_cases(d):
+            rng = np.random.default_rng(SEED)
+            found = [
+                sc.check(sample(1000, rng), target, modes=np.zeros((1, d)), rng=rng)
+                for _ in range(POWER_SAMPLES)
+            ]
+            named = [any("x[0]" in finding.parameters for finding in verdict.findings) for verdict in found]
+            yield count("wrong", f"{fault}, d = {d}", found, named)
+
+
+def main() -> None:
+    """Run the parts asked for, all by default."""
+    parts = {"level": level, "missing": missing, "wrong": wrong}
+    asked = sys.argv[1:] or list(parts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for part in asked:
+            for row in parts[part]():
+                keep(row)
+                print(row, flush=True)
+
+
+def keep(row: dict[str, object]) -> None:
+    """Put a row into the table, in the place of an older one of the same case."""
+    rows = []
+    if TABLE.exists():
+        with TABLE.open(newline="") as file:
+            rows = [
+                old
+                for old in csv.DictReader(file)
+                if (old["part"], old["case"]) != (row["part"], row["case"])
+            ]
+    with TABLE.open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([*rows, row])
+
+
+if __name__ == "__main__":
+    main()
