@@ -124,9 +124,7 @@ def correlations(  # noqa: PLR0914 (one formula)
     constants = frame.constants
     first = constants.pair_first
     second = constants.pair_second
-    product = _observed_products(spreads, frame) / n
-    spread = np.sqrt(np.diag(product))
-    observed = product[first, second] / np.maximum(spread[first] * spread[second], 1e-300)
+    observed = _observed(spreads, frame)[first, second]
     share = sums.mode_count.sum(axis=1)
     expected = (share / share.sum()) @ constants.pair_overlap
     pair, diagonal = _conjugate_products(sums, spreads, expected, (first, second), n)
@@ -153,13 +151,14 @@ def _conjugate_products(
     return pair, sums.scale.sum(axis=0) / n - 1 - u_mean * z_mean
 
 
-def _observed_products(spreads: Spreads, frame: Frame) -> np.ndarray:
-    """Sums of b b' of coordinates and axes as one block-diagonal matrix (K, K)."""
+def _observed(spreads: Spreads, frame: Frame) -> np.ndarray:
+    """Correlations of the draws within coordinates and within axes, as one block-diagonal matrix (K, K)."""
     d = len(spreads.own_products)
     whole = np.zeros((d + frame.n_axes, d + frame.n_axes))
     whole[:d, :d] = spreads.own_products
     whole[d:, d:] = spreads.axis_products
-    return whole
+    spread = np.sqrt(np.diag(whole))
+    return whole / np.maximum(np.outer(spread, spread), 1e-300)
 
 
 def _correlation_error(

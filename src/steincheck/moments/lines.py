@@ -60,8 +60,7 @@ def ray_ranks(  # noqa: PLR0914 (one formula)
     away = x - centre
     radius = np.sqrt(np.einsum("ni,ij,nj->n", away, precision, away)).clip(1e-300)
     on_rays = partial(_on_rays, log_density, centre, away / radius[:, None])
-    farthest = max(REACH * np.sqrt(d), 100 * radius.max())
-    coarse = np.arange(np.log(1e-4 * np.sqrt(d)), np.log(farthest), COARSE_STEP)
+    coarse = _coarse_grid(d, radius.max())
     low, high = _with_mass(coarse, on_rays(np.broadcast_to(coarse, (n, len(coarse)))))
     log_p = on_rays(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, RAY_POINTS))
     place = (np.log(radius) - low) / (high - low)
@@ -73,6 +72,11 @@ def ray_ranks(  # noqa: PLR0914 (one formula)
         heights = np.exp(log_p[good] - top[good, None])
         ranks[good] = _share_below(np.linspace(0, 1, RAY_POINTS), heights, place[good].clip(0, 1))
     return ranks
+
+
+def _coarse_grid(d: int, farthest: float) -> np.ndarray:
+    """Logarithms of radii from far inside a Gaussian to far outside it and all draws."""
+    return np.arange(np.log(1e-4 * np.sqrt(d)), np.log(max(REACH * np.sqrt(d), 100 * farthest)), COARSE_STEP)
 
 
 def _on_rays(
