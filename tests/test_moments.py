@@ -89,23 +89,22 @@ def field_of(kind, frame, j, mode, i=None):  # noqa: C901 (one branch per kind)
 
     def one(x, k):
         z = standardised(x, k)
-        w = (z - c.middle) / c.width
-        damp = 1 + (w[j] / DAMPING) ** 2
-        if kind == "location":
-            return along(k, j)
-        if kind == "scale":
-            return z[j] * along(k, j)
-        if kind == "correlation":
-            return 0.5 * (z[j] * along(k, i) + z[i] * along(k, j))
-        if kind == "skewness":
-            return (w[j] ** 2 * damp**-1.5 - skew_coefficient()) * along(k, j)
-        if kind == "extremes":
-            return w[j] ** 3 * damp**-2 * along(k, j)
-        if kind == "tails":
-            return (w[j] ** 3 * damp**-2 - tail_coefficient(1) * w[j]) * along(k, j)
-        q = (x - c.centre[k]) @ c.precision[k] @ (x - c.centre[k]) / (len(x) * c.radius)
-        radial = 1.0 if kind == "overall scale" else q / (1 + q / DAMPING**2) ** 2 - tail_coefficient(len(x))
-        return radial * (x - c.centre[k])
+        w = (z[j] - c.middle[j]) / c.width[j]
+        damp = 1 + (w / DAMPING) ** 2
+        away = x - c.centre[k]
+        q = away @ c.precision[k] @ away / (len(x) * c.radius)
+        radial = q / (1 + q / DAMPING**2) ** 2 - tail_coefficient(len(x))
+        other = j if i is None else i
+        return {
+            "location": along(k, j),
+            "scale": z[j] * along(k, j),
+            "correlation": 0.5 * (z[j] * along(k, other) + z[other] * along(k, j)),
+            "skewness": (w**2 * damp**-1.5 - skew_coefficient()) * along(k, j),
+            "extremes": w**3 * damp**-2 * along(k, j),
+            "tails": (w**3 * damp**-2 - tail_coefficient(1) * w) * along(k, j),
+            "overall scale": away,
+            "radial tails": radial * away,
+        }[kind]
 
     def field(x):
         away = x - c.centre
