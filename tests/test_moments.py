@@ -77,7 +77,7 @@ def stein_by_autodiff(field, target, x):
     return np.sum(target.score(x) * np.asarray(value), axis=1) + divergence
 
 
-def field_of(kind, frame, j, mode, i=None):  # noqa: C901 (one branch per kind)
+def field_of(kind, frame, j, mode, i=None):
     """The vector field of a feature written out, in JAX operations: the sum over modes of r_k h(z_k) l_k."""
     c = frame.constants
 

@@ -48,7 +48,7 @@ def follow_lines(
     return Lines(rows[known], ranks[known], np.unique(suspects[adjusted <= 0.01]), float(smallest))
 
 
-def ray_ranks(  # noqa: PLR0914 (one formula)
+def ray_ranks(
     log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, centre: np.ndarray, precision: np.ndarray
 ) -> np.ndarray:
     """P(R <= r | direction) for the distance r of each draw from `centre`; NaN where steps are too long.
