@@ -37,7 +37,7 @@ def test_data_that_do_not_fit_show_the_message_of_stan(change, message):
 
 
 def test_program_and_data_from_files(tmp_path, target_of):
-    program = tmp_path / "schools.stan"
+    program = tmp_path / "program.stan"  # compiled already: the name is part of the messages
     program.write_text(STAN["schools"])
     values = {key: np.asarray(value).tolist() for key, value in DATA["schools"].items()}
     (tmp_path / "data.json").write_text(json.dumps(values))
@@ -92,3 +92,22 @@ def test_a_stan_model_can_be_sent_to_another_process(target_of):
     score = pickle.loads(pickle.dumps(target.score))
     x = np.ones((2, 10))
     np.testing.assert_array_equal(score(x), target.score(x))
+
+
+def test_equal_programs_have_one_library_wherever_they_are(tmp_path):
+    here = stan._home_of_httpstan()
+    code = STAN["schools"]
+    assert stan._translated(here, code, tmp_path, "m.stan") == stan._translated(
+        here, code, tmp_path.parent, "m.stan"
+    )
+
+
+def test_includes_are_found_beside_the_program(tmp_path):
+    (tmp_path / "part.stan").write_text("real<lower=0> tau;\n")
+    code = stan._translated(
+        stan._home_of_httpstan(),
+        "parameters {\n#include part.stan\n}\nmodel { tau ~ normal(0, 1); }",
+        tmp_path,
+        "m.stan",
+    )
+    assert "tau" in code

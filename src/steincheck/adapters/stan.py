@@ -103,11 +103,11 @@ def _translated(home: Path, code: str, folder: Path, name: str) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "program.stan"
         file.write_text(code, encoding="utf-8")
-        options = ["--name=steincheck_model", f"--include-paths={folder}", f"--filename-in-msg={name}"]
+        # stanc writes its options into the code: a path would make equal programs differ
+        options = ["--name=steincheck_model", "--include-paths=.", f"--filename-in-msg={name}"]
         output = Path(scratch) / "program.cpp"
-        done = subprocess.run(
-            [home / "stanc", *options, f"--o={output}", file], capture_output=True, text=True, check=False
-        )
+        command = [home / "stanc", *options, f"--o={output}", file]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ValueError(
                 f"`program` does not compile, stanc says:\n{(done.stderr or done.stdout).strip()}"
