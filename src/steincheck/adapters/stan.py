@@ -59,7 +59,8 @@ def from_stan(program: str | os.PathLike[str], data: Any = None) -> Target:
     >>> target.names, target.constrained_names  # doctest: +SKIP
     (['log tau'], ('tau',))
     """
-    model = StanModel(str(compiled(program)), _as_json(data))
+    text = _as_json(data)
+    model = StanModel(str(compiled(program)), text)
     if not model.dim:
         raise ValueError("`program` must have parameters: there is nothing to test without any")
     parameters = Parameters(model.names, model.owners, model.constrain, model.unconstrain)
@@ -158,9 +159,7 @@ def _as_json(data: Any) -> str:
             raise FileNotFoundError(f"`data` must be a mapping or a JSON file; there is no file {path}")
         return path.read_text(encoding="utf-8")
     if not isinstance(data, Mapping):
-        raise TypeError(
-            f"`data` must be a mapping of names to values or a JSON file, got {type(data).__name__}"
-        )
+        raise TypeError(f"`data` must be a mapping by name or a JSON file, got {type(data).__name__}")
     return json.dumps({str(key): _plain(value) for key, value in data.items()})
 
 
