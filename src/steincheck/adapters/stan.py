@@ -107,7 +107,7 @@ def _translated(home: Path, code: str, folder: Path, name: str) -> str:
         # stanc writes its options into the code: a path would make equal programs differ
         options = ["--name=steincheck_model", "--include-paths=.", f"--filename-in-msg={name}"]
         output = Path(scratch) / "program.cpp"
-        command = [home / "stanc", *options, f"--o={output}", file]
+        command = [str(home / "stanc"), *options, f"--o={output}", str(file)]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ValueError(
