@@ -13,7 +13,7 @@ from io import StringIO
 from json import dumps
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from . import aggregate, flux, fssd, ksd, models, moments, plot, verdict
 from . import report as pages
 from ._validation import check_level
 from ._version import __version__
+from .adapters import load_model, to_unconstrained
 from .draws import Draws, read_draws
 from .modes.search import find_modes
 from .result import pvalue_text
@@ -75,13 +76,23 @@ DrawsFiles = Annotated[
     ),
 ]
 TargetSpec = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--target",
         metavar="FILE.py:NAME",
         help="The density: a steincheck.Target (or a function without arguments that returns one) called "
         "NAME in FILE.py. The file is your own code and is run as such: pass only files you trust.",
     ),
+]
+Stan = Annotated[Path | None, typer.Option(metavar="MODEL.stan", help="The density: a Stan program.")]
+PyMC = Annotated[
+    str | None, typer.Option("--pymc", metavar="FILE.py:NAME", help="The density: a PyMC model.")
+]
+NumPyro = Annotated[
+    str | None, typer.Option("--numpyro", metavar="FILE.py:NAME", help="The density: a NumPyro model.")
+]
+Data = Annotated[
+    Path | None, typer.Option(metavar="DATA.json", help="Data of the Stan program or arguments of the model.")
 ]
 Alpha = Annotated[float, typer.Option(help="Level: the probability of a false alarm you accept.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed, to get the same numbers again.")]
@@ -105,6 +116,40 @@ MaxEvaluations = Annotated[
 Key = Annotated[str | None, typer.Option(metavar="NAME", help="Which array, if DRAWS is an npz of several.")]
 
 
+class Source(NamedTuple):
+    """Where the density comes from: one of the options of the command line, and its data."""
+
+    target: str | None
+    stan: Path | None
+    pymc: str | None
+    numpyro: str | None
+    data: Path | None
+
+    @property
+    def name(self) -> str:
+        """What the user calls the density."""
+        return str(self.target or self.stan or self.pymc or self.numpyro)
+
+    def options(self) -> list[str]:
+        """The options of the command line that name it."""
+        given = {name: value for name, value in self._asdict().items() if value is not None}
+        return [part for name, value in given.items() for part in (f"--{name}", str(value))]
+
+    def load(self) -> Target:
+        """The target, from exactly one of the options."""
+        given = [name for name in ("target", "stan", "pymc", "numpyro") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                "name the density by one of --target, --stan, --pymc and --numpyro, got "
+                f"{' and '.join('--' + name for name in given) or 'none'}"
+            )
+        if self.target is None:
+            return load_model(stan=self.stan, pymc=self.pymc, numpyro=self.numpyro, data=self.data)
+        if self.data is not None:
+            raise ValueError("--data goes with --stan, --pymc or --numpyro: the file of --target has its own")
+        return load_target(self.target)
+
+
 @app.callback(invoke_without_command=True)
 def version(
     show: Annotated[
@@ -120,7 +165,11 @@ def version(
 @app.command()
 def check(
     draws: DrawsFiles,
-    target: TargetSpec,
+    target: TargetSpec = None,
+    stan: Stan = None,
+    pymc: PyMC = None,
+    numpyro: NumPyro = None,
+    data: Data = None,
     alpha: Alpha = 0.05,
     seed: Seed = None,
     bounds: Bounds = None,
@@ -133,8 +182,9 @@ def check(
 ) -> None:
     """Does the sample fit? One answer, from tests of the shape, the moments and the mode weights."""
     check_level(alpha)
-    _writable(json, report, inputs=(*draws, target))
-    density = load_target(target)
+    source = Source(target, stan, pymc, numpyro, data)
+    _writable(json, report, inputs=(*draws, *source))
+    density = source.load()
     sample = _load_draws(draws, density, key)
     options = {"bounds": _bounds(bounds), "independent": independent, "max_evaluations": max_evaluations}
     with _working(quiet):
@@ -145,8 +195,8 @@ def check(
         pages.write_text(json, answer.to_json() + "\n")
         _wrote(json, quiet)
     if report:
-        command = _check_command(draws, target, answer.seed, alpha, bounds, independent, max_evaluations, key)
-        title = f"{', '.join(path.name for path in draws)} and {target}"
+        command = _check_command(draws, source, answer.seed, alpha, bounds, independent, max_evaluations, key)
+        title = f"{', '.join(path.name for path in draws)} and {source.name}"
         pages.write_html(report, answer, sample, density, title=title, command=command)
         _wrote(report, quiet)
     raise typer.Exit({True: FITS, False: MISFIT, None: CANNOT_TELL}[answer.fits])
@@ -154,7 +204,7 @@ def check(
 
 def _check_command(
     draws: list[Path],
-    target: str,
+    source: Source,
     seed: int,
     alpha: float,
     bounds: str | None,
@@ -163,7 +213,7 @@ def _check_command(
     key: str | None,
 ) -> list[str]:
     """The command that gives the same verdict again."""
-    command = ["steincheck", "check", *map(str, draws), "--target", target, "--seed", str(seed)]
+    command = ["steincheck", "check", *map(str, draws), *source.options(), "--seed", str(seed)]
     command += [] if alpha == 0.05 else ["--alpha", f"{alpha:g}"]
     command += [] if bounds is None else [f"--bounds={bounds}"]
     command += ["--independent"] if independent else []
@@ -176,7 +226,11 @@ def _check_command(
 def one_test(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(TESTS)}.")],
     draws: DrawsFiles,
-    target: TargetSpec,
+    target: TargetSpec = None,
+    stan: Stan = None,
+    pymc: PyMC = None,
+    numpyro: NumPyro = None,
+    data: Data = None,
     alpha: Alpha = 0.05,
     seed: Seed = None,
     bounds: Bounds = None,
@@ -190,12 +244,13 @@ def one_test(
         raise ValueError(f"there is no test {name!r}{_near(name, TESTS)}; the tests are {', '.join(TESTS)}")
     if bounds is not None and name not in WITH_MODES:
         raise ValueError(f"the test {name} looks for no modes: it takes no --bounds")
-    _writable(json, inputs=(*draws, target))
-    density = load_target(target)
+    source = Source(target, stan, pymc, numpyro, data)
+    _writable(json, inputs=(*draws, *source))
+    density = source.load()
     sample = _load_draws(draws, density, key)
     options = {"bounds": _bounds(bounds)} if name in WITH_MODES else {}
     with _working(quiet):
-        result = TESTS[name](sample, density, rng=seed, **options)
+        result = TESTS[name](to_unconstrained(sample, density), density, rng=seed, **options)
     unreachable = _out_of_reach(result, alpha)
     if not quiet:
         _say(f"{result.summary(alpha)}\n  seed {result.settings['rng']}, steincheck {__version__}")
@@ -212,7 +267,11 @@ def one_test(
 
 @app.command()
 def modes(
-    target: TargetSpec,
+    target: TargetSpec = None,
+    stan: Stan = None,
+    pymc: PyMC = None,
+    numpyro: NumPyro = None,
+    data: Data = None,
     draws: Annotated[
         list[Path] | None,
         typer.Option(metavar="DRAWS", help="Draws that tell the search where to start and in which units."),
@@ -226,9 +285,10 @@ def modes(
     quiet: Quiet = False,
 ) -> None:
     """List the modes of the density."""
-    _writable(json, picture, inputs=(*(draws or ()), target))
-    density = load_target(target)
-    held = _load_draws(draws, density, key).values if draws else None
+    source = Source(target, stan, pymc, numpyro, data)
+    _writable(json, picture, inputs=(*(draws or ()), *source))
+    density = source.load()
+    held = to_unconstrained(_load_draws(draws, density, key), density).values if draws else None
     options: dict[str, Any] = {} if max_evaluations is None else {"max_evaluations": max_evaluations}
     with _working(quiet):
         found = find_modes(density, draws=held, bounds=_bounds(bounds), rng=seed, **options)
@@ -328,6 +388,8 @@ def _run_file(path: Path) -> ModuleType:
 
 
 def _load_draws(paths: list[Path], target: Target, key: str | None) -> Draws:
+    if target.unconstrain is not None:  # named parameters of a model, on their own scale
+        return read_draws(paths, key=key)
     return read_draws(paths, dim=target.dim, names=target.names, key=key)
 
 

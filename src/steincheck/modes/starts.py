@@ -107,9 +107,10 @@ def strangeness(score: np.ndarray, x: np.ndarray, bases: list[Base]) -> np.ndarr
     for base in bases[:SCREENING_MODES]:
         way = np.linalg.solve(base.root, (base.x - x).T).T
         slope = score @ base.root
-        size = np.sqrt(dot(way, way) * dot(slope, slope))
-        cosine = np.divide(dot(way, slope), size, out=np.ones(len(x)), where=size > 0)
-        least = np.minimum(least, 1 - cosine)
+        with np.errstate(over="ignore", invalid="ignore"):  # far out scores overflow: such starts are odd
+            size = np.sqrt(dot(way, way)) * np.sqrt(dot(slope, slope))
+            cosine = np.divide(dot(way, slope), size, out=np.ones(len(x)), where=size > 0)
+        least = np.minimum(least, np.where(np.isfinite(cosine), 1 - cosine, 2.0))
     return least
 
 

@@ -114,9 +114,7 @@ def quantile(blocks: int) -> float:
     return float(stats.t.ppf(0.975, max(blocks - 1, 1)))
 
 
-def correlations(
-    sums: Sums, spreads: Spreads, frame: Frame, n: int
-) -> Correlations:
+def correlations(sums: Sums, spreads: Spreads, frame: Frame, n: int) -> Correlations:
     """Excess -M_ij / sqrt(M_ii M_jj) - R_ij with M = cov(u, z), R the correlation at the mode.
 
     It has mean zero for draws from the density, and is exact for Gaussian draws against a Gaussian density.
