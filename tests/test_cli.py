@@ -198,7 +198,7 @@ ERRORS = {
         "cannot write no/v.html: there is no directory no",
     ),
     "several arrays": (["check", "few.npz", "--target", "model.py:target"], "holds several arrays"),
-    "usage": (["check", "good.csv"], "Missing option '--target'"),
+    "usage": (["check", "good.csv"], "name the density by one of --target"),
     "no command": (["chekc"], "No such command 'chekc'"),
 }
 

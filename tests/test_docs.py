@@ -19,7 +19,7 @@ NAMES = [
 def test_examples_of_the_docstrings(name):
     module = importlib.import_module(name)
     outcome = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert outcome.attempted > 0
+    assert outcome.attempted > 0 or "+SKIP" in Path(module.__file__).read_text()  # needs another package
     assert outcome.failed == 0
 
 

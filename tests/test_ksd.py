@@ -185,7 +185,7 @@ def test_result_speaks_and_serialises(normal_target):
     assert len(record["null_distribution"]) == 999
     with pytest.raises(ValueError, match="`alpha` must lie strictly between 0 and 1, got 5"):
         bad.reject(5)
-    with pytest.raises(AttributeError, match="has no 'acceptance'"):
+    with pytest.raises(AttributeError, match="no attribute 'acceptance'"):
         _ = bad.acceptance
 
 

@@ -23,6 +23,8 @@ from .result import (
 MAX_MODES_NAMED = 5  # findings about single modes; the mode table has the rest
 MAX_MODES_PRINTED = 15  # rows of the printed mode table
 MAX_COORDINATES_NAMED = 3  # of a mode location in a sentence
+CLEARLY_IMPOSSIBLE = 1e-4  # p-value below which single draws are told before what else is wrong
+SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
 WHAT = {
     "kernel": ("shape", "kernel test"),
     "moments": ("location, spread, correlation, tails", "moment test"),
@@ -59,7 +61,8 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
         what, test = WHAT[key]
         where = " within modes" if several and key in ("kernel", "moments") else ""
         said = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
-        if np.isnan(result.pvalue):
+        open_question = isinstance(result, FluxResult) and result.inconclusive and said == "no misfit found"
+        if np.isnan(result.pvalue) or open_question:
             said = "cannot tell"
         raw = pvalue_text(result.pvalue).removeprefix("= ")
         adjusted = pvalue_text(verdict.adjusted[key]).removeprefix("= ")
@@ -147,7 +150,7 @@ def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
     if isinstance(weights, FluxResult) and weights.chains is not None:
         chains = weights.chains
         if chains.n_changes == 0:
-            return f"{text}; they never change mode and tell nothing about the mode weights."
+            return f"{text}; they never change mode, so that the shares of the modes are those of the starts."
         text += f" and about {chains.effective_draws:.0f} for the mode weights"
         text += f" ({chains.n_changes} changes of mode)"
     return text + "."
@@ -223,15 +226,17 @@ def _aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
 
 def moment_findings(result: MomentResult, pvalue: float, alpha: float) -> list[Finding]:
     """The features worth telling, and draws that are all but impossible."""
-    factor = pvalue / max(result.pvalue, 1e-300)  # by which Holm's method has adjusted the test
+    # by which Holm's method has adjusted the test, of four at the most
+    factor = float(np.clip(pvalue / max(result.pvalue, 1e-300), 1.0, 4.0))
+    told = leading(result, alpha / factor)
+    reshaped = any(feature.kind in SHAPES for feature in told)
     found = []
-    impossible = describe_impossible(result)
-    if impossible:
-        p = min(1.0, factor * result.impossible_pvalue)
-        found.append(_finding("impossible draws", None, p, impossible))
-    for feature in leading(result, alpha / factor):
-        text = describe(feature)
-        if text.startswith(("mean", "correlation", "the ", "too ")):  # else it begins with a name
+    p = min(1.0, factor * result.impossible_pvalue)
+    if result.impossible and (p < CLEARLY_IMPOSSIBLE or not told):
+        found.append(_finding("impossible draws", None, p, describe_impossible(result)))
+    for feature in told:
+        text = describe(feature, rough=reshaped)
+        if text.startswith(("mean", "correlation", "the ", "too ", "tails")):  # else it begins with a name
             text = text[0].upper() + text[1:]
         p = min(1.0, factor * feature.pvalue)
         found.append(
@@ -250,8 +255,11 @@ def moment_findings(result: MomentResult, pvalue: float, alpha: float) -> list[F
     return found
 
 
-def describe(feature: MomentFeature) -> str:
+def describe(feature: MomentFeature, *, rough: bool = False) -> str:
     """What a feature of the moment test says, with its size.
+
+    Sizes are exact for draws that are a shifted and stretched copy of the density; where the shape is wrong
+    too they are `rough`, and neither an interval nor what the value should be is told.
 
     Examples
     --------
@@ -272,7 +280,26 @@ def describe(feature: MomentFeature) -> str:
         "radius": _radius,
         "radius spread": _radius_spread,
     }[feature.kind](feature)
+    if rough and feature.kind in ("location", "scale", "overall scale"):
+        said = _rough(feature)
     return said if feature.mode is None else f"Mode {feature.mode}: {said}"
+
+
+def _rough(feature: MomentFeature) -> str:
+    """Direction and order of magnitude of a misfit of location or scale."""
+    subject = _subject(feature)
+    verb = "are" if feature.basis == "all" else "is"
+    if feature.kind == "location":
+        more = "high" if feature.estimate > 0 else "low"
+        return f"mean of {subject} is too {more}, by roughly {abs(feature.estimate):.1g} sd"
+    if feature.estimate == 0:
+        return f"{subject} {verb} constant"
+    if not np.isfinite(feature.estimate):
+        return f"{subject} {verb} too {'narrow' if feature.t > 0 else 'wide'}"
+    word = "narrow" if feature.estimate < 1 else "wide"
+    factor = max(feature.estimate, 1 / feature.estimate)
+    size = f"a factor of roughly {factor:.1f}" if factor < 1000 else "orders of magnitude"
+    return f"{subject} {verb} too {word}, by {size}; the shape is wrong too"
 
 
 def describe_impossible(result: MomentResult) -> str:
@@ -284,7 +311,7 @@ def describe_impossible(result: MomentResult) -> str:
     many = f"At least {count} draws are" if count > 1 else "One draw is"
     return (
         f"{many} all but impossible (row{'s' * (count > 1)} {rows}): "
-        f"p < {max(result.impossible_pvalue, 1e-16):.0e} over all {result.n} draws"
+        f"p {pvalue_text(result.impossible_pvalue)}, adjusted for all {result.n} draws"
     )
 
 
@@ -333,16 +360,19 @@ def _scale(feature: MomentFeature) -> str:
 
 def _correlation(feature: MomentFeature) -> str:
     pair = " and ".join(feature.parameters)
+    if not np.isfinite(feature.expected):
+        return f"correlation of {pair} is wrong: {feature.observed:.2f}"
     return f"correlation of {pair}: {feature.observed:.2f}, should be {feature.expected:.2f}"
 
 
 def _skewness(feature: MomentFeature) -> str:
     side = "right" if feature.t < 0 else "left"
-    return f"{_subject(feature)}: too skewed to the {side}"
+    verb = "are" if feature.basis == "all" else "is"
+    return f"{_subject(feature)} {verb} too skewed to the {side}"
 
 
 def _tails(feature: MomentFeature) -> str:
-    return f"{_subject(feature)}: tails too {'light' if feature.t > 0 else 'heavy'}"
+    return f"the tails of {_subject(feature)} are too {'light' if feature.t > 0 else 'heavy'}"
 
 
 def _radius(feature: MomentFeature) -> str:

@@ -196,7 +196,7 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
     >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
     >>> result = sc.flux_test(target.sample(1000, rng=0, weights=[0.75, 0.25]), target, rng=0)
     >>> mended = mode_weights(result.mode_table, result.mode_of_draw)
-    >>> 740 < mended.effective_draws < 760
+    >>> 690 < mended.effective_draws < 710  # of the 900 tested draws
     True
     """
     from scipy.stats import norm

@@ -77,6 +77,15 @@ def pksd_test(
     References
     ----------
     Liu, Duncan and Gandy (2023), Sec. 4.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> one_mode_only = np.random.default_rng(0).normal(-3.0, 1.0, size=(500, 1))
+    >>> sc.pksd_test(one_mode_only, target, modes=[[-3.0], [3.0]], theta=0.8, rng=0).reject()
+    True
     """
     check_kernel(kernel)
     check_bootstrap(bootstrap)

@@ -348,9 +348,10 @@ def _scans_and_images(state: Hunt) -> list[Starts]:
 def _find_symmetries(state: Hunt) -> None:
     """Likely symmetries that hold exactly about the heaviest mode; looked for once."""
     atlas = state.atlas
-    if state.symmetries or not atlas.peaks or state.rounds > 2:
+    heavy = atlas.heavy()
+    if state.symmetries or not heavy or state.rounds > 2:
         return
-    k = atlas.heavy()[0]
+    k = heavy[0]
     candidates = layouts(state.surface.dim)[: int(0.1 * _planned(state.limits))]
     at = probes(atlas.peaks[k].x, atlas.roots[k], state.rng)
     state.symmetries = verified(state.surface, candidates, at)[:MAX_SYMMETRIES]

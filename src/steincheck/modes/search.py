@@ -353,11 +353,17 @@ def hold_out(
     if chain is None:
         held = np.sort(rng.choice(n, size=size, replace=False))
         return held, np.setdiff1d(rows, held)
+    labels = np.unique(chain)
+    if size < 5 * len(labels):  # many short chains: whole ones are held out
+        order = rng.permutation(labels)
+        count = 1 + int(np.searchsorted(np.cumsum(np.bincount(chain)[order]), size))
+        held = np.flatnonzero(np.isin(chain, order[:count]))
+        return held, np.setdiff1d(rows, held)
     position = rng.random()
     blocks = []
-    for label in np.unique(chain):
+    for label in labels:
         mine = np.flatnonzero(chain == label)
-        share = max(1, round(size * len(mine) / n))
+        share = round(size * len(mine) / n)
         begin = int(position * (len(mine) - share + 1))
         blocks.append(mine[begin : begin + share])
     held = np.concatenate(blocks)

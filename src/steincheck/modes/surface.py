@@ -108,8 +108,8 @@ def _tolerant(
         with np.errstate(all="ignore"):
             values = [np.asarray(value, dtype=float) for value in function(x)]
     except Exception:  # of the user's function, whatever it is: here it means "not a possible point"
-        if len(x) == 1:
-            return [np.full((1, *shape), np.nan) for shape in shapes]
+        if len(x) <= 1:
+            return [np.full((len(x), *shape), np.nan) for shape in shapes]
         half = len(x) // 2
         parts = [_tolerant(function, part, shapes) for part in (x[:half], x[half:])]
         return [np.concatenate(pair) for pair in zip(*parts, strict=True)]

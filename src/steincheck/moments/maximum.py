@@ -25,15 +25,25 @@ class Maximum(NamedTuple):
 
 
 def max_t(
-    sums: np.ndarray, kinds: np.ndarray, handicap: np.ndarray, n_resamples: int, rng: np.random.Generator
+    sums: np.ndarray,
+    kinds: np.ndarray,
+    handicap: np.ndarray,
+    n_resamples: int,
+    rng: np.random.Generator,
+    *,
+    flips: bool,
 ) -> Maximum:
     """Test that all columns of the block sums (q, F) have mean zero; `kinds` (F,) numbers their kinds.
+
+    With `flips` blocks get random signs, for a few long blocks of dependent draws whose sums are nearly
+    symmetric; else they are resampled, as single draws with skew features must be.
 
     A column without spread is never seen under H0 unless it is zero: its t is infinite, or 0. Positive and
     negative t of each kind are divided by how much farther their replicates reach than a Gaussian would:
     otherwise one kind with skew features raises the threshold of all. All are divided by the `handicap` (F,).
     """
-    t, columns, flips = _studentise(sums)
+    flips = flips and len(sums) <= FEW_BLOCKS
+    t, columns = _studentise(sums, flips)
     draw = wild if flips else multinomial
     replicates = np.concatenate(
         [
@@ -57,8 +67,8 @@ def max_t(
     return Maximum(t, adjusted, float(size.max()), largest[:, 0].astype(float))
 
 
-def _studentise(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
-    """t of each column, the columns that are resampled, at unit mean square, and whether by signs."""
+def _studentise(sums: np.ndarray, flips: bool) -> tuple[np.ndarray, np.ndarray]:
+    """t of each column, and the columns that are resampled, at unit mean square."""
     size = np.abs(sums).max(axis=0)
     scaled = sums / np.where(size > 0, size, 1.0)
     mean = scaled.mean(axis=0)
@@ -68,11 +78,10 @@ def _studentise(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.sqrt(len(sums) - 1) * mean / np.where(still, 0.0, sd)
     t = np.where(still & (np.abs(mean) <= 1e-10), 0.0, t)
-    flips = len(sums) <= FEW_BLOCKS
     around = scaled if flips else centred
     root = np.sqrt(np.mean(around**2, axis=0))
     columns = around / np.where(still | (root == 0), np.inf, root)
-    return t, columns.astype(np.float32), flips
+    return t, columns.astype(np.float32)
 
 
 def _replicates(columns: np.ndarray, w: np.ndarray, flips: bool) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._validation import Seed, as_numbers, check_count, seeded
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
-from ..draws import as_matrix
+from ..draws import Draws, as_matrix
 from ..target import Target, log_density_at, score_at, support_warnings
 from ..target import check_score as compare_score
 from .blocks import block_sums
@@ -63,6 +63,7 @@ def prepare(
     streams = spawn_streams(generator)
     log_p = log_density_at(target, x)
     notes = support_warnings(target, x, log_p, streams.inspection)
+    note_chains(draws, notes)
     note_resamples(n_resamples, "n_resamples", notes)
     if len(x) < MIN_DRAWS_FOR_LEVEL:
         notes.append(
@@ -74,6 +75,15 @@ def prepare(
         compare_score(target, x)
     whiten = None if precondition is None else _root(precondition, target.dim)
     return Prepared(x, whiten, streams, notes, log_p, seed)
+
+
+def note_chains(draws: Any, notes: list[str]) -> None:
+    """Note if draws that are known to be chains are tested as independent ones."""
+    if isinstance(draws, Draws) and draws.chain is not None:
+        notes.append(
+            "the draws are Markov chains, but this test takes them for independent: its p-value is too small if "
+            "they are autocorrelated; check and flux_test take chains as chains"
+        )
 
 
 def note_resamples(count: int, name: str, notes: list[str]) -> None:

@@ -65,7 +65,9 @@ def evaluated(sample: Draws, target: Target, independent: bool, said: Said) -> C
     if chain is None:
         said.context.append("The draws were tested as independent ones.")
     else:
-        said.warnings.extend(chain_faults(x, chain, target.names))
+        faults = chain_faults(x, chain, target.names)
+        said.warnings.extend(faults)
+        said.reasons.extend(faults)
         said.context.append(_chain_sentence(x, chain))
     if sample.divergences:
         said.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
@@ -114,9 +116,10 @@ def search(
             f"{len(held)} draws, held out, told the mode search where to begin; the other {len(tested)} were "
             "tested."
         )
+        said.not_examined.append(f"the {len(held)} held-out draws themselves")
     if not len(known):
-        said.warnings.append(f"no mode was found: {known.search['stopped']}")
-        said.not_examined.append("the mode weights: no mode was found")
+        said.warnings.append(known.search["stopped"])
+        said.reasons.append("no mode was found, so that the mode weights could not be examined")
         return _stand_in(case.x[held] if len(held) else case.x), tested
     said.context.append(f"Mode search: {search_sentence(known)}.")
     said.not_examined.append("modes that the search did not find")

@@ -111,6 +111,9 @@ def check(
     budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
     known, tested = search(case, target, modes, bounds, budget, progress, streams[0], said)
     tests = run_tests(case.rows(tested), target, known, alpha, streams, said)
+    moments = tests.get("moments")
+    if isinstance(moments, MomentResult):  # rows of the user's draws, not of the tested ones
+        tests["moments"] = replace(moments, impossible=tuple(tested[list(moments.impossible)].tolist()))
     return _conclude(case, target, known, tests, alpha, seed, streams[5], said)
 
 
@@ -207,8 +210,8 @@ def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], 
     weights = tests.get("weights")
     if isinstance(weights, FluxResult):
         apart = _modes_apart(known, weights)
-        if weights.inconclusive:
-            reasons.append(f"the mode weights: {weights.inconclusive.removeprefix('cannot tell: ')}")
+        if weights.inconclusive and not weights.reject(alpha):
+            reasons.append(weights.inconclusive.removeprefix("cannot tell: "))
         elif apart:
             listed = ", ".join(map(str, apart[:5])) + (", ..." if len(apart) > 5 else "")
             reasons.append(
