@@ -191,15 +191,16 @@ class Data(NamedTuple):
     scores: np.ndarray
     home: np.ndarray
     order: np.ndarray
+    dependent: bool  # within blocks
 
 
 def _by_block(x: np.ndarray, scores: np.ndarray, blocks: np.ndarray | None) -> Data:
     home = _blocks(len(x)) if blocks is None else np.unique(blocks, return_inverse=True)[1]
     order = np.arange(len(x))
     if (np.diff(home) >= 0).all():
-        return Data(x, scores, home, order)
+        return Data(x, scores, home, order, blocks is not None)
     order = np.argsort(home, kind="stable")
-    return Data(x[order], scores[order], home[order], order)
+    return Data(x[order], scores[order], home[order], order, blocks is not None)
 
 
 def _examine(
@@ -226,7 +227,7 @@ def _examine(
     kinds = np.array([column.kind for column in kept])
     handicap = np.where(np.isin(kinds, ("correlation", *SHAPES)), HANDICAP, 1.0)
     groups = np.unique(kinds, return_inverse=True)[1]
-    found = max_t(columns[:, finite], groups, handicap, n_resamples, rng, flips=blocks is not None)
+    found = max_t(columns[:, finite], groups, handicap, n_resamples, rng, flips=data.dependent)
     table = _table(data, frame, sums, names)
     rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), strict=True)
     return found, ordered(table.record(column, t, p) for column, t, p in rows)

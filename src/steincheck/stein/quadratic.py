@@ -81,8 +81,8 @@ def note_chains(draws: Any, notes: list[str]) -> None:
     """Note if draws that are known to be chains are tested as independent ones."""
     if isinstance(draws, Draws) and draws.chain is not None:
         notes.append(
-            "the draws are Markov chains, but this test takes them for independent: its p-value is too small if "
-            "they are autocorrelated; check and flux_test take chains as chains"
+            "the draws are Markov chains, but this test takes them for independent: its p-value is too small "
+            "if they are autocorrelated; check and flux_test take chains as chains"
         )
 
 
