@@ -243,12 +243,19 @@ class TestHeldOut:
             assert len(held) == size
             np.testing.assert_array_equal(np.sort(np.concatenate([held, tested])), np.arange(n))
 
-    def test_a_block_of_one_chain(self):
+    def test_a_block_of_every_chain(self):
         chain = np.repeat([0, 1, 2], 200)
-        held, _ = hold_out(600, np.random.default_rng(0), chain)
-        assert len(held) == 60
-        assert len(np.unique(chain[held])) == 1
-        np.testing.assert_array_equal(np.diff(held), 1)
+        held, tested = hold_out(600, np.random.default_rng(0), chain)
+        np.testing.assert_array_equal(np.bincount(chain[held]), [20, 20, 20])
+        for label in range(3):
+            np.testing.assert_array_equal(np.diff(held[chain[held] == label]), 1)
+        assert len(tested) == 540
+
+    def test_whole_chains_if_they_are_short(self):
+        chain = np.repeat(np.arange(60), 3)
+        held, tested = hold_out(180, np.random.default_rng(0), chain)
+        assert not set(chain[held]) & set(chain[tested])
+        assert 20 <= len(held) <= 23
 
     def test_modes_depend_on_held_out_draws_only(self):
         target = sc.models.gaussian_mixture([[0.0], [9.0]])
