@@ -9,7 +9,8 @@ from scipy import optimize, stats
 
 from steincheck import models
 from steincheck.samplers import gibbs_rbm
-from steincheck.target import _values, central_differences
+from steincheck.target import central_differences
+from steincheck.target.compiled import _values
 
 PLANE = (
     [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],

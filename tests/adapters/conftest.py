@@ -3,10 +3,11 @@
 from functools import lru_cache
 from importlib.util import find_spec
 
-import posteriors
 import pytest
 
 import steincheck as sc
+
+from . import posteriors
 
 collect_ignore_glob = [] if find_spec("pymc") and find_spec("httpstan") else ["test_*.py"]
 

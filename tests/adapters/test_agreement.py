@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from posteriors import DATA
+
+from .posteriors import DATA
 
 PACKAGES = ("numpyro", "pymc", "stan")
 

@@ -2,12 +2,13 @@
 
 import jax
 import numpy as np
-import posteriors
 import pymc as pm
 import pytest
 from numpyro.infer import MCMC, NUTS, init_to_value
 
 import steincheck as sc
+
+from . import posteriors
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -5,12 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-import posteriors
 import pytest
 from numpyro.infer import MCMC, NUTS
 
 import steincheck as sc
 from steincheck.adapters import to_constrained, to_unconstrained
+
+from . import posteriors
 
 
 def run(model, *args, n=100, chains=2, **kwargs):

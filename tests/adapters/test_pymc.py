@@ -1,6 +1,5 @@
 import jax.numpy as jnp
 import numpy as np
-import posteriors
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
@@ -9,6 +8,8 @@ from pytensor.graph.op import Op
 
 import steincheck as sc
 from steincheck.adapters import to_unconstrained
+
+from . import posteriors
 
 
 def test_the_sign_is_that_of_pymc(target_of):

@@ -4,10 +4,11 @@ import sys
 
 import numpy as np
 import pytest
-from posteriors import DATA, STAN
 
 import steincheck as sc
 from steincheck.adapters import stan
+
+from .posteriors import DATA, STAN
 
 
 def test_a_program_that_does_not_compile_shows_the_message_of_stanc(tmp_path):
