@@ -42,7 +42,7 @@ $(ADAPTERS)/.installed: pyproject.toml constraints.txt
 # compiled Stan programs are kept beside the packages
 test-adapters: $(ADAPTERS)/.installed
 	$(ADAPTERS)/bin/python -m pytest tests/test_draws_containers.py
-	XDG_CACHE_HOME=$(CURDIR)/$(ADAPTERS)/cache MPLBACKEND=agg $(ADAPTERS)/bin/python -m pytest -m adapters tests/adapters
+	XDG_CACHE_HOME=$(CURDIR)/$(ADAPTERS)/cache MPLBACKEND=agg $(ADAPTERS)/bin/python -m pytest -m adapters -W ignore::FutureWarning tests/adapters
 
 # opens the report in headless Chromium and keeps the pictures in docs/images
 test-browser: setup
