@@ -27,7 +27,7 @@ def in_an_empty_folder(tmp_path, monkeypatch):
     [
         ("numpyro", False, {"missing mode"}),
         ("pymc", False, {"scale", "correlation", "overall scale", "shape"}),
-        ("torch", False, {"missing mode"}),
+        ("torch", False, {"mode share", "missing mode"}),
         ("stan", True, set()),
         ("arviz", False, {"mode share", "missing mode"}),
     ],
