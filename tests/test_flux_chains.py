@@ -265,7 +265,6 @@ class TestLattices:
         assert result.pvalue == pytest.approx(min(1, 2 * min(by_modes.pvalue, result.lattice.pvalue)))
 
 
-@pytest.mark.skipif(not RESULTS.exists(), reason="the study was not run")
 class TestStudy:
     """The committed study meets its thresholds."""
 

@@ -213,15 +213,8 @@ def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -
     ]
     for result in verdict.tests.values():
         for key, value in as_plain(result.settings).items():
-            text = str(value)
-            if len(text) > MAX_SETTING_LENGTH:
-                text = (
-                    f"{text[:MAX_SETTING_LENGTH]}..."
-                    if isinstance(value, str)
-                    else f"array {np.shape(value)}"
-                )
             if value is not None:
-                rows.append((f"{result.test}: {key}", text))
+                rows.append((f"{result.test}: {key}", _shortened(value)))
     text = shlex.join(command) if command else call
     return f"<pre>{escape(text)}</pre>" + _table(
         ("setting", "value"), ("", "value"), rows, [False] * len(rows)

@@ -20,7 +20,7 @@ class Finding:
     ----------
     kind : str
         "missing mode", "mode share", "trend", "flow", "location", "scale", "correlation", "overall scale",
-        "skewness", "tails" or "shape".
+        "skewness", "tails", "extremes", "radius", "radius spread", "impossible draws", "shape" or "chains".
     mode : int or None
         The mode it is about; None if it is about all of them or the density has one.
     parameters : tuple of str

@@ -121,12 +121,6 @@ def split_rows(n: int, train_fraction: Any, rng: np.random.Generator) -> tuple[n
     return order[:n_train], order[n_train:]
 
 
-def split(inputs: Prepared, train_fraction: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A random part of the draws to train with, and the others."""
-    train, test = split_rows(len(inputs.x), train_fraction, inputs.streams.split)
-    return inputs.x[train], inputs.x[test]
-
-
 def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
     """z = L^-1 x for rows of x (..., d)."""
     return x if whiten is None else np.linalg.solve(whiten, x[..., None])[..., 0]

@@ -79,10 +79,15 @@ def _chain_sentence(x: np.ndarray, chain: np.ndarray) -> str:
     lengths = np.bincount(chain)
     equal = f"{len(lengths)} x {lengths[0]} draws" if np.ptp(lengths) == 0 else f"{len(x)} draws"
     chains = "one chain" if len(lengths) == 1 else f"{len(lengths)} chains"
-    common = convergence(x, chain)
-    return (
+    treated = (
         f"The {equal} were tested as {chains}: H0 is that they are stationary with the density as their "
-        f"distribution. Over all coordinates bulk ESS is at least {np.min(common.ess_bulk):.0f}, tail ESS "
+        "distribution."
+    )
+    common = convergence(x, chain)
+    if not np.isfinite(common.rhat).all():  # chains of a few draws have none
+        return treated
+    return (
+        f"{treated} Over all coordinates bulk ESS is at least {np.min(common.ess_bulk):.0f}, tail ESS "
         f"{np.min(common.ess_tail):.0f}, R-hat at most {np.max(common.rhat):.3f}."
     )
 
