@@ -382,3 +382,11 @@ class TestSymmetry:
     def test_names(self):
         g = SignedPermutation((1, 0), (1, 1))
         assert describe(g, ["mu[0]", "mu[1]"]) == "exchange of coordinate mu[0] and mu[1]"
+
+
+def test_a_density_that_always_raises_has_no_mode():
+    def raises(x):
+        raise RuntimeError("boom")
+
+    with pytest.raises(ValueError, match="no mode found"):
+        sc.find_modes(sc.Target(raises, dim=2), rng=0)

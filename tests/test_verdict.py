@@ -304,6 +304,13 @@ def test_a_density_without_a_maximum_is_tested_all_the_same():
     assert verdict.fits is False  # no sample can come from it
 
 
+def test_many_chains_of_two_draws_get_a_verdict(scaled):
+    x = np.random.default_rng(0).normal(size=(60, 2, 3)) * SCALES
+    verdict = sc.check(x, scaled, rng=0)
+    assert "60 chains" in str(verdict)
+    assert "nan" not in str(verdict)
+
+
 def test_copies_of_one_chain_are_no_pass(scaled):
     chain = np.random.default_rng(0).normal(size=(300, 3)) * SCALES
     verdict = sc.check(np.stack([chain] * 4), scaled, modes=np.zeros((1, 3)), rng=0)
