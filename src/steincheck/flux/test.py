@@ -95,7 +95,7 @@ def flux_test(
     modes : Modes, (locations, covariances) or locations, optional
         At least two. They must not be chosen by looking at the draws; searched if not given.
     bounds : (low, high) or d such pairs, optional
-        Box of the mode search; not together with `modes`.
+        A box in which the mode search looks too. Not to be given beside `modes`.
     variant : "asymptotic" or "exact"
         How the p-value of independent draws is found: from the limit distribution, or from 999 samples in
         which every draw has jumped by its probabilities, which is exact for any n. "asymptotic" turns to

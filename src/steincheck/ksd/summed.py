@@ -60,9 +60,11 @@ def pksd_test(
     draws, target, kernel, precondition, bootstrap, n_resamples, check_score, rng
         As in `ksd_test`.
     modes : Modes, (locations, covariances) or locations, optional
-        Modes of the target; found by `find_modes` from uniform starts if not given.
+        Modes of the target; if not given they are searched for, from a tenth of the draws (20 to 100), which
+        are then not tested.
     bounds : (low, high) or one pair per coordinate, optional
-        Box of the starts if the modes are not given; by default the range of the draws, widened.
+        The box of the paper's search, from uniform starts, which holds no draws out. Not to be given beside
+        `modes`.
     theta : float
         Jump scale, 0.9 by default. At 1 the maps superimpose the modes, which the score cannot detect:
         choose a value near but not at 1.

@@ -64,7 +64,7 @@ def moment_test(
     modes : Modes, (locations, covariances) or locations, optional
         Modes you know; otherwise they are searched.
     bounds : (low, high) or d such pairs, optional
-        The box of the search; by default the range of the draws, widened. Not to be given beside `modes`.
+        A box in which the search looks too. Not to be given beside `modes`.
     n_resamples : int
         Replicates of the bootstrap.
     check_score : bool
