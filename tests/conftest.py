@@ -1,6 +1,9 @@
 """Fixtures shared by all tests."""
 
+import os
 from pathlib import Path
+
+os.environ.setdefault("STEINCHECK_COMPILATION_CACHE", "off")  # workers would write the same files at once
 
 import numpy as np
 import pytest

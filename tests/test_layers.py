@@ -9,7 +9,7 @@ import pytest
 PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS = [
-    {"_version", "_validation"},
+    {"_compilation", "_progress", "_validation", "_version"},
     {"result", "target"},
     {"draws"},
     {"chains"},

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._compilation import precise
 from ._validation import announce, as_numbers, as_positive, check_count
 from .result import FssdResult
 from .stein.bootstrap import pvalue
@@ -203,7 +204,7 @@ def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> 
     for start in range(0, len(x), ROWS_PER_CHUNK):
         chunk = slice(start, start + ROWS_PER_CHUNK)
         padded, padded_scores, present = _padded(x[chunk], scores[chunk], ROWS_PER_CHUNK)
-        with jax.enable_x64(True):
+        with precise():
             sums, products = _chunk_sums(padded, padded_scores, present, *placement)
             total = total + np.asarray(sums)
             second = second + np.asarray(products)
@@ -288,7 +289,7 @@ def _climb(x: np.ndarray, scores: np.ndarray, start: Placement) -> Placement:
 
     def objective(standardised: np.ndarray) -> tuple[float, np.ndarray]:
         locations = centre + spread * standardised.reshape(start.locations.shape)
-        with jax.enable_x64(True):
+        with precise():
             value, slopes = _value_and_slopes(locations, np.log(start.bandwidth), *arrays)
             return float(value), (np.asarray(slopes[0], dtype=float) * spread).ravel()
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ._compilation import precise
 from ._validation import as_generator
 from .draws import as_matrix
 
@@ -120,7 +121,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
     streams = as_generator(rng).spawn(chains)  # a chain does not depend on how many others there are
     draws, filled = np.empty((chains, kept, d)), np.zeros(chains, dtype=int)
     segment = min(4096, max(64, SEGMENT // (chains * d)))  # proposals a call
-    with jax.enable_x64(True):
+    with precise():
         state = _start(log_density, jnp.asarray(start), len(steps))
         while filled.min() < kept:
             normals = np.stack([g.standard_normal((segment, steps.shape[1])) for g in streams], axis=1)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._compilation import precise
 from ..target import Target, log_density_at
 from .anchors import Anchors, log_gaussians, square_roots
 
@@ -113,7 +114,7 @@ def _carried(x: np.ndarray, maps: _Maps) -> tuple[np.ndarray, np.ndarray, np.nda
     n = len(x)
     size = next(size for size in BATCHES if n <= size)
     padded = x if n == size else np.concatenate([x, np.broadcast_to(x[-1], (size - n, x.shape[1]))])
-    with jax.enable_x64(True):
+    with precise():
         home, squared, images = _carry(padded, *maps)
     return np.asarray(home)[:n], np.asarray(squared)[:n], np.asarray(images)[:n]
 

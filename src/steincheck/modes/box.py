@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._progress import progress_bar
 from .._validation import announce, as_generator, as_positive, check_count
 from ..draws import as_matrix
 from ..result import Modes
@@ -15,7 +16,6 @@ from .climb import climb
 from .explore import MOVING, SADDLE, SKIPPED, Plan, gather, heaviest
 from .explore import explore as walk_on
 from .merge import Peak, columns
-from .progress import progress_bar
 from .surface import Surface
 
 COUNTS = (

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._progress import progress_bar
 from .._validation import announce, as_generator, as_positive, check_count
 from ..draws import as_matrix
 from ..result import Modes
@@ -15,7 +16,6 @@ from .explore import Plan, explore
 from .given import as_modes
 from .hunt import Atlas, Hunt, Limits, Origin, effort, hunt, look_from
 from .merge import Peak, merge, tie_order
-from .progress import progress_bar
 from .starts import BASE, MAX_POWER
 from .surface import Surface
 from .symmetry import describe

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._compilation import precise
 from .frames import DAMPING, Constants, Frame, skew_coefficient
 
 CHUNK_NUMBERS = 4_000_000  # of features in memory at a time: 32 MB
@@ -82,7 +83,7 @@ def _by_blocks(
     rows, owner = _pieces(starts, lengths)
     size = _chunk_size(rows, width)
     totals: list[np.ndarray] = []
-    with jax.enable_x64(True):
+    with precise():
         for start in range(0, len(rows), size):
             index = rows[start : start + size]
             index = np.pad(index, ((0, size - len(index)), (0, 0)), constant_values=-1)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._compilation import precise
 from ..target import Target, log_density_at
 from .maps import Accept, JumpMaps, barker, transition
 
@@ -162,7 +163,7 @@ def run_compiled(
     samples = np.empty((len(theta), n, d))
     accepted = np.zeros(len(theta))
     seed = int(rng.integers(2**63))
-    with jax.enable_x64(True):
+    with precise():
         keys = jax.random.split(jax.random.key(seed), n)
         run = partial(_chains, target.jax_log_density, _compiled_maps(maps), theta, n_steps, accept)
         for start in range(0, n, size):

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from math import isqrt
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._compilation import precise
+from .._progress import ticking
 from .kernels import pair_products, stein_values
-from .tiles import Piece, check_finite, pairs_to_keep, pieces, stream, with_bandwidth, without_bandwidth
+from .sharing import n_workers, share_out
+from .tiles import (
+    MIN_EVALUATIONS_FOR_PROGRESS,
+    Piece,
+    check_finite,
+    padded,
+    pairs_to_keep,
+    with_bandwidth,
+    without_bandwidth,
+)
 
 MIN_DRAWS_FOR_LARGE_TILES = 4096  # below, too much of a large tile would be padding
 SMALL_TILE = 512  # rows and columns
 LARGE_TILE = 1024
+ROWS_PER_STRIP = 128  # of a tile, evaluated at once: their products stay in the cache of one core
 # Largest squared distance from the centre, in units of the smallest bandwidth, up to which tiles are
 # evaluated in float32: squared distances are then wrong by at most a few thousandths of a bandwidth.
 MAX_REACH_IN_SINGLE = 1e4
-BLOCKS_PER_PIECE = (16, 64, 256, 1024)  # a piece may meet up to so many blocks; each number compiles once
+PIECES_HELD = 1024  # of a sample, as arrays of JAX: at most 80 MB in 10 dimensions
+BLOCKS_PER_PIECE = (8, 16, 32, 64, 256, 1024)  # a piece may meet up to so many; each number compiles once
+MIN_EVALUATIONS_TO_SHARE = 10**8  # of the kernel: about a second; with fewer, sending takes longer
+PARTS_PER_WORKER = 8  # workers of different speed then finish nearly together
 
 
 class BlockSums(NamedTuple):
@@ -42,7 +59,7 @@ def block_sums(
     """Sum the Stein kernel over all pairs of blocks, for every sample of a stack and every bandwidth.
 
     Every pair of draws is evaluated once per bandwidth, its distance once in all. Nothing of size n x n is
-    held.
+    held. Tiles are shared out among the workers of joblib's active backend, if there is one.
 
     Parameters
     ----------
@@ -56,93 +73,208 @@ def block_sums(
         Evaluate tiles in float32, with sums in float64; by default where this is accurate enough.
     """
     order = np.argsort(block, kind="stable")
-    labels = np.asarray(block)[order]
     widths = np.atleast_1d(np.asarray(bandwidths, dtype=float))
-    compute = partial(
-        _tile,
-        kernel=without_bandwidth(kernel),
-        row_sums=row_sums,
-        repeats=identity is not None,
-    )
+    if single is None:
+        single = single_suffices(x, widths)
+    dtype = np.float32 if single else np.float64
+    labels = np.asarray(block)[order]
+    options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), row_sums)
     ranks = None if identity is None else identity[order]
-    dtype = np.float32 if (single_suffices(x, widths) if single is None else single) else np.float64
-    tables = []
+    origin = x[0].mean(axis=0)
+
+    @lru_cache(maxsize=2)
+    def sample(j: int) -> _Sample:
+        centred = (x[j, order] - origin).astype(dtype)
+        return _Sample(centred, scores[j, order].astype(dtype), ranks, labels)
+
+    table = np.zeros((len(widths), len(x), labels[-1] + 1, labels[-1] + 1))
     rows = np.zeros((len(widths), len(block)))
-    with jax.enable_x64(True):
-        compute = partial(compute, bandwidths=jnp.asarray(widths, dtype=dtype))
-        for points, slopes in zip(x, scores, strict=True):
-            cut = _labelled_pieces(points[None, order], slopes[None, order], ranks, labels, dtype)
-            table, sums = _sum_tiles(cut, compute, len(widths), labels)
-            tables.append(table)
-            rows += sums
-    result = np.stack(tables, axis=1)
-    check_finite(widths, scores, result)
-    return BlockSums(result, rows[:, np.argsort(order)] if row_sums else None)
+    for j, sums in _computed(sample, len(x), options):
+        table[:, j] += sums.table
+        if sums.rows is not None:
+            rows += sums.rows
+    table += table.transpose(0, 1, 3, 2)
+    check_finite(widths, scores, table)
+    return BlockSums(table, rows[:, np.argsort(order)] if row_sums else None)
 
 
 def single_suffices(x: np.ndarray, bandwidths: np.ndarray) -> bool:
     """Whether float32 resolves the distances between the draws (J, n, d) as finely as the kernel needs."""
-    reach = np.max(np.sum((x - x[0].mean(axis=0)) ** 2, axis=2))
+    origin = x[0].mean(axis=0)
+    reach = max(np.max(np.sum((sample - origin) ** 2, axis=1)) for sample in x)
     return bool(reach <= MAX_REACH_IN_SINGLE * bandwidths.min())
 
 
-class _Cut(NamedTuple):
-    """Draws sorted by block, cut into pieces."""
+class _Options(NamedTuple):
+    """What is computed of every tile."""
 
-    pieces: list[Piece]
-    first: list[int]  # the first block of each piece
-    width: int  # number of blocks that a piece may meet
-
-
-def _labelled_pieces(
-    x: np.ndarray, scores: np.ndarray, identity: np.ndarray | None, labels: np.ndarray, dtype: Any
-) -> _Cut:
-    size = LARGE_TILE if len(labels) > MIN_DRAWS_FOR_LARGE_TILES else SMALL_TILE
-    starts = range(0, len(labels), size)
-    parts = [labels[start : start + size] for start in starts]
-    widest = max(part[-1] - part[0] + 1 for part in parts)
-    width = next(number for number in BLOCKS_PER_PIECE if number >= widest)
-    cut = []
-    for piece, part in zip(pieces(x, scores, identity, size, dtype), parts, strict=True):
-        local = np.full(size, -1, dtype=np.int32)
-        local[: len(part)] = part - part[0]
-        cut.append(piece._replace(label=jnp.asarray(local)))
-    return _Cut(cut, [int(part[0]) for part in parts], width)
+    kernel: Any
+    widths: tuple[float, ...]
+    row_sums: bool
 
 
-def _sum_tiles(cut: _Cut, compute: Any, count: int, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The symmetric table (K, q, q) of one sample, and its row sums (K, n), 0 if not computed."""
-    q = int(labels[-1]) + 1
-    size = len(cut.pieces[0].index)
-    table = np.zeros((count, q + cut.width, q + cut.width))
-    rows = np.zeros((count, len(cut.pieces) * size))
-    for step in stream(cut.pieces, cut.pieces, partial(compute, width=cut.width)):
-        part, sums = step.value
-        a = cut.first[step.row]
-        b = cut.first[step.column]
-        table[:, a : a + cut.width, b : b + cut.width] += np.asarray(part)
-        if sums is not None:
-            rows[:, step.row * size : (step.row + 1) * size] += np.asarray(sums[0])
-            rows[:, step.column * size : (step.column + 1) * size] += np.asarray(sums[1])
-    half = table[:, :q, :q]
-    return half + half.transpose(0, 2, 1), rows[:, : len(labels)]
+class _Sample(NamedTuple):
+    """The draws of one sample, sorted by block; arrays that travel to workers."""
+
+    x: np.ndarray  # (n, d)
+    scores: np.ndarray  # (n, d)
+    identity: np.ndarray | None  # (n,) equal for identical draws
+    label: np.ndarray  # (n,) block of each draw
 
 
-@partial(jax.jit, static_argnames=("kernel", "width", "row_sums", "repeats"))
+class _Sums(NamedTuple):
+    """Sums over some tiles above the diagonal."""
+
+    table: np.ndarray  # (K, q, q)
+    rows: np.ndarray | None  # (K, n)
+
+
+def _computed(sample: Callable[[int], _Sample], count: int, options: _Options) -> Iterator[tuple[int, _Sums]]:
+    """Sums over the tiles of each of `count` samples, in one or several parts, with the sample's number."""
+    n = len(sample(0).label)
+    side = -(-n // _tile_size(n))
+    tiles = range(side * (side + 1) // 2)
+    evaluations = n * n // 2 * count * len(options.widths)
+    long = evaluations >= MIN_EVALUATIONS_FOR_PROGRESS
+    workers = n_workers() if evaluations >= MIN_EVALUATIONS_TO_SHARE else 1
+    if workers == 1:
+        with ticking("Stein kernel", count * len(tiles), shown=long) as tick:
+            for j in range(count):
+                yield j, _sum_tiles(*sample(j), tiles, options, tick)
+        return
+    length = -(-count * len(tiles) // (PARTS_PER_WORKER * workers))
+    parts = [(j, tiles[start : start + length]) for j in range(count) for start in tiles[::length]]
+
+    def call(k: int) -> tuple[Any, ...]:
+        j, part = parts[k]
+        return (*sample(j), part, options)
+
+    with ticking("Stein kernel", len(parts), shown=long) as tick:
+        for k, sums in share_out(_sum_tiles, call, range(len(parts))):
+            tick()
+            yield parts[k][0], sums
+
+
+def _tile_size(n: int) -> int:
+    return LARGE_TILE if n > MIN_DRAWS_FOR_LARGE_TILES else SMALL_TILE
+
+
+def _sum_tiles(
+    x: np.ndarray,
+    scores: np.ndarray,
+    identity: np.ndarray | None,
+    label: np.ndarray,
+    tiles: range,
+    options: _Options,
+    tick: Callable[[], object] = lambda: None,
+) -> _Sums:
+    """Sums over the tiles with these numbers, which count them column by column above the diagonal."""
+    size = _tile_size(len(x))
+    count = len(options.widths)
+    first = label[::size]
+    width = _blocks_per_piece(label, size)
+    table = np.zeros((count, label[-1] + 1 + width, label[-1] + 1 + width))
+    rows = np.zeros((count, len(first) * size)) if options.row_sums else None
+
+    @lru_cache(maxsize=PIECES_HELD)
+    def piece(k: int) -> Piece:
+        return _labelled_piece(x, scores, identity, label, slice(k * size, (k + 1) * size))
+
+    with precise():
+        compute = partial(
+            _tile,
+            bandwidths=np.array(options.widths, dtype=x.dtype),
+            kernel=options.kernel,
+            width=width,
+            row_sums=options.row_sums,
+            repeats=identity is not None,
+        )
+        for a, b in map(_position, tiles):
+            part, sums = compute(piece(a), piece(b), diagonal=a == b)
+            table[:, first[a] : first[a] + width, first[b] : first[b] + width] += np.asarray(part)
+            if rows is not None:
+                rows[:, a * size : (a + 1) * size] += np.asarray(sums[0])
+                rows[:, b * size : (b + 1) * size] += np.asarray(sums[1])
+            tick()
+    return _Sums(table[:, :-width, :-width], None if rows is None else rows[:, : len(x)])
+
+
+def _blocks_per_piece(label: np.ndarray, size: int) -> int:
+    """How many blocks a piece of `size` draws may meet, as one of a few numbers."""
+    last = np.append(label[size - 1 :: size], label[-1])[: len(label[::size])]
+    widest = np.max(last - label[::size]) + 1
+    return next(number for number in BLOCKS_PER_PIECE if number >= widest)
+
+
+def _position(tile: int) -> tuple[int, int]:
+    """Row and column of a tile.
+
+    Examples
+    --------
+    >>> [_position(tile) for tile in range(4)]
+    [(0, 0), (0, 1), (1, 1), (0, 2)]
+    """
+    column = (isqrt(8 * tile + 1) - 1) // 2
+    return tile - column * (column + 1) // 2, column
+
+
+def _labelled_piece(
+    x: np.ndarray, scores: np.ndarray, identity: np.ndarray | None, label: np.ndarray, rows: slice
+) -> Piece:
+    """Some rows, padded to the full length of the slice; padding has the index and the label -1."""
+    size = rows.stop - rows.start
+    index = np.arange(rows.start, min(rows.stop, len(x)), dtype=np.int32)
+    arrays = (
+        x[None, rows],
+        scores[None, rows],
+        index,
+        index if identity is None else identity[rows].astype(np.int32),
+        (label[rows] - label[rows.start]).astype(np.int32),
+    )
+    return Piece(*jax.device_put([padded(array, min(array.ndim - 1, 1), size) for array in arrays]))
+
+
+@partial(jax.jit, static_argnames=("kernel", "width", "row_sums", "repeats", "diagonal"))
 def _tile(
-    left: Piece, right: Piece, bandwidths: Any, *, kernel: Any, width: int, row_sums: bool, repeats: bool
+    left: Piece,
+    right: Piece,
+    bandwidths: Any,
+    *,
+    kernel: Any,
+    width: int,
+    row_sums: bool,
+    repeats: bool,
+    diagonal: bool,
 ) -> tuple[Any, Any]:
-    """Sums of one tile over pairs of blocks, (K, width, width), and by row and column, (K, rows)."""
-    keep = pairs_to_keep(left, right, repeats)
-    products = pair_products(left.x[0], left.scores[0], right.x[0], right.scores[0])
+    """Sums of one tile over pairs of blocks, (K, width, width), and by row and column, (K, rows).
+
+    Padding belongs to no block; only pairs that must not count otherwise are masked, which takes time.
+    """
     numbers = jnp.arange(width)
     of_rows = (left.label[:, None] == numbers).astype(jnp.float64)
     of_columns = (right.label[:, None] == numbers).astype(left.x.dtype)
+    masked = diagonal or repeats or row_sums
 
-    def one(bandwidth: Any) -> tuple[Any, Any]:
-        u = jnp.where(keep, stein_values(with_bandwidth(kernel, bandwidth), *products), 0)
-        by_block = (u @ of_columns).astype(jnp.float64)
-        sums = (by_block.sum(axis=1), jnp.sum(u, axis=0, dtype=jnp.float64)) if row_sums else None
-        return of_rows.T @ by_block, sums
+    def strip(rows: Piece) -> tuple[Any, Any]:
+        products = pair_products(rows.x, rows.scores, right.x[0], right.scores[0])
+        keep = pairs_to_keep(rows, right, repeats) if masked else True
 
-    return jax.lax.map(one, bandwidths)
+        def one(bandwidth: Any) -> tuple[Any, Any]:
+            u = jnp.where(keep, stein_values(with_bandwidth(kernel, bandwidth), *products), 0)
+            by_column = jnp.sum(u, axis=0, dtype=jnp.float64) if row_sums else None
+            return u @ of_columns, by_column
+
+        if len(bandwidths) == 1:
+            return jax.tree.map(lambda value: value[None], one(bandwidths[0]))
+        return jax.lax.map(one, bandwidths)
+
+    by_block, by_column = jax.lax.map(strip, _strips(left))
+    by_block = jnp.moveaxis(by_block, 1, 0).reshape(len(bandwidths), -1, width).astype(jnp.float64)
+    sums = (by_block.sum(axis=2), by_column.sum(axis=0)) if row_sums else None
+    return of_rows.T @ by_block, sums
+
+
+def _strips(piece: Piece) -> Piece:
+    """The rows of the one sample of a piece in groups of `ROWS_PER_STRIP`."""
+    flat = piece._replace(x=piece.x[0], scores=piece.scores[0])
+    return jax.tree.map(lambda a: a.reshape(-1, ROWS_PER_STRIP, *a.shape[1:]), flat)

@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._compilation import precise
+from .._progress import ticking
 from .kernels import pair_products, stein_values
 
 MIN_DRAWS_FOR_LARGE_TILES = 4096  # below, too much of a large tile would be padding
@@ -26,6 +28,7 @@ LARGE_TILE = (2048, 1024)
 ROWS_PER_PRODUCT = 1024
 COLUMNS_PER_PRODUCT = 2816
 REPLICATES_PER_PRODUCT = 1024
+MIN_EVALUATIONS_FOR_PROGRESS = 10**9  # of the kernel or a product with it: seconds, worth a progress bar
 MULTIPLY_ADDS_IN_DOUBLE = 3e9  # of the replicates; beyond, tiles are stored in float32
 
 
@@ -44,7 +47,7 @@ class Piece(NamedTuple):
     scores: Any  # (J, rows, d)
     index: Any  # (rows,) position of each draw, -1 for padding
     identity: Any  # (rows,) equal for identical draws
-    label: Any = None  # (rows,) block of each draw, counted from the first block of the piece
+    label: Any = None  # (rows,) block of each draw, counted from the first block of the piece, or -1
 
 
 def quadratic_forms(
@@ -89,16 +92,21 @@ def quadratic_forms(
         row_sums=row_sums,
         repeats=identity is not None,
     )
-    with jax.enable_x64(True):
+    with precise():
         left = pieces(x, scores, identity, rows)
         right = pieces(x, scores, identity, columns)
         chunks = [(_cut(chunk, 1, rows), _cut(chunk, 1, columns)) for chunk in _chunks(weights)]
         found = []
-        for group in _groups(widths, columns, row_sums):
-            sums = _Sums(len(group), chunks, rows, row_sums)
-            for step in stream(left, right, partial(compute, bandwidths=group)):
-                sums.add(step)
-            found.append(sums.forms(n, len(weights)))
+        groups = _groups(widths, columns, row_sums)
+        long = n * n // 2 * len(widths) * (len(x) + len(weights)) >= MIN_EVALUATIONS_FOR_PROGRESS
+        with ticking("Stein kernel", len(groups) * len(right), shown=long) as tick:
+            for group in groups:
+                sums = _Sums(len(group), chunks, rows, row_sums)
+                for step in stream(left, right, partial(compute, bandwidths=group)):
+                    sums.add(step)
+                    if step.closes:
+                        tick()
+                found.append(sums.forms(n, len(weights)))
     forms = _joined(found)
     check_finite(widths, scores, forms.total, forms.replicates)
     return forms
@@ -175,15 +183,13 @@ class _Sums:
         return Forms(self.total, replicates, rows + columns)
 
 
-def pieces(
-    x: np.ndarray, scores: np.ndarray, identity: np.ndarray | None, size: int, dtype: Any = np.float64
-) -> list[Piece]:
+def pieces(x: np.ndarray, scores: np.ndarray, identity: np.ndarray | None, size: int) -> list[Piece]:
     """Cut a stack of samples into pieces of `size` draws; the first sample's mean becomes the origin."""
     n = x.shape[1]
-    centred = (x - x[0].mean(axis=0)).astype(dtype)
+    centred = x - x[0].mean(axis=0)
     index = np.arange(n, dtype=np.int32)
     identity = index if identity is None else np.asarray(identity, dtype=np.int32)
-    arrays = ((centred, 1), (np.asarray(scores, dtype=dtype), 1), (index, 0), (identity, 0))
+    arrays = ((centred, 1), (np.asarray(scores, dtype=float), 1), (index, 0), (identity, 0))
     cut = [_cut(array, axis, size) for array, axis in arrays]
     return [Piece(*parts) for parts in zip(*cut, strict=True)]
 
@@ -226,16 +232,21 @@ def _groups(bandwidths: np.ndarray, columns: int, row_sums: bool) -> list[np.nda
 
 
 def _cut(a: np.ndarray, axis: int, size: int) -> list[Any]:
-    """Cut `a` along `axis` into parts of exactly `size`; padding is 0 for numbers, -1 for indices."""
+    """Cut `a` along `axis` into parts of exactly `size`."""
     parts = []
     for start in range(0, a.shape[axis], size):
         part = a[(slice(None),) * axis + (slice(start, start + size),)]
-        missing = size - part.shape[axis]
-        if missing:
-            width = [(0, missing if k == axis else 0) for k in range(a.ndim)]
-            part = np.pad(part, width, constant_values=-1 if a.dtype == np.int32 else 0)
-        parts.append(jnp.asarray(part))
+        parts.append(jax.device_put(padded(part, axis, size)))
     return parts
+
+
+def padded(a: np.ndarray, axis: int, size: int) -> np.ndarray:
+    """`a` with padding at the end of `axis` up to `size`: 0 for numbers, -1 for indices."""
+    missing = size - a.shape[axis]
+    if not missing:
+        return a
+    width = [(0, missing if k == axis else 0) for k in range(a.ndim)]
+    return np.pad(a, width, constant_values=-1 if a.dtype == np.int32 else 0)
 
 
 def _chunks(weights: np.ndarray) -> list[np.ndarray]:

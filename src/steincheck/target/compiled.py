@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from .._compilation import precise
 from .record import Target
 
 CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
@@ -74,7 +75,7 @@ def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
     would spoil the user's own float32 functions. So such copies are dropped before and after.
     """
     point = jax.ShapeDtypeStruct((dim,), np.float64)
-    with jax.enable_x64(True):
+    with precise():
         if _holds_single_precision(log_density, point):
             _drop_caches()
         closed, out = _trace(log_density, point)
@@ -145,7 +146,7 @@ def jax_target(
     sample: Callable[[int, Any], np.ndarray] | None = None,
 ) -> Target:
     """Target of a JAX function of one point; compiled once for all parameters of one shape."""
-    with jax.enable_x64(True):
+    with precise():
         log_density = jax.tree.map(jnp.asarray, log_density)
     return Target(
         in_chunks(partial(_values, log_density), dim, chunks),
@@ -185,7 +186,7 @@ def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -
     def evaluate(x: np.ndarray) -> Any:
         x = np.asarray(x, dtype=np.float64)
         parts = []
-        with jax.enable_x64(True):
+        with precise():
             if not len(x):
                 empty = jax.eval_shape(compiled, jax.ShapeDtypeStruct((1, dim), np.float64))
                 return jax.tree.map(lambda leaf: np.empty((0, *leaf.shape[1:])), empty)

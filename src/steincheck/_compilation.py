@@ -1,0 +1,77 @@
+"""float64 in JAX, and compiled programs kept on disk: both inside our own calls only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import jax
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+SWITCH = "STEINCHECK_COMPILATION_CACHE"  # "off", or another directory
+DIRECTORY = "jax_compilation_cache_dir"  # the two settings of JAX that matter
+SHORTEST = "jax_persistent_cache_min_compile_time_secs"
+MIN_SECONDS = 0.05  # programs that compile faster are not worth a file
+MAX_BYTES = 200_000_000  # of all files; beyond, the older half goes
+
+
+@contextmanager
+def precise() -> Iterator[None]:
+    """Compute in float64, and read compiled programs from the user's cache directory or write them there.
+
+    The user's JAX settings are as before afterwards, and a compilation cache of the user's own is used
+    instead of ours. The environment variable ``STEINCHECK_COMPILATION_CACHE`` may be ``off`` or name a
+    directory.
+    """
+    with jax.enable_x64(True):
+        directory = None if getattr(jax.config, DIRECTORY) else _directory()
+        if directory is None:
+            yield
+            return
+        seconds = getattr(jax.config, SHORTEST)
+        try:
+            _set(directory, MIN_SECONDS)
+            yield
+        finally:
+            _set(None, seconds)
+
+
+def _set(directory: str | None, seconds: float) -> None:
+    jax.config.update(DIRECTORY, directory)
+    jax.config.update(SHORTEST, seconds)
+    reset_cache()
+
+
+@cache
+def _directory() -> str | None:
+    """The directory of compiled programs, made and cleared of old ones once per process; None for none."""
+    chosen = os.environ.get(SWITCH, "")
+    if chosen.lower() in ("off", "0", "no", "false"):
+        return None
+    path = Path(chosen) if chosen else _user_cache() / "steincheck" / f"jax-{jax.__version__}"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        _drop_old(path)
+    except OSError:
+        return None
+    return str(path) if os.access(path, os.W_OK) else None
+
+
+def _user_cache() -> Path:
+    """The user's cache directory, by the rules of the platform."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _drop_old(path: Path) -> None:
+    files = sorted(path.glob("*-cache"), key=lambda file: file.stat().st_mtime)
+    if sum(file.stat().st_size for file in files) > MAX_BYTES:
+        for file in files[: len(files) // 2 + 1]:
+            file.unlink(missing_ok=True)
