@@ -12,11 +12,10 @@ from steincheck.adapters.parameters import (
     Parameters,
     probe_points,
     to_constrained,
-    to_unconstrained,
     with_parameters,
 )
 from steincheck.adapters.verification import log_jacobian, verify
-from steincheck.draws import as_draws
+from steincheck.draws import as_draws, to_unconstrained
 
 
 def constrain(u):

@@ -1,11 +1,12 @@
 """Models and draws of other packages: one module per package, which is imported when it is needed."""
 
+from ..draws import to_unconstrained
 from .arviz import to_arviz
 from .bridgestan import from_bridgestan
 from .jax import from_jax_pytree
 from .loading import load_model
 from .numpyro import from_numpyro
-from .parameters import to_constrained, to_unconstrained
+from .parameters import to_constrained
 from .pymc import from_pymc
 from .stan import from_stan
 from .torch import from_torch

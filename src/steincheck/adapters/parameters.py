@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from ..draws import Draws, as_draws
+from ..draws import as_draws
 from ..target import Batch, Target
 
 ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
@@ -161,47 +161,6 @@ def with_parameters(target: Target, parameters: Parameters) -> Target:
         constrain=parameters.constrain,
         unconstrain=unconstrain,
     )
-
-
-def to_unconstrained(draws: Any, target: Target, *, name: str = "draws") -> Draws:
-    """Draws as their owner has them, in the coordinates of the target.
-
-    Parameters
-    ----------
-    draws : object
-        Whatever `as_draws` reads. Draws with names are those of the model's parameters, matched by name;
-        arrays without names are taken to be in the coordinates of the target already, and so are draws that
-        have the names of the coordinates.
-    target : Target
-        The density; where it has no `unconstrain` the draws are only read.
-    name : str
-        The argument's name, for messages.
-
-    Returns
-    -------
-    Draws
-        Values (n, d) and the names of the coordinates; chains, divergences and warnings are kept.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import steincheck as sc
-    >>> target = sc.Target(
-    ...     lambda u: u[:, 0] - np.exp(u[:, 0]), dim=1, names=["log tau"], constrained_names=["tau"],
-    ...     constrain=np.exp, unconstrain=np.log,
-    ... )
-    >>> to_unconstrained({"tau": np.array([1.0, np.e])}, target).values.ravel()
-    array([0., 1.])
-    """
-    names = target.constrained_names
-    if target.unconstrain is None or names is None:
-        return as_draws(draws, target.dim, names=target.names, name=name)
-    read = as_draws(draws, name=name)
-    if read.names is None or (target.names is not None and set(target.names) <= set(read.names)):
-        return as_draws(read, target.dim, names=target.names, name=name)
-    own = as_draws(draws, len(names), names=names, name=name)
-    labels = None if target.names is None else tuple(target.names)
-    return replace(own, values=np.asarray(target.unconstrain(own.values)), names=labels)
 
 
 def to_constrained(points: Any, target: Target) -> tuple[np.ndarray, tuple[str, ...]]:

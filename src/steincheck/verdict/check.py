@@ -10,7 +10,8 @@ import numpy as np
 
 from .._validation import as_generator, check_count, check_level
 from .._version import __version__
-from ..adapters.parameters import to_constrained, to_unconstrained
+from ..adapters.parameters import to_constrained
+from ..draws import to_unconstrained
 from ..modes.search import MAX_EVALUATIONS
 from ..moments.test import parameter_names
 from ..result import (
