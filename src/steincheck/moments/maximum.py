@@ -9,10 +9,10 @@ from scipy import stats
 
 from ..stein.bootstrap import multinomial, wild
 
-FEW_BLOCKS = 100  # up to which signs are flipped: a multinomial sample of few blocks leaves too many out
+MAX_BLOCKS_FOR_SIGNS = 100  # up to which signs are flipped: a multinomial sample of few blocks leaves too many out
 REPLICATES_AT_ONCE = 100
-LEAST_REACH = 0.9  # of replicates, relative to a Gaussian, that is believed
-SMALLEST_SPREAD = 1e-5  # share of the sum of squares left to a replicate's variance
+MIN_REACH = 0.9  # of replicates, relative to a Gaussian, that is believed
+MIN_SPREAD = 1e-5  # share of the sum of squares left to a replicate's variance
 
 
 class Maximum(NamedTuple):
@@ -27,7 +27,7 @@ class Maximum(NamedTuple):
 def max_t(
     sums: np.ndarray,
     kinds: np.ndarray,
-    handicap: np.ndarray,
+    first_part: np.ndarray,
     n_resamples: int,
     rng: np.random.Generator,
     *,
@@ -35,14 +35,17 @@ def max_t(
 ) -> Maximum:
     """Test that all columns of the block sums (q, F) have mean zero; `kinds` (F,) numbers their kinds.
 
+    Those of `first_part` (F,) get half of the level, the others the other half: many columns in one part do
+    not raise the threshold of the other.
+
     With `flips` blocks get random signs, for a few long blocks of dependent draws whose sums are nearly
     symmetric; else they are resampled, as single draws with skew features must be.
 
     A column without spread is never seen under H0 unless it is zero: its t is infinite, or 0. Positive and
     negative t of each kind are divided by how much farther their replicates reach than a Gaussian would:
-    otherwise one kind with skew features raises the threshold of all. All are divided by the `handicap` (F,).
+    otherwise one kind with skew features raises the threshold of all.
     """
-    flips = flips and len(sums) <= FEW_BLOCKS
+    flips = flips and len(sums) <= MAX_BLOCKS_FOR_SIGNS
     t, columns = _studentise(sums, flips)
     draw = wild if flips else multinomial
     replicates = np.concatenate(
@@ -57,7 +60,8 @@ def max_t(
         reach = _reach(replicates[:, one], len(t))
         balanced[one] /= np.where(t[one] > 0, *reach)
         replicates[:, one] /= np.where(replicates[:, one] > 0, *reach)
-    replicates /= handicap.astype(np.float32)
+    handicap = _handicap(np.abs(replicates), first_part)
+    replicates /= handicap
     size = np.abs(balanced) / handicap
     order = np.argsort(-size, kind="stable")
     largest = np.maximum.accumulate(np.abs(replicates[:, order[::-1]]), axis=1)[:, ::-1]
@@ -65,6 +69,18 @@ def max_t(
     adjusted = np.empty(len(t))
     adjusted[order] = np.maximum.accumulate((1 + reached) / (1 + n_resamples))
     return Maximum(t, adjusted, float(size.max()), largest[:, 0].astype(float))
+
+
+def _handicap(sizes: np.ndarray, first_part: np.ndarray) -> np.ndarray:
+    """Divisors (F,) that give the largest |t| of either part the same threshold, that of the first part.
+
+    At the level of 2.5 % for each, if their largest replicates (B, F) are those of H0.
+    """
+    thresholds = [
+        np.quantile(sizes[:, part].max(axis=1, initial=0.0), 0.975) for part in (first_part, ~first_part)
+    ]
+    ratio = thresholds[1] / thresholds[0] if min(thresholds) > 0 else 1.0
+    return np.where(first_part, 1.0, ratio).astype(np.float32)
 
 
 def _studentise(sums: np.ndarray, flips: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +107,7 @@ def _replicates(columns: np.ndarray, w: np.ndarray, flips: bool) -> np.ndarray:
     square: np.ndarray | float = q
     if not flips:
         square = (w + np.int8(1)).astype(np.float32) @ columns**2
-    rest = np.maximum(square - total**2 / q, SMALLEST_SPREAD * q)
+    rest = np.maximum(square - total**2 / q, MIN_SPREAD * q)
     return total / np.sqrt(rest) * np.float32(np.sqrt((q - 1) / q))
 
 
@@ -100,4 +116,4 @@ def _reach(replicates: np.ndarray, n_columns: int) -> tuple[float, float]:
     level = max(0.05 / n_columns, 10 / replicates.size)
     gaussian = stats.norm.isf(level)
     ends = np.quantile(replicates, [1 - level, level])
-    return max(ends[0] / gaussian, LEAST_REACH), max(-ends[1] / gaussian, LEAST_REACH)
+    return max(ends[0] / gaussian, MIN_REACH), max(-ends[1] / gaussian, MIN_REACH)

@@ -27,9 +27,6 @@ MAX_BLOCKS = 2000  # resampled; more draws are summed over blocks of 2, 4, 8, ..
 EFFECT_BLOCKS = 250  # for standard errors
 MIN_DRAWS = 20  # below, the bootstrap has too few draws to leave out
 MIN_DRAWS_FOR_LEVEL = 100  # the smallest n at which the level was looked at
-HANDICAP = (
-    1.1  # correlations (there are d^2/2) and shapes need a |t| larger by this factor than means and scales
-)
 SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but impossible
 
 
@@ -225,9 +222,9 @@ def _examine(
         notes.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
     kept = [column for column, good in zip(about, finite, strict=True) if good]
     kinds = np.array([column.kind for column in kept])
-    handicap = np.where(np.isin(kinds, ("correlation", *SHAPES)), HANDICAP, 1.0)
+    plain = ~np.isin(kinds, ("correlation", *SHAPES))  # location and scale; there are d^2 / 2 correlations
     groups = np.unique(kinds, return_inverse=True)[1]
-    found = max_t(columns[:, finite], groups, handicap, n_resamples, rng, flips=data.dependent)
+    found = max_t(columns[:, finite], groups, plain, n_resamples, rng, flips=data.dependent)
     table = _table(data, frame, sums, names)
     rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), strict=True)
     return found, ordered(table.record(column, t, p) for column, t, p in rows)
