@@ -19,6 +19,7 @@ LAYERS = [
     {"ksd", "aggregate", "fssd", "moments", "flux"},
     {"wording"},
     {"verdict"},
+    {"calibration"},
     {"plot"},
     {"report"},
     {"cli"},

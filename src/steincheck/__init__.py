@@ -2,7 +2,8 @@
 
 The pipeline: draws (`as_draws`, `read_draws`) and a `Target` (log density and score) go into a test. Where
 the density has several modes `find_modes` finds them and `perturb` carries draws between them. Every test
-returns a result of its own, a `GofResult`; `check` runs what is needed and returns a `Verdict` in words.
+returns a result of its own, a `GofResult`; `check` runs what is needed and returns a `Verdict` in words, and
+`calibrate` tells how often a test rejects on a target of yours.
 """
 
 from . import models, plot, report, samplers
@@ -17,6 +18,7 @@ from .adapters import (
     to_arviz,
 )
 from .aggregate import ksdagg_test, pksdagg_test
+from .calibration import calibrate
 from .draws import Draws, as_draws, read_draws
 from .flux.anchors import Anchors, local_anchors
 from .flux.test import flux_test
@@ -27,6 +29,7 @@ from .moments.test import moment_test
 from .perturbation import Perturbation, barker, metropolis, perturb
 from .result import (
     AgreementResult,
+    CalibrationResult,
     Finding,
     FluxResult,
     FssdResult,
@@ -53,6 +56,7 @@ __all__ = [
     "RBF",
     "AgreementResult",
     "Anchors",
+    "CalibrationResult",
     "Draws",
     "Finding",
     "FluxResult",
@@ -75,6 +79,7 @@ __all__ = [
     "as_draws",
     "barker",
     "box_search",
+    "calibrate",
     "check",
     "check_score",
     "find_modes",

@@ -31,10 +31,38 @@ def as_positive(values: Any, name: str) -> np.ndarray:
     return array
 
 
-def check_count(value: Any, name: str) -> None:
-    """Raise unless `value` is a positive integer."""
+MAX_COUNT = 10**9  # beyond, a count is a slip of the pen: nothing of that size ends in a lifetime
+
+
+def check_count(value: Any, name: str, *, maximum: int = MAX_COUNT) -> None:
+    """Raise unless `value` is a positive integer, at most `maximum`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{name}` must be a positive integer, got {value!r}")
+        raise ValueError(f"`{name}` must be a positive integer, got {shown(value)}")
+    if value > maximum:
+        raise ValueError(f"`{name}` must be at most {maximum}, got {shown(value)}")
+
+
+def check_switch(value: Any, name: str) -> None:
+    """Raise unless `value` is True, False or None."""
+    if not (value is None or isinstance(value, (bool, np.bool_))):
+        raise TypeError(f"`{name}` must be True or False, got {shown(value)}")
+
+
+def check_jobs(value: Any) -> None:
+    """Raise unless `value` is a number of worker processes as joblib counts them."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not -1024 <= value <= 1024:
+        raise ValueError(f"`n_jobs` must be a positive integer, or -1 for all cores, got {shown(value)}")
+    if value == 0:
+        raise ValueError("`n_jobs` must be a positive integer, or -1 for all cores, got 0")
+
+
+def shown(value: Any) -> str:
+    """The value in a message: short, and never an error of its own."""
+    try:
+        text = repr(value)
+    except Exception:  # a hostile __repr__, or an integer of more than 4300 digits
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:70]}..."
 
 
 def as_generator(rng: Any) -> np.random.Generator:

@@ -1,5 +1,6 @@
 """What a test returns: records that know nobody."""
 
+from .calibration import CalibrationResult
 from .modes import ChainWeights, DisplacementTable, Modes, ModeTable
 from .plain import as_plain, pvalue_text
 from .tests import (
@@ -20,6 +21,7 @@ from .verdict import Finding, Verdict
 
 __all__ = [
     "AgreementResult",
+    "CalibrationResult",
     "ChainWeights",
     "DisplacementTable",
     "Finding",

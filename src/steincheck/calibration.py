@@ -1,0 +1,187 @@
+"""The level of a test on the user's own target, and its power against a wrong sampler."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from ._validation import as_positive, check_count, check_jobs, check_level, check_switch, seeded
+from .modes.progress import progress_bar
+from .result import CalibrationResult
+from .target import Target, require_target
+from .verdict.check import check
+
+LEVELS = (0.01, 0.05, 0.1)
+
+
+def calibrate(
+    target: Target,
+    sample: Callable[[int, np.random.Generator], Any] | None,
+    n: int,
+    *,
+    test: Callable[..., Any] = check,
+    repetitions: int = 200,
+    alpha: Any = LEVELS,
+    n_jobs: int = 1,
+    progress: bool | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> CalibrationResult:
+    """How often does a test reject samples of n draws? Its level on a target, or its power.
+
+    With exact draws of the target the rate at level alpha should be at most alpha, and p-values uniform or
+    larger. With draws of another distribution the rate is the power against it.
+
+    Parameters
+    ----------
+    target : Target
+        The density.
+    sample : callable or None
+        ``sample(n, rng)`` returns n draws, or anything that the test takes, for example an array
+        (chain, draw, d) of Markov chains. None: ``target.sample``, the exact draws of a model.
+    n : int
+        Number of draws per sample.
+    test : callable
+        ``test(draws, target, rng=...)``, whose result has `pvalue`: `check`, any ``xxx_test``, or one with
+        options, as ``functools.partial(ksd_test, n_resamples=499)``.
+    repetitions : int
+        Number of samples.
+    alpha : float or sequence of float
+        Levels.
+    n_jobs : int
+        Number of worker processes (joblib), -1 for all cores. The outcome does not depend on it.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal.
+    rng : Generator or int, optional
+        Source of randomness.
+
+    Returns
+    -------
+    CalibrationResult
+        Rejection rates with intervals, the p-values, and whether they are uniform.
+
+    Examples
+    --------
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[0.0]])
+    >>> found = sc.calibrate(target, None, 100, test=sc.ksd_test, repetitions=40, rng=0)
+    >>> bool(found.intervals[1, 0] <= 0.05)
+    True
+    >>> wide = sc.calibrate(
+    ...     target, lambda n, rng: 2 * target.sample(n, rng), 100, test=sc.ksd_test, repetitions=40, rng=0
+    ... )
+    >>> bool(wide.rates[1] > 0.9)
+    True
+    """
+    require_target(target)
+    draw = _sampler(target, sample)
+    if not callable(test):
+        raise TypeError(f"`test` must be a function test(draws, target, rng=...), got {test!r}")
+    check_count(n, "n")
+    check_count(repetitions, "repetitions")
+    levels = as_positive(alpha, "alpha")
+    for level in levels:
+        check_level(float(level))
+    check_jobs(n_jobs)
+    check_switch(progress, "progress")
+    generator, seed = seeded(rng)
+    work = partial(_repetition, draw, test, target, int(n))
+    pvalues = np.empty(repetitions)
+    n_inconclusive = 0
+    with progress_bar(progress) as tick:
+        for k, (pvalue, inconclusive) in enumerate(_run(work, generator, int(repetitions), int(n_jobs))):
+            pvalues[k] = pvalue
+            n_inconclusive += inconclusive
+            tick(f"sample {k + 1} of {repetitions}", k + 1, repetitions)
+    return _summary(_name(test), int(n), target.dim, levels, pvalues, n_inconclusive, seed)
+
+
+def _sampler(target: Target, sample: Any) -> Callable[[int, np.random.Generator], Any]:
+    if sample is None and target.sample is None:
+        raise ValueError("`sample` must be a function (n, rng) -> draws: the target has no exact draws of its own")
+    if sample is not None and not callable(sample):
+        raise TypeError(f"`sample` must be a function (n, rng) -> draws, got {type(sample).__name__}")
+    return target.sample if sample is None else sample  # type: ignore[return-value]
+
+
+def _name(test: Any) -> str:
+    inner = test.func if isinstance(test, partial) else test
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def _run(
+    work: Callable[..., tuple[float, bool]], rng: np.random.Generator, repetitions: int, n_jobs: int
+) -> Iterator[tuple[float, bool]]:
+    """The outcomes in the order of the repetitions, each with a stream of its own."""
+    streams = rng.spawn(repetitions)
+    if n_jobs == 1:
+        yield from (work(k, stream) for k, stream in enumerate(streams))
+        return
+    try:
+        from joblib import Parallel, delayed
+    except ImportError:
+        raise ImportError("`n_jobs` other than 1 needs joblib: pip install 'steincheck[parallel]'") from None
+    from pickle import PicklingError
+
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    try:
+        yield from parallel(delayed(work)(k, stream) for k, stream in enumerate(streams))
+    except PicklingError as error:
+        raise ValueError(
+            "`n_jobs` must be 1 here: the target, the sampler or the test cannot be sent to another process "
+            f"({error.__cause__ or error})"
+        ) from None
+
+
+def _repetition(
+    draw: Callable[[int, np.random.Generator], Any],
+    test: Callable[..., Any],
+    target: Target,
+    n: int,
+    k: int,
+    rng: np.random.Generator,
+) -> tuple[float, bool]:
+    """The p-value of one sample, and whether the test cannot tell."""
+    for_draws, for_test = rng.spawn(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            result = test(draw(n, for_draws), target, rng=for_test)
+        except Exception as error:
+            error.add_note(f"in repetition {k} of calibrate")
+            raise
+    if not isinstance(getattr(result, "pvalue", None), (int, float, np.number)):
+        raise TypeError(f"`test` must return an object with a number `pvalue`, got {type(result).__name__}")
+    pvalue = float(result.pvalue)
+    if not (np.isnan(pvalue) or 0 <= pvalue <= 1):
+        raise ValueError(f"`test` must return a `pvalue` between 0 and 1, got {pvalue}")
+    return pvalue, bool(np.isnan(pvalue) or getattr(result, "fits", True) is None)
+
+
+def _summary(
+    test: str, n: int, dim: int, levels: np.ndarray, pvalues: np.ndarray, n_inconclusive: int, seed: Any
+) -> CalibrationResult:
+    repetitions = len(pvalues)
+    counts = [int(np.sum(pvalues <= level)) for level in levels]
+    intervals = [stats.binomtest(count, repetitions).proportion_ci(method="exact") for count in counts]
+    told = pvalues[np.isfinite(pvalues)]
+    uniform = stats.kstest(told, "uniform").pvalue if len(told) else np.nan
+    excess = stats.kstest(told, "uniform", alternative="greater").pvalue if len(told) else np.nan
+    return CalibrationResult(
+        test=test,
+        n=n,
+        dim=dim,
+        repetitions=repetitions,
+        alpha=levels,
+        rates=np.array(counts) / repetitions,
+        intervals=np.array([(interval.low, interval.high) for interval in intervals]),
+        pvalues=pvalues,
+        n_inconclusive=n_inconclusive,
+        uniform_pvalue=float(uniform),
+        excess_pvalue=float(excess),
+        seed=seed,
+    )

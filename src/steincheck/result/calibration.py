@@ -1,0 +1,75 @@
+"""The outcome of `calibrate`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from .plain import as_plain, pvalue_text
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationResult:
+    """How often a test rejects, over repeated samples: its level, or its power if the sampler is wrong.
+
+    Attributes
+    ----------
+    test : str
+        Name of the test.
+    n, dim, repetitions : int
+        Draws per sample, dimension, number of samples.
+    alpha : array (A,)
+        The levels.
+    rates : array (A,)
+        Share of the samples rejected at each level.
+    intervals : array (A, 2)
+        Their 95 % confidence intervals (Clopper and Pearson), each for one level alone.
+    pvalues : array (repetitions,)
+        Of the samples, in order; NaN where the test cannot tell.
+    n_inconclusive : int
+        Samples of which the test says that it cannot tell; they count as not rejected.
+    uniform_pvalue : float
+        Kolmogorov-Smirnov test of the hypothesis that the p-values are uniform, as those of an exact test of
+        true draws are.
+    excess_pvalue : float
+        The one-sided test: small if small p-values come too often, as they must not for true draws, and
+        large for a conservative test, whose p-values are not uniform either.
+    seed : int or SeedSequence
+        What gives the same samples and p-values again.
+    """
+
+    test: str
+    n: int
+    dim: int
+    repetitions: int
+    alpha: np.ndarray
+    rates: np.ndarray
+    intervals: np.ndarray
+    pvalues: np.ndarray
+    n_inconclusive: int
+    uniform_pvalue: float
+    excess_pvalue: float
+    seed: Any
+
+    def __str__(self) -> str:
+        lines = [f"{self.test}: {self.repetitions} samples of {self.n} draws, d = {self.dim}"]
+        for level, rate, (low, high) in zip(self.alpha, self.rates, self.intervals, strict=True):
+            lines.append(f"  at level {level:<5g} rejects {rate:.3f} ({low:.3f} to {high:.3f})")
+        lines.append(
+            f"  p-values: uniform by Kolmogorov-Smirnov, p {pvalue_text(self.uniform_pvalue)}; "
+            f"not too small, p {pvalue_text(self.excess_pvalue)}"
+        )
+        if self.n_inconclusive:
+            lines.append(f"  {self.n_inconclusive} samples: cannot tell")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
+
+    def to_json(self) -> str:
+        """JSON text; NaN becomes null."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
