@@ -1,152 +1,182 @@
-"""Level and power of every test on Gaussian mixtures.
+"""Level and power of every test and of `check`: python -m experiments.calibration [--minutes 10] [--test ...]
 
-Each row is one test on one case; the seed of a repetition depends on the case and its number alone, so rows
-do not depend on the number of workers. Results: experiments/results/calibration.csv.
+One row per model, test and number of draws; what is committed is not computed again unless asked by --renew.
+Rows are written as they are ready, so that a run may be cut at any time. Modes are
+given, as the search is judged by experiments.mode_study. Results: experiments/results/calibration.csv.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import functools
+import datetime
+import time
 import zlib
+from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from joblib import Parallel, delayed
-from scipy import stats
+from typing import Any, NamedTuple
 
 from .running import keep_worker, one_thread_each, positive, provenance
 
 RESULTS = Path(__file__).parent / "results" / "calibration.csv"
 SEED = 2026
-EVERY = ("ksd", "pksd", "spksd", "ospksd", "ksdagg", "pksdagg", "fssd", "flux")
-FIVE = {"theta": [0.5, 0.6, 0.7, 0.8, 1.3]}  # options of "ospksd, 5 theta"
-BIMODAL = ([[0.0], [6.0]], [[[1.0]], [[1.0]]])
-PLANE = (
-    [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],
-    [[[1, 0.3], [0.3, 0.5]], [[0.4, -0.2], [-0.2, 2]], [[1, 0], [0, 1]]],
-)
-HIGH = ([[0.0] * 50, [6.0, *[0.0] * 49]], [np.eye(50), np.eye(50)])
-# case: components, weights of the target, weights of the sample, shift of the sample, n, repetitions, tests
-CASES = {
-    "level, 1-d, 6 apart": (BIMODAL, (0.5, 0.5), (0.5, 0.5), 0.0, 1000, 500, EVERY),
-    "left component only": (BIMODAL, (0.5, 0.5), (1.0, 0.0), 0.0, 1000, 100, EVERY),
-    "weight 0.4": (BIMODAL, (0.5, 0.5), (0.4, 0.6), 0.0, 1000, 100, EVERY),
-    "weight 0.3": (BIMODAL, (0.5, 0.5), (0.3, 0.7), 0.0, 1000, 100, EVERY),
-    "shift 0.3": (BIMODAL, (0.5, 0.5), (0.5, 0.5), 0.3, 1000, 100, ("ksd", "ksdagg", "fssd")),
-    "level, 2-d, unequal covariances": (PLANE, (0.5, 0.3, 0.2), (0.5, 0.3, 0.2), 0.0, 300, 500, EVERY),
-    "level, 50-d, 6 apart": (HIGH, (0.5, 0.5), (0.5, 0.5), 0.0, 500, 500, EVERY),
-    "level, 50-d, 6 apart, ospKSD again": (
-        HIGH,
-        (0.5, 0.5),
-        (0.5, 0.5),
-        0.0,
-        500,
-        2000,
-        ("ospksd, 5 theta",),
-    ),
-}
+LEVELS = (0.01, 0.05, 0.1)
+QUADRATIC = ("ksd", "pksd", "spksd", "ospksd", "ksdagg", "pksdagg")
+TESTS = ("check", "flux", "moments", "fssd", *QUADRATIC)
+WITHOUT_MODES = ("ksd", "ksdagg", "fssd")
+FIELDS = (
+    "model", "test", "n", "repetitions", "rate_01", "rate_05", "rate_10", "low_05", "high_05", "inconclusive",
+    "uniform_pvalue", "excess_pvalue", "seed", "version", "commit", "date",
+)  # fmt: skip
 
 
-@functools.cache
-def target_of(case: str) -> Any:
-    """The target of a case, compiled once a process."""
-    from steincheck import models
+class Cell(NamedTuple):
+    """One row of the table."""
 
-    (means, covariances), weights, *_ = CASES[case]
-    return models.gaussian_mixture(means, covariances, weights)
+    model: str
+    test: str
+    n: int
+    repetitions: int
 
 
-def pvalues(case: str, repetition: int, only: str = "") -> dict[str, float]:
-    """p-values of the tests of a case on one fresh sample, with the modes given; of `only` one if named."""
-    import steincheck as sc  # here: the threads of a worker are set before JAX is imported
+def cells() -> Iterator[Cell]:
+    """All cells, in the order in which they are computed."""
+    from .calibration_models import MODELS
+
+    power = [name for name in MODELS if name.startswith("power")]
+    chains = [name for name in MODELS if "chains" in name]
+    level = [name for name in MODELS if name not in (*power, *chains)]
+    several = [name for name in level if "Gaussians" in name or "mode of" in name or "units" in name]
+    several += ["t-banana mixture, d = 5", "Boltzmann machine, d = 10", "sensor network, d = 8"]
+    moved = ("pksd", "spksd", "ospksd", "pksdagg")
+    yield from (Cell(name, test, 1000, 100) for test in reversed(TESTS) for name in power)
+    for n, repetitions in ((500, 200), (100, 200), (30, 200), (2000, 100)):
+        for test in (*QUADRATIC, "fssd"):
+            yield from (Cell(name, test, n, repetitions) for name in (several if test in moved else level))
+        yield from (Cell(name, "flux", n, repetitions) for name in several)
+        if n >= 100:  # the moment test asks for as many
+            yield from (Cell(name, "moments", n, repetitions) for name in level)
+        yield from (Cell(name, "check", n, repetitions) for name in (*level, *chains))
+
+
+def test_of(name: str, model: str) -> Any:
+    """The test with the modes of the model given; 199 replicates are enough for the levels of the table."""
+    import steincheck as sc
+
+    from .calibration_models import modes_of
 
     keep_worker()
-    (means, covariances), _, drawn, shift, n, _, tests = CASES[case]
-    target = target_of(case)
-    source = np.random.default_rng([SEED, zlib.crc32(case.encode()), repetition])
-    labels = source.choice(len(drawn), size=n, p=drawn)
-    roots = np.linalg.cholesky(np.asarray(covariances, dtype=float))
-    noise = source.normal(size=(n, target.dim))
-    x = np.asarray(means)[labels] + np.einsum("nij,nj->ni", roots[labels], noise) + shift
-    out = {}
-    for name in tests:
-        stream = source.spawn(1)[0]  # also for a test that is left out: the others keep theirs
-        if only and name != only:
-            continue
-        options = FIVE if name.endswith("5 theta") else {}
-        moved = {"modes": (means, covariances)} if "pksd" in name or name == "flux" else {}
-        resamples = {} if name in ("flux", "fssd") else {"n_resamples": 500}
-        if "agg" in name:
-            resamples["n_level_resamples"] = 500
-        test = getattr(sc, f"{name.partition(',')[0]}_test")
-        out[name] = test(x, target, rng=stream, **moved, **resamples, **options).pvalue
-    return out
+    functions = {"check": sc.check, "moments": sc.moment_test}
+    options: dict[str, Any] = {}
+    if name not in WITHOUT_MODES:
+        options["modes"] = modes_of(model)
+    if name in QUADRATIC:
+        options["n_resamples"] = 199
+    if "agg" in name:
+        options["n_level_resamples"] = 199
+    return partial(functions.get(name) or getattr(sc, f"{name}_test"), **options)
 
 
-def study(case: str, repetitions: int, n_jobs: int, only: str = "") -> list[dict]:
-    """One row per test: how often it rejects at 0.05, with a 95 % interval, and are p-values uniform."""
-    from steincheck import __version__
+def run(cell: Cell, n_jobs: int) -> dict[str, Any]:
+    """One row of the table; its seed depends on the cell alone."""
+    import steincheck as sc
 
-    runs = Parallel(n_jobs=n_jobs, batch_size=4)(delayed(pvalues)(case, r, only) for r in range(repetitions))
-    rows = []
-    for name in (name for name in CASES[case][6] if not only or name == only):
-        p = np.array([run[name] for run in runs])
-        count = int(np.sum(p <= 0.05))
-        interval = stats.binomtest(count, repetitions).proportion_ci(method="exact")
-        rows.append(
-            {
-                "case": case,
-                "test": name,
-                "n": CASES[case][4],
-                "repetitions": repetitions,
-                "rejections": count,
-                "rate": round(count / repetitions, 4),
-                "low": round(interval.low, 4),
-                "high": round(interval.high, 4),
-                "uniform_pvalue": float(f"{stats.kstest(p[np.isfinite(p)], 'uniform').pvalue:.3g}"),
-                "seed": SEED,
-                "version": __version__,
-                "commit": provenance()["commit"],
-            }
-        )
-    return rows
+    from .calibration_models import build
+
+    target, sample = build(cell.model)
+    seed = [SEED, zlib.crc32(cell.model.encode()), zlib.crc32(cell.test.encode()), cell.n]
+    found = sc.calibrate(
+        target,
+        sample,
+        cell.n,
+        test=test_of(cell.test, cell.model),
+        repetitions=cell.repetitions,
+        alpha=LEVELS,
+        n_jobs=n_jobs,
+        rng=_generator(seed),
+    )
+    return {
+        **cell._asdict(),
+        "rate_01": round(float(found.rates[0]), 4),
+        "rate_05": round(float(found.rates[1]), 4),
+        "rate_10": round(float(found.rates[2]), 4),
+        "low_05": round(float(found.intervals[1, 0]), 4),
+        "high_05": round(float(found.intervals[1, 1]), 4),
+        "inconclusive": found.n_inconclusive,
+        "uniform_pvalue": float(f"{found.uniform_pvalue:.3g}"),
+        "excess_pvalue": float(f"{found.excess_pvalue:.3g}"),
+        "seed": SEED,
+        "version": sc.__version__,
+        "commit": provenance()["commit"],
+        "date": datetime.date.today().isoformat(),
+    }
 
 
-def save(rows: list[dict]) -> None:
-    """Put the rows in the place of those of the same case and test; cases and tests keep their order."""
-    new = {(row["case"], row["test"]) for row in rows}
-    old: list[dict] = []
-    if RESULTS.exists():
-        with RESULTS.open(newline="") as file:
-            old = [row for row in csv.DictReader(file) if (row["case"], row["test"]) not in new]
-    order = [(case, test) for case, (*_, tests) in CASES.items() for test in tests]
-    partial = RESULTS.with_suffix(".part")
-    with partial.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), restval="", lineterminator="\n")
+def _generator(seed: list[int]) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(seed)
+
+
+def read() -> dict[tuple[str, str, int], dict[str, Any]]:
+    """The rows of the table by model, test and n."""
+    if not RESULTS.exists():
+        return {}
+    with RESULTS.open(newline="") as file:
+        return {(row["model"], row["test"], int(row["n"])): row for row in csv.DictReader(file)}
+
+
+def save(row: dict[str, Any]) -> None:
+    """Put the row into the table; models and tests keep their order."""
+    from .calibration_models import MODELS
+
+    rows = read() | {(row["model"], row["test"], row["n"]): row}
+    models = list(MODELS)
+    order = sorted(rows, key=lambda key: (models.index(key[0]), TESTS.index(key[1]), key[2]))
+    partial_file = RESULTS.with_suffix(".part")
+    with partial_file.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(sorted([*old, *rows], key=lambda row: order.index((row["case"], row["test"]))))
-    partial.replace(RESULTS)
+        writer.writerows(rows[key] for key in order)
+    partial_file.replace(RESULTS)
 
 
 def main() -> None:
-    """Run all cases, or some, and write the table."""
+    """Compute the missing rows, or some of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", default="", help="part of the names of the cases to run; by default all")
-    parser.add_argument("--test", default="", choices=("", *EVERY), help="one test; by default all")
+    parser.add_argument("--model", default="", help="part of the names of the models; by default all")
+    parser.add_argument("--test", default="", choices=("", *TESTS), help="one test; by default all")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no cell after so many")
+    parser.add_argument("--repetitions", type=positive, default=None, help="samples per cell, at the most")
+    parser.add_argument("--n", type=positive, default=None, help="one number of draws; by default all")
+    parser.add_argument("--renew", action="store_true", help="compute again what is in the table")
     parser.add_argument("--n-jobs", type=positive, default=2, help="worker processes")
     arguments = parser.parse_args()
     one_thread_each()
-    only = arguments.test
-    names = [c for c in CASES if arguments.case in c and (not only or only in CASES[c][6])]
-    if not names:
-        parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")
-    RESULTS.parent.mkdir(exist_ok=True)
-    for case in names:
-        save(study(case, CASES[case][5], arguments.n_jobs, only))
+    asked = [
+        cell
+        for cell in dict.fromkeys(cells())
+        if arguments.model in cell.model
+        and arguments.test in ("", cell.test)
+        and arguments.n in (None, cell.n)
+    ]
+    if not asked:
+        parser.error(f"no model has {arguments.model!r} in its name")
+    done = {} if arguments.renew else read()
+    start = time.monotonic()
+    for cell in asked:
+        if (cell.model, cell.test, cell.n) in done:
+            continue
+        if time.monotonic() - start > 60 * arguments.minutes:
+            break
+        began = time.monotonic()
+        if arguments.repetitions is not None:
+            cell = cell._replace(repetitions=min(cell.repetitions, arguments.repetitions))
+        row = run(cell, arguments.n_jobs)
+        save(row)
+        print(*cell, row["rate_05"], f"{time.monotonic() - began:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
