@@ -44,12 +44,14 @@ from .result import (
     PksdaggResult,
     PksdResult,
     SpksdResult,
+    Table,
     Verdict,
 )
 from .stein.bootstrap import multinomial, wild
 from .stein.kernels import IMQ, RBF, median_bandwidth
 from .target import Target, check_score, from_jax
 from .verdict.check import check
+from .verdict.compare import Comparison, compare
 
 __all__ = [
     "IMQ",
@@ -57,6 +59,7 @@ __all__ = [
     "AgreementResult",
     "Anchors",
     "CalibrationResult",
+    "Comparison",
     "Draws",
     "Finding",
     "FluxResult",
@@ -73,6 +76,7 @@ __all__ = [
     "PksdResult",
     "PksdaggResult",
     "SpksdResult",
+    "Table",
     "Target",
     "Verdict",
     "__version__",
@@ -82,6 +86,7 @@ __all__ = [
     "calibrate",
     "check",
     "check_score",
+    "compare",
     "find_modes",
     "flux_test",
     "from_bridgestan",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -184,6 +184,63 @@ def to_constrained(points: Any, target: Target) -> tuple[np.ndarray, tuple[str, 
     if target.constrain is not None and target.constrained_names is not None:
         return np.asarray(target.constrain(points)), tuple(target.constrained_names)
     return points, tuple(target.names or (f"x[{k}]" for k in range(target.dim)))
+
+
+class OwnScale(NamedTuple):
+    """How one coordinate of a target shows one of the user's parameters."""
+
+    parameter: str  #: the user's own name
+    column: int  #: where `constrain` puts it
+    scale: str  #: "" if the coordinate is the parameter itself, "log" or "logit"
+
+    def values(self, coordinate: np.ndarray) -> np.ndarray:
+        """Values of the parameter at values of the coordinate."""
+        inverse = dict((words.removesuffix("{}").strip(), f) for words, f in SCALES)[self.scale]
+        return np.asarray(inverse(coordinate))
+
+    def log_slope(self, coordinate: np.ndarray) -> np.ndarray:
+        """log of the derivative of the parameter by the coordinate."""
+        if self.scale == "log":
+            return np.asarray(coordinate)
+        if self.scale == "logit":
+            return np.asarray(special.log_expit(coordinate) + special.log_expit(-coordinate))
+        return np.zeros_like(coordinate)
+
+
+def own_scales(target: Target) -> dict[str, OwnScale]:
+    """Per name of a coordinate: the user's parameter and the scale on which the coordinate shows it.
+
+    Coordinates that mix several parameters (of a simplex, of ordered vectors) are not in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(
+    ...     lambda u: u[:, 0] - np.exp(u[:, 0]), dim=1, names=["log tau"], constrained_names=["tau"],
+    ...     constrain=np.exp, unconstrain=np.log,
+    ... )
+    >>> own_scales(target)["log tau"]
+    OwnScale(parameter='tau', column=0, scale='log')
+    """
+    names = list(target.names or (f"x[{k}]" for k in range(target.dim)))
+    if target.constrain is None or target.constrained_names is None:
+        return {name: OwnScale(name, k, "") for k, name in enumerate(names)}
+    owners = list(target.constrained_names)
+    points = probe_points(target.dim)
+    values = np.asarray(target.constrain(points))
+    found = {}
+    for j, name in enumerate(names):
+        for words, inverse in SCALES:
+            prefix = words.removesuffix("{}")
+            own = name.removeprefix(prefix)
+            if not name.startswith(prefix) or own not in owners:
+                continue
+            column = owners.index(own)
+            if np.allclose(inverse(points[:, j]), values[:, column], rtol=1e-9, atol=0):
+                found[name] = OwnScale(own, column, prefix.strip())
+                break
+    return found
 
 
 def _scale_of(coordinate: np.ndarray, parameter: np.ndarray) -> str:

@@ -19,6 +19,7 @@ from .features import Sums, feature_sums, spread_sums
 from .frames import Frame, make_frame
 from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t
+from .own_scale import in_own_terms
 from .table import SHAPES, Table, columns_of, leading, ordered
 
 __all__ = ["leading", "moment_core", "moment_test"]
@@ -125,7 +126,7 @@ def moment_test(
         settings=settings,
     )
     announce(notes)
-    return result
+    return in_own_terms(result, target)
 
 
 def parameter_names(target: Target) -> list[str]:

@@ -20,8 +20,9 @@ import numpy as np
 from .. import plot
 from ..draws import as_draws
 from ..result import MomentResult, Verdict, as_plain, pvalue_text
+from ..result.rows import mode_rows
+from ..result.verdict import test_rows
 from ..target import Target
-from ..wording import mode_rows, test_rows
 
 INK = "#101113"  # drawn in this colour, then replaced by the page's own
 COLOURS = {

@@ -3,6 +3,7 @@
 from .calibration import CalibrationResult
 from .modes import ChainWeights, DisplacementTable, Modes, ModeTable
 from .plain import as_plain, pvalue_text
+from .table import Table
 from .tests import (
     AgreementResult,
     FluxResult,
@@ -38,6 +39,7 @@ __all__ = [
     "PksdResult",
     "PksdaggResult",
     "SpksdResult",
+    "Table",
     "Verdict",
     "as_plain",
     "pvalue_text",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import check_level
+from .html import answer_html, list_html, modes_html
 from .modes import ChainWeights, DisplacementTable, Modes, ModeTable
 from .plain import as_plain, pvalue_text
 
@@ -53,6 +54,12 @@ class GofResult:
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        first, *rest = self.summary().splitlines()
+        fits = None if self.answer() == "cannot tell" else not self.reject()
+        warnings = [line.strip().removeprefix("warning: ") for line in rest]
+        return f"<div>{answer_html(first, fits)}{list_html(warnings, 'Warnings')}</div>"
 
     def answer(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, in a few words."""
@@ -274,6 +281,10 @@ class FluxResult(GofResult):
         """Displacements (V, d) of the lattice, if draws were moved by them."""
         return None if self.lattice is None else self.lattice.displacements
 
+    def _repr_html_(self) -> str:
+        modes = "" if self.mode_table is None else modes_html(self.mode_table, ())
+        return super()._repr_html_() + modes
+
     def answer(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, in a few words."""
         if self.inconclusive and not self.reject(alpha):
@@ -299,6 +310,9 @@ class MomentFeature:
         The mode it is about; None if it is about all of them.
     parameters : tuple of str
         One parameter, the two of a correlation, the main ones of an axis, or none.
+    scales : tuple of str
+        Per parameter the scale on which the statement holds: "log", "logit" or "" for its own; empty if all
+        are on their own.
     loadings : tuple of float
         Of `parameters` in the principal axis, in units of their standard deviations; empty otherwise.
     estimate, interval : float, (float, float)
@@ -306,8 +320,8 @@ class MomentFeature:
         the draws are too wide. Correlation: of the draws less that of the density. Otherwise the mean of the
         feature in units of its standard deviation. Each interval has 95 % coverage by itself.
     observed, expected : float
-        Mean, standard deviation or correlation of the draws, and what the density says, in the parameter's
-        own units; NaN where this has no meaning.
+        Mean, standard deviation or correlation of the draws, and what the density says, in the units of
+        the scale; NaN where this has no meaning.
     t, pvalue : float
         Studentised mean, and p-value adjusted for all features.
     """
@@ -323,6 +337,7 @@ class MomentFeature:
     expected: float
     t: float
     pvalue: float
+    scales: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""

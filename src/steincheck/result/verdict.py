@@ -7,9 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
+from .html import answer_html, list_html, modes_html
 from .modes import Modes, ModeTable
-from .plain import as_plain
-from .tests import GofResult
+from .per_draw import importance_weights, per_draw_group
+from .plain import as_plain, pvalue_text
+from .table import Table, html_table
+from .tests import FluxResult, GofResult
+
+NO_ROWS = Table(("parameter",), ())
+WHAT = {
+    "kernel": ("shape", "kernel test"),
+    "moments": ("location, spread, correlation, tails", "moment test"),
+    "weights": ("mode weights", "flux test"),
+    "chains": ("agreement of the chains", "permutation of blocks"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +53,13 @@ class Finding:
     interval: tuple[float, float]
     pvalue: float
     text: str
+
+    @classmethod
+    def without_size(
+        cls, kind: str, mode: int | None, pvalue: float, text: str, parameters: tuple[str, ...] = ()
+    ) -> Finding:
+        """A finding that has no size."""
+        return cls(kind, mode, parameters, np.nan, (np.nan, np.nan), pvalue, text)
 
     def __str__(self) -> str:
         return self.text
@@ -74,6 +94,16 @@ class Verdict:
         Observed and implied share of each mode; None unless at least two modes can be listed.
     modes : Modes or None
         The modes of the density, given or found; None if none was found.
+    mode_places : tuple of str
+        Where each mode is, in the user's own parameters: "mu = 2.03, tau = 0.5".
+    mode_of_draw : array (n,) or None
+        The mode of each draw; None without a mode table.
+    chain : array (n,) or None
+        The chain of each draw; None for independent draws.
+    parameters : Table
+        What `summary` returns.
+    advice : tuple of str
+        What to do about the answer.
     context : tuple of str
         How the draws were treated, what they are worth, and how hard modes were searched.
     not_examined, warnings : tuple of str
@@ -107,9 +137,64 @@ class Verdict:
     version: str
     sentence: str = ""
     text: str = ""
+    mode_places: tuple[str, ...] = ()
+    mode_of_draw: np.ndarray | None = None
+    chain: np.ndarray | None = None
+    parameters: Table = NO_ROWS
+    advice: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        parts = [
+            answer_html(self.sentence, self.fits),
+            list_html(self.warnings, "Warnings"),
+            list_html([finding.text for finding in self.findings]),
+            list_html(self.advice, "What to do"),
+        ]
+        if self.mode_table is not None:
+            parts.append(modes_html(self.mode_table, self.mode_places))
+        folded = html_table(("what was tested", "p-value", "adjusted", "says"), "lrrl", test_rows(self))
+        folded += self.parameters._repr_html_() if len(self.parameters) else ""
+        folded += list_html(self.context, "How it was examined")
+        folded += list_html(self.not_examined, "Not examined")
+        parts.append(f"<details><summary>Tests, parameters, how it was examined</summary>{folded}</details>")
+        foot = f"n = {self.n}, d = {self.dim}, seed {self.seed}, steincheck {self.version}"
+        return f"<div>{''.join(parts)}<p>{foot}</p></div>"
+
+    def summary(self) -> Table:
+        """One row per parameter: mean and standard deviation of the draws, convergence, misfit.
+
+        Columns: ``parameter``; ``mean`` and ``sd`` of the draws on the parameter's own scale; ``ess_bulk``,
+        ``ess_tail`` and ``r_hat`` as ArviZ computes them (NaN for independent draws); ``scale`` ("log",
+        "logit" or "") on which the rest holds: ``shift``, by how many standard deviations the mean is too
+        high, ``sd_factor``, by which factor the draws are too wide, and ``pvalue``, the smallest of all
+        features of this parameter, adjusted for all features that were tested.
+        """
+        return self.parameters
+
+    def to_arviz(self) -> Any:
+        """What is known of each draw, as InferenceData (a DataTree with ArviZ 1.x).
+
+        The group ``steincheck`` has the variables ``mode`` and, where every mode has draws,
+        ``importance_weight``, which gives the modes the shares of the density; its attributes are the answer
+        and its numbers. ``idata.extend(verdict.to_arviz())`` puts it beside the draws; `to_arviz` merges
+        both into ``sample_stats``.
+        """
+        weights = None
+        if self.mode_table is not None and self.mode_of_draw is not None:
+            weights = importance_weights(self.mode_table, self.mode_of_draw)
+        attributes = {
+            "sentence": self.sentence,
+            "findings": [finding.text for finding in self.findings],
+            "pvalue": float(self.pvalue),
+            "alpha": float(self.alpha),
+            "seed": self.seed,
+            "version": self.version,
+        }
+        lengths = [self.n] if self.chain is None else np.bincount(self.chain).tolist()
+        return per_draw_group(lengths, self.mode_of_draw, weights, attributes)
 
     def __repr__(self) -> str:
         return f"<Verdict: {self.sentence} n = {self.n}, d = {self.dim}, {len(self.findings)} findings>"
@@ -124,10 +209,28 @@ class Verdict:
             for name, result in self.tests.items()
         }
         names = (
-            "findings inconclusive_reasons mode_table context not_examined warnings n dim names seed version"
+            "findings advice inconclusive_reasons mode_table mode_places parameters context not_examined "
+            "warnings n dim names seed version"
         )
         return as_plain(record | {name: getattr(self, name) for name in names.split()})
 
     def to_json(self) -> str:
         """JSON text; infinities and NaN become null."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+
+def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
+    """The tests as rows of text: what was tested, p-value, adjusted p-value, what it says."""
+    rows = []
+    several = verdict.modes is not None and len(verdict.modes) > 1
+    for key, result in verdict.tests.items():
+        what, test = WHAT[key]
+        where = " within modes" if several and key in ("kernel", "moments") else ""
+        said = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
+        open_question = isinstance(result, FluxResult) and result.inconclusive and said == "no misfit found"
+        if np.isnan(result.pvalue) or open_question:
+            said = "cannot tell"
+        raw = pvalue_text(result.pvalue).removeprefix("= ")
+        adjusted = pvalue_text(verdict.adjusted[key]).removeprefix("= ")
+        rows.append((f"{what}{where} ({test})", raw, adjusted, said))
+    return rows

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..chains import chain_faults, convergence, looks_dependent
+from ..chains.convergence import Convergence
 from ..draws import Draws
 from ..modes.box import as_box
 from ..modes.search import (
@@ -32,6 +33,7 @@ class Case(NamedTuple):
     log_p: np.ndarray  # (n,)
     scores: np.ndarray  # (n, d)
     chain: np.ndarray | None  # (n,) chain of each draw, 0, 1, ...; None for independent draws
+    common: Convergence | None = None  # ESS and R-hat of all draws; None for independent draws
 
     def rows(self, index: np.ndarray) -> Case:
         """Some of the draws, their chains numbered anew."""
@@ -57,6 +59,7 @@ def evaluated(sample: Draws, target: Target, independent: bool, said: Said) -> C
     else:
         check_score(target, x)
     chain = None if independent else sample.chain
+    common = None
     if chain is None and not independent:
         found = looks_dependent(x, log_p, target.names)
         if found is not None:
@@ -68,13 +71,14 @@ def evaluated(sample: Draws, target: Target, independent: bool, said: Said) -> C
         faults = chain_faults(x, chain, target.names)
         said.warnings.extend(faults)
         said.reasons.extend(faults)
-        said.context.append(_chain_sentence(x, chain))
+        common = convergence(x, chain)
+        said.context.append(_chain_sentence(x, chain, common))
     if sample.divergences:
         said.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
-    return Case(x, log_p, score_at(target, x), chain)
+    return Case(x, log_p, score_at(target, x), chain, common)
 
 
-def _chain_sentence(x: np.ndarray, chain: np.ndarray) -> str:
+def _chain_sentence(x: np.ndarray, chain: np.ndarray, common: Convergence) -> str:
     """How the draws were treated, with what is commonly reported of chains."""
     lengths = np.bincount(chain)
     equal = f"{len(lengths)} x {lengths[0]} draws" if np.ptp(lengths) == 0 else f"{len(x)} draws"
@@ -83,7 +87,6 @@ def _chain_sentence(x: np.ndarray, chain: np.ndarray) -> str:
         f"The {equal} were tested as {chains}: H0 is that they are stationary with the density as their "
         "distribution."
     )
-    common = convergence(x, chain)
     if not np.isfinite(common.rhat).all():  # chains of a few draws have none
         return treated
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .._validation import as_generator, check_count, check_level
 from .._version import __version__
-from ..adapters.parameters import to_constrained
+from ..adapters.parameters import own_scales, to_constrained
 from ..draws import to_unconstrained
 from ..modes.search import MAX_EVALUATIONS
 from ..moments.test import parameter_names
@@ -26,15 +26,18 @@ from ..result import (
 )
 from ..target import Target, require_target
 from ..wording import (
+    advice,
     agreement_finding,
     headline,
     kernel_finding,
     moment_findings,
+    places,
     render,
     weight_findings,
 )
 from .case import Case, Said, evaluated, look_for_unknown_modes, search
 from .examine import run_tests
+from .summary import parameter_table
 
 MIN_DRAWS = 50  # below this n a non-rejection is inconclusive
 NEGLIGIBLE_SHARE = 0.01  # a mode of a smaller share may go unexamined
@@ -115,7 +118,7 @@ def check(
     moments = tests.get("moments")
     if isinstance(moments, MomentResult):  # rows of the user's draws, not of the tested ones
         tests["moments"] = replace(moments, impossible=tuple(tested[list(moments.impossible)].tolist()))
-    return _conclude(case, target, known, tests, alpha, seed, streams[5], said)
+    return _conclude(case, target, known, tests, tested, alpha, seed, streams[5], said)
 
 
 def fresh_seed(rng: Any) -> int:
@@ -145,13 +148,13 @@ def _conclude(
     target: Target,
     known: Modes,
     tests: dict[str, GofResult],
+    tested: np.ndarray,
     alpha: float,
     seed: int,
     rng: np.random.Generator,
     said: Said,
 ) -> Verdict:
     """Combine the tests and put everything into words."""
-    names = tuple(parameter_names(target))
     adjusted = holm({key: 1.0 if np.isnan(result.pvalue) else result.pvalue for key, result in tests.items()})
     pvalue = min(adjusted.values(), default=1.0)
     weights = tests.get("weights")
@@ -159,13 +162,19 @@ def _conclude(
     said.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
     look_for_unknown_modes(case.x, target, known, rng, said)
     fits = False if pvalue <= alpha else None if said.reasons else True
+    where = places(*to_constrained(known.locations, target))
+    findings = _findings(tests, adjusted, alpha, target, where) if fits is False else []
+    weighable = table is not None and not len(table.missing)
+    locations = "verdict.modes.locations"
+    if target.constrain is not None:
+        locations = f"target.constrain({locations})"
     verdict = Verdict(
         fits=fits,
         pvalue=pvalue,
         alpha=float(alpha),
         tests=tests,
         adjusted=adjusted,
-        findings=tuple(_findings(tests, adjusted, alpha, target)) if fits is False else (),
+        findings=tuple(findings),
         inconclusive_reasons=tuple(said.reasons),
         mode_table=table,
         modes=known,
@@ -174,29 +183,58 @@ def _conclude(
         warnings=tuple(dict.fromkeys(said.warnings)),
         n=len(case.x),
         dim=target.dim,
-        names=names,
+        names=tuple(parameter_names(target)),
         seed=seed,
         version=__version__,
         sentence=headline(fits, alpha, pvalue, said.reasons),
+        mode_places=where,
+        mode_of_draw=_mode_of_every_draw(case.x, known, tested, weights),
+        chain=case.chain,
+        parameters=parameter_table(case, target, tests.get("moments")),
+        advice=advice(
+            fits, findings, chains=case.chain is not None, weighable=weighable, locations=locations
+        ),
     )
     return replace(verdict, text=render(verdict))
 
 
+def _mode_of_every_draw(
+    x: np.ndarray, known: Modes, tested: np.ndarray, weights: GofResult | None
+) -> np.ndarray | None:
+    """The mode of each draw by the flux test; of those held out, the mode whose Gaussian is highest there."""
+    if not isinstance(weights, FluxResult) or weights.mode_of_draw is None:
+        return None
+    mode = np.empty(len(x), dtype=int)
+    mode[tested] = weights.mode_of_draw
+    held = np.setdiff1d(np.arange(len(x)), tested)
+    log_gaussian = np.empty((len(held), len(known)))
+    for k, (centre, covariance) in enumerate(zip(known.locations, known.covariances, strict=True)):
+        root = np.linalg.cholesky(covariance)
+        z = np.linalg.solve(root, (x[held] - centre).T)
+        log_gaussian[:, k] = known.log_density[k] - 0.5 * np.sum(z**2, axis=0)
+    mode[held] = np.argmax(log_gaussian, axis=1)
+    return mode
+
+
 def _findings(
-    tests: Mapping[str, GofResult], adjusted: Mapping[str, float], alpha: float, target: Target
+    tests: Mapping[str, GofResult],
+    adjusted: Mapping[str, float],
+    alpha: float,
+    target: Target,
+    where: Sequence[str],
 ) -> list[Finding]:
     """What is wrong and by how much: mode weights, moments, the rest of the shape, the chains."""
     found: list[Finding] = []
     weights = tests.get("weights")
     if isinstance(weights, FluxResult) and adjusted["weights"] <= alpha:
-        shown, names = to_constrained(weights.modes.locations, target)
-        found += weight_findings(weights, shown, names, parameter_names(target), adjusted["weights"])
+        names = parameter_names(target)
+        found += weight_findings(weights, where, names, own_scales(target), adjusted["weights"])
     moments = tests.get("moments")
     if isinstance(moments, MomentResult) and adjusted["moments"] <= alpha:
-        found += moment_findings(moments, adjusted["moments"], alpha)
+        several = where if len(where) > 1 else ()
+        found += moment_findings(moments, adjusted["moments"], alpha, several)
     if adjusted.get("kernel", 1.0) <= alpha and adjusted.get("moments", 1.0) > alpha:
-        several = isinstance(weights, FluxResult)
-        found.append(kernel_finding(adjusted["kernel"], several=several))
+        found.append(kernel_finding(adjusted["kernel"], several=len(where) > 1))
     chains = tests.get("chains")
     if isinstance(chains, AgreementResult) and adjusted["chains"] <= alpha:
         found.append(agreement_finding(chains, adjusted["chains"]))

@@ -7,12 +7,13 @@ import numpy as np
 from ..aggregate import collection, ksdagg_core
 from ..chains import Blocks, agreement, cut_blocks
 from ..flux.test import flux_core
+from ..moments.own_scale import in_own_terms
 from ..moments.test import moment_core, parameter_names
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes
 from ..stein.kernels import IMQ
 from ..stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
 from ..target import Target, hard_edge
-from ..wording import chain_worth, place
+from ..wording import chain_shares, chain_worth, place
 from .case import Case, Said
 
 MIN_DRAWS_FOR_MOMENTS = 100  # below, the bootstrap of the moment test rejects true draws too often
@@ -74,6 +75,7 @@ def run_tests(
         else:
             tests["chains"] = agreed
         said.context.append(chain_worth(blocks, weights))
+        said.context.extend(chain_shares(weights))
     return tests
 
 
@@ -140,7 +142,7 @@ def _kernel_test(
 def _moment_test(
     case: Case, target: Target, known: Modes, blocks: Blocks | None, rng: np.random.Generator, said: Said
 ) -> GofResult:
-    return moment_core(
+    result = moment_core(
         case.x,
         case.scores,
         known,
@@ -151,3 +153,4 @@ def _moment_test(
         rng=rng,
         notes=said.warnings,
     )
+    return in_own_terms(result, target)

@@ -1,0 +1,27 @@
+"""Features about coordinates of the target, told of the user's own parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..adapters.parameters import OwnScale, own_scales
+from ..result import MomentFeature, MomentResult
+from ..target import Target
+
+
+def in_own_terms(result: MomentResult, target: Target) -> MomentResult:
+    """The result with "sigma" on the scale "log" where its features say "log sigma"."""
+    known = own_scales(target)
+    if not any(own.scale for own in known.values()):
+        return result
+    return replace(result, features=tuple(_renamed(feature, known) for feature in result.features))
+
+
+def _renamed(feature: MomentFeature, known: Mapping[str, OwnScale]) -> MomentFeature:
+    """One feature with the names of the parameters; coordinates that show none keep their names."""
+    own = [known.get(name, OwnScale(name, 0, "")) for name in feature.parameters]
+    scales = tuple(item.scale for item in own)
+    if not any(scales):
+        return feature
+    return replace(feature, parameters=tuple(item.parameter for item in own), scales=scales)

@@ -1,0 +1,66 @@
+"""Verdicts and results as HTML for notebooks: no script, no style sheet, colours that suit light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from .modes import ModeTable
+from .rows import mode_rows
+from .table import html_table
+
+FIRST = "#2a6fb0"  # observed
+SECOND = "#c2571a"  # implied by the density
+ANSWER = {True: "#1c7a45", False: "#b3321f", None: "#8a6100"}
+MAX_BARS = 15  # modes drawn
+
+
+def answer_html(text: str, fits: bool | None) -> str:
+    """The answer behind a bar of its colour."""
+    style = f"border-left:.4em solid {ANSWER[fits]};padding-left:.6em;font-size:1.1em"
+    return f'<p style="{style}">{escape(text)}</p>'
+
+
+def list_html(texts: Sequence[str], title: str = "") -> str:
+    """A list under a title; nothing if there is nothing to list."""
+    if not texts:
+        return ""
+    items = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    return (f"<strong>{escape(title)}</strong>" if title else "") + f"<ul>{items}</ul>"
+
+
+def modes_html(table: ModeTable, places: Sequence[str]) -> str:
+    """The shares as bars and as a table."""
+    rows = []
+    for k, row in enumerate(mode_rows(table)[:MAX_BARS]):
+        rows.append((*row, places[k] if k < len(places) else ""))
+    head = ("mode", "draws", "share of the draws", "share of the density", "says", "where")
+    more = f"<p>... and {len(table) - MAX_BARS} more modes</p>" if len(table) > MAX_BARS else ""
+    return share_bars(table) + html_table(head, "rrrrll", rows) + more
+
+
+def share_bars(table: ModeTable) -> str:
+    """Observed and implied share of each mode as an SVG picture."""
+    count = min(len(table), MAX_BARS)
+    lines = []
+    for k in range(count):
+        top = 26 * k
+        lines.append(f'<text x="52" y="{top + 17}" text-anchor="end" fill="currentColor">mode {k}</text>')
+        for share, shift, colour in ((table.observed[k], 4, FIRST), (table.implied[k], 13, SECOND)):
+            if np.isfinite(share):
+                width = max(300 * float(share), 1.0)
+                bar = f'x="60" y="{top + shift}" width="{width:.1f}" height="8" fill="{colour}"'
+                lines.append(f"<rect {bar}/>")
+    foot = 26 * count + 16
+    lines.append(f'<text x="60" y="{foot}" fill="{FIRST}">share of the draws</text>')
+    lines.append(f'<text x="190" y="{foot}" fill="{SECOND}">share of the density</text>')
+    words = "; ".join(
+        f"mode {k}: {table.observed[k]:.1%} of the draws, {table.implied[k]:.1%} of the density"
+        for k in range(count)
+    )
+    return (
+        f'<svg role="img" aria-label="{escape(words)}" viewBox="0 0 370 {foot + 6}" '
+        f'style="max-width:30em;display:block;font:11px sans-serif">{"".join(lines)}</svg>'
+    )

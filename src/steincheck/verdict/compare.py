@@ -1,0 +1,199 @@
+"""Several samples against one target, the best first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from ..result import FluxResult, MomentFeature, MomentResult, Table, Verdict
+from ..target import Target
+from .check import check, fresh_seed
+
+N_ANGLES = 720  # of the quadrature over directions; the integrand is smooth but for kinks
+COLUMNS = ("sample", "misplaced", "worst", "fits", "pvalue", "n", "ess")
+
+
+class Effect(NamedTuple):
+    """The largest misfit of a sample."""
+
+    misplaced: float  #: share of the probability that lies in the wrong place because of it
+    words: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Outcome of `compare`.
+
+    Attributes
+    ----------
+    verdicts : mapping of str to Verdict
+        By the name of the sample, the smallest misfit first.
+    table : Table
+        One row per sample: ``sample``; ``misplaced``, the share of the probability that its largest misfit
+        puts in the wrong place; ``worst``, what that misfit is; ``fits``, ``pvalue``, ``n``; and ``ess``, the
+        smallest bulk ESS of chains (n for independent draws).
+    """
+
+    verdicts: Mapping[str, Verdict]
+    table: Table
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+    def __repr__(self) -> str:
+        return str(self.table)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas DataFrame, indexed by the samples."""
+        return self.table.to_pandas()
+
+
+def compare(
+    samples: Mapping[str, Any],
+    target: Target,
+    *,
+    rng: np.random.Generator | int | None = None,
+    **options: Any,
+) -> Comparison:
+    """Check several samples against one target and order them by the size of their misfit.
+
+    P-values depend on the number of draws: a long good chain may have a smaller one than a short bad sample.
+    The samples are therefore ordered by an effect size, the share of the probability that the largest
+    misfit puts in the wrong place: the total variation distance
+
+        TV = 1/2 sum_j |observed_j - implied_j|
+
+    of the mode shares, and those of Gaussian margins for means and standard deviations (with shift delta and
+    factor c, between N(0, 1) and N(delta, c^2)) and of a pair of parameters for correlations. It is an
+    estimate and has noise of order n^(-1/2); what has no size (skewness, tails) does not count.
+
+    Parameters
+    ----------
+    samples : mapping of str to draws
+        Names, and whatever `as_draws` takes: ``{"nuts": idata, "advi": draws}``.
+    target : Target
+        The density of all of them.
+    rng : Generator or int, optional
+        Every sample is checked with the same seed.
+    **options
+        Passed on to `check`.
+
+    Returns
+    -------
+    Comparison
+        ``print`` shows the table; ``comparison.verdicts["nuts"]`` is the verdict of one sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
+    >>> x = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> samples = {"narrow": 0.5 * x, "exact": x}
+    >>> comparison = sc.compare(samples, target, modes=[[0.0, 0.0]], rng=0)
+    >>> list(comparison.verdicts)
+    ['exact', 'narrow']
+    """
+    if not isinstance(samples, Mapping) or not samples:
+        raise TypeError(f"`samples` must map names to draws, got {type(samples).__name__}")
+    seed = fresh_seed(rng)
+    found = {str(name): check(draws, target, rng=seed, **options) for name, draws in samples.items()}
+    effects = {name: largest_effect(verdict) for name, verdict in found.items()}
+    order = sorted(found, key=lambda name: (np.isnan(effects[name].misplaced), effects[name].misplaced))
+    rows = tuple(_row(name, found[name], effects[name]) for name in order)
+    return Comparison({name: found[name] for name in order}, Table(COLUMNS, rows))
+
+
+def _row(name: str, verdict: Verdict, effect: Effect) -> tuple[Any, ...]:
+    ess = float(verdict.n)
+    if verdict.chain is not None:
+        ess = float(np.min(verdict.summary()["ess_bulk"]))
+    fits = {True: "no misfit found", False: "no", None: "cannot tell"}[verdict.fits]
+    return name, effect.misplaced, effect.words, fits, verdict.pvalue, verdict.n, ess
+
+
+def largest_effect(verdict: Verdict) -> Effect:
+    """The misfit that puts the largest share of the probability in the wrong place."""
+    effects = []
+    weights = verdict.tests.get("weights")
+    if isinstance(weights, FluxResult) and weights.mode_table is not None:
+        gap = weights.mode_table.observed - weights.mode_table.implied
+        known = np.where(np.isfinite(gap), gap, 0.0)
+        k = int(np.argmax(np.abs(known)))
+        shares = f"{weights.mode_table.observed[k]:.0%}, should be {weights.mode_table.implied[k]:.0%}"
+        effects.append(Effect(0.5 * float(np.abs(known).sum()), f"share of mode {k}: {shares}"))
+    moments = verdict.tests.get("moments")
+    if isinstance(moments, MomentResult):
+        effects += [effect for effect in map(_of_feature, moments.features) if effect is not None]
+    return max(effects, key=lambda effect: effect.misplaced, default=Effect(np.nan, "no size known"))
+
+
+def _of_feature(feature: MomentFeature) -> Effect | None:
+    """The effect of a mean, a standard deviation or a correlation of parameters as named."""
+    if feature.basis != "own" or feature.mode is not None:
+        return None
+    estimate = feature.estimate
+    about = " and ".join(feature.parameters)
+    scales = "".join(f" ({scale} scale)" for scale in dict.fromkeys(feature.scales) if scale)
+    if feature.kind == "location" and np.isfinite(estimate):
+        return Effect(shifted(estimate), f"mean of {about}{scales}: {estimate:+.2g} sd")
+    if feature.kind == "scale" and np.isfinite(estimate):
+        return Effect(stretched(estimate), f"sd of {about}{scales}: {estimate:.2g} times what it should be")
+    if feature.kind == "correlation" and np.isfinite(feature.expected):
+        size = correlated(feature.observed, feature.expected)
+        words = f"{feature.observed:.2f}, should be {feature.expected:.2f}"
+        return Effect(size, f"correlation of {about}{scales}: {words}")
+    return None
+
+
+def shifted(delta: float) -> float:
+    """Total variation distance of N(0, 1) and N(delta, 1)."""
+    return float(2 * special.ndtr(abs(delta) / 2) - 1)
+
+
+def stretched(factor: float) -> float:
+    """Total variation distance of N(0, 1) and N(0, factor^2).
+
+    Examples
+    --------
+    >>> round(stretched(2.0), 3), round(stretched(0.5), 3), stretched(0.0)
+    (0.323, 0.323, 1.0)
+    """
+    if factor <= 0:
+        return 1.0
+    c = max(factor, 1 / factor)
+    if c - 1 < 1e-9:
+        return 0.0
+    crossing = c * np.sqrt(2 * np.log(c) / (c**2 - 1))  # where the densities are equal
+    return float(2 * (special.ndtr(crossing) - special.ndtr(crossing / c)))
+
+
+def correlated(observed: float, expected: float) -> float:
+    """Total variation distance of two bivariate Gaussians of unit variances with these correlations.
+
+    Whitened by the second, the first has independent components with variances (1 + o) / (1 + e) and
+    (1 - o) / (1 - e); along every direction the densities cross once, and the mass within is elementary.
+    """
+    limit = 1 - 1e-9
+    o = float(np.clip(observed, -limit, limit))
+    e = float(np.clip(expected, -limit, limit))
+    variances = np.array([(1 + o) / (1 + e), (1 - o) / (1 - e)])
+    angle = (np.arange(N_ANGLES) + 0.5) * (2 * np.pi / N_ANGLES)
+    precision = np.cos(angle) ** 2 / variances[0] + np.sin(angle) ** 2 / variances[1]
+    determinant = variances.prod()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossing = -np.log(determinant) / (precision - 1)  # squared radius at which the densities are equal
+    inner = np.where(np.isfinite(crossing) & (crossing > 0), crossing, 0.0)
+    reference = np.exp(-0.5 * inner)
+    other = np.exp(-0.5 * inner * precision) / (precision * np.sqrt(determinant))
+    whole = 1 / (precision * np.sqrt(determinant))
+    outside = np.abs(reference - other)
+    inside = np.abs((1 - reference) - (whole - other))
+    return float(0.5 * np.mean(outside + inside))

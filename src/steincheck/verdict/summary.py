@@ -1,0 +1,60 @@
+"""One row per parameter: what the draws say of it, how well the chains mixed, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..adapters.parameters import OwnScale, own_scales
+from ..moments.test import parameter_names
+from ..result import GofResult, MomentFeature, MomentResult, Table
+from ..target import Target
+from .case import Case
+
+COLUMNS = (
+    "parameter",
+    "mean",
+    "sd",
+    "ess_bulk",
+    "ess_tail",
+    "r_hat",
+    "scale",
+    "shift",
+    "sd_factor",
+    "pvalue",
+)
+
+
+def parameter_table(case: Case, target: Target, moments: GofResult | None) -> Table:
+    """The table of ``Verdict.summary``."""
+    names = parameter_names(target)
+    own = own_scales(target)
+    by_parameter = _features(moments)
+    rows = []
+    for j, name in enumerate(names):
+        scale = own.get(name, OwnScale(name, j, ""))
+        values = scale.values(case.x[:, j])
+        common = [np.nan] * 3
+        if case.common is not None:
+            common = [float(part[j]) for part in vars(case.common).values()]
+        misfit = _misfit(by_parameter.get(scale.parameter, []))
+        spread = float(values.std(ddof=1)) if len(values) > 1 else np.nan
+        rows.append((scale.parameter, float(values.mean()), spread, *common, scale.scale, *misfit))
+    return Table(COLUMNS, tuple(rows))
+
+
+def _features(moments: GofResult | None) -> Mapping[str, list[MomentFeature]]:
+    """Features about single parameters as named."""
+    found: dict[str, list[MomentFeature]] = {}
+    for feature in moments.features if isinstance(moments, MomentResult) else ():
+        if feature.basis == "own" and len(feature.parameters) == 1:
+            found.setdefault(feature.parameters[0], []).append(feature)
+    return found
+
+
+def _misfit(features: list[MomentFeature]) -> tuple[float, float, float]:
+    """Shift in standard deviations, factor of the spread, smallest p-value."""
+    pooled = {feature.kind: feature.estimate for feature in features if feature.mode is None}
+    pvalue = min((feature.pvalue for feature in features), default=np.nan)
+    return pooled.get("location", np.nan), pooled.get("scale", np.nan), pvalue

@@ -1,0 +1,80 @@
+"""What chains are worth and how they differ, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..chains import Blocks
+from ..result import AgreementResult, Finding, FluxResult, GofResult
+
+MAX_CHAINS_LISTED = 8  # chains whose shares are told one by one
+MAX_MODES_LISTED = 4  # modes of each
+MIN_SHARE_TO_STAY = 0.99  # of a chain's draws at one mode, to say that it stays there
+
+
+def agreement_finding(result: AgreementResult, pvalue: float) -> Finding:
+    """Which chain differs, or that the beginnings do."""
+    if result.start_pvalue < result.between_pvalue:
+        text = "The beginnings of the chains differ from the rest: leave out more draws as warm-up"
+    else:
+        text = f"Chain {result.odd_chain} differs from the others: look at it, and at its starting point"
+    return Finding.without_size("chains", None, pvalue, text)
+
+
+def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
+    """How many independent draws the chains are worth."""
+    n = len(blocks.label)
+    text = (
+        f"The {n} tested draws are worth about {blocks.ess:.0f} independent ones for the shape "
+        f"(autocorrelation time {blocks.tau:.3g}; {blocks.count} blocks were compared)"
+    )
+    if isinstance(weights, FluxResult) and weights.chains is not None:
+        chains = weights.chains
+        if chains.n_changes == 0:
+            return f"{text}; they never change mode, so that the shares of the modes are those of the starts."
+        text += f" and about {chains.effective_draws:.0f} for the mode weights"
+        text += f" ({chains.n_changes} changes of mode)"
+    return text + "."
+
+
+def chain_shares(weights: GofResult | None) -> list[str]:
+    """Shares of the modes per chain: which chain is alone at a mode, or how the shares differ.
+
+    Nothing if there is one chain only, or no test of the weights.
+    """
+    chains = weights.chains if isinstance(weights, FluxResult) else None
+    if chains is None or chains.n_chains == 1:
+        return []
+    shares = chains.shares
+    if (shares.max(axis=1) > MIN_SHARE_TO_STAY).all():
+        return [f"The chains hardly ever change mode: {_homes(np.argmax(shares, axis=1))}."]
+    n_chains, n_modes = shares.shape
+    if n_chains > MAX_CHAINS_LISTED or n_modes > MAX_MODES_LISTED:
+        k = int(np.argmax(np.ptp(shares, axis=0)))
+        low, high = shares[:, k].min(), shares[:, k].max()
+        return [f"The share of mode {k} is between {low:.0%} and {high:.0%}, from chain to chain."]
+    rows = [" / ".join(f"{share:.0%}" for share in row) for row in shares]
+    listed = "; ".join(f"chain {c}: {row}" for c, row in enumerate(rows))
+    modes = _listing([str(k) for k in range(n_modes)])
+    return [f"Shares of modes {modes} per chain: {listed}."]
+
+
+def _homes(home: np.ndarray) -> str:
+    """Which chains stay at which mode."""
+    said = []
+    for k in np.unique(home):
+        members = [str(c) for c in np.flatnonzero(home == k)]
+        if len(members) == 1:
+            said.append(f"chain {members[0]} is alone at mode {k}")
+        else:
+            said.append(f"chains {_listing(members)} stay at mode {k}")
+    return ", ".join(said)
+
+
+def _listing(words: Sequence[str]) -> str:
+    """The words with commas and "and", at most ten of them."""
+    if len(words) > 10:
+        return ", ".join(words[:10]) + ", ..."
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]

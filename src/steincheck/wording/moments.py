@@ -1,0 +1,218 @@
+"""What the moment test found, in sentences about the user's own parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import special
+
+from ..moments.test import leading
+from ..result import Finding, MomentFeature, MomentResult, pvalue_text
+
+CLEARLY_IMPOSSIBLE = 1e-4  # p-value below which single draws are told before what else is wrong
+SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
+
+
+def moment_findings(
+    result: MomentResult, pvalue: float, alpha: float, places: Sequence[str] = ()
+) -> list[Finding]:
+    """The features worth telling, and draws that are all but impossible.
+
+    `places` says where the modes are.
+    """
+    # by which Holm's method has adjusted the test, of four at the most
+    factor = float(np.clip(pvalue / max(result.pvalue, 1e-300), 1.0, 4.0))
+    told = leading(result, alpha / factor)
+    reshaped = any(feature.kind in SHAPES for feature in told)
+    found = []
+    p = min(1.0, factor * result.impossible_pvalue)
+    if result.impossible and (p < CLEARLY_IMPOSSIBLE or not told):
+        found.append(Finding.without_size("impossible draws", None, p, describe_impossible(result)))
+    for feature in told:
+        text = describe(feature, rough=reshaped, places=places)
+        if text.startswith(("mean", "correlation", "the ", "too ", "tails", "principal")):  # not a name
+            text = text[0].upper() + text[1:]
+        p = min(1.0, factor * feature.pvalue)
+        size = (feature.estimate, feature.interval)
+        found.append(Finding(feature.kind, feature.mode, feature.parameters, *size, p, text))
+    return found
+
+
+def describe(feature: MomentFeature, *, rough: bool = False, places: Sequence[str] = ()) -> str:
+    """What a feature of the moment test says, with its size.
+
+    Sizes are exact for draws that are a shifted and stretched copy of the density; where the shape is wrong
+    too they are `rough`, and neither an interval nor what the value should be is told. A parameter that was
+    examined on another scale than its own is told on its own where that can be said: a mean on the log scale
+    is a geometric mean, a standard deviation there a factor.
+
+    Examples
+    --------
+    >>> from steincheck.result import MomentFeature
+    >>> nan = float("nan")
+    >>> sizes = {"estimate": 0.78, "interval": (0.73, 0.83), "observed": 0.39, "expected": 0.5}
+    >>> describe(MomentFeature("scale", "own", None, ("sigma",), (), **sizes, t=9.0, pvalue=0.001))
+    'sigma is 1.28 (1.20 to 1.37) times too narrow: sd of the draws 0.39, should be 0.5'
+    >>> sizes = {"estimate": 2.0, "interval": (1.9, 2.1), "observed": 0.7, "expected": 0.1}
+    >>> sizes |= {"t": 9.0, "pvalue": 0.0, "scales": ("log",)}
+    >>> print(describe(MomentFeature("location", "own", None, ("tau",), (), **sizes)))
+    tau is 1.82 times too large, 2 sd (1.9 to 2.1) on the log scale: geometric mean of the draws 2.01,
+    should be 1.11
+    """
+    said = {
+        "location": _location,
+        "scale": _scale,
+        "correlation": _correlation,
+        "overall scale": _scale,
+        "skewness": _skewness,
+        "tails": _tails,
+        "extremes": _tails,
+        "radius": _radius,
+        "radius spread": _radius_spread,
+    }[feature.kind](feature)
+    if rough and feature.kind in ("location", "scale", "overall scale"):
+        said = _rough(feature)
+    if feature.mode is None:
+        return said
+    where = f" ({places[feature.mode]})" if len(places) > feature.mode else ""
+    return f"Mode {feature.mode}{where}: {said}"
+
+
+def _rough(feature: MomentFeature) -> str:
+    """Direction and order of magnitude of a misfit of location or scale."""
+    subject = _subject(feature)
+    on_scale = _on_scale(feature)
+    verb = "are" if feature.basis == "all" else "is"
+    if feature.kind == "location":
+        more = "high" if feature.estimate > 0 else "low"
+        return f"mean of {subject} is too {more}, by roughly {abs(feature.estimate):.1g} sd{on_scale}"
+    if feature.estimate == 0:
+        return f"{subject} {verb} constant"
+    if not np.isfinite(feature.estimate):
+        return f"{subject} {verb} too {'narrow' if feature.t > 0 else 'wide'}{on_scale}"
+    word = "narrow" if feature.estimate < 1 else "wide"
+    factor = max(feature.estimate, 1 / feature.estimate)
+    size = f"a factor of roughly {factor:.1f}" if factor < 1000 else "orders of magnitude"
+    return f"{subject} {verb} too {word}{on_scale}, by {size}; the shape is wrong too"
+
+
+def describe_impossible(result: MomentResult) -> str:
+    """Which draws the density all but excludes; empty if there are none."""
+    count = len(result.impossible)
+    if not count:
+        return ""
+    rows = ", ".join(map(str, result.impossible[:10])) + (", ..." if count > 10 else "")
+    many = f"At least {count} draws are" if count > 1 else "One draw is"
+    return (
+        f"{many} all but impossible (row{'s' * (count > 1)} {rows}): "
+        f"p {pvalue_text(result.impossible_pvalue)}, adjusted for all {result.n} draws"
+    )
+
+
+def _scale_name(feature: MomentFeature, k: int = 0) -> str:
+    """The scale of the k-th parameter: "log", "logit", or "" for its own."""
+    return feature.scales[k] if len(feature.scales) > k else ""
+
+
+def _on_scale(feature: MomentFeature) -> str:
+    """The words "on the log scale" where a statement about one parameter holds there."""
+    alone = feature.basis in ("own", "given the others") and len(feature.parameters) == 1
+    scale = _scale_name(feature) if alone else ""
+    return f" on the {scale} scale" if scale else ""
+
+
+def _subject(feature: MomentFeature) -> str:
+    """The parameter, or the direction: "principal axis 1 (0.71 a - 0.71 log b)"."""
+    if feature.basis == "all":
+        return "the draws"
+    if feature.basis in ("own", "given the others"):
+        given = " given the others" if feature.basis == "given the others" else ""
+        return " and ".join(feature.parameters) + given
+    if not feature.loadings:
+        return f"principal {feature.basis}"
+    names = [f"{_scale_name(feature, k)} {name}".strip() for k, name in enumerate(feature.parameters)]
+    terms = [f"{value:+.2f} {name}" for name, value in zip(names, feature.loadings, strict=True)]
+    return f"principal {feature.basis} ({' '.join(terms).removeprefix('+')})"
+
+
+def _location(feature: MomentFeature) -> str:
+    low, high = np.sort(np.abs(feature.interval))
+    high_or_low = "high" if feature.estimate > 0 else "low"
+    size = f"{abs(feature.estimate):.2g} sd ({low:.2g} to {high:.2g})"
+    subject = _subject(feature)
+    on_scale = _on_scale(feature)
+    known = np.isfinite(feature.observed) and np.isfinite(feature.expected)
+    if known and on_scale == " on the log scale":
+        gap = feature.observed - feature.expected
+        more = "large" if gap > 0 else "small"
+        values = f"{np.exp(feature.observed):.3g}, should be {np.exp(feature.expected):.3g}"
+        factor = f"{np.exp(abs(gap)):.3g} times too {more}"
+        return f"{subject} is {factor}, {size}{on_scale}: geometric mean of the draws {values}"
+    said = f"mean of {subject} is {size} too {high_or_low}{on_scale}"
+    if not known:
+        return said
+    if on_scale == " on the logit scale":
+        observed = special.expit(feature.observed)
+        expected = special.expit(feature.expected)
+        return f"{said}: centre of the draws {observed:.3g}, should be {expected:.3g}"
+    return f"{said}: mean of the draws {feature.observed:.3g}, should be {feature.expected:.3g}"
+
+
+def _scale(feature: MomentFeature) -> str:
+    subject = _subject(feature)
+    plural = feature.basis == "all"
+    verb = "are" if plural else "is"
+    on_scale = _on_scale(feature)
+    if feature.estimate == 0:
+        return f"{subject} {verb} constant"
+    if not np.isfinite(feature.estimate):
+        return f"{subject} {verb} too {'narrow' if feature.t > 0 else 'wide'}{on_scale}"
+    narrow = feature.estimate < 1
+    factor = 1 / feature.estimate if narrow else feature.estimate
+    ends = np.sort(1 / np.maximum(feature.interval, 1e-300) if narrow else feature.interval)
+    word = "narrow" if narrow else "wide"
+    size = f"{factor:.2f} ({ends[0]:.2f} to {ends[1]:.2f}) times too {word}"
+    overall = " in all directions taken together" if plural else ""
+    return f"{subject} {verb} {size}{on_scale}{overall}{_spread(feature, on_scale)}"
+
+
+def _spread(feature: MomentFeature, on_scale: str) -> str:
+    """The standard deviation of the draws and what it should be; on the log scale as factors."""
+    if not (np.isfinite(feature.observed) and np.isfinite(feature.expected)):
+        return ""
+    if on_scale == " on the log scale":
+        values = f"{np.exp(feature.observed):.3g}, should be {np.exp(feature.expected):.3g}"
+        return f": geometric sd of the draws {values}"
+    return f": sd of the draws {feature.observed:.3g}, should be {feature.expected:.3g}"
+
+
+def _correlation(feature: MomentFeature) -> str:
+    named = []
+    for k, name in enumerate(feature.parameters):
+        scale = _scale_name(feature, k)
+        named.append(f"{name} (on the {scale} scale)" if scale else name)
+    pair = " and ".join(named)
+    if not np.isfinite(feature.expected):
+        return f"correlation of {pair} is wrong: {feature.observed:.2f}"
+    return f"correlation of {pair}: {feature.observed:.2f}, should be {feature.expected:.2f}"
+
+
+def _skewness(feature: MomentFeature) -> str:
+    side = "right" if feature.t < 0 else "left"
+    verb = "are" if feature.basis == "all" else "is"
+    return f"{_subject(feature)} {verb} too skewed to the {side}{_on_scale(feature)}"
+
+
+def _tails(feature: MomentFeature) -> str:
+    weight = "light" if feature.t > 0 else "heavy"
+    return f"the tails of {_subject(feature)} are too {weight}{_on_scale(feature)}"
+
+
+def _radius(feature: MomentFeature) -> str:
+    return "the draws lie too " + ("close to the mode" if feature.t < 0 else "far from the mode")
+
+
+def _radius_spread(feature: MomentFeature) -> str:
+    many = "many" if feature.t > 0 else "few"
+    return f"too {many} draws lie very close to the mode or very far from it"

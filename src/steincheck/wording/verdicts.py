@@ -1,0 +1,54 @@
+"""The verdict as a whole, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..result import Finding, Verdict, pvalue_text
+from ..result.rows import mode_rows
+from ..result.table import aligned
+from ..result.verdict import test_rows
+
+MAX_MODES_PRINTED = 15  # rows of the printed mode table
+
+
+def headline(fits: bool | None, alpha: float, pvalue: float, reasons: Sequence[str]) -> str:
+    """The answer in one sentence."""
+    if fits is None:
+        return f"Cannot tell whether the draws fit the density: {'; '.join(reasons)}."
+    p = f"p {pvalue_text(pvalue)}"
+    if fits:
+        return f"No misfit found at level {alpha:g} ({p})."
+    return f"The draws do not fit the density: misfit found at level {alpha:g} ({p})."
+
+
+def render(verdict: Verdict) -> str:
+    """All that ``print(verdict)`` shows: the answer, what qualifies it, what is wrong, the numbers."""
+    lines = [verdict.sentence]
+    lines += [f"  Warning: {text}" for text in verdict.warnings]
+    lines += [f"  - {finding}" for finding in verdict.findings]
+    if verdict.advice:
+        lines += ["", "What to do:", *(f"  - {text}" for text in verdict.advice)]
+    tests = [("what was tested", "p", "adjusted", ""), *test_rows(verdict)]
+    lines += ["", *aligned(tests, "lrrl")]
+    if verdict.mode_table is not None:
+        head = ("mode", "draws", "share of the draws", "share of the density", "", "")
+        rows = [
+            (*row, where)
+            for row, where in zip(mode_rows(verdict.mode_table), verdict.mode_places, strict=True)
+        ]
+        lines += ["", *aligned([head, *rows[:MAX_MODES_PRINTED]], "rrrrll")]
+        if len(rows) > MAX_MODES_PRINTED:
+            lines.append(f"  ... and {len(rows) - MAX_MODES_PRINTED} more")
+    if verdict.context:
+        lines += ["", *verdict.context]
+    if verdict.not_examined:
+        lines += ["", "Not examined:", *(f"  - {text}" for text in verdict.not_examined)]
+    foot = f"n = {verdict.n}, d = {verdict.dim}, seed {verdict.seed}, steincheck {verdict.version}"
+    return "\n".join([*lines, "", foot])
+
+
+def kernel_finding(pvalue: float, *, several: bool) -> Finding:
+    """The shape is wrong in a way that no moment shows."""
+    where = " within modes" if several else ""
+    return Finding.without_size("shape", None, pvalue, f"The shape of the distribution{where} is wrong")

@@ -1,0 +1,86 @@
+"""What is wrong with the mode weights, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..adapters.parameters import OwnScale
+from ..result import Finding, FluxResult, ModeTable
+from .places import MAX_COORDINATES_NAMED
+
+MAX_MODES_NAMED = 5  # findings about single modes; the mode table has the rest
+
+
+def weight_findings(
+    result: FluxResult,
+    places: Sequence[str],
+    names: Sequence[str],
+    own: Mapping[str, OwnScale],
+    pvalue: float,
+) -> list[Finding]:
+    """What is wrong with the mode weights, missing modes first.
+
+    `places` says where the modes are, `names` are those of the coordinates, of which `own` knows the user's
+    parameters.
+    """
+    table = result.mode_table
+    if table is None:
+        return [_wrong_flow(result, names, pvalue)]
+    gap = np.nan_to_num(table.observed - table.implied).round(4)  # equal but for rounding is equal
+    order = np.lexsort((gap, -np.abs(gap)))
+    wrong = [int(k) for k in order if table.words[k].startswith("too")]
+    wrong.sort(key=lambda k: table.n_draws[k] > 0)
+    if not wrong:
+        parameters = [own[name].parameter if name in own else name for name in names]
+        return [_wrong_as_a_whole(result, table, parameters, pvalue)]
+    found = [_wrong_share(table, k, places[k], pvalue) for k in wrong[:MAX_MODES_NAMED]]
+    if len(wrong) > MAX_MODES_NAMED:
+        rest = len(wrong) - MAX_MODES_NAMED
+        text = f"And {rest} more modes have wrong shares"
+        found.append(Finding.without_size("mode share", None, pvalue, text))
+    return found
+
+
+def _wrong_share(table: ModeTable, k: int, where: str, pvalue: float) -> Finding:
+    low, high = table.implied_interval[k]
+    known = not np.isnan(low)
+    missing = table.n_draws[k] == 0
+    kind = "missing mode" if missing else "mode share"
+    state = ""
+    if missing:
+        state = " is missing"
+    elif known and table.observed_interval[k, 1] < 0.1 * low:
+        state = " is all but missing"
+    more = "fewer" if table.words[k] == "too many draws" else "more"
+    says = f"{table.implied[k]:.1%} ({low:.1%} to {high:.1%})" if known else more
+    text = f"Mode {k} ({where}){state}: {table.observed[k]:.1%} of the draws, the density says {says}"
+    return Finding(kind, k, (), float(table.implied[k]), (float(low), float(high)), pvalue, text)
+
+
+def _wrong_as_a_whole(result: FluxResult, table: ModeTable, names: Sequence[str], pvalue: float) -> Finding:
+    text = "The mode weights are wrong, though no mode by itself stands out"
+    if not result.trend_pvalue <= result.pvalue:
+        return Finding.without_size("mode share", None, pvalue, text)
+    assert result.net_flow is not None
+    extent = np.ptp(table.locations, axis=0).clip(1e-300)
+    shift = -result.net_flow @ table.locations / extent
+    k = int(np.argmax(np.abs(shift)))
+    side = "large" if shift[k] > 0 else "small"
+    text += f": too many draws at modes with a {side} {names[k]}"
+    return Finding.without_size("trend", None, pvalue, text, (names[k],))
+
+
+def _wrong_flow(result: FluxResult, names: Sequence[str], pvalue: float) -> Finding:
+    """The displacement of a lattice of modes along which the flow is farthest from balance."""
+    lattice = result.lattice
+    assert lattice is not None
+    error = np.where(lattice.net_flow_se > 0, lattice.net_flow_se, np.inf)
+    k = int(np.argmax(np.abs(lattice.net_flow) / error))
+    step = lattice.displacements[k] * np.sign(lattice.net_flow[k])
+    order = np.argsort(-np.abs(step), kind="stable")[:MAX_COORDINATES_NAMED]
+    largest = [j for j in order if abs(step[j]) > 0.1 * np.abs(step).max()]
+    direction = ", ".join(f"{names[j]} {step[j]:+.3g}" for j in largest)
+    text = f"The mode weights are wrong: too little mass in direction ({direction})"
+    return Finding.without_size("flow", None, pvalue, text, tuple(names[j] for j in largest))
