@@ -233,7 +233,9 @@ def test_pairs_beyond_the_budget_are_left_out_and_reported():
 def test_step_down_p_values_against_a_plain_computation():
     rng = np.random.default_rng(5)
     sums = rng.normal(size=(400, 6)) + np.array([0.2, 0, 0, 0.1, 0, 0])
-    found = max_t(sums, np.zeros(6, dtype=int), np.ones(6, dtype=bool), 499, np.random.default_rng(1), flips=True)
+    found = max_t(
+        sums, np.zeros(6, dtype=int), np.ones(6, dtype=bool), 499, np.random.default_rng(1), flips=True
+    )
     np.testing.assert_allclose(found.t, stats.ttest_1samp(sums, 0).statistic, rtol=1e-10)
     order = np.argsort(-np.abs(found.t))
     assert (np.diff(found.adjusted[order]) >= 0).all()
@@ -248,7 +250,12 @@ def test_signs_of_few_blocks_are_an_exact_test_of_symmetric_sums():
     rng = np.random.default_rng(8)
     rejected = sum(
         max_t(
-            rng.standard_t(2, size=(12, 30)), np.zeros(30, dtype=int), np.ones(30, dtype=bool), 199, rng, flips=True
+            rng.standard_t(2, size=(12, 30)),
+            np.zeros(30, dtype=int),
+            np.ones(30, dtype=bool),
+            199,
+            rng,
+            flips=True,
         ).adjusted.min()
         <= 0.05
         for _ in range(400)
@@ -269,7 +276,9 @@ def test_a_column_without_spread_is_certain_or_nothing():
     sums = np.random.default_rng(0).normal(size=(200, 3))
     sums[:, 1] = 0.7
     sums[:, 2] = 0.0
-    found = max_t(sums, np.zeros(3, dtype=int), np.ones(3, dtype=bool), 99, np.random.default_rng(0), flips=True)
+    found = max_t(
+        sums, np.zeros(3, dtype=int), np.ones(3, dtype=bool), 99, np.random.default_rng(0), flips=True
+    )
     assert found.t[1] == np.inf
     assert found.adjusted[1] == 0.01
     assert found.t[2] == 0

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from ._progress import progress_bar
 from ._validation import as_positive, check_count, check_jobs, check_level, check_switch, seeded
-from .modes.progress import progress_bar
 from .result import CalibrationResult
 from .target import Target, require_target
 from .verdict.check import check
@@ -102,7 +102,9 @@ def calibrate(
 
 def _sampler(target: Target, sample: Any) -> Callable[[int, np.random.Generator], Any]:
     if sample is None and target.sample is None:
-        raise ValueError("`sample` must be a function (n, rng) -> draws: the target has no exact draws of its own")
+        raise ValueError(
+            "`sample` must be a function (n, rng) -> draws: the target has no exact draws of its own"
+        )
     if sample is not None and not callable(sample):
         raise TypeError(f"`sample` must be a function (n, rng) -> draws, got {type(sample).__name__}")
     return target.sample if sample is None else sample  # type: ignore[return-value]

@@ -9,7 +9,8 @@ from scipy import stats
 
 from ..stein.bootstrap import multinomial, wild
 
-MAX_BLOCKS_FOR_SIGNS = 100  # up to which signs are flipped: a multinomial sample of few blocks leaves too many out
+# up to which signs are flipped: a multinomial sample of few blocks leaves too many out
+MAX_BLOCKS_FOR_SIGNS = 100
 REPLICATES_AT_ONCE = 100
 MIN_REACH = 0.9  # of replicates, relative to a Gaussian, that is believed
 MIN_SPREAD = 1e-5  # share of the sum of squares left to a replicate's variance
