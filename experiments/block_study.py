@@ -1,17 +1,25 @@
-"""How many random blocks do independent draws need? Level and power of sign flips of q blocks.
+"""Random blocks of independent draws: how many does it take, and what do they cost in level and power?
 
-With q = n every draw has its own sign: the wild bootstrap. Rows of one case come from the same samples.
-Results: experiments/results/block_study.csv; ``python -m experiments.block_study`` makes them in minutes.
+``python -m experiments.block_study`` makes two tables, in minutes and half an hour, and resumes what was cut:
+
+- results/block_study.csv: level and power of sign flips of q blocks. With q = n every draw has its own sign:
+  the wild bootstrap. Rows of one case come from the same samples.
+- results/block_tests.csv: p-values of every quadratic test on the same samples, with the wild bootstrap and
+  with blocks. ``python -m experiments.block_study --summary`` prints the rates.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
+import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
+import steincheck as sc
 from steincheck.aggregate import collection, min_p
 from steincheck.stein.bootstrap import pvalue, random_blocks, wild
 from steincheck.stein.kernels import IMQ, median_bandwidth, stein_kernel
@@ -21,6 +29,7 @@ from .cells import stream
 from .running import provenance
 
 RESULTS = Path(__file__).parent / "results" / "block_study.csv"
+TESTS = RESULTS.with_name("block_tests.csv")
 BLOCKS = (20, 50, 100, 200)
 REPETITIONS = {200: 400, 1000: 150}  # by n
 N_RESAMPLES = 300
@@ -33,6 +42,17 @@ CASES = {  # n, shift of the first coordinate, scale of the draws
     "shift, n = 1000": (1000, 0.1, 1.0),
     "scale, n = 1000": (1000, 0.0, 1.05),
 }
+MODES = (np.array([[-2.5, 0.0], [2.5, 0.0]]), np.array([np.eye(2)] * 2))
+TEST_CASES = {  # n, weight of the first of two modes (the target's is 0.5), scale of the draws, repetitions
+    "level, n = 200": (200, 0.5, 1.0, 400),
+    "weights, n = 200": (200, 0.6, 1.0, 400),
+    "scale, n = 200": (200, 0.5, 1.17, 400),
+    "level, n = 1000": (1000, 0.5, 1.0, 300),
+    "weights, n = 1000": (1000, 0.545, 1.0, 200),
+    "scale, n = 1000": (1000, 0.5, 1.075, 200),
+}
+THETA = np.linspace(0.5, 1.5, 21)
+BOOTSTRAPS: dict[str, Any] = {"wild": sc.wild, "blocks": "blocks"}
 
 
 def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
@@ -62,13 +82,13 @@ def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
     return found
 
 
-def main() -> None:
-    """Run all cases and write the table."""
+def block_numbers() -> None:
+    """Run the cases that are missing in the table of numbers of blocks."""
     commit = provenance()["commit"]
-    with RESULTS.open("w", newline="") as file:
+    done = {row[0] for row in _rows(RESULTS)}
+    with RESULTS.open("a", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["case", "test", "blocks", "repetitions", "rate", "first_ten", "commit"])
-        for case in CASES:
+        for case in (case for case in CASES if case not in done):
             runs = [rejections(case, repetition) for repetition in range(REPETITIONS[CASES[case][0]])]
             for test, q in runs[0]:
                 rejected = [run[test, q] for run in runs]
@@ -76,6 +96,81 @@ def main() -> None:
                 rate = f"{np.mean(rejected):.3f}"
                 writer.writerow([case, test, q, len(runs), rate, f"r{first}", commit])
             file.flush()
+
+
+def pvalues(case: str, repetition: int) -> dict[str, float]:
+    """P-values of every test with either bootstrap, on the same draws and perturbed draws."""
+    n, weight, scale, _ = TEST_CASES[case]
+    rng = stream("block_tests", case, str(repetition))
+    target = sc.models.gaussian_mixture(*MODES)
+    x = MODES[0][(rng.random(n) > weight).astype(int)] + scale * rng.standard_normal((n, 2))
+    moved = sc.perturb(x, target, MODES, THETA, n_steps=10, rng=rng)
+    seed = int(rng.integers(2**32))
+    found = {}
+    for name, bootstrap in BOOTSTRAPS.items():
+        common = {"bootstrap": bootstrap, "check_score": False, "rng": seed}
+        perturbed = {**common, "perturbation": moved}
+        found[f"ksd {name}"] = sc.ksd_test(x, target, **common).pvalue
+        found[f"ksdagg {name}"] = sc.ksdagg_test(x, target, **common).pvalue
+        found[f"spksd {name}"] = sc.spksd_test(x, target, **perturbed).pvalue
+        found[f"ospksd {name}"] = sc.ospksd_test(x, target, **perturbed).pvalue
+        found[f"pksdagg {name}"] = sc.pksdagg_test(x, target, **perturbed).pvalue
+    return found
+
+
+def named_tests(minutes: float) -> None:
+    """Run the repetitions that are missing in the table of tests, for some minutes."""
+    end = time.monotonic() + 60 * minutes
+    done = {(row[0], int(row[1])) for row in _rows(TESTS)}
+    longest = max(count for *_, count in TEST_CASES.values())
+    todo = [(case, k) for k in range(longest) for case in TEST_CASES if k < TEST_CASES[case][3]]
+    with TESTS.open("a", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        for case, k in (cell for cell in todo if cell not in done):
+            if time.monotonic() > end:
+                return
+            found = pvalues(case, k)
+            if not file.tell():
+                writer.writerow(["case", "repetition", *found])
+            writer.writerow([case, k, *(f"{p:.4g}" for p in found.values())])
+            file.flush()
+
+
+def summary() -> str:
+    """Rejection rates at 0.05 of every test with either bootstrap, and how often they differ, in Markdown."""
+    rows = _rows(TESTS)
+    names = next(csv.reader(TESTS.open()))[2:]
+    lines = ["| case | test | wild | blocks | one rejects only | repetitions |", "|---|---|---|---|---|---|"]
+    for case in TEST_CASES:
+        table = np.array([row[2:] for row in rows if row[0] == case], dtype=float) <= 0.05
+        for test in dict.fromkeys(name.split()[0] for name in names):
+            wild_one, blocks = (table[:, names.index(f"{test} {name}")] for name in BOOTSTRAPS)
+            lines.append(
+                f"| {case} | `{test}_test` | {wild_one.mean():.3f} | {blocks.mean():.3f} "
+                f"| {np.mean(wild_one != blocks):.3f} | {len(table)} |"
+            )
+    return "\n".join(lines)
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """The lines of a table below its first."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def main() -> None:
+    """Make what is missing in both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=np.inf, help="stop the second table after so many")
+    parser.add_argument("--summary", action="store_true", help="print the rates of the second table")
+    options = parser.parse_args()
+    if options.summary:
+        print(summary())
+        return
+    named_tests(options.minutes)
+    block_numbers()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,156 @@
+"""Tiles shared out through joblib: threads, and a real Dask cluster on the loopback interface."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import joblib
+import numpy as np
+import pytest
+
+import steincheck as sc
+from steincheck.stein import blocks, sharing
+
+N = 6000
+
+
+@pytest.fixture
+def few_draws_are_shared(monkeypatch):
+    monkeypatch.setattr(blocks, "MIN_EVALUATIONS_TO_SHARE", 0)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=3)
+    return rng.normal(0.02, 1.0, size=(N, 3)), target
+
+
+@pytest.fixture(scope="module")
+def alone(problem):
+    draws, target = problem
+    return sc.ksdagg_test(draws, target, bootstrap="blocks", rng=0)
+
+
+class Cluster:
+    """A scheduler and two workers, each a process of its own."""
+
+    def __init__(self, folder):
+        self.file = folder / "scheduler.json"
+        self.folder = folder
+        self.workers = []
+        self.scheduler = self.start("scheduler", "--port", "0", "--scheduler-file", str(self.file))
+        while not self.file.exists():
+            assert self.scheduler.poll() is None, "the scheduler did not start"
+            time.sleep(0.02)
+        for _ in range(2):
+            self.add_worker()
+
+    def start(self, what, *options):
+        command = [sys.executable, "-m", "dask", what, "--host", "127.0.0.1", "--no-dashboard", *options]
+        path = os.pathsep.join([str(self.folder), *sys.path])
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+        return subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder
+        )
+
+    def add_worker(self):
+        options = ("--scheduler-file", str(self.file), "--nthreads", "1", "--no-nanny")
+        self.workers.append(self.start("worker", *options))
+
+    def stop(self):
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    pytest.importorskip("distributed")
+    folder = tmp_path_factory.mktemp("cluster")
+    running = Cluster(folder)
+    try:
+        from distributed import Client
+
+        with Client(scheduler_file=str(running.file), timeout=30) as client:
+            client.wait_for_workers(2, timeout=30)
+            running.client = client
+            yield running
+    finally:
+        running.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def agree(one, other):
+    np.testing.assert_allclose(one.statistics, other.statistics, rtol=1e-9)
+    assert one.pvalue == other.pvalue
+
+
+def test_without_a_backend_there_is_one_worker():
+    assert sharing.n_workers() == 1
+    with joblib.parallel_config(backend="threading", n_jobs=3):
+        assert sharing.n_workers() == 3
+
+
+@pytest.mark.usefixtures("few_draws_are_shared")
+def test_threads_give_the_same_pvalue(problem, alone):
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        agree(sc.ksdagg_test(*problem, bootstrap="blocks", rng=0), alone)
+
+
+@pytest.mark.usefixtures("few_draws_are_shared")
+def test_a_stack_of_samples_and_row_sums_are_shared_out(problem):
+    x = np.stack([problem[0][:1100], problem[0][1100:2200]])
+    block = np.random.default_rng(1).permutation(1100) % 11
+    one = blocks.block_sums(x, -x, sc.IMQ(), [1.0, 4.0], block, row_sums=True)
+    with joblib.parallel_config(backend="threading", n_jobs=3):
+        other = blocks.block_sums(x, -x, sc.IMQ(), [1.0, 4.0], block, row_sums=True)
+    np.testing.assert_allclose(other.table, one.table, rtol=1e-9, atol=1e-9 * np.abs(one.table).max())
+    np.testing.assert_allclose(other.row_sums, one.row_sums, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("few_draws_are_shared")
+def test_a_dask_cluster_gives_the_same_pvalue_and_survives_the_loss_of_a_worker(problem, alone, cluster):
+    """The worker is killed while it computes; before and after, the p-value is that of one process."""
+    with joblib.parallel_config(backend="dask"):
+        agree(sc.ksdagg_test(*problem, bootstrap="blocks", rng=0), alone)
+        killer = threading.Thread(target=kill_when_busy, args=(cluster,))
+        killer.start()
+        agree(sc.ksdagg_test(*problem, bootstrap="blocks", rng=0), alone)
+        killer.join()
+    assert cluster.workers[0].poll() is not None
+
+
+def kill_when_busy(cluster):
+    """Kill the first worker as soon as the workers hold data of the test."""
+    while not any(cluster.client.has_what().values()):
+        time.sleep(0.005)
+    cluster.workers[0].kill()
+
+
+def test_what_a_lost_worker_owed_is_computed_again():
+    lost = iter([True])
+
+    def call(k):
+        return (k, next(lost, False) if k == 3 else False)
+
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        found = dict(sharing.share_out(square, call, range(6)))
+    assert found == {k: k * k for k in range(6)}
+
+
+def square(k, fails):
+    if fails:
+        raise ConnectionError("the worker is gone")
+    return k * k
+
+
+def test_an_error_of_the_work_itself_is_raised():
+    with (
+        joblib.parallel_config(backend="threading", n_jobs=2),
+        pytest.raises(ConnectionError, match="gone"),
+    ):
+        dict(sharing.share_out(square, lambda k: (k, k == 2), range(4)))
