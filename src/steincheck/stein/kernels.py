@@ -171,7 +171,7 @@ def median_bandwidth(x: np.ndarray, *, rng: np.random.Generator | int | None = N
         r2 = np.empty(MAX_PAIRS)
         for start in range(0, MAX_PAIRS, PAIRS_PER_PASS):
             part = slice(start, start + PAIRS_PER_PASS)
-            gap = x[i[part]] - x[j[part]]
+            gap = x.take(i[part], axis=0) - x.take(j[part], axis=0)
             r2[part] = np.einsum("ij,ij->i", gap, gap)
     apart = r2[r2 > 0]
     if not len(apart):

@@ -123,7 +123,9 @@ def split_rows(n: int, train_fraction: Any, rng: np.random.Generator) -> tuple[n
 
 def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
     """z = L^-1 x for rows of x (..., d)."""
-    return x if whiten is None else np.linalg.solve(whiten, x[..., None])[..., 0]
+    if whiten is None:
+        return x
+    return np.ascontiguousarray(np.linalg.solve(whiten, x.reshape(-1, x.shape[-1]).T).T).reshape(x.shape)
 
 
 def whitened_scores(scores: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
