@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from . import starts as kinds
 from .climb import MAX_DENSE_DIM, Ends, Known, climb, recognise, squared
 from .merge import Peak, mode_root, nearest
 from .settle import flat_top, settle
+from .screening import Landscape, screen, screened_points
 from .starts import Base, Starts
 from .surface import Stopwatch, Surface
 from .symmetry import MAX_SYMMETRIES, SignedPermutation, layouts, probes, read_off, verified
@@ -26,7 +28,6 @@ MIN_EVALUATIONS = 100_000  # before which no search of a fast target ends
 STARTS_PER_KIND = 128  # per round
 ANNEALED_CHAINS = 64  # per round
 DIFFERENCES = 32  # starts per round at m_i + m_j - m_k
-SCREENED_PER_START = 32  # points looked at by one score per climb, in rounds after a quiet one
 CLIMB_ITERATIONS = 200  # per climb of a round; slower ones are settled if they are high
 HOME_CLIMBS = 16  # from held-out draws
 BASES_PER_ROUND = 8  # modes about which the starts of one round are placed, at most
@@ -189,8 +190,9 @@ def hunt(
         _read_symmetries(state)
         _complete_orbits(state)
         heavy = set(state.atlas.heavy())
+        screened = state.quiet
         state.quiet = not heavy - before
-        state.stopped = _reason_to_stop(state, len(heavy))
+        state.stopped = _reason_to_stop(state, len(heavy), screened)
         if state.stopped:
             break
     else:
@@ -222,7 +224,7 @@ def _planned(limits: Limits) -> int:
     return int(limits.effort * MIN_EVALUATIONS)
 
 
-def _reason_to_stop(state: Hunt, n_heavy: int) -> str:
+def _reason_to_stop(state: Hunt, n_heavy: int, screened: bool) -> str:
     exhausted = state.surface.exhausted
     if exhausted:
         return f"{exhausted} reached in round {state.rounds}"
@@ -231,7 +233,7 @@ def _reason_to_stop(state: Hunt, n_heavy: int) -> str:
     enough = state.surface.evaluations >= _planned(state.limits)
     if not state.atlas.peaks:
         return "no mode found" if state.rounds >= 2 else ""
-    if state.quiet and state.rounds >= 2 and enough:
+    if state.quiet and screened and enough:
         return f"no mode of weight above 1/{1 / NEGLIGIBLE_WEIGHT:.0f} was new in the last round"
     return ""
 
@@ -299,13 +301,15 @@ def _starts_of_round(state: Hunt) -> Starts:
     per_kind = max(8, int(STARTS_PER_KIND * state.limits.effort))
     parts = []
     used = _least_used(state, heavy)
-    share = [per_kind // len(used) + (i < per_kind % len(used)) for i in range(len(used))]
+    heights = [atlas.peaks[k].log_density for k in heavy] or [0.0]
     for kind in kinds.KINDS:
-        factor = SCREENED_PER_START if state.quiet else 1
-        drawn = kinds.join([kind(base, factor * n, rng) for base, n in zip(used, share, strict=True) if n])
+        draw = partial(_draw, kind, used, rng)
         if state.quiet:
-            drawn = drawn.rows(kinds.screen(surface, drawn, per_kind, bases, rng))
-        parts.append(drawn)
+            known = Landscape(bases, heights)
+            many = max(per_kind, screened_points(surface, len(bases), state.limits.effort))
+            parts.append(screen(surface, draw, many, per_kind, known, rng))
+        else:
+            parts.append(draw(per_kind))
     chains = max(4, int(ANNEALED_CHAINS * state.limits.effort))
     parts.append(kinds.annealed(surface, used[0], chains, rng))
     parts += _scans_and_images(state)
@@ -314,6 +318,17 @@ def _starts_of_round(state: Hunt) -> Starts:
     if state.rounds == 1 and len(state.origin.extra):
         parts.append(kinds.points(state.origin.extra, state.stand_in().metric))
     return kinds.join(parts)
+
+
+def _draw(
+    kind: Callable[[Base, int, np.random.Generator], Starts],
+    bases: list[Base],
+    rng: np.random.Generator,
+    n: int,
+) -> Starts:
+    """Starts of one kind, shared among the bases."""
+    share = [n // len(bases) + (i < n % len(bases)) for i in range(len(bases))]
+    return kinds.join([kind(base, size, rng) for base, size in zip(bases, share, strict=True) if size])
 
 
 def _least_used(state: Hunt, heavy: list[int]) -> list[Base]:
@@ -331,12 +346,13 @@ def _scans_and_images(state: Hunt) -> list[Starts]:
     """Lines through the two heaviest modes not scanned yet, and their images under likely symmetries."""
     atlas, surface = state.atlas, state.surface
     budget = int(0.1 * _planned(state.limits))
+    scan_points = max(budget, screened_points(surface, 1, state.limits.effort) // 4)
     new = [k for k in atlas.heavy() if k not in state.scanned][: 2 if state.rounds > 1 else 1]
     parts = []
     for k in new:
         state.scanned.add(k)
         base = atlas.base(k)
-        parts.append(kinds.scanned(surface, base, budget))
+        parts.append(kinds.scanned(surface, base, scan_points))
         images = np.array([g(base.x) for g in layouts(surface.dim)[:budget]]).reshape(-1, surface.dim)
         value = surface.log_density(images)
         value[squared(images - base.x, atlas.peaks[k].hessian) < 1] = -np.inf

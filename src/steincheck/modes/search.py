@@ -34,7 +34,7 @@ __all__ = [
     "search_sentence",
 ]
 
-MAX_EVALUATIONS = 1_500_000
+MAX_EVALUATIONS = 6_000_000
 MAX_SECONDS = 60.0
 BOX_STARTS = 256  # uniform starts that `bounds` adds
 MIN_DRAWS_TO_HOLD_OUT = 100  # with fewer draws all are tested, and the search gets median and MAD only

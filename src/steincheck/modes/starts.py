@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ FIRST_STRIDE = 0.3  # of the scale of a start: the first step of its climb
 HMC_LEAPS = 8  # leapfrog steps per move of an annealed chain
 HMC_HOT = 4  # moves at the first temperature
 HMC_COOLING = 12  # moves while the temperature falls to 1
-SCREENING_MODES = 16  # heaviest modes that a screened start is compared with
 SCAN_DIRECTIONS = 64  # lines through a mode along which log p is scanned, at most
+SCAN_RATIO = 1.0015  # of successive points on a line, where the target is cheap enough
 SCAN_STARTS = 32  # highest inner maxima of a scan, from which climbs start
 
 
@@ -98,33 +99,6 @@ def isotropic(base: Base, n: int, rng: np.random.Generator) -> Starts:
 KINDS = (ellipsoid, sparse, isotropic)
 
 
-def strangeness(score: np.ndarray, x: np.ndarray, bases: list[Base]) -> np.ndarray:
-    """How little the score points to a known mode: min over modes of 1 - cos(R's, R^-1 (m - x)).
-
-    It is 0 anywhere in the basin of an elliptic mode, near or far.
-    """
-    least = np.full(len(x), np.inf)
-    for base in bases[:SCREENING_MODES]:
-        way = np.linalg.solve(base.root, (base.x - x).T).T
-        slope = score @ base.root
-        with np.errstate(over="ignore", invalid="ignore"):  # far out scores overflow: such starts are odd
-            size = np.sqrt(dot(way, way)) * np.sqrt(dot(slope, slope))
-            cosine = np.divide(dot(way, slope), size, out=np.ones(len(x)), where=size > 0)
-        least = np.minimum(least, np.where(np.isfinite(cosine), 1 - cosine, 2.0))
-    return least
-
-
-def screen(
-    surface: Surface, starts: Starts, keep: int, bases: list[Base], rng: np.random.Generator
-) -> np.ndarray:
-    """Rows worth a climb after one score each: half the strangest, half at random."""
-    value, score = surface.value_and_score(starts.x)
-    odd = np.where(np.isfinite(value), strangeness(score, starts.x, bases), -np.inf)
-    order = np.argsort(-odd, kind="stable")
-    half = keep // 2
-    return np.concatenate([order[:half], rng.choice(order[half:], size=keep - half, replace=False)])
-
-
 def annealed(surface: Surface, base: Base, n: int, rng: np.random.Generator) -> Starts:
     """Hamiltonian chains about a mode, hot at first and cooled: they find modes by mass, not by basin."""
     x = np.repeat(base.x[None], n, axis=0)
@@ -170,20 +144,34 @@ def _hamiltonian(
 
 
 def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
-    """The highest inner maxima of log p on lines through a mode, along coordinates and principal axes."""
+    """The highest inner maxima of log p on lines through a mode: coordinates, principal axes, diagonals."""
     d = len(base.x)
-    ratio = {1: 1.0015, 2: 1.02, 3: 1.02}.get(d, 1.12)
-    n_radii = min(int(np.log(2 * BASE**MAX_POWER) / np.log(ratio)) + 1, max(8, max_points // 2))
+    rays = scan_rays(base)[: max(1, max_points // 64)]
+    n_radii = min(int(np.log(2 * BASE**MAX_POWER) / np.log(SCAN_RATIO)), max(32, max_points // (2 * len(rays))))
     radii = np.geomspace(0.5, BASE**MAX_POWER, num=n_radii)
-    rays = np.concatenate([np.diag(base.sd), base.root.T]) if d > 1 else base.root
-    rays = rays[: min(SCAN_DIRECTIONS, max(1, max_points // (2 * len(radii))))]
-    places = base.x + radii[:, None, None] * np.concatenate([rays, -rays])
-    value = surface.log_density(places.reshape(-1, d)).reshape(len(radii), -1)
-    with np.errstate(invalid="ignore"):
-        inner = (value[1:-1] > value[:-2]) & (value[1:-1] >= value[2:])
-    place, ray = np.nonzero(inner)
-    order = np.argsort(-value[1:-1][place, ray], kind="stable")[:SCAN_STARTS]
-    return points(places[1:-1][place[order], ray[order]], base.metric)
+    found = []
+    for ray in np.concatenate([rays, -rays]):
+        places = base.x + radii[:, None] * ray
+        value = surface.log_density(places)
+        with np.errstate(invalid="ignore"):
+            inner = np.flatnonzero((value[1:-1] > value[:-2]) & (value[1:-1] >= value[2:])) + 1
+        inner = inner[np.argsort(-value[inner], kind="stable")][:SCAN_STARTS]
+        found.append((places[inner], value[inner]))
+    places = np.concatenate([place for place, _ in found])
+    order = np.argsort(-np.concatenate([value for _, value in found]), kind="stable")[:SCAN_STARTS]
+    return points(places[order], base.metric)
+
+
+def scan_rays(base: Base) -> np.ndarray:
+    """Directions along coordinates, principal axes, and diagonals, which densities that treat coordinates alike have.
+
+    All diagonals up to three dimensions, the main one above.
+    """
+    d = len(base.x)
+    if d == 1:
+        return base.root
+    signs = np.array(list(product([1.0], *[[1.0, -1.0]] * (d - 1)))) if d <= 3 else np.ones((1, d))
+    return np.concatenate([signs * base.sd / np.sqrt(d), np.diag(base.sd), base.root.T])[:SCAN_DIRECTIONS]
 
 
 def differences(bases: list[Base], n: int, rng: np.random.Generator) -> Starts:

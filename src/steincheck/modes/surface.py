@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 
+from ..target.compiled import CHUNKS, values_and_scores
 from ..target import Target, raw_score, raw_value_and_score, read_only
 
 
@@ -54,6 +57,20 @@ class Surface:
     def fused(self) -> bool:
         """Whether log density and score come from one compiled call."""
         return self.target.jax_log_density is not None
+
+    @cached_property
+    def operations(self) -> float | None:
+        """Operations per point of log density and score, by the compiler's count; None if not compiled.
+
+        Unlike a time it is the same on every run. An exponential or logarithm counts as 20.
+        """
+        if self.target.jax_log_density is None:
+            return None
+        n = CHUNKS[2]
+        with jax.enable_x64(True):
+            points = jax.ShapeDtypeStruct((n, self.dim), np.float64)
+            count = values_and_scores.lower(self.target.jax_log_density, points).cost_analysis()
+        return (count.get("flops", 0.0) + 20 * count.get("transcendentals", 0.0)) / n
 
     @property
     def exhausted(self) -> str:

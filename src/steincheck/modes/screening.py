@@ -1,0 +1,111 @@
+"""Which of very many starts are worth a climb: one score at each, compared with what the known modes predict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .climb import dot
+from .starts import Base, Starts, join
+from .surface import Surface
+
+MIN_SCREENED = 2**12  # points per kind of start, however dear the target
+MAX_SCREENED = 2**18  # points per kind of start of the cheapest targets
+SCREENING_WORK = 1e9  # operations that the screening of one kind may cost, about 0.3 s
+SCREENED_AT_ONCE = 2**13  # points: they fit into the cache of a processor
+MAX_PREDICTING_MODES = 32  # heaviest modes with which a start is compared
+SHELLS = 8  # of distance from the mode, which have the same number of strangest starts
+
+
+class Landscape:
+    """The known modes as parabolas, and how little a score agrees with any of them."""
+
+    def __init__(self, bases: list[Base], log_density: list[float]) -> None:
+        self.bases = bases[:MAX_PREDICTING_MODES]
+        self.log_density = log_density
+        self.whiten = [np.linalg.inv(base.root).T for base in self.bases]
+
+    def strangeness(self, score: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """How little the score points to a known mode: the least of 1 - cos(R's, R^-1 (m - x)) over modes.
+
+        It is 0 anywhere in the basin of an elliptic mode, near or far. Where basins meet, the score of the
+        mixture of all parabolas counts as a prediction too.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            ways = [(base.x - x) @ whiten for base, whiten in zip(self.bases, self.whiten, strict=True)]
+            pairs = zip(ways, self.bases, strict=True)
+            least = np.min([_disagreement(way, score @ base.root) for way, base in pairs], axis=0)
+            if len(ways) == 1:
+                return least
+            heights = np.array([[top] for top in self.log_density[: len(ways)]])
+            own = heights - 0.5 * np.array([dot(way, way) for way in ways])
+            share = np.exp(own - own.max(axis=0))
+            mixed = np.einsum("kn,kni->ni", share, [way @ w.T for way, w in zip(ways, self.whiten, strict=True)])
+            root = self.bases[0].root
+            return np.minimum(least, _disagreement(mixed @ root, score @ root))
+
+
+def _disagreement(way: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """1 - cosine of the angle between rows; 0 where it cannot be had: scores that overflow tell nothing."""
+    size = np.sqrt(dot(way, way)) * np.sqrt(dot(slope, slope))
+    cosine = dot(way, slope) / np.where(size > 0, size, 1.0)
+    return np.where(np.isfinite(cosine) & (size > 0), 1 - cosine, 0.0)
+
+
+def screened_points(surface: Surface, n_modes: int, effort: float) -> int:
+    """How many points of each kind are screened: a power of 2 that depends on the operations per point only."""
+    work = surface.operations
+    if work is None:
+        return max(8, int(effort * MIN_SCREENED))
+    d = surface.dim
+    work = 300 * d + work + 8 * d**2 * min(n_modes, MAX_PREDICTING_MODES)
+    fitting = 2.0 ** np.floor(np.log2(SCREENING_WORK / work))
+    return max(8, int(effort * np.clip(fitting, MIN_SCREENED, MAX_SCREENED)))
+
+
+def screen(
+    surface: Surface,
+    draw: Callable[[int], Starts],
+    n: int,
+    keep: int,
+    known: Landscape,
+    rng: np.random.Generator,
+) -> Starts:
+    """Of `n` starts those worth a climb: half the strangest, from all shells of distance, half at random."""
+    half = keep // 2
+    per_shell = -(-half // SHELLS)
+    parts = list[Starts]()
+    odd = np.empty(0)
+    shell = np.empty(0, dtype=int)
+    edges = None
+    for begin in range(0, n, SCREENED_AT_ONCE):
+        if begin and surface.exhausted:
+            break
+        drawn = draw(min(SCREENED_AT_ONCE, n - begin))
+        value, score = surface.value_and_score(drawn.x)
+        strange = np.where(np.isfinite(value), known.strangeness(score, drawn.x), -np.inf)
+        z = (drawn.x - known.bases[0].x) @ known.whiten[0]
+        distance = np.log(dot(z, z))
+        if edges is None:
+            edges = np.quantile(distance, np.arange(1, SHELLS) / SHELLS)
+            at_random = drawn.rows(rng.choice(len(drawn.x), size=min(keep - half, len(drawn.x)), replace=False))
+        own_shell = np.searchsorted(edges, distance)
+        best = _strangest(strange, own_shell, per_shell)
+        parts.append(drawn.rows(best))
+        odd = np.concatenate([odd, strange[best]])
+        shell = np.concatenate([shell, own_shell[best]])
+    found = join(parts).rows(_strangest(odd, shell, per_shell)[:half])
+    return join([found, at_random])
+
+
+def _strangest(odd: np.ndarray, shell: np.ndarray, per_shell: int) -> np.ndarray:
+    """Rows of the strangest in each shell, strangest first."""
+    chosen = []
+    for k in range(SHELLS):
+        rows = np.flatnonzero(shell == k)
+        if len(rows) > per_shell:
+            rows = rows[np.argpartition(-odd[rows], per_shell - 1)[:per_shell]]
+        chosen.append(rows)
+    rows = np.concatenate(chosen)
+    return rows[np.argsort(-odd[rows], kind="stable")]
