@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from ._progress import progress_bar
 from ._validation import as_positive, check_count, check_jobs, check_level, check_switch, seeded
@@ -167,6 +166,8 @@ def _repetition(
 def _summary(
     test: str, n: int, dim: int, levels: np.ndarray, pvalues: np.ndarray, n_inconclusive: int, seed: Any
 ) -> CalibrationResult:
+    from scipy import stats  # slow to import
+
     repetitions = len(pvalues)
     counts = [int(np.sum(pvalues <= level)) for level in levels]
     intervals = [stats.binomtest(count, repetitions).proportion_ci(method="exact") for count in counts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 MIN_DRAWS = 4  # per chain: halves of two draws are the least that have a variance
 
@@ -66,7 +66,9 @@ def _halves(x: np.ndarray) -> np.ndarray:
 
 
 def _rank_normalised(x: np.ndarray) -> np.ndarray:
-    ranks = stats.rankdata(x, method="average").reshape(x.shape)
+    from scipy.stats import rankdata  # slow to import
+
+    ranks = rankdata(x, method="average").reshape(x.shape)
     return special.ndtri((ranks - 3 / 8) / (x.size + 1 / 4))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 FALSE_ALARM = (
     1e-3  # probability that independent draws are taken for a chain, Bonferroni over all that is seen
@@ -101,7 +101,9 @@ def _clearest(
 
 def _normal_scores(column: np.ndarray) -> np.ndarray:
     """Ranks as normal quantiles: heavy tails have no say; zeros if all values are equal."""
-    scores = special.ndtri((stats.rankdata(column) - 0.5) / len(column))
+    from scipy.stats import rankdata  # slow to import
+
+    scores = special.ndtri((rankdata(column) - 0.5) / len(column))
     spread = scores.std()
     return (scores - scores.mean()) / spread if spread > 0 else np.zeros(len(column))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from .._validation import as_numbers
 from .containers import Table, as_host, read_container
@@ -227,8 +227,10 @@ def _from_chain_array(array: np.ndarray, name: str) -> Table:
 
 def _looks_swapped(array: np.ndarray) -> bool:
     """Is there autocorrelation along the first axis of (chain, draw, d) and none along the second?"""
+    from scipy.stats import rankdata  # slow to import
+
     flat = array.reshape(-1, array.shape[2])
-    scores = special.ndtri((stats.rankdata(flat, axis=0) - 0.5) / len(flat)).reshape(array.shape)
+    scores = special.ndtri((rankdata(flat, axis=0) - 0.5) / len(flat)).reshape(array.shape)
 
     def strength(one: np.ndarray, two: np.ndarray) -> float:
         products = (one * two).reshape(-1, array.shape[2])

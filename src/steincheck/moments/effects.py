@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from .features import Spreads, Sums
 from .frames import Frame
@@ -111,7 +111,7 @@ def _error(influence: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 def quantile(blocks: int) -> float:
     """Of Student's t for a 95 % interval from so many blocks."""
-    return float(stats.t.ppf(0.975, max(blocks - 1, 1)))
+    return float(special.stdtrit(max(blocks - 1, 1), 0.975))
 
 
 def correlations(sums: Sums, spreads: Spreads, frame: Frame, n: int) -> Correlations:

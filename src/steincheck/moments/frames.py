@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from ..result import Modes
 
@@ -139,8 +139,8 @@ def _damped(constants: Constants, x: np.ndarray) -> Constants:
         z[rows] = (away / constants.sd[k]) @ constants.project[k]
         radius[rows] = np.einsum("ni,ij,nj->n", away, constants.precision[k], away)
     middle = np.median(z, axis=0)
-    spread = np.median(np.abs(z - middle), axis=0) / stats.norm.ppf(0.75)
-    expected = stats.chi2.median(x.shape[1])
+    spread = np.median(np.abs(z - middle), axis=0) / special.ndtri(0.75)
+    expected = special.chdtri(x.shape[1], 0.5)
     return constants._replace(
         middle=middle, width=spread.clip(1.0), radius=np.maximum(np.median(radius) / expected, 1.0)
     )
@@ -167,7 +167,7 @@ def nearest(constants: Constants, x: np.ndarray) -> np.ndarray:
 @lru_cache
 def tail_coefficient(d: int) -> float:
     """How much of the scale is in the tails of a Gaussian on R^d: E[tails scale] / E[scale^2]."""
-    q = stats.chi2.ppf((np.arange(20_000) + 0.5) / 20_000, d) / d
+    q = special.chdtri(d, 1 - (np.arange(20_000) + 0.5) / 20_000) / d
     scale = d * (1 - q)
     damp = 1 + q / DAMPING**2
     profile = q / damp**2
@@ -178,7 +178,7 @@ def tail_coefficient(d: int) -> float:
 @lru_cache
 def skew_coefficient() -> float:
     """How much of the location is in the skewness of a Gaussian: E[skewness location] / E[location^2]."""
-    z = stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    z = special.ndtri((np.arange(20_000) + 0.5) / 20_000)
     damp = 1 + (z / DAMPING) ** 2
     profile = z**2 * damp**-1.5
     slope = 2 * z * damp**-1.5 - 3 * z**3 / DAMPING**2 * damp**-2.5

@@ -7,7 +7,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from .frames import Constants, nearest
 
@@ -105,6 +104,8 @@ def _with_mass(grid: np.ndarray, log_p: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def _share_below(grid: np.ndarray, heights: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Integral of the spline through each row of `heights` up to its `place`, as a share of the whole."""
+    from scipy.interpolate import CubicSpline  # slow to import
+
     mass = CubicSpline(grid, heights, axis=1).antiderivative()
     interval = np.clip(np.searchsorted(grid, place) - 1, 0, len(grid) - 2)
     coefficients = mass.c[:, interval, np.arange(len(place))]

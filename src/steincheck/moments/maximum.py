@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from ..stein.bootstrap import multinomial, wild
 
@@ -115,6 +115,6 @@ def _replicates(columns: np.ndarray, w: np.ndarray, flips: bool) -> np.ndarray:
 def _reach(replicates: np.ndarray, n_columns: int) -> tuple[float, float]:
     """Far quantiles of positive and of negative replicates, over those of a Gaussian."""
     level = max(0.05 / n_columns, 10 / replicates.size)
-    gaussian = stats.norm.isf(level)
+    gaussian = -special.ndtri(level)
     ends = np.quantile(replicates, [1 - level, level])
     return max(ends[0] / gaussian, MIN_REACH), max(-ends[1] / gaussian, MIN_REACH)
