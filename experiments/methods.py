@@ -25,6 +25,7 @@ N_RESAMPLES = 800  # the authors' code; the paper does not say
 PERTURBED = ("spKSD", "pKSDAgg", "ospKSD")
 PAPER = ("KSD", "KSDAgg", "FSSD", "spKSD", "ospKSD")
 ALL = (*PAPER, "pKSDAgg", "flux", "oracle")
+COMMON: dict[str, Any] = {"check_score": False, "independent": True}  # as in the paper, of chains too
 CONSTANTS = {
     "n_resamples": N_RESAMPLES,
     "theta": "51 equally spaced in [0.5, 1.5]",
@@ -91,23 +92,19 @@ def evaluate(
 
 def ksd(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any) -> Outcome:
     """The plain test."""
-    result = sc.ksd_test(x, problem.target, n_resamples=N_RESAMPLES, check_score=False, rng=rng)
+    result = sc.ksd_test(x, problem.target, n_resamples=N_RESAMPLES, **COMMON, rng=rng)
     return result.statistic, result.pvalue, ""
 
 
 def spksd(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any) -> Outcome:
     """Summed over all jump scales."""
-    result = sc.spksd_test(
-        x, problem.target, perturbation=moved, n_resamples=N_RESAMPLES, check_score=False, rng=rng
-    )
+    result = sc.spksd_test(x, problem.target, perturbation=moved, n_resamples=N_RESAMPLES, **COMMON, rng=rng)
     return result.statistic, result.pvalue, f"acceptance={result.acceptance.mean():.3g}"
 
 
 def ospksd(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any) -> Outcome:
     """With the jump scale chosen on one half."""
-    result = sc.ospksd_test(
-        x, problem.target, perturbation=moved, n_resamples=N_RESAMPLES, check_score=False, rng=rng
-    )
+    result = sc.ospksd_test(x, problem.target, perturbation=moved, n_resamples=N_RESAMPLES, **COMMON, rng=rng)
     return result.statistic, result.pvalue, f"theta={result.chosen_theta:.2f}"
 
 
@@ -119,7 +116,7 @@ def pksdagg(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: An
         perturbation=moved,
         n_resamples=N_RESAMPLES,
         n_level_resamples=N_RESAMPLES,
-        check_score=False,
+        **COMMON,
         rng=rng,
     )
     return result.statistic, result.pvalue, ""
@@ -133,7 +130,7 @@ def ksdagg(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any
         bandwidths="paper",
         n_resamples=800,
         n_level_resamples=500,
-        check_score=False,
+        **COMMON,
         rng=rng,
     )
     return result.statistic, result.pvalue, ""
@@ -141,13 +138,15 @@ def ksdagg(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any
 
 def fssd(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any) -> Outcome:
     """With the authors' ten locations and 20 % of the draws for training."""
-    result = sc.fssd_test(x, problem.target, n_locations=10, train_fraction=0.2, check_score=False, rng=rng)
+    result = sc.fssd_test(x, problem.target, n_locations=10, train_fraction=0.2, **COMMON, rng=rng)
     return result.statistic, result.pvalue, ""
 
 
 def flux(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any) -> Outcome:
     """With modes found before the sample was drawn."""
-    result = sc.flux_test(x, problem.target, modes=problem.flux_modes or problem.modes, rng=rng)
+    result = sc.flux_test(
+        x, problem.target, modes=problem.flux_modes or problem.modes, independent=True, rng=rng
+    )
     return result.statistic, result.pvalue, f"contributing={result.contributing}"
 
 

@@ -192,7 +192,7 @@ def test_independent_draws_do_not_look_dependent(n, d):
 def test_false_alarms_of_dependence_are_rare():
     rng = np.random.default_rng(5)
     alarms = sum(looks_dependent(rng.exponential(size=(60, 4))) is not None for _ in range(2000))
-    assert stats.binomtest(alarms, 2000, 1e-3, alternative="greater").pvalue > 1e-4
+    assert stats.binomtest(alarms, 2000, 1e-4, alternative="greater").pvalue > 1e-4
 
 
 @pytest.mark.parametrize(

@@ -350,9 +350,10 @@ def test_blocks_of_single_draws_are_the_wild_bootstrap(normal_target):
 
 def test_the_statistic_of_blocks_leaves_out_pairs_within_them(normal_target):
     x = np.random.default_rng(18).normal(size=(60, 2))
-    block = np.arange(60) // 6
+    chain = np.arange(60) // 6
     streams = spawn_streams(np.random.default_rng(0))
-    result = ksd_core(x, -x, streams=streams, notes=[], block=block, kernel=sc.IMQ(2.0))
+    result = ksd_core(x, -x, streams=streams, notes=[], chain=chain, kernel=sc.IMQ(2.0))
+    block = chain  # ten chains of six draws are not cut
     between = block[:, None] != block
     with jax.enable_x64(True):
         u = np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x))

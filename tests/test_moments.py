@@ -10,6 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 import steincheck as sc
+from steincheck.chains import cut_blocks
 from steincheck.modes.search import as_modes
 from steincheck.moments import leading
 from steincheck.moments.effects import affine_effects
@@ -233,9 +234,7 @@ def test_pairs_beyond_the_budget_are_left_out_and_reported():
 def test_step_down_p_values_against_a_plain_computation():
     rng = np.random.default_rng(5)
     sums = rng.normal(size=(400, 6)) + np.array([0.2, 0, 0, 0.1, 0, 0])
-    found = max_t(
-        sums, np.zeros(6, dtype=int), np.ones(6, dtype=bool), 499, np.random.default_rng(1), flips=True
-    )
+    found = max_t(sums, np.zeros(6, dtype=int), np.ones(6, dtype=bool), 499, np.random.default_rng(1))
     np.testing.assert_allclose(found.t, stats.ttest_1samp(sums, 0).statistic, rtol=1e-10)
     order = np.argsort(-np.abs(found.t))
     assert (np.diff(found.adjusted[order]) >= 0).all()
@@ -255,7 +254,7 @@ def test_signs_of_few_blocks_are_an_exact_test_of_symmetric_sums():
             np.ones(30, dtype=bool),
             199,
             rng,
-            flips=True,
+            squares=np.ones(30),
         ).adjusted.min()
         <= 0.05
         for _ in range(400)
@@ -276,9 +275,7 @@ def test_a_column_without_spread_is_certain_or_nothing():
     sums = np.random.default_rng(0).normal(size=(200, 3))
     sums[:, 1] = 0.7
     sums[:, 2] = 0.0
-    found = max_t(
-        sums, np.zeros(3, dtype=int), np.ones(3, dtype=bool), 99, np.random.default_rng(0), flips=True
-    )
+    found = max_t(sums, np.zeros(3, dtype=int), np.ones(3, dtype=bool), 99, np.random.default_rng(0))
     assert found.t[1] == np.inf
     assert found.adjusted[1] == 0.01
     assert found.t[2] == 0
@@ -326,7 +323,8 @@ def test_level_with_blocks_of_dependent_draws():
         for k in range(1, 500):
             x[:, k] = 0.9 * x[:, k - 1] + np.sqrt(1 - 0.81) * rng.normal(size=(4, 3))
         x = x.reshape(-1, 3)
-        for name, blocks in (("blocks", np.arange(2000) // 100), ("none", None)):
+        cut = cut_blocks(10.0, np.repeat(np.arange(4), 500))
+        for name, blocks in (("blocks", cut), ("none", None)):
             result = moment_core(
                 x, -x, known, "abc", blocks=blocks, n_resamples=99, rng=rng.spawn(1)[0], notes=[]
             )

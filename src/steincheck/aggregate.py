@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._validation import announce, as_generator, as_numbers, as_positive, check_count, check_level
+from .chains.blocks import Blocks
 from .perturbation.maps import Accept, metropolis
 from .perturbation.move import N_STEPS, Perturbation, as_jumps, perturbed
 from .result import KsdaggResult, PksdaggResult
@@ -20,7 +21,7 @@ from .stein.quadratic import (
     Resampling,
     Streams,
     calibrate,
-    check_bootstrap,
+    chain_blocks,
     note_resamples,
     prepare,
     resampling,
@@ -58,6 +59,7 @@ def ksdagg_test(
     n_level_resamples: int = N_RESAMPLES,
     alpha: float = 0.05,
     check_score: bool = True,
+    independent: bool = False,
     rng: np.random.Generator | int | None = None,
 ) -> KsdaggResult:
     """KSD test aggregated over bandwidths (KSDAgg): no bandwidth to choose, no draws spent on choosing.
@@ -72,8 +74,8 @@ def ksdagg_test(
 
     Parameters
     ----------
-    draws, target, precondition, check_score, rng
-        As in `ksd_test`.
+    draws, target, precondition, check_score, independent, rng
+        As in `ksd_test`; Markov chains are tested as there.
     bandwidths : array, "paper" or None
         Bandwidths lambda in units of *squared* distance. By default ten, as in the reference implementation:
         b^2 for b from 1/d to the largest distance / d, evenly on the log scale; made for draws of unit scale,
@@ -83,8 +85,8 @@ def ksdagg_test(
     kernel : IMQ, RBF or any object with `profile`
         Its bandwidth is replaced by each of `bandwidths`.
     bootstrap : callable or "blocks", optional
-        As in `ksd_test`; by default `wild` up to 10,000 draws, blocks beyond. With blocks one set of sign
-        patterns serves both purposes, and `n_level_resamples` is not used.
+        As in `ksd_test`; by default `wild` up to 10,000 draws, blocks beyond. With blocks, as for Markov
+        chains, one set of sign patterns serves both purposes.
     n_resamples, n_level_resamples : int
         Replicates for the single p-values, and for the level of the whole.
     alpha : float
@@ -114,6 +116,7 @@ def ksdagg_test(
         n_level_resamples,
         alpha,
         check_score,
+        independent,
         rng,
     )
     result = ksdagg_core(
@@ -124,6 +127,7 @@ def ksdagg_test(
         kernel=kernel,
         whiten=inputs.whiten,
         bootstrap=bootstrap,
+        chain=inputs.chain,
         n_resamples=n_resamples,
         n_level_resamples=n_level_resamples,
         alpha=alpha,
@@ -131,7 +135,7 @@ def ksdagg_test(
         notes=inputs.warnings,
     )
     announce(result.warnings)
-    return replace(result, settings={**result.settings, "rng": inputs.seed})
+    return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
 
 
 def ksdagg_core(
@@ -145,21 +149,28 @@ def ksdagg_core(
     kernel: Any = IMQ(),
     whiten: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
-    block: np.ndarray | None = None,
+    chain: np.ndarray | None = None,
+    blocks: Blocks | None = None,
     n_resamples: int = N_RESAMPLES,
     n_level_resamples: int = N_RESAMPLES,
     alpha: float = 0.05,
 ) -> KsdaggResult:
-    """The test of `ksdagg_test` on validated draws; `whiten` is L with precondition = L L'."""
-    z = whitened(x, whiten)
-    widths = collection(z, bandwidths, streams.bandwidth, evenly=block is not None)
+    """The test of `ksdagg_test` on validated draws; `whiten` is L with precondition = L L'.
+
+    `chain` (n,) numbers the chains of the draws, None for independent draws; `blocks` are those of the chains
+    where they are known.
+    """
+    stack = (whitened(x, whiten)[None], whitened_scores(scores, whiten)[None])
+    dependent = chain is not None or blocks is not None
+    widths = collection(stack[0][0], bandwidths, streams.bandwidth, evenly=dependent)
     shares = _weights(bandwidth_weights, len(widths))
     total = n_resamples + n_level_resamples
-    resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, block=block)
-    found = calibrate(z[None], whitened_scores(scores, whiten)[None], kernel, widths, resampled)
+    blocks = blocks or chain_blocks(chain, bootstrap, [stack], kernel, widths[::3])  # neighbours are alike
+    resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
+    found = calibrate(*stack, kernel, widths, resampled)
     outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
     return KsdaggResult(
-        **_fields("KSDAgg test", x, notes, found, outcome, widths, shares),
+        **_fields("KSDAgg test", x, notes, found, outcome, widths, shares, resampled),
         settings=settings(
             kernel, whiten, resampled.name, n_resamples, n_level_resamples=n_level_resamples, alpha=alpha
         ),
@@ -185,6 +196,7 @@ def pksdagg_test(
     n_level_resamples: int = 1000,
     alpha: float = 0.05,
     check_score: bool = True,
+    independent: bool = False,
     rng: np.random.Generator | int | None = None,
 ) -> PksdaggResult:
     """Perturbed KSD test aggregated over bandwidths: no split of the draws, no theta or bandwidth to choose.
@@ -195,8 +207,8 @@ def pksdagg_test(
 
     Parameters
     ----------
-    draws, target, kernel, precondition, bootstrap, alpha, check_score, rng
-        As in `ksdagg_test`.
+    draws, target, kernel, precondition, bootstrap, alpha, check_score, independent, rng
+        As in `ksdagg_test`; Markov chains are tested as there.
     bandwidths : array or None
         By default 1 and 4 times the median squared distance of the draws.
     bandwidth_weights : array, "uniform" or None
@@ -227,9 +239,10 @@ def pksdagg_test(
         n_level_resamples,
         alpha,
         check_score,
+        independent,
         rng,
     )
-    moved = perturbed(inputs, target, jumps)
+    moved, chain = perturbed(inputs, target, jumps)
     result = pksdagg_core(
         score_at(target, moved.draws),
         target,
@@ -239,6 +252,7 @@ def pksdagg_test(
         kernel=kernel,
         whiten=inputs.whiten,
         bootstrap=bootstrap,
+        chain=chain,
         n_resamples=n_resamples,
         n_level_resamples=n_level_resamples,
         alpha=alpha,
@@ -246,7 +260,7 @@ def pksdagg_test(
         notes=inputs.warnings,
     )
     announce(result.warnings)
-    return replace(result, settings={**result.settings, "rng": inputs.seed})
+    return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
 
 
 def pksdagg_core(
@@ -261,12 +275,12 @@ def pksdagg_core(
     kernel: Any = IMQ(),
     whiten: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
-    block: np.ndarray | None = None,
+    chain: np.ndarray | None = None,
     n_resamples: int = 1000,
     n_level_resamples: int = 1000,
     alpha: float = 0.05,
 ) -> PksdaggResult:
-    """The test of `pksdagg_test` on a perturbation; `scores` are those of its unperturbed draws."""
+    """The test of `pksdagg_test` on a perturbation; `scores` and `chain` are of its unperturbed draws."""
     x = moved.draws
     z = whitened(x, whiten)
     if bandwidths is None:
@@ -276,16 +290,18 @@ def pksdagg_core(
         bandwidth_weights = np.repeat([0.25, 0.75], len(widths)) / len(widths)
     shares = _weights(bandwidth_weights, 2 * len(widths))
     total = n_resamples + n_level_resamples
-    resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, block=block)
-    slopes = whitened_scores(scores_of_moved(target, x, scores, moved.samples), whiten)
-    found = _joined(
-        calibrate(z[None], whitened_scores(scores, whiten)[None], kernel, widths, resampled),
-        calibrate(whitened(moved.samples, whiten), slopes, kernel, widths, resampled),
-    )
+    slopes = scores_of_moved(target, x, scores, moved.samples)
+    stacks = [
+        (z[None], whitened_scores(scores, whiten)[None]),
+        (whitened(moved.samples, whiten), whitened_scores(slopes, whiten)),
+    ]
+    blocks = chain_blocks(chain, bootstrap, stacks, kernel, widths)
+    resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
+    found = _joined(*(calibrate(*stack, kernel, widths, resampled) for stack in stacks))
     outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
     more = {"theta": moved.theta, "n_steps": moved.n_steps, "accept": moved.accept}
     return PksdaggResult(
-        **_fields("pKSDAgg test", x, notes, found, outcome, np.tile(widths, 2), shares),
+        **_fields("pKSDAgg test", x, notes, found, outcome, np.tile(widths, 2), shares, resampled),
         settings=settings(
             kernel,
             whiten,
@@ -315,6 +331,9 @@ def _aggregate(
 ) -> MinP:
     """`min_p` with two sets of replicates; with blocks one set serves both, the observed signs included."""
     replicates = found.replicates
+    if not replicates.shape[1]:
+        unknown = np.full(len(weights), np.nan)
+        return MinP(np.nan, unknown, unknown, unknown, np.empty(0))
     if resampled.block is None:
         return min_p(
             found.statistics, replicates[:, :n_resamples], replicates[:, n_resamples:], weights, alpha
@@ -409,13 +428,22 @@ def _prepare(
     n_level_resamples: Any,
     alpha: float,
     check_score: bool,
+    independent: bool,
     rng: Any,
 ) -> Prepared:
     check_level(alpha)
     check_kernel(kernel)
-    check_bootstrap(bootstrap)
     check_count(n_level_resamples, "n_level_resamples")
-    inputs = prepare(draws, target, precondition, n_resamples, check_score, rng)
+    inputs = prepare(
+        draws,
+        target,
+        precondition,
+        n_resamples,
+        check_score,
+        rng,
+        independent=independent,
+        bootstrap=bootstrap,
+    )
     note_resamples(n_level_resamples, "n_level_resamples", inputs.warnings)
     return inputs
 
@@ -428,16 +456,18 @@ def _fields(
     outcome: MinP,
     widths: np.ndarray,
     weights: np.ndarray,
+    resampled: Resampling,
 ) -> dict[str, Any]:
     """The fields that both results have, but for the settings."""
     return {
         "test": name,
         "statistic": -float(np.min(outcome.pvalues / weights)),
         "pvalue": outcome.pvalue,
-        "null_distribution": outcome.null,
+        "null_distribution": outcome.null if len(outcome.null) else None,
         "n": x.shape[0],
         "dim": x.shape[1],
         "warnings": tuple(notes),
+        "chains": resampled.chains,
         "bandwidths": widths,
         "bandwidth_weights": weights,
         "statistics": found.statistics,

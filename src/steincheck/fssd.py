@@ -10,10 +10,11 @@ import numpy as np
 
 from ._compilation import precise
 from ._validation import announce, as_numbers, as_positive, check_count
-from .result import FssdResult
+from .chains.blocks import autocorrelation_time, block_signs, cut_blocks
+from .result import ChainBlocks, FssdResult
 from .stein.bootstrap import pvalue
 from .stein.kernels import median_bandwidth
-from .stein.quadratic import Streams, prepare, split_rows
+from .stein.quadratic import Prepared, Streams, chain_of_rows, prepare, split_rows
 from .target import Target, score_at
 
 ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n
@@ -82,6 +83,7 @@ def fssd_test(
     bandwidth: float | None = None,
     n_resamples: int = 3000,
     check_score: bool = True,
+    independent: bool = False,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> FssdResult:
     """Finite-set Stein discrepancy test (FSSD-opt).
@@ -96,9 +98,12 @@ def fssd_test(
     Locations and bandwidth are chosen on a training split to maximise the estimated power; the test uses the
     other draws. Linear in n.
 
+    For Markov chains the beginning of every chain is used for training, and the null distribution of the sum
+    over pairs of draws in different blocks comes from random signs of the blocks, as in `ksd_test`.
+
     Parameters
     ----------
-    draws, target, check_score, rng
+    draws, target, check_score, independent, rng
         As in `ksd_test`.
     n_locations : int
         J, if `locations` are not given.
@@ -134,17 +139,16 @@ def fssd_test(
     >>> sc.fssd_test(draws, target, rng=0).reject()
     True
     """
-    inputs = prepare(draws, target, None, n_resamples, check_score, rng)
+    inputs = prepare(draws, target, None, n_resamples, check_score, rng, independent=independent)
     x = inputs.x
-    tested: np.ndarray | slice
     if locations is None:
-        train, tested = _split(len(x), n_locations, train_fraction, bandwidth, inputs.streams)
+        train, tested = _split(inputs, n_locations, train_fraction, bandwidth)
         scores = score_at(target, x)
         placement = _trained_placement(x[train], scores[train], n_locations, optimise, inputs.streams)
     else:
         placement = _given_placement(locations, bandwidth, x, inputs.streams)
         scores = score_at(target, x)
-        tested = slice(None)
+        tested = np.arange(len(x))
     settings = {
         "n_locations": n_locations,
         "train_fraction": train_fraction,
@@ -153,48 +157,118 @@ def fssd_test(
         "bandwidth": bandwidth,
         "n_resamples": n_resamples,
         "check_score": check_score,
+        "independent": independent,
         "rng": inputs.seed,
     }
-    moments = feature_moments(x[tested], scores[tested], placement)
-    result = fssd_core(moments, placement, len(x), settings, inputs.streams, inputs.warnings)
+    result = fssd_core(
+        x[tested],
+        scores[tested],
+        placement,
+        chain=chain_of_rows(inputs.chain, tested),
+        n=len(x),
+        settings=settings,
+        streams=inputs.streams,
+        notes=inputs.warnings,
+    )
     announce(result.warnings)
     return result
 
 
 def fssd_core(
-    moments: Moments,
+    x: np.ndarray,
+    scores: np.ndarray,
     placement: Placement,
+    *,
     n: int,
     settings: dict[str, Any],
     streams: Streams,
     notes: list[str],
+    chain: np.ndarray | None = None,
 ) -> FssdResult:
-    """The test, given the moments of the features of the tested draws; `n` counts the training draws, too."""
+    """The test on the tested draws and their scores; `n` counts the training draws, too.
+
+    `chain` numbers the chains of the tested draws; None for independent draws.
+    """
     n_locations, dim = placement.locations.shape
+    moments = feature_moments(x, scores, placement)
     eigenvalues = np.clip(np.linalg.eigvalsh(moments.covariance)[::-1], 0.0, None)
-    null = _simulate(eigenvalues, settings["n_resamples"], streams.bootstrap)
-    p = pvalue(moments.statistic, null)
+    if chain is None:
+        found = _Found(
+            moments.n * moments.unbiased, _simulate(eigenvalues, settings["n_resamples"], streams.bootstrap)
+        )
+    else:
+        found = _flipped(x, scores, placement, moments, chain, settings["n_resamples"], streams, notes)
+    statistic = moments.statistic if chain is None else float(found.contributions.sum())
+    p = pvalue(statistic, found.null)
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
     if eigenvalues[0] * placement.bandwidth < MIN_EIGENVALUE:
         p = np.nan
         notes.append("cannot tell: all locations are too far from the draws to see any of them")
-    per_location = moments.unbiased.reshape(dim, n_locations).sum(axis=0)
     return FssdResult(
         "FSSD test",
-        moments.statistic,
+        statistic,
         p,
-        null,
+        found.null if len(found.null) else None,
         n,
         dim,
         tuple(notes),
         settings,
+        chains=found.chains,
         locations=placement.locations,
         bandwidth=placement.bandwidth,
-        contributions=moments.n * per_location,
+        contributions=found.contributions.reshape(dim, n_locations).sum(axis=0),
         eigenvalues=eigenvalues,
         power_criterion=moments.power_criterion,
         n_test=moments.n,
     )
+
+
+class _Found(NamedTuple):
+    """What the features contribute to the statistic, and its null distribution."""
+
+    contributions: np.ndarray  # (d J,)
+    null: np.ndarray  # (B,)
+    chains: ChainBlocks | None = None
+
+
+def _flipped(
+    x: np.ndarray,
+    scores: np.ndarray,
+    placement: Placement,
+    moments: Moments,
+    chain: np.ndarray,
+    n_resamples: int,
+    streams: Streams,
+    notes: list[str],
+) -> _Found:
+    """n times the mean of tau.tau' over pairs of draws in different blocks, and its values with other signs.
+
+    The blocks are long compared with the autocorrelation time of tau.(sum of tau).
+    """
+    parts = [slice(k, k + ROWS_PER_CHUNK) for k in range(0, len(x), ROWS_PER_CHUNK)]
+    h = [_features_of(x[part], scores[part], placement) @ moments.mean for part in parts]
+    blocks = cut_blocks(float(autocorrelation_time(np.concatenate(h), chain)), chain)
+    sums = np.zeros((blocks.count, len(moments.mean)))
+    for part in parts:
+        np.add.at(sums, blocks.label[part], _features_of(x[part], scores[part], placement))
+    sizes = np.bincount(blocks.label)
+    scale = moments.n / (float(moments.n**2 - np.sum(sizes**2)) or np.nan)
+    within = np.sum(sums**2, axis=0)
+    signs = np.empty((0, blocks.count))
+    if blocks.enough:
+        signs = block_signs(blocks.count, n_resamples, streams.bootstrap).astype(float)
+    else:
+        notes.append(f"cannot tell: {blocks.remedy}")
+    null = scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum())
+    contributions = scale * (sums.sum(axis=0) ** 2 - within)
+    return _Found(contributions, null, ChainBlocks(blocks.n_chains, blocks.count, blocks.tau, blocks.ess))
+
+
+def _features_of(x: np.ndarray, scores: np.ndarray, placement: Placement) -> np.ndarray:
+    """tau (n, d J) of up to `ROWS_PER_CHUNK` draws."""
+    padded, padded_scores, _ = _padded(x, scores, ROWS_PER_CHUNK)
+    with jax.enable_x64(True):
+        return np.asarray(_compiled_features(padded, padded_scores, *placement))[: len(x)]
 
 
 def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> Moments:
@@ -224,6 +298,11 @@ def features(x: Any, scores: Any, locations: Any, bandwidth: Any) -> Any:
     gap = x[:, :, None] - locations.T
     k = jnp.exp(-jnp.sum(gap**2, axis=1, keepdims=True) / bandwidth)
     return (scores[:, :, None] - 2 * gap / bandwidth) * k / jnp.sqrt(dim * n_locations)
+
+
+@jax.jit
+def _compiled_features(x: Any, scores: Any, locations: Any, bandwidth: Any) -> Any:
+    return features(x, scores, locations, bandwidth).reshape(len(x), -1)
 
 
 @jax.jit
@@ -348,7 +427,7 @@ def _given_placement(locations: Any, bandwidth: Any, x: np.ndarray, streams: Str
 
 
 def _split(
-    n: int, n_locations: Any, train_fraction: Any, bandwidth: Any, streams: Streams
+    inputs: Prepared, n_locations: Any, train_fraction: Any, bandwidth: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows to train the locations with, and rows to test, if the arguments allow it."""
     if bandwidth is not None:
@@ -356,7 +435,7 @@ def _split(
             "`bandwidth` goes with `locations`; without them both are found on the training draws"
         )
     check_count(n_locations, "n_locations")
-    train, tested = split_rows(n, train_fraction, streams.split)
+    train, tested = split_rows(len(inputs.x), train_fraction, inputs.streams.split, inputs.chain)
     if n_locations > len(train):
         raise ValueError(
             f"`n_locations` must not exceed the training draws, got {n_locations} for {len(train)}; "

@@ -4,20 +4,24 @@ from .agreement import Agreement, agreement
 from .blocks import Blocks, autocorrelation_time, autocovariance, block_signs, block_sums, cut_blocks
 from .convergence import Convergence, convergence
 from .order import Dependence, chain_faults, looks_dependent, repeated_draws
+from .reading import Sample, chain_of_draws, read_sample
 
 __all__ = [
     "Agreement",
     "Blocks",
     "Convergence",
     "Dependence",
+    "Sample",
     "agreement",
     "autocorrelation_time",
     "autocovariance",
     "block_signs",
     "block_sums",
     "chain_faults",
+    "chain_of_draws",
     "convergence",
     "cut_blocks",
     "looks_dependent",
+    "read_sample",
     "repeated_draws",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 FALSE_ALARM = (
-    1e-3  # probability that independent draws are taken for a chain, Bonferroni over all that is seen
+    1e-4  # probability that independent draws are taken for a chain, Bonferroni over all that is seen
 )
 MAX_LAG = 100  # chains stored in turn, draw by draw, are alike at a lag of their number
 MIN_DRAWS = 30  # fewer independent draws cannot be told from a chain at that level
@@ -39,7 +39,7 @@ def looks_dependent(
 
     H0: the draws are independent, or were shuffled. Looked at are the autocorrelations of the normal scores
     of every coordinate and of the log density, and their sum over whitened coordinates, which sees slow
-    directions that are no axes. Lag 1 takes half of the false alarm rate of 0.001, lags 2 to 100 the rest.
+    directions that are no axes. Lag 1 takes half of the false alarm rate of 1e-4, lags 2 to 100 the rest.
 
     Parameters
     ----------

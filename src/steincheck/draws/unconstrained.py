@@ -12,7 +12,7 @@ from .coerce import as_draws
 from .record import Draws
 
 
-def to_unconstrained(draws: Any, target: Target, *, name: str = "draws") -> Draws:
+def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum: int = 2) -> Draws:
     """Draws as their owner has them, in the coordinates of the target.
 
     Parameters
@@ -25,6 +25,8 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws") -> Draw
         The density; where it has no `unconstrain` the draws are only read.
     name : str
         The argument's name, for messages.
+    minimum : int
+        Fewest draws allowed.
 
     Returns
     -------
@@ -44,10 +46,10 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws") -> Draw
     """
     names = target.constrained_names
     if target.unconstrain is None or names is None:
-        return as_draws(draws, target.dim, names=target.names, name=name)
+        return as_draws(draws, target.dim, names=target.names, name=name, minimum=minimum)
     read = as_draws(draws, name=name)
     if read.names is None or (target.names is not None and set(target.names) <= set(read.names)):
-        return as_draws(read, target.dim, names=target.names, name=name)
-    own = as_draws(draws, len(names), names=names, name=name)
+        return as_draws(read, target.dim, names=target.names, name=name, minimum=minimum)
+    own = as_draws(draws, len(names), names=names, name=name, minimum=minimum)
     labels = None if target.names is None else tuple(target.names)
     return replace(own, values=np.asarray(target.unconstrain(own.values)), names=labels)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import announce, seeded
-from ..chains.blocks import block_sums
-from ..draws import as_draws
+from ..chains import block_sums, read_sample
 from ..modes.search import known_modes
 from ..result import DisplacementTable, FluxResult, Modes
+from ..stein.quadratic import chain_of_rows
 from ..target import Target, log_density_at
 from .anchors import Anchors, assign, local_anchors, mode_anchors
 from .chain_weights import compare_chain_steps
@@ -59,6 +59,7 @@ def flux_test(
     bounds: Any = None,
     variant: str = "asymptotic",
     anchors: int | Anchors | None = None,
+    independent: bool = False,
     rng: np.random.Generator | int | None = None,
 ) -> FluxResult:
     """Mode-flux test: is as much of the sample at each mode as the density says?
@@ -88,8 +89,9 @@ def flux_test(
 
     Parameters
     ----------
-    draws : array (n, d) or (chain, draw, d), or anything `as_draws` takes
-        The draws; chains are kept and used.
+    draws : array (n, d) or (chain, draw, d), a list of chains, or anything that `as_draws` takes
+        Independent draws or Markov chains. An array (n, d) whose order shows autocorrelation is tested as
+        one chain, with a warning.
     target : Target
         The density; its score is used only to search modes and to run local chains.
     modes : Modes, (locations, covariances) or locations, optional
@@ -103,6 +105,8 @@ def flux_test(
     anchors : int or Anchors, optional
         Gaussians per mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
         from short local chains (`steincheck.flux.local_anchors`). By default 1, or 4 if 1 is inefficient.
+    independent : bool
+        The draws are independent, whatever their order or shape suggests.
     rng : Generator or int, optional
         Only the search, the local chains, the exact variant and the signs of blocks are random.
 
@@ -126,28 +130,34 @@ def flux_test(
     (True, ('too many draws', 'too few draws'))
     """
     _check_arguments(target, modes, bounds, variant, anchors)
-    sample = as_draws(draws, target.dim, names=target.names)
-    if sample.chain is not None and variant == "exact":
-        raise ValueError("`variant` 'exact' is for independent draws, but `draws` are chains")
-    x = sample.values
+    x, log_p, chain, notes = read_sample(draws, target, independent=independent)
+    if chain is not None and variant == "exact":
+        raise ValueError(
+            "`variant` 'exact' is for independent draws, but `draws` are Markov chains; give "
+            "`independent=True` if they are independent"
+        )
     generator, seed = seeded(rng)
     search_stream = seeded(seed)[0].spawn(1)[0]  # the first of the three streams of the core
-    notes = list(sample.warnings)
-    known, rows = known_modes(modes, target, x, bounds, chain=sample.chain, rng=search_stream, notes=notes)
+    known, rows = known_modes(modes, target, x, bounds, chain=chain, rng=search_stream, notes=notes)
     _check_number_of_modes(known, searched=modes is None)
-    tested = sample.take(rows)
     result = flux_core(
-        tested.values,
-        log_density_at(target, tested.values),
+        x[rows],
+        log_p[rows],
         target,
         known,
         variant=variant,
         anchors=anchors,
-        chain=tested.chain,
+        chain=chain_of_rows(chain, rows),
         rng=generator,
         notes=notes,
     )
-    settings = {"variant": variant, "anchors": anchors, "bounds": bounds, "rng": seed}
+    settings = {
+        "variant": variant,
+        "anchors": anchors,
+        "bounds": bounds,
+        "independent": independent,
+        "rng": seed,
+    }
     announce(notes)
     return replace(result, settings=settings)
 

@@ -25,9 +25,9 @@ from ..stein.kernels import IMQ, check_kernel
 from ..stein.quadratic import (
     Bootstrap,
     Prepared,
-    Resampling,
     calibrate,
-    check_bootstrap,
+    chain_blocks,
+    chain_of_rows,
     choose_bandwidth,
     identical_draws,
     prepare,
@@ -62,6 +62,7 @@ def ospksd_test(
     perturbation: Perturbation | None = None,
     train_fraction: float = 0.5,
     check_score: bool = True,
+    independent: bool = False,
     rng: np.random.Generator | int | None = None,
 ) -> OspksdResult:
     """KSD test summed over the identity and one perturbation chosen on a training half (ospKSD).
@@ -73,14 +74,15 @@ def ospksd_test(
 
     Parameters
     ----------
-    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, rng
-        As in `ksd_test`.
+    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent, rng
+        As in `ksd_test`; Markov chains are tested as there.
     modes, bounds, n_steps, accept, perturbation
         As in `pksd_test`; modes are searched from up to 100 training draws too.
     theta : array, optional
         Jump scales to choose from; by default the paper's 51 in [0.5, 1.5].
     train_fraction : float
-        Share of the draws used for training, in (0, 1).
+        Share of the draws used for training, in (0, 1): a random part of independent draws, the beginning of
+        every Markov chain.
 
     References
     ----------
@@ -96,20 +98,27 @@ def ospksd_test(
     True
     """
     check_kernel(kernel)
-    check_bootstrap(bootstrap)
     jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
-    inputs = prepare(draws, target, precondition, n_resamples, check_score, rng)
-    train, test = split_rows(len(inputs.x), train_fraction, inputs.streams.split)
+    inputs = prepare(
+        draws,
+        target,
+        precondition,
+        n_resamples,
+        check_score,
+        rng,
+        independent=independent,
+        bootstrap=bootstrap,
+    )
+    train, test = split_rows(len(inputs.x), train_fraction, inputs.streams.split, inputs.chain)
     if jumps.ready is None:
         jumps = jumps._replace(modes=_trained_modes(inputs, target, jumps, train))
     choice = _choose_theta(inputs, target, jumps, train, kernel)
-    resampled = resampling(
-        inputs.x[test], bootstrap, multinomial, n_resamples, inputs.streams, notes=inputs.warnings
-    )
     final = _moved_part(inputs, target, jumps, test, choice)
-    result = _tested_pair(target, final, choice, kernel, inputs, resampled)
+    chain = chain_of_rows(inputs.chain, test)
+    result = _tested_pair(target, final, choice, kernel, inputs, chain, bootstrap, n_resamples)
     announce(result.warnings)
-    return replace(result, settings={**result.settings, "train_fraction": train_fraction, "rng": inputs.seed})
+    more = {"train_fraction": train_fraction, "independent": independent, "rng": inputs.seed}
+    return replace(result, settings={**result.settings, **more})
 
 
 class _Choice(NamedTuple):
@@ -190,26 +199,30 @@ def _moved_part(
 
 
 def _tested_pair(
-    target: Target, final: Perturbation, choice: _Choice, kernel: Any, inputs: Prepared, resampled: Resampling
+    target: Target,
+    final: Perturbation,
+    choice: _Choice,
+    kernel: Any,
+    inputs: Prepared,
+    chain: np.ndarray | None,
+    bootstrap: Any,
+    n_resamples: int,
 ) -> OspksdResult:
     """The test on the other draws: unperturbed, and perturbed with the chosen theta."""
-    stack = np.concatenate([final.draws[None], final.samples])
-    slopes = scores_of_moved(target, final.draws, score_at(target, final.draws), stack)
-    found = calibrate(
-        whitened(stack, inputs.whiten),
-        whitened_scores(slopes, inputs.whiten),
-        kernel,
-        choice.width,
-        resampled,
-        parts=True,
+    x = final.draws
+    samples = np.concatenate([x[None], final.samples])
+    slopes = scores_of_moved(target, x, score_at(target, x), samples)
+    stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
+    blocks = chain_blocks(chain, bootstrap, [stack], kernel, choice.width)
+    resampled = resampling(
+        x, bootstrap, multinomial, n_resamples, inputs.streams, notes=inputs.warnings, blocks=blocks
     )
+    found = calibrate(*stack, kernel, choice.width, resampled, parts=True)
     assert found.parts is not None
     moved = choice.moved
     return OspksdResult(
-        **outcome("ospKSD test", found, inputs.x, inputs.warnings),
-        settings=settings(
-            kernel, inputs.whiten, resampled.name, len(resampled.weights), **jump_settings(moved)
-        ),
+        **outcome("ospKSD test", found, inputs.x, inputs.warnings, resampled),
+        settings=settings(kernel, inputs.whiten, resampled.name, n_resamples, **jump_settings(moved)),
         bandwidth=choice.width,
         modes=moved.modes,
         theta=moved.theta,

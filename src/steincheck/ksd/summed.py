@@ -17,7 +17,7 @@ from ..stein.quadratic import (
     Bootstrap,
     Streams,
     calibrate,
-    check_bootstrap,
+    chain_blocks,
     choose_bandwidth,
     prepare,
     resampling,
@@ -47,6 +47,7 @@ def pksd_test(
     accept: Accept = metropolis,
     perturbation: Perturbation | None = None,
     check_score: bool = True,
+    independent: bool = False,
     rng: np.random.Generator | int | None = None,
 ) -> PksdResult:
     """KSD test after one perturbation (pKSD).
@@ -57,8 +58,8 @@ def pksd_test(
 
     Parameters
     ----------
-    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, rng
-        As in `ksd_test`.
+    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent, rng
+        As in `ksd_test`; Markov chains are tested as there.
     modes : Modes, (locations, covariances) or locations, optional
         Modes of the target; if not given they are searched for, from a tenth of the draws (20 to 100), which
         are then not tested.
@@ -90,12 +91,20 @@ def pksd_test(
     True
     """
     check_kernel(kernel)
-    check_bootstrap(bootstrap)
     jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation, default_theta=PKSD_THETA)
     if len(jumps.theta) != 1:
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(jumps.theta)}; see spksd_test")
-    inputs = prepare(draws, target, precondition, n_resamples, check_score, rng)
-    moved = perturbed(inputs, target, jumps)
+    inputs = prepare(
+        draws,
+        target,
+        precondition,
+        n_resamples,
+        check_score,
+        rng,
+        independent=independent,
+        bootstrap=bootstrap,
+    )
+    moved, chain = perturbed(inputs, target, jumps)
     result = pksd_core(
         score_at(target, moved.draws),
         target,
@@ -103,12 +112,13 @@ def pksd_test(
         kernel=kernel,
         whiten=inputs.whiten,
         bootstrap=bootstrap,
+        chain=chain,
         n_resamples=n_resamples,
         streams=inputs.streams,
         notes=inputs.warnings,
     )
     announce(result.warnings)
-    return replace(result, settings={**result.settings, "rng": inputs.seed})
+    return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
 
 
 def pksd_core(
@@ -121,18 +131,19 @@ def pksd_core(
     kernel: Any = IMQ(),
     whiten: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
-    block: np.ndarray | None = None,
+    chain: np.ndarray | None = None,
     n_resamples: int = 999,
 ) -> PksdResult:
-    """The test of `pksd_test` on a perturbation; `scores` are those of its unperturbed draws."""
+    """The test of `pksd_test` on a perturbation; `scores` and `chain` are those of its unperturbed draws."""
     x = moved.draws
     width = choose_bandwidth(x, kernel, whiten, streams.bandwidth)
-    resampled = resampling(x, bootstrap, multinomial, n_resamples, streams, notes=notes, block=block)
     slopes = scores_of_moved(target, x, scores, moved.samples)
-    z = whitened(moved.samples, whiten)
-    found = calibrate(z, whitened_scores(slopes, whiten), kernel, width, resampled)
+    stack = (whitened(moved.samples, whiten), whitened_scores(slopes, whiten))
+    blocks = chain_blocks(chain, bootstrap, [stack], kernel, width)
+    resampled = resampling(x, bootstrap, multinomial, n_resamples, streams, notes=notes, blocks=blocks)
+    found = calibrate(*stack, kernel, width, resampled)
     return PksdResult(
-        **outcome("pKSD test", found, x, notes),
+        **outcome("pKSD test", found, x, notes, resampled),
         settings=settings(kernel, whiten, resampled.name, n_resamples, **jump_settings(moved)),
         bandwidth=width,
         modes=moved.modes,
@@ -156,6 +167,7 @@ def spksd_test(
     accept: Accept = metropolis,
     perturbation: Perturbation | None = None,
     check_score: bool = True,
+    independent: bool = False,
     rng: np.random.Generator | int | None = None,
 ) -> SpksdResult:
     """KSD test summed over the identity and a grid of perturbations (spKSD).
@@ -170,8 +182,8 @@ def spksd_test(
 
     Parameters
     ----------
-    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, rng
-        As in `ksd_test`.
+    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent, rng
+        As in `ksd_test`; Markov chains are tested as there.
     modes, bounds, n_steps, accept, perturbation
         As in `pksd_test`.
     theta : array, optional
@@ -191,10 +203,18 @@ def spksd_test(
     0.001
     """
     check_kernel(kernel)
-    check_bootstrap(bootstrap)
     jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
-    inputs = prepare(draws, target, precondition, n_resamples, check_score, rng)
-    moved = perturbed(inputs, target, jumps)
+    inputs = prepare(
+        draws,
+        target,
+        precondition,
+        n_resamples,
+        check_score,
+        rng,
+        independent=independent,
+        bootstrap=bootstrap,
+    )
+    moved, chain = perturbed(inputs, target, jumps)
     result = spksd_core(
         score_at(target, moved.draws),
         target,
@@ -202,12 +222,13 @@ def spksd_test(
         kernel=kernel,
         whiten=inputs.whiten,
         bootstrap=bootstrap,
+        chain=chain,
         n_resamples=n_resamples,
         streams=inputs.streams,
         notes=inputs.warnings,
     )
     announce(result.warnings)
-    return replace(result, settings={**result.settings, "rng": inputs.seed})
+    return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
 
 
 def spksd_core(
@@ -220,19 +241,21 @@ def spksd_core(
     kernel: Any = IMQ(),
     whiten: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
-    block: np.ndarray | None = None,
+    chain: np.ndarray | None = None,
     n_resamples: int = 999,
 ) -> SpksdResult:
-    """The test of `spksd_test` on a perturbation; `scores` are those of its unperturbed draws."""
+    """The test of `spksd_test` on a perturbation; `scores` and `chain` are those of its unperturbed draws."""
     x = moved.draws
     width = choose_bandwidth(x, kernel, whiten, streams.bandwidth)
-    resampled = resampling(x, bootstrap, multinomial, n_resamples, streams, notes=notes, block=block)
-    stack = np.concatenate([x[None], moved.samples])
-    slopes = whitened_scores(scores_of_moved(target, x, scores, stack), whiten)
-    found = calibrate(whitened(stack, whiten), slopes, kernel, width, resampled, parts=True)
+    samples = np.concatenate([x[None], moved.samples])
+    slopes = scores_of_moved(target, x, scores, samples)
+    stack = (whitened(samples, whiten), whitened_scores(slopes, whiten))
+    blocks = chain_blocks(chain, bootstrap, [stack], kernel, width)
+    resampled = resampling(x, bootstrap, multinomial, n_resamples, streams, notes=notes, blocks=blocks)
+    found = calibrate(*stack, kernel, width, resampled, parts=True)
     assert found.parts is not None
     return SpksdResult(
-        **outcome("spKSD test", found, x, notes),
+        **outcome("spKSD test", found, x, notes, resampled),
         settings=settings(kernel, whiten, resampled.name, n_resamples, **jump_settings(moved)),
         bandwidth=width,
         modes=moved.modes,

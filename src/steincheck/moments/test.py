@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import announce, check_count, seeded
-from ..draws import as_matrix
+from ..chains import Blocks, read_sample
 from ..modes.search import known_modes
-from ..result import Modes, MomentFeature, MomentResult
-from ..stein.quadratic import note_chains
-from ..target import Target, log_density_at, score_at, support_warnings
+from ..result import ChainBlocks, Modes, MomentFeature, MomentResult
+from ..stein.kernels import IMQ, median_bandwidth
+from ..stein.quadratic import chain_blocks, chain_of_rows, whitened, whitened_scores
+from ..target import Target, require_target, score_at, support_warnings
 from ..target import check_score as compare_score
 from .effects import affine_effects, correlations, quantile
 from .features import Sums, feature_sums, spread_sums
@@ -20,7 +21,7 @@ from .frames import Frame, make_frame
 from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t
 from .own_scale import in_own_terms
-from .table import SHAPES, Table, columns_of, leading, ordered
+from .table import SHAPES, Column, Table, columns_of, leading, ordered
 
 __all__ = ["leading", "moment_core", "moment_test"]
 
@@ -39,6 +40,7 @@ def moment_test(
     bounds: Any = None,
     n_resamples: int = 999,
     check_score: bool = True,
+    independent: bool = False,
     rng: np.random.Generator | int | None = None,
 ) -> MomentResult:
     """Test means, standard deviations, correlations and shapes of the draws against the density.
@@ -53,10 +55,14 @@ def moment_test(
     every replicate has its own standard errors, and each feature gets a p-value adjusted for all of them.
     Draws that the density all but excludes are looked for along lines. The cost is linear in n.
 
+    For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
+    then comes from random signs of long blocks, as in `ksd_test`; too few of them give the p-value NaN.
+
     Parameters
     ----------
-    draws : array (n, d)
-        Independent draws.
+    draws : array (n, d) or (chain, draw, d), a list of chains, or anything that `as_draws` takes
+        Independent draws or Markov chains. An array (n, d) whose order shows autocorrelation is tested as
+        one chain, with a warning.
     target : Target
         The density.
     modes : Modes, (locations, covariances) or locations, optional
@@ -67,6 +73,8 @@ def moment_test(
         Replicates of the bootstrap.
     check_score : bool
         Compare the score with finite differences at a few draws first.
+    independent : bool
+        The draws are independent, whatever their order or shape suggests.
     rng : Generator or int, optional
         Source of randomness.
 
@@ -91,34 +99,38 @@ def moment_test(
     >>> first.kind, first.parameters, round(first.estimate, 2)
     ('scale', ('sigma',), 0.78)
     """
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    require_target(target)
     if modes is not None and bounds is not None:
         raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
-    x = as_matrix(draws, target.dim, name="draws", minimum=MIN_DRAWS)
+    x, log_p, chain, notes = read_sample(draws, target, independent=independent, minimum=MIN_DRAWS)
     check_count(n_resamples, "n_resamples")
     generator, seed = seeded(rng)
     search, resample, look = generator.spawn(3)
-    notes: list[str] = []
-    log_p = log_density_at(target, x)
     if not target.has_score:
         notes.append("the target has no score: finite differences of its log density are used")
     elif check_score:
         compare_score(target, x)
     notes.extend(support_warnings(target, x, log_p, look))
-    note_chains(draws, notes)
     if len(x) < MIN_DRAWS_FOR_LEVEL:
         notes.append(
             f"{len(x)} draws are few: below {MIN_DRAWS_FOR_LEVEL} true draws may be rejected too often"
         )
-    known, rows = known_modes(modes, target, x, bounds, notes=notes, rng=search)
+    known, rows = known_modes(modes, target, x, bounds, chain=chain, notes=notes, rng=search)
     x = x[rows]
-    settings = {"bounds": bounds, "n_resamples": n_resamples, "check_score": check_score, "rng": seed}
+    scores = score_at(target, x)
+    settings = {
+        "bounds": bounds,
+        "n_resamples": n_resamples,
+        "check_score": check_score,
+        "independent": independent,
+        "rng": seed,
+    }
     result = moment_core(
         x,
-        score_at(target, x),
+        scores,
         known,
         parameter_names(target),
+        blocks=_chain_blocks(x, scores, known, chain_of_rows(chain, rows)),
         log_density=target.log_density,
         n_resamples=n_resamples,
         rng=resample,
@@ -134,24 +146,38 @@ def parameter_names(target: Target) -> list[str]:
     return list(target.names) if target.names else [f"x[{k}]" for k in range(target.dim)]
 
 
+def _chain_blocks(x: np.ndarray, scores: np.ndarray, modes: Modes, chain: np.ndarray | None) -> Blocks | None:
+    """Blocks of chains, long compared with the autocorrelation time that a kernel test would see."""
+    if chain is None:
+        return None
+    whiten = np.linalg.cholesky(np.mean(modes.covariances, axis=0))
+    z = whitened(x, whiten)
+    width = median_bandwidth(z[:: -(-len(z) // 1000)])
+    stack = (z[None], whitened_scores(scores, whiten)[None])
+    return chain_blocks(chain, None, [stack], IMQ(), width * np.array([0.25, 1.0, 4.0]))
+
+
 def moment_core(
     x: np.ndarray,
     scores: np.ndarray,
     modes: Modes,
     names: Sequence[str],
     *,
-    blocks: np.ndarray | None = None,
+    blocks: Blocks | None = None,
     log_density: Callable[[np.ndarray], np.ndarray] | None = None,
     n_resamples: int,
     rng: np.random.Generator,
     notes: list[str],
     settings: Mapping[str, Any] | None = None,
 ) -> MomentResult:
-    """The test on validated arrays; `blocks` (n,) numbers the blocks of dependent draws.
+    """The test on validated arrays; `blocks` are those of Markov chains, None for independent draws.
 
     Without `log_density` no line is followed: neither impossible draws nor ranks on rays are looked at.
     """
-    data = _by_block(x, scores, blocks)
+    if blocks is not None and not blocks.enough:
+        notes.append(f"cannot tell: {blocks.remedy}")
+        return _untested(x, modes, blocks, notes, settings or {})
+    data = _by_block(x, scores, None if blocks is None else blocks.label)
     frame = make_frame(modes, data.x)
     lines = None if log_density is None else _lines(log_density, data.x, frame, notes)
     found, features = _examine(data, frame, lines, names, n_resamples, rng, notes)
@@ -173,12 +199,40 @@ def moment_core(
         x.shape[1],
         tuple(dict.fromkeys(notes)),
         settings or {},
+        chains=None if blocks is None else _summary(blocks),
         features=features,
         modes=modes,
         blocks=int(data.home[-1]) + 1,
         pairs_left_out=frame.pairs_left_out,
         impossible=rows,
         impossible_pvalue=extreme,
+    )
+
+
+def _summary(blocks: Blocks) -> ChainBlocks:
+    return ChainBlocks(blocks.n_chains, blocks.count, blocks.tau, blocks.ess)
+
+
+def _untested(
+    x: np.ndarray, modes: Modes, blocks: Blocks, notes: list[str], settings: Mapping[str, Any]
+) -> MomentResult:
+    """The result for chains too short for a test."""
+    return MomentResult(
+        "moment test",
+        np.nan,
+        np.nan,
+        None,
+        len(x),
+        x.shape[1],
+        tuple(dict.fromkeys(notes)),
+        settings,
+        chains=_summary(blocks),
+        features=(),
+        modes=modes,
+        blocks=blocks.count,
+        pairs_left_out=0,
+        impossible=(),
+        impossible_pvalue=np.nan,
     )
 
 
@@ -211,13 +265,7 @@ def _examine(
     notes: list[str],
 ) -> tuple[Maximum, tuple[MomentFeature, ...]]:
     """The largest |t|, and all features with their sizes and adjusted p-values."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = feature_sums(data.x, data.scores, frame, data.home)
-    ranked = lines is not None and len(lines.rows) > 0
-    about, parts = columns_of(frame, sums, ranked)
-    if lines is not None and ranked:
-        parts.append(_rank_sums(lines, data.home))
-    columns = np.concatenate(parts, axis=1)
+    sums, about, columns = _columns(data, frame, lines, data.home)
     finite = np.isfinite(columns).all(axis=0)
     if not finite.all():
         notes.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
@@ -225,10 +273,27 @@ def _examine(
     kinds = np.array([column.kind for column in kept])
     plain = ~np.isin(kinds, ("correlation", *SHAPES))  # location and scale; there are d^2 / 2 correlations
     groups = np.unique(kinds, return_inverse=True)[1]
-    found = max_t(columns[:, finite], groups, plain, n_resamples, rng, flips=data.dependent)
+    squares = None
+    if data.dependent:
+        single = _columns(data, frame, lines, _blocks(len(data.x)))[2]
+        squares = np.sum(single[:, finite] ** 2, axis=0)
+    found = max_t(columns[:, finite], groups, plain, n_resamples, rng, squares=squares)
     table = _table(data, frame, sums, names)
     rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), strict=True)
     return found, ordered(table.record(column, t, p) for column, t, p in rows)
+
+
+def _columns(
+    data: Data, frame: Frame, lines: Lines | None, home: np.ndarray
+) -> tuple[Sums, list[Column], np.ndarray]:
+    """Sums over the blocks `home` (n,): as they come, and as one column per feature with its meaning."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = feature_sums(data.x, data.scores, frame, home)
+    ranked = lines is not None and len(lines.rows) > 0
+    about, parts = columns_of(frame, sums, ranked)
+    if lines is not None and ranked:
+        parts.append(_rank_sums(lines, home))
+    return sums, about, np.concatenate(parts, axis=1)
 
 
 def _blocks(n: int) -> np.ndarray:

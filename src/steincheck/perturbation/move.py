@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import announce, as_generator, as_positive, check_count
-from ..draws import as_matrix
+from ..draws import to_unconstrained
 from ..modes.search import as_modes, known_modes
 from ..result import Modes
-from ..stein.quadratic import Prepared
+from ..stein.quadratic import Prepared, chain_of_rows
 from ..target import Target, log_density_at
 from .maps import Accept, JumpMaps, barker, jump_maps, metropolis
 from .runs import run_compiled, run_steps, skip_rejections
@@ -89,7 +89,8 @@ def perturb(
 
     Parameters
     ----------
-    draws : array (n, d)
+    draws : array (n, d), or anything that `as_draws` takes
+        Draws are moved one by one, those of chains too.
     target : Target
     modes : Modes, (locations, covariances) or locations
     theta : float or array (J,)
@@ -115,7 +116,7 @@ def perturb(
     """
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    x = as_matrix(draws, target.dim, minimum=1, name="draws")
+    x = to_unconstrained(draws, target, minimum=1).values
     scales = as_positive(theta, "theta")
     _check_steps(n_steps, accept)
     log_p = log_density_at(target, x)
@@ -232,12 +233,12 @@ def check_same_draws(perturbation: Perturbation, x: np.ndarray) -> None:
         )
 
 
-def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> Perturbation:
-    """The perturbation that `jumps` asks for; its `draws` are those to be tested."""
+def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Perturbation, np.ndarray | None]:
+    """The perturbation that `jumps` asks for; its `draws` are those to be tested, with their chains (n,)."""
     if jumps.ready is not None:
         check_same_draws(jumps.ready, inputs.x)
         note_moves(jumps.ready, inputs.warnings)
-        return jumps.ready
+        return jumps.ready, inputs.chain
     modes, rows = modes_and_rows(inputs, target, jumps)
     moved = perturb_core(
         inputs.x[rows],
@@ -250,7 +251,7 @@ def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> Perturbation:
         rng=inputs.streams.perturbation,
     )
     note_moves(moved, inputs.warnings)
-    return moved
+    return moved, chain_of_rows(inputs.chain, rows)
 
 
 def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Modes, Any]:
@@ -260,6 +261,7 @@ def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Mode
         target,
         inputs.x,
         jumps.bounds,
+        chain=inputs.chain,
         in_box=True,
         rng=inputs.streams.modes,
         notes=inputs.warnings,

@@ -1,7 +1,7 @@
 """What a test returns: records that know nobody."""
 
 from .calibration import CalibrationResult
-from .modes import ChainWeights, DisplacementTable, Modes, ModeTable
+from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable
 from .plain import as_plain, pvalue_text
 from .table import Table
 from .tests import (
@@ -23,6 +23,7 @@ from .verdict import Finding, Verdict
 __all__ = [
     "AgreementResult",
     "CalibrationResult",
+    "ChainBlocks",
     "ChainWeights",
     "DisplacementTable",
     "Finding",

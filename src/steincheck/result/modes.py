@@ -133,15 +133,38 @@ class DisplacementTable:
 
 
 @dataclass(frozen=True, eq=False)
-class ChainWeights:
-    """What Markov chains can tell about the weights of the modes.
+class ChainBlocks:
+    """How Markov chains were cut into blocks of nearly independent sums.
 
     Attributes
     ----------
     n_chains, n_blocks : int
         Number of chains, and of blocks whose signs were flipped.
     autocorrelation_time, effective_draws : float
-        Of the net flows between modes, and how many independent draws the chains are worth for the weights.
+        Of the draws' contributions to the statistic, and how many independent draws the chains are worth.
+    """
+
+    n_chains: int
+    n_blocks: int
+    autocorrelation_time: float
+    effective_draws: float
+
+    def __str__(self) -> str:
+        chains = "one chain" if self.n_chains == 1 else f"{self.n_chains} chains"
+        return (
+            f"tested as {chains}, worth about {self.effective_draws:.0f} independent draws "
+            f"(autocorrelation time {self.autocorrelation_time:.3g}, {self.n_blocks} blocks)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ChainWeights(ChainBlocks):
+    """What Markov chains can tell about the weights of the modes.
+
+    Attributes
+    ----------
+    n_chains, n_blocks, autocorrelation_time, effective_draws
+        As in `ChainBlocks`, for the net flows between modes.
     n_changes : int
         Number of changes of mode.
     sojourns : array (M,)
@@ -154,10 +177,6 @@ class ChainWeights:
         Modes among them with few sojourns, whose weights were compared only together.
     """
 
-    n_chains: int
-    n_blocks: int
-    autocorrelation_time: float
-    effective_draws: float
     n_changes: int
     sojourns: np.ndarray
     shares: np.ndarray

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._validation import check_level
 from .html import answer_html, list_html, modes_html
-from .modes import ChainWeights, DisplacementTable, Modes, ModeTable
+from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable
 from .plain import as_plain, pvalue_text
 
 
@@ -36,6 +36,8 @@ class GofResult:
         What the user should know before believing the p-value.
     settings : mapping
         What is needed to run it again, the seed included.
+    chains : ChainBlocks or None
+        How Markov chains were cut into blocks; None for independent draws.
     """
 
     test: str
@@ -46,6 +48,7 @@ class GofResult:
     dim: int
     warnings: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    chains: ChainBlocks | None = field(default=None, kw_only=True)
 
     def reject(self, alpha: float = 0.05) -> bool:
         """Whether the fit is rejected at level `alpha`."""
@@ -73,6 +76,7 @@ class GofResult:
             f"{self.test}: {self.answer(alpha)} at level {alpha:g} (p {pvalue_text(self.pvalue)}, "
             f"statistic = {self.statistic:.4g}, n = {self.n}, d = {self.dim})"
         ]
+        lines += [] if self.chains is None else [f"  {self.chains}"]
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)
 

@@ -60,7 +60,7 @@ def normaliser(weights: np.ndarray) -> float:
 
 
 def pvalue(statistic: float, null_distribution: np.ndarray) -> float:
-    """(1 + #{replicate >= statistic}) / (B + 1), never 0.
+    """(1 + #{replicate >= statistic}) / (B + 1), never 0; NaN, "cannot tell", if there is no replicate.
 
     Examples
     --------
@@ -68,4 +68,6 @@ def pvalue(statistic: float, null_distribution: np.ndarray) -> float:
     0.5
     """
     null_distribution = np.asarray(null_distribution)
+    if not len(null_distribution):
+        return np.nan
     return float((1 + np.sum(null_distribution >= statistic)) / (1 + len(null_distribution)))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._validation import Seed, as_numbers, check_count, seeded
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
-from ..draws import Draws, as_matrix
-from ..target import Target, log_density_at, score_at, support_warnings
+from ..chains.reading import read_sample
+from ..result import ChainBlocks
+from ..target import Target, require_target, score_at, support_warnings
 from ..target import check_score as compare_score
 from .blocks import block_sums
-from .bootstrap import normaliser, random_blocks
+from .bootstrap import multinomial, normaliser, random_blocks, wild
 from .kernels import median_bandwidth
 from .tiles import quadratic_forms
 
@@ -21,6 +22,7 @@ Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
 
 MIN_DRAWS_FOR_LEVEL = 30  # with fewer, bootstraps reject true draws too often
 MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
+MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
 
 
 class Streams(NamedTuple):
@@ -48,41 +50,52 @@ class Prepared(NamedTuple):
     streams: Streams
     warnings: list[str]
     log_p: np.ndarray  # log density of the draws
+    chain: np.ndarray | None  # (n,) chain of each draw; None for independent draws
     seed: Seed
 
 
 def prepare(
-    draws: Any, target: Target, precondition: Any, n_resamples: int, check_score: bool, rng: Any
+    draws: Any,
+    target: Target,
+    precondition: Any,
+    n_resamples: int,
+    check_score: bool,
+    rng: Any,
+    *,
+    independent: bool = False,
+    bootstrap: Any = None,
 ) -> Prepared:
     """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    x = as_matrix(draws, target.dim, name="draws")
+    require_target(target)
     check_count(n_resamples, "n_resamples")
+    check_bootstrap(bootstrap)
+    sample = read_sample(draws, target, independent=independent)
+    if sample.chain is not None:
+        _refuse_resampled_draws(bootstrap)
     generator, seed = seeded(rng)
     streams = spawn_streams(generator)
-    log_p = log_density_at(target, x)
-    notes = support_warnings(target, x, log_p, streams.inspection)
-    note_chains(draws, notes)
+    notes = sample.notes
+    notes.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
     note_resamples(n_resamples, "n_resamples", notes)
-    if len(x) < MIN_DRAWS_FOR_LEVEL:
+    n = len(sample.x)
+    if n < MIN_DRAWS_FOR_LEVEL:
         notes.append(
-            f"{len(x)} draws are few: below {MIN_DRAWS_FOR_LEVEL} the bootstrap rejects true draws too often"
+            f"{n} draws are few: below {MIN_DRAWS_FOR_LEVEL} the bootstrap rejects true draws too often"
         )
     if not target.has_score:
         notes.append("the target has no score: finite differences of its log density are used")
     elif check_score:
-        compare_score(target, x)
+        compare_score(target, sample.x)
     whiten = None if precondition is None else _root(precondition, target.dim)
-    return Prepared(x, whiten, streams, notes, log_p, seed)
+    return Prepared(sample.x, whiten, streams, notes, sample.log_p, sample.chain, seed)
 
 
-def note_chains(draws: Any, notes: list[str]) -> None:
-    """Note if draws that are known to be chains are tested as independent ones."""
-    if isinstance(draws, Draws) and draws.chain is not None:
-        notes.append(
-            "the draws are Markov chains, but this test takes them for independent: its p-value is too small "
-            "if they are autocorrelated; check and flux_test take chains as chains"
+def _refuse_resampled_draws(bootstrap: Any) -> None:
+    """Raise if dependent draws are to be resampled one by one; a function of the user's may know better."""
+    if bootstrap in (multinomial, wild):
+        raise ValueError(
+            f"`bootstrap` = {bootstrap.__name__} resamples draws one by one, but `draws` are Markov chains: "
+            "leave it out to flip the signs of blocks, or give `independent=True` if they are independent"
         )
 
 
@@ -107,8 +120,14 @@ def _root(precondition: Any, dim: int) -> np.ndarray:
         ) from None
 
 
-def split_rows(n: int, train_fraction: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of a random part of n draws to train with, and of the others."""
+def split_rows(
+    n: int, train_fraction: Any, rng: np.random.Generator, chain: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of a part of n draws to train with, and of the others.
+
+    The part is random for independent draws. Of Markov chains it is the beginning of every one: the two parts
+    touch once per chain, and are nearly independent.
+    """
     if not (isinstance(train_fraction, (int, float)) and 0 < train_fraction < 1):
         raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {train_fraction!r}")
     n_train = round(train_fraction * n)
@@ -117,8 +136,18 @@ def split_rows(n: int, train_fraction: Any, rng: np.random.Generator) -> tuple[n
             f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
             f"draws is {n_train}"
         )
-    order = rng.permutation(n)
-    return order[:n_train], order[n_train:]
+    if chain is None:
+        order = rng.permutation(n)
+        return order[:n_train], order[n_train:]
+    lengths = np.bincount(chain)
+    position = np.arange(n) - (np.cumsum(lengths) - lengths)[chain]
+    early = position < np.round(train_fraction * lengths)[chain]
+    return np.flatnonzero(early), np.flatnonzero(~early)
+
+
+def chain_of_rows(chain: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    """The chains of some of the draws, numbered anew."""
+    return None if chain is None else np.unique(chain[rows], return_inverse=True)[1]
 
 
 def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
@@ -166,9 +195,10 @@ class Resampling(NamedTuple):
     """How the null distribution is simulated."""
 
     name: str
-    weights: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks
+    weights: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks; B = 0 if there are too few
     block: np.ndarray | None  # (n,) block of each draw
     identity: np.ndarray | None  # (n,) equal for identical draws
+    chains: ChainBlocks | None = None
 
 
 def check_bootstrap(bootstrap: Any) -> None:
@@ -189,18 +219,20 @@ def resampling(
     streams: Streams,
     *,
     notes: list[str],
-    block: np.ndarray | None = None,
+    blocks: Blocks | None = None,
 ) -> Resampling:
     """Weights or signs of the null distribution.
 
-    Given blocks are used; otherwise random blocks if `bootstrap` is "blocks", or None and there are many
-    draws; otherwise weights of the draws by `bootstrap`, or `default`.
+    Given `blocks` of chains are used, or it is noted that they are too few; otherwise random blocks if
+    `bootstrap` is "blocks", or None and there are many draws; otherwise weights of the draws by `bootstrap`,
+    or `default`.
     """
     n = len(x)
+    if blocks is not None:
+        return _flipped_chains(x, blocks, n_resamples, streams, notes)
     identity = identical_draws(x, notes)
-    if block is None and (bootstrap == "blocks" or (bootstrap is None and n > MAX_DRAWS_WITHOUT_BLOCKS)):
+    if bootstrap == "blocks" or (bootstrap is None and n > MAX_DRAWS_WITHOUT_BLOCKS):
         block = random_blocks(n, streams.blocks, identity=identity)
-    if block is not None:
         signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
         return Resampling("blocks", signs, block, identity)
     function = default if bootstrap is None else bootstrap
@@ -210,18 +242,43 @@ def resampling(
     return Resampling(getattr(function, "__name__", repr(function)), weights, None, identity)
 
 
-def chain_blocks(
-    z: np.ndarray, slopes: np.ndarray, kernel: Any, bandwidths: Any, chain: np.ndarray
-) -> Blocks:
-    """Blocks of chains for the kernel test, from the autocorrelation time of the draws' contributions.
+def _flipped_chains(
+    x: np.ndarray, blocks: Blocks, n_resamples: int, streams: Streams, notes: list[str]
+) -> Resampling:
+    """Signs of the blocks of chains; none if there are too few blocks for a test."""
+    signs = np.empty((0, blocks.count), dtype=np.int8)
+    if blocks.enough:
+        signs = block_signs(blocks.count, n_resamples, streams.bootstrap)
+    else:
+        notes.append(f"cannot tell: {blocks.remedy}")
+    chains = ChainBlocks(blocks.n_chains, blocks.count, blocks.tau, blocks.ess)
+    return Resampling("blocks", signs, blocks.label, identical_draws(x, []), chains)
 
-    h_t, the row sums of the Stein matrix of whitened draws `z` with whitened scores `slopes`, show the slow
-    directions along which the sum over all draws happens to point; the slowest bandwidth counts.
+
+Stack = tuple[np.ndarray, np.ndarray]  # samples (J, n, d) of the same draws and their scores, whitened
+
+
+def chain_blocks(
+    chain: np.ndarray | None, bootstrap: Any, stacks: Sequence[Stack], kernel: Any, bandwidths: Any
+) -> Blocks | None:
+    """Blocks of chains for statistics of `stacks`; None for independent draws or the user's own bootstrap.
+
+    Their length is given by the autocorrelation time of the draws' contributions h_t, the row sums of the
+    Stein matrix. These show the slow directions along which the sum over all draws happens to point. The
+    slowest of the statistics counts.
     """
-    most = cut_blocks(1.0, chain)
-    h = block_sums(z[None], slopes[None], kernel, bandwidths, most.label, row_sums=True).row_sums
-    assert h is not None
-    return cut_blocks(float(np.max(autocorrelation_time(h.T, chain))), chain)
+    if chain is None or callable(bootstrap):
+        return None
+    step = -(-len(chain) // MAX_DRAWS_FOR_TAU)
+    some = chain_of_rows(chain, np.arange(0, len(chain), step))
+    assert some is not None
+    most = cut_blocks(1.0, some).label
+    slowest = 1.0
+    for samples, scores in stacks:
+        part = block_sums(samples[:, ::step], scores[:, ::step], kernel, bandwidths, most, row_sums=True)
+        assert part.row_sums is not None
+        slowest = max(slowest, float(np.max(autocorrelation_time(part.row_sums.T, some))))
+    return cut_blocks(slowest * step, chain)
 
 
 class Calibrated(NamedTuple):
@@ -269,7 +326,7 @@ def flip_signs(table: np.ndarray, sizes: np.ndarray, signs: np.ndarray) -> Calib
         Numbers of draws of the blocks.
     signs : array (B, q)
     """
-    pairs = float(sizes.sum() ** 2 - np.sum(sizes**2))
+    pairs = float(sizes.sum() ** 2 - np.sum(sizes**2)) or np.nan  # a single block has none
     between = table * (1 - np.eye(len(sizes))) / pairs
     signs = signs.astype(float)
     replicates = [np.einsum("bq,bq->b", signs @ one, signs) for one in between.sum(axis=1)]

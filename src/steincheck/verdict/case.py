@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..chains import chain_faults, convergence, looks_dependent
+from ..chains import chain_faults, chain_of_draws, convergence
 from ..chains.convergence import Convergence
 from ..draws import Draws
 from ..modes.box import as_box
@@ -58,13 +58,8 @@ def evaluated(sample: Draws, target: Target, independent: bool, said: Said) -> C
         said.warnings.append("the target has no score: finite differences of its log density are used")
     else:
         check_score(target, x)
-    chain = None if independent else sample.chain
     common = None
-    if chain is None and not independent:
-        found = looks_dependent(x, log_p, target.names)
-        if found is not None:
-            chain = np.zeros(len(x), dtype=int)
-            said.warnings.append(f"{found}: they were tested as one chain; if they are not, shuffle them")
+    chain = chain_of_draws(sample, log_p, target.names, independent, said.warnings)
     if chain is None:
         said.context.append("The draws were tested as independent ones.")
     else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..aggregate import collection, ksdagg_core
-from ..chains import Blocks, agreement, cut_blocks
+from ..chains import Blocks, agreement
 from ..flux.test import flux_core
 from ..moments.own_scale import in_own_terms
 from ..moments.test import moment_core, parameter_names
@@ -17,7 +19,6 @@ from ..wording import chain_shares, chain_worth, place
 from .case import Case, Said
 
 MIN_DRAWS_FOR_MOMENTS = 100  # below, the bootstrap of the moment test rejects true draws too often
-MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
 
 
@@ -81,13 +82,12 @@ def run_tests(
 
 def _blocks_of_chains(case: Case, whiten: np.ndarray) -> Blocks:
     """Blocks for the tests of the shape, by the autocorrelation time of the draws' contributions."""
-    assert case.chain is not None
-    step = -(-len(case.x) // MAX_DRAWS_FOR_TAU)
-    z = whitened(case.x[::step], whiten)
-    slopes = whitened_scores(case.scores[::step], whiten)
-    widths = collection(z, None, evenly=True)[::3]
-    thinned = chain_blocks(z, slopes, IMQ(), widths, case.chain[::step])
-    return cut_blocks(thinned.tau * step, case.chain)
+    z = whitened(case.x, whiten)
+    slopes = whitened_scores(case.scores, whiten)
+    widths = collection(z, None, evenly=True)[::3]  # neighbours are alike
+    blocks = chain_blocks(case.chain, None, [(z[None], slopes[None])], IMQ(), widths)
+    assert blocks is not None
+    return blocks
 
 
 def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) -> AgreementResult:
@@ -130,7 +130,7 @@ def _kernel_test(
         case.scores[::step],
         whiten=whiten,
         bootstrap="blocks",
-        block=None if blocks is None else blocks.label[::step],
+        blocks=None if blocks is None else replace(blocks, label=blocks.label[::step]),
         n_resamples=size,
         n_level_resamples=size,
         alpha=alpha,
@@ -147,7 +147,7 @@ def _moment_test(
         case.scores,
         known,
         parameter_names(target),
-        blocks=None if blocks is None else blocks.label,
+        blocks=blocks,
         log_density=target.log_density,
         n_resamples=999,
         rng=rng,

@@ -1,0 +1,55 @@
+"""Draws as a test takes them: read, evaluated once, and known as Markov chains or as independent draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..draws import Draws, to_unconstrained
+from ..target import Target, log_density_at
+from .order import chain_faults, looks_dependent
+
+
+class Sample(NamedTuple):
+    """Draws of a test."""
+
+    x: np.ndarray  #: (n, d)
+    log_p: np.ndarray  #: (n,) log density at the draws
+    chain: np.ndarray | None  #: (n,) chain of each draw, 0, 1, ... in order; None for independent draws
+    notes: list[str]  #: what the user should know
+
+
+def read_sample(draws: Any, target: Target, *, independent: bool = False, minimum: int = 2) -> Sample:
+    """Read draws in any form and find out whether they are chains.
+
+    Draws that come with chains are chains; an array (n, d) whose order shows autocorrelation is one chain.
+    With `independent` neither is.
+    """
+    read = to_unconstrained(draws, target, minimum=minimum)
+    log_p = log_density_at(target, read.values)
+    notes = list(read.warnings)
+    chain = chain_of_draws(read, log_p, target.names, independent, notes)
+    if chain is not None:
+        notes.extend(chain_faults(read.values, chain, target.names))
+    return Sample(read.values, log_p, chain, notes)
+
+
+def chain_of_draws(
+    sample: Draws, log_p: np.ndarray, names: Sequence[str] | None, independent: Any, notes: list[str]
+) -> np.ndarray | None:
+    """The chain (n,) of each draw, None for independent draws; a chain that was not declared is noted."""
+    if not isinstance(independent, (bool, np.bool_)):
+        raise TypeError(f"`independent` must be True or False, got {independent!r}")
+    if independent:
+        return None
+    if sample.chain is not None:
+        return sample.chain
+    found = looks_dependent(sample.values, log_p, names)
+    if found is None:
+        return None
+    notes.append(
+        f"{found}: they were tested as one chain; if they are not, shuffle them or give `independent=True`"
+    )
+    return np.zeros(len(sample.values), dtype=int)
