@@ -11,9 +11,10 @@ from ._validation import announce, as_generator, as_numbers, as_positive, check_
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept, metropolis
 from .perturbation.move import N_STEPS, Perturbation, as_jumps, perturbed
-from .result import KsdaggResult, PksdaggResult
+from .result import KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import wild
 from .stein.kernels import IMQ, check_kernel, median_bandwidth
+from .stein.mode_units import at_own_mode, calibrate_over_modes
 from .stein.quadratic import (
     Bootstrap,
     Calibrated,
@@ -148,6 +149,7 @@ def ksdagg_core(
     bandwidth_weights: Any = "uniform",
     kernel: Any = IMQ(),
     whiten: np.ndarray | None = None,
+    modes: Modes | None = None,
     bootstrap: Bootstrap | str | None = None,
     chain: np.ndarray | None = None,
     blocks: Blocks | None = None,
@@ -158,21 +160,32 @@ def ksdagg_core(
     """The test of `ksdagg_test` on validated draws; `whiten` is L with precondition = L L'.
 
     `chain` (n,) numbers the chains of the draws, None for independent draws; `blocks` are those of the chains
-    where they are known.
+    where they are known. With `modes` the kernel is a sum over modes, each in its own units; `whiten` is not
+    used then, and the bootstrap must be one of blocks.
     """
-    stack = (whitened(x, whiten)[None], whitened_scores(scores, whiten)[None])
+    z = whitened(x, whiten) if modes is None else at_own_mode(x, modes)
+    stack = (z[None], whitened_scores(scores, whiten)[None])
     dependent = chain is not None or blocks is not None
-    widths = collection(stack[0][0], bandwidths, streams.bandwidth, evenly=dependent)
+    widths = collection(z, bandwidths, streams.bandwidth, evenly=dependent)
     shares = _weights(bandwidth_weights, len(widths))
     total = n_resamples + n_level_resamples
     blocks = blocks or chain_blocks(chain, bootstrap, [stack], kernel, widths[::3])  # neighbours are alike
     resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
-    found = calibrate(*stack, kernel, widths, resampled)
+    if modes is None:
+        found = calibrate(*stack, kernel, widths, resampled)
+    else:
+        found = calibrate_over_modes(x, scores, modes, kernel, widths, resampled)
     outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
     return KsdaggResult(
         **_fields("KSDAgg test", x, notes, found, outcome, widths, shares, resampled),
         settings=settings(
-            kernel, whiten, resampled.name, n_resamples, n_level_resamples=n_level_resamples, alpha=alpha
+            kernel,
+            whiten if modes is None else None,
+            resampled.name,
+            n_resamples,
+            n_level_resamples=n_level_resamples,
+            alpha=alpha,
+            units="one metric" if modes is None else "those of each mode",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Sizes of misfits: shifts, factors of spread and correlations, each one Newton step with its information."""
+"""Sizes of misfits at one mode: moments of the draws against those of the draws after correction."""
 
 from __future__ import annotations
 
@@ -7,106 +7,182 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .features import Spreads, Sums
-from .frames import Frame
-
-GAUSSIAN_INFORMATION = 2.0  # of the logarithm of a scale
-SHRINKAGE = 4.0  # an estimated information within some two standard errors of the Gaussian one is drawn to it
+from .correction import Affine, Step, scoring_step
 
 
 class Effects(NamedTuple):
-    """Estimates and standard errors; rows are modes, the last row is about all modes."""
+    """Estimates and standard errors at one mode, in its standardised coordinates."""
 
-    shift: np.ndarray  # (M + 1, K) in units of z
+    mean: np.ndarray  # (K,) of the draws, along each direction
+    sd: np.ndarray  # (K,)
+    shift: np.ndarray  # (K,) of the draws against the density
     shift_se: np.ndarray
-    log_factor: np.ndarray  # (M + 1, K), of the draws' spread over that of the density
+    log_factor: np.ndarray  # (K,) of the draws' spread over that of the density
     log_factor_se: np.ndarray
-    z_mean: np.ndarray  # (M + 1, K)
-    z_sd: np.ndarray  # (M + 1, K)
-    overall: np.ndarray  # (M + 1,), log factor
+    given_shift: np.ndarray  # (d,) with the other coordinates held fixed, in conditional standard deviations
+    given_shift_se: np.ndarray
+    given_log_factor: np.ndarray  # (d,)
+    given_log_factor_se: np.ndarray
+    correlation: np.ndarray  # (P,) of the draws
+    excess: np.ndarray  # (P,) over that of the density
+    excess_se: np.ndarray
+    overall: np.ndarray  # () log factor
     overall_se: np.ndarray
 
 
-class Correlations(NamedTuple):
-    """Of the draws, the difference from that of the density, and its standard error; all (P,)."""
+class Moments(NamedTuple):
+    """Mean and covariance, and the sums over blocks of the influence of the draws on them."""
 
-    observed: np.ndarray
-    excess: np.ndarray
-    excess_se: np.ndarray
+    mean: np.ndarray  # (d,)
+    covariance: np.ndarray  # (d, d)
+    mean_influence: np.ndarray  # (q, d)
+    influence: np.ndarray  # (q, d, d)
 
 
-def affine_effects(spreads: Spreads, dim: int) -> Effects:
-    """Shift -mean(u) / kappa with kappa = -var(u) / cov(u, z), log factor log(-cov(u, z)) / kappa'.
+class BlockTotals(NamedTuple):
+    """Sums over blocks of weights, draws, scores and their products, about the means of draws and scores."""
 
-    kappa' = var(uz) / cov(u, z)^2 is the information of a log scale: both steps are exact for a Gaussian
-    however far off the draws are, and right to first order for any density. Standard errors by the
-    delta method from the spread over blocks.
+    weight: np.ndarray  # (q,)
+    y: np.ndarray  # (q, d)
+    t: np.ndarray  # (q, d)
+    yy: np.ndarray  # (q, d, d)
+    ty: np.ndarray  # (q, d, d)
+
+
+def corrected_moments(
+    y: np.ndarray, t: np.ndarray, weight: np.ndarray, home: np.ndarray, prior: np.ndarray, affine: Affine
+) -> tuple[Moments, Moments]:
+    """Moments of draws `y`, and of the same draws after `affine` and one more step of scoring.
+
+    `t` (n, d) are the scores at ``affine(y)``, `home` (n,) the block of each draw. Influence functions by the
+    delta method: the derivative of the mean features is minus their covariance, as for the score functions of
+    any family.
     """
-    count = spreads.weight.sum(axis=1)  # (M + 1, 1)
-    mean = {
-        name: getattr(spreads, name).sum(axis=1) / count.clip(1e-300)
-        for name in ("u", "z", "aa", "ab", "bb", "aabb")
-    }
-    with np.errstate(all="ignore"):
-        m = np.where(mean["ab"] < 0, mean["ab"], np.nan)
-        per_block = {name: getattr(spreads, name) - spreads.weight * mean[name][:, None] for name in mean}
-        to_m = per_block["ab"] / m[:, None]
-        kappa = mean["aa"] / -m
-        shift = -mean["u"] / kappa
-        to_kappa = per_block["aa"] / mean["aa"][:, None] - to_m
-        shift_se = _error(-per_block["u"] / kappa[:, None] - shift[:, None] * to_kappa, count)
-        information = mean["aabb"] / m**2 - 1
-        to_information = (per_block["aabb"] - 2 * (mean["aabb"] / m)[:, None] * per_block["ab"]) / m[
-            :, None
-        ] ** 2
-        log_factor, log_factor_se = _log_factor(np.log(-m), to_m, information, to_information, count)
-    overall, overall_se = _overall(spreads, count, dim)
+    moved = affine(y)
+    step = scoring_step(moved, t, weight, prior)
+    share = weight / weight.sum()
+    mean = share @ y
+    totals = _totals(y - mean, t - share @ t, share, home)
+    covariance = totals.yy.sum(axis=0)
+    own = Moments(mean, covariance, totals.y, totals.yy - totals.weight[:, None, None] * covariance)
+    return own, _after(step, totals, affine)
+
+
+def _totals(y: np.ndarray, t: np.ndarray, share: np.ndarray, home: np.ndarray) -> BlockTotals:
+    starts = np.flatnonzero(np.diff(home, prepend=-1))
+    weighted = share[:, None] * y
+    ends = np.append(starts[1:], len(y))
+    parts = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
+    return BlockTotals(
+        np.add.reduceat(share, starts),
+        np.add.reduceat(weighted, starts),
+        np.add.reduceat(share[:, None] * t, starts),
+        np.stack([y[part].T @ weighted[part] for part in parts]),
+        np.stack([t[part].T @ weighted[part] for part in parts]),
+    )
+
+
+def _after(step: Step, totals: BlockTotals, affine: Affine) -> Moments:
+    """Moments after a step: what the step does to them, and what the draws' own moments do."""
+    d = len(step.shift)
+    white = step.inverse_root @ affine.matrix  # from centred draws to w
+    u = totals.t @ step.root @ step.inverse
+    w = totals.y @ white.T
+    uw = step.inverse @ step.root @ totals.ty @ white.T
+    uw = 0.5 * (uw + uw.transpose(0, 2, 1)) + totals.weight[:, None, None] * np.eye(d)
+    ww = white @ totals.yy @ white.T
+    ww -= totals.weight[:, None, None] * ww.sum(axis=0)
+    features = np.concatenate([u, np.diagonal(uw, axis1=1, axis2=2)], axis=1)
+    first = np.linalg.solve(step.information, features.T).T
+    generator = uw / (2 * step.pair_variance)
+    generator[:, np.arange(d), np.arange(d)] = first[:, d:]
+    generator -= totals.weight[:, None, None] * generator.sum(axis=0)
+    root = step.root @ step.stretch
+    return Moments(
+        step.mean + step.root @ step.shift,
+        root @ (white @ totals.yy.sum(axis=0) @ white.T) @ root.T,
+        (w + first[:, :d]) @ step.root,
+        root @ (2 * generator + ww) @ root.T,
+    )
+
+
+def effects_of(
+    own: Moments, right: Moments, project: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
+) -> Effects:
+    """Sizes along the columns of `project` (d, K), of pairs of columns, and of each coordinate given the others."""
+    gap = own.mean - right.mean
+    gap_influence = own.mean_influence - right.mean_influence
+    own_spread = _quadratic(own.covariance, project)
+    right_spread = _quadratic(right.covariance, project)
+    spread_influence = _quadratic(own.influence, project) / own_spread
+    spread_influence -= _quadratic(right.influence, project) / right_spread
+    observed, observed_influence = _correlations(own, project, pairs)
+    expected, expected_influence = _correlations(right, project, pairs)
+    given = _given_others(own, right)
+    d = len(gap)
     return Effects(
-        shift,
-        shift_se,
-        log_factor,
-        log_factor_se,
-        mean["z"],
-        np.sqrt(mean["bb"]),
-        overall[:, 0],
-        overall_se[:, 0],
+        own.mean @ project,
+        np.sqrt(own_spread),
+        gap @ project,
+        standard_error(gap_influence @ project),
+        0.5 * np.log(own_spread / right_spread),
+        standard_error(0.5 * spread_influence),
+        *given,
+        observed,
+        observed - expected,
+        standard_error(observed_influence - expected_influence),
+        (np.linalg.slogdet(own.covariance)[1] - np.linalg.slogdet(right.covariance)[1]) / (2 * d),
+        standard_error((_traces(own) - _traces(right)) / (2 * d)),
     )
 
 
-def _log_factor(
-    log_m: np.ndarray,
-    to_m: np.ndarray,
-    information: np.ndarray,
-    to_information: np.ndarray,
-    count: np.ndarray,
+def _quadratic(matrix: np.ndarray, project: np.ndarray) -> np.ndarray:
+    """l' A l for each column l of `project` and each matrix of a stack."""
+    return np.sum(project * (matrix @ project), axis=-2)
+
+
+def _correlations(
+    moments: Moments, project: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log(-m) over its information, the latter drawn to that of a Gaussian by as much as it is uncertain."""
-    gap = information - GAUSSIAN_INFORMATION
-    noise = _error(to_information, count)
-    trust = gap**2 / (gap**2 + SHRINKAGE * noise**2)
-    used = np.maximum(GAUSSIAN_INFORMATION + trust * gap, 0.1)
-    estimate = log_m / used
-    return estimate, _error(
-        (to_m - estimate[:, None] * trust[:, None] * to_information) / used[:, None], count
+    """Correlations of pairs of columns, and the influence on them (q, P)."""
+    first, second = pairs
+    spread = _quadratic(moments.covariance, project)
+    scale = np.sqrt(spread[first] * spread[second])
+    value = (project.T @ moments.covariance @ project)[first, second] / scale
+    influence = (
+        np.stack([(project.T @ block @ project)[first, second] for block in moments.influence]) / scale
+    )
+    relative = _quadratic(moments.influence, project) / spread
+    return value, influence / scale - 0.5 * value * (relative[:, first] + relative[:, second])
+
+
+def _given_others(own: Moments, right: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Shift and log factor of each coordinate with the others held fixed, each with its standard error."""
+    precision = [np.linalg.pinv(moments.covariance, hermitian=True) for moments in (own, right)]
+    stiffness = [np.diag(matrix) for matrix in precision]
+    relative = [
+        _quadratic(moments.influence, matrix) / stiff
+        for moments, matrix, stiff in zip((own, right), precision, stiffness, strict=True)
+    ]
+    unit = precision[1] / np.sqrt(stiffness[1])
+    return (
+        (own.mean - right.mean) @ unit,
+        standard_error((own.mean_influence - right.mean_influence) @ unit),
+        0.5 * np.log(stiffness[1] / stiffness[0]),
+        standard_error(0.5 * (relative[0] - relative[1])),
     )
 
 
-def _overall(spreads: Spreads, count: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Log factor of the overall scale: E[(x - centre).score] is -d, for a Gaussian c times as wide -d c^2."""
-    total = spreads.radial.sum(axis=1) / count.clip(1e-300)
-    with np.errstate(all="ignore"):
-        m = np.where(total[:, :1] < 0, total[:, :1], np.nan)
-        first = spreads.radial[:, :, :1] - spreads.weight * m[:, None]
-        second = spreads.radial[:, :, 1:] - spreads.weight * total[:, None, 1:]
-        information = dim * (total[:, 1:] / m**2 - 1)
-        to_information = dim * (second - 2 * (total[:, 1:] / m)[:, None] * first) / m[:, None] ** 2
-        return _log_factor(np.log(-m / dim), first / m[:, None], information, to_information, count)
+def _traces(moments: Moments) -> np.ndarray:
+    """tr(C^-1 dC) for the influence of each block."""
+    precision = np.linalg.pinv(moments.covariance, hermitian=True)
+    return np.einsum("ij,qji->q", precision, moments.influence)
 
 
-def _error(influence: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Standard error of a mean from the sums of its influence over blocks (M + 1, q, K)."""
-    q = influence.shape[1]
-    return np.sqrt(np.sum(influence**2, axis=1) * q / max(q - 1, 1)) / count.clip(1e-300)
+def standard_error(influence: np.ndarray) -> np.ndarray:
+    """Of a mean from the sums of its influence over blocks (q, ...)."""
+    q = len(influence)
+    return np.sqrt(np.sum(influence**2, axis=0) * q / max(q - 1, 1))
 
 
 def quantile(blocks: int) -> float:
@@ -114,68 +190,14 @@ def quantile(blocks: int) -> float:
     return float(special.stdtrit(max(blocks - 1, 1), 0.975))
 
 
-def correlations(sums: Sums, spreads: Spreads, frame: Frame, n: int) -> Correlations:
-    """Excess -M_ij / sqrt(M_ii M_jj) - R_ij with M = cov(u, z), R the correlation at the mode.
-
-    It has mean zero for draws from the density, and is exact for Gaussian draws against a Gaussian density.
-    """
-    constants = frame.constants
-    first = constants.pair_first
-    second = constants.pair_second
-    observed = _observed(spreads, frame)[first, second]
-    share = sums.mode_count.sum(axis=1)
-    expected = (share / share.sum()) @ constants.pair_overlap
-    pair, diagonal = _conjugate_products(sums, spreads, expected, (first, second), n)
-    with np.errstate(all="ignore"):
-        root = np.sqrt(np.where(diagonal < 0, -diagonal, np.nan))
-        scale = root[first] * root[second]
-        variance = np.var(sums.correlation, axis=0) * len(sums.correlation) / n
-        surplus = variance / scale**2 / (1 + (pair / scale) ** 2) - 1
-    trust = surplus**2 / (surplus**2 + SHRINKAGE * 10 / len(sums.correlation))
-    information = np.maximum(1 + trust * surplus, 0.1)
-    error = _correlation_error(sums, pair, diagonal, scale, (first, second)) / n
-    return Correlations(observed, (-pair / scale - expected) / information, error / information)
-
-
-def _conjugate_products(
-    sums: Sums, spreads: Spreads, expected: np.ndarray, columns: tuple[np.ndarray, np.ndarray], n: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """cov(u, z) of each pair, symmetric, and of each direction with itself."""
-    first, second = columns
-    u_mean = sums.location.sum(axis=0) / n
-    z_mean = spreads.z[-1].sum(axis=0) / n
-    crossed = 0.5 * (u_mean[first] * z_mean[second] + u_mean[second] * z_mean[first])
-    pair = sums.correlation.sum(axis=0) / n - expected - crossed
-    return pair, sums.scale.sum(axis=0) / n - 1 - u_mean * z_mean
-
-
-def _observed(spreads: Spreads, frame: Frame) -> np.ndarray:
-    """Correlations of the draws within coordinates and within axes, as one block-diagonal matrix (K, K)."""
-    d = len(spreads.own_products)
-    whole = np.zeros((d + frame.n_axes, d + frame.n_axes))
-    whole[:d, :d] = spreads.own_products
-    whole[d:, d:] = spreads.axis_products
-    spread = np.sqrt(np.diag(whole))
-    return whole / np.maximum(np.outer(spread, spread), 1e-300)
-
-
-def _correlation_error(
-    sums: Sums,
-    pair: np.ndarray,
-    diagonal: np.ndarray,
-    scale: np.ndarray,
-    columns: tuple[np.ndarray, np.ndarray],
-) -> np.ndarray:
-    """n times the standard error of the excess, by the delta method, some pairs at a time."""
-    q = len(sums.scale)
-    scales = sums.scale - sums.scale.mean(axis=0)
-    error = np.empty(len(pair))
-    with np.errstate(all="ignore"):
-        relative = scales / (2 * diagonal)
-        for start in range(0, len(pair), 500):
-            some = slice(start, start + 500)
-            first, second = (column[some] for column in columns)
-            moved = sums.correlation[:, some] - sums.correlation[:, some].mean(axis=0)
-            influence = -moved + pair[some] * (relative[:, first] + relative[:, second])
-            error[some] = np.sqrt(np.sum(influence**2, axis=0) * q / max(q - 1, 1)) / scale[some]
-    return error
+def pooled(effects: list[Effects], share: np.ndarray) -> Effects:
+    """Averages over modes, weighted by their shares of the draws."""
+    means = []
+    for name in Effects._fields:
+        parts = np.stack([getattr(one, name) for one in effects])
+        if name.endswith("_se"):
+            parts = parts**2
+            means.append(np.sqrt(np.tensordot(share**2, parts, axes=1)))
+        else:
+            means.append(np.tensordot(share, parts, axes=1))
+    return Effects(*means)

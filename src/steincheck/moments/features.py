@@ -34,21 +34,6 @@ class Sums(NamedTuple):
     mode_z: Any  # (M, K), over all blocks
 
 
-class Spreads(NamedTuple):
-    """Sums over blocks of weighted products of centred coordinates a = u - mean u, b = z - mean z."""
-
-    weight: Any  # (M + 1, q, 1); the last row is about all modes
-    u: Any  # (M + 1, q, K)
-    z: Any
-    aa: Any
-    ab: Any
-    bb: Any
-    aabb: Any
-    radial: Any  # (M + 1, q, 2), the sum of g = (x - centre).score and of g^2
-    own_products: Any  # (d, d), b b' of the user's coordinates, over all blocks and modes
-    axis_products: Any  # (A, A)
-
-
 def feature_sums(x: np.ndarray, scores: np.ndarray, frame: Frame, blocks: np.ndarray) -> Sums:
     """Sums of all features over blocks, `blocks` (n,) being numbers 0, 1, ... that do not decrease."""
     constants = frame.constants
@@ -56,22 +41,6 @@ def feature_sums(x: np.ndarray, scores: np.ndarray, frame: Frame, blocks: np.nda
     program = partial(_sums, constants=constants, skew=skew_coefficient())
     axes = (0,) * 9 + (1,) * 4 + (None,)
     return Sums(*_by_blocks(program, (x, scores), blocks, axes, width * (2 + len(constants.centre))))
-
-
-def spread_sums(
-    x: np.ndarray,
-    scores: np.ndarray,
-    frame: Frame,
-    blocks: np.ndarray,
-    u_mean: np.ndarray,
-    z_mean: np.ndarray,
-) -> Spreads:
-    """Sums of products about the means of u and z, each (M + 1, K)."""
-    constants = frame.constants
-    program = partial(_spreads, constants=constants, u_mean=u_mean, z_mean=z_mean)
-    axes = (1,) * 8 + (None, None)
-    width = 8 * constants.project.shape[2] * (2 + len(constants.centre))
-    return Spreads(*_by_blocks(program, (x, scores), blocks, axes, width))
 
 
 def _by_blocks(
@@ -233,31 +202,3 @@ def _sums(x: Any, scores: Any, present: Any, *, constants: Constants, skew: Any)
 
     each = jax.lax.map(one_mode, jnp.arange(len(constants.centre)))
     return Sums(*(jnp.sum(part, axis=0) for part in each[:9]), *each[9:])
-
-
-def _products(view: View, u_mean: Any, z_mean: Any) -> list[Any]:
-    """1, u, z and the products of a = u - mean u and b = z - mean z, weighted and summed over pieces."""
-    a = view.u - u_mean
-    b = view.z - z_mean
-    terms = (jnp.ones_like(a[..., :1]), view.u, view.z, a * a, a * b, b * b, (a * b) ** 2)
-    return [jnp.sum(view.share * term, axis=1) for term in terms]
-
-
-@jax.jit
-def _spreads(x: Any, scores: Any, present: Any, *, constants: Constants, u_mean: Any, z_mean: Any) -> Spreads:
-    view_of = _views(x, scores, present, constants)
-    d = x.shape[-1]
-
-    def one_mode(k: Any) -> tuple:
-        view = view_of(k)
-        g = jnp.sum(view.away * view.score, axis=-1, keepdims=True)
-        radial = jnp.sum(view.share * jnp.concatenate([g, g * g], axis=-1), axis=1)
-        own, axes = jnp.split(view.z - z_mean[-1], [d], axis=-1)
-        whole = _products(view, u_mean[-1], z_mean[-1])
-        crossed = [jnp.einsum("sli,slj->ij", view.share * b, b) for b in (own, axes)]
-        return _products(view, u_mean[k], z_mean[k]), whole, radial, *crossed
-
-    each, pooled, radial, own, axes = jax.lax.map(one_mode, jnp.arange(len(constants.centre)))
-    pairs = zip([*each, radial], [*pooled, radial], strict=True)
-    stacked = [jnp.concatenate([part, jnp.sum(whole, axis=0)[None]]) for part, whole in pairs]
-    return Spreads(*[*stacked, jnp.sum(own, axis=0), jnp.sum(axes, axis=0)])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..result import MomentFeature, MomentResult
-from .effects import Correlations, Effects
+from .effects import Effects
 from .features import Sums
 from .frames import Frame, axis_parameters
 
@@ -73,9 +73,7 @@ class Table(NamedTuple):
 
     frame: Frame
     names: Sequence[str]
-    effects: Effects
-    pairs: Correlations
-    sums: Sums
+    effects: Sequence[Effects]  # per mode, the last about all modes
     n: int
     quantile: float
 
@@ -101,19 +99,17 @@ class Table(NamedTuple):
 
     def _size(self, column: Column, t: float) -> tuple[float, tuple[float, float], float, float]:
         """Estimate, interval, observed, expected."""
+        effects = self.effects[-1 if column.mode is None else column.mode]
         if column.basis == "given the others":
-            return self._conditional(column)
+            return self._conditional(column, effects)
         if column.kind == "correlation":
-            return self._correlation(column)
-        row = len(self.frame.constants.centre) if column.mode is None else column.mode
+            return self._correlation(column, effects)
         if column.kind == "location":
-            return self._shift(column, row)
+            return self._shift(column, effects)
         if column.kind == "scale":
-            return self._factor(column, row)
+            return self._factor(column, effects)
         if column.kind == "overall scale":
-            log = self.effects.overall[row]
-            low, high = self._ends(log, self.effects.overall_se[row])
-            return float(np.exp(log)), (float(np.exp(low)), float(np.exp(high))), np.nan, np.nan
+            return *self._exponential(effects.overall, effects.overall_se), np.nan, np.nan
         step = self.quantile / self.n**0.5
         size = t / self.n**0.5
         return size, (size - step, size + step), np.nan, np.nan
@@ -121,75 +117,67 @@ class Table(NamedTuple):
     def _ends(self, value: float, error: float) -> tuple[float, float]:
         return float(value - self.quantile * error), float(value + self.quantile * error)
 
-    def _unit(self, column: Column, row: int) -> float:
+    def _exponential(self, log: float, error: float) -> tuple[float, tuple[float, float]]:
+        """A factor and its interval from those of its logarithm."""
+        low, high = self._ends(log, error)
+        return float(np.exp(log)), (float(np.exp(low)), float(np.exp(high)))
+
+    def _unit(self, column: Column) -> float:
         """Of the direction in the user's units; NaN for axes, and where modes are pooled."""
         constants = self.frame.constants
         direction = column.directions[0]
         if direction >= len(self.names) or (column.mode is None and len(constants.centre) > 1):
             return np.nan
-        return float(constants.sd[row if column.mode is not None else 0, direction])
+        return float(constants.sd[column.mode or 0, direction])
 
-    def _shift(self, column: Column, row: int) -> tuple[float, tuple[float, float], float, float]:
+    def _shift(self, column: Column, effects: Effects) -> tuple[float, tuple[float, float], float, float]:
         j = column.directions[0]
-        effects = self.effects
-        sd = effects.z_sd[row, j] * np.exp(-effects.log_factor[row, j])  # what it should be, in units of z
-        still = effects.z_sd[row, j] <= 1e-12 * max(1.0, abs(effects.z_mean[row, j]))
-        known = np.isfinite(effects.shift[row, j]) and not still
-        shift = effects.shift[row, j] if known else effects.z_mean[row, j]
-        sd = sd if np.isfinite(sd) and known else 1.0
-        error = effects.shift_se[row, j] if known else 0.0
-        unit = self._unit(column, row)
+        still = _is_constant(effects, j)
+        shift = effects.mean[j] if still else effects.shift[j]
+        sd = (
+            1.0 if still else effects.sd[j] * np.exp(-effects.log_factor[j])
+        )  # what it should be, in units of z
+        error = 0.0 if still else effects.shift_se[j]
+        unit = self._unit(column)
         centre = self.frame.constants.centre[column.mode or 0, j] if np.isfinite(unit) else np.nan
-        mean = float(centre + unit * effects.z_mean[row, j])
+        mean = float(centre + unit * effects.mean[j])
         return float(shift / sd), self._ends(shift / sd, error / sd), mean, float(mean - unit * shift)
 
-    def _factor(self, column: Column, row: int) -> tuple[float, tuple[float, float], float, float]:
+    def _factor(self, column: Column, effects: Effects) -> tuple[float, tuple[float, float], float, float]:
         j = column.directions[0]
-        effects = self.effects
-        observed = float(self._unit(column, row) * effects.z_sd[row, j])
-        if effects.z_sd[row, j] <= 1e-12 * max(1.0, abs(effects.z_mean[row, j])):
+        observed = float(self._unit(column) * effects.sd[j])
+        if _is_constant(effects, j):
             return 0.0, (0.0, 0.0), observed, np.nan
-        log = effects.log_factor[row, j]
-        low, high = self._ends(log, effects.log_factor_se[row, j])
-        factor = float(np.exp(log))
-        return factor, (float(np.exp(low)), float(np.exp(high))), observed, observed / factor
+        factor, interval = self._exponential(effects.log_factor[j], effects.log_factor_se[j])
+        return factor, interval, observed, observed / factor
 
-    def _correlation(self, column: Column) -> tuple[float, tuple[float, float], float, float]:
+    def _correlation(
+        self, column: Column, effects: Effects
+    ) -> tuple[float, tuple[float, float], float, float]:
         constants = self.frame.constants
         match = (constants.pair_first == column.directions[0]) & (
             constants.pair_second == column.directions[1]
         )
         k = int(np.argmax(match))
-        excess = float(self.pairs.excess[k])
-        observed = float(self.pairs.observed[k])
-        return (
-            excess,
-            self._ends(excess, self.pairs.excess_se[k]),
-            observed,
-            float(np.clip(observed - excess, -1, 1)),
-        )
+        excess = float(effects.excess[k])
+        observed = float(effects.correlation[k])
+        return excess, self._ends(excess, effects.excess_se[k]), observed, observed - excess
 
-    def _conditional(self, column: Column) -> tuple[float, tuple[float, float], float, float]:
-        """Shift or factor of one coordinate with the others held fixed, for the mode's Gaussian."""
-        position = int(np.flatnonzero(self.frame.constants.conditional == column.directions[0])[0])
-        share = self.sums.mode_count.sum(axis=1)
-        stiffness = float(share @ self.frame.precision_diagonal[:, column.directions[0]] / share.sum())
-        sums = self.sums.conditional_location if column.kind == "location" else self.sums.conditional_scale
-        block = sums[:, position]
-        mean = block.sum() / self.n
-        error = block.std() * np.sqrt(len(block)) / self.n
+    def _conditional(
+        self, column: Column, effects: Effects
+    ) -> tuple[float, tuple[float, float], float, float]:
+        """Shift or factor of one coordinate with the others held fixed."""
+        j = column.directions[0]
         if column.kind == "location":
-            low, high = self._ends(-mean / stiffness**0.5, error / stiffness**0.5)
-            return -mean / stiffness**0.5, (low, high), np.nan, np.nan
-        ends = [_stretch(value, stiffness) for value in (mean, *self._ends(mean, error))]
-        return ends[0], (ends[2], ends[1]), np.nan, np.nan
+            shift = float(effects.given_shift[j])
+            return shift, self._ends(shift, effects.given_shift_se[j]), np.nan, np.nan
+        factor = self._exponential(effects.given_log_factor[j], effects.given_log_factor_se[j])
+        return *factor, np.nan, np.nan
 
 
-def _stretch(mean: float, stiffness: float) -> float:
-    """The c with mean = 1 - stiffness c^2 + (stiffness - 1) c: one coordinate of a Gaussian stretched."""
-    linear = stiffness - 1
-    root = linear**2 + 4 * stiffness * (1 - mean)
-    return float((linear + np.sqrt(max(root, 0.0))) / (2 * stiffness))
+def _is_constant(effects: Effects, direction: int) -> bool:
+    """Whether the draws do not vary along a direction."""
+    return bool(effects.sd[direction] <= 1e-12 * max(1.0, abs(effects.mean[direction])))
 
 
 def leading(result: MomentResult, alpha: float = 0.05, *, limit: int = 8) -> tuple[MomentFeature, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,20 +16,21 @@ from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.quadratic import chain_blocks, chain_of_rows, whitened, whitened_scores
 from ..target import Target, require_target, score_at, support_warnings
 from ..target import check_score as compare_score
-from .effects import affine_effects, correlations, quantile
-from .features import Sums, feature_sums, spread_sums
+from .effects import quantile
+from .features import feature_sums
 from .frames import Frame, make_frame
 from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t
 from .own_scale import in_own_terms
+from .sizes import Score, sizes
 from .table import SHAPES, Column, Table, columns_of, leading, ordered
 
 __all__ = ["leading", "moment_core", "moment_test"]
 
 MAX_BLOCKS = 2000  # resampled; more draws are summed over blocks of 2, 4, 8, ... first
-EFFECT_BLOCKS = 250  # for standard errors
 MIN_DRAWS = 20  # below, the bootstrap has too few draws to leave out
 MIN_DRAWS_FOR_LEVEL = 100  # the smallest n at which the level was looked at
+MAX_PVALUE_OF_MISFIT = 0.05  # up to which sizes are solved for
 SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but impossible
 
 
@@ -132,6 +134,7 @@ def moment_test(
         parameter_names(target),
         blocks=_chain_blocks(x, scores, known, chain_of_rows(chain, rows)),
         log_density=target.log_density,
+        score=partial(score_at, target),
         n_resamples=n_resamples,
         rng=resample,
         notes=notes,
@@ -165,6 +168,7 @@ def moment_core(
     *,
     blocks: Blocks | None = None,
     log_density: Callable[[np.ndarray], np.ndarray] | None = None,
+    score: Score | None = None,
     n_resamples: int,
     rng: np.random.Generator,
     notes: list[str],
@@ -172,7 +176,8 @@ def moment_core(
 ) -> MomentResult:
     """The test on validated arrays; `blocks` are those of Markov chains, None for independent draws.
 
-    Without `log_density` no line is followed: neither impossible draws nor ranks on rays are looked at.
+    Without `log_density` no line is followed: neither impossible draws nor ranks on rays are looked at. With
+    `score` the sizes of a misfit are solved for at moved draws; without it they are one step from the draws.
     """
     if blocks is not None and not blocks.enough:
         notes.append(f"cannot tell: {blocks.remedy}")
@@ -180,7 +185,7 @@ def moment_core(
     data = _by_block(x, scores, None if blocks is None else blocks.label)
     frame = make_frame(modes, data.x)
     lines = None if log_density is None else _lines(log_density, data.x, frame, notes)
-    found, features = _examine(data, frame, lines, names, n_resamples, rng, notes)
+    found, features = _examine(data, frame, lines, score, names, n_resamples, rng, notes)
     if frame.pairs_left_out:
         notes.append(f"{frame.pairs_left_out} of the correlations were left out: there are too many pairs")
     pvalue = float(found.adjusted.min())
@@ -259,13 +264,14 @@ def _examine(
     data: Data,
     frame: Frame,
     lines: Lines | None,
+    score: Score | None,
     names: Sequence[str],
     n_resamples: int,
     rng: np.random.Generator,
     notes: list[str],
 ) -> tuple[Maximum, tuple[MomentFeature, ...]]:
     """The largest |t|, and all features with their sizes and adjusted p-values."""
-    sums, about, columns = _columns(data, frame, lines, data.home)
+    about, columns = _columns(data, frame, lines, data.home)
     finite = np.isfinite(columns).all(axis=0)
     if not finite.all():
         notes.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
@@ -275,25 +281,28 @@ def _examine(
     groups = np.unique(kinds, return_inverse=True)[1]
     squares = None
     if data.dependent:
-        single = _columns(data, frame, lines, _blocks(len(data.x)))[2]
+        single = _columns(data, frame, lines, _blocks(len(data.x)))[1]
         squares = np.sum(single[:, finite] ** 2, axis=0)
     found = max_t(columns[:, finite], groups, plain, n_resamples, rng, squares=squares)
-    table = _table(data, frame, sums, names)
+    misfit = found.adjusted.min() <= MAX_PVALUE_OF_MISFIT
+    with np.errstate(all="ignore"):
+        effects, blocks = sizes(data.x, data.scores, data.home, frame, score if misfit else None)
+    table = Table(frame, names, effects, len(data.x), quantile(blocks))
     rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), strict=True)
     return found, ordered(table.record(column, t, p) for column, t, p in rows)
 
 
 def _columns(
     data: Data, frame: Frame, lines: Lines | None, home: np.ndarray
-) -> tuple[Sums, list[Column], np.ndarray]:
-    """Sums over the blocks `home` (n,): as they come, and as one column per feature with its meaning."""
+) -> tuple[list[Column], np.ndarray]:
+    """The meaning of every feature, and its sums over the blocks `home` (n,)."""
     with np.errstate(over="ignore", invalid="ignore"):
         sums = feature_sums(data.x, data.scores, frame, home)
     ranked = lines is not None and len(lines.rows) > 0
     about, parts = columns_of(frame, sums, ranked)
     if lines is not None and ranked:
         parts.append(_rank_sums(lines, home))
-    return sums, about, np.concatenate(parts, axis=1)
+    return about, np.concatenate(parts, axis=1)
 
 
 def _blocks(n: int) -> np.ndarray:
@@ -319,17 +328,3 @@ def _rank_sums(lines: Lines, home: np.ndarray) -> np.ndarray:
     sums = np.zeros((home[-1] + 1, 2))
     np.add.at(sums, home[lines.rows], np.column_stack([middle, middle**2 - 1 / 12]))
     return sums
-
-
-def _table(data: Data, frame: Frame, sums: Sums, names: Sequence[str]) -> Table:
-    """Sizes of the features, from a second pass about the means that the first has found."""
-    groups = data.home // -(-(data.home[-1] + 1) // EFFECT_BLOCKS)
-    count = sums.mode_count.sum(axis=1)[:, None]
-    weight = np.concatenate([count, count.sum(axis=0, keepdims=True)]).clip(1e-300)
-    totals = (sums.mode_location.sum(axis=1), sums.mode_z)
-    u_mean, z_mean = (np.concatenate([part, part.sum(axis=0, keepdims=True)]) / weight for part in totals)
-    spreads = spread_sums(data.x, data.scores, frame, groups, u_mean, z_mean)
-    n, d = data.x.shape
-    effects = affine_effects(spreads, d)
-    pairs = correlations(sums, spreads, frame, n)
-    return Table(frame, names, effects, pairs, sums, n, quantile(len(spreads.weight[0])))

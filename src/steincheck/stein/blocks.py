@@ -61,6 +61,7 @@ def block_sums(
     block: np.ndarray,
     *,
     identity: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
     row_sums: bool = False,
     single: bool | None = None,
 ) -> BlockSums:
@@ -75,6 +76,8 @@ def block_sums(
         As in `quadratic_forms`.
     block : int array (n,)
         The block of each draw, 0 to q - 1.
+    weight : array (n,), optional
+        Of each draw in the table; row sums are not weighted.
     row_sums : bool
         Return the row sums of the summed matrix too, in the order of the draws.
     single : bool, optional
@@ -88,12 +91,13 @@ def block_sums(
     labels = np.asarray(block)[order]
     options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), row_sums)
     ranks = None if identity is None else identity[order]
+    weights = None if weight is None else np.asarray(weight)[order].astype(dtype)
     origin = x[0].mean(axis=0)
 
     @lru_cache(maxsize=2)
     def sample(j: int) -> _Sample:
         centred = (x[j, order] - origin).astype(dtype)
-        return _Sample(centred, scores[j, order].astype(dtype), ranks, labels)
+        return _Sample(centred, scores[j, order].astype(dtype), ranks, labels, weights)
 
     table = np.zeros((len(widths), len(x), labels[-1] + 1, labels[-1] + 1))
     rows = np.zeros((len(widths), len(block)))
@@ -128,6 +132,7 @@ class _Sample(NamedTuple):
     scores: np.ndarray  # (n, d)
     identity: np.ndarray | None  # (n,) equal for identical draws
     label: np.ndarray  # (n,) block of each draw
+    weight: np.ndarray | None  # (n,) of each draw; None if all have the weight 1
 
 
 class _Sums(NamedTuple):
@@ -172,11 +177,16 @@ def _sum_tiles(
     scores: np.ndarray,
     identity: np.ndarray | None,
     label: np.ndarray,
+    weight: np.ndarray | None,
     tiles: range,
     options: _Options,
     tick: Callable[[], object] = lambda: None,
 ) -> _Sums:
-    """Sums over the tiles with these numbers, which count them column by column above the diagonal."""
+    """Sums over the tiles with these numbers, which count them column by column above the diagonal.
+
+    Arrays are arguments of their own: those joblib sends to a worker once.
+    """
+    sample = _Sample(x, scores, identity, label, weight)
     size = _tile_size(len(x))
     count = len(options.widths)
     first = label[::size]
@@ -186,7 +196,7 @@ def _sum_tiles(
 
     @lru_cache(maxsize=PIECES_HELD)
     def piece(k: int) -> Piece:
-        return _labelled_piece(x, scores, identity, label, slice(k * size, (k + 1) * size))
+        return _labelled_piece(sample, slice(k * size, (k + 1) * size))
 
     with precise():
         compute = partial(
@@ -226,19 +236,20 @@ def _position(tile: int) -> tuple[int, int]:
     return tile - column * (column + 1) // 2, column
 
 
-def _labelled_piece(
-    x: np.ndarray, scores: np.ndarray, identity: np.ndarray | None, label: np.ndarray, rows: slice
-) -> Piece:
+def _labelled_piece(sample: _Sample, rows: slice) -> Piece:
     """Some rows, padded to the full length of the slice; padding has the index and the label -1."""
+    x, scores, identity, label, weight = sample
     size = rows.stop - rows.start
     index = np.arange(rows.start, min(rows.stop, len(x)), dtype=np.int32)
-    arrays = (
+    arrays = [
         x[None, rows],
         scores[None, rows],
         index,
         index if identity is None else identity[rows].astype(np.int32),
         (label[rows] - label[rows.start]).astype(np.int32),
-    )
+    ]
+    if weight is not None:
+        arrays.append(weight[rows])
     return Piece(*jax.device_put([padded(array, min(array.ndim - 1, 1), size) for array in arrays]))
 
 
@@ -262,6 +273,9 @@ def _tile(
     of_rows = (left.label[:, None] == numbers).astype(jnp.float64)
     of_columns = (right.label[:, None] == numbers).astype(left.x.dtype)
     masked = diagonal or repeats or row_sums
+    if left.weight is not None:
+        of_rows = of_rows * left.weight[:, None]
+        of_columns = of_columns * right.weight[:, None]
 
     def strip(rows: Piece) -> tuple[Any, Any]:
         products = pair_products(rows.x, rows.scores, right.x[0], right.scores[0])

@@ -48,6 +48,7 @@ class Piece(NamedTuple):
     index: Any  # (rows,) position of each draw, -1 for padding
     identity: Any  # (rows,) equal for identical draws
     label: Any = None  # (rows,) block of each draw, counted from the first block of the piece, or -1
+    weight: Any = None  # (rows,) of each draw; None if all have the weight 1
 
 
 def quadratic_forms(

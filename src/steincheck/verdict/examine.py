@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from ..moments.own_scale import in_own_terms
 from ..moments.test import moment_core, parameter_names
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes
 from ..stein.kernels import IMQ
+from ..stein.mode_units import widths_differ
 from ..stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
-from ..target import Target, hard_edge
+from ..target import Target, hard_edge, score_at
 from ..wording import chain_shares, chain_worth, place
 from .case import Case, Said
 
@@ -45,7 +47,7 @@ def run_tests(
             "shape need one that vanishes at its edge: transform the parameters to the whole space"
         )
     elif blocks is None or blocks.enough:
-        tests["kernel"] = _kernel_test(case, whiten, blocks, alpha, streams[1], said)
+        tests["kernel"] = _kernel_test(case, whiten, known, blocks, alpha, streams[1], said)
         if len(case.x) >= MIN_DRAWS_FOR_MOMENTS:
             tests["moments"] = _moment_test(case, target, known, blocks, streams[2], said)
         else:
@@ -112,12 +114,16 @@ def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) ->
 def _kernel_test(
     case: Case,
     whiten: np.ndarray,
+    known: Modes,
     blocks: Blocks | None,
     alpha: float,
     rng: np.random.Generator,
     said: Said,
 ) -> KsdaggResult:
-    """KSDAgg in the units of the modes, with enough replicates for the smallest threshold of Holm."""
+    """KSDAgg in units of the average covariance, or of each mode where their widths differ.
+
+    With enough replicates for the smallest threshold of Holm.
+    """
     step = -(-len(case.x) // MAX_KERNEL_DRAWS)
     if step > 1:
         said.not_examined.append(
@@ -129,6 +135,7 @@ def _kernel_test(
         case.x[::step],
         case.scores[::step],
         whiten=whiten,
+        modes=known if widths_differ(known) else None,
         bootstrap="blocks",
         blocks=None if blocks is None else replace(blocks, label=blocks.label[::step]),
         n_resamples=size,
@@ -149,6 +156,7 @@ def _moment_test(
         parameter_names(target),
         blocks=blocks,
         log_density=target.log_density,
+        score=partial(score_at, target),
         n_resamples=999,
         rng=rng,
         notes=said.warnings,

@@ -1,0 +1,109 @@
+"""The Stein kernel in the units of each mode: for modes whose widths differ, where one metric fits none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..result import Modes
+from .blocks import block_sums
+from .quadratic import Calibrated, Resampling, flip_signs
+
+MAX_RATIO_OF_WIDTHS = 3.0  # of modes, up to which the average covariance is a fair unit for all of them
+NEGLIGIBLE = 1e-10  # responsibility of a mode for a draw
+
+
+class ModeView(NamedTuple):
+    """Draws as one mode sees them: those for which it is responsible, in its standardised coordinates."""
+
+    rows: np.ndarray  # (m,) of the draws
+    z: np.ndarray  # (m, d)
+    scores: np.ndarray  # (m, d) of the density times the responsibility, with respect to z
+    weight: np.ndarray  # (m,) the responsibility
+
+
+def widths_differ(modes: Modes) -> bool:
+    """Whether, relative to the average covariance, one mode is much wider than another along some axis."""
+    root = np.linalg.cholesky(np.mean(modes.covariances, axis=0))
+    relative = np.linalg.solve(root, np.linalg.solve(root, modes.covariances).transpose(0, 2, 1))
+    variances = np.linalg.eigvalsh(relative)
+    return bool(variances.max() > MAX_RATIO_OF_WIDTHS**2 * variances.min())
+
+
+def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
+    """Shares (M, n) of the modes' Gaussians, with Laplace weights, in the density at each draw."""
+    roots = np.linalg.cholesky(modes.covariances)
+    volumes = np.prod(np.diagonal(roots, axis1=1, axis2=2), axis=1)
+    log_r = np.log((modes.laplace_weights / volumes).clip(1e-300))[:, None] - 0.5 * np.stack(
+        [
+            np.sum(standardised(x, centre, root) ** 2, axis=1)
+            for centre, root in zip(modes.locations, roots, strict=True)
+        ]
+    )
+    r = np.exp(log_r - log_r.max(axis=0))
+    return r / r.sum(axis=0)
+
+
+def standardised(x: np.ndarray, centre: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """L^-1 (x - centre) for the rows of `x`."""
+    return np.linalg.solve(root, (x - centre).T).T
+
+
+def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[ModeView]:
+    """The draws as each mode sees them, one mode after the other.
+
+    With responsibilities r_k, sum_k r_k = 1, the field r_k(x) k(z_k(x), .) has the Stein kernel
+    r_k(x) r_k(y) u(z_k(x), z_k(y)) with the score s + grad log r_k, where grad log r_k = g_k - sum_l r_l g_l
+    and g_l is the score of Gaussian l.
+    """
+    precisions = np.linalg.inv(modes.covariances)
+    parts = list(zip(responsibilities(x, modes), modes.locations, precisions, strict=True))
+    pull = sum(r[:, None] * ((centre - x) @ precision) for r, centre, precision in parts)
+    for (r, centre, precision), covariance in zip(parts, modes.covariances, strict=True):
+        rows = np.flatnonzero(r > NEGLIGIBLE)
+        root = np.linalg.cholesky(covariance)
+        slope = scores[rows] + (centre - x[rows]) @ precision - pull[rows]
+        yield ModeView(rows, standardised(x[rows], centre, root), slope @ root, r[rows])
+
+
+def at_own_mode(x: np.ndarray, modes: Modes) -> np.ndarray:
+    """Standardised coordinates (n, d) of each draw at the mode most responsible for it."""
+    z = np.empty_like(x)
+    owner = responsibilities(x, modes).argmax(axis=0)
+    for k in np.unique(owner):
+        rows = owner == k
+        z[rows] = standardised(x[rows], modes.locations[k], np.linalg.cholesky(modes.covariances[k]))
+    return z
+
+
+def calibrate_over_modes(
+    x: np.ndarray,
+    scores: np.ndarray,
+    modes: Modes,
+    kernel: Any,
+    bandwidths: np.ndarray,
+    resampled: Resampling,
+) -> Calibrated:
+    """`calibrate` with the sum of the Stein kernels of all modes, for a bootstrap of blocks."""
+    block = resampled.block
+    assert block is not None
+    q = int(block.max()) + 1
+    table = np.zeros((len(bandwidths), 1, q, q))
+    for view in mode_views(x, scores, modes):
+        if len(view.rows) < 2:
+            continue
+        labels = block[view.rows]
+        part = block_sums(
+            view.z[None],
+            view.scores[None],
+            kernel,
+            bandwidths,
+            labels,
+            identity=None if resampled.identity is None else resampled.identity[view.rows],
+            weight=view.weight,
+        ).table
+        met = labels.max() + 1  # blocks after the last one with a draw at this mode add nothing
+        table[:, :, :met, :met] += part
+    return flip_signs(table, np.bincount(block), resampled.weights)
