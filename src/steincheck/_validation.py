@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 
-def as_numbers(values: Any, name: str, rule: str = "real numbers") -> np.ndarray:
+def as_numbers(values: Any, name: str, rule: str = "real numbers", *, verb: str = "got") -> np.ndarray:
     """A float64 array; text, masked and complex values are refused."""
     try:
         array = np.asarray(values)
-        if array.dtype.kind not in "biuf" or np.ma.is_masked(values):
+        if isinstance(values, bool) or array.dtype.kind not in "biuf" or np.ma.is_masked(values):
             raise TypeError
         return array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"`{name}` must be {rule}, got {_describe(values)}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"`{name}` must be {rule}, {verb} {_describe(values)}") from None
 
 
 def as_positive(values: Any, name: str) -> np.ndarray:
@@ -31,7 +31,14 @@ def as_positive(values: Any, name: str) -> np.ndarray:
     return array
 
 
-MAX_COUNT = 10**9  # beyond, a count is a slip of the pen: nothing of that size ends in a lifetime
+def as_one_positive(value: Any, name: str) -> float:
+    """One positive, finite number."""
+    if np.ndim(value):
+        raise ValueError(f"`{name}` must be one number, got shape {np.shape(value)}")
+    return float(as_positive(value, name)[0])
+
+
+MAX_COUNT = 10**6  # of replicates, steps, modes: more would never end, or fit into no memory
 
 
 def check_count(value: Any, name: str, *, maximum: int = MAX_COUNT) -> None:
@@ -42,10 +49,26 @@ def check_count(value: Any, name: str, *, maximum: int = MAX_COUNT) -> None:
         raise ValueError(f"`{name}` must be at most {maximum}, got {shown(value)}")
 
 
+def is_number(value: Any) -> bool:
+    """Whether `value` is one real number; True and False are none."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
 def check_switch(value: Any, name: str) -> None:
-    """Raise unless `value` is True, False or None."""
+    """Raise unless `value` is True or False, or None, which stands for a default."""
     if not (value is None or isinstance(value, (bool, np.bool_))):
         raise TypeError(f"`{name}` must be True or False, got {shown(value)}")
+
+
+def require_switch(value: Any, name: str) -> None:
+    """Raise unless `value` is True or False."""
+    check_switch("None" if value is None else value, name)
+
+
+def require_kind(value: Any, kind: type, name: str) -> None:
+    """Raise unless `value` is an object of this class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"`{name}` must be a {kind.__name__}, got {type(value).__name__}")
 
 
 def check_jobs(value: Any) -> None:
@@ -71,7 +94,7 @@ def as_generator(rng: Any) -> np.random.Generator:
         return np.random.default_rng(rng)
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
         return np.random.default_rng(int(rng))
-    raise TypeError(f"`rng` must be a non-negative int, a numpy Generator or None, got {rng!r}")
+    raise TypeError(f"`rng` must be a non-negative int, a numpy Generator or None, got {shown(rng)}")
 
 
 def _describe(x: Any) -> str:
@@ -87,8 +110,8 @@ def _describe(x: Any) -> str:
 
 def check_level(alpha: float) -> None:
     """Raise unless `alpha` is a level."""
-    if not (isinstance(alpha, (int, float, np.number)) and 0 < alpha < 1):
-        raise ValueError(f"`alpha` must lie strictly between 0 and 1, got {alpha!r}")
+    if not is_number(alpha) or not 0 < alpha < 1:
+        raise ValueError(f"`alpha` must lie strictly between 0 and 1, got {shown(alpha)}")
 
 
 Seed = int | np.random.SeedSequence

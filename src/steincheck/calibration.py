@@ -80,7 +80,7 @@ def calibrate(
     draw = _sampler(target, sample)
     if not callable(test):
         raise TypeError(f"`test` must be a function test(draws, target, rng=...), got {test!r}")
-    check_count(n, "n")
+    check_count(n, "n", maximum=10**9)
     check_count(repetitions, "repetitions")
     levels = as_positive(alpha, "alpha")
     for level in levels:
@@ -101,9 +101,7 @@ def calibrate(
 
 def _sampler(target: Target, sample: Any) -> Callable[[int, np.random.Generator], Any]:
     if sample is None and target.sample is None:
-        raise ValueError(
-            "`sample` must be a function (n, rng) -> draws: the target has no exact draws of its own"
-        )
+        raise ValueError("`sample` must be a function (n, rng) -> draws: the target has none of its own")
     if sample is not None and not callable(sample):
         raise TypeError(f"`sample` must be a function (n, rng) -> draws, got {type(sample).__name__}")
     return target.sample if sample is None else sample  # type: ignore[return-value]

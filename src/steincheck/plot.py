@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ._validation import as_generator
-from .draws import as_matrix
+from ._validation import as_generator, as_positive, check_level, require_kind, shown
+from .draws import as_draws, as_matrix
 from .moments.table import leading
 from .result import (
     GofResult,
@@ -24,7 +24,7 @@ from .result import (
 )
 from .stein.kernels import IMQ, median_bandwidth
 from .stein.tiles import quadratic_forms
-from .target import Target, log_density_at, score_at
+from .target import Target, log_density_at, require_target, score_at
 
 # distinct to colour-blind eyes, in print and on screen
 FIRST = "#2a6fb0"
@@ -59,8 +59,9 @@ def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
     >>> result = sc.ksd_test(np.random.default_rng(0).normal(size=(200, 1)), target, rng=0)
     >>> ax = sc.plot.null_distribution(result)
     """
+    require_kind(result, GofResult, "result")
     if result.null_distribution is None or not len(result.null_distribution):
-        raise ValueError(f"the {result.test} has no simulated null distribution to draw")
+        raise ValueError(f"`result`: the {result.test} has no simulated null distribution to draw")
     ax = _axes(ax)
     ax.hist(np.ravel(result.null_distribution), bins=40, color=QUIET, label="if the draws fit")
     ax.axvline(result.statistic, color=SECOND, lw=2, label=f"observed, p {pvalue_text(result.pvalue)}")
@@ -71,6 +72,7 @@ def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
 
 def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
     """Observed and implied share of each mode, with intervals; the 15 modes with the largest shares."""
+    require_kind(table, ModeTable, "table")
     largest = np.fmax(table.observed, table.implied)
     order = np.sort(np.argsort(-largest, kind="stable")[:MAX_BARS])
     place = np.arange(len(order), dtype=float)
@@ -103,6 +105,8 @@ def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Any = None) -
     >>> wide = np.random.default_rng(0).normal(size=(500, 2)) * [1.0, 1.5]
     >>> ax = sc.plot.effect_sizes(sc.moment_test(wide, target, modes=[[0.0, 0.0]], rng=0))
     """
+    require_kind(result, MomentResult, "result")
+    check_level(alpha)
     rows = [row for row in (_effect(feature) for feature in leading(result, alpha)) if row is not None]
     ax = _axes(ax)
     for place, (_, centre, low, high) in enumerate(rows):
@@ -173,6 +177,8 @@ def draws(
     >>> ax = sc.plot.draws(left, modes=sc.find_modes(target, draws=left, rng=0))
     """
     x = _matrix(draws, "draws")
+    if target is not None:
+        require_target(target)
     dim = x.shape[1]
     centres = _locations(modes, dim)
     chosen = _most_apart(x, centres) if coordinates is None else _checked(coordinates, dim)
@@ -231,7 +237,7 @@ def _locations(modes: Any, dim: int) -> np.ndarray:
         return np.empty((0, dim))
     if isinstance(modes, Modes):
         return modes.locations
-    return np.asarray(modes, dtype=float).reshape(-1, dim)
+    return as_matrix(modes, dim, minimum=1, name="modes")
 
 
 def perturbed(
@@ -339,7 +345,8 @@ def witness(
     rng : Generator or int, optional
         Chooses the subset.
     """
-    (k,) = _checked([coordinate], target.dim)
+    require_target(target)
+    (k,) = _checked([coordinate], target.dim, "coordinate")
     x, z, s, kernel = _scaled_subset(x, target, scales, rng)
     r2 = np.maximum(np.sum(z**2, axis=1)[:, None] + np.sum(z**2, axis=1) - 2 * z @ z.T, 0.0)
     with jax.enable_x64(True):
@@ -362,7 +369,8 @@ def contributions(
     The contribution of x_i is the mean of u(x_i, x_j) over j != i; their mean is the statistic. Parameters
     as in `witness`.
     """
-    (k,) = _checked([coordinate], target.dim)
+    require_target(target)
+    (k,) = _checked([coordinate], target.dim, "coordinate")
     x, z, s, kernel = _scaled_subset(x, target, scales, rng)
     sums = quadratic_forms(z[None], s[None], kernel, kernel.bandwidth, row_sums=True).row_sums
     assert sums is not None
@@ -386,9 +394,11 @@ def _scaled_subset(
     """At most 1000 draws; themselves and their scores in units of `scales`; the kernel."""
     x = as_matrix(x, target.dim)
     pick, width = as_generator(rng).spawn(2)
-    unit = x.std(axis=0) if scales is None else np.broadcast_to(np.asarray(scales, dtype=float), target.dim)
+    unit = x.std(axis=0) if scales is None else as_positive(scales, "scales")
+    if len(unit) not in (1, target.dim):
+        raise ValueError(f"`scales` must be one number per coordinate, {target.dim}, got {len(unit)}")
     if not (np.isfinite(unit) & (unit > 0)).all():
-        raise ValueError(f"`scales` must be positive and finite, got {unit.tolist()}")
+        raise ValueError(f"`x` must vary in every coordinate, its standard deviations are {unit.tolist()}")
     x = x[np.sort(pick.choice(len(x), min(len(x), MAX_POINTS), replace=False))]
     z = (x - x.mean(axis=0)) / unit
     return x, z, score_at(target, x) * unit, IMQ(median_bandwidth(z, rng=width))
@@ -437,23 +447,22 @@ def _most_apart(x: np.ndarray, centres: np.ndarray) -> tuple[int, ...]:
 
 
 def _matrix(x: Any, name: str) -> np.ndarray:
-    x = np.asarray(x, dtype=float)
-    if x.ndim != 2 or not len(x):
-        raise ValueError(f"`{name}` must have shape (n, d), got {x.shape}")
-    return x
+    return as_draws(x, name=name, minimum=1).values
 
 
-def _checked(chosen: Sequence[int], dim: int) -> tuple[int, ...]:
-    if len(chosen) not in (1, 2) or not all(
-        isinstance(k, (int, np.integer)) and 0 <= k < dim for k in chosen
-    ):
-        raise ValueError(f"`coordinates` must be one or two of 0..{dim - 1}, got {list(chosen)!r}")
-    return tuple(int(k) for k in chosen)
+def _checked(chosen: Any, dim: int, name: str = "coordinates") -> tuple[int, ...]:
+    listed = list(chosen) if isinstance(chosen, (list, tuple, np.ndarray)) else []
+    whole = all(isinstance(k, (int, np.integer)) and not isinstance(k, bool) for k in listed)
+    if len(listed) not in (1, 2) or not whole or not all(0 <= k < dim for k in listed):
+        raise ValueError(f"`{name}` must be one or two of 0..{dim - 1}, got {shown(chosen)}")
+    return tuple(int(k) for k in listed)
 
 
 def _labels(names: Sequence[str] | None, dim: int) -> list[str]:
     if names is None:
         return [f"x[{k}]" for k in range(dim)]
+    if isinstance(names, (str, bytes)) or not isinstance(names, (Sequence, np.ndarray)) or len(names) != dim:
+        raise ValueError(f"`names` must have one name per coordinate ({dim}), got {shown(names)}")
     return [
         name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
         for name in map(str, names)
@@ -467,6 +476,8 @@ def _axes(ax: Any) -> Any:
         except ImportError:
             raise ImportError("plots need matplotlib: pip install 'steincheck[plot]'") from None
         ax = plt.subplots(figsize=(5.6, 3.4), layout="constrained")[1]
+    if isinstance(ax, type) or not hasattr(ax, "spines") or not hasattr(ax, "errorbar"):
+        raise TypeError(f"`ax` must be axes of matplotlib or None, got {type(ax).__name__}")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

@@ -13,12 +13,13 @@ import numpy as np
 from jax import lax
 
 from ._compilation import precise
-from ._validation import as_generator
+from ._validation import as_generator, shown
 from .draws import as_matrix
 
 MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
 FEW_GIVEN_UP = 1e-5  # share of updates so rejected from which on the user is told
 SEGMENT = 2**19  # numbers a compiled call returns: bounds memory; a new n_iterations compiles nothing
+MAX_INTEGER = 10**9  # iterations, draws, components: more would never end
 MAX_ENUMERATED = 16  # hidden units of an RBM whose 2^d_h states are enumerated
 DRAW_Z, DOWN, UP, DOWN_AGAIN = range(4)  # what a chain is doing
 
@@ -250,7 +251,9 @@ def _check_counts(n_iterations: Any, burn_in: Any, thin: Any) -> None:
 def check_integer(name: str, value: Any, least: int) -> None:
     """Raise unless `value` is an integer and at least `least`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}")
+        raise ValueError(f"`{name}` must be an integer of at least {least}, got {shown(value)}")
+    if value > MAX_INTEGER:
+        raise ValueError(f"`{name}` must be at most {MAX_INTEGER}, got {shown(value)}")
 
 
 def _check_numbers(state: _State) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import shown
 from .coerce import finish, read_any, stacked
 from .containers import Table, counted_from_0, from_columns
 from .names import canonical, listed, near
@@ -63,13 +65,26 @@ def read_draws(
     array([[2. , 0.1],
            [4. , 0.3]])
     """
-    files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
+    files = _as_paths(paths)
     if not files:
         raise ValueError("`paths` must name at least one file")
     tables = [_read_file(path, dim, names, key) for path in files]
     table = tables[0] if len(tables) == 1 else stacked(tables)
     title = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
     return finish(table, dim, names, var_names, title)
+
+
+def _as_paths(paths: Any) -> list[Path]:
+    single = isinstance(paths, (str, os.PathLike))
+    if not single and not isinstance(paths, (list, tuple)):
+        raise TypeError(f"`paths` must be a path or a list of paths, got {type(paths).__name__}")
+    listed_paths = [paths] if single else list(paths)
+    for path in listed_paths:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"`paths` must be a path or a list of paths, got {shown(path)} in it")
+        if "\x00" in os.fspath(path):
+            raise ValueError(f"`paths` must not hold a null character, got {shown(path)}")
+    return [Path(path) for path in listed_paths]
 
 
 def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: str | None) -> Table:

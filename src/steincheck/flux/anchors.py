@@ -13,7 +13,7 @@ import numpy as np
 
 from .._validation import as_generator, as_numbers, check_count
 from ..modes.search import Modes, as_modes
-from ..target import CHUNKS, Target
+from ..target import CHUNKS, Target, require_target
 from .local_chains import local_chains
 from .symmetries import SignedPermutation, images_of_modes
 
@@ -113,6 +113,7 @@ def local_anchors(
     >>> len(local_anchors(target, [[-3.0, 0.0], [3.0, 0.0]], 2, rng=0))
     4
     """
+    require_target(target)
     check_count(n_anchors, "n_anchors")
     modes = as_modes(modes, target)
     chain_stream, cluster_stream = as_generator(rng).spawn(2)

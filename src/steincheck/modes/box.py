@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from .._progress import progress_bar
-from .._validation import announce, as_generator, as_positive, check_count
+from .._validation import (
+    announce,
+    as_generator,
+    as_one_positive,
+    check_count,
+    check_switch,
+    require_switch,
+)
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target
@@ -91,12 +98,14 @@ def box_search(
     """
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    counts = {"n_starts": n_starts, "max_modes": max_modes, "max_evaluations": max_evaluations}
-    for name, value in counts.items():
-        check_count(value, name)
+    check_count(n_starts, "n_starts")
+    check_count(max_modes, "max_modes")
+    check_count(max_evaluations, "max_evaluations", maximum=10**12)
+    require_switch(explore, "explore")
+    check_switch(progress, "progress")
     cut = 20 + target.dim / 2 if cut is None else cut
-    as_positive(beta, "beta")
-    as_positive(cut, "cut")
+    as_one_positive(beta, "beta")
+    as_one_positive(cut, "cut")
     streams = as_generator(rng).spawn(2)
     x, box = _starts(target, bounds, starts, n_starts, streams[0])
     tally = Counter(dict.fromkeys(COUNTS, 0))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._progress import progress_bar
-from .._validation import announce, as_generator, as_positive, check_count
+from .._validation import announce, as_generator, as_one_positive, check_count, check_switch
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target
@@ -113,12 +113,13 @@ def find_modes(
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
     check_count(max_modes, "max_modes")
-    check_count(max_evaluations, "max_evaluations")
-    as_positive(beta, "beta")
+    check_count(max_evaluations, "max_evaluations", maximum=10**12)
+    check_switch(progress, "progress")
+    as_one_positive(beta, "beta")
     if cut is not None:
-        as_positive(cut, "cut")
+        as_one_positive(cut, "cut")
     if max_seconds is not None:
-        as_positive(max_seconds, "max_seconds")
+        as_one_positive(max_seconds, "max_seconds")
     generator = as_generator(rng)
     held = None if draws is None else as_matrix(draws, target.dim, minimum=1, name="draws")
     extra = None if starts is None else as_matrix(starts, target.dim, minimum=1, name="starts")

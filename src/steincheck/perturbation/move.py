@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import announce, as_generator, as_positive, check_count
+from .._validation import announce, as_generator, as_numbers, as_positive, check_count, shown
 from ..draws import to_unconstrained
 from ..modes.search import as_modes, known_modes
 from ..result import Modes
@@ -137,7 +137,16 @@ def perturb(
 def _check_steps(n_steps: Any, accept: Any) -> None:
     check_count(n_steps, "n_steps")
     if not callable(accept):
-        raise TypeError(f"`accept` must be a function of the log ratio, got {accept!r}")
+        raise TypeError(f"`accept` must be a function of the log ratio, got {shown(accept)}")
+    ratios = np.array([-2.0, 0.0, 2.0])
+    log_probability = as_numbers(
+        accept(ratios), "accept", "a function that returns log probabilities", verb="returns"
+    )
+    if log_probability.shape != (3,) or not np.all(log_probability <= 0):
+        raise ValueError(
+            "`accept` must return the log of the acceptance probability for each log ratio, for "
+            f"{ratios.tolist()} it returns {shown(log_probability.tolist())}"
+        )
 
 
 def perturb_core(

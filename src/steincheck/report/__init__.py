@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from .. import plot
+from .._validation import require_kind
 from ..draws import as_draws
 from ..result import MomentResult, Verdict, as_plain, pvalue_text
 from ..result.rows import mode_rows
 from ..result.verdict import test_rows
-from ..target import Target
+from ..target import Target, require_target
 
 INK = "#101113"  # drawn in this colour, then replaced by the page's own
 COLOURS = {
@@ -62,6 +63,13 @@ def write_html(
     command : sequence of str, optional
         The command that reproduces it; by default a call of `check` is shown.
     """
+    require_kind(verdict, Verdict, "verdict")
+    if target is not None:
+        require_target(target)
+    if title is not None:
+        require_kind(title, str, "title")
+    if command is not None and not isinstance(command, (list, tuple)):
+        raise TypeError(f"`command` must be a list of words, got {type(command).__name__}")
     x = as_draws(draws, verdict.dim, names=None if target is None else target.names).values
     if len(x) != verdict.n:
         raise ValueError(f"`draws` must be the {verdict.n} draws of the verdict, got {len(x)}")

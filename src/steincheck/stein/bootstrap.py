@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+
+from .._validation import as_generator, check_count
 
 N_RANDOM_BLOCKS = 100  # of independent draws: the power is that of one sign per draw, see experiments
 
@@ -14,6 +18,7 @@ def multinomial(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
     -------
     array (size, n) of int8
     """
+    rng = _checked(n, size, rng)
     weights = np.empty((size, n), dtype=np.int8)
     for row in weights:
         row[:] = np.bincount(rng.integers(n, size=n, dtype=np.uint32), minlength=n) - 1
@@ -27,7 +32,14 @@ def wild(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
     -------
     array (size, n) of int8
     """
+    rng = _checked(n, size, rng)
     return 2 * rng.integers(2, size=(size, n), dtype=np.int8) - 1
+
+
+def _checked(n: Any, size: Any, rng: Any) -> np.random.Generator:
+    check_count(n, "n", maximum=10**9)
+    check_count(size, "size")
+    return as_generator(rng)
 
 
 def random_blocks(

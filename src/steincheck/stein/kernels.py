@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+from .._validation import as_generator, as_numbers, is_number, shown
 
 MAX_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
 PAIRS_PER_PASS = 10_000  # whose differences are held at once
@@ -31,8 +34,8 @@ class IMQ:
 
     def __post_init__(self) -> None:
         _check_bandwidth(self.bandwidth)
-        if not (isinstance(self.beta, (int, float, np.number)) and -1 < self.beta < 0):
-            raise ValueError(f"`beta` must lie in (-1, 0), got {self.beta!r}")
+        if not is_number(self.beta) or not -1 < self.beta < 0:
+            raise ValueError(f"`beta` must lie in (-1, 0), got {shown(self.beta)}")
 
     def profile(self, r2: Any) -> tuple[Any, Any, Any]:
         """phi, phi', phi'' at squared distances `r2`."""
@@ -126,15 +129,32 @@ def stein_values(kernel: Any, r2: Any, cross: Any, inner: Any, dim: int) -> Any:
 def check_kernel(kernel: Any) -> None:
     """Raise unless `kernel` is an object with a profile."""
     if isinstance(kernel, type) or not callable(getattr(kernel, "profile", None)):
-        raise TypeError(f"`kernel` must have a method profile(r2), as IMQ() and RBF() have, got {kernel!r}")
+        raise TypeError(
+            f"`kernel` must have a method profile(r2), as IMQ() and RBF() have, got {shown(kernel)}"
+        )
+    if getattr(kernel, "bandwidth", 1.0) is None:
+        return
+    with jax.enable_x64(True):
+        r2 = jax.ShapeDtypeStruct((2, 3), np.float64)
+        try:
+            profile = jax.eval_shape(kernel.profile, r2)
+        except (TypeError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise TypeError(f"`kernel` must have a profile written with jax.numpy: {reason}") from error
+    shapes = [getattr(part, "shape", None) for part in jax.tree.leaves(profile)]
+    if shapes != [(2, 3)] * 3:
+        raise ValueError(
+            "`kernel` must have a profile that returns phi, phi', phi'' in the shape of r2, "
+            f"for shape (2, 3) it returns {shapes}"
+        )
 
 
 def _check_bandwidth(bandwidth: Any) -> None:
     if isinstance(bandwidth, (int, float, np.number, np.ndarray)):
         if np.ndim(bandwidth):
             raise ValueError(f"`bandwidth` must be one number, got shape {np.shape(bandwidth)}")
-        if not (np.isfinite(bandwidth) and bandwidth > 0):
-            raise ValueError(f"`bandwidth` must be positive and finite, got {bandwidth!r}")
+        if isinstance(bandwidth, (bool, np.complexfloating)) or not 0 < bandwidth < np.inf:
+            raise ValueError(f"`bandwidth` must be positive and finite, got {shown(bandwidth)}")
     elif bandwidth is not None and not hasattr(bandwidth, "dtype"):  # traced ones have a dtype
         raise TypeError(f"`bandwidth` must be a positive number or None, got {bandwidth!r}")
 
@@ -158,21 +178,25 @@ def median_bandwidth(x: np.ndarray, *, rng: np.random.Generator | int | None = N
     >>> median_bandwidth(np.array([[0.0], [1.0], [3.0]]))
     4.0
     """
-    x = np.asarray(x, dtype=float)
+    x = as_numbers(x, "x", "an array of real numbers with one draw per row")
+    if x.ndim != 2 or len(x) < 2 or not x.shape[1] or not np.isfinite(x).all():
+        raise ValueError(f"`x` must hold at least 2 finite draws, shape (n, d), got shape {x.shape}")
+    generator = as_generator(rng)
     n = len(x)
     if n * (n - 1) // 2 <= MAX_PAIRS:
         from scipy.spatial.distance import pdist
 
         r2 = pdist(x, "sqeuclidean")
     else:
-        rng = np.random.default_rng(rng)
-        i = rng.integers(n, size=MAX_PAIRS)
-        j = (i + rng.integers(1, n, size=MAX_PAIRS)) % n
+        i = generator.integers(n, size=MAX_PAIRS)
+        j = (i + generator.integers(1, n, size=MAX_PAIRS)) % n
         r2 = np.empty(MAX_PAIRS)
         for start in range(0, MAX_PAIRS, PAIRS_PER_PASS):
             part = slice(start, start + PAIRS_PER_PASS)
             gap = x.take(i[part], axis=0) - x.take(j[part], axis=0)
             r2[part] = np.einsum("ij,ij->i", gap, gap)
+    if not np.isfinite(r2).all():
+        raise ValueError("`x` must not be so large: squared distances between draws overflow")
     apart = r2[r2 > 0]
     if not len(apart):
         raise ValueError(

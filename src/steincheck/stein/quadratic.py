@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import Seed, as_numbers, check_count, seeded
+from .._validation import Seed, as_numbers, check_count, is_number, require_switch, seeded, shown
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
 from ..chains.reading import read_sample
 from ..result import ChainBlocks
@@ -21,6 +21,7 @@ from .tiles import quadratic_forms
 Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
 
 MIN_DRAWS_FOR_LEVEL = 30  # with fewer, bootstraps reject true draws too often
+MAX_WEIGHTS = 2 * 10**10  # bytes of a bootstrap's weights that are held at once
 MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
 
@@ -69,6 +70,7 @@ def prepare(
     require_target(target)
     check_count(n_resamples, "n_resamples")
     check_bootstrap(bootstrap)
+    require_switch(check_score, "check_score")
     sample = read_sample(draws, target, independent=independent)
     if sample.chain is not None:
         _refuse_resampled_draws(bootstrap)
@@ -109,12 +111,14 @@ def _root(precondition: Any, dim: int) -> np.ndarray:
     matrix = as_numbers(precondition, "precondition", f"a matrix of numbers, shape {(dim, dim)}")
     if matrix.shape != (dim, dim):
         raise ValueError(f"`precondition` must have shape {(dim, dim)}, got {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError("`precondition` must be finite")
     if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=0):
         raise ValueError("`precondition` must be symmetric")
     try:
         return np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
-        smallest = np.linalg.eigvalsh(matrix)[0] if np.isfinite(matrix).all() else np.nan
+        smallest = np.linalg.eigvalsh(matrix)[0]
         raise ValueError(
             f"`precondition` must be positive definite, its smallest eigenvalue is {smallest:.3g}"
         ) from None
@@ -128,8 +132,8 @@ def split_rows(
     The part is random for independent draws. Of Markov chains it is the beginning of every one: the two parts
     touch once per chain, and are nearly independent.
     """
-    if not (isinstance(train_fraction, (int, float)) and 0 < train_fraction < 1):
-        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {train_fraction!r}")
+    if not is_number(train_fraction) or not 0 < train_fraction < 1:
+        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {shown(train_fraction)}")
     n_train = round(train_fraction * n)
     if min(n_train, n - n_train) < 2:
         raise ValueError(
@@ -236,9 +240,12 @@ def resampling(
         signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
         return Resampling("blocks", signs, block, identity)
     function = default if bootstrap is None else bootstrap
-    weights = np.asarray(function(n, n_resamples, streams.bootstrap))
-    if weights.shape != (n_resamples, n):
-        raise ValueError(f"`bootstrap` must return weights of shape {(n_resamples, n)}, got {weights.shape}")
+    if n * n_resamples > MAX_WEIGHTS:
+        raise ValueError(
+            f"`n_resamples` must be smaller: {n_resamples} weights for each of {n} draws take "
+            f"{n * n_resamples / 1e9:.0f} GB; bootstrap='blocks' takes none"
+        )
+    weights = _weights(function, n, n_resamples, streams.bootstrap)
     return Resampling(getattr(function, "__name__", repr(function)), weights, None, identity)
 
 
@@ -253,6 +260,19 @@ def _flipped_chains(
         notes.append(f"cannot tell: {blocks.remedy}")
     chains = ChainBlocks(blocks.n_chains, blocks.count, blocks.tau, blocks.ess)
     return Resampling("blocks", signs, blocks.label, identical_draws(x, []), chains)
+
+
+def _weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """The weights of a bootstrap, checked where it may be the user's."""
+    try:
+        weights = np.asarray(function(n, size, rng))
+    except TypeError as error:
+        raise TypeError(f"`bootstrap` must be a function (n, size, rng) -> weights: {error}") from error
+    if weights.shape != (size, n):
+        raise ValueError(f"`bootstrap` must return weights of shape {(size, n)}, got {weights.shape}")
+    if weights.dtype.kind not in "biuf" or not np.isfinite(weights).all():
+        raise ValueError(f"`bootstrap` must return finite real numbers, got {shown(weights.flat[0])}")
+    return weights
 
 
 Stack = tuple[np.ndarray, np.ndarray]  # samples (J, n, d) of the same draws and their scores, whitened

@@ -15,7 +15,8 @@ import numpy as np
 from jax.tree_util import Partial
 
 from .._compilation import precise
-from .record import Target
+from .._validation import check_count
+from .record import MAX_DIM, Target
 
 CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
 
@@ -52,19 +53,25 @@ def from_jax(
     """
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
-    if not isinstance(dim, (int, np.integer)) or dim < 1:
-        raise ValueError(f"`dim` must be a positive integer, got {dim!r}")
-    own, shape = traced(log_density, int(dim))
-    if shape.shape != ():
-        raise ValueError(
-            "`log_density` of from_jax must map one point of shape (d,) to a scalar, "
-            f"but for d = {dim} it returns {shape.shape}"
-        )
-    if shape.dtype != jnp.float64:
+    check_count(dim, "dim", maximum=MAX_DIM)
+    own, returned = traced(log_density, int(dim))
+    if returned.dtype != jnp.float64:
         warnings.warn(
-            f"`log_density` returns {shape.dtype} for float64 input: precision is lost", stacklevel=2
+            f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
         )
     return jax_target(own, int(dim), names=names, sample=sample)
+
+
+def _check_returned(returned: Any, dim: int) -> None:
+    """Raise unless a traced function returns one real number."""
+    if getattr(returned, "shape", None) != ():
+        what = type(returned).__name__ if not hasattr(returned, "shape") else returned.shape
+        raise ValueError(
+            "`log_density` of from_jax must map one point of shape (d,) to a scalar, "
+            f"but for d = {dim} it returns {what}"
+        )
+    if not jnp.issubdtype(returned.dtype, jnp.floating):
+        raise TypeError(f"`log_density` must return a real number, it returns {returned.dtype}")
 
 
 def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
@@ -78,7 +85,8 @@ def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
     with precise():
         if _holds_single_precision(log_density, point):
             _drop_caches()
-        closed, out = _trace(log_density, point)
+        closed, out = _trace_or_explain(log_density, point)
+        _check_returned(out, dim)
         watched = [weakref.ref(array) for array in _closed_over(closed)]
         closed = _with_own_constants(closed)
     jaxpr = closed.jaxpr
@@ -96,11 +104,27 @@ def _trace(log_density: Callable[[Any], Any], point: Any) -> tuple[Any, Any]:
     return jax.make_jaxpr(lambda x: log_density(x), return_shape=True)(point)
 
 
+def _trace_or_explain(log_density: Callable[[Any], Any], point: Any) -> tuple[Any, Any]:
+    try:
+        return _trace(log_density, point)
+    except jax.errors.JAXTypeError as error:
+        reason = str(error).partition("\n")[0]
+        raise TypeError(
+            "`log_density` of from_jax must be written with jax.numpy, without float(), NumPy functions and "
+            f"`if` on values; a NumPy function goes into steincheck.Target: {reason}"
+        ) from error
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError(
+            f"`log_density` of from_jax fails for a point of shape {point.shape}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
 def _holds_single_precision(log_density: Callable[[Any], Any], point: Any) -> bool:
     """Whether data of the function come in 32 bits; in its own frame, so that nothing of it stays alive."""
     try:
         return any(array.dtype.itemsize == 4 for array in _closed_over(_trace(log_density, point)[0]))
-    except TypeError:  # float32 data met float64; if it is a mistake of the user's, it is raised once more
+    except (TypeError, ValueError, IndexError):  # float32 met float64, or a mistake: it is raised again
         return True
 
 

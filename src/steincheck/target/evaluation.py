@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import as_numbers
 from .compiled import CHUNKS, in_chunks, values_and_scores
 from .record import Batch, Target
 
@@ -84,7 +85,7 @@ def _moved_log_density(log_density: Batch, x: np.ndarray, step: np.ndarray) -> n
 
 def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
     """log p at the rows of `x`, validated; at a `proposal` -inf is a value, NaN is not."""
-    value = _as_floats("log_density", target.log_density(read_only(x)), (len(x),))
+    value = _as_floats("log_density", called("log_density", target.log_density, x), (len(x),))
     bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
     if bad.any():
         _raise_non_finite("log_density", x, value, bad)
@@ -93,22 +94,33 @@ def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> 
 
 def score_at(target: Target, x: np.ndarray) -> np.ndarray:
     """The score at the rows of `x`, validated, shape (n, d)."""
-    value = _as_floats("score", raw_score(target, x), x.shape)
+    if target.score is None:
+        value = central_differences(target.log_density, x)
+    else:
+        value = _as_floats("score", called("score", target.score, x), x.shape)
     bad = ~np.isfinite(value).all(axis=1)
     if bad.any():
         _raise_non_finite("score", x, value, bad)
     return value
 
 
-def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+def called(name: str, function: Batch, x: np.ndarray) -> Any:
+    """What a function of the user's returns for all rows of `x`; its errors name it."""
     try:
-        value = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"`{name}` must return an array of floats: {error}") from None
+        return function(read_only(x))
+    except (TypeError, ValueError, IndexError) as error:
+        hint = f"it is called with all {len(x)} points at once, one per row: an array of shape {x.shape}"
+        if "read-only" in str(error):
+            hint = "it must not write to its argument"
+        raise ValueError(f"`{name}` fails, {hint}; {type(error).__name__}: {error}") from error
+
+
+def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    value = as_numbers(value, name, "a function that returns an array of real numbers", verb="returns")
     if value.shape != shape:
         raise ValueError(
             f"`{name}` must return shape {shape} for {shape[0]} points, got {value.shape}; "
-            "it is called with all points at once, one a row"
+            "it is called with all points at once, one per row"
         )
     return value
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jax.tree_util import Partial
 
+from .._validation import check_count, shown
+
+MAX_DIM = 10**6  # a matrix of this order is beyond any memory
 Batch = Callable[[np.ndarray], np.ndarray]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Target:
     """A density p on R^d known up to a constant.
 
@@ -70,24 +74,42 @@ class Target:
             required = name == "log_density"
             if not (callable(value) or (value is None and not required)):
                 raise TypeError(f"`{name}` must be a function, got {type(value).__name__}")
-        if not isinstance(self.dim, (int, np.integer)) or isinstance(self.dim, bool) or self.dim < 1:
-            raise ValueError(f"`dim` must be a positive integer, got {self.dim!r}")
+        check_count(self.dim, "dim", maximum=MAX_DIM)
         if self.names is not None:
-            names = list(self.names)
-            if isinstance(self.names, str) or not all(isinstance(name, str) and name for name in names):
-                raise TypeError(f"`names` must be a sequence of non-empty strings, got {self.names!r}")
-            if len(names) != self.dim:
-                raise ValueError(f"`names` must have one name per coordinate ({self.dim}), got {len(names)}")
-            if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise ValueError(f"`names` must differ, got {twice!r} more than once")
+            _check_names(self.names, "names")
+            if len(self.names) != self.dim:
+                raise ValueError(
+                    f"`names` must have one name per coordinate ({self.dim}), got {len(self.names)}"
+                )
+        if self.constrained_names is not None:
+            _check_names(self.constrained_names, "constrained_names")
         if self.jax_log_density is not None and not isinstance(self.jax_log_density, Partial):
             object.__setattr__(self, "jax_log_density", Partial(self.jax_log_density))
+
+    def __repr__(self) -> str:
+        parts = [f"dim={self.dim}"]
+        if self.names is not None:
+            shown = ", ".join(self.names[:3]) + (", ..." if len(self.names) > 3 else "")
+            parts.append(f"names: {shown}")
+        own = ("score", "hessian", "sample", "constrain")
+        parts += [f"with {name}" for name in own if getattr(self, name) is not None]
+        return f"<Target: {', '.join(parts)}>"
 
     @property
     def has_score(self) -> bool:
         """Whether the score was given; if not, it is differenced."""
         return self.score is not None
+
+
+def _check_names(names: Any, argument: str) -> None:
+    """Raise unless `names` are different non-empty strings."""
+    if isinstance(names, (str, bytes, Mapping)) or not isinstance(names, Sequence | np.ndarray):
+        raise TypeError(f"`{argument}` must be a sequence of non-empty strings, got {shown(names)}")
+    if not all(isinstance(name, str) and name for name in names):
+        raise TypeError(f"`{argument}` must be a sequence of non-empty strings, got {shown(names)}")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"`{argument}` must differ, got {twice[0]!r} more than once")
 
 
 def require_target(target: Any) -> None:

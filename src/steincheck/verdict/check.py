@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_generator, check_count, check_level
+from .._validation import as_generator, check_count, check_level, check_switch, require_switch
 from .._version import __version__
 from ..adapters.parameters import own_scales, to_constrained
 from ..draws import to_unconstrained
@@ -106,7 +106,9 @@ def check(
     check_level(alpha)
     require_target(target)
     if max_evaluations is not None:
-        check_count(max_evaluations, "max_evaluations")
+        check_count(max_evaluations, "max_evaluations", maximum=10**12)
+    require_switch(independent, "independent")
+    check_switch(progress, "progress")
     seed = fresh_seed(rng)
     streams = np.random.default_rng(seed).spawn(6)
     sample = to_unconstrained(draws, target)
