@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import repeat
 
 import joblib
 import numpy as np
@@ -131,21 +132,18 @@ def kill_when_busy(cluster):
     cluster.workers[0].kill()
 
 
+def square(numbers, k, fails):
+    if fails and next(fails, False):
+        raise ConnectionError("the worker is gone")
+    return numbers[k] ** 2
+
+
 def test_what_a_lost_worker_owed_is_computed_again():
     lost = iter([True])
-
-    def call(k):
-        return (k, next(lost, False) if k == 3 else False)
-
+    parts = [(k, lost if k == 3 else None) for k in range(6)]
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        found = dict(sharing.share_out(square, call, range(6)))
-    assert found == {k: k * k for k in range(6)}
-
-
-def square(k, fails):
-    if fails:
-        raise ConnectionError("the worker is gone")
-    return k * k
+        found = sorted(sharing.share_out(square, [np.arange(6)], parts))
+    assert found == [0, 1, 4, 9, 16, 25]
 
 
 def test_an_error_of_the_work_itself_is_raised():
@@ -153,4 +151,4 @@ def test_an_error_of_the_work_itself_is_raised():
         joblib.parallel_config(backend="threading", n_jobs=2),
         pytest.raises(ConnectionError, match="gone"),
     ):
-        dict(sharing.share_out(square, lambda k: (k, k == 2), range(4)))
+        list(sharing.share_out(square, [np.arange(4)], [(k, repeat(k == 2)) for k in range(4)]))

@@ -155,17 +155,13 @@ def _computed(sample: Callable[[int], _Sample], count: int, options: _Options) -
             for j in range(count):
                 yield j, _sum_tiles(*sample(j), tiles, options, tick)
         return
-    length = -(-count * len(tiles) // (PARTS_PER_WORKER * workers))
-    parts = [(j, tiles[start : start + length]) for j in range(count) for start in tiles[::length]]
-
-    def call(k: int) -> tuple[Any, ...]:
-        j, part = parts[k]
-        return (*sample(j), part, options)
-
-    with ticking("Stein kernel", len(parts), shown=long) as tick:
-        for k, sums in share_out(_sum_tiles, call, range(len(parts))):
-            tick()
-            yield parts[k][0], sums
+    length = -(-len(tiles) // (workers * max(2, PARTS_PER_WORKER // count)))
+    parts = [(tiles[start : start + length], options) for start in tiles[::length]]
+    with ticking("Stein kernel", count * len(parts), shown=long) as tick:
+        for j in range(count):
+            for sums in share_out(_sum_tiles, sample(j), parts):
+                tick()
+                yield j, sums
 
 
 def _tile_size(n: int) -> int:

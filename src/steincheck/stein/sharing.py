@@ -1,9 +1,10 @@
-"""Work shared out among the workers of joblib's active backend: processes, Dask or Ray."""
+"""Work shared out among the workers of joblib's active backend: threads, processes, Dask or Ray."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 MAX_ATTEMPTS = 3  # at parts whose worker was lost
@@ -19,27 +20,43 @@ def n_workers() -> int:
 
 
 def share_out(
-    function: Callable[..., Any], calls: Callable[[int], tuple[Any, ...]], numbers: Sequence[int]
-) -> Iterator[tuple[int, Any]]:
-    """(k, function(*calls(k))) for all `numbers` k, in the order in which they are ready.
+    function: Callable[..., Any], arrays: Sequence[Any], parts: Sequence[tuple[Any, ...]]
+) -> Iterator[Any]:
+    """function(*arrays, *part) for all `parts`, in the order in which they are ready.
 
-    Arrays among the arguments that several calls have in common travel once per worker. If a worker is lost,
-    what it has not sent back is computed again by the others.
+    The arrays travel once per worker. If a worker is lost, what it has not sent back is computed by another.
     """
     from joblib import Parallel, delayed
 
-    missing = set(numbers)
+    missing = set(range(len(parts)))
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        run = Parallel(return_as="generator_unordered", batch_size=1)
         try:
-            for k, value in run(delayed(_numbered)(k, function, *calls(k)) for k in sorted(missing)):
-                missing.remove(k)
-                yield k, value
+            with _everywhere(arrays):
+                run = Parallel(return_as="generator_unordered", batch_size=1)
+                calls = (delayed(_numbered)(k, function, *arrays, *parts[k]) for k in sorted(missing))
+                for k, value in run(calls):
+                    missing.remove(k)
+                    yield value
         except Exception:  # each backend has its own errors for a lost worker
             if attempt == MAX_ATTEMPTS:
                 raise
         if not missing:
             return
+
+
+def _everywhere(arrays: Sequence[Any]) -> Any:
+    """The active backend; that of Dask with a copy of the arrays on every worker.
+
+    By itself joblib sends large arguments to one worker of Dask, which others ask: if it is lost, they wait
+    for ever.
+    """
+    from joblib import parallel_config
+    from joblib.parallel import get_active_backend
+
+    client = getattr(get_active_backend()[0], "client", None)
+    if client is None:
+        return nullcontext()
+    return parallel_config(backend="dask", client=client, scatter=[a for a in arrays if a is not None])
 
 
 def _numbered(k: int, function: Callable[..., Any], *arguments: Any) -> tuple[int, Any]:
