@@ -1,8 +1,15 @@
+import _thread
+import io
+import signal
+import sys
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from steincheck.stein import blocks
 from steincheck.stein import tiles as stein
 from steincheck.stein.blocks import block_sums, single_suffices
 from steincheck.stein.kernels import IMQ, RBF, stein_kernel
@@ -205,11 +212,55 @@ def test_float32_is_used_only_where_it_resolves_the_distances():
 
 
 def test_a_new_n_compiles_no_new_block_tile():
-    from steincheck.stein import blocks
-
     x, s = stack(1, 900, 3)
     sizes = []
     for n in (600, 900, 750):
         block_sums(x[:, :n], s[:, :n], IMQ(), 2.0, np.arange(n) % 8)
         sizes.append(blocks._tile._cache_size())
     assert len(set(sizes)) == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("stream", "shown"), [(Terminal, True), (io.StringIO, False)])
+def test_the_time_left_is_shown_on_a_terminal_and_nothing_in_a_pipe(monkeypatch, stream, shown):
+    monkeypatch.setattr(blocks, "MIN_EVALUATIONS_FOR_PROGRESS", 0)
+    monkeypatch.setattr(stein, "MIN_EVALUATIONS_FOR_PROGRESS", 0)
+    x, s = stack(1, 600, 3)
+    for compute in (
+        lambda: block_sums(x, s, IMQ(), 2.0, np.arange(600) % 8),
+        lambda: quadratic_forms(x, s, IMQ(), 2.0),
+    ):
+        monkeypatch.setattr(sys, "stderr", stream())
+        compute()
+        text = sys.stderr.getvalue()
+        assert ("Stein kernel" in text and "left" in text) if shown else not text
+
+
+def test_a_short_test_shows_no_progress(monkeypatch):
+    x, s = stack(1, 600, 3)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    block_sums(x, s, IMQ(), 2.0, np.arange(600) % 8)
+    assert not sys.stderr.getvalue()
+
+
+def test_an_interrupt_stops_a_long_pass_at_once_and_leaves_nothing_behind():
+    x, s = stack(1, 60_000, 3)
+    block = np.arange(60_000) % 100
+    before = jax.config.jax_enable_x64
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.5, _thread.interrupt_main)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            block_sums(x, s, IMQ(), 2.0, block)  # takes seconds
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, handler)
+    assert jax.config.jax_enable_x64 == before
+    few = block_sums(x[:, :700], s[:, :700], IMQ(), 2.0, block[:700])
+    expected = dense(IMQ(2.0), x[0, :700], s[0, :700]).sum()
+    assert few.table.sum() == pytest.approx(expected, rel=1e-5)

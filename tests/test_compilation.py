@@ -1,0 +1,126 @@
+"""Compiled programs on disk: used inside our calls only, and never in the way of the user's own settings."""
+
+import os
+
+import jax
+import pytest
+
+from steincheck import _compilation
+from steincheck._compilation import precise
+
+SETTINGS = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs", "jax_enable_x64")
+
+
+@pytest.fixture
+def switch(monkeypatch):
+    """Set the environment variable, as if the process had just begun."""
+    monkeypatch.setattr(_compilation, "MIN_SECONDS", 0.0)
+
+    def set_to(value):
+        monkeypatch.setenv(_compilation.SWITCH, str(value))
+        _compilation._directory.cache_clear()
+
+    yield set_to
+    _compilation._directory.cache_clear()
+
+
+def settings():
+    return [getattr(jax.config, name) for name in SETTINGS]
+
+
+def compile_something(number):
+    """A program that no other call has compiled; the same number gives the same program."""
+
+    def program(x):
+        return x * number + 1
+
+    return float(jax.jit(program)(2.0))
+
+
+def stored(folder):
+    return sorted(file.name for file in folder.glob("*-cache"))
+
+
+def test_programs_are_written_inside_our_calls_only_and_found_again(tmp_path, switch):
+    switch(tmp_path)
+    before = settings()
+    with precise():
+        assert compile_something(11.5) == 24.0
+    files = stored(tmp_path)
+    assert len(files) == 1
+    assert settings() == before
+    compile_something(12.5)  # the user's own program
+    assert stored(tmp_path) == files
+    hits = []
+    jax.monitoring.register_event_listener(lambda event, **_: hits.append(event.endswith("/cache_hits")))
+    with precise():
+        assert compile_something(11.5) == 24.0
+    assert sum(hits) == 1
+    assert stored(tmp_path) == files
+
+
+def test_settings_are_restored_after_an_error(tmp_path, switch):
+    switch(tmp_path)
+    before = settings()
+    with pytest.raises(ZeroDivisionError), precise():
+        raise ZeroDivisionError
+    assert settings() == before
+
+
+def test_nested_calls_leave_the_outer_one_its_directory(tmp_path, switch):
+    switch(tmp_path)
+    with precise():
+        with precise():
+            pass
+        compile_something(13.5)
+    assert len(stored(tmp_path)) == 1
+
+
+def test_it_can_be_switched_off(tmp_path, switch, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    switch("off")
+    with precise():
+        compile_something(14.5)
+    assert not list(tmp_path.rglob("*"))
+    switch("")
+    with precise():
+        compile_something(14.5)
+    assert len(stored(tmp_path / "steincheck" / f"jax-{jax.__version__}")) == 1
+
+
+def test_a_cache_of_the_users_own_is_used_instead(tmp_path, switch):
+    switch(tmp_path / "ours")
+    own = tmp_path / "own"
+    jax.config.update("jax_compilation_cache_dir", str(own))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    _compilation.reset_cache()
+    try:
+        with precise():
+            compile_something(15.5)
+        assert jax.config.jax_compilation_cache_dir == str(own)
+    finally:
+        jax.config.update("jax_compilation_cache_dir", None)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
+        _compilation.reset_cache()
+    assert len(stored(own)) == 1
+    assert not (tmp_path / "ours").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_no_obstacle(tmp_path, switch):
+    file = tmp_path / "file"
+    file.touch()
+    switch(file / "below")
+    with precise():
+        assert compile_something(16.5) == 34.0
+
+
+def test_old_programs_go_when_there_are_too_many(tmp_path, switch, monkeypatch):
+    monkeypatch.setattr(_compilation, "MAX_BYTES", 35)
+    for k in range(4):
+        file = tmp_path / f"{k}-cache"
+        file.write_bytes(bytes(10))
+        os.utime(file, (k, k))
+    switch(tmp_path)
+    with precise():
+        pass
+    assert stored(tmp_path) == ["3-cache"]
