@@ -5,7 +5,7 @@
 - results/block_study.csv: level and power of sign flips of q blocks. With q = n every draw has its own sign:
   the wild bootstrap. Rows of one case come from the same samples.
 - results/block_tests.csv: p-values of every quadratic test on the same samples, with the wild bootstrap and
-  with blocks. ``python -m experiments.block_study --summary`` prints the rates.
+  with blocks. ``python -m experiments.block_study --summary`` prints the rates and writes block_tests.md.
 """
 
 from __future__ import annotations
@@ -164,10 +164,14 @@ def main() -> None:
     """Make what is missing in both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=np.inf, help="stop the second table after so many")
-    parser.add_argument("--summary", action="store_true", help="print the rates of the second table")
+    parser.add_argument(
+        "--summary", action="store_true", help="print the rates of the second table and write them"
+    )
     options = parser.parse_args()
     if options.summary:
-        print(summary())
+        text = summary()
+        TESTS.with_suffix(".md").write_text(text + "\n")
+        print(text)
         return
     named_tests(options.minutes)
     block_numbers()
