@@ -3,8 +3,8 @@
     python -m experiments.moment_study [--case NAME] [--repetitions R]
 
 Rows go to results/moment_study.csv: how often the event named by `method` happened, with a 95 % interval
-(Clopper-Pearson). Draws are exact and independent. "moments" is a rejection at level 0.05, "oracle" one by
-the likelihood-ratio test that is told the coordinate and the kind of misfit, "named" that the leading
+(Clopper-Pearson). Draws are exact and independent. "moments" is a rejection at level 0.05, "kernel" one by
+KSDAgg, "oracle" one by the likelihood-ratio test that is told coordinate and kind, "named" that the leading
 findings name the right kind, parameter and mode, "covered" that the 95 % interval of the effect holds the
 truth. Every repetition has its own seed, made of the case, n and its number. Existing rows are kept.
 """
@@ -213,12 +213,12 @@ def shape_events(result: Any) -> Events:
 
 
 @lru_cache
-def unequal_modes() -> Problem:
-    """Two modes with standard deviations 1 and 100."""
+def unequal_modes(width: float = 100.0) -> Problem:
+    """Two modes with standard deviations 1 and `width`, six of both together apart."""
     from steincheck import models
 
-    means = np.array([[0.0], [600.0]])
-    covariances = np.array([[[1.0]], [[1e4]]])
+    means = np.array([[0.0], [6 * (width + 1)]])
+    covariances = np.array([[[1.0]], [[width**2]]])
     target = models.gaussian_mixture(means, covariances, [0.5, 0.5])
     return Problem(target, (means, covariances), target.sample)
 
@@ -231,6 +231,27 @@ def narrow_mode(n: int, rng: np.random.Generator) -> Events:
     x[label == 0] *= 2
     result = moments(x, problem, test)
     return {"moments": result.pvalue <= LEVEL, "named": named(result, "scale", {"x[0]"}, 0)}
+
+
+def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Generator) -> Events:
+    """KSDAgg for modes of sd 1 and `width`, stretched by `factors`; one metric, and units of each."""
+    from steincheck.aggregate import ksdagg_core
+    from steincheck.modes.search import as_modes
+    from steincheck.stein.quadratic import spawn_streams
+
+    problem = unequal_modes(width)
+    modes = as_modes(problem.modes, problem.target)
+    x, label = problem.target.sample(n, rng, return_labels=True)
+    centre = modes.locations[label]
+    x = centre + np.array(factors)[label][:, None] * (x - centre)
+    whiten = np.linalg.cholesky(modes.covariances.mean(axis=0))
+    test = partial(ksdagg_core, x, problem.target.score(x), bootstrap="blocks", notes=[])
+    size = {"n_resamples": 1000, "n_level_resamples": 1000}
+    found = {
+        "kernel, one metric": test(whiten=whiten, streams=spawn_streams(rng), **size),
+        "kernel, units of each mode": test(modes=modes, streams=spawn_streams(rng), **size),
+    }
+    return {name: result.pvalue <= LEVEL for name, result in found.items()}
 
 
 def one_of_five(n: int, rng: np.random.Generator) -> Events:
@@ -290,28 +311,19 @@ def coverage(name: str, kind: str, size: float, n: int, rng: np.random.Generator
 
 
 def chains(rho: float, n: int, rng: np.random.Generator) -> Events:
-    """Four AR(1) chains in d = 5: 20 blocks with random signs, 20 blocks resampled, and single draws."""
-    from unittest.mock import patch
+    """Four AR(1) chains in d = 5, tested as chains and as independent draws."""
+    import steincheck as sc
 
-    from steincheck.modes.search import as_modes
-    from steincheck.moments import maximum
-    from steincheck.moments.test import moment_core
-
-    draws, *streams = rng.spawn(4)
+    draws, *streams = rng.spawn(3)
     noise = draws.normal(size=(n // 4, 4, 5))
     x = noise.copy()
     for k in range(1, len(x)):
         x[k] = rho * x[k - 1] + np.sqrt(1 - rho**2) * noise[k]
-    x = np.swapaxes(x, 0, 1).reshape(-1, 5)
-    modes = as_modes(gaussian(5).modes, gaussian(5).target)
-    twenty = np.arange(n) * 20 // n
-    methods = (("signs", twenty, 100), ("multinomial", twenty, 0), ("draws", None, 0))
-    events = {}
-    for (name, blocks, limit), stream in zip(methods, streams, strict=True):
-        with patch.object(maximum, "MAX_BLOCKS_FOR_SIGNS", limit):
-            result = moment_core(x, -x, modes, "abcde", blocks=blocks, n_resamples=999, rng=stream, notes=[])
-        events[name] = result.pvalue <= LEVEL
-    return events
+    x = np.swapaxes(x, 0, 1)
+    target, modes, _ = gaussian(5)
+    test = partial(sc.moment_test, x, target, modes=modes, check_score=False)
+    found = {"as chains": test(rng=streams[0]), "as draws": test(rng=streams[1], independent=True)}
+    return {name: result.pvalue <= LEVEL for name, result in found.items()}
 
 
 def cost(n: int, d: int) -> tuple[Any, ...]:
@@ -378,6 +390,13 @@ def cases() -> dict[str, Case]:
         "one of five modes 1.5 times too wide": Case(one_of_five, (2000,), 100),
         "mean-field d=10, rho=.9": Case(mean_field, (1000, 4000), 100),
     }
+    for width in (10, 30):
+        table[f"level, widths 1 and {width}"] = Case(partial(kernel, width, (1.0, 1.0)), (500,), 200)
+    for width in (3.5, 10, 30):
+        for place, factors in (("both", (1.3, 1.3)), ("narrow", (1.3, 1.0)), ("wide", (1.0, 1.3))):
+            table[f"widths 1 and {width:g}, {place} 1.3 times too wide"] = Case(
+                partial(kernel, width, factors), (500,), 40
+            )
     for rho in (0.0, 0.5, 0.9):
         table[f"AR(1) rho={rho:g}, 4 chains"] = Case(partial(chains, rho), (4000,), 200)
     for name in ("Gaussian", "log-gamma(3)", "t3"):

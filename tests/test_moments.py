@@ -13,11 +13,12 @@ import steincheck as sc
 from steincheck.chains import cut_blocks
 from steincheck.modes.search import as_modes
 from steincheck.moments import leading
-from steincheck.moments.effects import affine_effects
-from steincheck.moments.features import feature_sums, spread_sums
+from steincheck.moments.correction import Sample, solve
+from steincheck.moments.features import feature_sums
 from steincheck.moments.frames import DAMPING, make_frame, skew_coefficient, tail_coefficient
 from steincheck.moments.lines import coordinate_tails, ray_ranks
 from steincheck.moments.maximum import max_t
+from steincheck.moments.sizes import sizes
 from steincheck.moments.table import columns_of, pure_correlation
 from steincheck.moments.test import moment_core
 from steincheck.wording import describe, describe_impossible
@@ -266,7 +267,7 @@ def test_many_columns_of_one_part_do_not_raise_the_threshold_of_the_other():
     rng = np.random.default_rng(3)
     sums = rng.normal(size=(1000, 502))
     first = np.arange(502) < 2
-    found = max_t(sums, np.where(first, 0, 1), first, 1999, rng, flips=False)
+    found = max_t(sums, np.where(first, 0, 1), first, 1999, rng)
     alone = stats.norm.isf(0.025 / 4)
     assert np.quantile(found.null, 0.95) == pytest.approx(alone, rel=0.06)  # of all 502 it would be 3.9
 
@@ -507,21 +508,101 @@ def test_tails_of_a_coordinate_given_the_others():
 # --- sizes ---
 
 
-def test_sizes_are_exact_for_gaussian_draws_however_far_off():
-    """In the limit of many draws; here draws with exact moments stand for it."""
+def whitened(z):
+    """Draws with mean zero and unit covariance, exactly."""
+    z = z - z.mean(axis=0)
+    return z @ np.linalg.inv(np.linalg.cholesky(np.cov(z.T, bias=True))).T
+
+
+@pytest.mark.parametrize(("score", "error"), [(None, 0.15), (lambda x: -x, 1e-3)])
+def test_sizes_for_gaussian_draws_far_off(score, error):
+    """Draws with exact moments; one step is nearly right, more steps are."""
     rng = np.random.default_rng(0)
-    z = rng.normal(size=(200_000, 2))
-    z = (z - z.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(z.T, bias=True))).T
-    x = z * [0.1, 5.0] + [2.0, -1.0]
+    x = whitened(rng.normal(size=(20_000, 2))) * [0.1, 5.0] + [2.0, -1.0]
     target, modes = gaussian(np.eye(2))
     frame = make_frame(as_modes(modes, target), x)
-    blocks = np.arange(len(x)) // 1000
-    spreads = spread_sums(
-        x, -x, frame, blocks, np.tile([[-2.0, 1.0]], (2, 1)), np.tile([[2.0, -1.0]], (2, 1))
-    )
-    effects = affine_effects(spreads, 2)
-    np.testing.assert_allclose(effects.shift[-1], [2.0, -1.0], atol=1e-6)
-    np.testing.assert_allclose(np.exp(effects.log_factor[-1]), [0.1, 5.0], rtol=0.02)
+    effects = sizes(x, -x, np.arange(len(x)) // 200, frame, score)[0][-1]
+    np.testing.assert_allclose(effects.shift, [2.0, -1.0], atol=error)
+    np.testing.assert_allclose(np.exp(effects.log_factor), [0.1, 5.0], rtol=error)
+    np.testing.assert_allclose(effects.correlation, 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("df", [3.0, 8.0])
+def test_draws_are_taken_back_to_the_density(df):
+    """An affine image of a heavy-tailed sample: the map that is found is its inverse."""
+    rng = np.random.default_rng(3)
+    exact = rng.normal(size=(20_000, 3)) / np.sqrt(rng.chisquare(df, size=(20_000, 1)) / df)
+    stretch = np.array([[0.5, 0.2, 0.0], [0.2, 1.5, 0.0], [0.0, 0.0, 1.0]])
+    offset = np.array([0.4, 0.0, -1.0])
+
+    def score(y):
+        return -(df + 3) * y / (df + np.sum(y**2, axis=1, keepdims=True))
+
+    x = exact @ stretch + offset
+    affine = solve(Sample(x, score(x), np.ones(len(x))), np.eye(3), score)
+    back = affine(x)
+    np.testing.assert_allclose(np.cov(back.T), np.cov(exact.T), atol=0.06 * np.trace(np.cov(exact.T)))
+    np.testing.assert_allclose(affine.matrix @ stretch @ (affine.matrix @ stretch).T, np.eye(3), atol=0.06)
+    np.testing.assert_allclose(affine(offset[None]), 0.0, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["t", "log-gamma"])
+def test_intervals_cover_far_from_the_density_and_off_gaussian(name):
+    """One step from these draws underestimates the factor so much that hardly any interval holds it."""
+    rng = np.random.default_rng(2)
+    runs = 60
+    if name == "t":
+        target, modes = student(2), np.zeros((1, 2))
+        samples = [
+            rng.normal(size=(400, 2)) / np.sqrt(rng.chisquare(3, size=(400, 1)) / 3) for _ in range(runs)
+        ]
+    else:
+        target = sc.from_jax(lambda x: jnp.sum(3 * x - jnp.exp(x)), dim=2)
+        modes = np.full((1, 2), np.log(3))
+        samples = [np.log(rng.gamma(3, size=(400, 2))) for _ in range(runs)]
+    known = as_modes(modes, target)
+    covered = 0
+    for x in samples:
+        result = moment_test(x * [0.6, 1.0], target, known, n_resamples=19, check_score=False)
+        low, high = find(result, "scale", ["x[0]"]).interval
+        covered += low <= 0.6 <= high
+    assert covered >= stats.binom.ppf(1e-4, runs, 0.94)
+
+
+def test_a_better_fit_looks_better():
+    """Mean-field against full-rank Gaussian of a posterior that is correlated and skew."""
+
+    def log_density(x):  # log of a rate and a slope, correlation near -0.9
+        return 20 * x[0] - 20 * jnp.exp(x[0] + 0.9 * x[1]) + 18 * x[1] - 0.5 * x[1] ** 2
+
+    target = sc.from_jax(log_density, dim=2, names=["rate", "slope"])
+    modes = sc.find_modes(target, bounds=(-3, 3), rng=0)
+    rng = np.random.default_rng(0)
+    covariance = modes.covariances[0]
+    narrow = np.linalg.inv(covariance).diagonal() ** -0.5
+    full = rng.multivariate_normal(modes.locations[0], covariance, size=2000)
+    mean_field = modes.locations[0] + narrow * rng.normal(size=(2000, 2))
+    worse = moment_test(mean_field, target, modes)
+    better = moment_test(full, target, modes)
+    for kind, parameters in (("scale", ["rate"]), ("scale", ["slope"])):
+        sizes_of = [abs(np.log(find(fit, kind, parameters).estimate)) for fit in (better, worse)]
+        assert sizes_of[0] < 0.5 * sizes_of[1]
+    correlation = find(worse, "correlation", ["rate", "slope"])
+    true = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
+    assert abs(correlation.observed) < 0.1
+    assert correlation.expected == pytest.approx(true, abs=0.05)
+    assert abs(find(better, "correlation", ["rate", "slope"]).estimate) < 0.1
+
+
+def test_no_interval_has_zero_width():
+    """Draws far from the density in ways that no affine map explains."""
+    target, modes = gaussian(CORRELATED)
+    rng = np.random.default_rng(6)
+    for x in (rng.gamma(1.0, size=(300, 3)) - 3.0, rng.uniform(4, 5, size=(300, 3))):
+        for feature in moment_test(x, target, modes).features:
+            low, high = feature.interval
+            assert low < high, feature
+            assert np.isfinite([low, high, feature.estimate]).all(), feature
 
 
 def test_intervals_cover():
@@ -545,6 +626,14 @@ def test_intervals_cover():
 
 
 # --- the door ---
+
+
+def test_repeated_draws_are_noted():
+    target, modes = gaussian(np.eye(2))
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    x[150:160] = x[:10]
+    with pytest.warns(UserWarning, match="10 of 200 draws repeat others exactly"):
+        sc.moment_test(x, target, modes=modes, rng=0)
 
 
 def test_the_result_is_a_table_that_can_be_written_down_and_run_again():

@@ -41,7 +41,9 @@ class Landscape:
             heights = np.array([[top] for top in self.log_density[: len(ways)]])
             own = heights - 0.5 * np.array([dot(way, way) for way in ways])
             share = np.exp(own - own.max(axis=0))
-            mixed = np.einsum("kn,kni->ni", share, [way @ w.T for way, w in zip(ways, self.whiten, strict=True)])
+            mixed = np.einsum(
+                "kn,kni->ni", share, [way @ w.T for way, w in zip(ways, self.whiten, strict=True)]
+            )
             root = self.bases[0].root
             return np.minimum(least, _disagreement(mixed @ root, score @ root))
 
@@ -89,7 +91,9 @@ def screen(
         distance = np.log(dot(z, z))
         if edges is None:
             edges = np.quantile(distance, np.arange(1, SHELLS) / SHELLS)
-            at_random = drawn.rows(rng.choice(len(drawn.x), size=min(keep - half, len(drawn.x)), replace=False))
+            at_random = drawn.rows(
+                rng.choice(len(drawn.x), size=min(keep - half, len(drawn.x)), replace=False)
+            )
         own_shell = np.searchsorted(edges, distance)
         best = _strangest(strange, own_shell, per_shell)
         parts.append(drawn.rows(best))

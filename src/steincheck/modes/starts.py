@@ -147,7 +147,9 @@ def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
     """The highest inner maxima of log p on lines through a mode: coordinates, principal axes, diagonals."""
     d = len(base.x)
     rays = scan_rays(base)[: max(1, max_points // 64)]
-    n_radii = min(int(np.log(2 * BASE**MAX_POWER) / np.log(SCAN_RATIO)), max(32, max_points // (2 * len(rays))))
+    n_radii = min(
+        int(np.log(2 * BASE**MAX_POWER) / np.log(SCAN_RATIO)), max(32, max_points // (2 * len(rays)))
+    )
     radii = np.geomspace(0.5, BASE**MAX_POWER, num=n_radii)
     found = []
     for ray in np.concatenate([rays, -rays]):

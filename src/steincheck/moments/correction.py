@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 MAX_STEPS = 25
-MAX_SHIFT = 10.0  # standard deviations per step
-MAX_LOG_STRETCH = 1.5  # per step and direction
-SMALLEST_PRODUCT = 0.05  # of draws and scores, 1 if the spread is right: below, a step does not go farther
-ROWS_PER_DIRECTION = 4  # draws per dimension below which the mode's Gaussian stands in for those missing
+MAX_SHIFT = 100.0  # standard deviations per step
+MAX_LOG_STRETCH = 5.0  # per step and direction
+MIN_DRAWS_PER_DIMENSION = 4  # below, the mode's Gaussian stands in for those missing
 
 Scores = Callable[[np.ndarray], np.ndarray]
 
@@ -51,94 +50,110 @@ class Step(NamedTuple):
         return Affine(matrix, self.mean + self.root @ self.shift - matrix @ self.mean)
 
 
-def solve(y: np.ndarray, t: np.ndarray, weight: np.ndarray, prior: np.ndarray, scores: Scores) -> Affine:
-    """The affine map after which draws `y` (n, d) satisfy Stein's identity for all affine fields.
+class FirstMoments(NamedTuple):
+    """Means and products of draws y and their scores t."""
 
-    Fisher scoring from the scores `t` of the draws themselves; `scores` evaluates them at moved draws. If the
-    draws are an affine image of the density, the moved ones are draws of the density. The identity is
-    returned where the steps do not converge; `prior` (d, d) is the covariance of the mode's Gaussian.
+    weight: float  # of all draws
+    mean: np.ndarray  # (d,)
+    pull: np.ndarray  # (d,) mean of t
+    covariance: np.ndarray  # (d, d)
+    product: np.ndarray  # (d, d), covariance of t and y
+
+
+class Sample(NamedTuple):
+    """Draws, scores at them and weights."""
+
+    y: np.ndarray  # (n, d)
+    t: np.ndarray  # (n, d)
+    weight: np.ndarray  # (n,)
+
+    def first_moments(self) -> FirstMoments:
+        """Of this sample."""
+        share = self.weight / self.weight.sum()
+        mean = share @ self.y
+        pull = share @ self.t
+        weighted = share[:, None] * (self.y - mean)
+        covariance = (self.y - mean).T @ weighted
+        return FirstMoments(float(self.weight.sum()), mean, pull, covariance, (self.t - pull).T @ weighted)
+
+
+def solve(sample: Sample, prior: np.ndarray, scores: Scores) -> Affine:
+    """The affine map after which the draws satisfy Stein's identity for all affine fields.
+
+    Fisher scoring; `scores` evaluates them at moved draws. If the draws are an affine image of the density,
+    the moved ones are draws of the density. The identity is returned where the steps do not converge; `prior`
+    (d, d) is the covariance of the mode's Gaussian.
     """
-    d = y.shape[1]
+    d = sample.y.shape[1]
     nothing = Affine(np.eye(d), np.zeros(d))
-    tolerance = 0.02 / np.sqrt(weight.sum())
+    tolerance = 0.02 / np.sqrt(sample.weight.sum())
     total = nothing
-    moved = y
+    moved = sample
     for _ in range(MAX_STEPS):
-        step = scoring_step(moved, t, weight, prior)
+        step = scoring_step(moved.first_moments(), moved, prior)
         if step.size < tolerance:
             return total
         move = step.map
         total = Affine(move.matrix @ total.matrix, move.matrix @ total.offset + move.offset)
-        moved = total(y)
-        t = scores(moved)
-        if not np.isfinite(t).all():
+        y = total(sample.y)
+        moved = Sample(y, scores(y), sample.weight)
+        if not np.isfinite(moved.t).all():
             return nothing
     return total if step.size < 0.1 else nothing
 
 
-class White(NamedTuple):
-    """Draws and scores in the coordinates in which the draws have mean zero and unit covariance."""
-
-    mean: np.ndarray  # (d,)
-    root: np.ndarray  # (d, d) symmetric root of the covariance
-    inverse_root: np.ndarray
-    w: np.ndarray  # (n, d) draws
-    u: np.ndarray  # (n, d) scores less their mean
-    pull: np.ndarray  # (d,) mean of the scores
-    product: np.ndarray  # (d, d), -E[u w'], symmetric; the identity if the spread is right
-    share: np.ndarray  # (n,) weights with sum 1
-    trust: float  # in the fourth moments of the draws, against those of a Gaussian
-
-
-def _whitened(y: np.ndarray, t: np.ndarray, weight: np.ndarray, prior: np.ndarray) -> White:
-    d = y.shape[1]
-    total = weight.sum()
-    added = max(0.0, 1 - total / (ROWS_PER_DIRECTION * d))  # share of the mode's Gaussian
-    share = weight / total
-    mean = share @ y
-    away = y - mean
-    covariance = (1 - added) * (share[:, None] * away).T @ away + added * prior
-    root, inverse_root = _roots(covariance)
-    w = away @ inverse_root
-    u = t @ root
-    pull = share @ u
-    u -= pull
-    product = (share[:, None] * -u).T @ w
-    product = (1 - added) * 0.5 * (product + product.T)
-    if added:
-        product += added * inverse_root @ prior @ inverse_root
-    trust = (1 - added) * total / (total + 2 * d)
-    return White(mean, root, inverse_root, w, u, pull, product, share, trust)
-
-
-def scoring_step(y: np.ndarray, t: np.ndarray, weight: np.ndarray, prior: np.ndarray) -> Step:
-    """Where location, scale and correlation of the draws `y` with scores `t` should go, to first order.
+def scoring_step(first: FirstMoments, sample: Sample, prior: np.ndarray) -> Step:
+    """Where location, scale and correlation should go, to first order; fourth moments are those of `sample`.
 
     With white draws w, conjugate scores u and P = -E[u w'] the step is exp(-log(P) / information): exact for
     Gaussian draws and a Gaussian density however far apart they are. The information of location and scale is
     the covariance of their features, that of each pair the variance of its own.
     """
-    d = y.shape[1]
-    white = _whitened(y, t, weight, prior)
+    white = _white(first, prior)
     values, vectors = np.linalg.eigh(white.product)
-    values = np.clip(values, SMALLEST_PRODUCT, 1e8)
+    values = np.where(values > 0, values.clip(1e-4, 1e8), 0.2)  # where the density is convex: widen, a little
     inverse = (vectors / values) @ vectors.T
     log_product = (vectors * np.log(values)) @ vectors.T
-    information, pair_variance = _information(white.u @ inverse, white)
-    first = np.linalg.solve(information, np.concatenate([inverse @ white.pull, -np.diag(log_product)]))
+    w = (sample.y - first.mean) @ white.inverse_root
+    u = (sample.t - first.pull) @ white.root @ inverse
+    information, pairs = _information(u, w, sample.weight / sample.weight.sum(), white.trust)
+    shift, generator = _towards_fit(inverse @ white.root @ first.pull, log_product, information, pairs)
+    stretch = _exponential(generator)
+    return Step(first.mean, white.root, white.inverse_root, inverse, information, pairs, shift, stretch)
+
+
+class White(NamedTuple):
+    """Coordinates in which the draws are white."""
+
+    root: np.ndarray  # (d, d) symmetric root of the covariance
+    inverse_root: np.ndarray
+    product: np.ndarray  # (d, d), -E[u w'], symmetric; the identity if the spread is right
+    trust: float  # in the fourth moments of the draws, against those of a Gaussian
+
+
+def _white(first: FirstMoments, prior: np.ndarray) -> White:
+    """From the draws, with the mode's Gaussian in the place of those missing."""
+    d = len(first.mean)
+    added = max(0.0, 1 - first.weight / (MIN_DRAWS_PER_DIMENSION * d))
+    root, inverse_root = _roots((1 - added) * first.covariance + added * prior)
+    product = -root @ first.product @ inverse_root
+    product = (1 - added) * 0.5 * (product + product.T) + added * inverse_root @ prior @ inverse_root
+    return White(root, inverse_root, product, (1 - added) * first.weight / (first.weight + 2 * d))
+
+
+def _towards_fit(
+    pull: np.ndarray, log_product: np.ndarray, information: np.ndarray, pair_variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shift, limited, and generator of the stretch; far from a fit, each feature for itself."""
+    d = len(pull)
+    features = np.concatenate([pull, -np.diag(log_product)])
+    if np.abs(features).max() > 1:
+        joint = features / np.diag(information)
+    else:
+        joint = np.linalg.solve(information, features)
     generator = -log_product / (2 * pair_variance)
-    np.fill_diagonal(generator, first[d:])
-    shift = first[:d] * min(1.0, MAX_SHIFT / max(np.abs(first[:d]).max(), 1e-300))
-    return Step(
-        white.mean,
-        white.root,
-        white.inverse_root,
-        inverse,
-        information,
-        pair_variance,
-        shift,
-        _exponential(generator),
-    )
+    np.fill_diagonal(generator, joint[d:])
+    return joint[:d] * min(1.0, MAX_SHIFT / max(np.abs(joint[:d]).max(), 1e-300)), generator
 
 
 def _roots(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -155,19 +170,18 @@ def _exponential(generator: np.ndarray) -> np.ndarray:
     return (vectors * limited) @ vectors.T
 
 
-def _information(u: np.ndarray, white: White) -> tuple[np.ndarray, np.ndarray]:
+def _information(
+    u: np.ndarray, w: np.ndarray, share: np.ndarray, trust: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Covariance of the features u and u w + 1, and variance of (u_i w_j + u_j w_i) / 2.
 
     Drawn to those of a Gaussian by as much as matrices of this size cannot be known from so many draws.
     """
     d = u.shape[1]
-    w = white.w
-    share = white.share[:, None]
-    first = np.concatenate([u, u * w + 1], axis=1)
-    first -= white.share @ first
-    gaussian = np.diag(np.repeat([1.0, 2.0], d))
-    information = white.trust * (share * first).T @ first + (1 - white.trust) * gaussian
-    squares = (share * u**2).T @ w**2
-    variance = 0.25 * (squares + squares.T) + 0.5 * (share * u * w).T @ (u * w)
-    variance = white.trust * variance + (1 - white.trust)
-    return information, np.maximum(variance, 0.05)
+    features = np.concatenate([u, u * w + 1], axis=1)
+    features -= share @ features
+    weighted = share[:, None] * features
+    information = trust * features.T @ weighted + (1 - trust) * np.diag(np.repeat([1.0, 2.0], d))
+    squares = (share[:, None] * u**2).T @ w**2
+    variance = 0.25 * (squares + squares.T) + 0.5 * (share[:, None] * u * w).T @ (u * w)
+    return information, np.maximum(trust * variance + (1 - trust), 0.05)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .correction import Affine, Step, scoring_step
+from .correction import Affine, FirstMoments, Sample, Step, scoring_step
 
 
 class Effects(NamedTuple):
@@ -40,7 +40,7 @@ class Moments(NamedTuple):
 
 
 class BlockTotals(NamedTuple):
-    """Sums over blocks of weights, draws, scores and their products, about the means of draws and scores."""
+    """Sums over blocks of weights, draws y, scores t and their products."""
 
     weight: np.ndarray  # (q,)
     y: np.ndarray  # (q, d)
@@ -48,38 +48,58 @@ class BlockTotals(NamedTuple):
     yy: np.ndarray  # (q, d, d)
     ty: np.ndarray  # (q, d, d)
 
+    @classmethod
+    def empty(cls, q: int, d: int) -> BlockTotals:
+        """To be added to."""
+        return cls(np.zeros(q), np.zeros((q, d)), np.zeros((q, d)), np.zeros((q, d, d)), np.zeros((q, d, d)))
+
+    def add(self, sample: Sample, home: np.ndarray) -> None:
+        """Add draws whose blocks `home` (n,) do not decrease."""
+        starts = np.flatnonzero(np.diff(home, prepend=-1))
+        ends = np.append(starts[1:], len(home))
+        for start, end in zip(starts, ends, strict=True):
+            b = home[start]
+            y, t, weight = (part[start:end] for part in sample)
+            weighted = weight[:, None] * y
+            self.weight[b] += weight.sum()
+            self.y[b] += weighted.sum(axis=0)
+            self.t[b] += weight @ t
+            self.yy[b] += y.T @ weighted
+            self.ty[b] += t.T @ weighted
+
+    def centred(self) -> tuple[BlockTotals, np.ndarray, np.ndarray]:
+        """About the means of y and t over all blocks, divided by the total weight; and these means."""
+        share = self.weight / self.weight.sum()
+        y_sum, t_sum, yy, ty = (part / self.weight.sum() for part in self[1:])
+        y_mean = y_sum.sum(axis=0)
+        t_mean = t_sum.sum(axis=0)
+        y = y_sum - share[:, None] * y_mean
+        t = t_sum - share[:, None] * t_mean
+        yy = yy - y_sum[:, :, None] * y_mean - y_mean[:, None] * y[:, None, :]
+        ty = ty - t_sum[:, :, None] * y_mean - t_mean[:, None] * y[:, None, :]
+        return BlockTotals(share, y, t, yy, ty), y_mean, t_mean
+
 
 def corrected_moments(
-    y: np.ndarray, t: np.ndarray, weight: np.ndarray, home: np.ndarray, prior: np.ndarray, affine: Affine
+    totals: BlockTotals, affine: Affine, sample: Sample, prior: np.ndarray
 ) -> tuple[Moments, Moments]:
-    """Moments of draws `y`, and of the same draws after `affine` and one more step of scoring.
+    """Moments of draws y, and of the same draws after `affine` and one more step of scoring.
 
-    `t` (n, d) are the scores at ``affine(y)``, `home` (n,) the block of each draw. Influence functions by the
-    delta method: the derivative of the mean features is minus their covariance, as for the score functions of
-    any family.
+    `totals` are of y and of the scores t at ``affine(y)``; `sample` are draws after `affine`, for the fourth
+    moments. Influence functions by the delta method: the derivative of the mean features is minus their
+    covariance, as for the score functions of any family.
     """
-    moved = affine(y)
-    step = scoring_step(moved, t, weight, prior)
-    share = weight / weight.sum()
-    mean = share @ y
-    totals = _totals(y - mean, t - share @ t, share, home)
-    covariance = totals.yy.sum(axis=0)
-    own = Moments(mean, covariance, totals.y, totals.yy - totals.weight[:, None, None] * covariance)
-    return own, _after(step, totals, affine)
-
-
-def _totals(y: np.ndarray, t: np.ndarray, share: np.ndarray, home: np.ndarray) -> BlockTotals:
-    starts = np.flatnonzero(np.diff(home, prepend=-1))
-    weighted = share[:, None] * y
-    ends = np.append(starts[1:], len(y))
-    parts = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
-    return BlockTotals(
-        np.add.reduceat(share, starts),
-        np.add.reduceat(weighted, starts),
-        np.add.reduceat(share[:, None] * t, starts),
-        np.stack([y[part].T @ weighted[part] for part in parts]),
-        np.stack([t[part].T @ weighted[part] for part in parts]),
+    centred, mean, pull = totals.centred()
+    covariance = centred.yy.sum(axis=0)
+    own = Moments(mean, covariance, centred.y, centred.yy - centred.weight[:, None, None] * covariance)
+    moved = FirstMoments(
+        float(totals.weight.sum()),
+        affine(mean[None])[0],
+        pull,
+        affine.matrix @ covariance @ affine.matrix.T,
+        centred.ty.sum(axis=0) @ affine.matrix.T,
     )
+    return own, _after(scoring_step(moved, sample, prior), centred, affine)
 
 
 def _after(step: Step, totals: BlockTotals, affine: Affine) -> Moments:
@@ -109,7 +129,7 @@ def _after(step: Step, totals: BlockTotals, affine: Affine) -> Moments:
 def effects_of(
     own: Moments, right: Moments, project: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
 ) -> Effects:
-    """Sizes along the columns of `project` (d, K), of pairs of columns, and of each coordinate given the others."""
+    """Sizes along the columns of `project` (d, K), of pairs of them, and of coordinates given the others."""
     gap = own.mean - right.mean
     gap_influence = own.mean_influence - right.mean_influence
     own_spread = _quadratic(own.covariance, project)
@@ -118,8 +138,6 @@ def effects_of(
     spread_influence -= _quadratic(right.influence, project) / right_spread
     observed, observed_influence = _correlations(own, project, pairs)
     expected, expected_influence = _correlations(right, project, pairs)
-    given = _given_others(own, right)
-    d = len(gap)
     return Effects(
         own.mean @ project,
         np.sqrt(own_spread),
@@ -127,12 +145,11 @@ def effects_of(
         standard_error(gap_influence @ project),
         0.5 * np.log(own_spread / right_spread),
         standard_error(0.5 * spread_influence),
-        *given,
+        *_given_others(own, right),
         observed,
         observed - expected,
         standard_error(observed_influence - expected_influence),
-        (np.linalg.slogdet(own.covariance)[1] - np.linalg.slogdet(right.covariance)[1]) / (2 * d),
-        standard_error((_traces(own) - _traces(right)) / (2 * d)),
+        *_overall(own, right),
     )
 
 
@@ -173,10 +190,13 @@ def _given_others(own: Moments, right: Moments) -> tuple[np.ndarray, np.ndarray,
     )
 
 
-def _traces(moments: Moments) -> np.ndarray:
-    """tr(C^-1 dC) for the influence of each block."""
-    precision = np.linalg.pinv(moments.covariance, hermitian=True)
-    return np.einsum("ij,qji->q", precision, moments.influence)
+def _overall(own: Moments, right: Moments) -> tuple[np.ndarray, np.ndarray]:
+    """Log of the overall factor, from the mean variance tr(C_right^-1 C_own) / d, and its standard error."""
+    precision = np.linalg.pinv(right.covariance, hermitian=True)
+    total = np.sum(precision * own.covariance)
+    turned = precision @ own.covariance @ precision
+    influence = np.sum(precision * own.influence, axis=(1, 2)) - np.sum(turned * right.influence, axis=(1, 2))
+    return 0.5 * np.log(total / len(precision)), standard_error(0.5 * influence / total)
 
 
 def standard_error(influence: np.ndarray) -> np.ndarray:

@@ -129,13 +129,13 @@ def _pairs(correlation: np.ndarray, d: int, n_axes: int) -> tuple[np.ndarray, np
 
 def _damped(constants: Constants, x: np.ndarray) -> Constants:
     """With middle and width of the draws, robustly, from at most 10,000 of them."""
-    few = x[:: -(-len(x) // 10_000)]
-    z = np.empty((len(few), constants.project.shape[2]))
-    radius = np.empty(len(few))
-    label = nearest(constants, few)
+    some = x[:: -(-len(x) // 10_000)]
+    z = np.empty((len(some), constants.project.shape[2]))
+    radius = np.empty(len(some))
+    label = nearest(constants, some)
     for k in np.unique(label):
         rows = label == k
-        away = few[rows] - constants.centre[k]
+        away = some[rows] - constants.centre[k]
         z[rows] = (away / constants.sd[k]) @ constants.project[k]
         radius[rows] = np.einsum("ni,ij,nj->n", away, constants.precision[k], away)
     middle = np.median(z, axis=0)

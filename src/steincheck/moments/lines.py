@@ -12,13 +12,15 @@ from .frames import Constants, nearest
 
 MAX_RANKED = 100  # draws whose rank on their ray is found, at some 260 evaluations of the density each
 MAX_SUSPECTS = 20  # coordinates of draws whose tail probability is computed
-SUSPICIOUS = 4.5  # conditional standard deviations from the conditional mean; 1 in 150,000 Gaussian draws
-REACH = 1e4  # standard deviations to which lines are followed
+MIN_SUSPECT_DISTANCE = (
+    4.5  # conditional standard deviations from the conditional mean; 1 in 150,000 Gaussian draws
+)
+MAX_DISTANCE = 1e4  # standard deviations to which lines are followed
 COARSE_STEP = 0.2  # of the logarithm of a radius
 RAY_POINTS = 192
 ROWS_AT_ONCE = 65_536
 LINE_STEP = 0.08  # widths at the centre of a line; 8 % of the distance from it far out
-RESOLVED = 2.0  # nats by which the density at a draw may exceed what the points next to it say
+MAX_NATS_MISSED = 2.0  # nats by which the density at a draw may exceed what the points next to it say
 
 
 class Lines(NamedTuple):
@@ -65,7 +67,7 @@ def ray_ranks(
     place = (np.log(radius) - low) / (high - low)
     own = values(log_density, x) + d * np.log(radius)
     top = log_p.max(axis=1)
-    good = np.flatnonzero(np.isfinite(top) & ~(own > _beside(log_p, place) + RESOLVED))
+    good = np.flatnonzero(np.isfinite(top) & ~(own > _beside(log_p, place) + MAX_NATS_MISSED))
     ranks = np.full(n, np.nan)
     if len(good):
         heights = np.exp(log_p[good] - top[good, None])
@@ -75,7 +77,9 @@ def ray_ranks(
 
 def _coarse_grid(d: int, farthest: float) -> np.ndarray:
     """Logarithms of radii from far inside a Gaussian to far outside it and all draws."""
-    return np.arange(np.log(1e-4 * np.sqrt(d)), np.log(max(REACH * np.sqrt(d), 100 * farthest)), COARSE_STEP)
+    return np.arange(
+        np.log(1e-4 * np.sqrt(d)), np.log(max(MAX_DISTANCE * np.sqrt(d), 100 * farthest)), COARSE_STEP
+    )
 
 
 def _on_rays(
@@ -136,7 +140,7 @@ def _far_from(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.nd
     """Row, column, conditional mean and conditional sd where a Gaussian finds a coordinate suspicious."""
     pull = (x - centre) @ precision
     stiffness = np.diag(precision)
-    i, j = np.nonzero(np.abs(pull) > SUSPICIOUS * np.sqrt(stiffness))
+    i, j = np.nonzero(np.abs(pull) > MIN_SUSPECT_DISTANCE * np.sqrt(stiffness))
     return np.column_stack([i, j, x[i, j] - pull[i, j] / stiffness[j], stiffness[j] ** -0.5])
 
 
@@ -156,7 +160,7 @@ def coordinate_tails(
     m = len(x)
     own = x[np.arange(m), columns]
     far = np.abs(own - centre) / width
-    end = np.arcsinh(max(REACH, 100 * far.max()))
+    end = np.arcsinh(max(MAX_DISTANCE, 100 * far.max()))
     offset = np.sinh(np.arange(-end, end, LINE_STEP))
     grid = np.sort(np.column_stack([centre[:, None] + width[:, None] * offset, own]), axis=1)
     points = np.repeat(x, grid.shape[1], axis=0)

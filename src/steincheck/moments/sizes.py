@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from .correction import Affine, solve
-from .effects import Effects, corrected_moments, effects_of, pooled
+from .correction import Affine, Sample, solve
+from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
 from .frames import Constants, Frame, log_responsibilities
 
-MAX_DRAWS_TO_SOLVE = 10_000  # per mode: the map found from so many takes one more step with all of them
+MAX_DRAWS_AT_ONCE = 10_000  # the map found from so many takes one more step with all draws
 MIN_RESPONSIBILITY = 0.01  # draws with less at a mode do not count for its sizes
 MIN_DRAWS_FOR_SIZES = 5  # responsibility below which a mode has no sizes
 MAX_BLOCKS = 250
-OPERATIONS = 4e9  # of the standard errors, at most: many dimensions get fewer blocks
+MAX_OPERATIONS = 4e9  # of the standard errors: many dimensions get fewer blocks
 
 Score = Callable[[np.ndarray], np.ndarray]
+
+
+class Case(NamedTuple):
+    """Draws sorted by block, as one mode sees them."""
+
+    x: np.ndarray  # (n, d)
+    scores: np.ndarray  # (n, d)
+    home: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,) responsibility of the mode
 
 
 def sizes(
@@ -34,11 +44,10 @@ def sizes(
     effects = []
     for k in range(len(constants.centre)):
         rows = np.flatnonzero(shares[:, k] > MIN_RESPONSIBILITY)
-        weight = shares[rows, k]
-        if weight.sum() < MIN_DRAWS_FOR_SIZES:
+        if shares[rows, k].sum() < MIN_DRAWS_FOR_SIZES:
             effects.append(_unknown(constants))
-            continue
-        effects.append(_at_mode(x[rows], scores[rows], weight, groups[rows], constants, k, score))
+        else:
+            effects.append(_at_mode(Case(x, scores, groups, shares[:, k]), rows, constants, k, score))
     total = shares.sum(axis=0)
     known = [k for k, one in enumerate(effects) if np.isfinite(one.mean).all()]
     if len(effects) == 1 or not known:
@@ -49,7 +58,7 @@ def sizes(
 
 def _blocks(constants: Constants) -> int:
     d, directions = constants.project.shape[1:]
-    return int(np.clip(OPERATIONS / (directions**2 * d), 20, MAX_BLOCKS))
+    return int(np.clip(MAX_OPERATIONS / (directions**2 * d), 20, MAX_BLOCKS))
 
 
 def _shares(constants: Constants, x: np.ndarray) -> np.ndarray:
@@ -68,44 +77,50 @@ def _unknown(constants: Constants) -> Effects:
     return Effects(*(np.full(length, np.nan) for length in lengths))
 
 
-def _at_mode(
-    x: np.ndarray,
-    scores: np.ndarray,
-    weight: np.ndarray,
-    home: np.ndarray,
-    constants: Constants,
-    k: int,
-    score: Score | None,
-) -> Effects:
-    """Effects at mode k of the draws that belong to it."""
-    centre = constants.centre[k]
-    sd = constants.sd[k]
-    y = (x - centre) / sd
-    prior = np.linalg.inv(constants.precision[k] * np.outer(sd, sd))
-    t = sd * _component_scores(constants, k, x, scores)
-    affine = Affine(np.eye(len(sd)), np.zeros(len(sd)))
+def _at_mode(case: Case, rows: np.ndarray, constants: Constants, k: int, score: Score | None) -> Effects:
+    """Effects at mode k of the draws `rows` that belong to it."""
+    d = len(constants.sd[k])
+    prior = np.linalg.inv(constants.precision[k] * np.outer(constants.sd[k], constants.sd[k]))
+    nothing = Affine(np.eye(d), np.zeros(d))
+    found = None
     if score is not None:
         moved_scores = partial(_moved_scores, constants, k, score)
-        affine, t = _solved(y, t, weight, prior, moved_scores)
-    with np.errstate(all="ignore"):
-        own, right = corrected_moments(y, t, weight, home, prior, affine)
-        pairs = (constants.pair_first, constants.pair_second)
-        return effects_of(own, right, constants.project[k], pairs)
+        try:
+            some = _sample(case, rows[:: -(-len(rows) // MAX_DRAWS_AT_ONCE)], constants, k)
+            affine = solve(some, prior, moved_scores)
+            found = _totals(case, rows, constants, k, affine, moved_scores)
+        except Exception:  # a user's function may raise anything at points it was not made for
+            found = None
+    if found is None or not np.isfinite(found[0].ty).all():
+        affine = nothing
+        found = _totals(case, rows, constants, k, nothing, None)
+    own, right = corrected_moments(found[0], affine, found[1], prior)
+    return effects_of(own, right, constants.project[k], (constants.pair_first, constants.pair_second))
 
 
-def _solved(
-    y: np.ndarray, t: np.ndarray, weight: np.ndarray, prior: np.ndarray, scores: Score
-) -> tuple[Affine, np.ndarray]:
-    """The map that corrects the draws, and the scores at them after it; nothing is moved where that fails."""
-    some = slice(None, None, -(-len(y) // MAX_DRAWS_TO_SOLVE))
-    nothing = Affine(np.eye(y.shape[1]), np.zeros(y.shape[1]))
-    try:
-        with np.errstate(all="ignore"):
-            affine = solve(y[some], t[some], weight[some], prior, scores)
-            moved = scores(affine(y))
-    except Exception:  # a user's function may raise anything at points it was not made for
-        return nothing, t
-    return (affine, moved) if np.isfinite(moved).all() else (nothing, t)
+def _sample(case: Case, rows: np.ndarray, constants: Constants, k: int) -> Sample:
+    """Draws in the standardised coordinates of mode k."""
+    x = case.x[rows]
+    t = constants.sd[k] * _component_scores(constants, k, x, case.scores[rows])
+    return Sample((x - constants.centre[k]) / constants.sd[k], t, case.weight[rows])
+
+
+def _totals(
+    case: Case, rows: np.ndarray, constants: Constants, k: int, affine: Affine, moved_scores: Score | None
+) -> tuple[BlockTotals, Sample]:
+    """Sums over blocks of draws and of the scores at them after `affine`; and some draws after it."""
+    totals = BlockTotals.empty(int(case.home[-1]) + 1, len(constants.sd[k]))
+    kept = []
+    step = -(-len(rows) // MAX_DRAWS_AT_ONCE)
+    for start in range(0, len(rows), MAX_DRAWS_AT_ONCE):
+        some = rows[start : start + MAX_DRAWS_AT_ONCE]
+        sample = _sample(case, some, constants, k)
+        moved = affine(sample.y)
+        if moved_scores is not None:
+            sample = sample._replace(t=moved_scores(moved))
+        totals.add(sample, case.home[some])
+        kept.append(Sample(moved[::step], sample.t[::step], sample.weight[::step]))
+    return totals, Sample(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
 
 
 def _moved_scores(constants: Constants, k: int, score: Score, y: np.ndarray) -> np.ndarray:

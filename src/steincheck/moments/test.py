@@ -13,7 +13,13 @@ from ..chains import Blocks, read_sample
 from ..modes.search import known_modes
 from ..result import ChainBlocks, Modes, MomentFeature, MomentResult
 from ..stein.kernels import IMQ, median_bandwidth
-from ..stein.quadratic import chain_blocks, chain_of_rows, whitened, whitened_scores
+from ..stein.quadratic import (
+    chain_blocks,
+    chain_of_rows,
+    identical_draws,
+    whitened,
+    whitened_scores,
+)
 from ..target import Target, require_target, score_at, support_warnings
 from ..target import check_score as compare_score
 from .effects import quantile
@@ -114,6 +120,8 @@ def moment_test(
     elif check_score:
         compare_score(target, x)
     notes.extend(support_warnings(target, x, log_p, look))
+    if chain is None:
+        _note_repeats(x, notes)
     if len(x) < MIN_DRAWS_FOR_LEVEL:
         notes.append(
             f"{len(x)} draws are few: below {MIN_DRAWS_FOR_LEVEL} true draws may be rejected too often"
@@ -143,6 +151,17 @@ def moment_test(
     )
     announce(notes)
     return in_own_terms(result, target)
+
+
+def _note_repeats(x: np.ndarray, notes: list[str]) -> None:
+    """Note if some draws are identical: independent ones of a density never are."""
+    identity = identical_draws(x, [])
+    if identity is not None:
+        repeated = len(x) - len(np.unique(identity))
+        notes.append(
+            f"{repeated} of {len(x)} draws repeat others exactly, as those of Markov chains do: this test "
+            "counts each of them as an independent draw"
+        )
 
 
 def parameter_names(target: Target) -> list[str]:
@@ -288,9 +307,9 @@ def _examine(
     misfit = found.adjusted.min() <= MAX_PVALUE_OF_MISFIT
     with np.errstate(all="ignore"):
         effects, blocks = sizes(data.x, data.scores, data.home, frame, score if misfit else None)
-    table = Table(frame, names, effects, len(data.x), quantile(blocks))
-    rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), strict=True)
-    return found, ordered(table.record(column, t, p) for column, t, p in rows)
+        table = Table(frame, names, effects, len(data.x), quantile(blocks))
+        rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), strict=True)
+        return found, ordered(table.record(column, t, p) for column, t, p in rows)
 
 
 def _columns(

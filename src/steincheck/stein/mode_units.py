@@ -12,7 +12,7 @@ from .blocks import block_sums
 from .quadratic import Calibrated, Resampling, flip_signs
 
 MAX_RATIO_OF_WIDTHS = 3.0  # of modes, up to which the average covariance is a fair unit for all of them
-NEGLIGIBLE = 1e-10  # responsibility of a mode for a draw
+MIN_RESPONSIBILITY = 1e-10  # of a mode for a draw; with less, the draw adds nothing
 
 
 class ModeView(NamedTuple):
@@ -62,7 +62,7 @@ def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[Mode
     parts = list(zip(responsibilities(x, modes), modes.locations, precisions, strict=True))
     pull = sum(r[:, None] * ((centre - x) @ precision) for r, centre, precision in parts)
     for (r, centre, precision), covariance in zip(parts, modes.covariances, strict=True):
-        rows = np.flatnonzero(r > NEGLIGIBLE)
+        rows = np.flatnonzero(r > MIN_RESPONSIBILITY)
         root = np.linalg.cholesky(covariance)
         slope = scores[rows] + (centre - x[rows]) @ precision - pull[rows]
         yield ModeView(rows, standardised(x[rows], centre, root), slope @ root, r[rows])
