@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,11 +54,13 @@ def _directory() -> str | None:
     chosen = os.environ.get(SWITCH, "")
     if chosen.lower() in ("off", "0", "no", "false"):
         return None
-    path = Path(chosen) if chosen else _user_cache() / "steincheck" / f"jax-{jax.__version__}"
     try:
+        path = (
+            Path(chosen) if chosen else _user_cache() / "steincheck" / f"jax-{jax.__version__}-{_processor()}"
+        )
         path.mkdir(parents=True, exist_ok=True)
         _drop_old(path)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter if there is no home directory
         return None
     return str(path) if os.access(path, os.W_OK) else None
 
@@ -68,6 +72,18 @@ def _user_cache() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _processor() -> str:
+    """A short name of the kind of processor: a program compiled for one may not run on another."""
+    kind = platform.machine() + platform.processor()
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        lines = described.read_text(errors="replace").splitlines()
+        kind += "".join(
+            sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
+        )
+    return hashlib.sha256(kind.encode()).hexdigest()[:8]
 
 
 def _drop_old(path: Path) -> None:
