@@ -47,9 +47,9 @@ TEST_CASES = {  # n, weight of the first of two modes (the target's is 0.5), sca
     "level, n = 200": (200, 0.5, 1.0, 300),
     "weights, n = 200": (200, 0.66, 1.0, 150),
     "scale, n = 200": (200, 0.5, 1.28, 150),
-    "level, n = 1000": (1000, 0.5, 1.0, 200),
-    "weights, n = 1000": (1000, 0.57, 1.0, 100),
-    "scale, n = 1000": (1000, 0.5, 1.12, 100),
+    "level, n = 1000": (1000, 0.5, 1.0, 100),
+    "weights, n = 1000": (1000, 0.57, 1.0, 50),
+    "scale, n = 1000": (1000, 0.5, 1.12, 50),
 }
 THETA = np.linspace(0.5, 1.5, 5)
 BOOTSTRAPS: dict[str, Any] = {"wild": sc.wild, "blocks": "blocks"}
@@ -174,8 +174,8 @@ def main() -> None:
         TESTS.with_suffix(".md").write_text(text + "\n")
         print(text)
         return
-    named_tests(options.minutes)
     block_numbers()
+    named_tests(options.minutes)
 
 
 if __name__ == "__main__":

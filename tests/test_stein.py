@@ -13,6 +13,7 @@ from steincheck.stein import blocks
 from steincheck.stein import tiles as stein
 from steincheck.stein.blocks import block_sums, single_suffices
 from steincheck.stein.kernels import IMQ, RBF, stein_kernel
+from steincheck.stein.quadratic import flip_signs
 from steincheck.stein.tiles import quadratic_forms
 
 
@@ -209,6 +210,24 @@ def test_float32_is_used_only_where_it_resolves_the_distances():
     exact = block_sums(near, slopes, IMQ(), 20.0, block, single=False).table
     spread = np.abs(exact).mean()
     assert np.abs(block_sums(near, slopes, IMQ(), 20.0, block).table - exact).max() < 1e-4 * spread
+
+
+def test_float32_moves_replicates_by_little_even_if_the_bandwidth_is_tiny():
+    """Separate modes in ten dimensions, a bandwidth of a thousandth of the squared distances within modes."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(1, 1500, 10)) + rng.choice([-12.0, 12.0], size=(1, 1500, 1))
+    s = -(x - np.sign(x) * 12)
+    block = rng.permutation(1500) % 100
+    signs = rng.choice([-1.0, 1.0], size=(300, 100))
+    widths = np.array([0.01, 1.0, 100.0])
+    assert single_suffices(x, widths)
+    exact, single = (
+        flip_signs(block_sums(x, s, IMQ(), widths, block, single=single).table, np.bincount(block), signs)
+        for single in (False, True)
+    )
+    spread = exact.replicates.std(axis=1)
+    assert np.all(np.abs(single.replicates - exact.replicates).max(axis=1) < 1e-3 * spread)
+    assert np.all(np.abs(single.statistics - exact.statistics) < 1e-3 * spread)
 
 
 def test_a_new_n_compiles_no_new_block_tile():

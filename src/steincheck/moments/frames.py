@@ -167,7 +167,7 @@ def nearest(constants: Constants, x: np.ndarray) -> np.ndarray:
 @lru_cache
 def tail_coefficient(d: int) -> float:
     """How much of the scale is in the tails of a Gaussian on R^d: E[tails scale] / E[scale^2]."""
-    q = special.chdtri(d, 1 - (np.arange(20_000) + 0.5) / 20_000) / d
+    q = 2 * special.gammaincinv(d / 2, (np.arange(20_000) + 0.5) / 20_000) / d
     scale = d * (1 - q)
     damp = 1 + q / DAMPING**2
     profile = q / damp**2

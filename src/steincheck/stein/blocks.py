@@ -29,9 +29,11 @@ MIN_DRAWS_FOR_LARGE_TILES = 4096  # below, too much of a large tile would be pad
 SMALL_TILE = 512  # rows and columns
 LARGE_TILE = 1024
 ROWS_PER_STRIP = 128  # of a tile, evaluated at once: their products stay in the cache of one core
-# Largest squared distance from the centre, in units of the smallest bandwidth, up to which tiles are
-# evaluated in float32: squared distances are then wrong by at most a few thousandths of a bandwidth.
+# Largest squared distance from the centre up to which tiles are evaluated in float32, in units of the smallest
+# bandwidth plus the squared distance that 1 % of the pairs fall below: what the kernel sees of a squared
+# distance is then wrong by a few thousandths, at all but 1 % of the pairs.
 MAX_REACH_IN_SINGLE = 1e4
+DRAWS_FOR_SMALL_DISTANCES = 100  # evenly spaced; all of their pairs are looked at
 PIECES_HELD = 1024  # of a sample, as arrays of JAX: at most 80 MB in 10 dimensions
 BLOCKS_PER_PIECE = (
     8,
@@ -114,7 +116,10 @@ def single_suffices(x: np.ndarray, bandwidths: np.ndarray) -> bool:
     """Whether float32 resolves the distances between the draws (J, n, d) as finely as the kernel needs."""
     origin = x[0].mean(axis=0)
     reach = max(np.max(np.sum((sample - origin) ** 2, axis=1)) for sample in x)
-    return bool(reach <= MAX_REACH_IN_SINGLE * bandwidths.min())
+    some = x[0, :: -(-x.shape[1] // DRAWS_FOR_SMALL_DISTANCES)]
+    first, second = np.triu_indices(len(some), k=1)
+    small = np.quantile(np.sum((some[first] - some[second]) ** 2, axis=1), 0.01)
+    return bool(reach <= MAX_REACH_IN_SINGLE * (bandwidths.min() + small))
 
 
 class _Options(NamedTuple):
