@@ -29,7 +29,7 @@ MIN_DRAWS_FOR_LARGE_TILES = 4096  # below, too much of a large tile would be pad
 SMALL_TILE = 512  # rows and columns
 LARGE_TILE = 1024
 ROWS_PER_STRIP = 128  # of a tile, evaluated at once: their products stay in the cache of one core
-# Largest squared distance from the centre up to which tiles are evaluated in float32, in units of the smallest
+# Largest squared distance from the centre up to which tiles are evaluated in float32, in units of the least
 # bandwidth plus the squared distance that 1 % of the pairs fall below: what the kernel sees of a squared
 # distance is then wrong by a few thousandths, at all but 1 % of the pairs.
 MAX_REACH_IN_SINGLE = 1e4
