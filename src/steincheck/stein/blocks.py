@@ -35,15 +35,8 @@ ROWS_PER_STRIP = 128  # of a tile, evaluated at once: their products stay in the
 MAX_REACH_IN_SINGLE = 1e4
 DRAWS_FOR_SMALL_DISTANCES = 100  # evenly spaced; all of their pairs are looked at
 PIECES_HELD = 1024  # of a sample, as arrays of JAX: at most 80 MB in 10 dimensions
-BLOCKS_PER_PIECE = (
-    8,
-    16,
-    32,
-    64,
-    128,
-    256,
-    1024,
-)  # a piece may meet up to so many; each number compiles once
+# A piece may meet up to so many blocks; each number compiles once.
+BLOCKS_PER_PIECE = (8, 16, 32, 64, 128, 256, 1024)
 MIN_EVALUATIONS_TO_SHARE = 10**8  # of the kernel: about a second; with fewer, sending takes longer
 PARTS_PER_WORKER = 8  # workers of different speed then finish nearly together
 
