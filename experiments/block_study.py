@@ -45,10 +45,10 @@ CASES = {  # n, shift of the first coordinate, scale of the draws
 MODES = (np.array([[-2.5, 0.0], [2.5, 0.0]]), np.array([np.eye(2)] * 2))
 TEST_CASES = {  # n, weight of the first of two modes (the target's is 0.5), scale of the draws, repetitions
     "level, n = 200": (200, 0.5, 1.0, 300),
-    "weights, n = 200": (200, 0.66, 1.0, 150),
+    "wrong weights, n = 200": (200, 0.8, 1.0, 150),
     "scale, n = 200": (200, 0.5, 1.28, 150),
     "level, n = 1000": (1000, 0.5, 1.0, 100),
-    "weights, n = 1000": (1000, 0.57, 1.0, 50),
+    "wrong weights, n = 1000": (1000, 0.64, 1.0, 50),
     "scale, n = 1000": (1000, 0.5, 1.12, 50),
 }
 THETA = np.linspace(0.5, 1.5, 5)
