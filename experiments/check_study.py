@@ -1,4 +1,4 @@
-"""Level and power of `check`: python -m experiments.check_study [level | missing | wrong]
+"""Level and power of `check`: python -m experiments.check_study [level | missing | wrong] [--case NAME]
 
 level: exact independent draws, modes given, as the search itself is judged by experiments.mode_study.
 missing: 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched.
@@ -9,9 +9,9 @@ Writes experiments/results/check_study.csv, one row per case as it goes; rows of
 
 from __future__ import annotations
 
+import argparse
 import csv
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,17 +103,21 @@ def count(part: str, case: str, verdicts: list[sc.Verdict], named: list[bool]) -
     }
 
 
-def level() -> Iterator[dict[str, object]]:
+def level(wanted: str) -> Iterator[dict[str, object]]:
     """How often `check` rejects true draws."""
     for name, n, target, sample, modes in level_cases():
+        if wanted not in name:
+            continue
         rng = np.random.default_rng(SEED)
         found = [sc.check(sample(n, rng), target, modes=modes, rng=rng) for _ in range(LEVEL_SAMPLES)]
         yield count("level", name, found, [])
 
 
-def missing() -> Iterator[dict[str, object]]:
+def missing(wanted: str) -> Iterator[dict[str, object]]:
     """Whether `check` finds and names missing modes from draws of one of them."""
     for name, build in TARGETS.items():
+        if wanted not in name:
+            continue
         case = build()
         if case.expected < 2:
             continue
@@ -122,11 +126,13 @@ def missing() -> Iterator[dict[str, object]]:
         yield count("missing", name, [verdict], [bool(kinds & {"missing mode", "mode share", "flow"})])
 
 
-def wrong() -> Iterator[dict[str, object]]:
+def wrong(wanted: str) -> Iterator[dict[str, object]]:
     """How often `check` rejects a Gaussian sample with one fault, and names the coordinate."""
     for d in (5, 20, 50):
         target = gaussian(d)
         for fault, sample in wrong_cases(d):
+            if wanted not in f"{fault}, d = {d}":
+                continue
             rng = np.random.default_rng(SEED)
             found = [
                 sc.check(sample(1000, rng), target, modes=np.zeros((1, d)), rng=rng)
@@ -137,13 +143,16 @@ def wrong() -> Iterator[dict[str, object]]:
 
 
 def main() -> None:
-    """Run the parts asked for, all by default."""
+    """Run the parts asked for, all by default; only cases whose name holds that of `--case`."""
     parts = {"level": level, "missing": missing, "wrong": wrong}
-    asked = sys.argv[1:] or list(parts)
+    parser = argparse.ArgumentParser(prog="python -m experiments.check_study", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*parts, []], help="all by default")
+    parser.add_argument("--case", default="", help="only cases whose name holds this")
+    options = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for part in asked:
-            for row in parts[part]():
+        for part in options.parts or parts:
+            for row in parts[part](options.case):
                 keep(row)
                 print(row, flush=True)
 

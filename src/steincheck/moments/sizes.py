@@ -17,6 +17,7 @@ MIN_RESPONSIBILITY = 0.01  # draws with less at a mode do not count for its size
 MIN_DRAWS_FOR_SIZES = 5  # responsibility below which a mode has no sizes
 MAX_BLOCKS = 250
 MAX_OPERATIONS = 4e9  # of the standard errors: many dimensions get fewer blocks
+MAX_NUMBERS = 4e6  # in the matrices of all blocks
 
 Score = Callable[[np.ndarray], np.ndarray]
 
@@ -58,7 +59,8 @@ def sizes(
 
 def _blocks(constants: Constants) -> int:
     d, directions = constants.project.shape[1:]
-    return int(np.clip(MAX_OPERATIONS / (directions**2 * d), 20, MAX_BLOCKS))
+    most = min(MAX_OPERATIONS / (directions**2 * d), MAX_NUMBERS / d**2)
+    return int(np.clip(most, 20, MAX_BLOCKS))
 
 
 def _shares(constants: Constants, x: np.ndarray) -> np.ndarray:
