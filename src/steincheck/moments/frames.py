@@ -1,4 +1,4 @@
-"""The coordinates in which draws are looked at: the user's own, and the principal axes of each mode."""
+"""The coordinates in which draws are examined: the user's own, and the principal axes of each mode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAMPING = 3.0  # standard deviations at which skewness and tails stop growing: 0
 
 
 class Constants(NamedTuple):
-    """Arrays of the compiled program; rows are modes, columns of `project` the directions looked along.
+    """Arrays of the compiled program; rows are modes, columns of `project` the directions examined.
 
     With y = (x - centre) / sd and t = sd * score the standardised coordinates are z = y `project`, their
     conjugate scores u = t `conjugate`; for a Gaussian mode u = -z.
@@ -34,7 +34,7 @@ class Constants(NamedTuple):
     pair_overlap: np.ndarray  # (M, P), the correlation of the two directions of a pair at the mode
     pair_first: np.ndarray  # (P,) columns of the pairs
     pair_second: np.ndarray  # (P,)
-    conditional: np.ndarray  # (C,) coordinates that are looked at given the others
+    conditional: np.ndarray  # (C,) coordinates examined given the others
     middle: np.ndarray  # (K,) about which skewness and tails are measured
     width: np.ndarray  # (K,) in units of which they are measured
     radius: np.ndarray  # () of the draws over that of a Gaussian

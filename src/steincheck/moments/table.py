@@ -1,4 +1,4 @@
-"""From sums over blocks to a table of features with names, sizes and p-values; which of them to tell."""
+"""From sums over blocks to a table of features with names, sizes and p-values; which of them to report."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def leading(result: MomentResult, alpha: float = 0.05, *, limit: int = 8) -> tup
     """A short list of significant features, none of which repeats another one.
 
     Parameters as named come first; all of them together, one given the others and principal axes come in
-    where they show what the named ones do not. One mode is told where it shows more than all modes pooled.
+    where they show what the named ones do not. One mode is reported where it shows more than all modes pooled.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def _repeats(new: MomentFeature, said: MomentFeature) -> bool:
 
 
 def _shape_repeats(new: MomentFeature, said: MomentFeature) -> bool:
-    """A shape is told beside a location or scale if it shows more, and once per parameter."""
+    """A shape is reported beside a location or scale if it shows more, and once per parameter."""
     shared = bool(set(new.parameters) & set(said.parameters)) or "all" in (new.basis, said.basis)
     shared = shared or not new.basis == said.basis == "own"
     if said.kind in SHAPES:
@@ -254,7 +254,7 @@ def _shape_repeats(new: MomentFeature, said: MomentFeature) -> bool:
 
 
 def _correlation_repeats(new: MomentFeature, said: MomentFeature) -> bool:
-    """Each parameter is told in one correlation; axes are not told beside anything plainer."""
+    """Each parameter is reported in one correlation; axes are not reported beside anything plainer."""
     if new.basis != "own":
         return said.kind != "location"
     return said.kind == "correlation" and bool(set(new.parameters) & set(said.parameters))

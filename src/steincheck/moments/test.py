@@ -35,7 +35,7 @@ __all__ = ["leading", "moment_core", "moment_test"]
 
 MAX_BLOCKS = 2000  # resampled; more draws are summed over blocks of 2, 4, 8, ... first
 MIN_DRAWS = 20  # below, the bootstrap has too few draws to leave out
-MIN_DRAWS_FOR_LEVEL = 100  # the smallest n at which the level was looked at
+MIN_DRAWS_FOR_LEVEL = 100  # the smallest n at which the level was studied
 MAX_PVALUE_OF_MISFIT = 0.05  # up to which sizes are solved for
 SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but impossible
 
@@ -61,7 +61,7 @@ def moment_test(
     ones skewness and tails; for a small shift, stretch or shear of the target these are efficient scores. The
     statistic is the largest |t| over all features; its null distribution is found by a bootstrap in which
     every replicate has its own standard errors, and each feature gets a p-value adjusted for all of them.
-    Draws that the density all but excludes are looked for along lines. The cost is linear in n.
+    Draws that the density all but excludes are searched along lines. The cost is linear in n.
 
     For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
     then comes from random signs of long blocks, as in `ksd_test`; too few of them give the p-value NaN.
@@ -90,7 +90,7 @@ def moment_test(
     -------
     MomentResult
         `features` has one record per feature: what it is about, how large the misfit is, with a 95 %
-        interval, and its adjusted p-value; `moments.leading` picks those worth telling.
+        interval, and its adjusted p-value; `moments.leading` picks those worth reporting.
 
     References
     ----------
@@ -196,7 +196,7 @@ def moment_core(
 ) -> MomentResult:
     """The test on validated arrays; `blocks` are those of Markov chains, None for independent draws.
 
-    Without `log_density` no line is followed: neither impossible draws nor ranks on rays are looked at. With
+    Without `log_density` no line is followed: neither impossible draws nor ranks on rays are examined. With
     `score` the sizes of a misfit are solved for at moved draws; without it they are one step from the draws.
     """
     if blocks is not None and not blocks.enough:
