@@ -6,7 +6,7 @@ Rows go to results/moment_study.csv: how often the event named by `method` happe
 (Clopper-Pearson). Draws are exact and independent. "moments" is a rejection at level 0.05, "kernel" one by
 KSDAgg, "oracle" one by the likelihood-ratio test that is told coordinate and kind, "named" that the leading
 findings name the right kind, parameter and mode, "covered" that the 95 % interval of the effect holds the
-truth. Every repetition has its own seed, made of the case, n and its number. Existing rows are kept.
+truth. Every repetition has its own seed, made of the case, n and its number; a later run goes on where the rows end.
 """
 
 from __future__ import annotations
@@ -411,46 +411,71 @@ def cases() -> dict[str, Case]:
     return table
 
 
-def run(name: str, case: Case, n: int, repetitions: int) -> list[tuple[Any, ...]]:
-    """Rows of one case at one size."""
+Table = dict[tuple[str, int], dict[str, tuple[int, int]]]  # by case and n: count and repetitions per method
+
+
+def read(path: Path) -> tuple[Table, list[dict[str, str]]]:
+    """Counts so far, and rows of other kinds (costs)."""
+    table: Table = {}
+    others = []
+    if path.exists():
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                if not row["count"]:
+                    others.append(row)
+                    continue
+                counts = table.setdefault((row["case"], int(row["n"])), {})
+                counts[row["method"]] = (int(row["count"]), int(row["repetitions"]))
+    return table, others
+
+
+def write(path: Path, table: Table, others: list[dict[str, str]]) -> None:
+    """All rows, in the order of the cases."""
     from steincheck import __version__
 
-    counts: dict[str, int] = {}
-    for repetition in range(repetitions):
+    order = list(cases())
+    rows: list[Any] = []
+    for (name, n), counts in sorted(table.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
+        for method, (count, repetitions) in counts.items():
+            ends = stats.binomtest(count, repetitions).proportion_ci()
+            interval = [f"{value:.4f}" for value in (count / repetitions, ends.low, ends.high)]
+            rows.append((name, n, method, repetitions, count, *interval, SEED, __version__))
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEADER)
+        writer.writerows(rows)
+        writer.writerows([row[field] for field in HEADER] for row in others)
+
+
+def run(name: str, case: Case, n: int, counts: dict[str, tuple[int, int]], last: int) -> None:
+    """Add repetitions up to `last` to the counts of one case at one size."""
+    first = max((repetitions for _, repetitions in counts.values()), default=0)
+    for repetition in range(first, last):
         rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), n, repetition])
         for method, happened in case.run(n, rng).items():
-            counts[method] = counts.get(method, 0) + bool(happened)
-    rows = []
-    for method, count in counts.items():
-        ends = stats.binomtest(count, repetitions).proportion_ci()
-        interval = [f"{value:.4f}" for value in (count / repetitions, ends.low, ends.high)]
-        rows.append((name, n, method, repetitions, count, *interval, SEED, __version__))
-    return rows
+            counts[method] = (counts.get(method, (0, 0))[0] + bool(happened), repetition + 1)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what is not in the results yet."""
+    """Run what is not in the results yet: a case with fewer repetitions than asked for gets the others."""
     parser = argparse.ArgumentParser(prog="python -m experiments.moment_study", description=__doc__)
     parser.add_argument("--case", default="", help="only cases whose name holds this")
-    parser.add_argument("--repetitions", type=positive, help="instead of the number each case has")
+    parser.add_argument("--repetitions", type=positive, help="at most so many per case")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     one_thread_each()
-    done = set()
-    if options.results.exists():
-        with options.results.open(newline="") as file:
-            done = {(row["case"], int(row["n"])) for row in csv.DictReader(file)}
-    else:
-        options.results.write_text(",".join(HEADER) + "\n")
-    if "cost" in options.case and ("cost, d=20", 10**6) not in done:
-        with options.results.open("a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(cost(10**6, 20))
+    table, others = read(options.results)
+    if options.case == "cost" and not others:
+        others.append(dict(zip(HEADER, map(str, cost(10**6, 20)), strict=True)))
+        write(options.results, table, others)
     for name, case in cases().items():
         for n in case.sizes:
-            if options.case in name and (name, n) not in done:
-                rows = run(name, case, n, options.repetitions or case.repetitions)
-                with options.results.open("a", newline="") as file:
-                    csv.writer(file, lineterminator="\n").writerows(rows)
+            wanted = min(case.repetitions, options.repetitions or case.repetitions)
+            if options.case not in name:
+                continue
+            for last in [*range(100, wanted, 100), wanted]:  # results so far are kept
+                run(name, case, n, table.setdefault((name, n), {}), last)
+                write(options.results, table, others)
 
 
 if __name__ == "__main__":
