@@ -6,7 +6,8 @@ Rows go to results/moment_study.csv: how often the event named by `method` happe
 (Clopper-Pearson). Draws are exact and independent. "moments" is a rejection at level 0.05, "kernel" one by
 KSDAgg, "oracle" one by the likelihood-ratio test that is told coordinate and kind, "named" that the leading
 findings name the right kind, parameter and mode, "covered" that the 95 % interval of the effect holds the
-truth. Every repetition has its own seed, made of the case, n and its number; a later run goes on where the rows end.
+truth. Every repetition has its own seed, made of the case, n and its number: a later run goes on where the
+rows end.
 """
 
 from __future__ import annotations
