@@ -35,11 +35,12 @@ def widths_differ(modes: Modes) -> bool:
 def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
     """Shares (M, n) of the modes' Gaussians, with Laplace weights, in the density at each draw."""
     roots = np.linalg.cholesky(modes.covariances)
-    volumes = np.prod(np.diagonal(roots, axis1=1, axis2=2), axis=1)
-    log_r = np.log((modes.laplace_weights / volumes).clip(1e-300))[:, None] - 0.5 * np.stack(
+    log_volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    log_heights = np.log(modes.laplace_weights.clip(1e-300)) - log_volumes
+    log_r = np.stack(
         [
-            np.sum(standardised(x, centre, root) ** 2, axis=1)
-            for centre, root in zip(modes.locations, roots, strict=True)
+            height - 0.5 * np.sum(standardised(x, centre, root) ** 2, axis=1)
+            for height, centre, root in zip(log_heights, modes.locations, roots, strict=True)
         ]
     )
     r = np.exp(log_r - log_r.max(axis=0))
@@ -58,14 +59,17 @@ def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[Mode
     r_k(x) r_k(y) u(z_k(x), z_k(y)) with the score s + grad log r_k, where grad log r_k = g_k - sum_l r_l g_l
     and g_l is the score of Gaussian l.
     """
+    shares = responsibilities(x, modes)
     precisions = np.linalg.inv(modes.covariances)
-    parts = list(zip(responsibilities(x, modes), modes.locations, precisions, strict=True))
-    pull = sum(r[:, None] * ((centre - x) @ precision) for r, centre, precision in parts)
-    for (r, centre, precision), covariance in zip(parts, modes.covariances, strict=True):
-        rows = np.flatnonzero(r > MIN_RESPONSIBILITY)
-        root = np.linalg.cholesky(covariance)
-        slope = scores[rows] + (centre - x[rows]) @ precision - pull[rows]
-        yield ModeView(rows, standardised(x[rows], centre, root), slope @ root, r[rows])
+    members = [np.flatnonzero(r > MIN_RESPONSIBILITY) for r in shares]
+    pull = np.zeros_like(x)
+    for r, rows, centre, precision in zip(shares, members, modes.locations, precisions, strict=True):
+        pull[rows] += r[rows, None] * ((centre - x[rows]) @ precision)
+    for k, rows in enumerate(members):
+        centre = modes.locations[k]
+        root = np.linalg.cholesky(modes.covariances[k])
+        slope = scores[rows] + (centre - x[rows]) @ precisions[k] - pull[rows]
+        yield ModeView(rows, standardised(x[rows], centre, root), slope @ root, shares[k, rows])
 
 
 def at_own_mode(x: np.ndarray, modes: Modes) -> np.ndarray:
