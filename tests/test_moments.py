@@ -592,6 +592,9 @@ def test_a_better_fit_looks_better():
     assert abs(correlation.observed) < 0.1
     assert correlation.expected == pytest.approx(true, abs=0.05)
     assert abs(find(better, "correlation", ["rate", "slope"]).estimate) < 0.1
+    sentences = [describe(feature) for feature in leading(worse)]
+    assert any("sd of the draws" in text and "should be" in text for text in sentences)
+    assert any(text.startswith("correlation of rate and slope: ") for text in sentences)
 
 
 def test_no_interval_has_zero_width():

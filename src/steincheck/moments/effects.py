@@ -40,8 +40,9 @@ class Moments(NamedTuple):
 
 
 class BlockTotals(NamedTuple):
-    """Sums over blocks of weights, draws y, scores t and their products."""
+    """Sums over blocks of weights, draws y about an origin near their mean, scores t and their products."""
 
+    origin: np.ndarray  # (d,)
     weight: np.ndarray  # (q,)
     y: np.ndarray  # (q, d)
     t: np.ndarray  # (q, d)
@@ -49,9 +50,12 @@ class BlockTotals(NamedTuple):
     ty: np.ndarray  # (q, d, d)
 
     @classmethod
-    def empty(cls, q: int, d: int) -> BlockTotals:
+    def empty(cls, q: int, origin: np.ndarray) -> BlockTotals:
         """To be added to."""
-        return cls(np.zeros(q), np.zeros((q, d)), np.zeros((q, d)), np.zeros((q, d, d)), np.zeros((q, d, d)))
+        d = len(origin)
+        return cls(
+            origin, np.zeros(q), np.zeros((q, d)), np.zeros((q, d)), np.zeros((q, d, d)), np.zeros((q, d, d))
+        )
 
     def add(self, sample: Sample, home: np.ndarray) -> None:
         """Add draws whose blocks `home` (n,) do not decrease."""
@@ -60,6 +64,7 @@ class BlockTotals(NamedTuple):
         for start, end in zip(starts, ends, strict=True):
             b = home[start]
             y, t, weight = (part[start:end] for part in sample)
+            y = y - self.origin
             weighted = weight[:, None] * y
             self.weight[b] += weight.sum()
             self.y[b] += weighted.sum(axis=0)
@@ -70,14 +75,15 @@ class BlockTotals(NamedTuple):
     def centred(self) -> tuple[BlockTotals, np.ndarray, np.ndarray]:
         """About the means of y and t over all blocks, divided by the total weight; and these means."""
         share = self.weight / self.weight.sum()
-        y_sum, t_sum, yy, ty = (part / self.weight.sum() for part in self[1:])
+        y_sum, t_sum, yy, ty = (part / self.weight.sum() for part in self[2:])
         y_mean = y_sum.sum(axis=0)
         t_mean = t_sum.sum(axis=0)
         y = y_sum - share[:, None] * y_mean
         t = t_sum - share[:, None] * t_mean
         yy = yy - y_sum[:, :, None] * y_mean - y_mean[:, None] * y[:, None, :]
         ty = ty - t_sum[:, :, None] * y_mean - t_mean[:, None] * y[:, None, :]
-        return BlockTotals(share, y, t, yy, ty), y_mean, t_mean
+        mean = self.origin + y_mean
+        return BlockTotals(mean, share, y, t, yy, ty), mean, t_mean
 
 
 def corrected_moments(
@@ -140,7 +146,7 @@ def effects_of(
     expected, expected_influence = _correlations(right, project, pairs)
     return Effects(
         own.mean @ project,
-        np.sqrt(own_spread),
+        np.sqrt(own_spread.clip(0)),
         gap @ project,
         standard_error(gap_influence @ project),
         0.5 * np.log(own_spread / right_spread),

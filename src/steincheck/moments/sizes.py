@@ -111,7 +111,8 @@ def _totals(
     case: Case, rows: np.ndarray, constants: Constants, k: int, affine: Affine, moved_scores: Score | None
 ) -> tuple[BlockTotals, Sample]:
     """Sums over blocks of draws and of the scores at them after `affine`; and some draws after it."""
-    totals = BlockTotals.empty(int(case.home[-1]) + 1, len(constants.sd[k]))
+    origin = _sample(case, rows[:MAX_DRAWS_AT_ONCE], constants, k).y.mean(axis=0)
+    totals = BlockTotals.empty(int(case.home[-1]) + 1, origin)
     kept = []
     step = -(-len(rows) // MAX_DRAWS_AT_ONCE)
     for start in range(0, len(rows), MAX_DRAWS_AT_ONCE):

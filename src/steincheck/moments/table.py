@@ -109,7 +109,7 @@ class Table(NamedTuple):
         if column.kind == "scale":
             return self._factor(column, effects)
         if column.kind == "overall scale":
-            return *self._exponential(effects.overall, effects.overall_se), np.nan, np.nan
+            return *self._exponential(float(effects.overall), float(effects.overall_se)), np.nan, np.nan
         step = self.quantile / self.n**0.5
         size = t / self.n**0.5
         return size, (size - step, size + step), np.nan, np.nan
@@ -177,14 +177,15 @@ class Table(NamedTuple):
 
 def _is_constant(effects: Effects, direction: int) -> bool:
     """Whether the draws do not vary along a direction."""
-    return bool(effects.sd[direction] <= 1e-12 * max(1.0, abs(effects.mean[direction])))
+    return not effects.sd[direction] > 1e-12 * max(1.0, abs(effects.mean[direction]))
 
 
 def leading(result: MomentResult, alpha: float = 0.05, *, limit: int = 8) -> tuple[MomentFeature, ...]:
     """A short list of significant features, none of which repeats another one.
 
     Parameters as named come first; all of them together, one given the others and principal axes come in
-    where they show what the named ones do not. One mode is reported where it shows more than all modes pooled.
+    where they show what the named ones do not. A single mode is reported where it shows more than all modes
+    pooled.
 
     Parameters
     ----------
