@@ -1,6 +1,10 @@
-"""Level and power of `check`: python -m experiments.check_study [level | missing | wrong] [--case NAME]
+"""Level and power of `check`.
+
+python -m experiments.check_study [level | searched | needles | missing | wrong] [--case NAME]
 
 level: exact independent draws, modes given, as the search itself is judged by experiments.mode_study.
+searched: exact independent draws of targets of experiments.mode_targets, modes searched from held-out draws.
+needles: the same for `flux_test` where 30 rare modes are far too narrow to be found.
 missing: 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched.
 wrong: one thing is wrong with a Gaussian in d dimensions, 1000 draws.
 
@@ -21,12 +25,28 @@ import numpy as np
 
 import steincheck as sc
 
-from .mode_targets import TARGETS
+from .mode_targets import TARGETS, gaussians
 
 TABLE = Path(__file__).parent / "results" / "check_study.csv"
 FIELDS = ("part", "case", "n", "samples", "misfit", "cannot_tell", "named", "seed", "version", "commit")
 SEED = 2026
 LEVEL_SAMPLES = 200
+NEEDLE_SAMPLES = 300
+SHORT_SEARCH = 20_000  # evaluations: the level does not depend on how many modes are found
+SEARCHED = (
+    "two_1_50",
+    "two_10_30",
+    "narrow_1",
+    "fromnarrow_2",
+    "widths_5",
+    "weights_10",
+    "tbanana_10",
+    "tmix_20",
+    "corr_20",
+    "t3_20",
+    "eggbox_2",
+    "ring_2",
+)
 POWER_SAMPLES = 40
 Sampler = Callable[[int, np.random.Generator], np.ndarray]
 
@@ -86,9 +106,6 @@ def wrong_cases(d: int) -> Iterator[tuple[str, Sampler]]:
 
 def count(part: str, case: str, verdicts: list[sc.Verdict], named: list[bool]) -> dict[str, object]:
     """One row of the table."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-    )
     return {
         "part": part,
         "case": case,
@@ -99,7 +116,7 @@ def count(part: str, case: str, verdicts: list[sc.Verdict], named: list[bool]) -
         "named": sum(named),
         "seed": SEED,
         "version": sc.__version__,
-        "commit": commit.stdout.strip(),
+        "commit": commit(),
     }
 
 
@@ -111,6 +128,56 @@ def level(wanted: str) -> Iterator[dict[str, object]]:
         rng = np.random.default_rng(SEED)
         found = [sc.check(sample(n, rng), target, modes=modes, rng=rng) for _ in range(LEVEL_SAMPLES)]
         yield count("level", name, found, [])
+
+
+def searched(wanted: str) -> Iterator[dict[str, object]]:
+    """How often `check` rejects true draws if it searches for the modes itself."""
+    for name in SEARCHED:
+        if wanted not in name:
+            continue
+        case = TARGETS[name]()
+        assert case.sample is not None
+        rng = np.random.default_rng(SEED)
+        found = []
+        for _ in range(LEVEL_SAMPLES):
+            x = case.sample(200, rng)
+            found.append(
+                sc.check(
+                    x, case.target, independent=True, max_evaluations=SHORT_SEARCH, progress=False, rng=rng
+                )
+            )
+        yield count("searched", name, found, [])
+
+
+def needles(wanted: str) -> Iterator[dict[str, object]]:
+    """How often the flux test rejects true draws where rare modes are missed: three modes, 30 needles."""
+    name = "30 needles of 5 % together"
+    if wanted not in name:
+        return
+    rng = np.random.default_rng(SEED)
+    means = np.concatenate([[[-6.0, 0.0], [6.0, 0.0], [0.0, 9.0]], rng.uniform(-20, 20, size=(30, 2))])
+    sds = np.repeat([1.0, 0.02], [3, 30])
+    weights = np.repeat([0.95 / 3, 0.05 / 30], [3, 30])
+    case = gaussians(means, sds, weights)
+    assert case.sample is not None
+    pvalues = []
+    for _ in range(NEEDLE_SAMPLES):
+        x = case.sample(200, rng)
+        modes = sc.find_modes(
+            case.target, draws=x[:20], max_evaluations=SHORT_SEARCH, progress=False, rng=rng
+        )
+        pvalues.append(sc.flux_test(x[20:], case.target, modes=modes, rng=rng).pvalue)
+    row = {"part": "needles", "case": name, "n": 180, "samples": NEEDLE_SAMPLES}
+    row |= {"misfit": int(np.sum(np.array(pvalues) <= 0.05)), "cannot_tell": 0, "named": 0, "seed": SEED}
+    yield row | {"version": sc.__version__, "commit": commit()}
+
+
+def commit() -> str:
+    """The commit of the code."""
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+    )
+    return found.stdout.strip()
 
 
 def missing(wanted: str) -> Iterator[dict[str, object]]:
@@ -144,7 +211,7 @@ def wrong(wanted: str) -> Iterator[dict[str, object]]:
 
 def main() -> None:
     """Run the parts asked for, all by default; only cases whose name holds that of `--case`."""
-    parts = {"level": level, "missing": missing, "wrong": wrong}
+    parts = {"level": level, "searched": searched, "needles": needles, "missing": missing, "wrong": wrong}
     parser = argparse.ArgumentParser(prog="python -m experiments.check_study", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*parts, []], help="all by default")
     parser.add_argument("--case", default="", help="only cases whose name holds this")

@@ -18,6 +18,7 @@ import numpy as np
 import steincheck as sc
 from steincheck.modes.merge import merge
 
+from .check_study import commit
 from .mode_targets import TARGETS, Case
 
 RESULTS = Path(__file__).parent / "results"
@@ -34,6 +35,7 @@ FIELDS = (
     "rounds",
     "stopped",
     "version",
+    "commit",
 )
 SEEDS = (0, 1, 2)
 HEAVY = 1e-3  # modes of this share of the heaviest count as found
@@ -58,6 +60,7 @@ def run(name: str, case: Case, seed: int) -> tuple[dict, sc.Modes]:
         "rounds": modes.search["rounds"],
         "stopped": modes.search["stopped"],
         "version": sc.__version__,
+        "commit": commit(),
     }
     return row, modes
 

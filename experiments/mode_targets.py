@@ -8,7 +8,7 @@ finds; `expected` says how many copies the symmetries of the model imply at leas
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import factorial
 from typing import Any
 
@@ -32,6 +32,9 @@ class Case:
     weights: np.ndarray | None = None
     expected: int = 1  #: at least so many modes of weight above 1/1000
     tolerance: Any = 0.5  #: how far from its location a known mode may be found, per mode
+    sample: Callable[[int, np.random.Generator], np.ndarray] | None = (
+        None  #: exact draws of the whole density
+    )
 
 
 TARGETS: dict[str, Callable[[], Case]] = {}
@@ -58,8 +61,12 @@ def gaussians(means: Any, sds: Any, weights: Any = None, home: int = 0) -> Case:
     def log_density(x: Any) -> Any:
         return logsumexp(heights - 0.5 * jnp.sum((x - means) ** 2, axis=1) / sds**2)
 
+    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+        k = rng.choice(len(means), size=n, p=shares)
+        return means[k] + sds[k, None] * rng.standard_normal((n, d))
+
     draws = means[home] + sds[home] * np.random.default_rng(1).standard_normal((N_HELD, d))
-    return Case(sc.from_jax(log_density, d), draws, means, shares, len(means), 0.5 * sds)
+    return Case(sc.from_jax(log_density, d), draws, means, shares, len(means), 0.5 * sds, sample)
 
 
 def metropolis(target: sc.Target, start: Any, scale: Any, *, steps: int = 400) -> np.ndarray:
@@ -133,7 +140,7 @@ def t_banana(d: int, home: int) -> Case:
     tops = np.random.default_rng(0).uniform(-20, 20, size=(20, d))
     tops[10:, 1] -= 0.003 * (tops[10:, 0] ** 2 - 100)
     draws = target.sample(N_HELD, 1, weights=np.eye(20)[home])
-    return Case(target, draws, tops, np.full(20, 0.05), 20, 2.0)
+    return Case(target, draws, tops, np.full(20, 0.05), 20, 2.0, target.sample)
 
 
 case("tbanana_10", 10, 0)(t_banana)
@@ -308,7 +315,12 @@ def eggbox() -> Case:
     def log_density(x: Any) -> Any:
         return 2 * jnp.sum(jnp.cos(2 * x)) - 0.5 * jnp.sum(x**2) / 25
 
-    return posterior(log_density, [0.0, 0.0], 0.2, expected=40)
+    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+        x = 5 * rng.standard_normal((20 * n, 2))  # about one in eleven is accepted
+        accepted = np.log(rng.random(len(x))) < 2 * np.sum(np.cos(2 * x) - 1, axis=1)
+        return x[accepted][:n]
+
+    return replace(posterior(log_density, [0.0, 0.0], 0.2, expected=40), sample=sample)
 
 
 @case("shekel_4")
@@ -331,7 +343,14 @@ def ring() -> Case:
         r = jnp.sqrt(x @ x + 1e-12)
         return -0.5 * ((r - 5) / 0.3) ** 2 + 0.3 * (x[0] ** 2 - x[1] ** 2) / 25
 
-    return posterior(log_density, [5.0, 0.0], 0.3, expected=2)
+    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+        r = 5 + 0.3 * rng.standard_normal(8 * n)
+        angle = rng.uniform(-np.pi, np.pi, size=8 * n)
+        tilt = 0.3 * (r / 5) ** 2 * np.cos(2 * angle)
+        x = np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)
+        return x[rng.random(8 * n) * 10 * np.exp(0.6) < r * np.exp(tilt)][:n]
+
+    return replace(posterior(log_density, [5.0, 0.0], 0.3, expected=2), sample=sample)
 
 
 @case("phi4_32")
@@ -346,10 +365,10 @@ def phi4() -> Case:
 
 @case("illcond_20")
 def ill_conditioned() -> Case:
-    """Two Gaussians with standard deviations from 0.03 to 30, turned."""
+    """Two Gaussians with standard deviations from 1e-3 to 1e3, turned."""
     rng = np.random.default_rng(12)
     turn = np.linalg.qr(rng.standard_normal((20, 20)))[0]
-    sd = 10 ** np.linspace(-1.5, 1.5, 20)
+    sd = 10 ** np.linspace(-3, 3, 20)
     gap = turn @ (sd * rng.standard_normal(20) * 3)
 
     def log_density(x: Any) -> Any:
@@ -368,9 +387,13 @@ def t_mixture() -> Case:
     def log_density(x: Any) -> Any:
         return logsumexp(-11.5 * jnp.log1p(jnp.sum((x - means) ** 2, axis=1) / 3))
 
+    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+        noise = rng.standard_normal((n, 20)) / np.sqrt(rng.chisquare(3, (n, 1)) / 3)
+        return means[rng.integers(5, size=n)] + noise
+
     rng = np.random.default_rng(1)
     draws = means[0] + rng.standard_normal((N_HELD, 20)) / np.sqrt(rng.chisquare(3, (N_HELD, 1)) / 3)
-    return Case(sc.from_jax(log_density, 20), draws, means, np.full(5, 0.2), 5)
+    return Case(sc.from_jax(log_density, 20), draws, means, np.full(5, 0.2), 5, sample=sample)
 
 
 @case("mvmix_15")
@@ -407,8 +430,9 @@ def gap() -> Case:
     return Case(sc.from_jax(log_density, 2), draws, np.array([[0.0, 0], [10, 0]]), np.full(2, 0.5), 2)
 
 
-def one_mode(target: sc.Target, draws: np.ndarray, location: Any) -> Case:
-    return Case(target, draws, np.asarray(location, dtype=float)[None], np.ones(1), 1, 2.0)
+def one_mode(target: sc.Target, draws: np.ndarray, location: Any, sample: Any = None) -> Case:
+    """A density with one mode."""
+    return Case(target, draws, np.asarray(location, dtype=float)[None], np.ones(1), 1, 2.0, sample)
 
 
 @case("corr_20")
@@ -416,8 +440,12 @@ def correlated() -> Case:
     """One Gaussian with all correlations .9."""
     root = np.linalg.cholesky(0.9 * np.ones((20, 20)) + 0.1 * np.eye(20))
     precision = np.linalg.inv(root @ root.T)
-    draws = np.random.default_rng(1).standard_normal((N_HELD, 20)) @ root.T
-    return one_mode(sc.from_jax(lambda x: -0.5 * x @ precision @ x, 20), draws, np.zeros(20))
+
+    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.standard_normal((n, 20)) @ root.T
+
+    draws = sample(N_HELD, np.random.default_rng(1))
+    return one_mode(sc.from_jax(lambda x: -0.5 * x @ precision @ x, 20), draws, np.zeros(20), sample)
 
 
 @case("funnel_10")
@@ -436,9 +464,12 @@ def funnel() -> Case:
 @case("t3_20")
 def heavy_tails() -> Case:
     """One t distribution with 3 degrees of freedom."""
-    rng = np.random.default_rng(1)
-    draws = rng.standard_normal((N_HELD, 20)) / np.sqrt(rng.chisquare(3, (N_HELD, 1)) / 3)
-    return one_mode(sc.from_jax(lambda x: -11.5 * jnp.log1p(x @ x / 3), 20), draws, np.zeros(20))
+
+    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.standard_normal((n, 20)) / np.sqrt(rng.chisquare(3, (n, 1)) / 3)
+
+    draws = sample(N_HELD, np.random.default_rng(1))
+    return one_mode(sc.from_jax(lambda x: -11.5 * jnp.log1p(x @ x / 3), 20), draws, np.zeros(20), sample)
 
 
 @case("gauss_100")

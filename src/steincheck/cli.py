@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
+from dataclasses import replace
 from io import StringIO
 from json import dumps
 from pathlib import Path
@@ -287,11 +288,15 @@ def modes(
     """List the modes of the density."""
     source = Source(target, stan, pymc, numpyro, data)
     _writable(json, picture, inputs=(*(draws or ()), *source))
+    _check_picture(picture)
     density = source.load()
-    held = to_unconstrained(_load_draws(draws, density, key), density).values if draws else None
+    sample = to_unconstrained(_load_draws(draws, density, key), density) if draws else None
+    held = None if sample is None else sample.values
     options: dict[str, Any] = {} if max_evaluations is None else {"max_evaluations": max_evaluations}
     with _working(quiet):
         found = find_modes(density, draws=held, bounds=_bounds(bounds), rng=seed, **options)
+    if sample is not None and sample.names and not found.names:
+        found = replace(found, names=tuple(sample.names))
     if not quiet:
         _say(f"{found}\nsteincheck {__version__}")
     if json:
@@ -299,7 +304,7 @@ def modes(
         _wrote(json, quiet)
     if picture:
         shown = found.locations if held is None else held
-        figure = plot.draws(shown, modes=found, names=density.names, target=density).figure
+        figure = plot.draws(shown, modes=found, names=found.names or None, target=density).figure
         figure.savefig(picture, dpi=150)
         _wrote(picture, quiet)
 
@@ -416,6 +421,19 @@ def _writable(*paths: Path | None, inputs: tuple[Any, ...] = ()) -> None:
             if path.resolve() in taken:
                 raise ValueError(f"cannot write {path}: it is an input or another output of this command")
             taken.add(path.resolve())
+
+
+def _check_picture(path: Path | None) -> None:
+    """Raise before the work starts if Matplotlib has no format of this suffix."""
+    if path is None:
+        return
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase  # slow to import
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'steincheck[plot]'") from None
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    if path.suffix.lower().removeprefix(".") not in known:
+        raise ValueError(f"cannot draw {path}: the suffix must be one of {', '.join(known)}")
 
 
 def _near(name: str, known: Any) -> str:

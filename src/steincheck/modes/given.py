@@ -11,15 +11,20 @@ from .._validation import as_numbers
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, log_density_at
+from .climb import climb
 from .merge import inverse_root, merge
 from .single import curvature
 from .surface import Surface
 
+MAX_STANDARD_DEVIATIONS = 1.0  # from a maximum, by one Newton step, at which a location is still taken for it
+MAX_NAMED = 5  # locations named in warnings
 
-def as_modes(modes: Any, target: Target) -> Modes:
+
+def as_modes(modes: Any, target: Target, notes: list[str] | None = None) -> Modes:
     """Validate a user's modes, in the user's order: `Modes`, a tuple (locations, covariances), or locations.
 
-    Without covariances the inverse Hessians of -log p at the locations are taken.
+    Without covariances the inverse Hessians of -log p at the locations are taken. Locations that are far from
+    any maximum are warned of in `notes`.
     """
     locations, covariances = _as_pair(modes)
     if not np.size(locations):
@@ -33,7 +38,35 @@ def as_modes(modes: Any, target: Target) -> Modes:
         raise ValueError(f"`modes` must differ from each other, rows {twins[:10].tolist()} hold duplicates")
     if isinstance(modes, Modes):  # found for another constant, perhaps: the heights are those of this target
         return replace(modes, locations=x, covariances=matrices, log_density=log_density)
+    if notes is not None:
+        notes.extend(_far_from_maxima(target, x, matrices))
     return Modes(x, matrices, log_density, np.zeros(len(x), dtype=int))
+
+
+def _far_from_maxima(target: Target, x: np.ndarray, covariances: np.ndarray) -> list[str]:
+    """Which locations are no local maxima: by a Newton step they are far from one, in standard deviations."""
+    surface = Surface(target)
+    slope = surface.value_and_score(x)[1]
+    steps = np.sqrt(np.einsum("ni,nij,nj->n", slope, covariances, slope))
+    far = np.flatnonzero(steps > MAX_STANDARD_DEVIATIONS)
+    if not len(far):
+        return []
+    ends = climb(surface, x[far], covariances[far], 0.3)
+    notes = []
+    for i, k in enumerate(far[:MAX_NAMED]):
+        text = f"`modes` must be local maxima: the gradient at row {k}, ({_short(x[k])}), is "
+        text += f"{steps[k]:.2g} per standard deviation"
+        width = np.sqrt(np.diag(covariances[k]))
+        if ends.rest[i]:
+            text += f"; a climb from there ends at ({_short(np.where(np.abs(ends.x[i]) > 1e-6 * width, ends.x[i], 0.0))})"
+        notes.append(text)
+    if len(far) > MAX_NAMED:
+        notes.append(f"`modes`: {len(far) - MAX_NAMED} more rows are no local maxima")
+    return notes
+
+
+def _short(x: np.ndarray) -> str:
+    return ", ".join(f"{value:.4g}" for value in x[:5]) + (", ..." if len(x) > 5 else "")
 
 
 def _as_pair(modes: Any) -> tuple[Any, Any]:

@@ -35,6 +35,7 @@ SETTLED_AT_ONCE = 48  # ends per batch of Newton steps
 UNFINISHED_SETTLED = 16  # highest ends of a round, of climbs not at rest, that are settled all the same
 FALSE_FLAT_TOPS = 4  # places without a parabola that are no tops, after which no more are measured
 SMALL_GAIN = 0.05  # nats by which a climb may have missed a flat or pointed top, once other modes are known
+STAYED = 5.0  # units of the search within which a coordinate has not gone anywhere
 IMAGE_STARTS = 32  # highest images of a mode under likely symmetries, from which climbs start
 
 
@@ -135,6 +136,7 @@ class Hunt:
     quiet: bool = False
     stopped: str = ""
     explored: list[int] = field(default_factory=list)
+    home: list[int] = field(default_factory=list)  #: modes that the first points climb to
     flat_tops_left: int = FALSE_FLAT_TOPS
     flat: str = ""  #: why a flat place is no mode
     highest: tuple[float, np.ndarray] | None = None  #: of the ends of climbs that did not come to rest
@@ -145,13 +147,17 @@ class Hunt:
 
     def why_no_mode(self) -> str:
         """What to tell the user where there is no mode."""
+        place = self._place()
+        if self.surface.raised is not None and not place:
+            error = self.surface.raised
+            return f"the target raises {type(error).__name__}: {error}"
         if self.highest is None and not self.flat:
             return "the density is 0 or not finite at all starts; give `draws` or `starts` inside its support"
         if self.flat.startswith("constant"):
             return f"the density is {self.flat}, so it has no maximum and no finite mass"
-        if self.highest is None:
-            return "no climb came to rest"
-        return f"the density grows towards {self._place()}, where the log density is {self.highest[0]:.4g}"
+        if not place:
+            return "no climb could begin or come to rest; is the score finite and the density smooth?"
+        return f"the density grows towards {place}, where the log density is {self.highest[0]:.4g}"
 
     def spike(self) -> str:
         """A warning if a climb went on far above all modes."""
@@ -160,13 +166,14 @@ class Hunt:
         return f"the density is still growing at {self._place()}, far above all modes: it may be unbounded"
 
     def _place(self) -> str:
-        """Where the highest unfinished climb is, by the coordinates that went farthest."""
-        assert self.highest is not None
+        """Where the highest unfinished climb is, by the coordinates that went farthest; empty if none did."""
+        if self.highest is None:
+            return ""
         x = self.highest[1]
         names = self.surface.target.names
         gone = np.abs(x - self.origin.centre) / self.origin.scale
         far = np.argsort(-gone, kind="stable")[:3]
-        far = far[gone[far] > 0.1 * gone.max()]
+        far = far[(gone[far] > 0.1 * gone.max()) & (gone[far] > STAYED)]
         return ", ".join(f"{names[i] if names else f'x[{i}]'} = {x[i]:.4g}" for i in far)
 
 
@@ -181,6 +188,7 @@ def hunt(
     state = Hunt(surface, origin, limits, rng, Atlas(limits))
     tick("climbing from the first points", 0, 1)
     _climb_home(state)
+    state.home = list(range(len(state.atlas.peaks)))
     for state.rounds in range(1, MAX_ROUNDS + 1):
         before = set(state.atlas.heavy())
         kind = "screening starts" if state.quiet else "climbing"

@@ -13,6 +13,7 @@ from ..result import Modes
 from ..target import Target
 from .box import as_box, bounds_from_draws, box_search, flat_warning
 from .explore import Plan, explore
+from .frame import frame_of
 from .given import as_modes
 from .hunt import Atlas, Hunt, Limits, Origin, effort, hunt, look_from
 from .merge import Peak, merge, tie_order
@@ -162,6 +163,24 @@ def search_modes(
 
     `location` gives centre and scale (d,) each, for a search that must not know single draws.
     """
+    frame = frame_of(held)
+    if frame is not None:
+        extra = _extra_starts(target.dim, starts, box, rng)
+        return frame.modes(
+            search_modes(
+                frame.target(target),
+                frame.inward(held),
+                starts=frame.inward(extra) if len(extra) else None,
+                max_modes=max_modes,
+                beta=beta,
+                cut=cut,
+                max_evaluations=max_evaluations,
+                max_seconds=max_seconds,
+                progress=progress,
+                rng=rng,
+            ),
+            target.names,
+        )
     surface = Surface(target, max_evaluations, max_seconds)
     cut = 20 + target.dim / 2 if cut is None else cut
     origin = _origin(target.dim, held, location, starts, box, rng)
@@ -169,7 +188,7 @@ def search_modes(
         tick("measuring the cost of an evaluation", 0, 1)
         limits = Limits(max_modes, beta, cut, effort(surface, origin.points, max_seconds))
         state = hunt(surface, origin, limits, rng, tick)
-        order = _by_weight(state.atlas, cut)
+        order = _by_weight(state, cut)
         if "max_modes" in state.stopped and _alike(state.atlas, order[:max_modes]):
             tick("exploring the neighbours of the heaviest mode", 0, 1)
             order = _neighbours_first(state, order)
@@ -185,9 +204,7 @@ def _origin(
     rng: np.random.Generator,
 ) -> Origin:
     """Where to begin and in which units: by the draws, a given location, the starts, the box, or 0 and 1."""
-    extra = np.empty((0, dim)) if starts is None else starts
-    if box is not None:
-        extra = np.concatenate([extra, rng.uniform(box[0], box[1], size=(BOX_STARTS, dim))])
+    extra = _extra_starts(dim, starts, box, rng)
     if held is not None:
         centre, scale = median_and_mad(held)
         return Origin(centre, scale, held[rng.permutation(len(held))], extra)
@@ -207,6 +224,16 @@ def _origin(
     return Origin(centre, scale, points, extra)
 
 
+def _extra_starts(
+    dim: int, starts: np.ndarray | None, box: np.ndarray | None, rng: np.random.Generator
+) -> np.ndarray:
+    """Starts that the user gave, and uniform ones in the box."""
+    extra = np.empty((0, dim)) if starts is None else starts
+    if box is None:
+        return extra
+    return np.concatenate([extra, rng.uniform(box[0], box[1], size=(BOX_STARTS, dim))])
+
+
 def median_and_mad(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Median and 1.4826 times the median absolute deviation of each coordinate, the latter never 0."""
     centre = np.median(x, axis=0)
@@ -214,10 +241,14 @@ def median_and_mad(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return centre, np.where(spread > 0, spread, np.maximum(1.0, np.abs(centre)))
 
 
-def _by_weight(atlas: Atlas, cut: float) -> list[int]:
-    weight = atlas.log_weight
-    order = np.argsort(-weight, kind="stable")
-    return [int(k) for k in order if weight[k] >= weight.max(initial=-np.inf) - cut]
+def _by_weight(state: Hunt, cut: float) -> list[int]:
+    """Modes of some mass: heavy ones that the first points climb to, then the others, heaviest first."""
+    weight = state.atlas.log_weight
+    order = [
+        int(k) for k in np.argsort(-weight, kind="stable") if weight[k] >= weight.max(initial=-np.inf) - cut
+    ]
+    heavy = set(state.atlas.heavy())
+    return list(dict.fromkeys([*(k for k in order if k in heavy and k in state.home), *order]))
 
 
 def _alike(atlas: Atlas, chosen: list[int]) -> bool:
@@ -243,7 +274,7 @@ def _neighbours_first(state: Hunt, order: list[int]) -> list[int]:
     state.surface.evaluations += plan.surface.evaluations
     numbers = [atlas.add(peaks[k]) for k in kept]
     state.explored = [number for k in explored[:1] if (number := atlas.add(peaks[k])) is not None]
-    return list(dict.fromkeys([*(k for k in numbers if k is not None), *order]))
+    return list(dict.fromkeys([*order[:1], *(k for k in numbers if k is not None), *order]))
 
 
 def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
@@ -273,7 +304,8 @@ def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
     counts = np.array([atlas.n_starts[k] for k in chosen])
     words = _symmetries(state, x[order], covariances[order], target.names)
     notes = _notes(state, [chosen[i] for i in order])
-    return Modes(x[order], covariances[order], height[order], counts[order], notes, search, words)
+    names = tuple(target.names or ())
+    return Modes(x[order], covariances[order], height[order], counts[order], notes, search, words, names)
 
 
 def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any) -> tuple[str, ...]:
@@ -398,7 +430,7 @@ def known_modes(
     if modes is not None:
         if bounds is not None:
             raise ValueError("give `modes` or `bounds`, not both: with `modes` no search is made")
-        return as_modes(modes, target), rows
+        return as_modes(modes, target, notes), rows
     if in_box and bounds is not None:
         found = _quiet_box_search(target, bounds, starts, rng)
         notes.extend(found.warnings)

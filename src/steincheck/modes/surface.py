@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..target.compiled import CHUNKS, values_and_scores
-from ..target import Target, raw_score, raw_value_and_score, read_only
+from ..target import CHUNKS, Target, raw_score, raw_value_and_score, read_only
+from ..target.compiled import values_and_scores
 
 
 class Stopwatch:
@@ -36,7 +36,7 @@ class Surface:
     """log p and its score at the proposals of a search.
 
     A search looks at absurd points, so NaN, +inf and exceptions of the user's functions count as -inf there;
-    `failures` says how often. `evaluations` counts points, a point with log density and score once if both
+    `failures` says how often, `raised` is the last exception. `evaluations` counts points, a point with log density and score once if both
     come from one compiled call and twice if not.
     """
 
@@ -50,6 +50,7 @@ class Surface:
         self.stopwatch = Stopwatch()
         self.evaluations = 0
         self.failures = 0
+        self.raised: Exception | None = None  # by the user's functions, the last one
         # Finite differences cost 2d + 1 evaluations of log p per score.
         self.cost_of_score = 1 if target.has_score else 2 * target.dim + 1
 
@@ -84,7 +85,7 @@ class Surface:
         value = np.full(len(x), -np.inf)
         rows = np.flatnonzero(np.isfinite(x).all(axis=1))
         if len(rows):
-            raw = _tolerant(lambda y: (self.target.log_density(read_only(y)),), x[rows], [()])[0]
+            raw = self._tolerant(lambda y: (self.target.log_density(read_only(y)),), x[rows], [()])[0]
             value[rows] = self._clean(raw)
         self.evaluations += len(rows)
         return value
@@ -96,7 +97,7 @@ class Surface:
         rows = np.flatnonzero(np.isfinite(x).all(axis=1))
         if len(rows):
             shapes = [(), (self.dim,)]
-            raw, slope = _tolerant(lambda y: raw_value_and_score(self.target, y), x[rows], shapes)
+            raw, slope = self._tolerant(lambda y: raw_value_and_score(self.target, y), x[rows], shapes)
             bad = ~np.isfinite(slope).all(axis=1) & np.isfinite(raw)
             value[rows] = self._clean(np.where(bad, np.nan, raw))
             score[rows] = np.where(np.isfinite(value[rows])[:, None], slope, 0.0)
@@ -105,7 +106,7 @@ class Surface:
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """The score (n, d), NaN in rows where it cannot be had."""
-        slope = _tolerant(lambda y: (raw_score(self.target, y),), x, [(self.dim,)])[0]
+        slope = self._tolerant(lambda y: (raw_score(self.target, y),), x, [(self.dim,)])[0]
         bad = ~np.isfinite(slope).all(axis=1)
         self.failures += int(bad.sum())
         self.evaluations += len(x) * self.cost_of_score
@@ -116,24 +117,24 @@ class Surface:
         self.failures += int(bad.sum())
         return np.where(bad, -np.inf, value)
 
-
-def _tolerant(
-    function: Callable[[np.ndarray], tuple[Any, ...]], x: np.ndarray, shapes: list[tuple[int, ...]]
-) -> list[np.ndarray]:
-    """The outputs of a batch function, NaN at the rows where it raises; those are found by halving."""
-    try:
-        with np.errstate(all="ignore"):
-            values = [np.asarray(value, dtype=float) for value in function(x)]
-    except Exception:  # of the user's function, whatever it is: here it means "not a possible point"
-        if len(x) <= 1:
-            return [np.full((len(x), *shape), np.nan) for shape in shapes]
-        half = len(x) // 2
-        parts = [_tolerant(function, part, shapes) for part in (x[:half], x[half:])]
-        return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
-    for value, shape in zip(values, shapes, strict=True):
-        if value.shape != (len(x), *shape):
-            raise ValueError(
-                f"`log_density` and `score` must return shape {(len(x), *shape)} for {len(x)} points, got "
-                f"{value.shape}; they are called with all points at once, one per row"
-            )
-    return values
+    def _tolerant(
+        self, function: Callable[[np.ndarray], tuple[Any, ...]], x: np.ndarray, shapes: list[tuple[int, ...]]
+    ) -> list[np.ndarray]:
+        """The outputs of a batch function, NaN at the rows where it raises; those are found by halving."""
+        try:
+            with np.errstate(all="ignore"):
+                values = [np.asarray(value, dtype=float) for value in function(x)]
+        except Exception as error:  # of the user's function: here it means "not a possible point"
+            self.raised = error
+            if len(x) <= 1:
+                return [np.full((len(x), *shape), np.nan) for shape in shapes]
+            half = len(x) // 2
+            parts = [self._tolerant(function, part, shapes) for part in (x[:half], x[half:])]
+            return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
+        for value, shape in zip(values, shapes, strict=True):
+            if value.shape != (len(x), *shape):
+                raise ValueError(
+                    f"`log_density` and `score` must return shape {(len(x), *shape)} for {len(x)} points, got "
+                    f"{value.shape}; they are called with all points at once, one per row"
+                )
+        return values

@@ -18,7 +18,7 @@ class Modes:
     At a mode with a flat or pointed top the covariance says where log p has dropped by 1/2. `n_starts` is how
     many climbs ended at each mode (0: found by symmetry or exploration, or given by the user), `search` how
     the search went: starts, rounds, evaluations, why it stopped; `symmetries` says which symmetries of the
-    density take modes to each other.
+    density take modes to each other; `names` are those of the parameters, where they are known.
     """
 
     locations: np.ndarray  #: (M, d)
@@ -28,6 +28,7 @@ class Modes:
     warnings: tuple[str, ...] = ()
     search: Mapping[str, Any] = field(default_factory=dict)
     symmetries: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def laplace_weights(self) -> np.ndarray:
@@ -42,13 +43,18 @@ class Modes:
     def __str__(self) -> str:
         lines = ["mode   log density  starts  Laplace weight  location"]
         for k, (x, weight) in enumerate(zip(self.locations, self.laplace_weights, strict=True)):
-            place = ", ".join(f"{value:.4g}" for value in x[:5]) + (", ..." if len(x) > 5 else "")
+            rounded = np.where(np.abs(x) > 1e-6 * np.sqrt(np.diag(self.covariances[k])), x, 0.0)
+            place = ", ".join(self._entry(i, value) for i, value in enumerate(rounded[:5]))
+            place += ", ..." if len(x) > 5 else ""
             lines.append(
                 f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({place})"
             )
         lines += [f"symmetry: {words}" for words in self.symmetries]
         lines += [f"search ended: {self.search['stopped']}"] if "stopped" in self.search else []
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
+
+    def _entry(self, i: int, value: float) -> str:
+        return f"{self.names[i]} = {value:.4g}" if self.names else f"{value:.4g}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -61,7 +67,7 @@ class Modes:
             "warnings",
             "search",
         )
-        return as_plain({name: getattr(self, name) for name in (*names, "symmetries")})
+        return as_plain({name: getattr(self, name) for name in (*names, "symmetries", "names")})
 
 
 @dataclass(frozen=True, eq=False)

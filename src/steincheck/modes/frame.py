@@ -1,0 +1,76 @@
+"""Coordinates in which draws are uncorrelated: densities far longer than wide are searched in these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.tree_util import Partial
+
+from ..result import Modes
+from ..target import Target
+from ..target.compiled import jax_target
+from ..target.evaluation import raw_score
+
+MIN_DRAWS_PER_DIM = 2  # below, the covariance of the draws is mostly noise
+NEARLY_SINGULAR = 1e-7  # smallest eigenvalue of the draws' correlation matrix that the usual search can bear
+
+
+class Frame(NamedTuple):
+    """x = centre + root z."""
+
+    centre: np.ndarray
+    root: np.ndarray
+
+    def inward(self, x: np.ndarray) -> np.ndarray:
+        """The coordinates z of the rows of `x`."""
+        return np.linalg.solve(self.root, (x - self.centre).T).T
+
+    def outward(self, z: np.ndarray) -> np.ndarray:
+        """The rows x with coordinates `z`."""
+        return self.centre + z @ self.root.T
+
+    def target(self, target: Target) -> Target:
+        """The density as a function of z, up to a constant."""
+        if target.jax_log_density is not None:
+            with jax.enable_x64(True):
+                inner = Partial(_framed, target.jax_log_density, self.centre, self.root)
+                return jax_target(inner, target.dim)
+        return Target(
+            lambda z: target.log_density(self.outward(z)),
+            (lambda z: raw_score(target, self.outward(z)) @ self.root) if target.has_score else None,
+            dim=target.dim,
+        )
+
+    def modes(self, found: Modes, names: Any) -> Modes:
+        """Modes found in z, in the coordinates x; symmetries are those of z and are not kept."""
+        covariances = self.root @ found.covariances @ self.root.T
+        return replace(
+            found,
+            locations=self.outward(found.locations),
+            covariances=0.5 * (covariances + covariances.transpose(0, 2, 1)),
+            symmetries=(),
+            names=tuple(names or ()),
+        )
+
+
+def _framed(log_density: Any, centre: Any, root: Any, z: Any) -> Any:
+    return log_density(centre + root @ z)
+
+
+def frame_of(draws: np.ndarray | None) -> Frame | None:
+    """The frame of draws (n, d) that are nearly on a plane; None if they are not, or too few to say."""
+    if draws is None or len(draws) < MIN_DRAWS_PER_DIM * draws.shape[1] or draws.shape[1] < 2:
+        return None
+    deviation = draws.std(axis=0)
+    if not (deviation > 0).all():
+        return None
+    values = np.linalg.eigvalsh(np.corrcoef(draws.T))
+    if values[0] > NEARLY_SINGULAR:
+        return None
+    singular, vectors = np.linalg.svd(draws - draws.mean(axis=0), full_matrices=False)[1:]
+    if singular[-1] <= 1e-13 * singular[0]:  # exactly on a plane: there are no units across it
+        return None
+    return Frame(np.median(draws, axis=0), vectors.T * singular / np.sqrt(len(draws)))
