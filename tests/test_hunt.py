@@ -1,6 +1,7 @@
 """The search without a box: far modes, symmetries, invariance, hostile targets, budgets, held-out draws."""
 
 import time
+from itertools import permutations
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,10 +11,12 @@ from jax.scipy.special import logsumexp
 
 import steincheck as sc
 from steincheck.modes.climb import Known, climb, recognise
+from steincheck.modes.frame import frame_of
 from steincheck.modes.hunt import effort
+from steincheck.modes.screening import Landscape, screen, screened_points
 from steincheck.modes.search import find_modes, hold_out, known_modes, search_modes, search_sentence
 from steincheck.modes.settle import flat_top, settle
-from steincheck.modes.starts import Base, strangeness
+from steincheck.modes.starts import Base, points, scan_rays, scanned
 from steincheck.modes.surface import Surface
 from steincheck.modes.symmetry import SignedPermutation, describe, layouts, read_off
 
@@ -338,8 +341,61 @@ class TestParts:
         target, precision = self.target(3)
         base = Base(np.ones(3), np.linalg.inv(np.linalg.cholesky(precision)).T)
         x = 30 * np.random.default_rng(0).normal(size=(10, 3))
-        np.testing.assert_allclose(strangeness(target.score(x), x, [base]), 0, atol=1e-9)
-        assert strangeness(-target.score(x), x, [base]).min() > 1.9
+        known = Landscape([base], [0.0])
+        np.testing.assert_allclose(known.strangeness(target.score(x), x), 0, atol=1e-9)
+        assert known.strangeness(-target.score(x), x).min() > 1.9
+
+    def test_known_modes_predict_the_score_of_their_mixture(self):
+        """Between known modes nothing is strange; a third one that is not known is, and is found there."""
+        means = np.array([[0.0, 0.0], [6.0, 0.0], [3.0, 5.0]])
+        pair = sc.models.gaussian_mixture(means[:2])
+        bases = [Base(mean, np.eye(2)) for mean in means[:2]]
+        known = Landscape(bases, [0.0, 0.0])
+        x = np.random.default_rng(0).uniform(-3, 9, size=(500, 2))
+        np.testing.assert_allclose(known.strangeness(pair.score(x), x), 0, atol=1e-9)
+        odd = known.strangeness(sc.models.gaussian_mixture(means).score(x), x)
+        near = np.linalg.norm(x - means[2], axis=1) < 1.5
+        beyond = np.linalg.norm(x[:, None] - means[:2], axis=2).min(axis=1) < 1.5
+        assert np.median(odd[near]) > 100 * np.median(odd[beyond])
+
+    def test_screening_finds_the_few_points_in_a_narrow_basin(self):
+        target = sc.from_jax(
+            lambda x: jnp.logaddexp(-0.5 * x @ x, 12 - 0.5 * jnp.sum((x - 5) ** 2) / 0.04), 3
+        )
+        base = Base(np.zeros(3), np.eye(3))
+        rng = np.random.default_rng(0)
+
+        def draw(n):
+            return points(20 * rng.standard_normal((n, 3)), np.eye(3))
+
+        kept = screen(Surface(target), draw, 2**15, 64, Landscape([base], [0.0]), rng)
+        inside = np.linalg.norm(kept.x - 5, axis=1) < 2.2
+        assert len(kept.x) == 64
+        assert inside[:32].sum() >= 4
+        assert inside[32:].sum() <= 2
+
+    def test_cheap_targets_are_screened_harder(self):
+        cheap = Surface(sc.from_jax(lambda x: -0.5 * x @ x, 2))
+        data = np.random.default_rng(0).normal(size=5000)
+        dear = Surface(sc.from_jax(lambda x: -0.5 * jnp.sum(jnp.cosh(data - x[0])) - x[1] ** 2, 2))
+        plain = Surface(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2))
+        assert screened_points(cheap, 1, 1.0) == 2**18
+        assert screened_points(dear, 1, 1.0) == screened_points(plain, 1, 1.0) == 2**12
+        assert screened_points(cheap, 1, 0.25) == 2**16
+        assert 20 * 5000 < dear.operations < 200 * 5000
+        assert plain.operations is None
+
+    def test_lines_through_a_mode(self):
+        """Coordinates, principal axes, diagonals; a needle on one of these lines is found by its height."""
+        rays = scan_rays(Base(np.zeros(2), np.diag([1.0, 3.0])))
+        slopes = {round(float(np.degrees(np.arctan2(y, x))) % 180) for x, y in rays}
+        assert slopes == {0, 90, 72, 108}
+        assert len(scan_rays(Base(np.zeros(7), np.eye(7)))) == 15
+        target = sc.from_jax(
+            lambda x: jnp.logaddexp(-0.5 * x @ x, 13 - 0.5 * jnp.sum((x - 7) ** 2) / 1e-6), 2
+        )
+        found = scanned(Surface(target), Base(np.zeros(2), np.eye(2)), 2**16)
+        assert np.linalg.norm(found.x - 7, axis=1).min() < 0.02
 
 
 class TestSymmetry:
@@ -384,9 +440,67 @@ class TestSymmetry:
         assert describe(g, ["mu[0]", "mu[1]"]) == "exchange of coordinate mu[0] and mu[1]"
 
 
-def test_a_density_that_always_raises_has_no_mode():
+def test_what_the_target_raises_is_said():
     def raises(x):
-        raise RuntimeError("boom")
+        raise RuntimeError("cannot read data.csv")
 
-    with pytest.raises(ValueError, match="no mode found"):
-        sc.find_modes(sc.Target(raises, dim=2), rng=0)
+    def normal(x):
+        return -0.5 * np.sum(x**2, axis=1)
+
+    words = "no mode found: the target raises RuntimeError: cannot read data.csv"
+    for target in (sc.Target(raises, dim=2), sc.Target(normal, raises, dim=2)):
+        with pytest.raises(ValueError, match=words):
+            find_modes(target, rng=0)
+    with pytest.raises(ValueError, match="is the score finite"):
+        find_modes(sc.Target(normal, lambda x: np.full(x.shape, np.nan), dim=2), rng=0)
+
+
+def test_a_density_that_still_grows_is_warned_of():
+    """A normal density and a pole at 20."""
+    target = sc.from_jax(
+        lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -20 - 3 * jnp.log(jnp.abs(x[0] - 20))), 1, names=["tau"]
+    )
+    with pytest.warns(UserWarning, match="the density is still growing at tau = 20, far above all modes"):
+        modes = find_modes(target, rng=0)
+    np.testing.assert_allclose(modes.locations, [[0.0]], atol=1e-6)
+
+
+def test_a_density_a_billion_times_longer_than_wide():
+    """Condition 1e18 in the original coordinates: searched in the frame of the draws, for JAX and for NumPy."""
+    rng = np.random.default_rng(3)
+    turn = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    sd = 10.0 ** np.linspace(-4.5, 4.5, 6)
+    gap = turn @ (8 * sd)
+    whiten = turn / sd
+
+    def log_density(x):
+        return jnp.logaddexp(-0.5 * jnp.sum((x @ whiten) ** 2), -0.5 * jnp.sum(((x - gap) @ whiten) ** 2))
+
+    compiled = sc.from_jax(log_density, 6, names=list("abcdef"))
+    draws = (sd * rng.standard_normal((40, 6))) @ turn.T
+    for target in (compiled, sc.Target(compiled.log_density, compiled.score, dim=6)):
+        modes = find_modes(target, draws=draws, max_evaluations=30_000, rng=0)
+        places = np.sort(modes.locations @ whiten, axis=0)
+        np.testing.assert_allclose(places, [[0] * 6, [8] * 6], atol=1e-3)
+        np.testing.assert_allclose(whiten.T @ modes.covariances @ whiten, [np.eye(6)] * 2, atol=1e-3)
+    assert frame_of(rng.standard_normal((40, 6))) is None
+    assert frame_of(draws[:10]) is None
+
+
+def test_the_mode_of_the_draws_is_listed_where_there_are_too_many():
+    """Of 120 equal modes 10 are kept; that of the draws is one of them, whatever the seed."""
+    places = np.array(list(permutations([-10.0, -5.0, 0.0, 5.0, 10.0])))
+    target = sc.models.gaussian_mixture(places)
+    draws = target.sample(40, 0, weights=np.eye(120)[77])
+    for seed in range(3):
+        with pytest.warns(UserWarning, match="more than max_modes = 10 modes"):
+            modes = find_modes(target, draws=draws, max_modes=10, rng=seed)
+        assert np.linalg.norm(modes.locations - places[77], axis=1).min() < 1e-3
+
+
+def test_names_stand_beside_locations():
+    target = sc.from_jax(lambda x: -0.5 * jnp.sum((x - 2) ** 2), 2, names=["mu", "tau"])
+    modes = find_modes(target, max_evaluations=5000, rng=0)
+    assert modes.names == ("mu", "tau")
+    assert "(mu = 2, tau = 2)" in str(modes)
+    assert modes.to_dict()["names"] == ["mu", "tau"]

@@ -381,3 +381,16 @@ def test_the_table_and_the_dictionary():
     assert record["search"]["starts"] == 512
     plain = Modes(np.zeros((1, 2)), np.eye(2)[None], np.zeros(1), np.zeros(1, int), ("mind",))
     assert str(plain).endswith("warning: mind")
+
+
+def test_given_locations_that_are_no_maxima_are_named_with_the_nearest_maximum():
+    target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
+    x = target.sample(300, 0)
+    words = r"row 1, \(1.5, 0\), is 1.5 per standard deviation; a climb from there ends at \(3, 0\)"
+    with pytest.warns(UserWarning, match=words):
+        sc.flux_test(x, target, modes=([[-3.0, 0.0], [1.5, 0.0]], [np.eye(2)] * 2), rng=0)
+    with pytest.warns(UserWarning, match=r"row 0, \(-3, 2.5\), is 2.5 per standard deviation"):
+        sc.flux_test(x, target, modes=[[-3.0, 2.5], [3.0, 0.0]], rng=0)
+    notes: list[str] = []
+    as_modes([[-3.0, 0.2], [3.0, 0.0]], target, notes)
+    assert notes == []

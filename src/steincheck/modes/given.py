@@ -56,9 +56,9 @@ def _far_from_maxima(target: Target, x: np.ndarray, covariances: np.ndarray) -> 
     for i, k in enumerate(far[:MAX_NAMED]):
         text = f"`modes` must be local maxima: the gradient at row {k}, ({_short(x[k])}), is "
         text += f"{steps[k]:.2g} per standard deviation"
-        width = np.sqrt(np.diag(covariances[k]))
         if ends.rest[i]:
-            text += f"; a climb from there ends at ({_short(np.where(np.abs(ends.x[i]) > 1e-6 * width, ends.x[i], 0.0))})"
+            visible = np.abs(ends.x[i]) > 1e-6 * np.sqrt(np.diag(covariances[k]))
+            text += f"; a climb from there ends at ({_short(np.where(visible, ends.x[i], 0.0))})"
         notes.append(text)
     if len(far) > MAX_NAMED:
         notes.append(f"`modes`: {len(far) - MAX_NAMED} more rows are no local maxima")

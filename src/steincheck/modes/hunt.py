@@ -16,8 +16,8 @@ import numpy as np
 from . import starts as kinds
 from .climb import MAX_DENSE_DIM, Ends, Known, climb, recognise, squared
 from .merge import Peak, mode_root, nearest
-from .settle import flat_top, settle
 from .screening import Landscape, screen, screened_points
+from .settle import flat_top, settle
 from .starts import Base, Starts
 from .surface import Stopwatch, Surface
 from .symmetry import MAX_SYMMETRIES, SignedPermutation, layouts, probes, read_off, verified

@@ -1,4 +1,4 @@
-"""Which of very many starts are worth a climb: one score at each, compared with what the known modes predict."""
+"""Which of very many starts are worth a climb: one score each, compared with what the known modes predict."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _disagreement(way: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 
 def screened_points(surface: Surface, n_modes: int, effort: float) -> int:
-    """How many points of each kind are screened: a power of 2 that depends on the operations per point only."""
+    """How many points of each kind are screened: a power of 2 that depends on the operations per point."""
     work = surface.operations
     if work is None:
         return max(8, int(effort * MIN_SCREENED))
@@ -76,40 +76,55 @@ def screen(
 ) -> Starts:
     """Of `n` starts those worth a climb: half the strangest, from all shells of distance, half at random."""
     half = keep // 2
-    per_shell = -(-half // SHELLS)
+    strangest = _Strangest(known, -(-half // SHELLS))
     parts = list[Starts]()
-    odd = np.empty(0)
-    shell = np.empty(0, dtype=int)
-    edges = None
     for begin in range(0, n, SCREENED_AT_ONCE):
         if begin and surface.exhausted:
             break
         drawn = draw(min(SCREENED_AT_ONCE, n - begin))
         value, score = surface.value_and_score(drawn.x)
         strange = np.where(np.isfinite(value), known.strangeness(score, drawn.x), -np.inf)
-        z = (drawn.x - known.bases[0].x) @ known.whiten[0]
+        strangest.add(drawn, strange)
+        if not parts:
+            size = min(keep - half, len(drawn.x))
+            parts.append(drawn.rows(rng.choice(len(drawn.x), size=size, replace=False)))
+    return join([strangest.starts(half), *parts])
+
+
+class _Strangest:
+    """The strangest starts seen so far, equally many per shell of distance from the heaviest mode."""
+
+    def __init__(self, known: Landscape, per_shell: int) -> None:
+        self.known = known
+        self.per_shell = per_shell
+        self.edges: np.ndarray | None = None
+        self.parts: list[Starts] = []
+        self.strange = np.empty(0)
+        self.shell = np.empty(0, dtype=int)
+
+    def add(self, drawn: Starts, strange: np.ndarray) -> None:
+        """Look at further starts."""
+        z = (drawn.x - self.known.bases[0].x) @ self.known.whiten[0]
         distance = np.log(dot(z, z))
-        if edges is None:
-            edges = np.quantile(distance, np.arange(1, SHELLS) / SHELLS)
-            at_random = drawn.rows(
-                rng.choice(len(drawn.x), size=min(keep - half, len(drawn.x)), replace=False)
-            )
-        own_shell = np.searchsorted(edges, distance)
-        best = _strangest(strange, own_shell, per_shell)
-        parts.append(drawn.rows(best))
-        odd = np.concatenate([odd, strange[best]])
-        shell = np.concatenate([shell, own_shell[best]])
-    found = join(parts).rows(_strangest(odd, shell, per_shell)[:half])
-    return join([found, at_random])
+        if self.edges is None:
+            self.edges = np.quantile(distance, np.arange(1, SHELLS) / SHELLS)
+        shell = np.searchsorted(self.edges, distance)
+        best = self._rows(strange, shell)
+        self.parts.append(drawn.rows(best))
+        self.strange = np.concatenate([self.strange, strange[best]])
+        self.shell = np.concatenate([self.shell, shell[best]])
 
+    def starts(self, n: int) -> Starts:
+        """The strangest, `n` at most."""
+        return join(self.parts).rows(self._rows(self.strange, self.shell)[:n])
 
-def _strangest(odd: np.ndarray, shell: np.ndarray, per_shell: int) -> np.ndarray:
-    """Rows of the strangest in each shell, strangest first."""
-    chosen = []
-    for k in range(SHELLS):
-        rows = np.flatnonzero(shell == k)
-        if len(rows) > per_shell:
-            rows = rows[np.argpartition(-odd[rows], per_shell - 1)[:per_shell]]
-        chosen.append(rows)
-    rows = np.concatenate(chosen)
-    return rows[np.argsort(-odd[rows], kind="stable")]
+    def _rows(self, strange: np.ndarray, shell: np.ndarray) -> np.ndarray:
+        """Rows of the strangest in each shell, strangest first."""
+        chosen = []
+        for k in range(SHELLS):
+            rows = np.flatnonzero(shell == k)
+            if len(rows) > self.per_shell:
+                rows = rows[np.argpartition(-strange[rows], self.per_shell - 1)[: self.per_shell]]
+            chosen.append(rows)
+        rows = np.concatenate(chosen)
+        return rows[np.argsort(-strange[rows], kind="stable")]

@@ -145,7 +145,6 @@ def _hamiltonian(
 
 def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
     """The highest inner maxima of log p on lines through a mode: coordinates, principal axes, diagonals."""
-    d = len(base.x)
     rays = scan_rays(base)[: max(1, max_points // 64)]
     n_radii = min(
         int(np.log(2 * BASE**MAX_POWER) / np.log(SCAN_RATIO)), max(32, max_points // (2 * len(rays)))
@@ -165,9 +164,10 @@ def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
 
 
 def scan_rays(base: Base) -> np.ndarray:
-    """Directions along coordinates, principal axes, and diagonals, which densities that treat coordinates alike have.
+    """Directions of lines: the coordinates, the principal axes, and diagonals.
 
-    All diagonals up to three dimensions, the main one above.
+    Densities that treat their coordinates alike have modes on the main diagonal; up to three dimensions all
+    diagonals are taken.
     """
     d = len(base.x)
     if d == 1:

@@ -36,8 +36,8 @@ class Surface:
     """log p and its score at the proposals of a search.
 
     A search looks at absurd points, so NaN, +inf and exceptions of the user's functions count as -inf there;
-    `failures` says how often, `raised` is the last exception. `evaluations` counts points, a point with log density and score once if both
-    come from one compiled call and twice if not.
+    `failures` says how often, `raised` is the last exception. `evaluations` counts points, a point with log
+    density and score once if both come from one compiled call and twice if not.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Surface:
         for value, shape in zip(values, shapes, strict=True):
             if value.shape != (len(x), *shape):
                 raise ValueError(
-                    f"`log_density` and `score` must return shape {(len(x), *shape)} for {len(x)} points, got "
-                    f"{value.shape}; they are called with all points at once, one per row"
+                    f"`log_density` and `score` must return shape {(len(x), *shape)} for {len(x)} points, "
+                    f"got {value.shape}; they are called with all points at once, one per row"
                 )
         return values
