@@ -1,8 +1,9 @@
-"""Which modes `find_modes` finds, from draws of one mode: python -m experiments.mode_study [names...]
+"""Which modes `find_modes` finds from draws of one mode: python -m experiments.mode_study [names | frontier]
 
 Writes experiments/results/mode_study.csv, one row per target and seed as it goes; rows of other targets are
 kept. Where modes are not known in closed form, the truth is the union of the modes of weight above
-1e-4 that any seed finds.
+1e-4 that any seed finds. `frontier` writes mode_frontier.csv: how often a mode narrower than that of the
+draws is found, 10 standard deviations away in a random direction.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import steincheck as sc
 from steincheck.modes.merge import merge
 
 from .check_study import commit
-from .mode_targets import TARGETS, Case
+from .mode_targets import TARGETS, Case, gaussians
 
 RESULTS = Path(__file__).parent / "results"
 TABLE = RESULTS / "mode_study.csv"
@@ -38,6 +39,7 @@ FIELDS = (
     "commit",
 )
 SEEDS = (0, 1, 2)
+FRONTIER = {2: (0.03, 0.01, 0.003, 0.001), 5: (0.3, 0.2, 0.1), 10: (0.5, 0.3), 20: (0.8, 0.5), 50: (0.9, 0.8)}
 HEAVY = 1e-3  # modes of this share of the heaviest count as found
 
 
@@ -119,5 +121,30 @@ def write(rows: list[dict]) -> None:
         writer.writerows(rows)
 
 
+def frontier(repetitions: int = 5) -> None:
+    """Two Gaussians of equal mass, draws of the wider one: how often the narrower is found."""
+    rows = []
+    for dim, ratios in FRONTIER.items():
+        for ratio in ratios:
+            found = 0
+            evaluations = []
+            for seed in range(repetitions):
+                way = np.random.default_rng(seed).standard_normal(dim)
+                case = gaussians([np.zeros(dim), 10 * way / np.linalg.norm(way)], [1.0, ratio])
+                row, modes = run("frontier", case, seed)
+                found += len(modes) == 2
+                evaluations.append(row["evaluations"])
+            result = {"dim": dim, "ratio": ratio, "repetitions": repetitions, "found": found}
+            rows.append(result | {"evaluations": max(evaluations), "commit": commit()})
+            print(rows[-1], flush=True)
+            with (RESULTS / "mode_frontier.csv").open("w", newline="") as file:
+                writer = csv.DictWriter(file, list(rows[0]))
+                writer.writeheader()
+                writer.writerows(rows)
+
+
 if __name__ == "__main__":
-    study(sys.argv[1:] or list(TARGETS))
+    if sys.argv[1:] == ["frontier"]:
+        frontier()
+    else:
+        study(sys.argv[1:] or list(TARGETS))

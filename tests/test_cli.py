@@ -124,6 +124,10 @@ def test_modes(run, folder):
     )
     assert (status, out) == (0, "")
     assert (folder / "modes.png").read_bytes().startswith(b"\x89PNG")
+    status, out, _ = run(
+        "modes", "--target", "model.py:target", "--draws", "good.csv", "--seed", 0, "--max-evaluations", 5000
+    )
+    assert "(a = 3, b = 3)" in out
 
 
 def test_version(run):
@@ -185,6 +189,10 @@ ERRORS = {
         "`alpha` must lie strictly between",
     ),
     "bounds": (["modes", "--target", "model.py:target", "--bounds", "3"], "--bounds must be LOW,HIGH"),
+    "picture": (
+        ["modes", "--target", "model.py:target", "--picture", "a.xyz"],
+        "cannot draw a.xyz: the suffix must be one of",
+    ),
     "no box": (
         ["test", "ksd", "good.csv", "--target", "model.py:target", "--bounds", "-1,1"],
         "the test ksd looks for no modes",

@@ -466,7 +466,7 @@ def test_a_density_that_still_grows_is_warned_of():
 
 
 def test_a_density_a_billion_times_longer_than_wide():
-    """Condition 1e18 in the original coordinates: searched in the frame of the draws, for JAX and for NumPy."""
+    """Condition 1e18 in the original coordinates: searched in the frame of the draws, JAX and NumPy alike."""
     rng = np.random.default_rng(3)
     turn = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     sd = 10.0 ** np.linspace(-4.5, 4.5, 6)
