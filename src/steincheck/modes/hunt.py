@@ -16,7 +16,7 @@ import numpy as np
 from . import starts as kinds
 from .climb import MAX_DENSE_DIM, Ends, Known, climb, recognise, squared
 from .merge import Peak, mode_root, nearest
-from .screening import Landscape, screen, screened_points
+from .screening import Landscape, affordable_points, screen, screened_points
 from .settle import flat_top, settle
 from .starts import Base, Starts
 from .surface import Stopwatch, Surface
@@ -35,7 +35,7 @@ SETTLED_AT_ONCE = 48  # ends per batch of Newton steps
 UNFINISHED_SETTLED = 16  # highest ends of a round, of climbs not at rest, that are settled all the same
 FALSE_FLAT_TOPS = 4  # places without a parabola that are no tops, after which no more are measured
 SMALL_GAIN = 0.05  # nats by which a climb may have missed a flat or pointed top, once other modes are known
-STAYED = 5.0  # units of the search within which a coordinate has not gone anywhere
+MAX_SCANNED = 2**16  # points on the lines through one mode
 IMAGE_STARTS = 32  # highest images of a mode under likely symmetries, from which climbs start
 
 
@@ -147,17 +147,18 @@ class Hunt:
 
     def why_no_mode(self) -> str:
         """What to tell the user where there is no mode."""
-        place = self._place()
-        if self.surface.raised is not None and not place:
-            error = self.surface.raised
+        error = self.surface.raised
+        if error is not None and not self.surface.scored:
             return f"the target raises {type(error).__name__}: {error}"
         if self.highest is None and not self.flat:
             return "the density is 0 or not finite at all starts; give `draws` or `starts` inside its support"
+        if not self.surface.scored:
+            return "the score is not finite at any start"
         if self.flat.startswith("constant"):
             return f"the density is {self.flat}, so it has no maximum and no finite mass"
-        if not place:
-            return "no climb could begin or come to rest; is the score finite and the density smooth?"
-        return f"the density grows towards {place}, where the log density is {self.highest[0]:.4g}"
+        if self.highest is None:
+            return "no climb came to rest"
+        return f"the density grows towards {self._place()}, where the log density is {self.highest[0]:.4g}"
 
     def spike(self) -> str:
         """A warning if a climb went on far above all modes."""
@@ -166,14 +167,13 @@ class Hunt:
         return f"the density is still growing at {self._place()}, far above all modes: it may be unbounded"
 
     def _place(self) -> str:
-        """Where the highest unfinished climb is, by the coordinates that went farthest; empty if none did."""
-        if self.highest is None:
-            return ""
+        """Where the highest unfinished climb is, by the coordinates that went farthest."""
+        assert self.highest is not None
         x = self.highest[1]
         names = self.surface.target.names
         gone = np.abs(x - self.origin.centre) / self.origin.scale
         far = np.argsort(-gone, kind="stable")[:3]
-        far = far[(gone[far] > 0.1 * gone.max()) & (gone[far] > STAYED)]
+        far = far[gone[far] >= 0.1 * gone.max()]
         return ", ".join(f"{names[i] if names else f'x[{i}]'} = {x[i]:.4g}" for i in far)
 
 
@@ -354,7 +354,7 @@ def _scans_and_images(state: Hunt) -> list[Starts]:
     """Lines through the two heaviest modes not scanned yet, and their images under likely symmetries."""
     atlas, surface = state.atlas, state.surface
     budget = int(0.1 * _planned(state.limits))
-    scan_points = max(budget, screened_points(surface, 1, state.limits.effort) // 4)
+    scan_points = max(budget, int(state.limits.effort * min(MAX_SCANNED, affordable_points(surface, 1))))
     new = [k for k in atlas.heavy() if k not in state.scanned][: 2 if state.rounds > 1 else 1]
     parts = []
     for k in new:

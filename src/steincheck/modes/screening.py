@@ -15,6 +15,7 @@ MAX_SCREENED = 2**18  # points per kind of start of the cheapest targets
 SCREENING_WORK = 1e9  # operations that the screening of one kind may cost, about 0.3 s
 SCREENED_AT_ONCE = 2**13  # points: they fit into the cache of a processor
 MAX_PREDICTING_MODES = 32  # heaviest modes with which a start is compared
+MAX_REWARDING_DIM = 8  # above it, few starts meet a mode half as wide as the known one, and none a narrower
 SHELLS = 8  # of distance from the mode, which have the same number of strangest starts
 
 
@@ -55,15 +56,24 @@ def _disagreement(way: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(cosine) & (size > 0), 1 - cosine, 0.0)
 
 
-def screened_points(surface: Surface, n_modes: int, effort: float) -> int:
-    """How many points of each kind are screened: a power of 2 that depends on the operations per point."""
+def affordable_points(surface: Surface, n_modes: int) -> int:
+    """Points of one kind that `SCREENING_WORK` pays for: a power of 2 that depends on the operations per point."""
     work = surface.operations
     if work is None:
-        return max(8, int(effort * MIN_SCREENED))
+        return MIN_SCREENED
     d = surface.dim
     work = 300 * d + work + 8 * d**2 * min(n_modes, MAX_PREDICTING_MODES)
-    fitting = 2.0 ** np.floor(np.log2(SCREENING_WORK / work))
-    return max(8, int(effort * np.clip(fitting, MIN_SCREENED, MAX_SCREENED)))
+    return max(MIN_SCREENED, 2 ** int(np.log2(SCREENING_WORK / work)))
+
+
+def screened_points(surface: Surface, n_modes: int, effort: float) -> int:
+    """How many points of each kind are screened: most where they help most, in 3 to 8 dimensions.
+
+    In one or two dimensions fewer reach as far; in more than 8 no affordable number finds much narrower modes.
+    """
+    d = surface.dim
+    useful = min(MAX_SCREENED, 2 ** (12 + 2 * d)) if d <= MAX_REWARDING_DIM else MAX_SCREENED // 8
+    return max(8, int(effort * min(useful, affordable_points(surface, n_modes))))
 
 
 def screen(

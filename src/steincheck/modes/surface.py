@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._compilation import precise
 from ..target import CHUNKS, Target, raw_score, raw_value_and_score, read_only
 from ..target.compiled import values_and_scores
 
@@ -51,6 +52,7 @@ class Surface:
         self.evaluations = 0
         self.failures = 0
         self.raised: Exception | None = None  # by the user's functions, the last one
+        self.scored = False  # whether there was a finite score anywhere
         # Finite differences cost 2d + 1 evaluations of log p per score.
         self.cost_of_score = 1 if target.has_score else 2 * target.dim + 1
 
@@ -68,7 +70,7 @@ class Surface:
         if self.target.jax_log_density is None:
             return None
         n = CHUNKS[2]
-        with jax.enable_x64(True):
+        with precise():
             points = jax.ShapeDtypeStruct((n, self.dim), np.float64)
             count = values_and_scores.lower(self.target.jax_log_density, points).cost_analysis()
         return (count.get("flops", 0.0) + 20 * count.get("transcendentals", 0.0)) / n
@@ -100,7 +102,9 @@ class Surface:
             raw, slope = self._tolerant(lambda y: raw_value_and_score(self.target, y), x[rows], shapes)
             bad = ~np.isfinite(slope).all(axis=1) & np.isfinite(raw)
             value[rows] = self._clean(np.where(bad, np.nan, raw))
-            score[rows] = np.where(np.isfinite(value[rows])[:, None], slope, 0.0)
+            good = np.isfinite(value[rows])
+            score[rows] = np.where(good[:, None], slope, 0.0)
+            self.scored |= bool(good.any())
         self.evaluations += len(rows) * (1 if self.fused else 1 + self.cost_of_score)
         return value, score
 
@@ -109,6 +113,7 @@ class Surface:
         slope = self._tolerant(lambda y: (raw_score(self.target, y),), x, [(self.dim,)])[0]
         bad = ~np.isfinite(slope).all(axis=1)
         self.failures += int(bad.sum())
+        self.scored |= bool((~bad).any())
         self.evaluations += len(x) * self.cost_of_score
         return np.where(bad[:, None], np.nan, slope)
 
