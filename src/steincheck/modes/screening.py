@@ -57,7 +57,7 @@ def _disagreement(way: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 
 def affordable_points(surface: Surface, n_modes: int) -> int:
-    """Points of one kind that `SCREENING_WORK` pays for: a power of 2 that depends on the operations per point."""
+    """Points of one kind that `SCREENING_WORK` pays for: a power of 2 that no clock decides."""
     work = surface.operations
     if work is None:
         return MIN_SCREENED
@@ -69,7 +69,7 @@ def affordable_points(surface: Surface, n_modes: int) -> int:
 def screened_points(surface: Surface, n_modes: int, effort: float) -> int:
     """How many points of each kind are screened: most where they help most, in 3 to 8 dimensions.
 
-    In one or two dimensions fewer reach as far; in more than 8 no affordable number finds much narrower modes.
+    In one or two dimensions fewer reach as far; in more than 8 no affordable number finds narrow modes.
     """
     d = surface.dim
     useful = min(MAX_SCREENED, 2 ** (12 + 2 * d)) if d <= MAX_REWARDING_DIM else MAX_SCREENED // 8
