@@ -19,8 +19,10 @@ import numpy as np
 
 from .. import plot
 from .._validation import require_kind
-from ..draws import as_draws
-from ..result import MomentResult, Verdict, as_plain, pvalue_text
+from ..draws import as_draws, to_unconstrained
+from ..plot.axes import FIRST, MAX_BARS, PAPER, QUIET, SECOND
+from ..plot.samples import coordinates_that_matter
+from ..result import FluxResult, MomentResult, Verdict, as_plain, pvalue_text
 from ..result.rows import mode_rows
 from ..result.verdict import test_rows
 from ..target import Target, require_target
@@ -28,14 +30,17 @@ from ..target import Target, require_target
 INK = "#101113"  # drawn in this colour, then replaced by the page's own
 COLOURS = {
     INK: "--ink",
-    plot.PAPER: "--panel",
-    plot.FIRST: "--first",
-    plot.SECOND: "--second",
-    plot.QUIET: "--quiet",
+    PAPER: "--panel",
+    FIRST: "--first",
+    SECOND: "--second",
+    QUIET: "--quiet",
 }
 SIZES = {"font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
 MAX_SETTING_LENGTH = 120  # characters of a setting; arrays are shown by their shape
 MAX_MODES = 40  # rows of the table; the JSON has all
+MAX_PARAMETERS = 40  # rows of the summary; the JSON has all
+MAX_CHAINS = 16  # rows of the shares per chain
+MAX_CHAIN_MODES = 8  # and its columns
 
 
 def write_html(
@@ -47,7 +52,7 @@ def write_html(
     title: str | None = None,
     command: Sequence[str] | None = None,
 ) -> None:
-    """Write a verdict as one self-contained page: the sentence, mode table, plots, numbers, how to reproduce.
+    """Write a verdict as one self-contained page: the answer, what to do, pictures, numbers, settings.
 
     Parameters
     ----------
@@ -57,7 +62,7 @@ def write_html(
     draws : array (n, d), or anything that `as_draws` takes
         The draws that were checked.
     target : Target, optional
-        Gives names to the coordinates and, in one dimension, a curve to the density.
+        Gives the parameters' own names and scales and, in one or two dimensions, the density.
     title : str, optional
         What was checked.
     command : sequence of str, optional
@@ -70,7 +75,8 @@ def write_html(
         require_kind(title, str, "title")
     if command is not None and not isinstance(command, (list, tuple)):
         raise TypeError(f"`command` must be a list of words, got {type(command).__name__}")
-    x = as_draws(draws, verdict.dim, names=None if target is None else target.names).values
+    sample = as_draws(draws, verdict.dim) if target is None else to_unconstrained(draws, target)
+    x = sample.values
     if len(x) != verdict.n:
         raise ValueError(f"`draws` must be the {verdict.n} draws of the verdict, got {len(x)}")
     write_text(path, render(verdict, x, target, title=title, command=command))
@@ -86,22 +92,33 @@ def render(
 ) -> str:
     """The page as text; arguments as in `write_html`."""
     title = title or "Do the draws fit the density?"
-    parts = [
-        _answer(verdict, title),
-        '<div class="plots">' + "".join(_figures(verdict, x, target)) + "</div>",
-        _modes(verdict),
-        "<h2>Tests</h2>" + _tests(verdict),
-        "<h2>How it was examined</h2>" + _list(verdict.context) if verdict.context else "",
-        "<h2>Not examined</h2>" + _list(verdict.not_examined) if verdict.not_examined else "",
-        "<details><summary>How to reproduce</summary>" + _reproduce(verdict, x, command) + "</details>",
-    ]
+    sections = {
+        "Pictures": '<div class="plots">' + "".join(_figures(verdict, x, target)) + "</div>",
+        "Modes": _modes(verdict),
+        "Parameters": _parameters(verdict),
+        "Tests": _tests(verdict),
+        "How it was examined": _list(verdict.context),
+        "Not examined": _list(verdict.not_examined),
+    }
+    shown = {name: text for name, text in sections.items() if text}
+    links = " · ".join(f'<a href="#{_anchor(name)}">{name}</a>' for name in [*shown, "How to reproduce"])
+    parts = [_answer(verdict, title), f'<nav aria-label="Contents">{links}</nav>']
+    parts += [f'<h2 id="{_anchor(name)}">{name}</h2>{text}' for name, text in shown.items()]
+    parts.append(
+        '<details id="how-to-reproduce"><summary>How to reproduce</summary>'
+        f"{_reproduce(verdict, x, command)}</details>"
+    )
     here = Path(__file__).parent
     page = Template((here / "page.html").read_text(encoding="utf-8"))
     return page.substitute(
         title=escape(title),
         style=(here / "style.css").read_text(encoding="utf-8"),
-        body="\n".join(part for part in parts if part),
+        body="\n".join(parts),
     )
+
+
+def _anchor(name: str) -> str:
+    return name.lower().replace(" ", "-")
 
 
 def _answer(verdict: Verdict, title: str) -> str:
@@ -114,6 +131,8 @@ def _answer(verdict: Verdict, title: str) -> str:
     if verdict.warnings:
         parts.append(f'<div class="warnings"><strong>Warnings</strong>{_list(verdict.warnings)}</div>')
     parts.append(_list([finding.text for finding in verdict.findings], "findings"))
+    if verdict.advice:
+        parts.append(f'<div class="advice"><strong>What to do</strong>{_list(verdict.advice)}</div>')
     meaning = "A small p-value is evidence against the fit."
     if verdict.fits:
         meaning = "Finding no misfit is no proof that there is none; what was not examined is listed below."
@@ -178,17 +197,46 @@ def _modes(verdict: Verdict) -> str:
     table = verdict.mode_table
     if table is None:
         return ""
-    names = verdict.names
-    rows = []
-    for (number, *cells), location in zip(mode_rows(table)[:MAX_MODES], table.locations, strict=False):
-        rows.append((number, *cells, ", ".join(f"{value:.3g}" for value in location[:3])))
+    places = verdict.mode_places or ("",) * len(table)
+    rows = [(*cells, where) for cells, where in zip(mode_rows(table), places, strict=True)]
     wrong = [words.startswith("too") and bool(verdict.findings) for words in table.words]
-    where = "location: " + ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    head = ("mode", "draws", "share of the draws", "share of the density", "says", where)
+    head = ("mode", "draws", "share of the draws", "share of the density", "says", "where")
     kinds = ("", "number", "number", "number", "words", "where")
     more = f"<p>The {MAX_MODES} highest of {len(table)} modes.</p>" if len(table) > MAX_MODES else ""
     note = '<p class="soft">In brackets: 95 % intervals, each for one mode alone.</p>'
-    return "<h2>Modes</h2>" + _table(head, kinds, rows, wrong[:MAX_MODES]) + more + note
+    return _table(head, kinds, rows[:MAX_MODES], wrong[:MAX_MODES]) + more + note + _chains(verdict)
+
+
+def _chains(verdict: Verdict) -> str:
+    """Shares of the modes per chain."""
+    weights = verdict.tests.get("weights")
+    chains = weights.chains if isinstance(weights, FluxResult) else None
+    if chains is None or not 1 < len(chains.shares) <= MAX_CHAINS or chains.shares.shape[1] > MAX_CHAIN_MODES:
+        return ""
+    head = ("chain", *(f"mode {k}" for k in range(chains.shares.shape[1])))
+    rows = [(str(c), *(f"{share:.1%}" for share in row)) for c, row in enumerate(chains.shares)]
+    kinds = ("", *("number" for _ in head[1:]))
+    return "<p>Share of each mode in the draws of each chain:</p>" + _table(
+        head, kinds, rows, [False] * len(rows)
+    )
+
+
+def _parameters(verdict: Verdict) -> str:
+    """The summary, one row per parameter; those with a misfit are marked."""
+    table = verdict.parameters
+    if not len(table):
+        return ""
+    kinds = ["number" if column not in ("parameter", "scale") else "" for column in table.columns]
+    wrong = [bool(verdict.findings) and p <= verdict.alpha for p in table["pvalue"]]
+    rows = table.cells()
+    more = f"<p>The first {MAX_PARAMETERS} of {len(rows)}.</p>" if len(rows) > MAX_PARAMETERS else ""
+    note = (
+        "Mean and sd of the draws on the parameter's own scale; shift: standard deviations by which the mean "
+        "is too high; sd_factor: how many times too wide, both on the scale that is named."
+    )
+    head = [column.replace("_", " ") for column in table.columns]
+    body = _table(head, kinds, rows[:MAX_PARAMETERS], wrong[:MAX_PARAMETERS])
+    return f'{body}{more}<p class="soft">{escape(note)}</p>'
 
 
 def _tests(verdict: Verdict) -> str:
@@ -240,7 +288,6 @@ def _shortened(value: Any) -> str:
 def _figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str]:
     """The pictures with their captions."""
     table = verdict.mode_table
-    modes = verdict.modes
     pictures: list[tuple[Callable[[Any], Any], str]] = []
     if table is not None:
         pictures.append(
@@ -255,36 +302,70 @@ def _figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str
             (
                 lambda ax: plot.effect_sizes(moments, alpha=verdict.alpha, ax=ax),
                 "How much is off, with 95 % intervals: means in standard deviations, spreads as log2 of the "
-                "factor (1 is twice too wide), correlations as a difference.",
+                "factor (1 is twice too wide), correlations as a difference; 0 is no misfit.",
             )
         )
-    pictures.append(
-        (
-            lambda ax: plot.draws(x, modes=modes, names=verdict.names, target=target, ax=ax),
-            _scatter_caption(verdict),
-        )
-    )
-    n_bars = max(len(table) if table is not None else 1, verdict.dim)
-    height = 3.0 + 0.13 * max(0, min(n_bars, plot.MAX_BARS) - 8)  # room for the names of bars
-    return [
-        f"<figure>{_svg(draw, text, k, height)}<figcaption>{escape(text)}</figcaption></figure>"
-        for k, (draw, text) in enumerate(pictures)
-    ]
+    n_bars = max(len(table) if table is not None else 1, 5)
+    height = 3.0 + 0.13 * max(0, min(n_bars, MAX_BARS) - 8)  # room for the names of bars
+    figures = [_figure(_on_one_axes(draw), text, k, (4.3, height)) for k, (draw, text) in enumerate(pictures)]
+    figures.append(_draws_figure(verdict, x, target, len(figures)))
+    return figures
 
 
-def _scatter_caption(verdict: Verdict) -> str:
+def _on_one_axes(draw: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """Draw into a figure what `draw` draws on axes."""
+
+    def drawn(figure: Any) -> None:
+        draw(figure.add_subplot())
+
+    return drawn
+
+
+def _draws_figure(verdict: Verdict, x: np.ndarray, target: Target | None, number: int) -> str:
+    """The draws over the density: one picture, or all pairs of the three coordinates that matter most."""
+    chosen = coordinates_that_matter(x, verdict, target)
+    text = _scatter_caption(verdict, len(chosen))
+    if len(chosen) < 3:
+
+        def one(figure: Any) -> None:
+            plot.draws(
+                x,
+                modes=verdict.modes,
+                coordinates=chosen,
+                names=None if target else verdict.names,
+                target=target,
+                ax=figure.add_subplot(),
+            )
+
+        return _figure(one, text, number, (4.3, 3.0))
+
+    def all_pairs(figure: Any) -> None:
+        axes = figure.subplots(3, 3, squeeze=False)
+        plot.pairs(x, target, modes=verdict.modes, names=verdict.names, coordinates=chosen, axes=axes)
+
+    return _figure(all_pairs, text, number, (6.4, 6.0), "wide")
+
+
+def _figure(
+    draw: Callable[[Any], None], text: str, number: int, size: tuple[float, float], kind: str = ""
+) -> str:
+    svg = _svg(draw, text, number, size)
+    return f'<figure class="{kind}">{svg}<figcaption>{escape(text)}</figcaption></figure>'
+
+
+def _scatter_caption(verdict: Verdict, count: int) -> str:
     several = verdict.modes is not None and len(verdict.modes) > 1
     what = "the modes" if several else "the mode"
     if verdict.dim == 1:
         return f"The draws, the density and {what}."
+    if verdict.dim == 2:
+        return f"The draws and the density; numbers mark {what}."
     widths = f"{what} of the density, with ellipses of 1 and 2 standard deviations"
-    if verdict.dim == 2 or not several:
-        return f"The draws and {widths}."
-    return f"The draws and {widths}, in the two coordinates in which the modes are farthest apart."
+    return f"The draws and {widths}, in the {('two', 'three')[count - 2]} coordinates that matter most."
 
 
-def _svg(draw: Callable[[Any], Any], text: str, number: int, height: float) -> str:
-    """What `draw` draws, as an SVG element that takes its colours from the page."""
+def _svg(draw: Callable[[Any], None], text: str, number: int, size: tuple[float, float]) -> str:
+    """What `draw` draws into a figure, as an SVG element that takes its colours from the page."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -295,8 +376,8 @@ def _svg(draw: Callable[[Any], Any], text: str, number: int, height: float) -> s
     )
     buffer = io.StringIO()
     with mpl.rc_context(style | {"svg.fonttype": "none", "svg.hashsalt": "steincheck"} | SIZES):
-        figure = Figure(figsize=(4.3, height), layout="constrained")
-        draw(figure.add_subplot())
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     svg = buffer.getvalue()

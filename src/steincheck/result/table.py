@@ -28,7 +28,7 @@ class Table:
     >>> print(table)
       parameter   mean
       mu         0.123
-      tau           12
+      tau         12.0
     >>> table["mean"]
     [0.1234, 12.0]
     """
@@ -46,15 +46,17 @@ class Table:
         return len(self.rows)
 
     def __str__(self) -> str:
-        cells = [self.columns, *([_cell(value) for value in row] for row in self.rows)]
-        return "\n".join(aligned(cells, self._sides()))
+        return "\n".join(aligned([self.columns, *self.cells()], self._sides()))
+
+    def cells(self) -> list[list[str]]:
+        """The rows as they are printed."""
+        return [[_cell(value) for value in row] for row in self.rows]
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        rows = [[_cell(value) for value in row] for row in self.rows]
-        return html_table(self.columns, self._sides(), rows)
+        return html_table(self.columns, self._sides(), self.cells())
 
     def _sides(self) -> str:
         """One letter per column: numbers to the right, words to the left."""
@@ -114,5 +116,5 @@ def _cell(value: Any) -> str:
         number = float(value)
         if np.isnan(number):
             return "-"
-        return f"{number:.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+        return f"{number:.0f}" if abs(number) >= 1000 else f"{number:#.3g}".rstrip(".")
     return str(value)

@@ -40,6 +40,7 @@ from .examine import run_tests
 from .summary import parameter_table
 
 MIN_DRAWS = 50  # below this n a non-rejection is inconclusive
+MIN_DRAWS_TO_WEIGHT = 20  # at every mode, before weights are advised
 NEGLIGIBLE_SHARE = 0.01  # a mode of a smaller share may go unexamined
 
 
@@ -166,7 +167,9 @@ def _conclude(
     fits = False if pvalue <= alpha else None if said.reasons else True
     where = places(*to_constrained(known.locations, target))
     findings = _findings(tests, adjusted, alpha, target, where) if fits is False else []
-    weighable = table is not None and not len(table.missing)
+    weighable = table is not None and bool(
+        (table.n_draws >= MIN_DRAWS_TO_WEIGHT)[table.implied > NEGLIGIBLE_SHARE].all()
+    )
     locations = "verdict.modes.locations"
     if target.constrain is not None:
         locations = f"target.constrain({locations})"
@@ -233,8 +236,9 @@ def _findings(
         found += weight_findings(weights, where, names, own_scales(target), adjusted["weights"])
     moments = tests.get("moments")
     if isinstance(moments, MomentResult) and adjusted["moments"] <= alpha:
-        several = where if len(where) > 1 else ()
-        found += moment_findings(moments, adjusted["moments"], alpha, several)
+        named = {finding.mode for finding in found}
+        untold = {k: text for k, text in enumerate(where) if k not in named}
+        found += moment_findings(moments, adjusted["moments"], alpha, untold)
     if adjusted.get("kernel", 1.0) <= alpha and adjusted.get("moments", 1.0) > alpha:
         found.append(kernel_finding(adjusted["kernel"], several=len(where) > 1))
     chains = tests.get("chains")

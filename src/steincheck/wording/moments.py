@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 from scipy import special
@@ -15,11 +16,11 @@ SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
 
 
 def moment_findings(
-    result: MomentResult, pvalue: float, alpha: float, places: Sequence[str] = ()
+    result: MomentResult, pvalue: float, alpha: float, places: Mapping[int, str] = MappingProxyType({})
 ) -> list[Finding]:
     """The features worth telling, and draws that are all but impossible.
 
-    `places` says where the modes are.
+    `places` says where modes are; each is told once.
     """
     # by which Holm's method has adjusted the test, of four at the most
     factor = float(np.clip(pvalue / max(result.pvalue, 1e-300), 1.0, 4.0))
@@ -29,8 +30,10 @@ def moment_findings(
     p = min(1.0, factor * result.impossible_pvalue)
     if result.impossible and (p < CLEARLY_IMPOSSIBLE or not told):
         found.append(Finding.without_size("impossible draws", None, p, describe_impossible(result)))
+    untold = dict(places)
     for feature in told:
-        text = describe(feature, rough=reshaped, places=places)
+        where = "" if feature.mode is None else untold.pop(feature.mode, "")
+        text = describe(feature, rough=reshaped, place=where)
         if text.startswith(("mean", "correlation", "the ", "too ", "tails", "principal")):  # not a name
             text = text[0].upper() + text[1:]
         p = min(1.0, factor * feature.pvalue)
@@ -39,7 +42,7 @@ def moment_findings(
     return found
 
 
-def describe(feature: MomentFeature, *, rough: bool = False, places: Sequence[str] = ()) -> str:
+def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") -> str:
     """What a feature of the moment test says, with its size.
 
     Sizes are exact for draws that are a shifted and stretched copy of the density; where the shape is wrong
@@ -75,7 +78,7 @@ def describe(feature: MomentFeature, *, rough: bool = False, places: Sequence[st
         said = _rough(feature)
     if feature.mode is None:
         return said
-    where = f" ({places[feature.mode]})" if len(places) > feature.mode else ""
+    where = f" ({place})" if place else ""
     return f"Mode {feature.mode}{where}: {said}"
 
 

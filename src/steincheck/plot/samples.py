@@ -1,0 +1,405 @@
+"""Pictures of draws, with the modes and the density, on the parameters' own scales."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._validation import require_kind, shown
+from ..adapters.parameters import OwnScale, own_scales
+from ..draws import as_matrix, to_unconstrained
+from ..result import Modes, Verdict
+from ..target import Target, log_density_at, require_target
+from .axes import (
+    FIRST,
+    MAX_POINTS,
+    PAPER,
+    QUIET,
+    SECOND,
+    as_points,
+    axes_or_new,
+    checked,
+    exist,
+    labels_of,
+    with_legend,
+)
+
+MAX_ELLIPSES = 20  # modes drawn as ellipses
+MAX_PAIRED = 3  # coordinates of `pairs`, unless they are given
+GRID = 90  # points per axis of the contours
+NO_DRAWS_WITHIN = 3.0  # standard deviations of a mode: without a draw there it is labelled as empty
+
+
+class Scene(NamedTuple):
+    """What is drawn: draws and modes in the coordinates of the target, and each coordinate's own scale."""
+
+    x: np.ndarray  # (n, d)
+    centres: np.ndarray  # (M, d)
+    covariances: np.ndarray | None  # (M, d, d)
+    own: list[OwnScale]  # (d,)
+    labels: list[str]  # (d,)
+    target: Target | None
+
+    @property
+    def empty(self) -> list[bool]:
+        """Per mode, whether no draw is near it; unknown without covariances."""
+        if self.covariances is None:
+            return [False] * len(self.centres)
+        found = []
+        for centre, covariance in zip(self.centres, self.covariances, strict=True):
+            z = np.linalg.solve(np.linalg.cholesky(covariance), (self.x - centre).T)
+            dim = self.x.shape[1]
+            found.append(bool(np.min(np.sum(z**2, axis=0)) > NO_DRAWS_WITHIN**2 + dim))
+        return found
+
+
+def draws(
+    draws: Any,
+    *,
+    modes: Any = None,
+    coordinates: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+    target: Target | None = None,
+    ax: Any = None,
+) -> Any:
+    """The draws and the modes: a histogram of one coordinate, or a scatter of two.
+
+    Parameters
+    ----------
+    draws : array (n, d), or with `target` anything that `as_draws` takes
+    modes : Modes or array (M, d), optional
+        Modes to number from 0. Those with covariances are drawn as ellipses of 1 and 2 standard deviations:
+        an ellipse without draws is a missing mode.
+    coordinates : one or two int, optional
+        Which to draw; by default the two in which the modes are farthest apart for the spread of the draws.
+    names : sequence of str, optional
+        Names of all coordinates; by default those of the target.
+    target : Target, optional
+        Gives names and scales: a parameter that the target has on the log scale is drawn on its own. The
+        density of one or two coordinates, if these are all, is drawn as a curve or as contours.
+    ax : matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
+    >>> left = np.random.default_rng(0).normal([-3.0, 0.0], 1.0, size=(200, 2))
+    >>> ax = sc.plot.draws(left, modes=sc.find_modes(target, draws=left, rng=0))
+    """
+    scene = _scene(draws, modes, names, target)
+    dim = scene.x.shape[1]
+    chosen = _most_apart(scene.x, scene.centres) if coordinates is None else checked(coordinates, dim)
+    ax = axes_or_new(ax)
+    if len(chosen) == 1:
+        _draw_one(ax, scene, chosen[0])
+    else:
+        _draw_two(ax, scene, chosen)
+        ax.set_ylabel(scene.labels[chosen[1]], parse_math=False)
+    ax.set_xlabel(scene.labels[chosen[0]], parse_math=False)
+    return with_legend(ax)
+
+
+def pairs(
+    draws: Any,
+    target: Target | None = None,
+    *,
+    verdict: Verdict | None = None,
+    modes: Any = None,
+    coordinates: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+    axes: Any = None,
+) -> Any:
+    """Scatter plots of all pairs of a few coordinates over the modes or the density, histograms between.
+
+    Parameters
+    ----------
+    draws : array (n, d), or with `target` anything that `as_draws` takes
+    target : Target, optional
+        Gives names, scales and, in two dimensions, contours of the density.
+    verdict : Verdict, optional
+        Its modes are drawn, and the coordinates are those that its findings are about.
+    modes : Modes or array (M, d), optional
+        Instead of those of the verdict.
+    coordinates : sequence of int, optional
+        Which to draw; by default the two or three that matter most.
+    names : sequence of str, optional
+        Names of all coordinates; by default those of the target.
+    axes : array (k, k) of matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    array (k, k) of matplotlib Axes
+        Those above the diagonal are not used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0, 0.0, 0.0], [3.0, 0.0, 0.0]])
+    >>> sc.plot.pairs(target.sample(200, 0), target, coordinates=[0, 2]).shape
+    (2, 2)
+    """
+    if verdict is not None:
+        require_kind(verdict, Verdict, "verdict")
+        modes = verdict.modes if modes is None else modes
+    scene = _scene(draws, modes, None if target is not None else names, target)
+    dim = scene.x.shape[1]
+    chosen = _that_matter(scene, verdict)
+    if coordinates is not None:
+        chosen = list(coordinates) if isinstance(coordinates, (list, tuple, np.ndarray)) else []
+    if not chosen or not exist(chosen, dim):
+        raise ValueError(f"`coordinates` must be some of 0..{dim - 1}, got {shown(coordinates)}")
+    axes = _grid(len(chosen), axes)
+    for row, i in enumerate(chosen):
+        for column, j in enumerate(chosen):
+            ax = axes[row, column]
+            if column > row:
+                ax.set_axis_off()
+                continue
+            axes_or_new(ax)
+            if row == column:
+                _draw_one(ax, scene, i)
+                ax.set_yticks([])
+                ax.set_ylabel("")
+            else:
+                _draw_two(ax, scene, (j, i))
+            if row == len(chosen) - 1:
+                ax.set_xlabel(scene.labels[j], parse_math=False)
+            if column == 0 and row > 0:
+                ax.set_ylabel(scene.labels[i], parse_math=False)
+    if len(chosen) > 1:
+        handles, words = axes[1, 0].get_legend_handles_labels()
+        axes[0, -1].legend(handles, words, frameon=False, loc="upper right")
+    return axes
+
+
+def _grid(count: int, axes: Any) -> np.ndarray:
+    """The given axes, or those of a new figure."""
+    if axes is not None:
+        given = np.asarray(axes, dtype=object)
+        if given.shape != (count, count):
+            raise ValueError(f"`axes` must have shape {(count, count)}, got {given.shape}")
+        return given
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'steincheck[plot]'") from None
+    size = 2.3 * count + 0.6
+    return plt.subplots(count, count, figsize=(size, size), layout="constrained", squeeze=False)[1]
+
+
+def _scene(draws: Any, modes: Any, names: Sequence[str] | None, target: Target | None) -> Scene:
+    """Draws and modes in the coordinates of the target, with the labels of their own scales."""
+    if target is None:
+        x = as_points(draws, "draws")
+        own = [OwnScale(name, k, "") for k, name in enumerate(labels_of(names, x.shape[1]))]
+    else:
+        require_target(target)
+        x = to_unconstrained(draws, target, minimum=1).values
+        known = own_scales(target)
+        coordinates = list(target.names or labels_of(None, target.dim))
+        own = [known.get(name, OwnScale(name, k, "")) for k, name in enumerate(coordinates)]
+    labels = labels_of(names if names is not None else [item.parameter for item in own], x.shape[1])
+    if isinstance(modes, Modes):
+        return Scene(x, modes.locations, modes.covariances, own, labels, target)
+    dim = x.shape[1]
+    centres = np.empty((0, dim)) if modes is None else as_matrix(modes, dim, minimum=1, name="modes")
+    return Scene(x, centres, None, own, labels, target)
+
+
+def coordinates_that_matter(x: np.ndarray, verdict: Verdict, target: Target | None) -> tuple[int, ...]:
+    """The coordinates, three at most, that `pairs` draws of a verdict."""
+    return tuple(_that_matter(_scene(x, verdict.modes, verdict.names, target), verdict))
+
+
+def _that_matter(scene: Scene, verdict: Verdict | None) -> list[int]:
+    """At most three coordinates: those of the findings, then those in which the modes are farthest apart."""
+    dim = scene.x.shape[1]
+    named = [] if verdict is None else [name for finding in verdict.findings for name in finding.parameters]
+    parameters = [item.parameter for item in scene.own]
+    chosen = [parameters.index(name) for name in named if name in parameters]
+    if verdict is not None and verdict.mode_table is not None:
+        apart = list(_most_apart(scene.x, scene.centres))
+        about_modes = any(finding.mode is not None for finding in verdict.findings)
+        chosen = apart + chosen if about_modes else chosen + apart
+    return list(dict.fromkeys([*chosen, *range(min(dim, 2))]))[:MAX_PAIRED]
+
+
+def _draw_one(ax: Any, scene: Scene, k: int) -> None:
+    """Histogram of one coordinate with the modes, and the density if it is all there is."""
+    own = scene.own[k]
+    centres = scene.centres[:, k]
+    ax.hist(own.values(scene.x[:, k]), bins=50, density=True, color=FIRST, alpha=0.6, label="draws")
+    if scene.target is not None and scene.target.dim == 1:
+        grid, density = _density(scene.target, np.concatenate([scene.x[:, 0], centres]), centres)
+        ax.plot(
+            own.values(grid), density / np.exp(own.log_slope(grid)), color=SECOND, lw=1.8, label="density"
+        )
+    for number, centre in enumerate(centres):
+        label = None if number else "modes"
+        ax.axvline(own.values(centre), color=QUIET, lw=1, ls=":", label=label)
+    ax.set_ylabel("density")
+
+
+def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
+    """Scatter of two coordinates over contours of the density, or over the ellipses of the modes."""
+    first, second = (scene.own[k] for k in chosen)
+    points = scene.x[:: max(1, len(scene.x) // MAX_POINTS), list(chosen)]
+    flat = scene.centres[:, list(chosen)]
+    shown = np.stack([first.values(points[:, 0]), second.values(points[:, 1])], axis=1)
+    ax.scatter(shown[:, 0], shown[:, 1], s=5, color=FIRST, alpha=0.5, lw=0, label="draws")
+    contours = scene.target is not None and scene.target.dim == 2 and scene.covariances is not None
+    if contours:
+        _contours(ax, scene, chosen)
+    for k in range(min(len(flat), MAX_ELLIPSES) if scene.covariances is not None and not contours else 0):
+        assert scene.covariances is not None
+        shape = scene.covariances[k][np.ix_(chosen, chosen)]
+        for radius, style in ((1, "-"), (2, "--")):
+            label = f"modes, {radius} sd" if k == 0 else None
+            u, v = _ellipse(flat[k], shape, radius)
+            ax.plot(first.values(u), second.values(v), style, color=SECOND, lw=1.1, label=label)
+    centres = np.stack([first.values(flat[:, 0]), second.values(flat[:, 1])], axis=1)
+    if len(flat) and scene.covariances is None:
+        ax.scatter(centres[:, 0], centres[:, 1], marker="x", color=SECOND, label="modes")
+    words = [f"{k}: no draws" if empty else str(k) for k, empty in enumerate(scene.empty)]
+    _label(ax, centres, np.ptp(np.concatenate([shown, centres]), axis=0), words)
+
+
+def _contours(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
+    """Lines that enclose 39 % and 86 % of a density of two coordinates, as 1 and 2 sd of a Gaussian do."""
+    assert scene.target is not None
+    assert scene.covariances is not None
+    reach = 2.8 * np.sqrt(np.diagonal(scene.covariances, axis1=1, axis2=2))
+    low = np.minimum(scene.x.min(axis=0), (scene.centres - reach).min(axis=0))
+    high = np.maximum(scene.x.max(axis=0), (scene.centres + reach).max(axis=0))
+    lines = [np.linspace(low[k], high[k], GRID) for k in range(2)]
+    grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
+    log_p = log_density_at(scene.target, grid.reshape(-1, 2), proposal=True).reshape(GRID, GRID)
+    slopes = scene.own[0].log_slope(lines[0])[:, None] + scene.own[1].log_slope(lines[1])[None]
+    height = np.exp(log_p - slopes - np.max(log_p - slopes))  # the density of the parameters themselves
+    levels = _levels(height, np.exp(log_p - log_p.max()))
+    if levels[1] <= levels[0]:
+        return
+    i, j = chosen
+    ax.contour(
+        scene.own[i].values(lines[i]),
+        scene.own[j].values(lines[j]),
+        height.T if i == 0 else height,
+        levels=levels,
+        colors=SECOND,
+        linewidths=1.1,
+        linestyles=["--", "-"],
+    )
+    ax.plot([], [], color=SECOND, lw=1.1, label="density, 39 % and 86 %")
+
+
+def _levels(height: np.ndarray, mass: np.ndarray) -> list[float]:
+    """Heights above which 86 % and 39 % of the mass lie."""
+    order = np.argsort(-height, axis=None)
+    enclosed = np.cumsum(mass.ravel()[order]) / mass.sum()
+    return [float(height.ravel()[order][np.searchsorted(enclosed, share)]) for share in (0.865, 0.393)]
+
+
+def _ellipse(centre: np.ndarray, covariance: np.ndarray, radius: float) -> np.ndarray:
+    """Points (2, 100) of the ellipse at `radius` standard deviations of a Gaussian."""
+    angle = np.linspace(0, 2 * np.pi, 100)
+    values, vectors = np.linalg.eigh(covariance)
+    circle = np.stack([np.cos(angle), np.sin(angle)])
+    return centre[:, None] + radius * (vectors * np.sqrt(np.maximum(values, 0))) @ circle
+
+
+def _label(ax: Any, places: np.ndarray, extent: np.ndarray, words: Sequence[str]) -> None:
+    """Write the words at the places, but for those that would be written over others."""
+    written: list[np.ndarray] = []
+    for text, place in zip(words, places, strict=True):
+        if all(np.any(np.abs(place - other) > [0.08, 0.11] * extent) for other in written):
+            written.append(place)
+            ax.annotate(
+                text,
+                place,
+                (6, 5),
+                textcoords="offset points",
+                color=SECOND,
+                weight="bold",
+                bbox={"boxstyle": "round,pad=0.1", "fc": PAPER, "ec": "none", "alpha": 0.7},
+            )
+
+
+def _density(target: Target, points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A grid over the points and beyond, and the density normalised on it; NaN where there is no mass.
+
+    It is fine near the `centres`: modes may be narrow.
+    """
+    low, high = points.min(), points.max()
+    reach = 0.5 * (high - low)
+    near = reach * np.geomspace(1e-8, 1, 161)
+    extra = [np.array([c, *(c - near), *(c + near)]) for c in centres]
+    grid = np.unique(np.concatenate([np.linspace(low - reach, high + reach, 2001), *extra]))
+    grid = grid[(grid >= low - reach) & (grid <= high + reach)]
+    log_p = log_density_at(target, grid[:, None], proposal=True)
+    p = np.exp(log_p - log_p.max())
+    p /= np.trapezoid(p, grid)
+    return grid, np.where(p > 1e-3 * p.max(), p, np.nan)
+
+
+def _most_apart(x: np.ndarray, centres: np.ndarray) -> tuple[int, ...]:
+    if x.shape[1] < 3:
+        return tuple(range(x.shape[1]))
+    spread = np.ptp(centres, axis=0) if len(centres) > 1 else np.zeros(x.shape[1])
+    first, second = np.argsort(-spread / np.maximum(x.std(axis=0), np.finfo(float).tiny), kind="stable")[:2]
+    return int(first), int(second)
+
+
+def perturbed(
+    before: Any,
+    after: Any,
+    *,
+    coordinates: Sequence[int] = (0,),
+    names: Sequence[str] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draws before and after the perturbation: densities of one coordinate, or a scatter of two.
+
+    Parameters
+    ----------
+    before, after : arrays (n, d)
+        The draws, and one of the samples of a `Perturbation`.
+    coordinates : one or two int
+        Which to draw.
+    names : sequence of str, optional
+        Names of all coordinates.
+    """
+    before = as_points(before, "before")
+    after = as_points(after, "after")
+    if before.shape[1] != after.shape[1]:
+        raise ValueError(
+            f"`before` and `after` must have one dimension, got {before.shape} and {after.shape}"
+        )
+    chosen = checked(coordinates, before.shape[1])
+    labels = labels_of(names, before.shape[1])
+    ax = axes_or_new(ax)
+    samples = ((before, FIRST, "before"), (after, SECOND, "after the perturbation"))
+    if len(chosen) == 1:
+        k = chosen[0]
+        edges = np.histogram_bin_edges(np.concatenate([before[:, k], after[:, k]]), bins=60)
+        for x, colour, label in samples:
+            ax.hist(x[:, k], edges, density=True, histtype="step", color=colour, lw=1.6, label=label)
+        ax.set_ylabel("density")
+    else:
+        for x, colour, label in samples:
+            points = x[:MAX_POINTS]
+            ax.scatter(
+                points[:, chosen[0]], points[:, chosen[1]], s=5, color=colour, alpha=0.5, lw=0, label=label
+            )
+        ax.set_ylabel(labels[chosen[1]], parse_math=False)
+    ax.set_xlabel(labels[chosen[0]], parse_math=False)
+    return with_legend(ax)

@@ -1,0 +1,89 @@
+"""Pictures of where the kernel tests see a misfit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._validation import as_generator, as_positive
+from ..draws import as_matrix
+from ..stein.kernels import IMQ, median_bandwidth
+from ..stein.tiles import quadratic_forms
+from ..target import Target, require_target, score_at
+from .axes import FIRST, MAX_POINTS, QUIET, SECOND, axes_or_new, checked, labels_of, with_legend
+
+
+def witness(
+    x: Any, target: Target, *, coordinate: int = 0, scales: Any = None, rng: Any = None, ax: Any = None
+) -> Any:
+    """The Stein witness of one coordinate at the draws.
+
+    g(y) = mean over the draws x of k(x, y) s(x) + grad_x k(x, y) is 0 up to noise where the draws fit. A
+    random subset of 1000 draws is used.
+
+    Parameters
+    ----------
+    x : array (n, d)
+    target : Target
+    coordinate : int
+        Which component of g to draw, against the same coordinate of the draws.
+    scales : array (d,), optional
+        The kernel measures coordinates in these units; by default the standard deviations of the draws.
+    rng : Generator or int, optional
+        Chooses the subset.
+    """
+    require_target(target)
+    (k,) = checked([coordinate], target.dim, "coordinate")
+    x, z, s, kernel = _scaled_subset(x, target, scales, rng)
+    r2 = np.maximum(np.sum(z**2, axis=1)[:, None] + np.sum(z**2, axis=1) - 2 * z @ z.T, 0.0)
+    with jax.enable_x64(True):
+        phi, first, _ = (np.asarray(part) for part in kernel.profile(r2))
+    gap = z[:, k, None] - z[:, k]  # x - y, one column a y
+    values = np.mean(phi * s[:, k, None] + 2 * first * gap, axis=0)
+    ax = axes_or_new(ax)
+    ax.axhline(0, color=QUIET, lw=1)
+    ax.scatter(x[:, k], values, s=6, color=FIRST, alpha=0.6, lw=0)
+    ax.set_xlabel(labels_of(target.names, target.dim)[k], parse_math=False)
+    ax.set_ylabel("Stein witness")
+    return ax
+
+
+def contributions(
+    x: Any, target: Target, *, coordinate: int = 0, scales: Any = None, rng: Any = None, ax: Any = None
+) -> Any:
+    """What each draw contributes to the KSD statistic, against one of its coordinates.
+
+    The contribution of x_i is the mean of u(x_i, x_j) over j != i; their mean is the statistic. Parameters
+    as in `witness`.
+    """
+    require_target(target)
+    (k,) = checked([coordinate], target.dim, "coordinate")
+    x, z, s, kernel = _scaled_subset(x, target, scales, rng)
+    sums = quadratic_forms(z[None], s[None], kernel, kernel.bandwidth, row_sums=True).row_sums
+    assert sums is not None
+    values = sums[0, 0] / (len(x) - 1)
+    ax = axes_or_new(ax)
+    ax.axhline(0, color=QUIET, lw=1)
+    ax.scatter(x[:, k], values, s=6, color=FIRST, alpha=0.6, lw=0)
+    ax.axhline(values.mean(), color=SECOND, lw=1.5, label=f"mean = the statistic, {values.mean():.3g}")
+    ax.set_xlabel(labels_of(target.names, target.dim)[k], parse_math=False)
+    ax.set_ylabel("contribution of the draw")
+    return with_legend(ax)
+
+
+def _scaled_subset(
+    x: Any, target: Target, scales: Any, rng: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, IMQ]:
+    """At most 1000 draws; themselves and their scores in units of `scales`; the kernel."""
+    x = as_matrix(x, target.dim)
+    pick, width = as_generator(rng).spawn(2)
+    unit = x.std(axis=0) if scales is None else as_positive(scales, "scales")
+    if len(unit) not in (1, target.dim):
+        raise ValueError(f"`scales` must be one number per coordinate, {target.dim}, got {len(unit)}")
+    if not (np.isfinite(unit) & (unit > 0)).all():
+        raise ValueError(f"`x` must vary in every coordinate, its standard deviations are {unit.tolist()}")
+    x = x[np.sort(pick.choice(len(x), min(len(x), MAX_POINTS), replace=False))]
+    z = (x - x.mean(axis=0)) / unit
+    return x, z, score_at(target, x) * unit, IMQ(median_bandwidth(z, rng=width))
