@@ -4,12 +4,20 @@ import steincheck
 
 project = "steincheck"
 author = "The steincheck developers"
+copyright = "the steincheck developers"
 release = steincheck.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
-myst_enable_extensions = ["dollarmath", "amsmath"]
+extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
+myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_heading_anchors = 3
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
 html_theme = "furo"
-exclude_patterns = ["_build"]
+html_title = f"steincheck {release}"
+html_show_sphinx = False
+exclude_patterns = ["_build", "README.md"]
 autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
 suppress_warnings = ["ref.python"]  # fields of records share names
 
 

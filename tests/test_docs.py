@@ -1,18 +1,31 @@
-"""Examples in docstrings print what they say."""
+"""The documentation says what the code does: examples run, pages run, every public name is described."""
 
 import doctest
 import importlib
+import inspect
+import re
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src"
+import steincheck as sc
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
 PATHS = sorted((SOURCE / "steincheck").rglob("*.py"))
 NAMES = [
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
     for path in PATHS
     if ">>>" in path.read_text()
 ]
+DOCS = ROOT / "docs"
+OTHER_PACKAGES = {"numpyro", "pymc", "stan", "torch", "arviz"}  # run by make test-adapters
+CODE = re.compile(r"```(?:python|\{code-cell\})\n(?::tags:[^\n]*\n+)?(.*?)```", re.DOTALL)
+PAGES = sorted(
+    path.relative_to(DOCS).as_posix()
+    for path in DOCS.rglob("*.md")
+    if "_build" not in path.parts and path.stem not in OTHER_PACKAGES and CODE.search(path.read_text())
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -23,9 +36,75 @@ def test_examples_of_the_docstrings(name):
     assert outcome.failed == 0
 
 
-def test_every_public_test_has_an_example():
-    import steincheck as sc
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
+    from matplotlib import pyplot as plt
 
-    tests = [name for name in sc.__all__ if name.endswith("_test")]
-    assert tests
-    assert [name for name in tests if ">>>" not in getattr(sc, name).__doc__] == []
+    plt.switch_backend("agg")
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    for block in CODE.findall((DOCS / page).read_text()):
+        exec(compile(block, page, "exec"), scope)
+    plt.close("all")
+    for name, fits in EXPECTED.get(page, {}).items():
+        assert scope[name].fits is fits, str(scope[name])
+
+
+EXPECTED = {  # the answers that the text of a page speaks of
+    "start.md": {"verdict": False},
+    "limits.md": {"fooled": True, "told": False},
+    "tutorials/numpy.md": {"good": True, "verdict": False},
+    "tutorials/missing-mode.md": {"first": False, "verdict": False, "repaired": True},
+    "tutorials/compare.md": {"verdict": False},
+    "tutorials/variational.md": {"verdict": False},
+}
+
+
+def public():
+    """Dotted name and object of all that users may call."""
+    for name in sc.__all__:
+        thing = getattr(sc, name)
+        if inspect.ismodule(thing):
+            yield from ((f"{name}.{inner}", getattr(thing, inner)) for inner in thing.__all__)
+        elif name != "__version__":
+            yield name, thing
+
+
+def test_every_public_name_is_on_the_api_page():
+    listed = re.findall(r"auto(?:function|class):: steincheck\.(\S+)", (DOCS / "api.md").read_text())
+    assert sorted(listed) == sorted(name for name, _ in public())
+
+
+@pytest.mark.parametrize(
+    ("name", "thing"), list(public()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_public_name_is_described(name, thing):
+    doc = inspect.getdoc(thing)
+    if inspect.isclass(thing):
+        assert re.search(r"^(Attributes|Parameters)\n---", doc, re.MULTILINE)
+        return
+    for section in ("Parameters", "Examples") if inspect.signature(thing).parameters else ("Examples",):
+        assert re.search(rf"^{section}\n---", doc, re.MULTILINE), section
+    returns = inspect.signature(thing).return_annotation
+    assert "Returns\n---" in doc or returns == "None"
+    for parameter in inspect.signature(thing).parameters:
+        assert re.search(rf"(^|, |\*){parameter}\b", doc, re.MULTILINE), parameter
+    assert ">>>" in doc
+    if name.endswith("_test"):
+        assert "References\n---" in doc
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = []
+    for path in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]:
+        text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(), flags=re.DOTALL)
+        for address in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+            if "://" not in address and not (path.parent / address).exists():
+                broken.append(f"{path.name}: {address}")
+    assert broken == []
+
+
+def test_every_page_is_in_the_table_of_contents():
+    entries = re.findall(r"^([a-z][\w/-]*)$", (DOCS / "index.md").read_text(), re.MULTILINE)
+    pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
+    assert {page for page in pages if not page.startswith("_build")} == {*entries, "index"}

@@ -142,7 +142,71 @@ def test_modes_are_drawn_as_ellipses_of_their_width():
     points = np.array(ax.lines[1].get_data())  # two standard deviations about the first mode
     radius = np.einsum("ik,ij,jk->k", points, np.linalg.inv(covariance), points)
     np.testing.assert_allclose(radius, 4)
-    assert [text.get_text() for text in ax.texts] == ["0", "1"]
+    assert [text.get_text() for text in ax.texts] == ["0", "1: no draws"]
+
+
+@pytest.fixture
+def on_the_log_scale():
+    """tau of a Gamma(3) and mu of a normal distribution, the former on the log scale."""
+    return sc.Target(
+        lambda u: 3 * u[:, 0] - np.exp(u[:, 0]) - 0.5 * u[:, 1] ** 2,
+        lambda u: np.stack([3 - np.exp(u[:, 0]), -u[:, 1]], axis=1),
+        dim=2,
+        names=["log tau", "mu"],
+        constrained_names=["tau", "mu"],
+        constrain=lambda u: np.stack([np.exp(u[:, 0]), u[:, 1]], axis=1),
+        unconstrain=lambda c: np.stack([np.log(c[:, 0]), c[:, 1]], axis=1),
+    )
+
+
+def test_parameters_are_drawn_on_their_own_scale(on_the_log_scale):
+    rng = np.random.default_rng(0)
+    sample = {"mu": rng.normal(size=500), "tau": rng.gamma(3, size=500)}
+    modes = Modes(np.array([[np.log(3), 0.0]]), np.diag([1 / 3, 1.0])[None], np.zeros(1), np.zeros(1))
+    ax = rendered(plot.draws(sample, modes=modes, target=on_the_log_scale))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("tau", "mu")
+    np.testing.assert_allclose(ax.collections[0].get_offsets()[:, 0], sample["tau"])
+
+
+def test_contours_enclose_the_shares_of_the_density_of_the_parameters(on_the_log_scale):
+    rng = np.random.default_rng(0)
+    draws = np.stack([rng.gamma(3, size=20_000), rng.normal(size=20_000)], axis=1)
+    modes = Modes(np.array([[np.log(3), 0.0]]), np.diag([1 / 3, 1.0])[None], np.zeros(1), np.zeros(1))
+    u = on_the_log_scale.unconstrain(draws)
+    ax = plot.draws(u, modes=modes, target=on_the_log_scale)
+    lines = next(item for item in ax.collections if hasattr(item, "levels"))
+    log_density = 2 * np.log(draws[:, 0]) - draws[:, 0] - 0.5 * draws[:, 1] ** 2  # of tau and mu themselves
+    height = np.exp(log_density - (2 * np.log(2) - 2))
+    inside = [np.mean(height > level) for level in lines.levels]
+    np.testing.assert_allclose(inside, [0.865, 0.393], atol=0.02)
+
+
+def test_pairs_show_the_parameters_of_the_findings():
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=5, names=list("abcde"))
+    x = np.random.default_rng(0).normal(size=(500, 5)) * [1, 1, 1, 0.5, 2]
+    verdict = sc.check(x, target, modes=np.zeros((1, 5)), rng=0)
+    assert {finding.parameters[0] for finding in verdict.findings[:2]} == {"d", "e"}
+    axes = plot.pairs(x, target, verdict=verdict)
+    assert axes.shape == (3, 3)
+    assert {axes[2, k].get_xlabel() for k in range(3)} >= {"d", "e"}
+    assert not axes[0, 1].axison
+    given = plt.figure().subplots(2, 2)
+    assert plot.pairs(x, target, coordinates=[1, 4], axes=given)[1, 0] is given[1, 0]
+    assert (given[1, 0].get_xlabel(), given[1, 0].get_ylabel()) == ("b", "e")
+    with pytest.raises(ValueError, match=r"`coordinates` must be some of 0\.\.4"):
+        plot.pairs(x, target, coordinates=[5])
+    with pytest.raises(ValueError, match=r"`axes` must have shape \(2, 2\)"):
+        plot.pairs(x, target, coordinates=[0, 1], axes=given[:1])
+
+
+def test_effect_sizes_have_names_scales_and_sizes(on_the_log_scale):
+    rng = np.random.default_rng(0)
+    u = np.log(rng.gamma(3, size=1000))
+    draws = np.stack([2 * (u - u.mean()) + u.mean(), rng.normal(0.5, 1, size=1000)], axis=1)
+    result = sc.moment_test(draws, on_the_log_scale, modes=[[np.log(3), 0.0]], rng=0)
+    labels = [label.get_text() for label in rendered(plot.effect_sizes(result)).get_yticklabels()]
+    assert any(label.startswith("sd of log tau: x 1.") for label in labels)
+    assert any(label.startswith("mean of mu: +0.") and label.endswith(" sd") for label in labels)
 
 
 def test_witness_against_its_definition():

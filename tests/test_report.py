@@ -41,6 +41,8 @@ def a_verdict(n, dim, fits=False, **changes):
         "modes": modes,
         "mode_table": table,
         "findings": (Finding("missing mode", 1, (), 0.5, (0.4, 0.6), 0.002, f"Mode 1 is missing {EVIL}"),),
+        "advice": (f"start at every mode {EVIL}",),
+        "mode_places": (f"a = 0 {EVIL}", "a = 5"),
         "inconclusive_reasons": ("few draws",) if fits is None else (),
         "context": ("searched 100,000 points",),
         "names": tuple(names),
@@ -94,6 +96,7 @@ def test_the_page_is_small_and_stands_alone(large):
     assert page.open == []
     assert "script" not in page.tags
     assert page.tags.count("svg") == 2
+    assert page.addresses.count("#modes") == 1
     assert {address for address in page.addresses if not address.startswith("#")} == {"data:,"}
     for address in page.addresses:
         assert not address.startswith("#") or address[1:] in page.ids
@@ -113,7 +116,13 @@ def test_ids_are_unique(large):
 
 def test_the_sentence_comes_first_and_everything_follows(large):
     parts = ('<h1 class="misfit">The draws do not fit', "<strong>Warnings", '<ul class="findings">', "<svg")
-    parts += ("<h2>Modes", "<h2>Tests", "<h2>How it was examined", "<h2>Not examined", "<summary>How to")
+    parts += (
+        ">Modes</h2>",
+        ">Tests</h2>",
+        ">How it was examined</h2>",
+        ">Not examined</h2>",
+        "<summary>How to",
+    )
     places = [large.index(part) for part in parts]
     assert places == sorted(places)
     for text in ("100.0% (40.0% to 60.0%)", "missing, too few draws", "SHA-256", f"numpy {np.__version__}"):
@@ -145,7 +154,7 @@ def test_one_mode_and_one_dimension():
     target = sc.models.gaussian_mixture([[0.0]])
     page = report.render(replace(verdict, modes=one, mode_table=None), target.sample(60, 0), target)
     assert page.count("<svg") == 1
-    assert "<h2>Modes" not in page
+    assert ">Modes</h2>" not in page
     assert "within modes" not in page
     assert "The draws, the density and the mode." in page
 

@@ -93,6 +93,10 @@ def ksdagg_test(
     alpha : float
         Level for which the thresholds in the result are given.
 
+    Returns
+    -------
+    KsdaggResult
+
     References
     ----------
     Schrab, Guedj and Gretton (2022).
@@ -231,6 +235,16 @@ def pksdagg_test(
         As in `ksdagg_test`; there are four statistics only, so that fewer replicates do.
     modes, bounds, theta, n_steps, accept, perturbation
         As in `spksd_test`.
+
+    Returns
+    -------
+    PksdaggResult
+
+    References
+    ----------
+    Liu, Duncan and Gandy (2023), "Using Perturbation to Improve Goodness-of-Fit Tests based on Kernelized
+    Stein Discrepancy", names it as future work; the aggregation is that of Schrab, Guedj and Gretton (2022),
+    "KSD Aggregated Goodness-of-fit Test".
 
     Examples
     --------

@@ -16,6 +16,8 @@ from .draws import as_matrix
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
 from .target import Target, jax_target
 
+__all__ = ["gaussian_mixture", "gb_rbm", "sensor_network", "t_banana_mixture"]
+
 CHUNKS = (
     1,
     32,
@@ -189,6 +191,10 @@ def sensor_network() -> Target:
     standard deviation 0.02, with probability exp(-|x_i - x_j|^2 / (2 0.3^2)); the prior is N(0, 10^2 I).
     There are eight modes, arcs and rings, see `sensor_labels`. ``sample(n, rng, return_labels=False)`` makes
     independent draws by rejection, exact up to cut-offs of probability 1e-9.
+
+    Returns
+    -------
+    Target
 
     Examples
     --------

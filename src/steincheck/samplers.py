@@ -16,6 +16,8 @@ from ._compilation import precise
 from ._validation import as_generator, shown
 from .draws import as_matrix
 
+__all__ = ["gibbs_rbm", "repelling_attracting_metropolis"]
+
 MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
 FEW_GIVEN_UP = 1e-5  # share of updates so rejected from which on the user is told
 SEGMENT = 2**19  # numbers a compiled call returns: bounds memory; a new n_iterations compiles nothing

@@ -23,6 +23,10 @@ def from_bridgestan(model: Any) -> Target:
     model : bridgestan.StanModel
         The model with its data, or any object with its methods.
 
+    Returns
+    -------
+    Target
+
     Examples
     --------
     >>> import bridgestan  # doctest: +SKIP

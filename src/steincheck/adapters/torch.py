@@ -34,6 +34,10 @@ def from_torch(
     names, sample
         As in `Target`.
 
+    Returns
+    -------
+    Target
+
     Examples
     --------
     >>> import torch  # doctest: +SKIP

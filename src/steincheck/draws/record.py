@@ -12,6 +12,19 @@ import numpy as np
 class Draws:
     """Draws, the chain of each, and the names of the coordinates; made by ``as_draws``.
 
+    Attributes
+    ----------
+    values : array (n, d)
+        The draws, chain after chain, each in its order.
+    chain : array (n,) of int or None
+        The chain of each draw; None if no chains are known.
+    names : tuple of str or None
+        Of the coordinates.
+    divergences : int or None
+        Divergent transitions, where the source tells.
+    warnings : tuple of str
+        What the user should know about how the draws were read.
+
     Examples
     --------
     >>> from steincheck.draws import as_draws

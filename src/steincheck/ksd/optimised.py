@@ -84,6 +84,10 @@ def ospksd_test(
         Share of the draws used for training, in (0, 1): a random part of independent draws, the beginning of
         every Markov chain.
 
+    Returns
+    -------
+    OspksdResult
+
     References
     ----------
     Liu, Duncan and Gandy (2023), Sec. 5.3.

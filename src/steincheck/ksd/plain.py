@@ -81,6 +81,10 @@ def ksd_test(
     rng : Generator or int, optional
         Source of randomness.
 
+    Returns
+    -------
+    KsdResult
+
     References
     ----------
     Liu, Lee and Jordan (2016); Chwialkowski, Strathmann and Gretton (2016); docs/theory/chains.md.

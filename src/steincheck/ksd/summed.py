@@ -77,6 +77,10 @@ def pksd_test(
         Made by `perturb` of the same draws, to be used by several tests; then `modes`, `bounds`, `theta`,
         `n_steps` and `accept` are its own.
 
+    Returns
+    -------
+    PksdResult
+
     References
     ----------
     Liu, Duncan and Gandy (2023), Sec. 4.1.
@@ -188,6 +192,10 @@ def spksd_test(
         As in `pksd_test`.
     theta : array, optional
         Jump scales; by default the paper's 51 in [0.5, 1.5].
+
+    Returns
+    -------
+    SpksdResult
 
     References
     ----------

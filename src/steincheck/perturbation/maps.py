@@ -76,12 +76,44 @@ def _by_mode(matrices: np.ndarray, x: np.ndarray, index: np.ndarray) -> np.ndarr
 
 
 def metropolis(log_ratio: np.ndarray) -> np.ndarray:
-    """log of min(1, t) at log t."""
+    """log of min(1, t) at log t.
+
+    Parameters
+    ----------
+    log_ratio : array
+        log t, the log of the ratio of target densities times Jacobian.
+
+    Returns
+    -------
+    array
+        log of the acceptance probability.
+
+    Examples
+    --------
+    >>> metropolis(np.array([0.0])).round(3)
+    array([0.])
+    """
     return np.minimum(log_ratio, 0.0)
 
 
 def barker(log_ratio: np.ndarray) -> np.ndarray:
-    """log of t / (1 + t) at log t."""
+    """log of t / (1 + t) at log t.
+
+    Parameters
+    ----------
+    log_ratio : array
+        log t, the log of the ratio of target densities times Jacobian.
+
+    Returns
+    -------
+    array
+        log of the acceptance probability.
+
+    Examples
+    --------
+    >>> barker(np.array([0.0])).round(3)
+    array([-0.693])
+    """
     return -np.logaddexp(0.0, -log_ratio)
 
 

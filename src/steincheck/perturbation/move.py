@@ -101,6 +101,10 @@ def perturb(
         `metropolis` or `barker`: a function of the log ratio that returns the log acceptance probability.
     rng : Generator or int, optional
 
+    Returns
+    -------
+    Perturbation
+
     References
     ----------
     Liu, Duncan and Gandy (2023), Sec. 5.

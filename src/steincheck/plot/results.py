@@ -24,6 +24,17 @@ from .axes import FIRST, MAX_BARS, QUIET, SECOND, axes_or_new, with_legend
 def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
     """Histogram of the statistic's simulated null distribution, with the observed statistic.
 
+    Parameters
+    ----------
+    result : GofResult
+        Of a test that simulates its null distribution.
+    ax : matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
     Examples
     --------
     >>> import numpy as np
@@ -44,7 +55,27 @@ def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
 
 
 def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
-    """Observed and implied share of each mode, with intervals; the 15 modes with the largest shares."""
+    """Observed and implied share of each mode, with intervals; the 15 modes with the largest shares.
+
+    Parameters
+    ----------
+    table : ModeTable
+        Of a verdict or of `flux_test`.
+    ax : matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> result = sc.flux_test(target.sample(300, 0), target, modes=[[-3.0], [3.0]], rng=0)
+    >>> ax = sc.plot.mode_shares(result.mode_table)
+    """
     require_kind(table, ModeTable, "table")
     largest = np.fmax(table.observed, table.implied)
     order = np.sort(np.argsort(-largest, kind="stable")[:MAX_BARS])
@@ -70,6 +101,18 @@ def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Any = None) -
     The position is the shift in standard deviations, the logarithm to base 2 of the factor of a spread (1:
     twice too wide) or the difference of a correlation, so that 0 is no misfit for all; the labels have the
     shift, the factor or the difference itself. Shapes and constant parameters have no size and are not drawn.
+
+    Parameters
+    ----------
+    result : MomentResult
+    alpha : float
+        Features with an adjusted p-value up to this level are drawn.
+    ax : matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
 
     Examples
     --------
@@ -132,6 +175,24 @@ def theta_profile(result: GofResult, *, ax: Any = None) -> Any:
 
     Of `spksd_test`: the statistic at each theta, and that of the unperturbed draws. Of `ospksd_test`: the
     criterion, an estimate of power, and the theta that was chosen by it.
+
+    Parameters
+    ----------
+    result : SpksdResult or OspksdResult
+    ax : matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> options = {"modes": [[-3.0], [3.0]], "theta": [0.9, 1.1], "n_steps": 2, "n_resamples": 19, "rng": 0}
+    >>> ax = sc.plot.theta_profile(sc.spksd_test(target.sample(50, 0), target, **options))
     """
     if not isinstance(result, (SpksdResult, OspksdResult)):
         raise TypeError(
@@ -152,7 +213,27 @@ def theta_profile(result: GofResult, *, ax: Any = None) -> Any:
 
 
 def bandwidth_profile(result: GofResult, *, ax: Any = None) -> Any:
-    """Statistics of an aggregated test relative to their thresholds, by the width of the kernel."""
+    """Statistics of an aggregated test relative to their thresholds, by the width of the kernel.
+
+    Parameters
+    ----------
+    result : KsdaggResult
+        Of `ksdagg_test` or `pksdagg_test`.
+    ax : matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    >>> draws = np.random.default_rng(0).normal(0.5, 1.0, size=(200, 1))
+    >>> ax = sc.plot.bandwidth_profile(sc.ksdagg_test(draws, target, rng=0))
+    """
     if not isinstance(result, KsdaggResult):
         raise TypeError(
             f"`result` must come from ksdagg_test or pksdagg_test, got {type(result).__name__}: "

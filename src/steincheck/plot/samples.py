@@ -160,26 +160,26 @@ def pairs(
         raise ValueError(f"`coordinates` must be some of 0..{dim - 1}, got {shown(coordinates)}")
     axes = _grid(len(chosen), axes)
     for row, i in enumerate(chosen):
-        for column, j in enumerate(chosen):
-            ax = axes[row, column]
-            if column > row:
-                ax.set_axis_off()
-                continue
-            axes_or_new(ax)
-            if row == column:
-                _draw_one(ax, scene, i)
-                ax.set_yticks([])
-                ax.set_ylabel("")
-            else:
-                _draw_two(ax, scene, (j, i))
-            if row == len(chosen) - 1:
-                ax.set_xlabel(scene.labels[j], parse_math=False)
-            if column == 0 and row > 0:
-                ax.set_ylabel(scene.labels[i], parse_math=False)
+        _draw_diagonal(axes[row, row], scene, i)
+        for column, j in enumerate(chosen[:row]):
+            axes_or_new(axes[row, column])
+            _draw_two(axes[row, column], scene, (j, i))
+            axes[column, row].set_axis_off()
+    for k, coordinate in enumerate(chosen):
+        axes[-1, k].set_xlabel(scene.labels[coordinate], parse_math=False)
+        axes[k, 0].set_ylabel(scene.labels[coordinate] if k else "", parse_math=False)
     if len(chosen) > 1:
         handles, words = axes[1, 0].get_legend_handles_labels()
         axes[0, -1].legend(handles, words, frameon=False, loc="upper right")
     return axes
+
+
+def _draw_diagonal(ax: Any, scene: Scene, k: int) -> None:
+    """A histogram without a scale."""
+    axes_or_new(ax)
+    _draw_one(ax, scene, k)
+    ax.set_yticks([])
+    ax.set_ylabel("")
 
 
 def _grid(count: int, axes: Any) -> np.ndarray:
@@ -377,6 +377,21 @@ def perturbed(
         Which to draw.
     names : sequence of str, optional
         Names of all coordinates.
+    ax : matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    >>> x = target.sample(100, 0)
+    >>> moved = sc.perturb(x, target, [[-3.0], [3.0]], 0.9, n_steps=2, rng=0).samples[0]
+    >>> ax = sc.plot.perturbed(x, moved)
     """
     before = as_points(before, "before")
     after = as_points(after, "after")

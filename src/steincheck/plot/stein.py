@@ -33,6 +33,20 @@ def witness(
         The kernel measures coordinates in these units; by default the standard deviations of the draws.
     rng : Generator or int, optional
         Chooses the subset.
+    ax : matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    >>> draws = np.random.default_rng(0).normal(0.5, 1.0, size=(200, 1))
+    >>> ax = sc.plot.witness(draws, target, rng=0)
     """
     require_target(target)
     (k,) = checked([coordinate], target.dim, "coordinate")
@@ -55,8 +69,24 @@ def contributions(
 ) -> Any:
     """What each draw contributes to the KSD statistic, against one of its coordinates.
 
-    The contribution of x_i is the mean of u(x_i, x_j) over j != i; their mean is the statistic. Parameters
-    as in `witness`.
+    The contribution of x_i is the mean of u(x_i, x_j) over j != i; their mean is the statistic.
+
+    Parameters
+    ----------
+    x, target, coordinate, scales, rng, ax
+        As in `witness`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    >>> draws = np.random.default_rng(0).normal(0.5, 1.0, size=(200, 1))
+    >>> ax = sc.plot.contributions(draws, target, rng=0)
     """
     require_target(target)
     (k,) = checked([coordinate], target.dim, "coordinate")

@@ -27,6 +27,8 @@ from ..result.rows import mode_rows
 from ..result.verdict import test_rows
 from ..target import Target, require_target
 
+__all__ = ["write_html"]
+
 INK = "#101113"  # drawn in this colour, then replaced by the page's own
 COLOURS = {
     INK: "--ink",
@@ -67,6 +69,17 @@ def write_html(
         What was checked.
     command : sequence of str, optional
         The command that reproduces it; by default a call of `check` is shown.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    >>> draws = np.random.default_rng(0).normal(size=(200, 1))
+    >>> verdict = sc.check(draws, target, modes=[[0.0]], rng=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sc.report.write_html(f"{folder}/report.html", verdict, draws, target)
     """
     require_kind(verdict, Verdict, "verdict")
     if target is not None:

@@ -19,6 +19,16 @@ class Modes:
     many climbs ended at each mode (0: found by symmetry or exploration, or given by the user), `search` how
     the search went: starts, rounds, evaluations, why it stopped; `symmetries` says which symmetries of the
     density take modes to each other; `names` are those of the parameters, where they are known.
+
+    Attributes
+    ----------
+    locations, covariances : arrays (M, d), (M, d, d)
+    log_density : array (M,)
+        Up to the target's constant.
+    n_starts : array (M,)
+        Climbs that ended at each mode.
+    warnings, symmetries : tuple of str
+    search : mapping
     """
 
     locations: np.ndarray  #: (M, d)

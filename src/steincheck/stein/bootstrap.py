@@ -14,9 +14,21 @@ N_RANDOM_BLOCKS = 100  # of independent draws: the power is that of one sign per
 def multinomial(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
     """Centred multinomial weights (paper, eq. 3): rows are Mult(n; 1/n, ..., 1/n) - 1.
 
+    Parameters
+    ----------
+    n, size : int
+        Number of draws and of replicates.
+    rng : Generator
+
     Returns
     -------
     array (size, n) of int8
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> multinomial(4, 2, np.random.default_rng(0)).shape
+    (2, 4)
     """
     rng = _checked(n, size, rng)
     weights = np.empty((size, n), dtype=np.int8)
@@ -28,9 +40,21 @@ def multinomial(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
 def wild(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
     """Independent random signs.
 
+    Parameters
+    ----------
+    n, size : int
+        Number of draws and of replicates.
+    rng : Generator
+
     Returns
     -------
     array (size, n) of int8
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> wild(4, 2, np.random.default_rng(0)).shape
+    (2, 4)
     """
     rng = _checked(n, size, rng)
     return 2 * rng.integers(2, size=(size, n), dtype=np.int8) - 1

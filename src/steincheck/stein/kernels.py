@@ -27,6 +27,12 @@ class IMQ:
         lambda, in units of squared distance; by default the median squared distance of the draws.
     beta : float
         Exponent, in (-1, 0).
+
+    Examples
+    --------
+    >>> phi, first, second = IMQ(1.0).profile(3.0)
+    >>> float(phi)
+    0.5
     """
 
     bandwidth: float | None = None
@@ -60,6 +66,12 @@ class RBF:
     ----------
     bandwidth : float, optional
         lambda, in units of squared distance; by default the median squared distance of the draws.
+
+    Examples
+    --------
+    >>> phi, first, second = RBF(1.0).profile(0.0)
+    >>> float(phi), float(first)
+    (1.0, -1.0)
     """
 
     bandwidth: float | None = None
@@ -171,6 +183,16 @@ def median_bandwidth(x: np.ndarray, *, rng: np.random.Generator | int | None = N
     """Median over pairs i < j of different draws of |x_i - x_j|^2.
 
     All pairs where there are at most half a million; otherwise a random half million, drawn with `rng`.
+
+    Parameters
+    ----------
+    x : array (n, d)
+    rng : Generator or int, optional
+
+    Returns
+    -------
+    float
+        A squared distance, for `IMQ(bandwidth)`.
 
     Examples
     --------

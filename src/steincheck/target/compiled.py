@@ -42,6 +42,10 @@ def from_jax(
     names, sample
         As in `Target`.
 
+    Returns
+    -------
+    Target
+
     Examples
     --------
     >>> import jax.numpy as jnp

@@ -1,0 +1,135 @@
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import steincheck as sc
+from steincheck.verdict.compare import correlated, shifted, stretched
+
+
+@pytest.fixture(scope="module")
+def target():
+    """Correlation .9, parameters a and b."""
+    precision = np.linalg.inv([[1, 0.9], [0.9, 1]])
+    return sc.Target(
+        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x),
+        lambda x: -x @ precision,
+        dim=2,
+        names=["a", "b"],
+    )
+
+
+@pytest.fixture(scope="module")
+def comparison(target):
+    rng = np.random.default_rng(0)
+    exact = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], size=4000)
+    chains = exact.reshape(4, 1000, 2)
+    mean_field = rng.normal(size=(1000, 2)) * np.sqrt(1 - 0.9**2)
+    samples = {"mean field": mean_field, "shifted": np.add(exact[:1000], 0.3), "chains": chains}
+    return sc.compare(samples, target, modes=[[0.0, 0.0]], rng=0)
+
+
+def test_samples_are_ordered_by_the_size_of_their_misfit(comparison):
+    assert list(comparison.verdicts) == ["chains", "shifted", "mean field"]
+    table = comparison.table
+    assert table["sample"] == list(comparison.verdicts)
+    assert table["misplaced"][0] < 0.05
+    assert table["misplaced"][1] == pytest.approx(shifted(0.3), abs=0.04)
+    assert table["misplaced"][2] == pytest.approx(correlated(0.0, 0.9), abs=0.1)
+    assert table["worst"][2].startswith("correlation of a and b")
+    assert table["n"] == [4000, 1000, 1000]
+    assert 3000 < table["ess"][0] < 6000
+
+
+def test_the_table_in_text_html_and_data(comparison):
+    assert "mean field" in str(comparison)
+    assert str(comparison) == repr(comparison)
+    assert comparison._repr_html_().count("<tr>") == 4
+    assert set(comparison.table.to_dict()) == set(comparison.table.columns)
+    with pytest.raises(KeyError, match="no column 'size'; the columns are sample, misplaced"):
+        comparison.table["size"]
+
+
+def test_pandas_is_named_where_it_is_missing(comparison, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        comparison.to_pandas()
+
+
+def test_samples_must_have_names(target):
+    with pytest.raises(TypeError, match="`samples` must map names to draws, got list"):
+        sc.compare([np.zeros((100, 2))], target)
+
+
+@pytest.mark.parametrize("size", [0.3, 2.0])
+def test_distances_of_gaussians_against_quadrature(size):
+    grid = np.linspace(-20, 20, 200_001)
+
+    def distance(one, two):
+        return 0.5 * np.trapezoid(np.abs(one - two), grid)
+
+    standard = stats.norm.pdf(grid)
+    assert shifted(-size) == pytest.approx(distance(standard, stats.norm.pdf(grid, size)), abs=1e-6)
+    assert stretched(size) == pytest.approx(distance(standard, stats.norm.pdf(grid, 0, size)), abs=1e-6)
+
+
+@pytest.mark.parametrize(("one", "two"), [(0.0, 0.9), (-0.03, -0.9), (0.5, 0.6), (0.3, 0.3)])
+def test_distance_of_correlations_against_quadrature(one, two):
+    grid = np.linspace(-8, 8, 641)
+    points = np.stack(np.meshgrid(grid, grid), axis=-1)
+    densities = [stats.multivariate_normal([0, 0], [[1, r], [r, 1]]).pdf(points) for r in (one, two)]
+    expected = 0.5 * np.abs(densities[0] - densities[1]).sum() * (grid[1] - grid[0]) ** 2
+    assert correlated(one, two) == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_summary_has_one_row_per_parameter(comparison):
+    table = comparison.verdicts["chains"].summary()
+    assert table["parameter"] == ["a", "b"]
+    assert np.all(np.array(table["ess_bulk"]) > 3000)
+    np.testing.assert_allclose(table["r_hat"], 1, atol=0.01)
+    narrow = comparison.verdicts["mean field"].summary()
+    np.testing.assert_allclose(narrow["sd_factor"], np.sqrt(1 - 0.9**2), atol=0.15)
+    assert np.isnan(narrow["r_hat"]).all()
+    assert max(narrow["pvalue"]) < 0.05
+
+
+def test_parameters_on_their_own_scale_in_findings_and_summary():
+    log_scale = sc.Target(
+        lambda u: np.sum(3 * u - np.exp(u), axis=1),
+        lambda u: 3 - np.exp(u),
+        dim=1,
+        names=["log tau"],
+        constrained_names=["tau"],
+        constrain=np.exp,
+        unconstrain=np.log,
+    )
+    tau = np.random.default_rng(0).gamma(3, size=1000)
+    verdict = sc.check({"tau": 2 * tau}, log_scale, modes=[[np.log(3)]], rng=0)
+    finding = next(finding for finding in verdict.findings if finding.kind == "location")
+    assert finding.parameters == ("tau",)
+    assert str(finding).startswith("tau is ")
+    assert "times too large" in str(finding)
+    assert verdict.mode_places == ("tau = 3",)
+    summary = verdict.summary()
+    assert (summary["parameter"], summary["scale"]) == (["tau"], ["log"])
+    assert summary["mean"][0] == pytest.approx(2 * tau.mean())
+
+
+def test_every_draw_has_a_mode_the_held_out_too():
+    far = sc.models.gaussian_mixture([[-5.0], [5.0]])
+    x = far.sample(600, 0)
+    verdict = sc.check(x, far, rng=0)
+    side = verdict.modes.locations[verdict.mode_of_draw, 0]
+    assert (np.sign(side) == np.sign(x[:, 0])).all()
+
+
+def test_verdicts_and_results_in_notebooks(comparison):
+    page = comparison.verdicts["mean field"]._repr_html_()
+    for words in ("What to do", "a and b", "<details>", "sd_factor"):
+        assert words in page
+    assert "<script" not in page
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    result = sc.flux_test(target.sample(300, 0), target, modes=[[-3.0], [3.0]], rng=0)
+    assert "share of the density" in result._repr_html_()
+    assert "<svg" in result._repr_html_()
