@@ -44,10 +44,10 @@ test-adapters: $(ADAPTERS)/.installed
 	$(ADAPTERS)/bin/python -m pytest tests/test_draws_containers.py
 	XDG_CACHE_HOME=$(CURDIR)/$(ADAPTERS)/cache MPLBACKEND=agg $(ADAPTERS)/bin/python -m pytest -m adapters -W ignore::FutureWarning tests/adapters
 
-# opens the report in headless Chromium and keeps the pictures in docs/images
-test-browser: setup
+# opens the report and the site in headless Chromium and keeps the pictures of the report in docs/images
+test-browser: docs
 	test -x /usr/bin/chromium || { apt-get update --quiet=2 && apt-get install --quiet=2 --yes --no-install-recommends chromium; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt playwright
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt axe-playwright-python playwright
 	$(BIN)/python -m pytest -m browser
 
 # the wheel alone, without extras, in an empty environment, runs the five lines of the README

@@ -5,6 +5,8 @@ import xarray
 
 import steincheck as sc
 
+NAMES = ["mu", *(f"theta[{i},{j}]" for i in range(2) for j in range(3))]
+
 
 @pytest.fixture
 def idata():
@@ -57,3 +59,46 @@ def test_bad_values(idata):
         sc.to_arviz(idata, weights=-np.ones(200))
     with pytest.raises(ValueError, match=r"chains of one length, got lengths \[5, 4\]"):
         sc.to_arviz([np.zeros((5, 2)), np.zeros((4, 2))])
+
+
+def test_a_verdict_for_arviz(tmp_path):
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    rng = np.random.default_rng(0)
+    values = np.array([-3.0, -3.0, -3.0, 3.0])[:, None, None] + rng.normal(size=(4, 300, 1))
+    idata = az.from_dict(posterior={"x": values})
+    verdict = sc.check(idata, target, modes=[[-3.0], [3.0]], rng=0)
+    assert verdict.fits is False
+    idata.extend(verdict.to_arviz())
+    group = idata["steincheck"]
+    assert group["mode"].shape == (4, 300)
+    right = int(np.argmax(verdict.modes.locations[:, 0]))
+    assert ((group["mode"] == right).values == (values[..., 0] > 0)).mean() > 0.99
+    assert group.attrs["sentence"] == verdict.sentence
+    mean = idata.posterior["x"].weighted(group["importance_weight"]).mean()
+    assert abs(float(mean)) < 0.2
+    idata.to_netcdf(str(tmp_path / "checked.nc"))
+    again = az.from_netcdf(str(tmp_path / "checked.nc"))
+    assert again["steincheck"].attrs["sentence"] == verdict.sentence
+    merged = sc.to_arviz(idata, verdict)
+    np.testing.assert_array_equal(merged.sample_stats["mode"], group["mode"])
+    assert merged.attrs["sentence"] == verdict.sentence
+
+
+def test_the_summary_agrees_with_arviz(idata):
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=7, names=NAMES)
+    verdict = sc.check(idata, target, modes=np.zeros((1, 7)), rng=0)
+    frame = verdict.summary().to_pandas()
+    expected = az.summary(idata, round_to="none")
+    assert list(frame.index) == NAMES
+    for own, theirs in (("ess_bulk", "ess_bulk"), ("ess_tail", "ess_tail"), ("r_hat", "r_hat")):
+        np.testing.assert_allclose(frame[own], expected[theirs], rtol=1e-6)
+    np.testing.assert_allclose(frame["mean"], expected["mean"], rtol=1e-6)
+
+
+def test_chains_of_unequal_length_are_not_for_arviz():
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    rng = np.random.default_rng(0)
+    chains = [rng.normal(size=(300, 1)), rng.normal(size=(280, 1))]
+    verdict = sc.check(chains, target, modes=[[0.0]], rng=0)
+    with pytest.raises(ValueError, match=r"chains of one length, got lengths \[300, 280\]"):
+        verdict.to_arviz()

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..draws import Draws, as_draws
+from ..result import Verdict
+from ..result.per_draw import importance_weights
 
 
 def to_arviz(
     draws: Any,
+    verdict: Verdict | None = None,
     *,
     modes: Any = None,
     weights: Any = None,
@@ -23,6 +26,9 @@ def to_arviz(
     ----------
     draws : InferenceData, DataTree, or anything that `as_draws` reads
         Groups of the former are kept; the rest becomes the group ``posterior``.
+    verdict : Verdict, optional
+        Of these draws: its mode and, where it has one, importance weight of each draw, and the answer as
+        attributes, unless they are given by the other arguments.
     modes : array (n,) of int, optional
         Mode of each draw, -1 for none, chain after chain; becomes ``sample_stats.mode``.
     weights : array (n,), optional
@@ -48,6 +54,8 @@ def to_arviz(
         import xarray
     except ImportError:
         raise ImportError("to_arviz needs ArviZ: pip install 'steincheck[arviz]'") from None
+    if verdict is not None:
+        modes, weights, attributes = _of_verdict(verdict, modes, weights, attributes)
     groups = _groups(draws, xarray)
     posterior = groups["posterior"]
     shape = (posterior.sizes["chain"], posterior.sizes["draw"])
@@ -71,6 +79,17 @@ def to_arviz(
         tree.attrs.update(attributes)
         return tree
     return arviz.InferenceData(**groups, attrs=attributes or None)
+
+
+def _of_verdict(
+    verdict: Verdict, modes: Any, weights: Any, attributes: Mapping[str, Any] | None
+) -> tuple[Any, Any, Mapping[str, Any]]:
+    """Modes, weights and attributes of a verdict, where they are not given."""
+    modes = verdict.mode_of_draw if modes is None else modes
+    if weights is None and verdict.mode_table is not None and verdict.mode_of_draw is not None:
+        weights = importance_weights(verdict.mode_table, verdict.mode_of_draw)
+    answer = {"sentence": verdict.sentence, "pvalue": verdict.pvalue, "seed": verdict.seed}
+    return modes, weights, answer | dict(attributes or {})
 
 
 def _groups(draws: Any, xarray: Any) -> dict[str, Any]:
