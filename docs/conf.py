@@ -9,6 +9,7 @@ release = steincheck.__version__
 extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
+nb_execution_in_temp = True
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
