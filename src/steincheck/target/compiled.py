@@ -59,6 +59,7 @@ def from_jax(
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
     check_count(dim, "dim", maximum=MAX_DIM)
     own, returned = traced(log_density, int(dim))
+    _check_returned(returned, int(dim))
     if returned.dtype != jnp.float64:
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
@@ -90,7 +91,6 @@ def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
         if _holds_single_precision(log_density, point):
             _drop_caches()
         closed, out = _trace_or_explain(log_density, point)
-        _check_returned(out, dim)
         watched = [weakref.ref(array) for array in _closed_over(closed)]
         closed = _with_own_constants(closed)
     jaxpr = closed.jaxpr
