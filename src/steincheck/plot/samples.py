@@ -29,7 +29,8 @@ from .axes import (
 MAX_ELLIPSES = 20  # modes drawn as ellipses
 MAX_PAIRED = 3  # coordinates of `pairs`, unless they are given
 GRID = 90  # points per axis of the contours
-NO_DRAWS_WITHIN = 3.0  # standard deviations of a mode: without a draw there it is labelled as empty
+NEAR = 3.0  # standard deviations of a mode within which draws are at it
+MIN_SHARE_NEAR = 0.005  # of the draws, below which a mode is labelled as empty
 
 
 class Scene(NamedTuple):
@@ -42,17 +43,17 @@ class Scene(NamedTuple):
     labels: list[str]  # (d,)
     target: Target | None
 
-    @property
-    def empty(self) -> list[bool]:
-        """Per mode, whether no draw is near it; unknown without covariances."""
+    def mode_labels(self) -> list[str]:
+        """The number of each mode, and that no draws, or hardly any, are near it."""
         if self.covariances is None:
-            return [False] * len(self.centres)
-        found = []
-        for centre, covariance in zip(self.centres, self.covariances, strict=True):
+            return [str(k) for k in range(len(self.centres))]
+        labels = []
+        for k, (centre, covariance) in enumerate(zip(self.centres, self.covariances, strict=True)):
             z = np.linalg.solve(np.linalg.cholesky(covariance), (self.x - centre).T)
-            dim = self.x.shape[1]
-            found.append(bool(np.min(np.sum(z**2, axis=0)) > NO_DRAWS_WITHIN**2 + dim))
-        return found
+            near = np.mean(np.sum(z**2, axis=0) < NEAR**2 + self.x.shape[1])
+            few = "no draws" if near == 0 else "hardly any draws"
+            labels.append(f"{k}: {few}" if near < MIN_SHARE_NEAR else str(k))
+        return labels
 
 
 def draws(
@@ -270,8 +271,7 @@ def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     centres = np.stack([first.values(flat[:, 0]), second.values(flat[:, 1])], axis=1)
     if len(flat) and scene.covariances is None:
         ax.scatter(centres[:, 0], centres[:, 1], marker="x", color=SECOND, label="modes")
-    words = [f"{k}: no draws" if empty else str(k) for k, empty in enumerate(scene.empty)]
-    _label(ax, centres, np.ptp(np.concatenate([shown, centres]), axis=0), words)
+    _label(ax, centres, np.ptp(np.concatenate([shown, centres]), axis=0), scene.mode_labels())
 
 
 def _contours(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
