@@ -1,13 +1,12 @@
-"""Level and power of tests on Markov chains: kernel Stein tests with signs per block, agreement of chains.
+"""Level and power of `check` and of every single test on Markov chains, beside tests for independent draws.
 
-Every test is a function ``(draws, problem, rng) -> p-value`` of a ``Draws`` record, NaN if it cannot tell;
-TESTS maps names to them, and any test that takes chains can be added there. The seed of a run depends on the
-case and its number alone, and rows hold counts: a study that was cut resumes, and more runs can be added.
-Results: experiments/results/chain_study.csv.
+Tests are functions ``(draws, problem, rng) -> p-value`` of a ``Draws`` record, NaN if they cannot tell. The
+seed of a run depends on the case and its number alone, and rows hold counts: a study that was cut resumes,
+and more runs can be added. Results: experiments/results/chain_study.csv.
 
-    python -m experiments.chain_study --runs 300                          # all cases, three tests
-    python -m experiments.chain_study --runs 300 --case burn-in           # some cases
-    python -m experiments.chain_study --runs 100 --test check             # another test
+    python -m experiments.chain_study --runs 100 --minutes 10            # all cases in turn, until time is up
+    python -m experiments.chain_study --runs 400 --case burn-in          # some cases
+    python -m experiments.chain_study --runs 100 --test ksdagg_test      # one test
 """
 
 from __future__ import annotations
@@ -31,25 +30,40 @@ from scipy import stats
 from .running import one_thread_each, positive
 
 RESULTS = Path(__file__).parent / "results" / "chain_study.csv"
-SEED = 2026
-SIGNS = 499  # replicates of the kernel tests
-WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # bandwidths in units of the median squared distance; 3 beyond LONG draws
-LONG = 2000
+SEED = 2027
 KEY = ("case", "test")
-NEED_MODES = ("spksd_test", "pksdagg_test", "flux_test")
+RUNS_PER_ROUND = 20
+SHAPE_TESTS = ("check", "ksd_test", "ksdagg_test", "moment_test", "fssd_test")
+WEIGHT_TESTS = ("spksd_test", "pksdagg_test", "ospksd_test", "flux_test")
+BESIDE = ("ksd_test, independent", "moment_test, independent")
+MIXTURES = ("random walk", "jumping", "stuck", "Gibbs")
 
 
 @dataclass(frozen=True)
 class Case:
-    """Chains of one kind; the target is N(0, I) unless the kind is a mixture."""
+    """Chains of one kind, stationary with the distribution of the target but for the flaw."""
 
     rho: float  # autocorrelation of AR(1) chains
     dim: int
     chains: int
     length: int
-    kind: str = "AR(1)"  # "AR(1)", "slow direction", "random walk"
+    kind: str = "AR(1)"  # "AR(1)", "slow direction", "Hamiltonian", or one of MIXTURES
     flaw: str = ""  # what is wrong with the chains
     size: float = 0.0  # of the flaw
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The tests that are run if none is named: fewer on long chains, where they cost most."""
+        if self.kind == "stuck":
+            return ("check",)
+        if self.flaw:
+            beside = ("check, independent",) if self.kind == "AR(1)" and self.rho == 0 else ()
+            return ("check", *(("flux_test",) if self.kind in MIXTURES else ("ksdagg_test",)), *beside)
+        if self.length >= 1000:
+            return ("check", *(("flux_test",) if self.kind in MIXTURES else ("ksd_test", "moment_test")))
+        if self.kind in MIXTURES:
+            return ("check", *WEIGHT_TESTS, "check, independent")
+        return (*SHAPE_TESTS, *BESIDE) if self.dim == 5 else ("check", "ksd_test", "moment_test", *BESIDE)
 
 
 def _cases() -> dict[str, Case]:
@@ -61,33 +75,40 @@ def _cases() -> dict[str, Case]:
     cases |= {
         "slow direction .9, d=5, 4x250": Case(0.9, 5, 4, 250, "slow direction"),
         "slow direction .95, d=20, 4x1000": Case(0.95, 20, 4, 1000, "slow direction"),
-        "random walk, two modes, d=2, 4x250": Case(0.0, 2, 4, 250, "random walk"),
         "AR .9, d=5, 1x4000": Case(0.9, 5, 1, 4000),
         "AR .9, d=5, 40x25": Case(0.9, 5, 40, 25),
+        "Hamiltonian, t with 5 degrees of freedom, d=5, 4x250": Case(0.0, 5, 4, 250, "Hamiltonian"),
+        "random walk, two modes, d=2, 4x250": Case(0.0, 2, 4, 250, "random walk"),
+        "jumping, two modes, d=2, 4x1000": Case(0.5, 2, 4, 1000, "jumping"),
+        "Gibbs, Boltzmann machine, d=6, 4x250": Case(0.0, 6, 4, 250, "Gibbs"),
     }
-    wrong = {
-        "mean": (("AR .5, 4x250", 0.5, 4, 250, 0.07), ("AR .9, 4x1000", 0.9, 4, 1000, 0.15)),
-        "width": (("AR .5, 4x250", 0.5, 4, 250, 1.15),),
-        "independent, mean": (("4x250", 0.0, 4, 250, 0.045),),
-        "one chain shifted": (
-            ("AR .5, 4x250", 0.5, 4, 250, 0.4),
-            ("AR .9, 4x1000", 0.9, 4, 1000, 0.4),
+    return cases | _wrong_cases()
+
+
+def _wrong_cases() -> dict[str, Case]:
+    return {
+        "mean 0.07, d=5, AR .5, 4x250": Case(0.5, 5, 4, 250, flaw="mean", size=0.07),
+        "mean 0.15, d=5, AR .9, 4x1000": Case(0.9, 5, 4, 1000, flaw="mean", size=0.15),
+        "width 1.15, d=5, AR .5, 4x250": Case(0.5, 5, 4, 250, flaw="width", size=1.15),
+        "weights .6/.4, d=2, 4x1000": Case(0.5, 2, 4, 1000, "jumping", "weights", 0.6),
+        "independent, mean 0.045, d=5, 4x250": Case(0.0, 5, 4, 250, flaw="mean", size=0.045),
+        "independent, mean 0.1, d=5, 4x250": Case(0.0, 5, 4, 250, flaw="mean", size=0.1),
+        "independent, width 1.1, d=5, 4x250": Case(0.0, 5, 4, 250, flaw="width", size=1.1),
+        "one chain shifted 0.4, d=5, AR .5, 4x250": Case(0.5, 5, 4, 250, flaw="one chain", size=0.4),
+        "one chain shifted 0.4, d=5, AR .9, 4x1000": Case(0.9, 5, 4, 1000, flaw="one chain", size=0.4),
+        "one coordinate of one chain shifted 0.4, d=5, AR .5, 4x250": Case(
+            0.5, 5, 4, 250, flaw="one coordinate", size=0.4
         ),
-        "one chain, one coordinate shifted": (
-            ("AR .5, 4x250", 0.5, 4, 250, 0.4),
-            ("AR .5, 4x1000", 0.5, 4, 1000, 0.4),
+        "one coordinate of one chain shifted 0.4, d=5, AR .5, 4x1000": Case(
+            0.5, 5, 4, 1000, flaw="one coordinate", size=0.4
         ),
-        "burn-in": (
-            ("AR .5, 4x250", 0.5, 4, 250, 3.0),
-            ("AR .5, 4x1000", 0.5, 4, 1000, 3.0),
-            ("AR .9, 4x1000", 0.9, 4, 1000, 3.0),
-            ("AR .5, 1x4000", 0.5, 1, 4000, 3.0),
-        ),
+        "burn-in 3, d=5, AR .5, 4x250": Case(0.5, 5, 4, 250, flaw="burn-in", size=3.0),
+        "burn-in 3, d=5, AR .9, 4x1000": Case(0.9, 5, 4, 1000, flaw="burn-in", size=3.0),
+        "burn-in 3, d=5, AR .5, 1x4000": Case(0.5, 5, 1, 4000, flaw="burn-in", size=3.0),
+        "stuck 4:0, d=2, 4x250": Case(0.5, 2, 4, 250, "stuck", "stuck", 4),
+        "stuck 3:1, d=2, 4x250": Case(0.5, 2, 4, 250, "stuck", "stuck", 3),
+        "stuck 2:2, d=2, 4x250": Case(0.5, 2, 4, 250, "stuck", "stuck", 2),
     }
-    for flaw, rows in wrong.items():
-        for label, rho, chains, length, size in rows:
-            cases[f"{flaw} {size:g}, d=5, {label}"] = Case(rho, 5, chains, length, "AR(1)", flaw, size)
-    return cases
 
 
 CASES = _cases()
@@ -97,45 +118,71 @@ class Problem(NamedTuple):
     """What a test is given beside the draws."""
 
     target: Any
-    modes: list[list[float]]
+    modes: Any
 
 
 @functools.cache
 def problem_of(kind: str, dim: int) -> Problem:
     """The target of a kind of chains, compiled once, and its modes."""
-    from steincheck import models
+    import jax.numpy as jnp
+
+    import steincheck as sc
 
     rest = [0.0] * (dim - 1)
-    means = [[-3.0, *rest], [3.0, *rest]] if kind == "random walk" else [[0.0, *rest]]
-    return Problem(models.gaussian_mixture(means), means)
+    if kind == "Gibbs":
+        target = sc.models.gb_rbm(_boltzmann())
+        return Problem(target, sc.find_modes(target, progress=False, rng=0))
+    if kind == "Hamiltonian":
+        target = sc.from_jax(lambda x: -0.5 * (5 + dim) * jnp.log1p(jnp.sum(x**2) / 5), dim=dim)
+        return Problem(target, [[0.0, *rest]])
+    side = 5.0 if kind == "stuck" else 3.0
+    means = [[-side, *rest], [side, *rest]] if kind in MIXTURES else [[0.0, *rest]]
+    return Problem(sc.models.gaussian_mixture(means), means)
+
+
+def _boltzmann() -> np.ndarray:
+    """Weights (6, 3) of a Gaussian-Bernoulli restricted Boltzmann machine."""
+    return np.random.default_rng(0).normal(size=(6, 3))
 
 
 def simulate(case: Case, rng: np.random.Generator) -> np.ndarray:
-    """Chains (C, N, d), stationary with the distribution of the target but for the flaw."""
-    if case.kind == "random walk":
-        return _random_walk(case, rng)
+    """Chains (C, N, d)."""
+    special = {
+        "random walk": _random_walk,
+        "jumping": _jumping,
+        "stuck": _stuck,
+        "Gibbs": _gibbs,
+        "Hamiltonian": _hamiltonian,
+    }
+    if case.kind in special:
+        return special[case.kind](case, rng)
     rho = np.full(case.dim, case.rho)
     if case.kind == "slow direction":
         rho[1:] = 0.0
+    x = _autoregressive(case, rho, rng)
+    if case.kind == "slow direction":
+        turn, _ = np.linalg.qr(rng.normal(size=(case.dim, case.dim)))
+        x = x @ turn
+    return _spoiled(x, case, rng)
+
+
+def _autoregressive(case: Case, rho: Any, rng: np.random.Generator) -> np.ndarray:
     noise = rng.normal(size=(case.length, case.chains, case.dim))
     x = np.empty_like(noise)
     x[0] = noise[0]
     for t in range(1, case.length):
         x[t] = rho * x[t - 1] + np.sqrt(1 - rho**2) * noise[t]
-    if case.kind == "slow direction":
-        turn, _ = np.linalg.qr(rng.normal(size=(case.dim, case.dim)))
-        x = x @ turn
-    return _spoiled(x.swapaxes(0, 1), case, rng)
+    return x.swapaxes(0, 1)
 
 
 def _spoiled(x: np.ndarray, case: Case, rng: np.random.Generator) -> np.ndarray:
-    if case.flaw in ("mean", "independent, mean"):
+    if case.flaw == "mean":
         return x + case.size
     if case.flaw == "width":
         return x * case.size
-    if case.flaw == "one chain shifted":
+    if case.flaw == "one chain":
         x[0] += case.size
-    if case.flaw == "one chain, one coordinate shifted":
+    if case.flaw == "one coordinate":
         x[0, :, 0] += case.size
     if case.flaw == "burn-in":  # the first tenth comes in from `size` standard deviations, each chain its way
         tenth = case.length // 10
@@ -145,9 +192,27 @@ def _spoiled(x: np.ndarray, case: Case, rng: np.random.Generator) -> np.ndarray:
     return x
 
 
+def _jumping(case: Case, rng: np.random.Generator) -> np.ndarray:
+    """AR(1) chains about a mode that is drawn afresh with probability .1: an ESS of 210 for the weights."""
+    share = case.size if case.flaw == "weights" else 0.5
+    fresh = rng.random((case.chains, case.length)) < share
+    renewed = rng.random(fresh.shape) < 0.1
+    renewed[:, 0] = True
+    last = np.maximum.accumulate(np.where(renewed, np.arange(case.length), 0), axis=1)
+    x = _autoregressive(case, case.rho, rng)
+    x[..., 0] += np.where(np.take_along_axis(fresh, last, axis=1), 3.0, -3.0)
+    return x
+
+
+def _stuck(case: Case, rng: np.random.Generator) -> np.ndarray:
+    """`size` chains stay at one of two equal modes, the others at the other."""
+    x = _autoregressive(case, case.rho, rng)
+    x[..., 0] += np.where(np.arange(case.chains) < case.size, 5.0, -5.0)[:, None]
+    return x
+
+
 def _random_walk(case: Case, rng: np.random.Generator) -> np.ndarray:
     """Random walk Metropolis on two modes 6 standard deviations apart, started in the target."""
-    target = problem_of(case.kind, case.dim).target
     centre = np.zeros(case.dim)
     centre[0] = 3.0
 
@@ -156,7 +221,7 @@ def _random_walk(case: Case, rng: np.random.Generator) -> np.ndarray:
         two = np.sum((x + centre) ** 2, axis=1)
         return np.logaddexp(-one / 2, -two / 2)
 
-    state = target.sample(case.chains, rng=rng)
+    state = problem_of(case.kind, case.dim).target.sample(case.chains, rng=rng)
     now = log_density(state)
     x = np.empty((case.length, case.chains, case.dim))
     for row in x:
@@ -169,31 +234,44 @@ def _random_walk(case: Case, rng: np.random.Generator) -> np.ndarray:
     return x.swapaxes(0, 1)
 
 
-def kernel_blocks(draws: Any, problem: Problem, rng: np.random.Generator) -> float:
-    """Kernel Stein test over several bandwidths with one random sign per block."""
-    from steincheck.chains import autocorrelation_time, block_signs, cut_blocks
-
-    matrices = _stein_matrices(draws.values, problem.target)
-    tau = max(autocorrelation_time(matrix.sum(axis=1), draws.chain) for matrix in matrices)
-    blocks = cut_blocks(tau, draws.chain)
-    if not blocks.enough:
-        return np.nan
-    signs = block_signs(blocks.count, SIGNS, rng).astype(float)
-    signs = np.concatenate([np.ones((1, blocks.count)), signs])
-    member = (blocks.label == np.arange(blocks.count)[:, None]).astype(np.float32)
-    summed = [(member @ matrix).astype(float) @ member.T for matrix in matrices]
-    return _smallest([np.einsum("ra,ab,rb->r", signs, matrix, signs) for matrix in summed])
+def _gibbs(case: Case, rng: np.random.Generator) -> np.ndarray:
+    """Gibbs sampler of the Boltzmann machine, started in the target but for 200 sweeps."""
+    weights = _boltzmann()
+    h = 2.0 * rng.integers(2, size=(case.chains, weights.shape[1])) - 1
+    x = np.empty((case.length, case.chains, case.dim))
+    for t in range(-200, case.length):
+        state = 0.5 * h @ weights.T + rng.normal(size=(case.chains, case.dim))
+        h = np.where(rng.random(h.shape) < 1 / (1 + np.exp(-state @ weights)), 1.0, -1.0)
+        if t >= 0:
+            x[t] = state
+    return x.swapaxes(0, 1)
 
 
-def kernel_independent(draws: Any, problem: Problem, rng: np.random.Generator) -> float:
-    """The same test with one random sign per draw, as for independent draws; not for long chains."""
-    n = len(draws)
-    if n > LONG:
-        return np.nan
-    signs = np.concatenate([np.ones((1, n)), 2.0 * rng.integers(2, size=(SIGNS, n)) - 1])
-    signs = signs.astype(np.float32)
-    matrices = _stein_matrices(draws.values, problem.target)[1:4]
-    return _smallest([np.einsum("ri,ri->r", signs @ matrix, signs) for matrix in matrices])
+def _hamiltonian(case: Case, rng: np.random.Generator) -> np.ndarray:
+    """Hamiltonian chains with long trajectories on a t distribution: antithetic in x, slow in the radius."""
+    radius = np.sqrt(5 / rng.chisquare(5, size=(case.chains, 1)))
+    state = rng.normal(size=(case.chains, case.dim)) * radius
+
+    def force(x: np.ndarray) -> np.ndarray:
+        return -(5 + case.dim) / 5 * x / (1 + np.sum(x**2, axis=1, keepdims=True) / 5)
+
+    def energy(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+        return 0.5 * (5 + case.dim) * np.log1p(np.sum(x**2, axis=1) / 5) + 0.5 * np.sum(p**2, axis=1)
+
+    x = np.empty((case.length, case.chains, case.dim))
+    for row in x:
+        momentum = rng.normal(size=state.shape)
+        y = state
+        p = momentum
+        step = 0.25 * rng.uniform(0.8, 1.2, size=(case.chains, 1))
+        for _ in range(9):
+            p = p + 0.5 * step * force(y)
+            y = y + step * p
+            p = p + 0.5 * step * force(y)
+        accepted = np.log(rng.random(case.chains)) < energy(state, momentum) - energy(y, p)
+        state = np.where(accepted[:, None], y, state)
+        row[:] = state
+    return x.swapaxes(0, 1)
 
 
 def agreement_of_chains(draws: Any, problem: Problem, rng: np.random.Generator) -> float:
@@ -205,92 +283,32 @@ def agreement_of_chains(draws: Any, problem: Problem, rng: np.random.Generator) 
     return agreement(features, draws.chain, rng).pvalue
 
 
-def kernel_and_agreement(draws: Any, problem: Problem, rng: np.random.Generator) -> float:
-    """Both at one level: agreement has a fifth of it."""
-    kernel = kernel_blocks(draws, problem, rng)
-    agreed = agreement_of_chains(draws, problem, rng)
-    if np.isnan(kernel) and np.isnan(agreed):
-        return np.nan
-    return min(1.0, float(np.nanmin([kernel / 0.8, agreed / 0.2])))
-
-
-def check(draws: Any, problem: Problem, rng: np.random.Generator) -> float:
-    """The whole verdict with the modes given: its combined p-value, NaN if it cannot tell."""
-    import steincheck as sc
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        verdict = sc.check(draws, problem.target, modes=problem.modes, rng=rng)
-    return np.nan if verdict.fits is None else verdict.pvalue
-
-
 def public_test(name: str, draws: Any, problem: Problem, rng: np.random.Generator) -> float:
-    """Any public test by name."""
+    """`check` or a test by name, with the modes given; ", independent" takes the draws for independent."""
     import steincheck as sc
 
-    given = {"modes": problem.modes} if name in NEED_MODES else {}
+    function, _, independent = name.partition(", ")
+    options: dict[str, Any] = {"independent": bool(independent), "rng": rng}
+    if function in ("check", "moment_test", *WEIGHT_TESTS):
+        options["modes"] = problem.modes
+    if function in ("spksd_test", "pksdagg_test", "ospksd_test"):
+        options["theta"] = np.linspace(0.5, 1.5, 11)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return getattr(sc, name)(draws, problem.target, rng=rng, **given).pvalue
+        found = getattr(sc, function)(draws, problem.target, **options)
+    unknown = found.fits is None if function == "check" else found.answer() == "cannot tell"
+    return np.nan if unknown else found.pvalue
 
 
 Test = Callable[[Any, Problem, np.random.Generator], float]
 TESTS: dict[str, Test] = {
-    "kernel, independent": kernel_independent,
-    "kernel, blocks": kernel_blocks,
-    "agreement": agreement_of_chains,
-    "kernel and agreement": kernel_and_agreement,
-    "check": check,
     **{
         name: functools.partial(public_test, name)
-        for name in ("ksd_test", "ksdagg_test", "moment_test", *NEED_MODES)
+        for name in (*SHAPE_TESTS, *WEIGHT_TESTS, *BESIDE, "check, independent", "ksdagg_test, independent")
     },
+    "agreement": agreement_of_chains,
 }
-DEFAULT_TESTS = ("kernel, independent", "kernel, blocks", "agreement")
 LEVELS = (0.05, 0.01, 0.005)
-
-
-_LAST: list[Any] = [None, None]  # the Stein matrices of the sample at hand, for the tests that share them
-
-
-def _stein_matrices(x: np.ndarray, target: Any) -> list[np.ndarray]:
-    """Stein matrices without diagonal for several bandwidths, float32."""
-    from steincheck.stein.kernels import median_bandwidth
-
-    if _LAST[0] is not x:
-        widths = WIDTHS if len(x) <= LONG else WIDTHS[::2]
-        median = median_bandwidth(x[:: max(1, len(x) // 1000)])
-        score = np.asarray(target.score(x))
-        _LAST[:] = [x, _evaluated(x, score, np.multiply(widths, median))]
-    return _LAST[1]
-
-
-def _evaluated(x: np.ndarray, score: np.ndarray, widths: np.ndarray) -> list[np.ndarray]:
-    matrices = np.empty((len(widths), len(x), len(x)), dtype=np.float32)
-    for a in range(0, len(x), 500):
-        matrices[:, a : a + 500] = _rows()(x[a : a + 500], score[a : a + 500], x, score, widths)
-    for matrix in matrices:
-        np.fill_diagonal(matrix, 0.0)
-    return list(matrices)
-
-
-@functools.cache
-def _rows() -> Any:
-    import jax
-
-    from steincheck.stein.kernels import IMQ
-    from steincheck.stein.tiles import stein_kernel
-
-    def rows(x: Any, s: Any, y: Any, t: Any, widths: Any) -> Any:
-        return jax.vmap(lambda width: stein_kernel(IMQ(bandwidth=width), x, s, y, t))(widths)
-
-    return jax.jit(rows)
-
-
-def _smallest(forms: list[np.ndarray]) -> float:
-    """p-value of the smallest p-value over bandwidths; the first entry of each is the statistic."""
-    ranks = np.array([stats.rankdata(-form, method="max") for form in forms]).min(axis=0)
-    return float(np.mean(ranks <= ranks[0]))
 
 
 def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, float]]:
@@ -370,16 +388,21 @@ def main() -> None:
     parser.add_argument(
         "--runs", type=positive, default=300, help="runs per case and test, old ones included"
     )
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no case after this time")
     arguments = parser.parse_args()
     one_thread_each()
-    tests = arguments.test or list(DEFAULT_TESTS)
     names = [name for name in CASES if arguments.case in name]
     if not names:
         parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")
     RESULTS.parent.mkdir(exist_ok=True)
-    for name in names:
-        if rows := study(name, tests, arguments.runs):
-            save(rows)
+    end = time.monotonic() + 60 * arguments.minutes
+    steps = [*range(RUNS_PER_ROUND, arguments.runs, RUNS_PER_ROUND), arguments.runs]
+    for runs in steps:  # all cases in turn: a study that is cut has as many runs of each
+        for name in names:
+            if time.monotonic() > end:
+                return
+            if rows := study(name, arguments.test or list(CASES[name].tests), runs):
+                save(rows)
 
 
 if __name__ == "__main__":

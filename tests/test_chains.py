@@ -17,6 +17,7 @@ from steincheck.chains import (
     cut_blocks,
     looks_dependent,
     repeated_draws,
+    standing_chains,
 )
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "convergence.json").read_text())
@@ -237,7 +238,9 @@ def test_repeats_and_faulty_chains():
     assert chain_faults(x, chain) == []
     still = x.copy()
     still[150:190] = still[150]
-    assert chain_faults(still, chain) == ["chain 1 stands still from draw 50 to draw 89"]
+    (fault,) = chain_faults(still, chain)
+    assert fault.startswith("chain 1 stands still from draw 50 to draw 89: running it longer will not help")
+    assert standing_chains(still, chain) == [(1, 50, 89)]
     assert repeated_draws(still) == 39
     same = x.copy()
     same[300:] = same[100:200]

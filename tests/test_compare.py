@@ -1,13 +1,10 @@
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import steincheck as sc
-from steincheck.result import ModeTable
-from steincheck.result.per_draw import importance_weights
 from steincheck.verdict.compare import correlated, shifted, stretched
 
 
@@ -136,15 +133,3 @@ def test_verdicts_and_results_in_notebooks(comparison):
     result = sc.flux_test(target.sample(300, 0), target, modes=[[-3.0], [3.0]], rng=0)
     assert "share of the density" in result._repr_html_()
     assert "<svg" in result._repr_html_()
-
-
-def test_importance_weights_give_the_modes_their_shares():
-    ends = np.array([[0.6, 0.8], [0.2, 0.4]])
-    half = np.array([0.5, 0.5])
-    table = ModeTable(np.zeros((2, 1)), np.array([4, 4]), half, np.array([0.7, 0.3]), ends, ends, ("", ""))
-    mode = np.array([0, 0, 0, 0, 1, 1, 1, 1])
-    weights = importance_weights(table, mode)
-    assert weights.mean() == pytest.approx(1)
-    assert weights[mode == 0].sum() / weights.sum() == pytest.approx(0.7)
-    assert importance_weights(replace(table, n_draws=np.array([8, 0])), 0 * mode) is None
-    assert importance_weights(replace(table, implied=np.array([0.7, np.nan])), mode) is None

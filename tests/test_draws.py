@@ -336,9 +336,12 @@ def test_swapped_chains_are_mentioned():
     x = steps.copy()
     for t in range(1, 500):
         x[t] = 0.9 * x[t - 1] + steps[t]
-    assert "try draws.swapaxes(0, 1)" in as_draws(x, 2).warnings[0]
+    assert "only draws of successive chains are correlated" in as_draws(x, 2).warnings[0]
+    assert "give draws.swapaxes(0, 1)" in as_draws(x, 2).warnings[0]
     assert as_draws(x.swapaxes(0, 1), 2).warnings == ()
-    assert as_draws(rng.normal(size=(500, 4, 2)), 2).warnings == ()
+    (warning,) = as_draws(rng.normal(size=(500, 4, 2)), 2).warnings
+    assert "read as 500 chains of 4 draws, but successive draws are not correlated" in warning
+    assert as_draws(rng.normal(size=(4, 500, 2)), 2).warnings == ()
     many = x.swapaxes(0, 1).reshape(4 * 20, 25, 2)
     assert as_draws(many, 2).warnings == ()
 

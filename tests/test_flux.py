@@ -651,7 +651,11 @@ class TestRareModes:
         means, rng = np.array([[-10.0], [0.0], [13.0]]), np.random.default_rng(0)
         target = sc.models.gaussian_mixture(means, weights=[0.49985, 0.49985, 0.0003])
         result = flux_test(
-            np.repeat(means, 300, axis=0) + rng.normal(size=(900, 1)), target, modes=means, rng=0
+            np.repeat(means, 300, axis=0) + rng.normal(size=(900, 1)),
+            target,
+            modes=means,
+            independent=True,
+            rng=0,
         )
         assert result.pvalue < 1e-10
         assert result.mode_table.words[2] == "too many draws"

@@ -55,7 +55,8 @@ class TestChains:
         modes = as_modes([[-4.0], [4.0]], TWO)
         good = [sc.flux_test(x, TWO, modes=modes, rng=rng) for x in right]
         assert sum(result.reject() for result in good) <= stats.binom.ppf(1 - 1e-4, 50, 0.07)
-        assert sum(sc.flux_test(x.reshape(-1, 1), TWO, modes=modes, rng=0).reject() for x in right) > 10
+        naive = [sc.flux_test(x, TWO, modes=modes, independent=True, rng=0) for x in right]
+        assert sum(result.reject() for result in naive) > 10
         assert all(sc.flux_test(x, TWO, modes=modes, rng=rng).reject() for x in wrong)
         assert {result.variant for result in good} == {"block signs"}
         assert not any(result.inconclusive for result in good)
@@ -304,3 +305,35 @@ class TestStudy:
         assert rows
         for row in rows.values():
             assert 0.9 <= int(row["count"]) / int(row["runs"]) <= 0.985
+
+
+class TestRepair:
+    """Weights of `check` that give draws of stuck chains the shares of the density."""
+
+    def stuck(self, starts):
+        return at_two_modes(np.repeat(np.array(starts)[:, None], 250, axis=1), np.random.default_rng(1))
+
+    def test_chains_stuck_at_both_modes_are_mended(self):
+        x = self.stuck((0, 0, 0, 1))
+        verdict = sc.check(x, TWO, modes=[[-4.0], [4.0]], rng=0)
+        repair = verdict.mode_weights
+        assert repair.weights.shape == (1000,)
+        assert repair.weights.mean() == pytest.approx(1)
+        assert np.average(x.ravel() > 0, weights=repair.weights) == pytest.approx(0.5, abs=0.01)
+        # 750 and 250 independent draws, reweighted to one half each: 1 / (.25/750 + .25/250) = 750
+        assert 500 < repair.effective_draws < 800
+        assert "verdict.mode_weights, give the modes the shares of the density" in str(verdict)
+
+    def test_held_out_draws_have_weights_too(self):
+        verdict = sc.check(self.stuck((0, 0, 0, 1)), TWO, rng=0)
+        assert verdict.mode_weights.weights.shape == (1000,)
+        assert verdict.tests["weights"].n < 1000
+        assert len(np.unique(verdict.mode_weights.weights)) == 2
+
+    def test_a_mode_without_draws_cannot_be_mended(self):
+        assert sc.check(self.stuck((0, 0, 0, 0)), TWO, modes=[[-4.0], [4.0]], rng=0).mode_weights is None
+
+    def test_one_mode_needs_no_weights(self):
+        target = sc.models.gaussian_mixture([[0.0]])
+        x = np.random.default_rng(0).normal(size=(200, 1))
+        assert sc.check(x, target, modes=[[0.0]], rng=0).mode_weights is None

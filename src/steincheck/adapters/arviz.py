@@ -9,7 +9,6 @@ import numpy as np
 
 from ..draws import Draws, as_draws
 from ..result import Verdict
-from ..result.per_draw import importance_weights
 
 
 def to_arviz(
@@ -86,8 +85,8 @@ def _of_verdict(
 ) -> tuple[Any, Any, Mapping[str, Any]]:
     """Modes, weights and attributes of a verdict, where they are not given."""
     modes = verdict.mode_of_draw if modes is None else modes
-    if weights is None and verdict.mode_table is not None and verdict.mode_of_draw is not None:
-        weights = importance_weights(verdict.mode_table, verdict.mode_of_draw)
+    if weights is None and verdict.mode_weights is not None:
+        weights = verdict.mode_weights.weights
     answer = {"sentence": verdict.sentence, "pvalue": verdict.pvalue, "seed": verdict.seed}
     return modes, weights, answer | dict(attributes or {})
 

@@ -3,7 +3,7 @@
 from .agreement import Agreement, agreement
 from .blocks import Blocks, autocorrelation_time, autocovariance, block_signs, block_sums, cut_blocks
 from .convergence import Convergence, convergence
-from .order import Dependence, chain_faults, looks_dependent, repeated_draws
+from .order import Dependence, chain_faults, looks_dependent, repeated_draws, standing_chains
 from .reading import Sample, chain_of_draws, read_sample
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "looks_dependent",
     "read_sample",
     "repeated_draws",
+    "standing_chains",
 ]

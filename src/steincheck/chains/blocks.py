@@ -95,6 +95,7 @@ class Blocks:
     tau: float  #: autocorrelation time
     times_longer: float  #: how many times longer the chains must be for a test; 1 if they are long enough
     n_chains: int  #: number of chains
+    standing: bool = False  #: whether a chain stands still, which takes no longer chains to mend
 
     @property
     def enough(self) -> bool:
@@ -111,6 +112,8 @@ class Blocks:
         """What to do if there are too few blocks; empty if there are enough."""
         if self.enough:
             return ""
+        if self.standing:
+            return "a chain stands still: mend the sampler, running it longer will not help"
         if np.isinf(self.times_longer):
             return "the chains differ too much in length: run them all to the length of the longest one"
         return (

@@ -147,12 +147,14 @@ def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | N
     """
     parts = np.split(values, np.flatnonzero(np.diff(chain)) + 1)
     labels = list(names) if names else [f"x[{k}]" for k in range(values.shape[1])]
-    faults = []
+    faults = [
+        f"chain {number} stands still from draw {start} to draw {end}: running it longer will not help, look "
+        "at the steps of the sampler and at the starting point"
+        for number, start, end in standing_chains(values, chain)
+    ]
     for number, part in enumerate(parts):
-        start, length = _longest_stand(part)
-        if length >= max(MIN_EQUAL, STILL_SHARE * len(part)):
-            faults.append(f"chain {number} stands still from draw {start} to draw {start + length - 1}")
-        constant = (np.ptp(part, axis=0) == 0) & (np.ptp(values, axis=0) > 0) & (length < len(part))
+        still = not np.any(np.ptp(part, axis=0))
+        constant = (np.ptp(part, axis=0) == 0) & (np.ptp(values, axis=0) > 0) & (not still)
         for k in np.flatnonzero(constant):
             faults.append(f"{labels[k]} never changes in chain {number}")
     shortest = min(len(part) for part in parts)
@@ -165,6 +167,22 @@ def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | N
                 "were they started with the same seed?"
             )
     return faults
+
+
+def standing_chains(values: np.ndarray, chain: np.ndarray) -> list[tuple[int, int, int]]:
+    """Chains that spend a quarter of their draws or more at one point in a row: number, first, last draw.
+
+    Examples
+    --------
+    >>> standing_chains(np.ones((20, 1)), np.zeros(20, dtype=int))
+    [(0, 0, 19)]
+    """
+    found = []
+    for number, part in enumerate(np.split(values, np.flatnonzero(np.diff(chain)) + 1)):
+        start, length = _longest_stand(part)
+        if length >= max(MIN_EQUAL, STILL_SHARE * len(part)):
+            found.append((number, start, start + length - 1))
+    return found
 
 
 def _longest_stand(part: np.ndarray) -> tuple[int, int]:

@@ -216,17 +216,19 @@ def stacked(tables: Sequence[Table]) -> Table:
 def _from_chain_array(array: np.ndarray, name: str) -> Table:
     n_chains, length, dim = array.shape
     table = Table(array.reshape(n_chains * length, dim), None, np.repeat(np.arange(n_chains), length))
-    finite = bool(np.isfinite(array).all())
-    if n_chains > length > 1 and finite and _looks_swapped(array):
-        table.warnings.append(
-            f"`{name}` was read as {n_chains} chains of {length} draws, but only draws of successive chains "
-            f"are correlated: it looks like (draw, chain, d), try {name}.swapaxes(0, 1)"
-        )
+    if n_chains > length > 1 and np.isfinite(array).all():
+        along_draws, along_chains = _strengths(array)
+        if along_draws < 4:  # chains of so few draws are autocorrelated as a rule
+            seen = "only draws of successive chains are" if along_chains > 5 else "successive draws are not"
+            table.warnings.append(
+                f"`{name}` was read as {n_chains} chains of {length} draws, but {seen} correlated: if it is "
+                f"(draw, chain, d), give {name}.swapaxes(0, 1)"
+            )
     return table
 
 
-def _looks_swapped(array: np.ndarray) -> bool:
-    """Is there autocorrelation along the first axis of (chain, draw, d) and none along the second?"""
+def _strengths(array: np.ndarray) -> tuple[float, float]:
+    """Lag-1 correlations along the second and the first axis of (chain, draw, d), in standard errors."""
     from scipy.stats import rankdata  # slow to import
 
     flat = array.reshape(-1, array.shape[2])
@@ -236,7 +238,7 @@ def _looks_swapped(array: np.ndarray) -> bool:
         products = (one * two).reshape(-1, array.shape[2])
         return float(np.max(np.abs(products.mean(axis=0))) * np.sqrt(len(products)))
 
-    return strength(scores[1:], scores[:-1]) > 5 and strength(scores[:, 1:], scores[:, :-1]) < 4
+    return strength(scores[:, 1:], scores[:, :-1]), strength(scores[1:], scores[:-1])
 
 
 def _chosen(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..chains.blocks import block_sums
-from ..result import ModeTable
+from ..result import ModeTable, ModeWeights
 from .orbits import Orbits
 
 ASSIGNMENT_ERROR = 1e-3  # of implied shares: where a mode ends is not defined more exactly
@@ -148,13 +148,6 @@ def _standard_error(influence: np.ndarray, blocks: np.ndarray | None) -> tuple[n
     if q < 2:
         return np.full(influence.shape[1], np.inf), 1.0
     return np.sqrt(q / (q - 1) * np.sum(sums**2, axis=0)) / n, float(t.ppf(1 - LEVEL / 2, q - 1))
-
-
-class ModeWeights(NamedTuple):
-    """Importance weights that give the modes of a set of draws the shares of the density."""
-
-    weights: np.ndarray  #: (n,), mean 1
-    effective_draws: float  #: independent draws of the density that the weighted draws are worth
 
 
 def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float = 1.0) -> ModeWeights:

@@ -1,7 +1,7 @@
 """What a test returns: records that know nobody."""
 
 from .calibration import CalibrationResult
-from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable
+from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable, ModeWeights
 from .plain import as_plain, pvalue_text
 from .table import Table
 from .tests import (
@@ -33,6 +33,7 @@ __all__ = [
     "KsdResult",
     "KsdaggResult",
     "ModeTable",
+    "ModeWeights",
     "Modes",
     "MomentFeature",
     "MomentResult",

@@ -122,6 +122,22 @@ class ModeTable:
 
 
 @dataclass(frozen=True, eq=False)
+class ModeWeights:
+    """Importance weights that give the modes of a set of draws the shares of the density.
+
+    Attributes
+    ----------
+    weights : array (n,)
+        Of the draws, with mean 1.
+    effective_draws : float
+        Number of independent draws of the density that the weighted draws are worth.
+    """
+
+    weights: np.ndarray
+    effective_draws: float
+
+
+@dataclass(frozen=True, eq=False)
 class DisplacementTable:
     """Flows of draws along the displacements of a lattice of modes, and against them.
 

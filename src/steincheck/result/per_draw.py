@@ -7,10 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .modes import ModeTable
-
-NEGLIGIBLE_SHARE = 0.01  # modes without draws may have this much of the density together
-
 
 def per_draw_group(
     lengths: Sequence[int], mode: np.ndarray | None, weights: np.ndarray | None, attributes: Mapping[str, Any]
@@ -33,17 +29,3 @@ def per_draw_group(
     if hasattr(arviz, "InferenceData"):
         return arviz.InferenceData(steincheck=dataset)
     return xarray.DataTree.from_dict({"steincheck": dataset})
-
-
-def importance_weights(table: ModeTable, mode: np.ndarray) -> np.ndarray | None:
-    """Weights (n,), of mean 1, that give the modes the shares of the density.
-
-    A draw at mode j has the weight implied_j / observed_j. None if modes that the density gives some weight
-    have no draws, or if a share is unknown.
-    """
-    sampled = table.n_draws > 0
-    if np.isnan(table.implied).any() or table.implied[~sampled].sum() > NEGLIGIBLE_SHARE:
-        return None
-    ratio = np.where(sampled, table.implied / np.where(sampled, table.observed, 1.0), 0.0)
-    weights = ratio[mode]
-    return weights / weights.mean()

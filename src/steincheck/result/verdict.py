@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .html import answer_html, list_html, modes_html
-from .modes import Modes, ModeTable
-from .per_draw import importance_weights, per_draw_group
+from .modes import Modes, ModeTable, ModeWeights
+from .per_draw import per_draw_group
 from .plain import as_plain, pvalue_text
 from .table import Table, html_table
 from .tests import FluxResult, GofResult
@@ -92,6 +92,10 @@ class Verdict:
         Why a non-rejection is inconclusive.
     mode_table : ModeTable or None
         Observed and implied share of each mode; None unless at least two modes can be listed.
+    mode_weights : ModeWeights or None
+        Importance weights of the draws, in the user's order, that give the modes the shares of the density,
+        and what the weighted draws are worth: a repair of the mode weights, not of the fit within modes. None
+        if a mode of some weight has no draws, or its share is unknown.
     modes : Modes or None
         The modes of the density, given or found; None if none was found.
     mode_places : tuple of str
@@ -135,6 +139,7 @@ class Verdict:
     names: tuple[str, ...]
     seed: int
     version: str
+    mode_weights: ModeWeights | None = None
     sentence: str = ""
     text: str = ""
     mode_places: tuple[str, ...] = ()
@@ -182,9 +187,7 @@ class Verdict:
         and its numbers. ``idata.extend(verdict.to_arviz())`` puts it beside the draws; `to_arviz` merges
         both into ``sample_stats``.
         """
-        weights = None
-        if self.mode_table is not None and self.mode_of_draw is not None:
-            weights = importance_weights(self.mode_table, self.mode_of_draw)
+        weights = None if self.mode_weights is None else self.mode_weights.weights
         attributes = {
             "sentence": self.sentence,
             "findings": [finding.text for finding in self.findings],

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._validation import Seed, as_numbers, check_count, is_number, require_switch, seeded, shown
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
+from ..chains.order import standing_chains
 from ..chains.reading import read_sample
 from ..result import ChainBlocks
 from ..target import Target, require_target, score_at, support_warnings
@@ -298,7 +300,8 @@ def chain_blocks(
         part = block_sums(samples[:, ::step], scores[:, ::step], kernel, bandwidths, most, row_sums=True)
         assert part.row_sums is not None
         slowest = max(slowest, float(np.max(autocorrelation_time(part.row_sums.T, some))))
-    return cut_blocks(slowest * step, chain)
+    standing = bool(standing_chains(stacks[0][0][0], chain))
+    return replace(cut_blocks(slowest * step, chain), standing=standing)
 
 
 class Calibrated(NamedTuple):

@@ -12,6 +12,9 @@ from .._validation import as_generator, check_count, check_level, check_switch, 
 from .._version import __version__
 from ..adapters.parameters import own_scales, to_constrained
 from ..draws import to_unconstrained
+from ..flux.anchors import assign, mode_anchors
+from ..flux.mode_comparison import time_within_modes
+from ..flux.shares import mode_weights
 from ..modes.search import MAX_EVALUATIONS
 from ..moments.test import parameter_names
 from ..result import (
@@ -21,6 +24,8 @@ from ..result import (
     GofResult,
     KsdaggResult,
     Modes,
+    ModeTable,
+    ModeWeights,
     MomentResult,
     Verdict,
 )
@@ -121,7 +126,8 @@ def check(
     moments = tests.get("moments")
     if isinstance(moments, MomentResult):  # rows of the user's draws, not of the tested ones
         tests["moments"] = replace(moments, impossible=tuple(tested[list(moments.impossible)].tolist()))
-    return _conclude(case, target, known, tests, tested, alpha, seed, streams[5], said)
+    mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
+    return _conclude(case, target, known, tests, mode, alpha, seed, streams[5], said)
 
 
 def fresh_seed(rng: Any) -> int:
@@ -151,7 +157,7 @@ def _conclude(
     target: Target,
     known: Modes,
     tests: dict[str, GofResult],
-    tested: np.ndarray,
+    mode: np.ndarray | None,
     alpha: float,
     seed: int,
     rng: np.random.Generator,
@@ -167,8 +173,16 @@ def _conclude(
     fits = False if pvalue <= alpha else None if said.reasons else True
     where = places(*to_constrained(known.locations, target))
     findings = _findings(tests, adjusted, alpha, target, where) if fits is False else []
-    weighable = table is not None and bool(
-        (table.n_draws >= MIN_DRAWS_TO_WEIGHT)[table.implied > NEGLIGIBLE_SHARE].all()
+    repair = None if table is None or mode is None else _repair(case, table, mode)
+    if repair is not None and (adjusted["weights"] <= alpha or fits is None):
+        said.context.append(
+            "Importance weights, verdict.mode_weights, give the modes the shares of the density: the draws "
+            f"are then worth about {repair.effective_draws:.0f} independent ones."
+        )
+    weighable = (
+        repair is not None
+        and table is not None
+        and bool((table.n_draws >= MIN_DRAWS_TO_WEIGHT)[table.implied > NEGLIGIBLE_SHARE].all())
     )
     locations = "verdict.modes.locations"
     if target.constrain is not None:
@@ -182,6 +196,7 @@ def _conclude(
         findings=tuple(findings),
         inconclusive_reasons=tuple(said.reasons),
         mode_table=table,
+        mode_weights=repair,
         modes=known,
         context=tuple(said.context),
         not_examined=tuple(said.not_examined + ([] if fits is None else said.reasons)),
@@ -193,7 +208,7 @@ def _conclude(
         version=__version__,
         sentence=headline(fits, alpha, pvalue, said.reasons),
         mode_places=where,
-        mode_of_draw=_mode_of_every_draw(case.x, known, tested, weights),
+        mode_of_draw=mode,
         chain=case.chain,
         parameters=parameter_table(case, target, tests.get("moments")),
         advice=advice(
@@ -206,19 +221,24 @@ def _conclude(
 def _mode_of_every_draw(
     x: np.ndarray, known: Modes, tested: np.ndarray, weights: GofResult | None
 ) -> np.ndarray | None:
-    """The mode of each draw by the flux test; of those held out, the mode whose Gaussian is highest there."""
+    """The mode of each draw by the flux test; those held out belong to the nearest one."""
     if not isinstance(weights, FluxResult) or weights.mode_of_draw is None:
         return None
     mode = np.empty(len(x), dtype=int)
     mode[tested] = weights.mode_of_draw
     held = np.setdiff1d(np.arange(len(x)), tested)
-    log_gaussian = np.empty((len(held), len(known)))
-    for k, (centre, covariance) in enumerate(zip(known.locations, known.covariances, strict=True)):
-        root = np.linalg.cholesky(covariance)
-        z = np.linalg.solve(root, (x[held] - centre).T)
-        log_gaussian[:, k] = known.log_density[k] - 0.5 * np.sum(z**2, axis=0)
-    mode[held] = np.argmax(log_gaussian, axis=1)
+    if len(held):
+        mode[held] = assign(x[held], mode_anchors(known))
     return mode
+
+
+def _repair(case: Case, table: ModeTable, mode: np.ndarray) -> ModeWeights | None:
+    """Importance weights of all draws; None where a mode has no draws or its weight is unknown."""
+    tau = 1.0 if case.chain is None else time_within_modes(case.x, case.log_p, mode, case.chain)
+    try:
+        return mode_weights(table, mode, tau)
+    except ValueError:
+        return None
 
 
 def _findings(

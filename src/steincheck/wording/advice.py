@@ -56,7 +56,7 @@ def _about_weights(chains: bool, weighable: bool, locations: str) -> list[str]:
     steps = []
     if weighable:
         steps.append(
-            "weight the draws: `verdict.to_arviz()` has importance weights that give the modes their shares"
+            "weight the draws: `verdict.mode_weights` are importance weights that give the modes their shares"
         )
     again = "start chains at every mode" if chains else "sample again from every mode"
     steps.append(f"{again} (`{locations}`), then check again")

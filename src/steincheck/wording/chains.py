@@ -34,8 +34,10 @@ def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
         chains = weights.chains
         if chains.n_changes == 0:
             return f"{text}; they never change mode, so that the shares of the modes are those of the starts."
-        text += f" and about {chains.effective_draws:.0f} for the mode weights"
-        text += f" ({chains.n_changes} changes of mode)"
+        changes = f"{chains.n_changes} change{'s' if chains.n_changes > 1 else ''} of mode"
+        if weights.variant == "set":
+            return f"{text}; there are only {changes}."
+        text += f" and about {chains.effective_draws:.0f} for the mode weights ({changes})"
     return text + "."
 
 
