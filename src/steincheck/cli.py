@@ -235,6 +235,7 @@ def one_test(
     alpha: Alpha = 0.05,
     seed: Seed = None,
     bounds: Bounds = None,
+    independent: Independent = False,
     key: Key = None,
     json: Json = None,
     quiet: Quiet = False,
@@ -249,7 +250,8 @@ def one_test(
     _writable(json, inputs=(*draws, *source))
     density = source.load()
     sample = _load_draws(draws, density, key)
-    options = {"bounds": _bounds(bounds)} if name in WITH_MODES else {}
+    options: dict[str, Any] = {"independent": independent}
+    options |= {"bounds": _bounds(bounds)} if name in WITH_MODES else {}
     with _working(quiet):
         result = TESTS[name](to_unconstrained(sample, density), density, rng=seed, **options)
     unreachable = _out_of_reach(result, alpha)
