@@ -22,6 +22,7 @@ LAYERS = [
     {"calibration"},
     {"plot"},
     {"report"},
+    {"model_files"},
     {"cli"},
     {"__main__"},
 ]

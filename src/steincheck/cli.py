@@ -1,11 +1,9 @@
-"""The command line: steincheck check | test | modes | demo."""
+"""The command line: steincheck check | test | modes | calibrate | demo."""
 
 from __future__ import annotations
 
-import difflib
-import importlib.util
+import signal
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
@@ -13,8 +11,7 @@ from dataclasses import replace
 from io import StringIO
 from json import dumps
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -25,12 +22,14 @@ except ImportError:
     print("the command line needs typer and rich: pip install 'steincheck[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
-from . import aggregate, flux, fssd, ksd, models, moments, plot, verdict
+from . import aggregate, calibration, flux, fssd, ksd, models, moments, plot, verdict
 from . import report as pages
 from ._validation import check_level
 from ._version import __version__
-from .adapters import load_model, to_unconstrained
+from .adapters import to_unconstrained
 from .draws import Draws, read_draws
+from .draws.names import near
+from .model_files import Source, explain, load_named, load_target
 from .modes.search import find_modes
 from .result import pvalue_text
 from .target import Target
@@ -41,6 +40,7 @@ MISFIT = 1
 ERROR = 2
 CANNOT_TELL = 3
 INTERRUPTED = 130
+TERMINATED = 143
 TESTS: dict[str, Callable[..., Any]] = {
     "ksd": ksd.ksd_test,
     "pksd": ksd.pksd_test,
@@ -53,8 +53,6 @@ TESTS: dict[str, Callable[..., Any]] = {
     "flux": flux.flux_test,
 }
 WITH_MODES = {"pksd", "spksd", "ospksd", "pksdagg", "moments", "flux"}  # these take `bounds`
-MAX_FRAMES = 4  # of the user's traceback that are shown
-MODULE_PREFIX = "steincheck_target_"  # of the module a target file becomes
 
 app = typer.Typer(
     add_completion=False,
@@ -115,40 +113,6 @@ MaxEvaluations = Annotated[
     int | None, typer.Option(min=1, help="Stop the mode search after so many evaluations of the density.")
 ]
 Key = Annotated[str | None, typer.Option(metavar="NAME", help="Which array, if DRAWS is an npz of several.")]
-
-
-class Source(NamedTuple):
-    """Where the density comes from: one of the options of the command line, and its data."""
-
-    target: str | None
-    stan: Path | None
-    pymc: str | None
-    numpyro: str | None
-    data: Path | None
-
-    @property
-    def name(self) -> str:
-        """What the user calls the density."""
-        return str(self.target or self.stan or self.pymc or self.numpyro)
-
-    def options(self) -> list[str]:
-        """The options of the command line that name it."""
-        given = {name: value for name, value in self._asdict().items() if value is not None}
-        return [part for name, value in given.items() for part in (f"--{name}", str(value))]
-
-    def load(self) -> Target:
-        """The target, from exactly one of the options."""
-        given = [name for name in ("target", "stan", "pymc", "numpyro") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(
-                "name the density by one of --target, --stan, --pymc and --numpyro, got "
-                f"{' and '.join('--' + name for name in given) or 'none'}"
-            )
-        if self.target is None:
-            return load_model(stan=self.stan, pymc=self.pymc, numpyro=self.numpyro, data=self.data)
-        if self.data is not None:
-            raise ValueError("--data goes with --stan, --pymc or --numpyro: the file of --target has its own")
-        return load_target(self.target)
 
 
 @app.callback(invoke_without_command=True)
@@ -243,7 +207,9 @@ def one_test(
     """Run one test by name."""
     check_level(alpha)
     if name not in TESTS:
-        raise ValueError(f"there is no test {name!r}{_near(name, TESTS)}; the tests are {', '.join(TESTS)}")
+        raise ValueError(
+            f"there is no test {name!r}{near(name, list(TESTS))}; the tests are {', '.join(TESTS)}"
+        )
     if bounds is not None and name not in WITH_MODES:
         raise ValueError(f"the test {name} looks for no modes: it takes no --bounds")
     source = Source(target, stan, pymc, numpyro, data)
@@ -312,6 +278,46 @@ def modes(
 
 
 @app.command()
+def calibrate(
+    target: TargetSpec,
+    n: Annotated[int, typer.Option("--n", min=2, help="Draws per sample.")],
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:NAME",
+            help="A function (n, rng) -> draws; by default the exact draws of a model.",
+        ),
+    ] = None,
+    test: Annotated[
+        str, typer.Option(metavar="NAME", help=f"check, or one of {', '.join(TESTS)}.")
+    ] = "check",
+    repetitions: Annotated[int, typer.Option(min=1, help="Number of samples.")] = 200,
+    jobs: Annotated[int, typer.Option(help="Worker processes; -1 for all cores.")] = 1,
+    seed: Seed = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """How often does a test reject samples? Its level on a density, or its power against a wrong sampler."""
+    tests = {"check": verdict.check, **TESTS}
+    if test not in tests:
+        raise ValueError(
+            f"there is no test {test!r}{near(test, list(tests))}; the tests are {', '.join(tests)}"
+        )
+    _writable(json, inputs=(target, sampler))
+    density = load_target(str(target))
+    draw = None if sampler is None else load_named(sampler, "--sampler")
+    with _working(quiet):
+        found = calibration.calibrate(
+            density, draw, n, test=_named(test, tests), repetitions=repetitions, n_jobs=jobs, rng=seed
+        )
+    if not quiet:
+        _say(f"{found}\n  seed {found.seed}, steincheck {__version__}")
+    if json:
+        pages.write_text(json, found.to_json() + "\n")
+        _wrote(json, quiet)
+
+
+@app.command()
 def demo(
     report: Report = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and the tests.")] = 0,
@@ -344,54 +350,17 @@ def demo(
         _wrote(report, quiet=False)
 
 
+def _named(name: str, tests: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+    if name not in tests:
+        raise ValueError(
+            f"there is no test {name!r}{near(name, list(tests))}; the tests are {', '.join(tests)}"
+        )
+    return tests[name]
+
+
 def _out_of_reach(result: Any, alpha: float) -> bool:
     """Whether even the smallest p-value of a simulated null distribution would not be below alpha."""
     return result.null_distribution is not None and alpha * (len(result.null_distribution) + 1) < 1
-
-
-def load_target(spec: str) -> Target:
-    """Run FILE.py and return what it calls NAME, from "FILE.py:NAME"."""
-    file, colon, name = spec.rpartition(":")
-    if not colon or not file or not name:
-        raise ValueError(f"--target must look like FILE.py:NAME, got {spec!r}")
-    module = _run_file(Path(file))
-    if not hasattr(module, name):
-        known = [key for key in vars(module) if not key.startswith("_")]
-        found = [key for key in known if isinstance(getattr(module, key), Target)]
-        targets = f"; its targets: {', '.join(found)}" if found else "; it holds no steincheck.Target"
-        raise ValueError(f"{file} has no {name!r}{_near(name, known)}{targets}")
-    value = getattr(module, name)
-    if callable(value) and not isinstance(value, Target):
-        try:
-            value = value()
-        except SystemExit as stop:
-            raise ValueError(f"{name} in {file} ends the program ({stop!r})") from None
-        except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-                raise  # from inside the function: shown with its lines
-            raise TypeError(
-                f"{name} in {file} is a function with arguments; make a target of it: "
-                f"target = steincheck.from_jax({name}, dim=...)"
-            ) from None
-    if not isinstance(value, Target):
-        raise TypeError(f"{name} in {file} must be a steincheck.Target, got {type(value).__name__}")
-    return value
-
-
-def _run_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no target file {path}")
-    spec = importlib.util.spec_from_file_location(MODULE_PREFIX + path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"the target file must be Python code and end in .py, got {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    sys.path.insert(0, str(path.resolve().parent))  # as for a script: it may import its neighbours
-    try:
-        spec.loader.exec_module(module)
-    except SystemExit as stop:
-        raise ValueError(f"{path} ends the program while it is read ({stop!r})") from None
-    return module
 
 
 def _load_draws(paths: list[Path], target: Target, key: str | None) -> Draws:
@@ -438,11 +407,6 @@ def _check_picture(path: Path | None) -> None:
         raise ValueError(f"cannot draw {path}: the suffix must be one of {', '.join(known)}")
 
 
-def _near(name: str, known: Any) -> str:
-    close = difflib.get_close_matches(name, list(known), n=3)
-    return f" (did you mean {' or '.join(close)}?)" if close else ""
-
-
 @contextmanager
 def _working(quiet: bool) -> Iterator[None]:
     """Hold back Python's warnings, as the outcome prints them, and progress bars if `quiet`."""
@@ -465,27 +429,30 @@ def _wrote(path: Path, quiet: bool) -> None:
         _say(f"wrote {path}")
 
 
-def _explain(error: Exception) -> str:
-    """The message; if the user's file was running, its own lines too, without those around it."""
-    own = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(MODULE_PREFIX)}
-    if isinstance(error, SyntaxError):
-        return "the target file fails:\n" + "".join(traceback.format_exception_only(error)).strip()
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in own]
-    if not frames:
-        known = isinstance(error, (ValueError, TypeError, OSError, ImportError))
-        return str(error) if known else f"{type(error).__name__}: {error}"
-    lines = "".join(traceback.format_list(frames[-MAX_FRAMES:]))
-    return f"the target file fails:\n{lines}{type(error).__name__}: {error}"
-
-
 def main() -> None:
-    """Entry point of the console script: errors are one message and exit status 2, Ctrl-C is 130."""
+    """Run the command: errors are one message and exit status 2, Ctrl-C is 130 and SIGTERM 143."""
+    ended: list[int] = []
+
+    def stop(number: int, frame: Any) -> None:
+        ended.append(number)
+        raise KeyboardInterrupt  # as Ctrl-C: temporary files are removed, the terminal is left clean
+
+    before = signal.getsignal(signal.SIGTERM)
+    with suppress(ValueError):  # outside the main thread signals cannot be handled
+        signal.signal(signal.SIGTERM, stop)
     try:
         app()
     except KeyboardInterrupt:
         err.print("interrupted")
-        raise SystemExit(INTERRUPTED) from None
+        raise SystemExit(TERMINATED if ended else INTERRUPTED) from None
+    except SystemExit:
+        if ended:
+            raise SystemExit(TERMINATED) from None
+        raise
     except Exception as error:
         err.print("[red]error:[/red]", end=" ")
-        err.print(_explain(error), markup=False, soft_wrap=True)
+        err.print(explain(error), markup=False, soft_wrap=True)
         raise SystemExit(ERROR) from None
+    finally:
+        with suppress(ValueError, TypeError):
+            signal.signal(signal.SIGTERM, before)

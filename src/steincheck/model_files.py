@@ -1,0 +1,116 @@
+"""The density that a command line names: a Python file of the user's, or a Stan, PyMC or NumPyro model."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from .adapters import load_model
+from .draws.names import near
+from .target import Target
+
+MAX_FRAMES = 4  # of the user's traceback that are shown
+MODULE_PREFIX = "steincheck_target_"  # of the module a target file becomes
+
+
+class Source(NamedTuple):
+    """Where the density comes from: one of the options of the command line, and its data."""
+
+    target: str | None
+    stan: Path | None
+    pymc: str | None
+    numpyro: str | None
+    data: Path | None
+
+    @property
+    def name(self) -> str:
+        """What the user calls the density."""
+        return str(self.target or self.stan or self.pymc or self.numpyro)
+
+    def options(self) -> list[str]:
+        """The options of the command line that name it."""
+        given = {name: value for name, value in self._asdict().items() if value is not None}
+        return [part for name, value in given.items() for part in (f"--{name}", str(value))]
+
+    def load(self) -> Target:
+        """The target, from exactly one of the options."""
+        given = [name for name in ("target", "stan", "pymc", "numpyro") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                "name the density by one of --target, --stan, --pymc and --numpyro, got "
+                f"{' and '.join('--' + name for name in given) or 'none'}"
+            )
+        if self.target is None:
+            return load_model(stan=self.stan, pymc=self.pymc, numpyro=self.numpyro, data=self.data)
+        if self.data is not None:
+            raise ValueError("--data goes with --stan, --pymc or --numpyro: the file of --target has its own")
+        return load_target(self.target)
+
+
+def load_named(spec: str, option: str) -> Any:
+    """Run FILE.py and return what it calls NAME, from "FILE.py:NAME"."""
+    file, colon, name = spec.rpartition(":")
+    if not colon or not file or not name:
+        raise ValueError(f"{option} must look like FILE.py:NAME, got {spec!r}")
+    module = _run_file(Path(file))
+    if not hasattr(module, name):
+        known = [key for key in vars(module) if not key.startswith("_")]
+        found = [key for key in known if isinstance(getattr(module, key), Target)]
+        targets = f"; its targets: {', '.join(found)}" if found else "; it holds no steincheck.Target"
+        raise ValueError(f"{file} has no {name!r}{near(name, known)}{targets}")
+    return getattr(module, name)
+
+
+def load_target(spec: str) -> Target:
+    """The target of "FILE.py:NAME": a Target, or what a function without arguments returns."""
+    value = load_named(spec, "--target")
+    file, _, name = spec.rpartition(":")
+    if callable(value) and not isinstance(value, Target):
+        try:
+            value = value()
+        except SystemExit as stop:
+            raise ValueError(f"{name} in {file} ends the program ({stop!r})") from None
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+                raise  # from inside the function: shown with its lines
+            raise TypeError(
+                f"{name} in {file} is a function with arguments; make a target of it: "
+                f"target = steincheck.from_jax({name}, dim=...)"
+            ) from None
+    if not isinstance(value, Target):
+        raise TypeError(f"{name} in {file} must be a steincheck.Target, got {type(value).__name__}")
+    return value
+
+
+def _run_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no target file {path}")
+    spec = importlib.util.spec_from_file_location(MODULE_PREFIX + path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"the target file must be Python code and end in .py, got {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.resolve().parent))  # as for a script: it may import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except SystemExit as stop:
+        raise ValueError(f"{path} ends the program while it is read ({stop!r})") from None
+    return module
+
+
+def explain(error: Exception) -> str:
+    """The message; if the user's file was running, its own lines too, without those around it."""
+    own = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(MODULE_PREFIX)}
+    if isinstance(error, SyntaxError):
+        return "the target file fails:\n" + "".join(traceback.format_exception_only(error)).strip()
+    origin = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    frames = [frame for frame in traceback.extract_tb(origin.__traceback__) if frame.filename in own]
+    if not frames:
+        known = isinstance(error, (ValueError, TypeError, OSError, ImportError))
+        return str(error) if known else f"{type(error).__name__}: {error}"
+    lines = "".join(traceback.format_list(frames[-MAX_FRAMES:]))
+    return f"the target file fails:\n{lines}{type(origin).__name__}: {origin}"
