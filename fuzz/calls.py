@@ -62,9 +62,36 @@ MATRIX = Kind(
 )
 
 
+PARTS = v.COUNT._replace(
+    odd=constants(0), bad={label: make for label, make in v.COUNT.bad.items() if label != "0"}
+)
+VECTOR = MATRIX._replace(
+    sound={}, bad={label: make for label, make in MATRIX.bad.items() if label not in ("None", "1-d")}
+)
+
+
+def without(pool: Any, *labels: str) -> Any:
+    """A pool but for some values."""
+    return {label: make for label, make in pool.items() if label not in labels}
+
+
 def small(**more: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
     """A sound call of a test with few replicates."""
     return {**TESTED, "n_resamples": lambda: 19, **more}
+
+
+def without_score() -> Kind:
+    """Targets for functions that never ask for the score."""
+    scores = {label: make for label, make in v.TARGET.bad.items() if "score" in label}
+    return v.TARGET._replace(odd={**v.TARGET.odd, **scores}, bad=without(v.TARGET.bad, *scores))
+
+
+def score_only() -> Kind:
+    """Targets for functions that ask for nothing but the score."""
+    kept = {label for label in v.TARGET.bad if "score" in label or label in ("other dimension", "function")}
+    kept |= {label for label in v.constants(*v.STRANGE)}
+    rest = {label: make for label, make in v.TARGET.bad.items() if label not in kept}
+    return v.TARGET._replace(odd={**v.TARGET.odd, **rest}, bad=without(v.TARGET.bad, *rest))
 
 
 def modes() -> Any:
@@ -97,6 +124,11 @@ COORDINATES = Kind(
     constants(None, [0], (0, 1), [1]),
     {},
     constants([5], [-7], "a", 1.5, [0.5], {}, [0, 1, 0], [], [None], object, [True]),
+)
+RATIOS = Kind(
+    {"array": v.draws, "list": lambda: [0.0, 1.0], "number": lambda: 0.5},
+    {"NaN": lambda: v.with_value(np.nan)},
+    constants("a", None, {}, 1j, object),
 )
 POINTS = Kind(
     {"array": v.draws},
@@ -145,6 +177,7 @@ def _tests() -> dict[str, Function]:
             {**TESTED, "modes": modes},
             {
                 **TESTED_KINDS,
+                "target": without_score(),
                 "modes": v.MODES,
                 "variant": Kind(constants("asymptotic", "exact"), {}, constants(*v.STRANGE, 3)),
                 "anchors": Kind(constants(2, None), {}, constants(-1, 1.5, "a", {}, object, 2**63, True)),
@@ -212,7 +245,11 @@ def _searches() -> dict[str, Function]:
         "find_modes": Function(
             sc.find_modes,
             {**sound, "max_evaluations": lambda: 2000},
-            {**common, "draws": v.DRAWS, "max_seconds": v.POSITIVE},
+            {
+                **common,
+                "draws": v.DRAWS._replace(bad=without(v.DRAWS.bad, "None", "one draw")),
+                "max_seconds": v.POSITIVE,
+            },
         ),
         "box_search": Function(
             sc.box_search,
@@ -246,7 +283,7 @@ def _makers() -> dict[str, Function]:
             "NumPy": lambda: lambda x: np.sum(np.asarray(x)),
             "if": lambda: lambda x: 1.0 if x[0] > 0 else 0.0,
             "vector": lambda: lambda x: x,
-            "None": lambda: lambda x: None,
+            "returns None": lambda: lambda x: None,
             "string": lambda: lambda x: "a",
             "integer": lambda: lambda x: jnp.argmax(x),
             "complex": lambda: lambda x: 1j * jnp.sum(x),
@@ -292,8 +329,8 @@ def _makers() -> dict[str, Function]:
         ),
         "IMQ": Function(sc.IMQ, {}, {"bandwidth": v.POSITIVE, "beta": Kind(constants(-0.4), {}, v.LEVEL.bad)}),
         "RBF": Function(sc.RBF, {}, {"bandwidth": v.POSITIVE}),
-        "barker": Function(sc.barker, {"log_ratio": lambda: [0.0, 1.0]}, {"log_ratio": POINTS}),
-        "metropolis": Function(sc.metropolis, {"log_ratio": lambda: [0.0, 1.0]}, {"log_ratio": POINTS}),
+        "barker": Function(sc.barker, {"log_ratio": lambda: [0.0, 1.0]}, {"log_ratio": RATIOS}),
+        "metropolis": Function(sc.metropolis, {"log_ratio": lambda: [0.0, 1.0]}, {"log_ratio": RATIOS}),
         "gaussian_mixture": Function(
             sc.models.gaussian_mixture,
             square,
@@ -301,7 +338,7 @@ def _makers() -> dict[str, Function]:
                 "means": Kind({"two": square["means"]}, {}, v.MODES.bad),
                 "covariances": Kind(
                     {"identities": lambda: [np.eye(2)] * 2}, {},
-                    {"NaN": lambda: np.full((2, 2, 2), np.nan), "one": lambda: np.eye(3), **constants("a", 3, {}, 1j)},
+                    {"NaN": lambda: np.full((2, 2, 2), np.nan), "one": lambda: np.eye(3), **constants("a", -3, {}, 1j)},
                 ),
                 "weights": Kind(
                     constants([0.5, 0.5]), {},
@@ -314,11 +351,11 @@ def _makers() -> dict[str, Function]:
             {"dim": lambda: 2, "n_t": lambda: 1, "n_banana": lambda: 1, "rng": lambda: 0},
             {
                 "dim": v.COUNT._replace(sound=constants(2, 3)),
-                "n_t": v.COUNT, "n_banana": v.COUNT, "df": v.POSITIVE, "box": v.POSITIVE, "rng": v.RNG,
+                "n_t": PARTS, "n_banana": PARTS, "df": v.POSITIVE, "box": v.POSITIVE, "rng": v.RNG,
             },
         ),
         "gb_rbm": Function(
-            sc.models.gb_rbm, {"B": lambda: np.eye(3, 2)}, {"B": MATRIX, "b": MATRIX._replace(sound={}), "c": MATRIX._replace(sound={})},
+            sc.models.gb_rbm, {"B": lambda: np.eye(3, 2)}, {"B": MATRIX, "b": VECTOR, "c": VECTOR},
         ),
         "gibbs_rbm": Function(
             sc.samplers.gibbs_rbm,
@@ -392,7 +429,7 @@ def _records() -> dict[str, Function]:
                 ),
                 "modes": Kind(constants(None), {}, optional),
                 "coordinates": COORDINATES,
-                "names": v.NAMES,
+                "names": v.NAMES._replace(bad=without(v.NAMES.bad, "[None, 'a']", "['a', 'a']", "[1, 2]")),
                 "target": Kind({"JAX": v.jax_target}, {}, optional),
                 "ax": AX,
             },
@@ -417,7 +454,7 @@ def _records() -> dict[str, Function]:
             {"x": v.draws, "target": v.jax_target, "rng": lambda: 0},
             {
                 "x": v.DRAWS,
-                "target": v.TARGET,
+                "target": score_only(),
                 "coordinate": Kind(constants(0, 1), {}, constants(5, -7, "a", 1.5, {}, None, float("nan"))),
                 "rng": v.RNG,
                 "ax": AX,

@@ -65,6 +65,8 @@ def carry_out(call: Call) -> str:
         return fault_of_message(error, function, call)
     except UserError:
         return ""
+    except OSError as error:  # a path that cannot be written, named
+        return "" if "cannot write" in str(error) else f"raw: {type(error).__name__}: {_first_line(error)}"
     except Hang:
         return f"hang: no end within {SECONDS_PER_CALL} s"
     except Exception as error:

@@ -218,7 +218,7 @@ TARGET = Kind(
         "one point": target(lambda x: -0.5 * x @ x),
         "score of wrong shape": target(normal, lambda x: -x[:, :1]),
         "score None": target(normal, lambda x: None),
-        "None": target(lambda x: None),
+        "returns None": target(lambda x: None),
         "strings": target(lambda x: normal(x).astype(str)),
         "complex": target(lambda x: normal(x) + 1j),
         "complex score": target(normal, lambda x: -x + 1j),
@@ -238,7 +238,6 @@ TARGET = Kind(
 )
 MODES = Kind(
     {
-        "locations": lambda: [[0.0, 0.0]],
         "pair": lambda: ([[-2.0, 0.0], [2.0, 0.0]], [np.eye(2), np.eye(2)]),
         "array": lambda: np.array([[-2.0, 0.0], [2.0, 0.0]]),
     },
@@ -300,7 +299,7 @@ KERNEL = Kind(
     },
     {
         "two values": lambda: BadKernel(lambda r2: (r2, r2)),
-        "None": lambda: BadKernel(lambda r2: None),
+        "returns None": lambda: BadKernel(lambda r2: None),
         "wrong shape": lambda: BadKernel(lambda r2: (r2[0], r2[0][0], "a")),
         "NumPy": lambda: BadKernel(lambda r2: (np.exp(-np.asarray(r2)),) * 3),
         "class": lambda: sc.IMQ,
@@ -333,7 +332,7 @@ BOOTSTRAP = Kind(
         "transposed": lambda: lambda n, size, rng: np.ones((n, size + 1)),
         "strings": lambda: lambda n, size, rng: np.full((size, n), "a"),
         "complex": lambda: lambda n, size, rng: np.full((size, n), 1j),
-        "None": lambda: lambda n, size, rng: None,
+        "returns None": lambda: lambda n, size, rng: None,
         "no arguments": lambda: lambda: None,
         **constants("banana", 3, {}, float("nan"), []),
     },
@@ -344,7 +343,7 @@ ACCEPT = Kind(
     {
         "NaN": lambda: lambda r: r * np.nan,
         "above 1": lambda: lambda r: 0.0 * r + 2.0,
-        "None": lambda: lambda r: None,
+        "returns None": lambda: lambda r: None,
         "wrong shape": lambda: lambda r: np.ones((7, 5, 3)),
         "strings": lambda: lambda r: "a",
         "NumPy, complex": lambda: lambda r: 1j * np.ones(np.shape(r)),

@@ -1,4 +1,4 @@
-"""Entry point of the console script, outside the package: a broken or interrupted import has its own status."""
+"""Entry point of the console script, outside the package: an import that fails has a status of its own."""
 
 import sys
 

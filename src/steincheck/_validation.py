@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,18 @@ def as_one_positive(value: Any, name: str) -> float:
 MAX_COUNT = 10**6  # of replicates, steps, modes: more would never end, or fit into no memory
 
 
-def check_count(value: Any, name: str, *, maximum: int = MAX_COUNT) -> None:
-    """Raise unless `value` is a positive integer, at most `maximum`."""
+def as_count(value: Any, name: str, *, maximum: int = MAX_COUNT) -> int:
+    """A positive integer, at most `maximum`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {shown(value)}")
     if value > maximum:
         raise ValueError(f"`{name}` must be at most {maximum}, got {shown(value)}")
+    return int(value)
+
+
+def check_count(value: Any, name: str, *, maximum: int = MAX_COUNT) -> None:
+    """Raise unless `value` is a positive integer, at most `maximum`."""
+    as_count(value, name, maximum=maximum)
 
 
 def is_number(value: Any) -> bool:
@@ -69,6 +76,17 @@ def require_kind(value: Any, kind: type, name: str) -> None:
     """Raise unless `value` is an object of this class."""
     if not isinstance(value, kind):
         raise TypeError(f"`{name}` must be a {kind.__name__}, got {type(value).__name__}")
+
+
+def check_names(names: Any, argument: str) -> None:
+    """Raise unless `names` are different non-empty strings."""
+    if isinstance(names, (str, bytes, Mapping)) or not isinstance(names, Sequence | np.ndarray):
+        raise TypeError(f"`{argument}` must be a sequence of non-empty strings, got {shown(names)}")
+    if not all(isinstance(name, str) and name for name in names):
+        raise TypeError(f"`{argument}` must be a sequence of non-empty strings, got {shown(names)}")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"`{argument}` must differ, got {twice[0]!r} more than once")
 
 
 def check_jobs(value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from math import lgamma, log, pi
 from typing import Any
@@ -11,10 +12,10 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jax.tree_util import Partial
 
-from ._validation import as_generator, as_numbers
+from ._validation import as_generator, as_numbers, as_one_positive, shown
 from .draws import as_matrix
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
-from .target import Target, jax_target
+from .target import MAX_DIM, Target, jax_target, made_by
 
 __all__ = ["gaussian_mixture", "gb_rbm", "sensor_network", "t_banana_mixture"]
 
@@ -87,7 +88,9 @@ def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -
     def draw(k: int, size: int, rng: np.random.Generator) -> np.ndarray:
         return means[k] + rng.standard_normal((size, d)) @ roots[min(k, len(roots) - 1)].T
 
-    return _model(_log_gaussians, (middle, whiten, centres, heights), d, _mixture_sampler(shares, d, draw))
+    sample = _mixture_sampler(shares, d, draw)
+    target = _model(_log_gaussians, (middle, whiten, centres, heights), d, sample)
+    return made_by(target, gaussian_mixture, means, covariances, weights)
 
 
 def _log_gaussians(parameters: Any, x: Any) -> Any:
@@ -141,14 +144,22 @@ def t_banana_mixture(
     >>> target.sample(1000, rng=2, weights=wrong / wrong.sum()).shape
     (1000, 5)
     """
-    count = n_t + n_banana
     for name, value, least in (("dim", dim, 2), ("n_t", n_t, 0), ("n_banana", n_banana, 0)):
         check_integer(name, value, least)
-    check_integer("n_t + n_banana", count, 1)
-    if not (0 < df < np.inf and 0 < box < np.inf and np.isfinite(b)):
-        raise ValueError(f"`df`, `box` must be positive and finite, `b` finite, got {df!r}, {box!r}, {b!r}")
+    if max(dim, n_t + n_banana) > MAX_DIM:
+        raise ValueError(f"`dim` and `n_t` + `n_banana` must be at most {MAX_DIM}")
+    count = int(n_t) + int(n_banana)
+    if not count:
+        raise ValueError("`n_t` and `n_banana` must not both be 0")
+    df = as_one_positive(df, "df")
+    box = as_one_positive(box, "box")
+    b = float(as_numbers(b, "b"))
+    if not np.isfinite(b):
+        raise ValueError(f"`b` must be finite, got {b}")
     shares = _as_weights(weights, count)
-    means = as_generator(rng).uniform(-box, box, size=(count, dim))
+    generator = as_generator(rng)
+    again = copy.deepcopy(generator)  # gives the same centres when the target is unpickled
+    means = generator.uniform(-box, box, size=(count, dim))
     scales = np.ones((2, dim))  # roots of the two shape matrices
     scales[0] = (0.1 * dim**0.5) ** 0.5
     scales[1, 0] = 10.0
@@ -166,7 +177,9 @@ def t_banana_mixture(
         return x
 
     parameters = (middle, 1 / scales, centres[:n_t], centres[n_t:], heights, float(df), float(b))
-    return _model(_log_t_bananas, parameters, dim, _mixture_sampler(shares, dim, draw))
+    target = _model(_log_t_bananas, parameters, dim, _mixture_sampler(shares, dim, draw))
+    options = {"n_t": n_t, "n_banana": n_banana, "df": df, "b": b, "box": box, "weights": weights}
+    return made_by(target, t_banana_mixture, dim, **options, rng=again)
 
 
 def _log_t_bananas(parameters: Any, x: Any) -> Any:
@@ -214,7 +227,7 @@ def sensor_network() -> Target:
         return (x, sensor_labels(x)) if return_labels else x
 
     names = [f"{axis}{i}" for i in range(1, 5) for axis in "xy"]
-    return _model(_log_sensors, (), 8, sample, names=names)
+    return made_by(_model(_log_sensors, (), 8, sample, names=names), sensor_network)
 
 
 def sensor_log_density(x: Any) -> Any:
@@ -331,7 +344,7 @@ def gb_rbm(B: Any, b: Any = None, c: Any = None) -> Target:
         x, h = exact_rbm(B, b, c, n, rng) if exact else gibbs_rbm(B, b, c, n, burn_in, rng)
         return (x, h) if return_labels else x
 
-    return _model(_log_rbm, (B, b, c), len(b), sample)
+    return made_by(_model(_log_rbm, (B, b, c), len(b), sample), gb_rbm, B, b, c)
 
 
 def _log_rbm(parameters: Any, x: Any) -> Any:
@@ -364,7 +377,7 @@ def _as_weights(weights: Any, count: int, *, zero: bool = False) -> np.ndarray:
     w = np.full(count, 1 / count) if weights is None else as_numbers(weights, "weights")
     if w.shape != (count,) or not (abs(w.sum() - 1) < 1e-8 and w.min() >= 0 and (zero or w.min() > 0)):
         rule = "non-negative" if zero else "positive"
-        raise ValueError(f"`weights` must be {count} {rule} numbers with sum 1, got {weights!r}")
+        raise ValueError(f"`weights` must be {count} {rule} numbers with sum 1, got {shown(weights)}")
     return w / w.sum()
 
 

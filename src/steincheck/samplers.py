@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from ._compilation import precise
-from ._validation import as_generator, shown
+from ._validation import as_generator, as_numbers, shown
 from .draws import as_matrix
 
 __all__ = ["gibbs_rbm", "repelling_attracting_metropolis"]
@@ -115,7 +115,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
         raise TypeError(
             f"`log_density` must be a JAX function of one point, got {type(log_density).__name__}"
         )
-    start = np.atleast_2d(np.asarray(x0, dtype=float))
+    start = np.atleast_2d(as_numbers(x0, "x0"))
     start = as_matrix(start, start.shape[-1], minimum=1, name="x0")
     chains, d = start.shape
     steps = _as_steps(scale, blocks, d)
@@ -150,6 +150,11 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
 
 def _start(log_density: Any, x: Any, blocks: int) -> _State:
     log_x = jax.vmap(log_density)(x)
+    if log_x.shape != (len(x),) or not jnp.issubdtype(log_x.dtype, jnp.floating):
+        raise ValueError(
+            "`log_density` must map one point of shape (d,) to a real number, for "
+            f"{len(x)} points it returns {log_x.dtype} of shape {log_x.shape}"
+        )
     if log_x.shape != (len(x),) or not np.isfinite(log_x).all():
         raise ValueError(
             "`log_density` must map a point of shape (d,) to a scalar that is finite at every row of `x0`, "
@@ -226,7 +231,7 @@ def _log_ratio(a: Any, b: Any) -> Any:
 
 def _as_steps(scale: Any, blocks: Any, d: int) -> np.ndarray:
     """Array (blocks, width, d): the step that each of `width` standard normals makes in each block."""
-    size = np.asarray(scale, dtype=float)
+    size = as_numbers(scale, "scale")
     if size.shape not in ((), (d,)) or not (np.isfinite(size).all() and (size > 0).all()):
         raise ValueError(f"`scale` must be positive and finite, one number or {d} of them, got {scale!r}")
     groups = [list(range(d))] if blocks is None else [[int(i) for i in block] for block in blocks]
@@ -359,13 +364,15 @@ def _signs(log_odds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def as_rbm(B: Any, b: Any = None, c: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Validate the parameters of an RBM; `b` and `c` are zero by default."""
-    B = np.asarray(B, dtype=float)
+    B = as_numbers(B, "B", "a finite matrix (d, d_h)")
     if B.ndim != 2 or 0 in B.shape or not np.isfinite(B).all():
         raise ValueError(f"`B` must be a finite matrix (d, d_h), got shape {B.shape}")
     vectors = []
     for name, value, size in (("b", b, B.shape[0]), ("c", c, B.shape[1])):
-        vector = np.zeros(size) if value is None else np.asarray(value, dtype=float)
+        vector = np.zeros(size) if value is None else as_numbers(value, name)
         if vector.shape != (size,) or not np.isfinite(vector).all():
-            raise ValueError(f"`{name}` must be finite with shape {(size,)} to go with `B`, got {value!r}")
+            raise ValueError(
+                f"`{name}` must be finite with shape {(size,)} to go with `B`, got {shown(value)}"
+            )
         vectors.append(vector)
     return B, vectors[0], vectors[1]

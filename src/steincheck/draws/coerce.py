@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from .._validation import as_numbers
+from .._validation import as_numbers, check_count, check_names
 from .containers import Table, as_host, read_container
 from .names import base, canonical, listed, near, positions
 from .record import Draws
@@ -55,6 +55,11 @@ def as_draws(
     >>> as_draws({"tau": np.ones((4, 100)), "mu": np.zeros((4, 100))}, names=["mu", "tau"]).values[0]
     array([0., 1.])
     """
+    if dim is not None:
+        check_count(dim, "dim")
+    check_count(minimum, "minimum")
+    if names is not None:
+        check_names(names, "names")
     if isinstance(draws, Draws):
         own = None if draws.names is None else list(draws.names)
         table = Table(draws.values, own, draws.chain, draws.divergences, list(draws.warnings))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import as_generator, as_numbers, check_count
+from .._validation import as_count, as_generator, as_numbers
 from ..modes.search import Modes, as_modes
 from ..target import CHUNKS, Target, require_target
 from .local_chains import local_chains
@@ -114,7 +114,7 @@ def local_anchors(
     4
     """
     require_target(target)
-    check_count(n_anchors, "n_anchors")
+    n_anchors = as_count(n_anchors, "n_anchors")
     modes = as_modes(modes, target)
     chain_stream, cluster_stream = as_generator(rng).spawn(2)
     single = mode_anchors(modes)

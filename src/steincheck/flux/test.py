@@ -275,7 +275,7 @@ def _chosen_orbits(
         _check_anchors(anchors, sample.modes)
         return carried(anchors)
     if anchors is not None and anchors > 1:
-        return carried(local_anchors(sample.target, sample.modes, int(anchors), rng=rng))
+        return carried(local_anchors(sample.target, sample.modes, as_count(anchors, "anchors"), rng=rng))
     single = carried(mode_anchors(sample.modes))
     if anchors == 1 or single[1].efficiency >= MIN_EFFICIENCY:
         return single

@@ -10,9 +10,9 @@ import numpy as np
 from .._progress import progress_bar
 from .._validation import (
     announce,
+    as_count,
     as_generator,
     as_one_positive,
-    check_count,
     check_switch,
     require_switch,
 )
@@ -98,9 +98,9 @@ def box_search(
     """
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    check_count(n_starts, "n_starts")
-    check_count(max_modes, "max_modes")
-    check_count(max_evaluations, "max_evaluations", maximum=10**12)
+    n_starts = as_count(n_starts, "n_starts")
+    max_modes = as_count(max_modes, "max_modes")
+    max_evaluations = as_count(max_evaluations, "max_evaluations", maximum=10**12)
     require_switch(explore, "explore")
     check_switch(progress, "progress")
     cut = 20 + target.dim / 2 if cut is None else cut

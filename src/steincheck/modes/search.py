@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._progress import progress_bar
-from .._validation import announce, as_generator, as_one_positive, check_count, check_switch
+from .._validation import announce, as_count, as_generator, as_one_positive, check_switch
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target
@@ -113,8 +113,8 @@ def find_modes(
     """
     if not isinstance(target, Target):
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    check_count(max_modes, "max_modes")
-    check_count(max_evaluations, "max_evaluations", maximum=10**12)
+    max_modes = as_count(max_modes, "max_modes")
+    max_evaluations = as_count(max_evaluations, "max_evaluations", maximum=10**12)
     check_switch(progress, "progress")
     as_one_positive(beta, "beta")
     if cut is not None:

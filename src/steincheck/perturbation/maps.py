@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import as_numbers
 from ..target import Target, log_density_at
 
 Accept = Callable[[np.ndarray], np.ndarray]
@@ -93,7 +94,7 @@ def metropolis(log_ratio: np.ndarray) -> np.ndarray:
     >>> metropolis(np.array([0.0])).round(3)
     array([0.])
     """
-    return np.minimum(log_ratio, 0.0)
+    return np.minimum(_as_ratio(log_ratio), 0.0)
 
 
 def barker(log_ratio: np.ndarray) -> np.ndarray:
@@ -114,7 +115,14 @@ def barker(log_ratio: np.ndarray) -> np.ndarray:
     >>> barker(np.array([0.0])).round(3)
     array([-0.693])
     """
-    return -np.logaddexp(0.0, -log_ratio)
+    return -np.logaddexp(0.0, -_as_ratio(log_ratio))
+
+
+def _as_ratio(log_ratio: Any) -> Any:
+    """Real numbers as they are; anything else is refused."""
+    if isinstance(log_ratio, (np.ndarray, np.floating)) and log_ratio.dtype == np.float64:
+        return log_ratio
+    return as_numbers(log_ratio, "log_ratio")
 
 
 def transition(

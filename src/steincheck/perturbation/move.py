@@ -122,7 +122,7 @@ def perturb(
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
     x = to_unconstrained(draws, target, minimum=1).values
     scales = as_positive(theta, "theta")
-    _check_steps(n_steps, accept)
+    n_steps = _check_steps(n_steps, accept)
     log_p = log_density_at(target, x)
     moved = perturb_core(
         x,
@@ -138,8 +138,9 @@ def perturb(
     return moved
 
 
-def _check_steps(n_steps: Any, accept: Any) -> None:
-    check_count(n_steps, "n_steps")
+def _check_steps(n_steps: Any, accept: Any) -> int:
+    """The number of steps, if it is one and `accept` an acceptance rule."""
+    count = as_count(n_steps, "n_steps")
     if not callable(accept):
         raise TypeError(f"`accept` must be a function of the log ratio, got {shown(accept)}")
     ratios = np.array([-2.0, 0.0, 2.0])
@@ -151,6 +152,7 @@ def _check_steps(n_steps: Any, accept: Any) -> None:
             "`accept` must return the log of the acceptance probability for each log ratio, for "
             f"{ratios.tolist()} it returns {shown(log_probability.tolist())}"
         )
+    return count
 
 
 def perturb_core(
@@ -218,7 +220,7 @@ def as_jumps(
     """Validate what all perturbed tests take."""
     if bounds is not None and modes is not None:
         raise ValueError("`bounds` is the box of the mode search: give it or `modes`, not both")
-    _check_steps(n_steps, accept)
+    n_steps = _check_steps(n_steps, accept)
     if perturbation is None:
         scales = as_positive(default_theta if theta is None else theta, "theta")
         return Jumps(None, modes, bounds, scales, n_steps, accept)

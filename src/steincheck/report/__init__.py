@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import plot
-from .._validation import require_kind
+from .._validation import require_kind, shown
 from ..draws import as_draws, to_unconstrained
 from ..plot.axes import FIRST, MAX_BARS, PAPER, QUIET, SECOND
 from ..plot.samples import coordinates_that_matter
@@ -169,6 +169,8 @@ def write_text(path: str | Path, text: str) -> None:
 
 def check_output(path: str | Path) -> Path:
     """The path, if a file can be written there; otherwise an error that says why not."""
+    if not isinstance(path, (str, os.PathLike)) or "\x00" in os.fspath(path):
+        raise TypeError(f"`path` must be the path of a file, got {shown(path)}")
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a directory")

@@ -106,7 +106,7 @@ def _refuse_resampled_draws(bootstrap: Any) -> None:
 def note_resamples(count: int, name: str, notes: list[str]) -> None:
     """Note if the p-value can never be as small as 0.05."""
     if count < 19:
-        notes.append(f"with `{name}` = {count} no p-value can be below {1 / (count + 1):.3g}")
+        notes.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
 
 
 def _root(precondition: Any, dim: int) -> np.ndarray:

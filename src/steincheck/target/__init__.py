@@ -9,12 +9,13 @@ from .evaluation import (
     read_only,
     score_at,
 )
-from .record import Batch, Target, require_target
+from .record import MAX_DIM, Batch, Target, made_by, require_target
 from .score_check import check_score
 from .support import hard_edge, support_warnings
 
 __all__ = [
     "CHUNKS",
+    "MAX_DIM",
     "Batch",
     "Target",
     "central_differences",
@@ -24,6 +25,7 @@ __all__ = [
     "in_chunks",
     "jax_target",
     "log_density_at",
+    "made_by",
     "raw_score",
     "raw_value_and_score",
     "read_only",

@@ -16,7 +16,7 @@ from jax.tree_util import Partial
 
 from .._compilation import precise
 from .._validation import check_count
-from .record import MAX_DIM, Target
+from .record import MAX_DIM, Target, made_by
 
 CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
 
@@ -64,7 +64,8 @@ def from_jax(
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
         )
-    return jax_target(own, int(dim), names=names, sample=sample)
+    target = jax_target(own, int(dim), names=names, sample=sample)
+    return made_by(target, from_jax, log_density, int(dim), names=names, sample=sample)
 
 
 def _check_returned(returned: Any, dim: int) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import functools
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jax.tree_util import Partial
 
-from .._validation import check_count, shown
+from .._validation import check_count, check_names
 
 MAX_DIM = 10**6  # a matrix of this order is beyond any memory
 Batch = Callable[[np.ndarray], np.ndarray]
@@ -76,13 +77,13 @@ class Target:
                 raise TypeError(f"`{name}` must be a function, got {type(value).__name__}")
         check_count(self.dim, "dim", maximum=MAX_DIM)
         if self.names is not None:
-            _check_names(self.names, "names")
+            check_names(self.names, "names")
             if len(self.names) != self.dim:
                 raise ValueError(
                     f"`names` must have one name per coordinate ({self.dim}), got {len(self.names)}"
                 )
         if self.constrained_names is not None:
-            _check_names(self.constrained_names, "constrained_names")
+            check_names(self.constrained_names, "constrained_names")
         if self.jax_log_density is not None and not isinstance(self.jax_log_density, Partial):
             object.__setattr__(self, "jax_log_density", Partial(self.jax_log_density))
 
@@ -95,21 +96,20 @@ class Target:
         parts += [f"with {name}" for name in own if getattr(self, name) is not None]
         return f"<Target: {', '.join(parts)}>"
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        recipe = self.__dict__.get("_recipe")
+        return super().__reduce_ex__(protocol) if recipe is None else (operator.call, (recipe,))
+
     @property
     def has_score(self) -> bool:
         """Whether the score was given; if not, it is differenced."""
         return self.score is not None
 
 
-def _check_names(names: Any, argument: str) -> None:
-    """Raise unless `names` are different non-empty strings."""
-    if isinstance(names, (str, bytes, Mapping)) or not isinstance(names, Sequence | np.ndarray):
-        raise TypeError(f"`{argument}` must be a sequence of non-empty strings, got {shown(names)}")
-    if not all(isinstance(name, str) and name for name in names):
-        raise TypeError(f"`{argument}` must be a sequence of non-empty strings, got {shown(names)}")
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(f"`{argument}` must differ, got {twice[0]!r} more than once")
+def made_by(target: Target, maker: Callable[..., Target], *arguments: Any, **options: Any) -> Target:
+    """The target, to be pickled as this call, since compiled functions cannot be."""
+    object.__setattr__(target, "_recipe", functools.partial(maker, *arguments, **options))
+    return target
 
 
 def require_target(target: Any) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._validation import as_count, as_numbers, as_one_positive
 from .evaluation import differences, log_density_at, score_at
-from .record import Target
+from .record import Target, require_target
 
 
 def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float = 1e-3) -> np.ndarray:
@@ -41,13 +42,12 @@ def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float
     ...
     ValueError: `score` disagrees with finite differences of `log_density` in coordinate 0...
     """
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
-    x = np.atleast_2d(np.asarray(x, dtype=float))
-    if x.ndim != 2 or x.shape[1] != target.dim or not len(x) or n_points < 1:
-        raise ValueError(
-            f"`x` must have shape (n, {target.dim}) and `n_points` be positive, got {x.shape} and {n_points}"
-        )
+    require_target(target)
+    x = np.atleast_2d(as_numbers(x, "x", "an array of real numbers with one draw per row"))
+    if x.ndim != 2 or x.shape[1] != target.dim or not len(x) or not np.isfinite(x).all():
+        raise ValueError(f"`x` must be finite with shape (n, {target.dim}), got shape {x.shape}")
+    n_points = as_count(n_points, "n_points")
+    rtol = as_one_positive(rtol, "rtol")
     rows = np.unique(np.linspace(0, len(x) - 1, num=min(n_points, len(x))).astype(int))
     spread, points = x.std(axis=0), x[rows]
     given = score_at(target, points)
