@@ -12,7 +12,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jax.tree_util import Partial
 
-from ._validation import as_generator, as_numbers, as_one_positive, shown
+from ._validation import as_generator, as_numbers, as_one_positive, is_number, shown
 from .draws import as_matrix
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
 from .target import MAX_DIM, Target, jax_target, made_by
@@ -144,22 +144,15 @@ def t_banana_mixture(
     >>> target.sample(1000, rng=2, weights=wrong / wrong.sum()).shape
     (1000, 5)
     """
-    for name, value, least in (("dim", dim, 2), ("n_t", n_t, 0), ("n_banana", n_banana, 0)):
-        check_integer(name, value, least)
-    if max(dim, n_t + n_banana) > MAX_DIM:
-        raise ValueError(f"`dim` and `n_t` + `n_banana` must be at most {MAX_DIM}")
-    count = int(n_t) + int(n_banana)
-    if not count:
-        raise ValueError("`n_t` and `n_banana` must not both be 0")
+    count = _count_of_parts(dim, n_t, n_banana)
     df = as_one_positive(df, "df")
     box = as_one_positive(box, "box")
-    b = float(as_numbers(b, "b"))
-    if not np.isfinite(b):
-        raise ValueError(f"`b` must be finite, got {b}")
+    if not is_number(b) or not -np.inf < b < np.inf:
+        raise ValueError(f"`b` must be one finite number, got {shown(b)}")
     shares = _as_weights(weights, count)
-    generator = as_generator(rng)
-    again = copy.deepcopy(generator)  # gives the same centres when the target is unpickled
-    means = generator.uniform(-box, box, size=(count, dim))
+    rng = as_generator(rng)
+    seed = copy.deepcopy(rng)  # gives the same centres when the target is unpickled
+    means = rng.uniform(-box, box, size=(count, dim))
     scales = np.ones((2, dim))  # roots of the two shape matrices
     scales[0] = (0.1 * dim**0.5) ** 0.5
     scales[1, 0] = 10.0
@@ -177,9 +170,21 @@ def t_banana_mixture(
         return x
 
     parameters = (middle, 1 / scales, centres[:n_t], centres[n_t:], heights, float(df), float(b))
-    target = _model(_log_t_bananas, parameters, dim, _mixture_sampler(shares, dim, draw))
-    options = {"n_t": n_t, "n_banana": n_banana, "df": df, "b": b, "box": box, "weights": weights}
-    return made_by(target, t_banana_mixture, dim, **options, rng=again)
+    sample = _mixture_sampler(shares, dim, draw)
+    again = {"n_t": n_t, "n_banana": n_banana, "df": df, "b": b, "box": box, "weights": weights, "rng": seed}
+    return made_by(_model(_log_t_bananas, parameters, dim, sample), t_banana_mixture, dim, **again)
+
+
+def _count_of_parts(dim: Any, n_t: Any, n_banana: Any) -> int:
+    """The number of components, if all three numbers are ones."""
+    for name, value, least in (("dim", dim, 2), ("n_t", n_t, 0), ("n_banana", n_banana, 0)):
+        check_integer(name, value, least)
+        if value > MAX_DIM:
+            raise ValueError(f"`{name}` must be at most {MAX_DIM}, got {shown(value)}")
+    count = int(n_t) + int(n_banana)
+    if not count:
+        raise ValueError("`n_t` and `n_banana` must not both be 0")
+    return count
 
 
 def _log_t_bananas(parameters: Any, x: Any) -> Any:

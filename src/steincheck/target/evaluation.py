@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,17 +38,23 @@ def read_only(x: np.ndarray) -> np.ndarray:
 
 def central_differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = None) -> np.ndarray:
     """Gradient of `log_density` at the rows of `x` by central differences, shape (n, d)."""
-    return differences(log_density, np.asarray(x, dtype=float), step)[0]
+    return differences(log_density, np.asarray(x, dtype=float), step).central
 
 
-def differences(
-    log_density: Batch, x: np.ndarray, step: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Central differences (n, d), and what the rounding of log p may contribute to them.
+class Differences(NamedTuple):
+    """Finite differences of log p at the rows of an array (n, d)."""
+
+    central: np.ndarray
+    rounding: np.ndarray  # what the rounding of log p may contribute
+    one_sided: np.ndarray  # how far the differences to either side are from the central one: large at a kink
+
+
+def differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = None) -> Differences:
+    """Finite differences (n, d) of log p.
 
     Steps are made shorter until log p bends by little over them: the width of the density is not known.
     """
-    raw = np.asarray(log_density(x))
+    raw = np.asarray(log_density(read_only(x)))
     precision = np.finfo(raw.dtype if raw.dtype.kind == "f" else float).eps
     middle = raw.astype(float)[:, None]
     noise = 10 * precision * np.abs(middle)
@@ -73,7 +79,7 @@ def differences(
     else:
         h = used
     with np.errstate(invalid="ignore"):
-        return (ahead - behind) / (2 * h), 5 * noise / h
+        return Differences((ahead - behind) / (2 * h), 5 * noise / h, bend / (2 * h))
 
 
 def _moved_log_density(log_density: Batch, x: np.ndarray, step: np.ndarray) -> np.ndarray:
