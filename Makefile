@@ -81,9 +81,21 @@ reproduce: setup
 
 # level and power of the tests, choices of the design: hours, from the beginning
 calibration: setup
-	$(BIN)/python -m experiments.calibration --n-jobs 2
+	$(BIN)/python -m experiments.calibration --renew --n-jobs 2
+	$(BIN)/python -m experiments.calibration --docs
 	$(BIN)/python -m experiments.flux_study --n-jobs 2
 	$(BIN)/python -m experiments.choices
+
+# bad input for every public function; resumes where it ended, see fuzz/
+SECONDS ?= 1200
+fuzz: setup
+	MPLBACKEND=agg $(BIN)/python -m fuzz --seconds $(SECONDS)
+
+# known vulnerabilities of the pinned dependencies (needs the network), and licences
+audit: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/python -m pip_audit --requirement constraints.txt --no-deps --disable-pip
+	$(BIN)/python -m experiments.licences
 
 docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"

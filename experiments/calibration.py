@@ -22,6 +22,8 @@ from .running import keep_worker, one_thread_each, positive, provenance
 
 RESULTS = Path(__file__).parent / "results" / "calibration.csv"
 SEED = 2026
+DOCS = Path(__file__).parents[1] / "docs" / "calibration.md"
+MARKS = ("<!-- table -->", "<!-- end of table -->")
 LEVELS = (0.01, 0.05, 0.1)
 QUADRATIC = ("ksd", "pksd", "spksd", "ospksd", "ksdagg", "pksdagg")
 TESTS = ("check", "flux", "moments", "fssd", *QUADRATIC)
@@ -143,6 +145,28 @@ def save(row: dict[str, Any]) -> None:
     partial_file.replace(RESULTS)
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rates at level .05 as a table in Markdown: one row per model and n, one column per test."""
+    found = {(row["model"], int(row["n"]), row["test"]): row for row in rows}
+    lines = ["| model | n | " + " | ".join(TESTS) + " |", "|---|---|" + "---|" * len(TESTS)]
+    for model, n in dict.fromkeys((model, n) for model, n, _ in found):
+        rates = [_shown(found.get((model, n, test))) for test in TESTS]
+        lines.append(f"| {model} | {n} | " + " | ".join(rates) + " |")
+    return "\n".join(lines)
+
+
+def _shown(row: dict[str, Any] | None) -> str:
+    return "" if row is None else f"{float(row['rate_05']):.3f}".replace("0.", ".", 1)
+
+
+def write_docs() -> None:
+    """Put the table into the docs."""
+    text = DOCS.read_text()
+    before, mark, rest = text.partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    DOCS.write_text(f"{before}{mark}\n\n{table(list(read().values()))}\n\n{MARKS[1]}{after}")
+
+
 def main() -> None:
     """Compute the missing rows, or some of them."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -153,7 +177,11 @@ def main() -> None:
     parser.add_argument("--n", type=positive, default=None, help="one number of draws; by default all")
     parser.add_argument("--renew", action="store_true", help="compute again what is in the table")
     parser.add_argument("--n-jobs", type=positive, default=2, help="worker processes")
+    parser.add_argument("--docs", action="store_true", help="only put the table into docs/calibration.md")
     arguments = parser.parse_args()
+    if arguments.docs:
+        write_docs()
+        return
     one_thread_each()
     asked = [
         cell

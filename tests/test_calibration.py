@@ -1,25 +1,131 @@
-"""Level and power at full size: the committed study meets its bars and (slow) comes out the same again."""
+"""`calibrate`, the quick study of levels, and the thresholds that the committed study meets."""
 
 import csv
+import functools
+import pickle
+import re
+import sys
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy import stats
 
-RESULTS = Path(__file__).parents[1] / "experiments" / "results" / "calibration.csv"
-# test -> case -> (least, largest) rejection rate
-BARS = {
-    "left component only": {
-        "ksd": (0, 0.12),
+import steincheck as sc
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the experiments are not installed
+
+from experiments.calibration import FIELDS, RESULTS, TESTS, cells, table
+from experiments.calibration_models import build
+
+TARGET = sc.models.gaussian_mixture([[0.0, 0.0]])
+QUICK = functools.partial(sc.ksd_test, n_resamples=99)
+# test -> case -> (least, largest) rejection rate at level .05
+POWER = {
+    "power: left component only": {
+        "ksd": (0, 0.15),
         "ksdagg": (0, 0.15),
         "fssd": (0, 0.2),
+        "pksd": (0.98, 1),
         "spksd": (0.98, 1),
         "ospksd": (0.98, 1),
+        "pksdagg": (0.98, 1),
+        "flux": (0.98, 1),
+        "check": (0.98, 1),
     },
-    "weight 0.4": {"spksd": (0.85, 1)},
-    "weight 0.3": {"spksd": (0.98, 1), "ospksd": (0.8, 1), "flux": (0.98, 1)},
-    "shift 0.3": {"ksd": (0.9, 1), "ksdagg": (0.9, 1), "fssd": (0.9, 1)},
+    "power: weight .4": {"spksd": (0.7, 1), "flux": (0.95, 1)},
+    "power: weight .3": {"spksd": (0.98, 1), "ospksd": (0.8, 1), "flux": (0.98, 1)},
+    "power: shift .3": {"ksd": (0.9, 1), "ksdagg": (0.9, 1), "fssd": (0.9, 1)},
 }
+
+
+def test_true_draws_are_rejected_at_the_level_and_wrong_ones_more_often():
+    found = sc.calibrate(TARGET, None, 60, test=QUICK, repetitions=60, rng=0)
+    assert found.alpha.tolist() == [0.01, 0.05, 0.1]
+    assert np.all(found.intervals[:, 0] <= found.alpha)
+    assert np.array_equal(found.rates, [(found.pvalues <= level).mean() for level in found.alpha])
+    exact = stats.binomtest(int((found.pvalues <= 0.05).sum()), 60).proportion_ci(method="exact")
+    assert found.intervals[1].tolist() == [exact.low, exact.high]
+    assert found.uniform_pvalue == stats.kstest(found.pvalues, "uniform").pvalue > 1e-4
+    wide = sc.calibrate(
+        TARGET, lambda n, rng: 2 * TARGET.sample(n, rng), 60, test=QUICK, repetitions=20, alpha=0.05, rng=0
+    )
+    assert wide.rates[0] > 0.8
+    assert wide.excess_pvalue < 1e-4
+
+
+def test_the_outcome_depends_on_the_seed_alone():
+    runs = [sc.calibrate(TARGET, None, 30, test=QUICK, repetitions=6, n_jobs=jobs, rng=7) for jobs in (1, 2)]
+    assert np.array_equal(runs[0].pvalues, runs[1].pvalues)
+    longer = sc.calibrate(TARGET, None, 30, test=QUICK, repetitions=8, rng=7)
+    assert np.array_equal(longer.pvalues[:6], runs[0].pvalues)
+    assert runs[0].seed == 7
+
+
+def test_chains_and_verdicts_are_taken_and_open_questions_counted():
+    def chains(n, rng):
+        return rng.normal(size=(2, n // 2, 2))
+
+    found = sc.calibrate(
+        TARGET, chains, 30, test=functools.partial(sc.check, modes=[[0.0, 0.0]]), repetitions=2, rng=0
+    )
+    assert found.test == "check"
+    assert found.n_inconclusive == 2  # fewer than 50 draws
+    assert "2 samples: cannot tell" in str(found)
+
+
+def test_what_is_printed_and_written():
+    found = sc.calibrate(TARGET, None, 30, test=QUICK, repetitions=5, rng=0)
+    assert str(found).startswith("ksd_test: 5 samples of 30 draws, d = 2\n  at level 0.01  rejects 0.")
+    assert pickle.loads(pickle.dumps(found)).rates.tolist() == found.rates.tolist()
+    assert '"repetitions": 5' in found.to_json()
+
+
+def test_an_error_of_the_test_says_in_which_repetition_it_came():
+    def sample(n, rng):
+        return np.full((n, 2), np.nan)
+
+    with pytest.raises(ValueError, match="`draws` must be finite") as caught:
+        sc.calibrate(TARGET, sample, 30, test=QUICK, repetitions=3, rng=0)
+    assert caught.value.__notes__ == ["in repetition 0 of calibrate"]
+
+
+def test_what_cannot_be_sent_to_another_process_is_said():
+    lock = threading.Lock()
+
+    def sample(n, rng):
+        with lock:
+            return rng.normal(size=(n, 2))
+
+    with pytest.raises(ValueError, match="`n_jobs` must be 1 here"):
+        sc.calibrate(TARGET, sample, 30, test=QUICK, repetitions=3, n_jobs=2, rng=0)
+
+
+def test_a_target_without_draws_of_its_own_needs_a_sampler():
+    plain = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2)
+    with pytest.raises(ValueError, match="`sample` must be a function"):
+        sc.calibrate(plain, None, 30)
+
+
+@pytest.mark.parametrize(
+    ("model", "test"),
+    [
+        ("Gaussian, d = 10", "ksd"),
+        ("t3, d = 2", "fssd"),
+        ("log-gamma 2, d = 2", "ksdagg"),
+        ("two Gaussians 6 apart, d = 1", "flux"),
+    ],
+)
+def test_quick_level(model, test):
+    """The probability that a test which keeps its level fails here is below 1e-4."""
+    from experiments.calibration import test_of
+
+    target, sample = build(model)
+    repetitions = 40
+    found = sc.calibrate(target, sample, 100, test=test_of(test, model), repetitions=repetitions, rng=2026)
+    assert (found.pvalues <= 0.05).sum() <= stats.binom.ppf(1 - 1e-5, repetitions, 0.05)
+    assert found.excess_pvalue > 1e-5
 
 
 def rows():
@@ -27,42 +133,35 @@ def rows():
         return list(csv.DictReader(file))
 
 
-def check(row):
-    count, total = int(row["rejections"]), int(row["repetitions"])
-    if row["case"].startswith("level"):
-        assert total >= 500
-        assert count <= stats.binom.ppf(1 - 1e-4, total, 0.05)
-        if (
-            row["test"] != "flux"
-        ):  # Hotelling's T2 has no lower bound to fear, the bootstraps may be conservative
-            assert count >= stats.binom.ppf(1e-4, total, 0.02)
+# cells above the threshold, and why
+KNOWN = {}
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row['test']}, {row['model']}, n = {row['n']}")
+def test_committed_study_meets_its_thresholds(row):
+    assert tuple(row) == FIELDS
+    total = int(row["repetitions"])
+    rate = float(row["rate_05"])
+    if row["model"].startswith("power"):
+        low, high = POWER.get(row["model"], {}).get(row["test"], (0, 1))
+        assert low <= rate <= high
+    elif (row["model"], row["test"], int(row["n"])) in KNOWN:
+        assert rate > 0.05
     else:
-        low, high = BARS.get(row["case"], {}).get(row["test"], (0, 1))
-        assert low <= count / total <= high
+        assert round(rate * total) <= stats.binom.ppf(1 - 1e-4, total, 0.05)
+        assert round(float(row["rate_01"]) * total) <= stats.binom.ppf(1 - 1e-4, total, 0.01)
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row['test']}, {row['case']}")
-def test_committed_study_meets_its_bars(row):
-    check(row)
+def test_rows_are_cells_of_the_study_and_say_where_they_come_from():
+    known = {(cell.model, cell.test, cell.n) for cell in cells()}
+    found = [(row["model"], row["test"], int(row["n"])) for row in rows()]
+    assert set(found) <= known
+    assert len(set(found)) == len(found)
+    assert {row["test"] for row in rows()} <= set(TESTS)
+    assert all(re.fullmatch(r"[0-9a-f]{12}", row["commit"]) for row in rows())
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", row["date"]) for row in rows())
 
 
-def test_every_case_and_bar_has_a_row():
-    from experiments.calibration import CASES
-
-    committed = {(row["case"], row["test"]) for row in rows()}
-    assert {(name, test) for name, case in CASES.items() for test in case[6]} == committed
-    assert {(case, test) for case, tests in BARS.items() for test in tests} <= committed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", sorted({row["case"] for row in rows()}))
-def test_the_study_comes_out_the_same(case):
-    from experiments.calibration import study
-
-    committed = {row["test"]: row for row in rows() if row["case"] == case}
-    repetitions = int(next(iter(committed.values()))["repetitions"])
-    for row in study(case, repetitions, n_jobs=2):
-        # p-values may tie differently on other hardware: allow one repetition in a hundred to change sides
-        assert abs(row["rejections"] - int(committed[row["test"]]["rejections"])) <= max(
-            1, repetitions // 100
-        )
+def test_the_table_of_the_docs_is_that_of_the_study():
+    text = (Path(__file__).parents[1] / "docs" / "calibration.md").read_text()
+    assert table(rows()) in text

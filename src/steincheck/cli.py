@@ -340,7 +340,8 @@ def demo(
         for name, words in lines.items():
             result = TESTS[name](x, target, rng=seed)
             seen = "sees it" if result.reject() else "blind"
-            _say(f"  {words:<75} p {pvalue_text(result.pvalue):<8}  {seen}")
+            p = pvalue_text(result.pvalue, smallest=result.at_floor)
+            _say(f"  {words:<75} p {p:<8}  {seen}")
         answer = verdict.check(x, target, rng=seed)
     _say(f"\nAll in one, steincheck.check says:\n\n{answer}")
     if report:

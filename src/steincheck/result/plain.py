@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 
 
-def pvalue_text(p: float) -> str:
-    """The p-value as it follows the letter p: "= 0.04", or "< 1e-16" where its digits mean nothing."""
-    return "< 1e-16" if p < 1e-16 else f"= {p:.3g}"
+def pvalue_text(p: float, *, smallest: bool = False) -> str:
+    """The p-value as it follows the letter p: "= 0.04", or "< 1e-16" where its digits mean nothing.
+
+    "<= 0.001" if it is the `smallest` that a test with finitely many replicates can give.
+    """
+    if p < 1e-16:
+        return "< 1e-16"
+    return f"<= {p:.3g}" if smallest else f"= {p:.3g}"
 
 
 def as_plain(value: Any) -> Any:

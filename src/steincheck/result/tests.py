@@ -55,6 +55,16 @@ class GofResult:
         check_level(alpha)
         return bool(self.pvalue <= alpha)
 
+    @property
+    def smallest_pvalue(self) -> float:
+        """The p-value if the draws were as wrong as can be: simulated replicates are finitely many."""
+        return 0.0 if self.null_distribution is None else 1 / (len(self.null_distribution) + 1)
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether the p-value is the smallest possible, which only bounds it."""
+        return bool(0 < self.pvalue <= self.smallest_pvalue * (1 + 1e-9))
+
     def __str__(self) -> str:
         return self.summary()
 
@@ -72,8 +82,9 @@ class GofResult:
 
     def summary(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, with its warnings."""
+        p = pvalue_text(self.pvalue, smallest=self.at_floor)
         lines = [
-            f"{self.test}: {self.answer(alpha)} at level {alpha:g} (p {pvalue_text(self.pvalue)}, "
+            f"{self.test}: {self.answer(alpha)} at level {alpha:g} (p {p}, "
             f"statistic = {self.statistic:.4g}, n = {self.n}, d = {self.dim})"
         ]
         lines += [] if self.chains is None else [f"  {self.chains}"]
@@ -179,6 +190,15 @@ class KsdaggResult(GofResult):
     pvalues: np.ndarray = field(kw_only=True)
     levels: np.ndarray = field(kw_only=True)
     thresholds: np.ndarray = field(kw_only=True)
+
+    @property
+    def smallest_pvalue(self) -> float:
+        """The p-value if the draws were as wrong as can be: the smallest weighted p-values tie."""
+        if self.null_distribution is None:
+            return 0.0
+        null = np.asarray(self.null_distribution)
+        floor = 1 / (np.max(self.bandwidth_weights) * (len(null) + 1))
+        return float(np.mean(np.append(null, 0.0) >= -floor * (1 + 1e-9)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -233,7 +233,7 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
         open_question = isinstance(result, FluxResult) and result.inconclusive and said == "no misfit found"
         if np.isnan(result.pvalue) or open_question:
             said = "cannot tell"
-        raw = pvalue_text(result.pvalue).removeprefix("= ")
-        adjusted = pvalue_text(verdict.adjusted[key]).removeprefix("= ")
+        raw = pvalue_text(result.pvalue, smallest=result.at_floor).removeprefix("= ")
+        adjusted = pvalue_text(verdict.adjusted[key], smallest=result.at_floor).removeprefix("= ")
         rows.append((f"{what}{where} ({test})", raw, adjusted, said))
     return rows

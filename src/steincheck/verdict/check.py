@@ -22,7 +22,6 @@ from ..result import (
     Finding,
     FluxResult,
     GofResult,
-    KsdaggResult,
     Modes,
     ModeTable,
     ModeWeights,
@@ -166,6 +165,7 @@ def _conclude(
     """Combine the tests and put everything into words."""
     adjusted = holm({key: 1.0 if np.isnan(result.pvalue) else result.pvalue for key, result in tests.items()})
     pvalue = min(adjusted.values(), default=1.0)
+    smallest = any(result.at_floor and adjusted[key] == pvalue for key, result in tests.items())
     weights = tests.get("weights")
     table = weights.mode_table if isinstance(weights, FluxResult) else None
     said.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
@@ -206,7 +206,7 @@ def _conclude(
         names=tuple(parameter_names(target)),
         seed=seed,
         version=__version__,
-        sentence=headline(fits, alpha, pvalue, said.reasons),
+        sentence=headline(fits, alpha, pvalue, said.reasons, smallest=smallest),
         mode_places=where,
         mode_of_draw=mode,
         chain=case.chain,
@@ -284,24 +284,13 @@ def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], 
                 "could be at both by the linear maps between them"
             )
     for result in tests.values():
-        floor = len(tests) * _smallest_pvalue(result)
+        floor = len(tests) * result.smallest_pvalue
         if floor > alpha:
             reasons.append(
                 f"the {result.test} cannot reach the level {alpha:g}: its smallest adjusted p-value is "
                 f"{floor:.2g}"
             )
     return reasons
-
-
-def _smallest_pvalue(result: GofResult) -> float:
-    """The p-value if the draws were as wrong as can be: simulated replicates are finitely many."""
-    if result.null_distribution is None:
-        return 0.0
-    null = np.asarray(result.null_distribution)
-    if not isinstance(result, KsdaggResult):
-        return 1 / (len(null) + 1)
-    floor = 1 / (np.max(result.bandwidth_weights) * (len(null) + 1))
-    return float(np.mean(np.append(null, 0.0) >= -floor * (1 + 1e-9)))
 
 
 def _modes_apart(known: Modes, weights: FluxResult) -> list[int]:

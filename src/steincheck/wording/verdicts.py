@@ -12,11 +12,13 @@ from ..result.verdict import test_rows
 MAX_MODES_PRINTED = 15  # rows of the printed mode table
 
 
-def headline(fits: bool | None, alpha: float, pvalue: float, reasons: Sequence[str]) -> str:
-    """The answer in one sentence."""
+def headline(
+    fits: bool | None, alpha: float, pvalue: float, reasons: Sequence[str], *, smallest: bool = False
+) -> str:
+    """The answer in one sentence; `smallest` says that no smaller p-value was possible."""
     if fits is None:
         return f"Cannot tell whether the draws fit the density: {'; '.join(reasons)}."
-    p = f"p {pvalue_text(pvalue)}"
+    p = f"p {pvalue_text(pvalue, smallest=smallest)}"
     if fits:
         return f"No misfit found at level {alpha:g} ({p})."
     return f"The draws do not fit the density: misfit found at level {alpha:g} ({p})."

@@ -1,0 +1,165 @@
+"""Bad input ends in a TypeError or ValueError that names the argument: the fuzzer, and cases it has found."""
+
+import functools
+import subprocess
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import steincheck as sc
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from fuzz.runner import carry_out, plan
+
+X = np.random.default_rng(0).normal(size=(60, 2))
+HUGE = 10**400
+
+
+def log_density(x):
+    return -0.5 * np.sum(x**2, axis=1)
+
+
+def normal(**more):
+    return sc.Target(log_density, lambda x: -x, dim=2, **more)
+
+
+def ksd(**options):
+    return functools.partial(sc.ksd_test, X, normal(), rng=0, **options)
+
+
+def ksd_of(log_density, score=np.negative):
+    return functools.partial(sc.ksd_test, X, sc.Target(log_density, score, dim=2), rng=0)
+
+
+class NumpyKernel:
+    def profile(self, r2):
+        return (np.exp(-np.asarray(r2)),) * 3
+
+
+FOUND = {
+    "from_jax, float()": (lambda: sc.from_jax(lambda x: 0 / float(x[0]), 1), "`log_density`"),
+    "from_jax, NumPy": (lambda: sc.from_jax(lambda x: np.sum(np.asarray(x)), 1), "`log_density`"),
+    "from_jax, if": (lambda: sc.from_jax(lambda x: 1.0 if x[0] > 0 else 0.0, 1), "`log_density`"),
+    "from_jax, no result": (lambda: sc.from_jax(lambda x: None, 1), "`log_density`"),
+    "from_jax, integer": (lambda: sc.from_jax(lambda x: jnp.argmax(x), 2), "`log_density`"),
+    "from_jax, shapes": (lambda: sc.from_jax(lambda x: x @ jnp.ones((7, 7)) @ x, 2), "`log_density`"),
+    "from_jax, huge dim": (lambda: sc.from_jax(lambda x: x[0], 2**63), "`dim`"),
+    "one point instead of all": (ksd_of(lambda x: -0.5 * x @ x), "`log_density` fails, .* with all 60"),
+    "complex log density": (ksd_of(lambda x: log_density(x) + 1j), "`log_density`"),
+    "text as log density": (ksd_of(lambda x: log_density(x).astype(str)), "`log_density`"),
+    "masked log density": (ksd_of(lambda x: np.ma.masked_less(log_density(x), -1)), "`log_density`"),
+    "dates as log density": (ksd_of(lambda x: np.full(len(x), np.datetime64("2026-01-01"))), "`log_density`"),
+    "complex score": (ksd_of(log_density, lambda x: -x + 1j), "`score`"),
+    "median of NaN": (lambda: sc.median_bandwidth(np.full((5, 1), np.nan)), "`x`"),
+    "median of text": (lambda: sc.median_bandwidth("a"), "`x`"),
+    "median of huge": (lambda: sc.median_bandwidth(1e300 * X), "`x`"),
+    "read None": (lambda: sc.read_draws(None), "`paths`"),
+    "read numbers": (lambda: sc.read_draws([1, 2]), "`paths`"),
+    "anchors of nothing": (lambda: sc.local_anchors(None, [[0.0]]), "`target`"),
+    "anchors, huge": (
+        lambda: sc.flux_test(X, normal(), modes=([[-1, 0], [1, 0]], [np.eye(2)] * 2), anchors=2**63, rng=0),
+        "`anchors`",
+    ),
+    "precondition NaN": (ksd(precondition=np.full((2, 2), np.nan)), "`precondition` must be finite"),
+    "bootstrap NaN": (ksd(bootstrap=lambda n, size, rng: np.full((size, n), np.nan)), "`bootstrap`"),
+    "bootstrap without arguments": (ksd(bootstrap=lambda: None), "`bootstrap`"),
+    "resamples beyond memory": (ksd(n_resamples=2**63), "`n_resamples` must be at most"),
+    "resamples with 400 digits": (ksd(n_resamples=HUGE), "`n_resamples`"),
+    "resamples for the memory": (ksd(n_resamples=True), "`n_resamples`"),
+    "steps without end": (
+        lambda: sc.pksd_test(X, normal(), modes=[[0.0, 0.0]], n_steps=2**31, rng=0), "`n_steps` must be at",
+    ),
+    "accept above 1": (
+        lambda: sc.perturb(X, normal(), [[0.0, 0.0]], 1.0, n_steps=1, accept=lambda r: 0 * r + 2), "`accept`",
+    ),
+    "kernel in NumPy": (ksd(kernel=NumpyKernel()), "`kernel` must have a profile written with jax.numpy"),
+    "bandwidth with 400 digits": (lambda: sc.RBF(bandwidth=HUGE), "`bandwidth`"),
+    "check_score NaN": (ksd(check_score=float("nan")), "`check_score`"),
+    "progress {}": (lambda: sc.check(X, normal(), progress={}, rng=0), "`progress`"),
+    "independent 2": (lambda: sc.check(X, normal(), independent=2, rng=0), "`independent`"),
+    "explore no": (lambda: sc.box_search(normal(), (-1, 1), explore="no", rng=0), "`explore`"),
+    "n_jobs banana": (lambda: sc.calibrate(normal(), None, 9, n_jobs="banana"), "`sample`|`n_jobs`"),
+    "no jobs": (lambda: sc.calibrate(normal(), lambda n, rng: X[:n], 9, n_jobs=0), "`n_jobs`"),
+    "test without p-value": (
+        lambda: sc.calibrate(normal(), lambda n, rng: X[:n], 9, test=lambda d, t, rng: None), "`test`",
+    ),
+    "multinomial, no seed": (lambda: sc.multinomial(5, 3, "seed"), "`rng`"),
+    "wild, huge": (lambda: sc.wild(5, HUGE, 0), "`size`"),
+    "barker of a dict": (lambda: sc.barker({}), "`log_ratio`"),
+    "metropolis of None": (lambda: sc.metropolis(None), "`log_ratio`"),
+    "check_score, points": (lambda: sc.check_score(normal(), X, n_points=float("nan")), "`n_points`"),
+    "check_score, tolerance": (lambda: sc.check_score(normal(), X, rtol="a"), "`rtol`"),
+    "t_banana, df": (lambda: sc.models.t_banana_mixture(2, df={}), "`df`"),
+    "t_banana, parts": (lambda: sc.models.t_banana_mixture(2, n_t=[3]), "`n_t`"),
+    "gb_rbm of text": (lambda: sc.models.gb_rbm("banana"), "`B`"),
+    "chain from text": (
+        lambda: sc.samplers.repelling_attracting_metropolis(lambda x: x[0], "a", 1.0, 3), "`x0`",
+    ),
+    "minimum, complex": (lambda: sc.as_draws(X, minimum=1j), "`minimum`"),
+    "names twice": (lambda: sc.as_draws(X, names=["a", "a"]), "`names`"),
+    "plot of nothing": (lambda: sc.plot.null_distribution(None), "`result`"),
+    "plot of a dict": (lambda: sc.plot.mode_shares({}), "`table`"),
+    "plot on a word": (lambda: sc.plot.draws(X, ax="banana"), "`ax`"),
+    "plot of coordinate 1.5": (lambda: sc.plot.draws(X, coordinates=1.5), "`coordinates`"),
+    "report without verdict": (lambda: sc.report.write_html("a.html", None, X), "`verdict`"),
+    "report nowhere": (lambda: sc.report.write_html(None, None, X), "`verdict`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_what_the_fuzzer_found_names_the_argument(case):
+    call, message = FOUND[case]
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_seeds_and_small_integers_are_taken():
+    assert sc.multinomial(5, 3, 0).shape == (3, 5)
+    assert sc.wild(5, 3, 0).shape == (3, 5)
+    assert ksd(n_resamples=np.uint8(255))().null_distribution.shape == (255,)
+
+
+def test_a_log_density_that_writes_to_its_argument_is_told_so():
+    def spoil(x):
+        x += 1
+        return log_density(x)
+
+    before = X.copy()
+    with pytest.raises(ValueError, match="`log_density` fails, it must not write to its argument"):
+        ksd_of(spoil)()
+    assert np.array_equal(X, before)
+
+
+def test_a_target_is_printed_in_one_line():
+    assert repr(normal(names=["a", "b"])) == "<Target: dim=2, names: a, b, with score>"
+
+
+# cheap functions only, so that the default suite stays short; make fuzz runs them all
+CHEAP = ("from_jax", "Target", "median", "multinomial", "wild", "IMQ", "RBF", "barker", "metropolis", "as_draws",
+         "gaussian_mixture", "t_banana", "gb_rbm", "result.", "check_score", "ksd_test", "fssd_test")  # fmt: skip
+
+
+def test_a_run_of_the_fuzzer_finds_nothing():
+    calls = [plan(2026, number) for number in range(700)]
+    chosen = [call for call in calls if call.function.startswith(CHEAP)]
+    assert len(chosen) > 200
+    faults = {str(call): fault for call in chosen if (fault := carry_out(call))}
+    assert not faults
+
+
+def test_the_fuzzer_resumes(tmp_path):
+    code = (
+        "import fuzz.__main__ as f, pathlib, sys; f.STATE = pathlib.Path(sys.argv.pop()); "
+        "sys.argv[1:] = ['--seconds', '0.5', '--only', 'IMQ']; f.main()"
+    )
+    root = Path(__file__).parents[1]
+    state = str(tmp_path / "state.json")
+    said = [
+        subprocess.run([sys.executable, "-c", code, state], cwd=root, capture_output=True, text=True).stdout
+        for _ in range(2)
+    ]
+    first, second = (int(text.split(" calls")[0].splitlines()[-1]) for text in said)
+    assert second > first > 0
