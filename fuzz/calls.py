@@ -88,8 +88,9 @@ def without_score() -> Kind:
 
 def score_only() -> Kind:
     """Targets for functions that ask for nothing but the score."""
-    kept = {label for label in v.TARGET.bad if "score" in label or label in ("other dimension", "function")}
-    kept |= {label for label in v.constants(*v.STRANGE)}
+    kept = {"other dimension", "function", *(label for label in v.TARGET.bad if "score" in label)}
+    kept -= {"score of wrong sign"}
+    kept |= set(v.constants(*v.STRANGE))
     rest = {label: make for label, make in v.TARGET.bad.items() if label not in kept}
     return v.TARGET._replace(odd={**v.TARGET.odd, **rest}, bad=without(v.TARGET.bad, *rest))
 
@@ -192,14 +193,20 @@ def _tests() -> dict[str, Function]:
                 "alpha": v.LEVEL,
                 "independent": v.SWITCH,
                 "progress": v.MAYBE_SWITCH,
-                "max_evaluations": Kind(constants(1000, None), {}, {k: x for k, x in v.COUNT.bad.items() if k != "None"}),
+                "max_evaluations": Kind(
+                    constants(1000, None), {}, {k: x for k, x in v.COUNT.bad.items() if k != "None"}
+                ),
             },
         ),
         "calibrate": Function(
             sc.calibrate,
             {
-                "target": v.jax_target, "sample": lambda: None, "n": lambda: 30, "rng": lambda: 0,
-                "repetitions": lambda: 2, "test": lambda: functools.partial(sc.ksd_test, n_resamples=19),
+                "target": v.jax_target,
+                "sample": lambda: None,
+                "n": lambda: 30,
+                "rng": lambda: 0,
+                "repetitions": lambda: 2,
+                "test": lambda: functools.partial(sc.ksd_test, n_resamples=19),
             },
             {
                 "target": v.TARGET,
@@ -213,20 +220,25 @@ def _tests() -> dict[str, Function]:
                         **constants("banana", 3, {}, float("nan")),
                     },
                 ),
-                "n": v.COUNT,
+                "n": v.COUNT._replace(sound=constants(30)),
                 "test": Kind(
                     {},
                     {"raises": lambda: v.raising},
-                    {"returns None": lambda: lambda draws, target, rng: None, **constants(None, "ksd", 3, {})},
+                    {
+                        "returns None": lambda: lambda draws, target, rng: None,
+                        **constants(None, "ksd", 3, {}),
+                    },
                 ),
                 "repetitions": v.COUNT,
                 "alpha": Kind(v.LEVEL.sound, {}, {k: x for k, x in v.LEVEL.bad.items() if k[0] not in "[a"}),
-                "n_jobs": Kind(constants(1), {}, constants(0, 1.5, "banana", None, True, {}, 2**63, v.HUGE, [1])),
+                "n_jobs": Kind(
+                    constants(1), {}, constants(0, 1.5, "banana", None, True, {}, 2**63, v.HUGE, [1])
+                ),
                 "progress": v.MAYBE_SWITCH,
                 "rng": v.RNG,
             },
         ),
-    }  # fmt: skip
+    }
 
 
 def _searches() -> dict[str, Function]:
@@ -264,7 +276,7 @@ def _searches() -> dict[str, Function]:
         "local_anchors": Function(
             sc.local_anchors,
             {"target": v.jax_target, "modes": modes, "n_anchors": lambda: 2, "rng": lambda: 0},
-            {"target": v.TARGET, "modes": v.MODES, "n_anchors": v.COUNT, "rng": v.RNG},
+            {"target": without_score(), "modes": v.MODES, "n_anchors": v.COUNT, "rng": v.RNG},
         ),
         "check_score": Function(
             sc.check_score,
@@ -311,7 +323,9 @@ def _makers() -> dict[str, Function]:
                 "hessian": batch,
                 "names": v.NAMES,
                 "sample": batch,
-                "constrained_names": v.NAMES._replace(odd={**v.NAMES.odd, **constants(["a"])}, bad=constants(3, "ab", {})),
+                "constrained_names": v.NAMES._replace(
+                    odd={**v.NAMES.odd, **constants(["a"])}, bad=constants(3, "ab", {})
+                ),
                 "constrain": batch,
                 "unconstrain": batch,
             },
@@ -327,7 +341,9 @@ def _makers() -> dict[str, Function]:
             {"n": lambda: 5, "size": lambda: 3, "rng": lambda: np.random.default_rng(0)},
             {"n": v.COUNT, "size": v.COUNT, "rng": v.RNG},
         ),
-        "IMQ": Function(sc.IMQ, {}, {"bandwidth": v.POSITIVE, "beta": Kind(constants(-0.4), {}, v.LEVEL.bad)}),
+        "IMQ": Function(
+            sc.IMQ, {}, {"bandwidth": v.POSITIVE, "beta": Kind(constants(-0.4), {}, v.LEVEL.bad)}
+        ),
         "RBF": Function(sc.RBF, {}, {"bandwidth": v.POSITIVE}),
         "barker": Function(sc.barker, {"log_ratio": lambda: [0.0, 1.0]}, {"log_ratio": RATIOS}),
         "metropolis": Function(sc.metropolis, {"log_ratio": lambda: [0.0, 1.0]}, {"log_ratio": RATIOS}),
@@ -337,12 +353,20 @@ def _makers() -> dict[str, Function]:
             {
                 "means": Kind({"two": square["means"]}, {}, v.MODES.bad),
                 "covariances": Kind(
-                    {"identities": lambda: [np.eye(2)] * 2}, {},
-                    {"NaN": lambda: np.full((2, 2, 2), np.nan), "one": lambda: np.eye(3), **constants("a", -3, {}, 1j)},
+                    {"identities": lambda: [np.eye(2)] * 2},
+                    {},
+                    {
+                        "NaN": lambda: np.full((2, 2, 2), np.nan),
+                        "one": lambda: np.eye(3),
+                        **constants("a", -3, {}, 1j),
+                    },
                 ),
                 "weights": Kind(
-                    constants([0.5, 0.5]), {},
-                    constants([1.0], [-1, 2], [0, 0], "ab", {}, 1j, [float("nan"), 1], [[0.5, 0.5]], [1e400, 1]),
+                    constants([0.5, 0.5]),
+                    {},
+                    constants(
+                        [1.0], [-1, 2], [0, 0], "ab", {}, 1j, [float("nan"), 1], [[0.5, 0.5]], [1e400, 1]
+                    ),
                 ),
             },
         ),
@@ -351,22 +375,37 @@ def _makers() -> dict[str, Function]:
             {"dim": lambda: 2, "n_t": lambda: 1, "n_banana": lambda: 1, "rng": lambda: 0},
             {
                 "dim": v.COUNT._replace(sound=constants(2, 3)),
-                "n_t": PARTS, "n_banana": PARTS, "df": v.POSITIVE, "box": v.POSITIVE, "rng": v.RNG,
+                "n_t": PARTS,
+                "n_banana": PARTS,
+                "df": v.POSITIVE,
+                "box": v.POSITIVE,
+                "rng": v.RNG,
             },
         ),
         "gb_rbm": Function(
-            sc.models.gb_rbm, {"B": lambda: np.eye(3, 2)}, {"B": MATRIX, "b": VECTOR, "c": VECTOR},
+            sc.models.gb_rbm,
+            {"B": lambda: np.eye(3, 2)},
+            {"B": MATRIX, "b": VECTOR, "c": VECTOR},
         ),
         "gibbs_rbm": Function(
             sc.samplers.gibbs_rbm,
-            {"B": lambda: np.eye(3, 2), "b": lambda: np.zeros(3), "c": lambda: np.zeros(2), "n": lambda: 3, "burn_in": lambda: 2},
+            {
+                "B": lambda: np.eye(3, 2),
+                "b": lambda: np.zeros(3),
+                "c": lambda: np.zeros(2),
+                "n": lambda: 3,
+                "burn_in": lambda: 2,
+            },
             {"B": MATRIX, "n": v.COUNT, "burn_in": v.COUNT, "rng": v.RNG},
         ),
         "repelling_attracting_metropolis": Function(
             sc.samplers.repelling_attracting_metropolis,
             {
-                "log_density": lambda: _jax_normal, "x0": lambda: np.zeros((2, 2)), "scale": lambda: 1.0,
-                "n_iterations": lambda: 3, "rng": lambda: 0,
+                "log_density": lambda: _jax_normal,
+                "x0": lambda: np.zeros((2, 2)),
+                "scale": lambda: 1.0,
+                "n_iterations": lambda: 3,
+                "rng": lambda: 0,
             },
             {
                 "log_density": function._replace(sound={}, odd={"raises": lambda: v.raising}),
@@ -376,7 +415,7 @@ def _makers() -> dict[str, Function]:
                 "rng": v.RNG,
             },
         ),
-    }  # fmt: skip
+    }
 
 
 def _jax_normal(x: Any) -> Any:
@@ -425,7 +464,9 @@ def _records() -> dict[str, Function]:
             {
                 "draws": v.DRAWS._replace(
                     odd={**v.DRAWS.odd, **{k: v.DRAWS.bad[k] for k in ("three columns", "1-d", "one draw")}},
-                    bad={k: x for k, x in v.DRAWS.bad.items() if k not in ("three columns", "1-d", "one draw")},
+                    bad={
+                        k: x for k, x in v.DRAWS.bad.items() if k not in ("three columns", "1-d", "one draw")
+                    },
                 ),
                 "modes": Kind(constants(None), {}, optional),
                 "coordinates": COORDINATES,
@@ -437,7 +478,12 @@ def _records() -> dict[str, Function]:
         "plot.perturbed": Function(
             sc.plot.perturbed,
             {"before": v.draws, "after": v.draws},
-            {"before": POINTS, "after": POINTS, "coordinates": COORDINATES._replace(sound=constants((0,), (0, 1))), "ax": AX},
+            {
+                "before": POINTS,
+                "after": POINTS,
+                "coordinates": COORDINATES._replace(sound=constants((0,), (0, 1))),
+                "ax": AX,
+            },
         ),
         "plot.theta_profile": Function(
             sc.plot.theta_profile,
@@ -463,19 +509,25 @@ def _records() -> dict[str, Function]:
         "report.write_html": Function(
             sc.report.write_html,
             {
-                "path": lambda: os.devnull, "verdict": lambda: result_of("check"), "draws": lambda: v.draws(60),
+                "path": lambda: os.devnull,
+                "verdict": lambda: result_of("check"),
+                "draws": lambda: v.draws(60),
                 "target": v.jax_target,
             },
             {
-                "path": Kind({}, {}, constants(None, 3, {}, "/nowhere/a.html", "a\x00b", float("nan"), object)),
+                "path": Kind(
+                    {}, {}, constants(None, 3, {}, "/nowhere/a.html", "a\x00b", float("nan"), object)
+                ),
                 "verdict": result_kind("check", "check")._replace(odd={}),
-                "draws": Kind({}, {}, {k: v.DRAWS.bad[k] for k in ("three columns", "None", "strings", "NaN", "4-d")}),
+                "draws": Kind(
+                    {}, {}, {k: v.DRAWS.bad[k] for k in ("three columns", "None", "strings", "NaN", "4-d")}
+                ),
                 "target": Kind(constants(None), {}, optional),
                 "title": Kind(constants(None, "<script>alert(1)</script>"), {}, constants(3, {}, object)),
                 "command": Kind(constants(None, ["a", "b"]), {}, constants(3, float("nan"), object)),
             },
         ),
-    }  # fmt: skip
+    }
 
 
 FUNCTIONS: dict[str, Function] = {**_tests(), **_searches(), **_makers(), **_records()}

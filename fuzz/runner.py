@@ -77,6 +77,8 @@ def carry_out(call: Call) -> str:
 def fault_of_message(error: Exception, function: Function, call: Call) -> str:
     """Whether the message fails to name an argument, or comes for a sound call."""
     kinds = function.kinds
+    if str(error).startswith("no mode found"):  # an outcome of the search
+        return ""
     named = set(re.findall(r"`(\w+)", str(error)))
     if not named & {*kinds, *function.sound, *NAMED_BY_TARGETS}:
         return f"unnamed: {type(error).__name__}: {_first_line(error)}"

@@ -263,10 +263,21 @@ BOUNDS = Kind(
     constants((-5.0, 5.0), ((-5, 5), (-4, 4))),
     constants((0.0, 1e-12), (-1e9, 1e9)),
     constants(
-        (1.0, 0.0), (0.0, 0.0), (0.0, float("nan")), (0.0, float("inf")), ((0, 1),) * 3, "banana", 3, {}, (1,),
-        [], (0, 1j), (None, 1), object,
+        (1.0, 0.0),
+        (0.0, 0.0),
+        (0.0, float("nan")),
+        (0.0, float("inf")),
+        ((0, 1),) * 3,
+        "banana",
+        3,
+        {},
+        (1,),
+        [],
+        (0, 1j),
+        (None, 1),
+        object,
     ),
-)  # fmt: skip
+)
 THETA = Kind(
     constants(0.9, (0.5, 1.0)),
     constants(1e-300, 1e6, 1e300),

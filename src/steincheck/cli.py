@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import warnings
@@ -385,14 +386,14 @@ def _bounds(text: str | None) -> Any:
 
 def _writable(*paths: Path | None, inputs: tuple[Any, ...] = ()) -> None:
     """Raise before the work starts, not after it; an output must not replace an input or another output."""
-    taken = {Path(str(i).rpartition(":")[0] or str(i)).resolve() for i in inputs if i is not None}
-    taken |= {Path(i).resolve() for i in inputs if isinstance(i, Path)}
+    taken = {os.path.realpath(str(i).rpartition(":")[0] or str(i)) for i in inputs if i is not None}
+    taken |= {os.path.realpath(i) for i in inputs if isinstance(i, Path)}
     for path in paths:
         if path is not None:
             pages.check_output(path)
-            if path.resolve() in taken:
+            if os.path.realpath(path) in taken:
                 raise ValueError(f"cannot write {path}: it is an input or another output of this command")
-            taken.add(path.resolve())
+            taken.add(os.path.realpath(path))
 
 
 def _check_picture(path: Path | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable
 from math import lgamma, log, pi
 from typing import Any
@@ -147,7 +148,7 @@ def t_banana_mixture(
     count = _count_of_parts(dim, n_t, n_banana)
     df = as_one_positive(df, "df")
     box = as_one_positive(box, "box")
-    if not is_number(b) or not -np.inf < b < np.inf:
+    if not is_number(b) or not abs(b) <= sys.float_info.max:
         raise ValueError(f"`b` must be one finite number, got {shown(b)}")
     shares = _as_weights(weights, count)
     rng = as_generator(rng)

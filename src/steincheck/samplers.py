@@ -150,10 +150,9 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
 
 def _start(log_density: Any, x: Any, blocks: int) -> _State:
     log_x = jax.vmap(log_density)(x)
-    if log_x.shape != (len(x),) or not jnp.issubdtype(log_x.dtype, jnp.floating):
+    if getattr(log_x, "shape", None) != (len(x),) or not jnp.issubdtype(log_x.dtype, jnp.floating):
         raise ValueError(
-            "`log_density` must map one point of shape (d,) to a real number, for "
-            f"{len(x)} points it returns {log_x.dtype} of shape {log_x.shape}"
+            f"`log_density` must map one point of shape (d,) to a real number, it returns {shown(log_x)}"
         )
     if log_x.shape != (len(x),) or not np.isfinite(log_x).all():
         raise ValueError(

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import shlex
+import threading
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
@@ -159,10 +160,12 @@ def write_text(path: str | Path, text: str) -> None:
     if place.exists() and not place.is_file():  # a pipe or a terminal: there is nothing to move
         place.write_text(text, encoding="utf-8")
         return
-    part = place.with_name(f".{place.name}.{os.getpid()}.part")
+    part = place.with_name(f".steincheck-{os.getpid()}-{threading.get_ident()}.part")
     try:
         part.write_text(text, encoding="utf-8")
         os.replace(part, place)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
 
@@ -172,6 +175,12 @@ def check_output(path: str | Path) -> Path:
     if not isinstance(path, (str, os.PathLike)) or "\x00" in os.fspath(path):
         raise TypeError(f"`path` must be the path of a file, got {shown(path)}")
     path = Path(path)
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # the name is too long, a directory on the way is a file
+        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from None
     if path.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a directory")
     if not path.parent.is_dir():

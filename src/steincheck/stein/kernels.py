@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -165,7 +166,7 @@ def _check_bandwidth(bandwidth: Any) -> None:
     if isinstance(bandwidth, (int, float, np.number, np.ndarray)):
         if np.ndim(bandwidth):
             raise ValueError(f"`bandwidth` must be one number, got shape {np.shape(bandwidth)}")
-        if isinstance(bandwidth, (bool, np.complexfloating)) or not 0 < bandwidth <= np.finfo(float).max:
+        if isinstance(bandwidth, (bool, np.complexfloating)) or not 0 < bandwidth <= sys.float_info.max:
             raise ValueError(f"`bandwidth` must be positive and finite, got {shown(bandwidth)}")
     elif bandwidth is not None and not hasattr(bandwidth, "dtype"):  # traced ones have a dtype
         raise TypeError(f"`bandwidth` must be a positive number or None, got {bandwidth!r}")

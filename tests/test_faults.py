@@ -1,0 +1,181 @@
+"""Faults from outside: signals, full disks, threads, pickles; what is the user's stays as it was."""
+
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import steincheck as sc
+from steincheck.report import write_text
+
+MODEL = """
+import pathlib, time
+import numpy as np
+import steincheck as sc
+
+def slow(x):
+    pathlib.Path("started").touch()
+    time.sleep(0.05)
+    return -0.5 * np.sum(x**2, axis=1)
+
+target = sc.Target(slow, lambda x: -x, dim=2)
+"""
+DRAWS = np.random.default_rng(0).normal(size=(200, 2))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL)
+    np.save(tmp_path / "draws.npy", DRAWS)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_the_command_with_their_status_and_leave_no_file(folder, number, status):
+    command = [sys.executable, "-m", "steincheck", "check", "draws.npy", "--target", "model.py:target"]
+    running = subprocess.Popen(
+        [*command, "--json", "out.json", "--report", "out.html"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 60
+    while not (folder / "started").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    running.send_signal(number)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == status
+    assert "Traceback" not in said
+    assert sorted(path.name for path in folder.iterdir() if path.suffix in (".json", ".html", ".part")) == []
+
+
+def test_an_interrupted_or_broken_import_is_no_misfit(tmp_path):
+    for error, status in (("KeyboardInterrupt", 130), ("ImportError('no jax')", 2)):
+        broken = tmp_path / error[:3] / "steincheck"
+        broken.mkdir(parents=True)
+        (broken / "__init__.py").write_text(f"raise {error}\n")
+        source = os.path.dirname(os.path.dirname(sc.__file__))
+        paths = [str(broken.parent), source]
+        code = f"import sys; sys.path[:0] = {paths!r}; import steincheck_command as c; c.main()"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        assert done.returncode == status
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk_is_named_and_the_old_file_stays(tmp_path, monkeypatch):
+    place = tmp_path / "out.json"
+    place.write_text("old")
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match=r"cannot write .*out.json.*No space left"):
+        write_text(place, "new")
+    assert place.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_two_processes_may_write_one_file(tmp_path):
+    place = tmp_path / "out.json"
+    code = """
+import sys
+from steincheck.report import write_text
+for _ in range(200):
+    write_text(sys.argv[1], sys.argv[2] * 5000)
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(place), letter]) for letter in "ab"]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        if place.exists():
+            seen.add(place.read_text())
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert seen <= {"a" * 5000, "b" * 5000}
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_tests_called_from_several_threads_give_what_they_give_alone():
+    target = sc.models.gaussian_mixture([[0.0, 0.0]])
+    alone = [sc.ksd_test(DRAWS, target, rng=seed).pvalue for seed in range(4)]
+    found = [None] * 4
+
+    def work(seed):
+        found[seed] = sc.ksd_test(DRAWS, target, rng=seed).pvalue
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == alone
+
+
+def one_point(x):
+    return -0.5 * jnp.sum(x**2)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        sc.models.gaussian_mixture([[0.0, 1.0], [3.0, 4.0]]),
+        sc.models.t_banana_mixture(3, n_t=2, n_banana=1),
+        sc.models.gb_rbm(3 * np.eye(3, 2)),
+        sc.models.sensor_network(),
+        sc.from_jax(one_point, 2, names=["a", "b"]),
+    ],
+    ids=["mixture", "t-banana", "Boltzmann machine", "sensors", "from_jax"],
+)
+def test_targets_pickle_in_full_precision(target):
+    again = pickle.loads(pickle.dumps(target))
+    x = np.random.default_rng(0).normal(size=(5, target.dim))
+    assert np.array_equal(again.log_density(x), target.log_density(x))
+    assert np.array_equal(again.score(x), target.score(x))
+    assert again.names == target.names
+    if target.sample is not None:
+        assert np.array_equal(again.sample(3, 0), target.sample(3, 0))
+
+
+def test_results_verdicts_and_modes_pickle():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    draws = target.sample(150, 0)
+    verdict = sc.check(draws, target, modes=[[-3.0], [3.0]], rng=0)
+    again = pickle.loads(pickle.dumps(verdict))
+    assert str(again) == str(verdict)
+    assert json.loads(again.to_json()) == json.loads(verdict.to_json())
+    assert np.array_equal(pickle.loads(pickle.dumps(verdict.modes)).locations, verdict.modes.locations)
+    for result in verdict.tests.values():
+        assert pickle.loads(pickle.dumps(result)).pvalue == result.pvalue
+
+
+def test_what_is_the_users_stays_as_it_was():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    draws = target.sample(150, 0)
+    kept = draws.copy()
+    settings = dict(jax.config.values)
+    legacy = np.random.get_state()[1].tolist()  # noqa: NPY002
+    python = random.getstate()
+    errors = np.geterr()
+    with warnings.catch_warnings():
+        filters = list(warnings.filters)
+        sc.check(draws, target, rng=0)
+        sc.spksd_test(draws, target, modes=[[-3.0], [3.0]], n_resamples=99, rng=0)
+        assert warnings.filters == filters
+    assert dict(jax.config.values) == settings
+    assert not jax.config.jax_enable_x64
+    assert np.random.get_state()[1].tolist() == legacy  # noqa: NPY002
+    assert random.getstate() == python
+    assert np.geterr() == errors
+    assert np.array_equal(draws, kept)
