@@ -163,7 +163,7 @@ def _tests() -> dict[str, Function]:
                 "train_fraction": v.FRACTION,
                 "optimise": v.SWITCH,
                 "locations": Kind({"given": lambda: [[0.0, 1.0]]}, v.MODES.odd, v.MODES.bad),
-                "bandwidth": v.POSITIVE,
+                "bandwidth": v.POSITIVE._replace(sound={}, odd={}),
                 "n_resamples": v.COUNT,
                 "check_score": v.SWITCH,
             },
@@ -243,7 +243,7 @@ def _tests() -> dict[str, Function]:
 
 def _searches() -> dict[str, Function]:
     common = {
-        "target": v.TARGET,
+        "target": without_score(),
         "bounds": v.BOUNDS,
         "starts": Kind({"given": lambda: [[0.0, 1.0]]}, {}, v.MODES.bad | constants(3)),
         "max_modes": v.COUNT,
@@ -342,7 +342,7 @@ def _makers() -> dict[str, Function]:
             {"n": v.COUNT, "size": v.COUNT, "rng": v.RNG},
         ),
         "IMQ": Function(
-            sc.IMQ, {}, {"bandwidth": v.POSITIVE, "beta": Kind(constants(-0.4), {}, v.LEVEL.bad)}
+            sc.IMQ, {}, {"bandwidth": v.POSITIVE, "beta": Kind(constants(-0.4), {}, without(v.LEVEL.bad, "-0.1"))}
         ),
         "RBF": Function(sc.RBF, {}, {"bandwidth": v.POSITIVE}),
         "barker": Function(sc.barker, {"log_ratio": lambda: [0.0, 1.0]}, {"log_ratio": RATIOS}),
@@ -351,7 +351,7 @@ def _makers() -> dict[str, Function]:
             sc.models.gaussian_mixture,
             square,
             {
-                "means": Kind({"two": square["means"]}, {}, v.MODES.bad),
+                "means": Kind({"two": square["means"]}, {}, without(v.MODES.bad, "three columns")),
                 "covariances": Kind(
                     {"identities": lambda: [np.eye(2)] * 2},
                     {},

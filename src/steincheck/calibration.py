@@ -149,7 +149,11 @@ def _repetition(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
-            result = test(draw(n, for_draws), target, rng=for_test)
+            draws = draw(n, for_draws)
+        except TypeError as error:
+            raise TypeError(f"`sample` must be a function (n, rng) -> draws: {error}") from error
+        try:
+            result = test(draws, target, rng=for_test)
         except Exception as error:
             error.add_note(f"in repetition {k} of calibrate")
             raise

@@ -111,7 +111,7 @@ def _holds(target: Target, modes: Modes, k: int, g: SignedPermutation) -> bool:
     root = np.linalg.cholesky(modes.covariances[k])
     x = modes.locations[k] + (np.array(CHECK_RADII)[:, None] * direction) @ root.T
     with np.errstate(all="ignore"):
-        here, there = target.log_density(np.concatenate([x, g.points(x)])).reshape(2, -1)
+        here, there = np.reshape(target.log_density(np.concatenate([x, g.points(x)])), (2, -1))
     both = np.isfinite(here) & np.isfinite(there)
     same = np.abs(there[both] - here[both]) <= EQUAL_HEIGHT * (1 + np.abs(here[both]))
     return bool(np.array_equal(np.isfinite(here), np.isfinite(there)) and same.all())
