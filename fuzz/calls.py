@@ -342,7 +342,9 @@ def _makers() -> dict[str, Function]:
             {"n": v.COUNT, "size": v.COUNT, "rng": v.RNG},
         ),
         "IMQ": Function(
-            sc.IMQ, {}, {"bandwidth": v.POSITIVE, "beta": Kind(constants(-0.4), {}, without(v.LEVEL.bad, "-0.1"))}
+            sc.IMQ,
+            {},
+            {"bandwidth": v.POSITIVE, "beta": Kind(constants(-0.4), {}, without(v.LEVEL.bad, "-0.1"))},
         ),
         "RBF": Function(sc.RBF, {}, {"bandwidth": v.POSITIVE}),
         "barker": Function(sc.barker, {"log_ratio": lambda: [0.0, 1.0]}, {"log_ratio": RATIOS}),

@@ -15,7 +15,10 @@ from .calls import FUNCTIONS, Function
 from .values import UserError
 
 SECONDS_PER_CALL = 60
-NAMED_BY_TARGETS = {"log_density", "score", "hessian", "dim", "names", "x", "draws", "n", "bandwidth", "kernel"}
+NAMED_BY_TARGETS = {
+    *("log_density", "score", "hessian", "dim", "names"),
+    *("x", "draws", "n", "bandwidth", "kernel"),
+}
 
 
 class Call(NamedTuple):
