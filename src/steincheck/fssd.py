@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._compilation import precise
-from ._validation import announce, as_numbers, as_positive, check_count
+from ._validation import announce, as_count, as_numbers, as_positive, require_switch
 from .chains.blocks import autocorrelation_time, block_signs, cut_blocks
 from .result import ChainBlocks, FssdResult
 from .stein.bootstrap import pvalue
@@ -139,6 +139,7 @@ def fssd_test(
     >>> sc.fssd_test(draws, target, rng=0).reject()
     True
     """
+    require_switch(optimise, "optimise")
     inputs = prepare(draws, target, None, n_resamples, check_score, rng, independent=independent)
     x = inputs.x
     if locations is None:
@@ -434,7 +435,7 @@ def _split(
         raise ValueError(
             "`bandwidth` goes with `locations`; without them both are found on the training draws"
         )
-    check_count(n_locations, "n_locations")
+    n_locations = as_count(n_locations, "n_locations")
     train, tested = split_rows(len(inputs.x), train_fraction, inputs.streams.split, inputs.chain)
     if n_locations > len(train):
         raise ValueError(

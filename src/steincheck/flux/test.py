@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import announce, seeded
+from .._validation import announce, as_count, seeded
 from ..chains import block_sums, read_sample
 from ..modes.search import known_modes
 from ..result import DisplacementTable, FluxResult, Modes

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import announce, check_count, require_switch, seeded
+from .._validation import announce, as_count, require_switch, seeded
 from ..chains import Blocks, read_sample
 from ..modes.search import known_modes
 from ..result import ChainBlocks, Modes, MomentFeature, MomentResult
@@ -111,7 +111,7 @@ def moment_test(
     if modes is not None and bounds is not None:
         raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
     x, log_p, chain, notes = read_sample(draws, target, independent=independent, minimum=MIN_DRAWS)
-    check_count(n_resamples, "n_resamples")
+    n_resamples = as_count(n_resamples, "n_resamples")
     require_switch(check_score, "check_score")
     generator, seed = seeded(rng)
     search, resample, look = generator.spawn(3)

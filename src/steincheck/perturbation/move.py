@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import announce, as_generator, as_numbers, as_positive, check_count, shown
+from .._validation import announce, as_count, as_generator, as_numbers, as_positive, shown
 from ..draws import to_unconstrained
 from ..modes.search import as_modes, known_modes
 from ..result import Modes

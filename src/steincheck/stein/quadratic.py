@@ -234,6 +234,7 @@ def resampling(
     or `default`.
     """
     n = len(x)
+    n_resamples = int(n_resamples)
     if blocks is not None:
         return _flipped_chains(x, blocks, n_resamples, streams, notes)
     identity = identical_draws(x, notes)
