@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 ADAPTERS := .venv-adapters
 
-.PHONY: setup demo test lint coverage test-slow test-adapters test-browser test-wheel test-lowest bench bench-smoke bench-thresholds reproduce calibration docs clean
+.PHONY: setup demo test lint coverage test-slow test-adapters test-browser test-wheel test-lowest bench bench-smoke bench-thresholds reproduce calibration fuzz audit docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -94,7 +94,7 @@ def test_two_processes_may_write_one_file(tmp_path):
     code = """
 import sys
 from steincheck.report import write_text
-for _ in range(200):
+for _ in range(50):
     write_text(sys.argv[1], sys.argv[2] * 5000)
 """
     writers = [subprocess.Popen([sys.executable, "-c", code, str(place), letter]) for letter in "ab"]

@@ -5,6 +5,7 @@ KSDAgg's published bandwidths are distances along the axes, the paper's jumps de
 """
 
 import functools
+import warnings
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ MODES = (CENTRES, np.stack([np.eye(2), np.eye(2)]))
 DRAWS = CENTRES[np.arange(N) % 2] + np.random.default_rng(0).normal(size=(N, 2))
 
 
-def mixture(centres, constant=0.0, root=np.eye(2)):
+def mixture(centres, constant=0.0, root=((1.0, 0.0), (0.0, 1.0))):
     """log p and score of two Gaussians with covariance root root'."""
     inverse = np.linalg.inv(root)
 
@@ -99,10 +100,16 @@ def plain(name):
     return SHAPE[name](*mapped()).pvalue
 
 
+# flips of signs, drawn afresh, decide the p-value of the flux test: five of their standard errors
+TOLERANCE = {"flux": 0.08}
+
+
 @pytest.mark.parametrize(("name", "change"), [(name, change) for name in SHAPE for change in FOLLOWS[name]])
 def test_maps_of_target_and_draws_together_leave_the_pvalue(name, change):
     # replicates may tie with the statistic in another way after rounding: one of a hundred
-    assert SHAPE[name](*mapped(**MAPS[change])).pvalue == pytest.approx(plain(name), abs=0.011, rel=1e-6)
+    assert SHAPE[name](*mapped(**MAPS[change])).pvalue == pytest.approx(
+        plain(name), abs=TOLERANCE.get(name, 0.011)
+    )
 
 
 @pytest.mark.parametrize("name", SHAPE)
@@ -120,14 +127,14 @@ def test_the_statistic_does_not_depend_on_the_order_of_independent_draws():
         name = "statistics" if test is sc.ksdagg_test else "statistic"
         assert getattr(other, name) == pytest.approx(getattr(one, name), rel=1e-9)
     flux, again = (sc.flux_test(x, target, modes=MODES, rng=0) for x in (DRAWS, DRAWS[order]))
-    assert again.pvalue == pytest.approx(flux.pvalue, rel=1e-6)
+    assert again.statistic == pytest.approx(flux.statistic, rel=1e-6)
 
 
 def test_the_order_of_the_modes_leaves_the_flux_test():
     target = mixture(CENTRES)
     swapped = (CENTRES[::-1], MODES[1])
     one, other = (sc.flux_test(DRAWS, target, modes=modes, rng=0) for modes in (MODES, swapped))
-    assert other.pvalue == pytest.approx(one.pvalue, rel=1e-6)
+    assert other.statistic == pytest.approx(one.statistic, rel=1e-6)
     assert other.mode_table.observed == pytest.approx(one.mode_table.observed[::-1])
 
 
@@ -150,7 +157,9 @@ def test_jumps_of_the_paper_depend_on_the_origin_unless_theta_is_1_or_covariance
         for shift in (0.0, 30.0):
             target = mixture(CENTRES + shift)
             modes = (unequal[0] + shift, unequal[1])
-            run = sc.perturb(DRAWS + shift, target, modes, theta, n_steps=3, rng=0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # far from the origin, which is what is tested
+                run = sc.perturb(DRAWS + shift, target, modes, theta, n_steps=3, rng=0)
             moved[theta, shift] = run.samples[0] - shift
     assert np.allclose(moved[1.0, 0.0], moved[1.0, 30.0], atol=1e-9)
     assert not np.allclose(moved[0.7, 0.0], moved[0.7, 30.0], atol=1e-9)

@@ -159,7 +159,7 @@ def test_wrong_shapes_and_non_finite_values_name_the_rows():
         log_density_at(sc.Target(lambda x: np.where(x[:, 0] == 2, -np.inf, 0), dim=2), x)
     with pytest.raises(ValueError, match=r"`score` must be finite.*rows \[0, 2\]"):
         score_at(sc.Target(lambda x: x[:, 0], lambda x: np.where(x[:, :1] == 2, x, np.nan), dim=2), x)
-    with pytest.raises(TypeError, match="`score` must return an array of floats"):
+    with pytest.raises(TypeError, match="`score` must be a function that returns an array of real numbers"):
         score_at(sc.Target(lambda x: x[:, 0], lambda x: "no", dim=2), x)
 
 
@@ -351,5 +351,5 @@ def test_bad_names(names, message):
 
 
 def test_check_score_refuses_the_wrong_dimension(normal_target):
-    with pytest.raises(ValueError, match=r"`x` must have shape \(n, 2\)"):
+    with pytest.raises(ValueError, match=r"`x` must be finite with shape \(n, 2\)"):
         sc.check_score(normal_target, np.zeros((3, 5)))

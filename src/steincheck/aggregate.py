@@ -24,6 +24,7 @@ from .stein.quadratic import (
     calibrate,
     chain_blocks,
     note_resamples,
+    note_units,
     prepare,
     resampling,
     scores_of_moved,
@@ -124,6 +125,8 @@ def ksdagg_test(
         independent,
         rng,
     )
+    if bandwidths is None and inputs.whiten is None:
+        note_units(inputs.x, inputs.warnings)
     result = ksdagg_core(
         inputs.x,
         score_at(target, inputs.x),

@@ -41,12 +41,23 @@ def follow_lines(
     if len(constants.centre) == 1:
         rows = np.unique(np.linspace(0, len(x) - 1, min(MAX_RANKED, len(x))).astype(int))
         ranks = ray_ranks(log_density, x[rows], constants.centre[0], constants.precision[0])
+    impossible, smallest = impossible_draws(log_density, x, constants)
+    known = np.isfinite(ranks)
+    return Lines(rows[known], ranks[known], impossible, smallest)
+
+
+def impossible_draws(
+    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, constants: Constants
+) -> tuple[np.ndarray, float]:
+    """Rows of draws that are all but impossible, and the smallest p-value, adjusted for all n d tails.
+
+    The probabilities are exact whatever the modes, which only tell where to look.
+    """
     suspects, columns, centre, width = _suspects(x, constants)
     tails = coordinate_tails(log_density, x[suspects], columns, centre, width)
     adjusted = np.minimum(1.0, x.size * tails)
     smallest = max(adjusted.min(initial=1.0), np.finfo(float).tiny)
-    known = np.isfinite(ranks)
-    return Lines(rows[known], ranks[known], np.unique(suspects[adjusted <= 0.01]), float(smallest))
+    return np.unique(suspects[adjusted <= 0.01]), float(smallest)
 
 
 def ray_ranks(

@@ -109,6 +109,17 @@ def note_resamples(count: int, name: str, notes: list[str]) -> None:
         notes.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
 
 
+def note_units(x: np.ndarray, notes: list[str]) -> None:
+    """Note if KSDAgg's published bandwidths are not made for the units of the draws."""
+    spread = x.std(axis=0)
+    if spread.min() < 0.1 or spread.max() > 10:
+        notes.append(
+            "the default bandwidths are made for draws of unit scale, these have standard deviations from "
+            f"{spread.min():.2g} to {spread.max():.2g}: give `precondition`, such as the covariance matrix at "
+            'a mode, or bandwidths="paper"'
+        )
+
+
 def _root(precondition: Any, dim: int) -> np.ndarray:
     matrix = as_numbers(precondition, "precondition", f"a matrix of numbers, shape {(dim, dim)}")
     if matrix.shape != (dim, dim):

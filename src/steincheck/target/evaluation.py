@@ -12,6 +12,7 @@ from .compiled import CHUNKS, in_chunks, values_and_scores
 from .record import Batch, Target
 
 MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
+MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
 MAX_SHORTENINGS = 8  # of steps that are too long: by a factor of 1e-24 at the most
 
 
@@ -95,6 +96,12 @@ def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> 
     bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
     if bad.any():
         _raise_non_finite("log_density", x, value, bad)
+    rounding = np.finfo(float).eps * np.median(np.abs(value)) if len(value) and not proposal else 0.0
+    if rounding > MAX_ROUNDING:
+        raise ValueError(
+            f"`log_density` must be smaller: near {np.median(value):.2g} it is rounded to {rounding:.2g}, "
+            "which hides how draws differ; subtract a constant"
+        )
     return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._validation import as_count, as_numbers, as_one_positive
-from .evaluation import differences, log_density_at, score_at
+from .evaluation import differences, log_density_at, read_only, score_at
 from .record import Target, require_target
 
 
@@ -59,6 +59,8 @@ def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float
     wrong = (gap > rtol * size + found.rounding).any(axis=0) | np.isnan(gap).any(axis=0)
     if wrong.any():
         raise ValueError(_complaint(target, rows, given, found.central, gap, np.flatnonzero(wrong)))
+    if target.hessian is not None and target.jax_log_density is None:
+        _compare_hessian(target, x[rows[0]], 1e-4 * np.where(spread > 0, spread, 1.0))
     return gap.max(axis=0) / np.where(size > 0, size, 1.0)
 
 
@@ -85,4 +87,26 @@ def _complaint(
         + "; ".join(lines)
         + (f"; and {len(wrong) - 5} more coordinates" if len(wrong) > 5 else "")
         + f"{sign}. Correct the score, or pass check_score=False to a single test to go on regardless"
+    )
+
+
+def _compare_hessian(target: Target, x: np.ndarray, step: np.ndarray) -> None:
+    """Raise if the Hessian at one point is far from differences of the score there."""
+    assert target.hessian is not None
+    given = as_numbers(target.hessian(read_only(x[None])), "hessian", "a function that returns real numbers")
+    d = len(x)
+    if given.shape != (1, d, d):
+        raise ValueError(f"`hessian` must return shape (n, {d}, {d}) for n points, got {given.shape} for one")
+    moves = np.diag(step)
+    ahead = score_at(target, x + moves)
+    behind = score_at(target, x - moves)
+    numeric = (ahead - behind) / (2 * step[:, None])
+    size = np.abs(numeric).max()
+    if np.abs(given[0] - numeric).max() <= 0.1 * size + 1e-6:  # coarse: a slip of sign or a factor of two
+        return
+    sign = " (the sign is reversed)" if np.allclose(given[0], -numeric, atol=0.1 * size) else ""
+    raise ValueError(
+        "`hessian` disagrees with finite differences of `score`: at "
+        f"{np.array2string(x, threshold=8)} its first row is {np.array2string(given[0, 0], threshold=8)}, "
+        f"the differences are {np.array2string(numeric[0], threshold=8)}{sign}"
     )

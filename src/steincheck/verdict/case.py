@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..result import Modes
 from ..target import Target, check_score, log_density_at, score_at
 from ..wording import place
 
+MAX_LATTICE_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
 
 
@@ -70,7 +72,26 @@ def evaluated(sample: Draws, target: Target, independent: bool, said: Said) -> C
         said.context.append(_chain_sentence(x, chain, common))
     if sample.divergences:
         said.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
+    said.reasons.extend(lattice_reasons(x, parameter_names(target)))
     return Case(x, log_p, score_at(target, x), chain, common)
+
+
+def lattice_reasons(x: np.ndarray, names: Sequence[str]) -> list[str]:
+    """Whether coordinates lie on a coarse lattice, as counts or rounded numbers do: densities never do so."""
+    found = []
+    for k, name in enumerate(names):
+        values = np.unique(x[:, k])
+        if not 1 < len(values) <= len(x) / 5:
+            continue
+        steps = np.diff(values)
+        whole = steps / steps.min()
+        coarse = steps.min() > MAX_LATTICE_STEP * x[:, k].std()
+        if coarse and np.allclose(whole, np.round(whole), rtol=0, atol=1e-6):
+            found.append(f"{name} takes {len(values)} values {steps.min():.3g} apart")
+    if not found:
+        return []
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return [f"the draws are discrete, or rounded too much for a density: {', '.join(found[:3])}{more}"]
 
 
 def _chain_sentence(x: np.ndarray, chain: np.ndarray, common: Convergence) -> str:
@@ -119,11 +140,11 @@ def search(
             f"{len(held)} draws, held out, told the mode search where to begin; the other {len(tested)} were "
             "tested."
         )
-        said.not_examined.append(f"the {len(held)} held-out draws themselves")
+        said.not_examined.append(f"the {len(held)} held-out draws themselves, but for impossible values")
     if not len(known):
         said.warnings.append(known.search["stopped"])
         said.reasons.append("no mode was found, so that the mode weights could not be examined")
-        return _stand_in(case.x[held] if len(held) else case.x), tested
+        return _stand_in(case.x[held] if len(held) else case.x, known), tested
     said.context.append(f"Mode search: {search_sentence(known)}.")
     said.not_examined.append("modes that the search did not find")
     if known.symmetries:
@@ -131,10 +152,16 @@ def search(
     return known, tested
 
 
-def _stand_in(x: np.ndarray) -> Modes:
+def _stand_in(x: np.ndarray, none: Modes) -> Modes:
     """Units for the tests of a density without a mode: median and spread of the held-out draws."""
     centre, scale = rounded_location(x)
-    return Modes(centre[None], np.diag(scale**2)[None], np.zeros(1), np.zeros(1, dtype=int))
+    covariances = np.diag(scale**2)[None]
+    return Modes(centre[None], covariances, np.zeros(1), np.zeros(1, dtype=int), search=none.search)
+
+
+def is_improper(known: Modes) -> bool:
+    """Whether the search says that the density has no finite mass: nothing can be a sample of it."""
+    return "no finite mass" in str(known.search.get("stopped", ""))
 
 
 def look_for_unknown_modes(

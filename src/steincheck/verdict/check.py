@@ -39,8 +39,8 @@ from ..wording import (
     render,
     weight_findings,
 )
-from .case import Case, Said, evaluated, look_for_unknown_modes, search
-from .examine import run_tests
+from .case import Case, Said, evaluated, is_improper, look_for_unknown_modes, search
+from .examine import run_tests, with_held_out
 from .summary import parameter_table
 
 MIN_DRAWS = 50  # below this n a non-rejection is inconclusive
@@ -121,10 +121,14 @@ def check(
     case = evaluated(sample, target, independent, said)
     budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
     known, tested = search(case, target, modes, bounds, budget, progress, streams[0], said)
-    tests = run_tests(case.rows(tested), target, known, alpha, streams, said)
+    improper = is_improper(known)
+    tests = {} if improper else run_tests(case.rows(tested), target, known, alpha, streams, said)
+    if improper:
+        said.reasons.insert(0, "the density seems to have no finite mass, so that no draws can fit it")
     moments = tests.get("moments")
     if isinstance(moments, MomentResult):  # rows of the user's draws, not of the tested ones
-        tests["moments"] = replace(moments, impossible=tuple(tested[list(moments.impossible)].tolist()))
+        moments = replace(moments, impossible=tuple(tested[list(moments.impossible)].tolist()))
+        tests["moments"] = with_held_out(moments, case.x, tested, target, known)
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
     return _conclude(case, target, known, tests, mode, alpha, seed, streams[5], said)
 
