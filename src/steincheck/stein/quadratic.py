@@ -115,7 +115,7 @@ def note_units(x: np.ndarray, notes: list[str]) -> None:
     if spread.min() < 0.1 or spread.max() > 10:
         notes.append(
             "the default bandwidths are made for draws of unit scale, these have standard deviations from "
-            f"{spread.min():.2g} to {spread.max():.2g}: give `precondition`, such as the covariance matrix at "
+            f"{spread.min():.2g} to {spread.max():.2g}: give `precondition`, as the covariance matrix at "
             'a mode, or bandwidths="paper"'
         )
 

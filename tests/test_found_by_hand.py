@@ -1,0 +1,197 @@
+"""What went wrong in the hands of users, each as it was found."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import steincheck as sc
+
+GAUSSIAN = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), 2)
+ORIGIN = [[0.0, 0.0]]
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def check(*arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sc.check(*arguments, rng=0, **options)
+
+
+def test_true_draws_of_a_density_with_a_steep_side_pass_without_a_score():
+    gumbel = sc.Target(lambda x: -np.sum(x + np.exp(-x), axis=1), dim=3)
+    assert check(rng(1).gumbel(size=(300, 3)), gumbel).fits
+
+
+def test_draws_of_a_density_that_ends_abruptly_are_never_called_wrong():
+    cut = sc.Target(lambda x: np.where(x[:, 0] < 1.5, -0.5 * x[:, 0] ** 2, -np.inf), np.negative, dim=1)
+    for seed in range(4):
+        x = rng(seed).normal(size=(900, 1))
+        verdict = check(x[x[:, 0] < 1.5][:300], cut, modes=[[0.0]])
+        assert verdict.fits is None
+        assert "ends abruptly near (x[0] = 1.5" in verdict.sentence
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_impossible_draw_is_a_finding_also_among_the_held_out_ones(seed):
+    x = rng(seed).normal(size=(300, 2))
+    row = int(rng(seed + 10).integers(300))
+    x[row, 0] = 1e6
+    verdict = check(x, GAUSSIAN)
+    assert verdict.fits is False
+    assert str(row) in next(f.text for f in verdict.findings if f.kind == "impossible draws")
+
+
+def test_integers_are_no_draws_of_a_density_and_rounded_draws_may_be():
+    wide = sc.from_jax(lambda x: -0.02 * jnp.sum(x**2), 2)
+    verdict = check(np.round(5 * rng().normal(size=(400, 2))), wide, modes=ORIGIN)
+    assert verdict.fits is None
+    assert "discrete, or rounded too much" in verdict.sentence
+    assert check(np.round(rng().normal(size=(400, 2)), 2), GAUSSIAN, modes=ORIGIN).fits
+
+
+def test_a_right_score_beside_a_kink_is_right():
+    laplace = sc.Target(lambda x: -np.abs(x[:, 0]), lambda x: -np.sign(x), dim=1)
+    x = np.concatenate([[1e-7, -1e-9], rng().laplace(size=50)])[:, None]
+    assert sc.check_score(laplace, x, n_points=52).max() < 1e-6
+    wrong = sc.Target(lambda x: -np.abs(x[:, 0]), lambda x: -1.5 * np.sign(x), dim=1)
+    with pytest.raises(ValueError, match="`score` disagrees"):
+        sc.check_score(wrong, x)
+
+
+def test_a_hessian_of_the_wrong_sign_is_named():
+    def hessian(x):
+        return np.broadcast_to(np.eye(2), (len(x), 2, 2))
+
+    wrong = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=2, hessian=hessian)
+    with pytest.raises(ValueError, match=r"`hessian` disagrees .* \(the sign is reversed\)"):
+        sc.ksd_test(rng().normal(size=(50, 2)), wrong, rng=0)
+
+
+def test_a_log_density_whose_digits_are_lost_is_refused():
+    deep = sc.from_jax(lambda x: -1e300 - 0.5 * jnp.sum(x**2), 2)
+    with pytest.raises(
+        ValueError, match="`log_density` must be smaller: near -1e\\+300 .* subtract a constant"
+    ):
+        check(rng().normal(size=(100, 2)), deep)
+
+
+def test_a_density_without_finite_mass_gets_no_verdict():
+    verdict = check(rng().normal(size=(200, 1)), sc.from_jax(lambda x: 0.0 * x[0], 1))
+    assert verdict.fits is None
+    assert "no finite mass" in verdict.sentence
+
+
+def test_the_smallest_possible_pvalue_is_an_upper_bound():
+    found = sc.ksd_test(rng().normal(size=(100, 2)) + 2, GAUSSIAN, n_resamples=99, rng=0)
+    assert "(p <= 0.01, " in str(found)
+    assert found.at_floor
+    assert not sc.ksd_test(rng().normal(size=(100, 2)), GAUSSIAN, n_resamples=99, rng=0).at_floor
+
+
+def test_a_collapsed_coordinate_is_told():
+    x = rng().normal(size=(200, 2)) * [1.0, 0.0]
+    for test in (sc.fssd_test, sc.ksd_test):
+        with pytest.warns(UserWarning, match="coordinate 1 is the same in all draws"):
+            test(x, GAUSSIAN, rng=0)
+
+
+def test_ospksd_warns_of_few_tested_draws():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    with pytest.warns(UserWarning, match="40 draws are tested, the others choose theta"):
+        sc.ospksd_test(target.sample(80, 0), target, modes=[[-3.0], [3.0]], theta=[1.0], n_steps=2, rng=0)
+
+
+def test_ksdagg_says_that_its_bandwidths_depend_on_units():
+    small = sc.from_jax(lambda x: -0.5e6 * jnp.sum(x**2), 2)
+    x = 1e-3 * rng().normal(size=(100, 2))
+    with pytest.warns(UserWarning, match="made for draws of unit scale.*give `precondition`"):
+        sc.ksdagg_test(x, small, rng=0)
+    sc.ksdagg_test(x, small, precondition=1e-6 * np.eye(2), rng=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "names", "expected"),
+    [
+        ("a.csv", "# tau,mu\n1,2\n3,4\n", ["mu", "tau"], [[2, 1], [4, 3]]),
+        ("a.csv", "0\n0.5\n0.25\n", None, [[0], [0.5], [0.25]]),
+        ("a.csv", "0,1\n0.5,0.1\n0.2,0.3\n", None, [[0, 1], [0.5, 0.1], [0.2, 0.3]]),
+        ("a.CSV", "1,2\n3,4\n", None, [[1, 2], [3, 4]]),
+        ("a.csv", "a,note,b\n1,x,2\n3,y,4\n", ["a", "b"], [[1, 2], [3, 4]]),
+    ],
+)
+def test_text_is_read_as_it_is_meant(tmp_path, name, text, names, expected):
+    (tmp_path / name).write_text(text)
+    assert sc.read_draws(tmp_path / name, names=names).values.tolist() == expected
+
+
+def test_underscores_in_numbers_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("1_5,2\n3,4\n")
+    with pytest.raises(ValueError, match="1_5"):
+        sc.read_draws(tmp_path / "a.csv")
+
+
+def test_columns_are_taken_by_name():
+    class Frame:
+        columns = ("b", "a")
+        shape = (3, 2)
+
+        def to_series(self, k):
+            return self
+
+        def to_numpy(self):
+            return np.arange(3.0)
+
+    with pytest.raises(ValueError, match="no column 'c'"):
+        sc.as_draws(Frame(), names=["a", "c"])
+
+
+MODEL = """
+import numpy as np
+import steincheck as sc
+target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, names=["α", "日本"])
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
+    np.save(tmp_path / "draws.npy", rng().normal(size=(120, 2)))
+
+    def call(*arguments, **environment):
+        return subprocess.run(
+            [sys.executable, "-m", "steincheck", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            timeout=120,
+        )
+
+    return call
+
+
+def test_a_terminal_without_greek_keeps_the_json(run, tmp_path):
+    done = run(
+        *("test", "ksd", "draws.npy", "--target", "model.py:target", "--seed", "0", "--json", "out.json"),
+        PYTHONIOENCODING="ascii",
+        LC_ALL="C",
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["dim"] == 2
+
+
+def test_overlong_names_and_loops_of_links_are_named_in_one_line(run, tmp_path):
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    for name in ("x" * 300 + ".json", "loop.json"):
+        done = run("test", "ksd", "draws.npy", "--target", "model.py:target", "--json", name)
+        assert done.returncode == 2
+        assert b"cannot write " + name.encode() in done.stderr.replace(b"\n", b"")
+        assert b"Traceback" not in done.stderr
