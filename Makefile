@@ -92,14 +92,15 @@ fuzz: setup
 	MPLBACKEND=agg $(BIN)/python -m fuzz --seconds $(SECONDS)
 
 # known vulnerabilities of the pinned dependencies (needs the network), and licences
+AUDIT := .venv-audit
 audit: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
-	$(BIN)/python -m pip_audit --requirement constraints.txt --no-deps --disable-pip
+	test -x $(AUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT) && $(AUDIT)/bin/pip install --quiet --disable-pip-version-check pip-audit; }
 	$(BIN)/python -m experiments.licences
+	$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
 docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf .venv $(ADAPTERS) .venv-lowest build dist docs/_build
+	rm -rf .venv $(ADAPTERS) .venv-lowest .venv-audit build dist docs/_build

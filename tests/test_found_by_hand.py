@@ -79,7 +79,7 @@ def test_a_hessian_of_the_wrong_sign_is_named():
 def test_a_log_density_whose_digits_are_lost_is_refused():
     deep = sc.from_jax(lambda x: -1e300 - 0.5 * jnp.sum(x**2), 2)
     with pytest.raises(
-        ValueError, match="`log_density` must be smaller: near -1e\\+300 .* subtract a constant"
+        ValueError, match=r"`log_density` must be smaller: near -1e\+300"
     ):
         check(rng().normal(size=(100, 2)), deep)
 
@@ -157,7 +157,7 @@ def test_columns_are_taken_by_name():
 MODEL = """
 import numpy as np
 import steincheck as sc
-target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, names=["α", "日本"])
+target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, names=["\u03b1", "\u65e5"])
 """
 
 
