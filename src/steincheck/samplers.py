@@ -149,7 +149,11 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
 
 
 def _start(log_density: Any, x: Any, blocks: int) -> _State:
-    log_x = jax.vmap(log_density)(x)
+    try:
+        log_x = jax.vmap(log_density)(x)
+    except (TypeError, ValueError, IndexError) as error:
+        reason = str(error).partition("\n")[0]
+        raise TypeError(f"`log_density` must be a JAX function of one point: {reason}") from error
     if getattr(log_x, "shape", None) != (len(x),) or not jnp.issubdtype(log_x.dtype, jnp.floating):
         raise ValueError(
             f"`log_density` must map one point of shape (d,) to a real number, it returns {shown(log_x)}"

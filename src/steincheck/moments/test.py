@@ -37,6 +37,7 @@ MAX_BLOCKS = 2000  # resampled; more draws are summed over blocks of 2, 4, 8, ..
 MIN_DRAWS = 20  # below, the bootstrap has too few draws to leave out
 MIN_DRAWS_FOR_LEVEL = 100  # the smallest n at which the level was studied
 MAX_PVALUE_OF_MISFIT = 0.05  # up to which sizes are solved for
+MIN_RESAMPLES = 19  # below, no p-value can be as small as .05, and far quantiles are not defined
 SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but impossible
 
 
@@ -112,6 +113,8 @@ def moment_test(
         raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
     x, log_p, chain, notes = read_sample(draws, target, independent=independent, minimum=MIN_DRAWS)
     n_resamples = as_count(n_resamples, "n_resamples")
+    if n_resamples < MIN_RESAMPLES:
+        raise ValueError(f"`n_resamples` must be at least {MIN_RESAMPLES}, got {n_resamples}")
     require_switch(check_score, "check_score")
     generator, seed = seeded(rng)
     search, resample, look = generator.spawn(3)
