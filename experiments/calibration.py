@@ -53,14 +53,15 @@ def cells() -> Iterator[Cell]:
     several = [name for name in level if "Gaussians" in name or "mode of" in name or "units" in name]
     several += ["t-banana mixture, d = 5", "Boltzmann machine, d = 10", "sensor network, d = 8"]
     moved = ("pksd", "spksd", "ospksd", "pksdagg")
-    yield from (Cell(name, test, 1000, 100) for test in reversed(TESTS) for name in power)
+    yield from (Cell(name, test, 1000, 100) for test in TESTS for name in power)
     for n, repetitions in ((500, 200), (100, 200), (30, 200), (2000, 100)):
-        for test in (*QUADRATIC, "fssd"):
-            yield from (Cell(name, test, n, repetitions) for name in (several if test in moved else level))
+        yield from (Cell(name, "check", n, repetitions) for name in (*reversed(level), *chains))
         yield from (Cell(name, "flux", n, repetitions) for name in several)
         if n >= 100:  # the moment test asks for as many
-            yield from (Cell(name, "moments", n, repetitions) for name in level)
-        yield from (Cell(name, "check", n, repetitions) for name in (*level, *chains))
+            yield from (Cell(name, "moments", n, repetitions) for name in reversed(level))
+        for test in ("fssd", *QUADRATIC):
+            models = several if test in moved else reversed(level)
+            yield from (Cell(name, test, n, repetitions) for name in models)
 
 
 def test_of(name: str, model: str) -> Any:
