@@ -32,6 +32,7 @@ QUADRATIC = {
     "bootstrap": v.BOOTSTRAP,
     "n_resamples": v.COUNT,
     "check_score": v.SWITCH,
+    "independent": v.SWITCH,
 }
 MOVED = {
     "modes": v.MODES,
@@ -197,6 +198,7 @@ def _tests() -> dict[str, Function]:
                 "modes": v.MODES,
                 "alpha": v.LEVEL,
                 "independent": v.SWITCH,
+                "check_score": v.SWITCH,
                 "progress": v.MAYBE_SWITCH,
                 "max_evaluations": Kind(
                     constants(1000, None), {}, {k: x for k, x in v.COUNT.bad.items() if k != "None"}
@@ -276,7 +278,7 @@ def _searches() -> dict[str, Function]:
         "perturb": Function(
             sc.perturb,
             {**TESTED, "modes": modes, "theta": lambda: 0.9, "n_steps": lambda: 2},
-            {**TESTED_KINDS, **MOVED},
+            {**TESTED_KINDS, "target": without_score(), **MOVED},
         ),
         "local_anchors": Function(
             sc.local_anchors,

@@ -21,7 +21,8 @@ from ..modes.search import (
 )
 from ..moments.test import parameter_names
 from ..result import Modes
-from ..target import Target, check_score, log_density_at, score_at
+from ..target import Target, log_density_at, score_at
+from ..target import check_score as compare_score
 from ..wording import place
 
 MAX_LATTICE_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
@@ -52,14 +53,14 @@ class Said(NamedTuple):
     not_examined: list[str]
 
 
-def evaluated(sample: Draws, target: Target, independent: bool, said: Said) -> Case:
+def evaluated(sample: Draws, target: Target, independent: bool, check_score: bool, said: Said) -> Case:
     """Evaluate log density and score once, and find out whether the draws are chains."""
     x = sample.values
     log_p = log_density_at(target, x)
     if target.score is None:
         said.warnings.append("the target has no score: finite differences of its log density are used")
-    else:
-        check_score(target, x)
+    elif check_score:
+        compare_score(target, x)
     common = None
     chain = chain_of_draws(sample, log_p, target.names, independent, said.warnings)
     if chain is None:

@@ -56,6 +56,7 @@ def check(
     bounds: Any = None,
     alpha: float = 0.05,
     independent: bool = False,
+    check_score: bool = True,
     max_evaluations: int | None = None,
     progress: bool | None = None,
     rng: np.random.Generator | int | None = None,
@@ -82,6 +83,8 @@ def check(
         The level.
     independent : bool
         The draws are independent, whatever their order or shape suggests.
+    check_score : bool
+        Compare the score with finite differences at a few draws first.
     max_evaluations : int, optional
         Points at which the mode search may evaluate the density.
     progress : bool, optional
@@ -113,12 +116,13 @@ def check(
     if max_evaluations is not None:
         check_count(max_evaluations, "max_evaluations", maximum=10**12)
     require_switch(independent, "independent")
+    require_switch(check_score, "check_score")
     check_switch(progress, "progress")
     seed = fresh_seed(rng)
     streams = np.random.default_rng(seed).spawn(6)
     sample = to_unconstrained(draws, target)
     said = Said(list(sample.warnings), [], [], [])
-    case = evaluated(sample, target, independent, said)
+    case = evaluated(sample, target, independent, check_score, said)
     budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
     known, tested = search(case, target, modes, bounds, budget, progress, streams[0], said)
     improper = is_improper(known)
