@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
+import fcntl
 import time
 import zlib
 from collections.abc import Iterator
@@ -132,18 +133,20 @@ def read() -> dict[tuple[str, str, int], dict[str, Any]]:
 
 
 def save(row: dict[str, Any]) -> None:
-    """Put the row into the table; models and tests keep their order."""
+    """Put the row into the table; models and tests keep their order, two runs at once wait for each other."""
     from .calibration_models import MODELS
 
-    rows = read() | {(row["model"], row["test"], row["n"]): row}
     models = list(MODELS)
-    order = sorted(rows, key=lambda key: (models.index(key[0]), TESTS.index(key[1]), key[2]))
-    partial_file = RESULTS.with_suffix(".part")
-    with partial_file.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[key] for key in order)
-    partial_file.replace(RESULTS)
+    with RESULTS.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        rows = read() | {(row["model"], row["test"], row["n"]): row}
+        order = sorted(rows, key=lambda key: (models.index(key[0]), TESTS.index(key[1]), key[2]))
+        partial_file = RESULTS.with_suffix(".part")
+        with partial_file.open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows[key] for key in order)
+        partial_file.replace(RESULTS)
 
 
 def table(rows: list[dict[str, Any]]) -> str:

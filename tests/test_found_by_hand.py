@@ -78,9 +78,7 @@ def test_a_hessian_of_the_wrong_sign_is_named():
 
 def test_a_log_density_whose_digits_are_lost_is_refused():
     deep = sc.from_jax(lambda x: -1e300 - 0.5 * jnp.sum(x**2), 2)
-    with pytest.raises(
-        ValueError, match=r"`log_density` must be smaller: near -1e\+300"
-    ):
+    with pytest.raises(ValueError, match=r"`log_density` must be smaller: near -1e\+300"):
         check(rng().normal(size=(100, 2)), deep)
 
 
@@ -88,6 +86,14 @@ def test_a_density_without_finite_mass_gets_no_verdict():
     verdict = check(rng().normal(size=(200, 1)), sc.from_jax(lambda x: 0.0 * x[0], 1))
     assert verdict.fits is None
     assert "no finite mass" in verdict.sentence
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_units_do_not_matter(scale):
+    target = sc.models.gaussian_mixture([[0.0, 0.0], [1e3 * scale, 0.0]], scale**2)
+    modes = [[0.0, 0.0], [1e3 * scale, 0.0]]
+    assert check(target.sample(200, 0), target, modes=modes).fits
+    assert check(target.sample(200, 0, weights=[1, 0]), target, modes=modes).fits is False
 
 
 def test_the_smallest_possible_pvalue_is_an_upper_bound():
