@@ -249,8 +249,10 @@ def _tests() -> dict[str, Function]:
 
 
 def _searches() -> dict[str, Function]:
+    elsewhere = {"other dimension": v.TARGET.bad["other dimension"]}
+    targets = without_score()
     common = {
-        "target": without_score(),
+        "target": targets._replace(odd={**targets.odd, **elsewhere}, bad=without(targets.bad, *elsewhere)),
         "bounds": v.BOUNDS,
         "starts": Kind({"given": lambda: [[0.0, 1.0]]}, {}, v.MODES.bad | constants(3)),
         "max_modes": v.COUNT,

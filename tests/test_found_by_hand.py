@@ -184,14 +184,19 @@ def run(tmp_path):
     return call
 
 
-def test_a_terminal_without_greek_keeps_the_json(run, tmp_path):
+def test_a_terminal_without_greek_and_a_name_that_is_no_utf8_keep_the_json(run, tmp_path):
+    name = os.fsdecode(b"draws-\xff.npy")
+    np.save(tmp_path / name, 2 * rng().normal(size=(120, 2)))
     done = run(
-        *("test", "ksd", "draws.npy", "--target", "model.py:target", "--seed", "0", "--json", "out.json"),
+        *("check", name, "--target", "model.py:target", "--seed", "0", "--json", "out.json"),
         PYTHONIOENCODING="ascii",
         LC_ALL="C",
     )
-    assert done.returncode in (0, 1), done.stderr
-    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["dim"] == 2
+    assert done.returncode == 1, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"u03b1" in done.stdout
+    written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert written["names"] == ["\u03b1", "\u65e5"]
 
 
 def test_overlong_names_and_loops_of_links_are_named_in_one_line(run, tmp_path):

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
 from dataclasses import replace
-from io import StringIO
+from io import StringIO, TextIOWrapper
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -439,6 +439,9 @@ def main() -> None:
         ended.append(number)
         raise KeyboardInterrupt  # as Ctrl-C: temporary files are removed, the terminal is left clean
 
+    for stream in (sys.stdout, sys.stderr):  # names that the terminal cannot show are escaped
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     before = signal.getsignal(signal.SIGTERM)
     with suppress(ValueError):  # outside the main thread signals cannot be handled
         signal.signal(signal.SIGTERM, stop)
