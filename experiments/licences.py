@@ -12,7 +12,8 @@ ALLOWED_ALL_THE_SAME = {"docutils"}  # parts are public domain and BSD; used to 
 def licence(package: Distribution) -> str:
     """What the package says of itself: the expression, the classifiers, or the first line of the text."""
     about = package.metadata
-    classified = [c.rpartition(" :: ")[2] for c in about.get_all("Classifier") or [] if c.startswith("License")]
+    classifiers = about.get_all("Classifier") or []
+    classified = [text.rpartition(" :: ")[2] for text in classifiers if text.startswith("License")]
     said = about.get("License-Expression") or "; ".join(classified) or about.get("License") or "unknown"
     return said.strip().splitlines()[0][:60]
 
