@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from .chains.blocks import Blocks
 from .perturbation.maps import Accept, metropolis
 from .perturbation.move import N_STEPS, Perturbation, as_jumps, perturbed
 from .result import KsdaggResult, Modes, PksdaggResult
-from .stein.bootstrap import wild
+from .stein.bootstrap import MinP, min_p, wild
 from .stein.kernels import IMQ, check_kernel, median_bandwidth
 from .stein.mode_units import at_own_mode, calibrate_over_modes
 from .stein.quadratic import (
@@ -36,16 +36,6 @@ from .target import Target, score_at
 
 N_RESAMPLES = 2000  # more than of one test: the smallest of ten p-values is judged, at a tenth of the level
 DRAWS_FOR_LARGEST_DISTANCE = 500  # of the default collection, as in the reference implementation
-
-
-class MinP(NamedTuple):
-    """Outcome of the aggregation of K statistics."""
-
-    pvalue: float
-    pvalues: np.ndarray  #: (K,) of the single tests
-    levels: np.ndarray  #: (K,) at which they are made, for the level asked for
-    thresholds: np.ndarray  #: (K,) of the statistics at these levels
-    null: np.ndarray  #: (B2,) minus the smallest weighted p-value of each level replicate
 
 
 def ksdagg_test(
@@ -370,40 +360,6 @@ def _aggregate(
         )
     every = np.column_stack([replicates, found.statistics])
     return min_p(found.statistics, replicates, every, weights, alpha)
-
-
-def min_p(
-    statistics: np.ndarray, first: np.ndarray, second: np.ndarray, weights: np.ndarray, alpha: float
-) -> MinP:
-    """Aggregate K tests by their smallest weighted p-value.
-
-    Parameters
-    ----------
-    statistics : array (K,)
-    first, second : arrays (K, B1), (K, B2)
-        Replicates for the single p-values and for the level; column b of either is one bootstrap for all K.
-    weights : array (K,)
-        Positive, with sum 1.
-    alpha : float
-        Level of `levels` and `thresholds`.
-    """
-    size = first.shape[1] + 1
-    level_size = second.shape[1]
-    ordered = np.sort(np.column_stack([first, statistics]), axis=1)
-    # number of values of the first set, observed statistic included, that are at least as large
-    own = np.array([size - np.searchsorted(row, t) for row, t in zip(ordered, statistics, strict=True)])
-    theirs = np.stack([size - np.searchsorted(row, t) for row, t in zip(ordered, second, strict=True)])
-    smallest = np.min(own / weights) / size
-    null = np.min(theirs / weights[:, None], axis=0) / size
-    count = int(np.sum(null <= smallest * (1 + 1e-12)))  # equal but for the rounding of weights is equal
-    below = np.sort(null)
-    allowed = int(np.floor(alpha * level_size + 1e-9))  # replicates that may reject
-    u = min(below[allowed] if allowed < level_size else np.inf, 1 / weights.max())
-    # largest number of values at or above a statistic with which its test rejects: less than u w size
-    most = np.ceil(u * weights * size - 1e-9).astype(int) - 1
-    thresholds = ordered[np.arange(len(ordered)), size - 1 - np.clip(most, 0, size - 1)]
-    p = count / level_size if count else 1 / (level_size + 1)
-    return MinP(p, own / size, most / size, thresholds, -null)
 
 
 def collection(

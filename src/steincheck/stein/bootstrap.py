@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,3 +107,47 @@ def pvalue(statistic: float, null_distribution: np.ndarray) -> float:
     if not len(null_distribution):
         return np.nan
     return float((1 + np.sum(null_distribution >= statistic)) / (1 + len(null_distribution)))
+
+
+class MinP(NamedTuple):
+    """Outcome of the aggregation of K statistics."""
+
+    pvalue: float
+    pvalues: np.ndarray  #: (K,) of the single tests
+    levels: np.ndarray  #: (K,) at which they are made, for the level asked for
+    thresholds: np.ndarray  #: (K,) of the statistics at these levels
+    null: np.ndarray  #: (B2,) minus the smallest weighted p-value of each level replicate
+
+
+def min_p(
+    statistics: np.ndarray, first: np.ndarray, second: np.ndarray, weights: np.ndarray, alpha: float
+) -> MinP:
+    """Aggregate K tests by their smallest weighted p-value.
+
+    Parameters
+    ----------
+    statistics : array (K,)
+    first, second : arrays (K, B1), (K, B2)
+        Replicates for the single p-values and for the level; column b of either is one bootstrap for all K.
+    weights : array (K,)
+        Positive, with sum 1.
+    alpha : float
+        Level of `levels` and `thresholds`.
+    """
+    size = first.shape[1] + 1
+    level_size = second.shape[1]
+    ordered = np.sort(np.column_stack([first, statistics]), axis=1)
+    # number of values of the first set, observed statistic included, that are at least as large
+    own = np.array([size - np.searchsorted(row, t) for row, t in zip(ordered, statistics, strict=True)])
+    theirs = np.stack([size - np.searchsorted(row, t) for row, t in zip(ordered, second, strict=True)])
+    smallest = np.min(own / weights) / size
+    null = np.min(theirs / weights[:, None], axis=0) / size
+    count = int(np.sum(null <= smallest * (1 + 1e-12)))  # equal but for the rounding of weights is equal
+    below = np.sort(null)
+    allowed = int(np.floor(alpha * level_size + 1e-9))  # replicates that may reject
+    u = min(below[allowed] if allowed < level_size else np.inf, 1 / weights.max())
+    # largest number of values at or above a statistic with which its test rejects: less than u w size
+    most = np.ceil(u * weights * size - 1e-9).astype(int) - 1
+    thresholds = ordered[np.arange(len(ordered)), size - 1 - np.clip(most, 0, size - 1)]
+    p = count / level_size if count else 1 / (level_size + 1)
+    return MinP(p, own / size, most / size, thresholds, -null)
