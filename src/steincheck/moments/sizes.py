@@ -15,8 +15,9 @@ from .frames import Constants, Frame, log_responsibilities
 MAX_DRAWS_AT_ONCE = 10_000  # the map found from so many takes one more step with all draws
 MIN_RESPONSIBILITY = 0.01  # draws with less at a mode do not count for its sizes
 MIN_DRAWS_FOR_SIZES = 5  # responsibility below which a mode has no sizes
-MAX_BLOCKS = 250
-MAX_OPERATIONS = 4e9  # of the standard errors: many dimensions get fewer blocks
+MIN_DRAWS_TO_SOLVE = 20  # with fewer, one step is as good as the draws allow
+MAX_BLOCKS = 250  # behind the standard errors
+MAX_OPERATIONS = 4e9  # many dimensions get fewer blocks
 MAX_NUMBERS = 4e6  # in the matrices of all blocks
 
 Score = Callable[[np.ndarray], np.ndarray]
@@ -45,10 +46,12 @@ def sizes(
     effects = []
     for k in range(len(constants.centre)):
         rows = np.flatnonzero(shares[:, k] > MIN_RESPONSIBILITY)
-        if shares[rows, k].sum() < MIN_DRAWS_FOR_SIZES:
+        weight = shares[rows, k].sum()
+        if weight < MIN_DRAWS_FOR_SIZES:
             effects.append(_unknown(constants))
-        else:
-            effects.append(_at_mode(Case(x, scores, groups, shares[:, k]), rows, constants, k, score))
+            continue
+        case = Case(x, scores, groups, shares[:, k])
+        effects.append(_at_mode(case, rows, constants, k, score if weight > MIN_DRAWS_TO_SOLVE else None))
     total = shares.sum(axis=0)
     known = [k for k, one in enumerate(effects) if np.isfinite(one.mean).all()]
     if len(effects) == 1 or not known:
@@ -83,21 +86,27 @@ def _at_mode(case: Case, rows: np.ndarray, constants: Constants, k: int, score: 
     """Effects at mode k of the draws `rows` that belong to it."""
     d = len(constants.sd[k])
     prior = np.linalg.inv(constants.precision[k] * np.outer(constants.sd[k], constants.sd[k]))
-    nothing = Affine(np.eye(d), np.zeros(d))
-    found = None
-    if score is not None:
-        moved_scores = partial(_moved_scores, constants, k, score)
-        try:
-            some = _sample(case, rows[:: -(-len(rows) // MAX_DRAWS_AT_ONCE)], constants, k)
-            affine = solve(some, prior, moved_scores)
-            found = _totals(case, rows, constants, k, affine, moved_scores)
-        except Exception:  # a user's function may raise anything at points it was not made for
-            found = None
-    if found is None or not np.isfinite(found[0].ty).all():
-        affine = nothing
-        found = _totals(case, rows, constants, k, nothing, None)
-    own, right = corrected_moments(found[0], affine, found[1], prior)
+    moved = None if score is None else _solved(case, rows, constants, k, prior, score)
+    if moved is None:
+        nothing = Affine(np.eye(d), np.zeros(d))
+        moved = nothing, *_totals(case, rows, constants, k, nothing, None)
+    affine, totals, sample = moved
+    own, right = corrected_moments(totals, affine, sample, prior)
     return effects_of(own, right, constants.project[k], (constants.pair_first, constants.pair_second))
+
+
+def _solved(
+    case: Case, rows: np.ndarray, constants: Constants, k: int, prior: np.ndarray, score: Score
+) -> tuple[Affine, BlockTotals, Sample] | None:
+    """The map that corrects the draws, and what `_totals` makes of it; None where that fails."""
+    moved_scores = partial(_moved_scores, constants, k, score)
+    some = _sample(case, rows[:: -(-len(rows) // MAX_DRAWS_AT_ONCE)], constants, k)
+    try:
+        affine = solve(some, prior, moved_scores)
+        totals, sample = _totals(case, rows, constants, k, affine, moved_scores)
+    except Exception:  # a user's function may raise anything at points it was not made for
+        return None
+    return (affine, totals, sample) if np.isfinite(totals.ty).all() else None
 
 
 def _sample(case: Case, rows: np.ndarray, constants: Constants, k: int) -> Sample:
