@@ -37,10 +37,10 @@ DIM = 5
 CASES = {  # n, shift of the first coordinate, scale of the draws
     "level, n = 200": (200, 0.0, 1.0),
     "shift, n = 200": (200, 0.22, 1.0),
-    "scale, n = 200": (200, 0.0, 1.12),
+    "scale, n = 200": (200, 0.0, 1.25),
     "level, n = 1000": (1000, 0.0, 1.0),
     "shift, n = 1000": (1000, 0.1, 1.0),
-    "scale, n = 1000": (1000, 0.0, 1.05),
+    "scale, n = 1000": (1000, 0.0, 1.1),
 }
 MODES = (np.array([[-2.5, 0.0], [2.5, 0.0]]), np.array([np.eye(2)] * 2))
 TEST_CASES = {  # n, weight of the first of two modes (the target's is 0.5), scale of the draws, repetitions
