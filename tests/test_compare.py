@@ -119,7 +119,7 @@ def test_parameters_on_their_own_scale_in_findings_and_summary():
 def test_every_draw_has_a_mode_the_held_out_too():
     far = sc.models.gaussian_mixture([[-5.0], [5.0]])
     x = far.sample(600, 0)
-    verdict = sc.check(x, far, rng=0)
+    verdict = sc.check(x, far, max_evaluations=5000, rng=0)
     side = verdict.modes.locations[verdict.mode_of_draw, 0]
     assert (np.sign(side) == np.sign(x[:, 0])).all()
 
