@@ -91,6 +91,9 @@ def test_the_report_opens_alone_and_shows_its_texts(report, browser, name, schem
     assert page.evaluate(OVERLAPS) == []
     IMAGES.mkdir(exist_ok=True)
     page.screenshot(path=IMAGES / f"report-{name}.png", full_page=True)
+    if name == "light":
+        top = {"x": 0, "y": 0, "width": width, "height": 860}
+        page.screenshot(path=IMAGES / "report-top.png", clip=top, full_page=True)
     context.close()
 
 
