@@ -96,6 +96,11 @@ def score_only() -> Kind:
     return v.TARGET._replace(odd={**v.TARGET.odd, **rest}, bad=without(v.TARGET.bad, *rest))
 
 
+def normal_draws(n: int, rng: np.random.Generator) -> np.ndarray:
+    """A sampler."""
+    return rng.normal(size=(n, 2))
+
+
 def modes() -> Any:
     """The modes of the target."""
     return [[-2.0, 0.0], [2.0, 0.0]], [np.eye(2), np.eye(2)]
@@ -209,7 +214,7 @@ def _tests() -> dict[str, Function]:
             sc.calibrate,
             {
                 "target": v.jax_target,
-                "sample": lambda: None,
+                "sample": lambda: normal_draws,
                 "n": lambda: 30,
                 "rng": lambda: 0,
                 "repetitions": lambda: 2,
