@@ -164,7 +164,7 @@ def search_modes(
     `location` gives centre and scale (d,) each, for a search that must not know single draws.
     """
     frame = frame_of(held)
-    if frame is not None:
+    if frame is not None and held is not None:
         extra = _extra_starts(target.dim, starts, box, rng)
         return frame.modes(
             search_modes(
