@@ -162,6 +162,18 @@ class TestHostileTargets:
         assert len(empty) == 0
         assert empty.search["stopped"].startswith("no mode found: ")
 
+    def test_a_maximum_at_a_hard_edge_is_told(self):
+        target = sc.from_jax(lambda x: jnp.where(x[0] > 0, -x[0] - 0.5 * x[1] ** 2, -jnp.inf), 2)
+        draws = np.abs(np.random.default_rng(0).normal(size=(30, 2)))
+        with pytest.raises(ValueError, match="highest at an edge of its support, near x"):
+            find_modes(target, draws=draws, rng=0)
+
+    @pytest.mark.filterwarnings("ignore:.*flat or pointed top")
+    def test_a_uniform_density_has_one_mode(self):
+        target = sc.from_jax(lambda x: jnp.where(jnp.all(jnp.abs(x) < 1), 0.0, -jnp.inf), 2)
+        modes = find_modes(target, draws=np.random.default_rng(0).uniform(-1, 1, size=(30, 2)), rng=0)
+        assert len(modes) == 1
+
     def test_a_hard_edge_has_its_mode_inside(self):
         def log_density(x):
             return jnp.where(x[0] > -1, -0.5 * jnp.sum((x - 1) ** 2), -jnp.inf)

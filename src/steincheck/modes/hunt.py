@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from . import starts as kinds
-from .climb import MAX_DENSE_DIM, Ends, Known, climb, recognise, squared
-from .merge import Peak, mode_root, nearest
+from .atlas import NEGLIGIBLE_WEIGHT, Atlas, Limits
+from .climb import MAX_DENSE_DIM, Ends, climb, recognise, squared
+from .merge import Peak
 from .screening import Landscape, affordable_points, screen, screened_points
-from .settle import flat_top, settle
+from .settle import DROP, flat_top, settle
 from .starts import Base, Starts
 from .surface import Stopwatch, Surface
 from .symmetry import MAX_SYMMETRIES, SignedPermutation, layouts, probes, read_off, verified
 
-NEGLIGIBLE_WEIGHT = 1e-3  # a mode of a smaller share of the mass, by Laplace, does not keep the search going
 MAX_ROUNDS = 16
 MIN_EVALUATIONS = 100_000  # before which no search of a fast target ends
 STARTS_PER_KIND = 128  # per round
@@ -46,77 +46,6 @@ class Origin(NamedTuple):
     scale: np.ndarray
     points: np.ndarray  #: (m, d) points to climb from at first
     extra: np.ndarray  #: (k, d) further starts of the first round
-
-
-class Limits(NamedTuple):
-    """How many modes to keep, which are the same, and how hard to look."""
-
-    max_modes: int
-    beta: float
-    cut: float
-    effort: float  #: share of the usual number of starts, below 1 for slow targets
-
-
-@dataclass
-class Atlas:
-    """The modes found so far, with what the starts of the next round need."""
-
-    limits: Limits
-    peaks: list[Peak] = field(default_factory=list)
-    roots: list[np.ndarray] = field(default_factory=list)
-    whiten: list[np.ndarray] = field(default_factory=list)
-    n_starts: list[int] = field(default_factory=list)
-    uses: list[int] = field(default_factory=list)
-
-    def add(self, peak: Peak) -> int | None:
-        """The number of the known peak that this one belongs to, or its own; None if the atlas is full."""
-        x = np.array([known.x for known in self.peaks]).reshape(-1, len(peak.x))
-        hessians = np.array([known.hessian for known in self.peaks]).reshape(-1, *peak.hessian.shape)
-        k = nearest(peak.x, peak.hessian, x, hessians, self.limits.beta)
-        if k == len(self.peaks):
-            if self.full:
-                return None
-            self.n_starts.append(0)
-            self.uses.append(0)
-        elif peak.log_density <= self.peaks[k].log_density:
-            return k
-        root = mode_root(peak.hessian)
-        self.peaks[k:] = [peak, *self.peaks[k + 1 :]]
-        self.roots[k:] = [root, *self.roots[k + 1 :]]
-        self.whiten[k:] = [np.linalg.inv(root).T, *self.whiten[k + 1 :]]
-        return k
-
-    @property
-    def log_weight(self) -> np.ndarray:
-        """Laplace's log mass of each mode, up to a constant."""
-        return np.array(
-            [
-                peak.log_density + np.linalg.slogdet(root)[1]
-                for peak, root in zip(self.peaks, self.roots, strict=True)
-            ]
-        )
-
-    @property
-    def full(self) -> bool:
-        """Too many modes of some mass, or of any: minor ones must not fill the list for ever."""
-        weight = self.log_weight
-        some = int(np.sum(weight > weight.max(initial=-np.inf) - 10))
-        return some >= 6 * self.limits.max_modes or len(weight) >= 24 * self.limits.max_modes
-
-    def heavy(self) -> list[int]:
-        """Modes of weight above `NEGLIGIBLE_WEIGHT` times the heaviest, heaviest first."""
-        weight = self.log_weight
-        order = np.argsort(-weight, kind="stable")
-        return [int(k) for k in order if weight[k] > weight.max(initial=-np.inf) + np.log(NEGLIGIBLE_WEIGHT)]
-
-    def known(self) -> Known:
-        """What climbs need to recognise these modes."""
-        x = np.array([peak.x for peak in self.peaks])
-        return Known(x, np.array([peak.log_density for peak in self.peaks]), np.array(self.whiten))
-
-    def base(self, k: int) -> Base:
-        """Mode k as a place for starts."""
-        return Base(self.peaks[k].x, self.roots[k])
 
 
 @dataclass
@@ -158,7 +87,20 @@ class Hunt:
             return f"the density is {self.flat}, so it has no maximum and no finite mass"
         if self.highest is None:
             return "no climb came to rest"
+        if self._at_edge():
+            return f"the density is highest at an edge of its support, near {self._place()}"
         return f"the density grows towards {self._place()}, where the log density is {self.highest[0]:.4g}"
+
+    def _at_edge(self) -> bool:
+        """Whether the density is 0 just above the highest unfinished climb."""
+        assert self.highest is not None
+        x = self.highest[1]
+        slope = self.surface.value_and_score(x[None])[1][0] * self.origin.scale
+        size = np.linalg.norm(slope)
+        if size == 0:
+            return False
+        ahead = x + 1e-3 * self.origin.scale * slope / size
+        return bool(np.isneginf(self.surface.log_density(ahead[None])[0]))
 
     def spike(self) -> str:
         """A warning if a climb went on far above all modes."""
@@ -464,16 +406,28 @@ def _distinct(x: np.ndarray, width: np.ndarray) -> np.ndarray:
     return np.array(chosen)
 
 
+def _flat_top_of(state: Hunt, x: np.ndarray, log_density: float) -> int | None:
+    """The flat top that a point belongs to: within its width, or nowhere lower by `DROP` on the way there."""
+    atlas = state.atlas
+    for k, peak in enumerate(atlas.peaks):
+        if peak.kind != "flat":
+            continue
+        if squared((x - peak.x)[None], peak.hessian)[0] < 1:
+            return k
+        if abs(log_density - peak.log_density) < DROP:
+            way = x + np.linspace(0, 1, 18)[1:-1, None] * (peak.x - x)
+            if state.surface.log_density(way).min() > min(log_density, peak.log_density) - DROP:
+                return k
+    return None
+
+
 def _absorb_flat(state: Hunt, ends: Ends, rough: list[int], label: np.ndarray) -> None:
     """Ends where log p has no parabola: tops are measured, a few per round, and others joined to them."""
     atlas = state.atlas
     for row in rough:
-        flat = [k for k, peak in enumerate(atlas.peaks) if peak.kind == "flat"]
-        near = [
-            k for k in flat if squared((ends.x[row] - atlas.peaks[k].x)[None], atlas.peaks[k].hessian)[0] < 1
-        ]
-        if near:
-            label[row] = near[0]
+        k = _flat_top_of(state, ends.x[row], ends.log_density[row])
+        if k is not None:
+            label[row] = k
             continue
         if state.flat_tops_left <= 0 or state.surface.exhausted:
             break

@@ -11,11 +11,12 @@ from .._validation import announce, as_count, as_generator, as_one_positive, che
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target
+from .atlas import Atlas, Limits
 from .box import as_box, bounds_from_draws, box_search, flat_warning
 from .explore import Plan, explore
 from .frame import frame_of
 from .given import as_modes
-from .hunt import Atlas, Hunt, Limits, Origin, effort, hunt, look_from
+from .hunt import Hunt, Origin, effort, hunt, look_from
 from .merge import Peak, merge, tie_order
 from .starts import BASE, MAX_POWER
 from .surface import Surface
