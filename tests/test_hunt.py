@@ -439,7 +439,7 @@ class TestSymmetry:
         ("order", "sign", "words"),
         [
             ((2, 3, 0, 1), (1, 1, 1, 1), "label switching of coordinates (0, 1) and (2, 3)"),
-            ((1, 0, 2, 3), (1, 1, 1, 1), "exchange of coordinate 0 and 1"),
+            ((1, 0, 2, 3), (1, 1, 1, 1), "exchange of coordinates 0 and 1"),
             ((0, 1, 2, 3), (1, -1, 1, -1), "sign change of coordinates (1, 3)"),
             (
                 (1, 2, 0, 3),
@@ -453,7 +453,7 @@ class TestSymmetry:
 
     def test_names(self):
         g = SignedPermutation((1, 0), (1, 1))
-        assert describe(g, ["mu[0]", "mu[1]"]) == "exchange of coordinate mu[0] and mu[1]"
+        assert describe(g, ["mu[0]", "mu[1]"]) == "exchange of coordinates mu[0] and mu[1]"
 
 
 def test_what_the_target_raises_is_said():

@@ -121,9 +121,9 @@ def describe(g: SignedPermutation, names: Sequence[str] | None = None) -> str:
         return signs
     if all(g.order[g.order[i]] == i for i in moved):
         first = [i for i in moved if i < g.order[i]]
-        second = [g.order[i] for i in first]
+        second = [label[g.order[i]] for i in first]
         kind = "label switching" if len(first) > 1 else "exchange"
-        words = f"{kind} of {_listed([label[i] for i in first])} and {_bare([label[i] for i in second])}"
+        words = f"{kind} of coordinates {_bare([label[i] for i in first])} and {_bare(second)}"
     else:
         words = f"permutation of {_listed([label[i] for i in moved])}"
     return f"{words}, with {signs}" if signs else words
