@@ -12,7 +12,7 @@ from .surface import Surface
 
 MIN_SCREENED = 2**12  # points per kind of start, however dear the target
 MAX_SCREENED = 2**18  # points per kind of start of the cheapest targets
-SCREENING_WORK = 1e9  # operations that the screening of one kind may cost, about 0.3 s
+SCREENING_WORK = 5e8  # operations that the screening of one kind may cost, about 0.2 s
 SCREENED_AT_ONCE = 2**13  # points: they fit into the cache of a processor
 MAX_PREDICTING_MODES = 32  # heaviest modes with which a start is compared
 MAX_REWARDING_DIM = 8  # above it, few starts meet a mode half as wide as the known one, and none a narrower

@@ -14,6 +14,8 @@ from .._compilation import precise
 from ..target import CHUNKS, Target, raw_score, raw_value_and_score, read_only
 from ..target.compiled import values_and_scores
 
+MAX_OPERATIONS_IN_LARGE_BATCHES = 3000  # per point: beyond, batches of 4096 take up to four times as long
+
 
 class Stopwatch:
     """Seconds of work: CPU time, so that a busy machine does not shorten a search, unless others do the work.
@@ -99,7 +101,7 @@ class Surface:
         rows = np.flatnonzero(np.isfinite(x).all(axis=1))
         if len(rows):
             shapes = [(), (self.dim,)]
-            raw, slope = self._tolerant(lambda y: raw_value_and_score(self.target, y), x[rows], shapes)
+            raw, slope = self._tolerant(self._fused_value_and_score, x[rows], shapes)
             bad = ~np.isfinite(slope).all(axis=1) & np.isfinite(raw)
             value[rows] = self._clean(np.where(bad, np.nan, raw))
             good = np.isfinite(value[rows])
@@ -107,6 +109,14 @@ class Surface:
             self.scored |= bool(good.any())
         self.evaluations += len(rows) * (1 if self.fused else 1 + self.cost_of_score)
         return value, score
+
+    def _fused_value_and_score(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Both at once; of dear targets in small batches, whose intermediate arrays fit into the cache."""
+        size = CHUNKS[2]
+        if len(x) <= size or self.operations is None or self.operations < MAX_OPERATIONS_IN_LARGE_BATCHES:
+            return raw_value_and_score(self.target, x)
+        parts = [raw_value_and_score(self.target, x[i : i + size]) for i in range(0, len(x), size)]
+        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """The score (n, d), NaN in rows where it cannot be had."""
