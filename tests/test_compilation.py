@@ -85,7 +85,9 @@ def test_it_can_be_switched_off(tmp_path, switch, monkeypatch):
     switch("")
     with precise():
         compile_something(14.5)
-    assert len(stored(tmp_path / "steincheck" / f"jax-{jax.__version__}")) == 1
+    [ours] = (tmp_path / "steincheck").iterdir()
+    assert ours.name.startswith(jax.__version__)
+    assert len(stored(ours)) == 1
 
 
 def test_a_cache_of_the_users_own_is_used_instead(tmp_path, switch):
