@@ -86,7 +86,7 @@ def test_it_can_be_switched_off(tmp_path, switch, monkeypatch):
     with precise():
         compile_something(14.5)
     [ours] = (tmp_path / "steincheck").iterdir()
-    assert ours.name.startswith(jax.__version__)
+    assert ours.name.startswith(f"jax-{jax.__version__}")
     assert len(stored(ours)) == 1
 
 

@@ -74,7 +74,7 @@ class Surface:
         n = CHUNKS[2]
         with precise():
             points = jax.ShapeDtypeStruct((n, self.dim), np.float64)
-            count = values_and_scores.lower(self.target.jax_log_density, points).cost_analysis()
+            count = values_and_scores.lower(self.target.jax_log_density, points).cost_analysis() or {}
         return (count.get("flops", 0.0) + 20 * count.get("transcendentals", 0.0)) / n
 
     @property
