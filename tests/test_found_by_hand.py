@@ -33,7 +33,7 @@ def test_true_draws_of_a_density_with_a_steep_side_pass_without_a_score():
 
 def test_draws_of_a_density_that_ends_abruptly_are_never_called_wrong():
     cut = sc.Target(lambda x: np.where(x[:, 0] < 1.5, -0.5 * x[:, 0] ** 2, -np.inf), np.negative, dim=1)
-    for seed in range(4):
+    for seed in range(8):
         x = rng(seed).normal(size=(900, 1))
         verdict = check(x[x[:, 0] < 1.5][:300], cut, modes=[[0.0]])
         assert verdict.fits is None
@@ -113,7 +113,9 @@ def test_a_collapsed_coordinate_is_told():
 def test_ospksd_warns_of_few_tested_draws():
     target = sc.models.gaussian_mixture([[-3.0], [3.0]])
     with pytest.warns(UserWarning, match="40 draws are tested, the others choose theta"):
-        sc.ospksd_test(target.sample(80, 0), target, modes=[[-3.0], [3.0]], theta=[1.0], n_steps=2, rng=0)
+        sc.ospksd_test(
+            target.sample(80, 0), target, modes=[[-3.0], [3.0]], theta=[1.0], n_steps=2, n_resamples=19, rng=0
+        )
 
 
 def test_ksdagg_says_that_its_bandwidths_depend_on_units():
@@ -199,10 +201,9 @@ def test_a_terminal_without_greek_and_a_name_that_is_no_utf8_keep_the_json(run, 
     assert written["names"] == ["\u03b1", "\u65e5"]
 
 
-def test_overlong_names_and_loops_of_links_are_named_in_one_line(run, tmp_path):
-    (tmp_path / "loop.json").symlink_to("loop.json")
-    for name in ("x" * 300 + ".json", "loop.json"):
-        done = run("test", "ksd", "draws.npy", "--target", "model.py:target", "--json", name)
-        assert done.returncode == 2
-        assert b"cannot write " + name.encode() in done.stderr.replace(b"\n", b"")
-        assert b"Traceback" not in done.stderr
+def test_an_overlong_name_is_told_in_one_line(run):
+    name = "x" * 300 + ".json"
+    done = run("test", "ksd", "draws.npy", "--target", "model.py:target", "--json", name)
+    assert done.returncode == 2
+    assert b"cannot write " + name.encode() in done.stderr.replace(b"\n", b"")
+    assert b"Traceback" not in done.stderr
