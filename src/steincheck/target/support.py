@@ -41,8 +41,8 @@ def hard_edge(
     """A point at which the density drops to 0 from a height that matters, or None.
 
     Up to 1000 draws are moved forth and back, by 0.3 and by 0.9 standard deviations. Where the density is 0
-    there, the edge between is bracketed; it is hard if log p just inside is not far below its median: Stein's identity
-    is off by the density at the edge, which shows against noise of 1/sqrt(n).
+    there, the edge between is bracketed; it is hard if log p just inside is not far below its median: Stein's
+    identity is off by the density at the edge, which shows against noise of 1/sqrt(n).
     """
     rows = np.arange(0, len(x), max(1, len(x) // 1000))
     moves = x.std(axis=0) * rng.standard_normal((len(rows), x.shape[1]))
