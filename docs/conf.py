@@ -1,6 +1,10 @@
 """Sphinx configuration."""
 
+import os
+
 import steincheck
+
+os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # pictures in executed pages
 
 project = "steincheck"
 author = "The steincheck developers"

@@ -20,7 +20,7 @@ NAMES = [
 ]
 DOCS = ROOT / "docs"
 OTHER_PACKAGES = {"numpyro", "pymc", "stan", "torch", "arviz"}  # run by make test-adapters
-CODE = re.compile(r"```(?:python|\{code-cell\})\n(?::tags:[^\n]*\n+)?(.*?)```", re.DOTALL)
+CODE = re.compile(r"```(?:python|\{code-cell\})\n(?::\w+:[^\n]*\n+)*(.*?)```", re.DOTALL)
 PAGES = sorted(
     path.relative_to(DOCS).as_posix()
     for path in DOCS.rglob("*.md")
