@@ -416,13 +416,13 @@ Table = dict[tuple[str, int], dict[str, tuple[int, int]]]  # by case and n: coun
 
 
 def read(path: Path) -> tuple[Table, list[dict[str, str]]]:
-    """Counts so far, and rows of other kinds (costs)."""
+    """Counts so far; and other rows: costs, and those with another seed, of an earlier version of the test."""
     table: Table = {}
     others = []
     if path.exists():
         with path.open(newline="") as file:
             for row in csv.DictReader(file):
-                if not row["count"]:
+                if not row["count"] or row["seed"] != str(SEED):
                     others.append(row)
                     continue
                 counts = table.setdefault((row["case"], int(row["n"])), {})
@@ -445,7 +445,8 @@ def write(path: Path, table: Table, others: list[dict[str, str]]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows(rows)
-        writer.writerows([row[field] for field in HEADER] for row in others)
+        kept = [row for row in others if (row["case"], int(row["n"])) not in table]
+        writer.writerows([row[field] for field in HEADER] for row in kept)
 
 
 def run(name: str, case: Case, n: int, counts: dict[str, tuple[int, int]], last: int) -> None:
@@ -466,7 +467,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     one_thread_each()
     table, others = read(options.results)
-    if options.case == "cost" and not others:
+    if options.case == "cost" and not any(row["case"].startswith("cost") for row in others):
         others.append(dict(zip(HEADER, map(str, cost(10**6, 20)), strict=True)))
         write(options.results, table, others)
     for name, case in cases().items():
