@@ -416,7 +416,7 @@ Table = dict[tuple[str, int], dict[str, tuple[int, int]]]  # by case and n: coun
 
 
 def read(path: Path) -> tuple[Table, list[dict[str, str]]]:
-    """Counts so far; and other rows: costs, and those with another seed, of an earlier version of the test."""
+    """Counts so far; and others: costs, and rows of an earlier version of the test, with another seed."""
     table: Table = {}
     others = []
     if path.exists():
