@@ -293,6 +293,22 @@ def test_exact_densities_have_mass_one_and_reach_the_limit_law():
         assert np.allclose(density, fig2.limit_density(x, theta), atol=1e-4)
 
 
+def test_pvalues_with_blocks_are_close_to_those_of_the_wild_bootstrap():
+    """The committed p-values of every quadratic test; and the first ones come out the same again."""
+    from experiments import block_study
+
+    with block_study.TESTS.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for test in ("ksd", "ksdagg", "spksd", "ospksd", "pksdagg"):
+        wild, blocks = (
+            np.array([float(row[f"{test} {name}"]) for row in rows]) for name in ("wild", "blocks")
+        )
+        assert np.median(np.abs(wild - blocks)) < 0.03
+        assert abs(np.mean(wild <= 0.05) - np.mean(blocks <= 0.05)) <= 0.02
+    again = block_study.pvalues(rows[0]["case"], int(rows[0]["repetition"]))
+    assert again == pytest.approx({name: float(rows[0][name]) for name in again}, abs=0.003)
+
+
 def test_a_hundred_random_blocks_are_as_good_as_one_sign_per_draw():
     """The committed rates; and the first repetitions come out the same again."""
     from experiments import block_study

@@ -108,8 +108,7 @@ def joint_probability(smallest: float, k: int, r: int) -> float:
     It is P(Q >= a) + P(T >= b, Q < a), a and b the quantiles; Q - T is independent of T.
     """
     from scipy.integrate import quad
-    from scipy.special import chdtr, chdtri
-    from scipy.stats import chi2
+    from scipy.special import chdtr, chdtri, gammaln
 
     if smallest >= 1 / (1 - TREND_LEVEL):
         return 1.0
@@ -119,7 +118,8 @@ def joint_probability(smallest: float, k: int, r: int) -> float:
         return (1 - TREND_LEVEL) * smallest
 
     def density(t: float) -> float:
-        return float(np.exp(chi2.logpdf(t, r)) * chdtr(k - r, a - t))
+        log_chi2 = (r / 2 - 1) * np.log(t) - t / 2 - r / 2 * np.log(2) - gammaln(r / 2)
+        return float(np.exp(log_chi2) * chdtr(k - r, a - t))
 
     only_trend = quad(density, b, a, epsabs=0, epsrel=1e-8, limit=200)[0]
     return min(1.0, (1 - TREND_LEVEL) * smallest + only_trend)

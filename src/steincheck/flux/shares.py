@@ -116,19 +116,15 @@ def _implied_interval(estimate: ImpliedShares, blocks: np.ndarray | None) -> np.
 
 def _observed_interval(mode: np.ndarray, counts: np.ndarray, blocks: np.ndarray | None) -> np.ndarray:
     """Wilson's intervals (M, 2) of the shares of independent draws, from block sums if there are blocks."""
-    from scipy.stats import binomtest
+    from scipy.special import ndtri
 
     n = len(mode)
-    if blocks is None:  # ends one by one: the two-sided test would compute a p-value that nobody needs
-        ends = [
-            [
-                binomtest(int(count), n, alternative=side).proportion_ci(1 - LEVEL / 2, "wilson")
-                for count in counts
-            ]
-            for side in ("greater", "less")
-        ]
-        return np.column_stack([[end.low for end in ends[0]], [end.high for end in ends[1]]])
     observed = counts / n
+    if blocks is None:
+        z2 = ndtri(1 - LEVEL / 2) ** 2 / n
+        middle = (observed + z2 / 2) / (1 + z2)
+        reach = np.sqrt(z2 * (observed * (1 - observed) + z2 / 4)) / (1 + z2)
+        return np.clip(middle[:, None] + reach[:, None] * [-1, 1], 0, 1)
     error, quantile = _standard_error(np.eye(len(counts))[mode] - observed, blocks)
     return np.clip(observed[:, None] + quantile * error[:, None] * [-1, 1], 0, 1)
 
@@ -138,16 +134,16 @@ def _standard_error(influence: np.ndarray, blocks: np.ndarray | None) -> tuple[n
 
     Sums over q blocks of dependent draws are nearly independent: Student's t with q - 1 degrees of freedom.
     """
-    from scipy.stats import norm, t
+    from scipy.special import ndtri, stdtrit
 
     n = len(influence)
     if blocks is None:
-        return np.sqrt(np.sum(influence**2, axis=0)) / n, float(norm.ppf(1 - LEVEL / 2))
+        return np.sqrt(np.sum(influence**2, axis=0)) / n, float(ndtri(1 - LEVEL / 2))
     sums = block_sums(influence, blocks)
     q = len(sums)
     if q < 2:
         return np.full(influence.shape[1], np.inf), 1.0
-    return np.sqrt(q / (q - 1) * np.sum(sums**2, axis=0)) / n, float(t.ppf(1 - LEVEL / 2, q - 1))
+    return np.sqrt(q / (q - 1) * np.sum(sums**2, axis=0)) / n, float(stdtrit(q - 1, 1 - LEVEL / 2))
 
 
 def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float = 1.0) -> ModeWeights:
@@ -192,7 +188,7 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
     >>> 690 < mended.effective_draws < 710  # of the 900 tested draws
     True
     """
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
     sampled = table.n_draws > 0
     missing = np.flatnonzero(~sampled & (table.implied > NEGLIGIBLE_SHARE)).tolist()
@@ -203,7 +199,7 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
         raise ValueError(f"`table` must have the implied shares of all draws, those of {unknown} are unknown")
     implied = table.implied[sampled]
     within = 1 / np.sum(implied**2 * autocorrelation_time / table.n_draws[sampled])
-    error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * norm.ppf(1 - LEVEL / 2))
+    error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * ndtri(1 - LEVEL / 2))
     between = np.min(implied * (1 - implied) / error**2)
     weights = table.implied[mode] / table.observed[mode]
     return ModeWeights(weights / weights.mean(), float(min(within, between, len(mode))))

@@ -9,9 +9,11 @@ from .shares import LEVEL
 
 def beyond(net: np.ndarray, error: np.ndarray, degrees_of_freedom: float = np.inf) -> np.ndarray:
     """Which net flows differ from 0 by Student's t (normal by default), all of them at one level."""
-    from scipy.stats import t
+    from scipy.special import ndtri, stdtrit
 
-    return np.abs(net) > t.isf(0.5 * LEVEL / len(net), degrees_of_freedom) * error
+    tail = 0.5 * LEVEL / len(net)
+    quantile = ndtri(tail) if np.isinf(degrees_of_freedom) else stdtrit(degrees_of_freedom, tail)
+    return np.abs(net) > -quantile * error
 
 
 def flow_words(
