@@ -54,15 +54,17 @@ def cells() -> Iterator[Cell]:
     several = [name for name in level if "Gaussians" in name or "mode of" in name or "units" in name]
     several += ["t-banana mixture, d = 5", "Boltzmann machine, d = 10", "sensor network, d = 8"]
     moved = ("pksd", "spksd", "ospksd", "pksdagg")
-    yield from (Cell(name, test, 1000, 100) for test in TESTS for name in power)
+    dear = ("Gaussian, d = 200", "two Gaussians 6 apart, d = 50", "sensor network, d = 8")
+    level.sort(key=lambda name: name in dear)
     for n, repetitions in ((500, 200), (100, 200), (30, 200), (2000, 100)):
-        yield from (Cell(name, "check", n, repetitions) for name in (*reversed(level), *chains))
         yield from (Cell(name, "flux", n, repetitions) for name in several)
-        if n >= 100:  # the moment test asks for as many
-            yield from (Cell(name, "moments", n, repetitions) for name in reversed(level))
-        for test in ("fssd", *QUADRATIC):
-            models = several if test in moved else reversed(level)
-            yield from (Cell(name, test, n, repetitions) for name in models)
+        yield from (Cell(name, "check", n, repetitions) for name in (*chains, *level))
+        for test in ("ksd", "fssd", "moments", "pksd", "spksd", "ospksd", "ksdagg", "pksdagg"):
+            if test == "moments" and n < 100:  # it asks for as many
+                continue
+            yield from (Cell(name, test, n, repetitions) for name in (several if test in moved else level))
+        if n == 500:
+            yield from (Cell(name, test, 1000, 100) for test in TESTS for name in power)
 
 
 def test_of(name: str, model: str) -> Any:
