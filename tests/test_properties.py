@@ -15,7 +15,7 @@ import steincheck as sc
 N = 80
 CENTRES = np.array([[-2.0, 0.0], [2.0, 1.0]])
 MODES = (CENTRES, np.stack([np.eye(2), np.eye(2)]))
-DRAWS = CENTRES[np.arange(N) % 2] + np.random.default_rng(0).normal(size=(N, 2))
+DRAWS = CENTRES[np.random.default_rng(1).permutation(N) % 2] + np.random.default_rng(0).normal(size=(N, 2))
 
 
 def mixture(centres, constant=0.0, root=((1.0, 0.0), (0.0, 1.0))):
