@@ -96,13 +96,14 @@ def _wrong_cases() -> dict[str, Case]:
         "independent, width 1.1, d=5, 4x250": Case(0.0, 5, 4, 250, flaw="width", size=1.1),
         "one chain shifted 0.4, d=5, AR .5, 4x250": Case(0.5, 5, 4, 250, flaw="one chain", size=0.4),
         "one chain shifted 0.4, d=5, AR .9, 4x1000": Case(0.9, 5, 4, 1000, flaw="one chain", size=0.4),
-        "one coordinate of one chain shifted 0.4, d=5, AR .5, 4x250": Case(
+        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x250": Case(
             0.5, 5, 4, 250, flaw="one coordinate", size=0.4
         ),
-        "one coordinate of one chain shifted 0.4, d=5, AR .5, 4x1000": Case(
+        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x1000": Case(
             0.5, 5, 4, 1000, flaw="one coordinate", size=0.4
         ),
         "burn-in 3, d=5, AR .5, 4x250": Case(0.5, 5, 4, 250, flaw="burn-in", size=3.0),
+        "burn-in 3, d=5, AR .5, 4x1000": Case(0.5, 5, 4, 1000, flaw="burn-in", size=3.0),
         "burn-in 3, d=5, AR .9, 4x1000": Case(0.9, 5, 4, 1000, flaw="burn-in", size=3.0),
         "burn-in 3, d=5, AR .5, 1x4000": Case(0.5, 5, 1, 4000, flaw="burn-in", size=3.0),
         "stuck 4:0, d=2, 4x250": Case(0.5, 2, 4, 250, "stuck", "stuck", 4),
@@ -378,6 +379,23 @@ def save(rows: list[dict]) -> None:
     partial.replace(RESULTS)
 
 
+def table(wrong: bool) -> str:
+    """The rows on disk about wrong or correct chains as a table in Markdown: share rejected (cannot tell)."""
+    rows = [row for row in saved() if bool(CASES[row["case"]].flaw) == wrong]
+    tests = [name for name in TESTS if any(row["test"] == name for row in rows)]
+    lines = [f"| {' | '.join(['chains', *tests])} |", "|---" * (1 + len(tests)) + "|"]
+    for case in dict.fromkeys(row["case"] for row in rows):
+        cells = {row["test"]: _cell(row) for row in rows if row["case"] == case}
+        lines.append(f"| {' | '.join([case, *(cells.get(name, '') for name in tests)])} |")
+    return "\n".join(lines)
+
+
+def _cell(row: dict) -> str:
+    unknown = int(row["cannot_tell"]) / int(row["runs"])
+    more = f" ({unknown:.2f})" if unknown else ""
+    return f"{float(row['rejected']):.2f}{more}, {row['runs']}"
+
+
 def main() -> None:
     """Bring the cases to the number of runs asked for and write the table."""
     parser = argparse.ArgumentParser(
@@ -389,7 +407,13 @@ def main() -> None:
         "--runs", type=positive, default=300, help="runs per case and test, old ones included"
     )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no case after this time")
+    parser.add_argument(
+        "--table", action="store_true", help="print the tables of the theory page, run nothing"
+    )
     arguments = parser.parse_args()
+    if arguments.table:
+        print(table(wrong=False), table(wrong=True), sep="\n\n")
+        return
     one_thread_each()
     names = [name for name in CASES if arguments.case in name]
     if not names:
