@@ -25,7 +25,7 @@ from steincheck.stein.kernels import pair_products
 from .peers import PEERS
 
 SECONDS_OF_STEADY_STATE = 2.0  # more calls are measured until so much time has passed, but at most five
-SECONDS_WITHOUT_REPETITION = 40.0  # compilation hardly counts in a first call of this length
+SECONDS_WITHOUT_REPETITION = 40.0  # of CPU: compilation hardly counts in a first call of this length
 N_MODES = 5
 ROWS_OF_FLOOR = 1024
 
@@ -118,7 +118,7 @@ def measure(name: str, n: int, d: int) -> dict[str, Any]:
     call = PEERS[name][0](normal(n, d)[0]) if name in PEERS else OURS[name](n, d)
     before = floor_seconds(n, d)
     first = cpu(call)
-    steady = [first] if first[0] > SECONDS_WITHOUT_REPETITION else [cpu(call)]
+    steady = [first] if first[1] > SECONDS_WITHOUT_REPETITION else [cpu(call)]
     while len(steady) < 5 and sum(seconds for seconds, _ in steady) < SECONDS_OF_STEADY_STATE:
         steady.append(cpu(call))
     seconds, cpu_seconds = np.median(steady, axis=0)
