@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._validation import announce, as_count, require_switch, seeded
-from ..chains import Blocks, read_sample
+from ..chains import Blocks, cut_blocks, read_sample
 from ..modes.search import known_modes
 from ..result import ChainBlocks, Modes, MomentFeature, MomentResult
 from ..stein.kernels import IMQ, median_bandwidth
@@ -180,7 +181,14 @@ def _chain_blocks(x: np.ndarray, scores: np.ndarray, modes: Modes, chain: np.nda
     z = whitened(x, whiten)
     width = median_bandwidth(z[:: -(-len(z) // 1000)])
     stack = (z[None], whitened_scores(scores, whiten)[None])
-    return chain_blocks(chain, None, [stack], IMQ(), width * np.array([0.25, 1.0, 4.0]))
+    blocks = chain_blocks(chain, None, [stack], IMQ(), width * np.array([0.25, 1.0, 4.0]))
+    return None if blocks is None else longer_blocks(blocks, chain)
+
+
+def longer_blocks(blocks: Blocks, chain: np.ndarray) -> Blocks:
+    """The chains cut half as often: over short blocks sums of squares are too skew for the largest |t|."""
+    cut = cut_blocks(2 * blocks.tau, chain)
+    return replace(cut, tau=blocks.tau, standing=blocks.standing)
 
 
 def moment_core(

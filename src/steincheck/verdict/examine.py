@@ -13,7 +13,7 @@ from ..flux.test import flux_core
 from ..moments.frames import make_frame
 from ..moments.lines import impossible_draws
 from ..moments.own_scale import in_own_terms
-from ..moments.test import moment_core, parameter_names
+from ..moments.test import longer_blocks, moment_core, parameter_names
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
@@ -51,12 +51,7 @@ def run_tests(
         )
     elif blocks is None or blocks.enough:
         tests["kernel"] = _kernel_test(case, whiten, known, blocks, alpha, streams[1], said)
-        if len(case.x) >= MIN_DRAWS_FOR_MOMENTS:
-            tests["moments"] = _moment_test(case, target, known, blocks, streams[2], said)
-        else:
-            said.not_examined.append(
-                f"location, spread and correlation by themselves: that takes {MIN_DRAWS_FOR_MOMENTS} draws"
-            )
+        _add_moments(tests, case, target, known, blocks, streams[2], said)
     if len(known) > 1:
         tests["weights"] = flux_core(
             case.x,
@@ -169,6 +164,26 @@ def _kernel_test(
         streams=spawn_streams(rng),
         notes=said.warnings,
     )
+
+
+def _add_moments(
+    tests: dict[str, GofResult],
+    case: Case,
+    target: Target,
+    known: Modes,
+    blocks: Blocks | None,
+    rng: np.random.Generator,
+    said: Said,
+) -> None:
+    """The moment test, where there are draws enough for it."""
+    longer = None if blocks is None or case.chain is None else longer_blocks(blocks, case.chain)
+    too_few = "" if longer is None else longer.remedy
+    if len(case.x) < MIN_DRAWS_FOR_MOMENTS:
+        too_few = f"that takes {MIN_DRAWS_FOR_MOMENTS} draws"
+    if too_few:
+        said.not_examined.append(f"location, spread and correlation by themselves: {too_few}")
+    else:
+        tests["moments"] = _moment_test(case, target, known, longer, rng, said)
 
 
 def _moment_test(
