@@ -165,7 +165,7 @@ def write_text(path: str | Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
         os.replace(part, place)
     except OSError as error:
-        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from None
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -180,7 +180,7 @@ def check_output(path: str | Path) -> Path:
     except FileNotFoundError:
         pass
     except OSError as error:  # the name is too long, a directory on the way is a file
-        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from None
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
     if path.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a directory")
     if not path.parent.is_dir():
