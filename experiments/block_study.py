@@ -7,6 +7,10 @@
 - results/block_tests.csv: p-values of every quadratic test on the same samples, with the wild bootstrap and
   with blocks.
 
+The alternatives were chosen after pilot runs so that there is power to compare. At a scale of 1.12 with
+n = 200 the KSD test rejected in .117 of the samples with blocks and in .128 with one sign per draw: the
+scale became 1.25.
+
 ``python -m experiments.block_study --summary`` prints both in short and writes block_tests.md.
 """
 
