@@ -44,6 +44,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_the_command_with_their_status_and_leave_no_file(folder, number, status):
     command = [sys.executable, "-m", "steincheck", "check", "draws.npy", "--target", "model.py:target"]
+    before = signal.signal(number, signal.SIG_DFL)  # a shell may have told all its children to ignore it
     running = subprocess.Popen(
         [*command, "--json", "out.json", "--report", "out.html"],
         cwd=folder,
@@ -51,6 +52,7 @@ def test_signals_end_the_command_with_their_status_and_leave_no_file(folder, num
         stderr=subprocess.PIPE,
         text=True,
     )
+    signal.signal(number, before)
     end = time.monotonic() + 60
     while not (folder / "started").exists() and time.monotonic() < end:
         time.sleep(0.05)

@@ -242,9 +242,9 @@ def test_draws_of_the_t_banana_mixture():
     [
         ({"dim": 1}, "`dim` must be an integer of at least 2"),
         ({"n_t": -1}, "`n_t` must be an integer"),
-        ({"n_t": 0, "n_banana": 0}, "`n_t \\+ n_banana`"),
-        ({"df": 0}, "`df`, `box` must be positive"),
-        ({"b": np.inf}, "`b` finite"),
+        ({"n_t": 0, "n_banana": 0}, "`n_t` and `n_banana` must not both be 0"),
+        ({"df": 0}, "`df` must be positive"),
+        ({"b": np.inf}, "`b` must be one finite number"),
         ({"weights": [0.5, 0.5]}, "`weights` must be 20 positive"),
     ],
 )

@@ -719,7 +719,10 @@ def test_the_forest_plot_shows_the_leading_sizes():
     target, modes = gaussian(np.eye(3), names=["mu", "sigma", "tau"])
     x = np.random.default_rng(0).normal(size=(500, 3)) * [1, 2, 1] + [0.5, 0, 0]
     ax = sc.plot.effect_sizes(moment_test(x, target, modes))
-    assert {text.get_text() for text in ax.get_yticklabels()} == {"mean of mu", "log2 sd of sigma"}
+    assert {text.get_text() for text in ax.get_yticklabels()} == {
+        "mean of mu: +0.37 sd",
+        "sd of sigma: x 1.9",
+    }
     quiet = sc.plot.effect_sizes(moment_test(np.random.default_rng(1).normal(size=(500, 3)), target, modes))
     assert quiet.texts[0].get_text() == "no misfit with a size"
     matplotlib.pyplot.close("all")

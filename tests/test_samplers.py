@@ -210,7 +210,7 @@ def test_a_hopeless_scale_ends_with_a_warning(monkeypatch):
         ({"burn_in": 10}, "`n_iterations` must exceed `burn_in`"),
         ({"thin": 0}, "`thin` must be an integer of at least 1"),
         ({"x0": [[np.inf, 0.0]]}, "`x0` must be finite"),
-        ({"log_density": lambda x: x}, "`log_density` must map a point"),
+        ({"log_density": lambda x: x}, "`log_density` must map one point"),
         ({"log_density": lambda x: jnp.log(-jnp.sum(x**2) - 1)}, "finite at every row of `x0`"),
     ],
 )

@@ -33,6 +33,7 @@ HOME_CLIMBS = 16  # from held-out draws
 BASES_PER_ROUND = 8  # modes about which the starts of one round are placed, at most
 SETTLED_AT_ONCE = 48  # ends per batch of Newton steps
 UNFINISHED_SETTLED = 16  # highest ends of a round, of climbs not at rest, that are settled all the same
+FARTHEST_FLAT_TOP = 1e9  # standard deviations of the draws
 FALSE_FLAT_TOPS = 4  # places without a parabola that are no tops, after which no more are measured
 SMALL_GAIN = 0.05  # nats by which a climb may have missed a flat or pointed top, once other modes are known
 MAX_SCANNED = 2**16  # points on the lines through one mode
@@ -96,11 +97,15 @@ class Hunt:
         assert self.highest is not None
         x = self.highest[1]
         slope = self.surface.value_and_score(x[None])[1][0] * self.origin.scale
-        size = np.linalg.norm(slope)
-        if size == 0:
+        steepest = np.max(np.abs(slope))
+        if steepest == 0:
             return False
-        ahead = x + 1e-3 * self.origin.scale * slope / size
+        ahead = x + 1e-3 * self.origin.scale * slope / steepest
         return bool(np.isneginf(self.surface.log_density(ahead[None])[0]))
+
+    def ran_away(self, x: np.ndarray) -> np.ndarray:
+        """Whether points (..., d) are so far out that by rounding any density looks flat there."""
+        return np.max(np.abs(x - self.origin.centre) / self.origin.scale, axis=-1) > FARTHEST_FLAT_TOP
 
     def spike(self) -> str:
         """A warning if a climb went on far above all modes."""
@@ -209,7 +214,8 @@ def _climb(state: Hunt, first: Starts, iterations: int = CLIMB_ITERATIONS) -> En
         fused=surface.fused,
         dense=surface.dim <= MAX_DENSE_DIM,
     )
-    going = np.flatnonzero(~ends.rest & (ends.mode < 0) & np.isfinite(ends.log_density))
+    unfinished = ~ends.rest | state.ran_away(ends.x)
+    going = np.flatnonzero(unfinished & (ends.mode < 0) & np.isfinite(ends.log_density))
     if len(going):
         best = going[np.argmax(ends.log_density[going])]
         if state.highest is None or ends.log_density[best] > state.highest[0]:
@@ -425,6 +431,8 @@ def _absorb_flat(state: Hunt, ends: Ends, rough: list[int], label: np.ndarray) -
     """Ends where log p has no parabola: tops are measured, a few per round, and others joined to them."""
     atlas = state.atlas
     for row in rough:
+        if state.ran_away(ends.x[row]):
+            continue
         k = _flat_top_of(state, ends.x[row], ends.log_density[row])
         if k is not None:
             label[row] = k
