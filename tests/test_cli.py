@@ -57,6 +57,20 @@ def run(folder, monkeypatch, capsys):
     return call
 
 
+def test_modes_from_a_file(run, folder):
+    np.savetxt(folder / "modes.csv", [[-3, -3], [3, 3]], delimiter=",", header="a,b", comments="")
+    given = ["left.npy", "--target", "model.py:target", "--modes", "modes.csv", "--seed", 0]
+    status, out, _ = run("check", *given, "--report", "given.html")
+    assert status == 1
+    assert "Mode search" not in out
+    assert "is missing" in out
+    assert "--modes modes.csv" in (folder / "given.html").read_text()
+    assert run("test", "flux", *given)[0] == 1
+    status, _, said = run("check", *given, "--bounds=-9,9")
+    assert status == 2
+    assert "`bounds`" in said
+
+
 def test_no_misfit_found(run, folder):
     status, out, err = run(
         "check",
@@ -195,7 +209,7 @@ ERRORS = {
     ),
     "no box": (
         ["test", "ksd", "good.csv", "--target", "model.py:target", "--bounds", "-1,1"],
-        "the test ksd looks for no modes",
+        "the test ksd uses no modes",
     ),
     "directory": (
         ["check", "good.csv", "--target", "model.py:target", "--json", "."],

@@ -53,7 +53,7 @@ TESTS: dict[str, Callable[..., Any]] = {
     "moments": moments.moment_test,
     "flux": flux.flux_test,
 }
-WITH_MODES = {"pksd", "spksd", "ospksd", "pksdagg", "moments", "flux"}  # these take `bounds`
+WITH_MODES = {"pksd", "spksd", "ospksd", "pksdagg", "moments", "flux"}  # these take `bounds` and `modes`
 
 app = typer.Typer(
     add_completion=False,
@@ -107,6 +107,14 @@ Bounds = Annotated[
         "needed.",
     ),
 ]
+ModesFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--modes",
+        metavar="FILE",
+        help="Mode locations, one per row, in a file like DRAWS; none are searched.",
+    ),
+]
 Independent = Annotated[
     bool, typer.Option("--independent", help="The draws are independent, whatever their order suggests.")
 ]
@@ -139,6 +147,7 @@ def check(
     alpha: Alpha = 0.05,
     seed: Seed = None,
     bounds: Bounds = None,
+    modes_file: ModesFile = None,
     independent: Independent = False,
     max_evaluations: MaxEvaluations = None,
     key: Key = None,
@@ -149,10 +158,11 @@ def check(
     """Does the sample fit? One answer, from tests of the shape, the moments and the mode weights."""
     check_level(alpha)
     source = Source(target, stan, pymc, numpyro, data)
-    _writable(json, report, inputs=(*draws, *source))
+    _writable(json, report, inputs=(*draws, modes_file, *source))
     density = source.load()
     sample = _load_draws(draws, density, key)
     options = {"bounds": _bounds(bounds), "independent": independent, "max_evaluations": max_evaluations}
+    options["modes"] = _modes(modes_file, density)
     with _working(quiet):
         answer = verdict.check(sample, density, alpha=alpha, rng=seed, **options)
     if not quiet:
@@ -161,7 +171,9 @@ def check(
         pages.write_text(json, answer.to_json() + "\n")
         _wrote(json, quiet)
     if report:
-        command = _check_command(draws, source, answer.seed, alpha, bounds, independent, max_evaluations, key)
+        command = _check_command(
+            draws, source, answer.seed, alpha, bounds, modes_file, independent, max_evaluations, key
+        )
         title = f"{', '.join(path.name for path in draws)} and {source.name}"
         pages.write_html(report, answer, sample, density, title=title, command=command)
         _wrote(report, quiet)
@@ -174,6 +186,7 @@ def _check_command(
     seed: int,
     alpha: float,
     bounds: str | None,
+    modes_file: Path | None,
     independent: bool,
     max_evaluations: int | None,
     key: str | None,
@@ -182,6 +195,7 @@ def _check_command(
     command = ["steincheck", "check", *map(str, draws), *source.options(), "--seed", str(seed)]
     command += [] if alpha == 0.05 else ["--alpha", f"{alpha:g}"]
     command += [] if bounds is None else [f"--bounds={bounds}"]
+    command += [] if modes_file is None else ["--modes", str(modes_file)]
     command += ["--independent"] if independent else []
     command += [] if max_evaluations is None else ["--max-evaluations", str(max_evaluations)]
     command += [] if key is None else ["--key", key]
@@ -200,6 +214,7 @@ def one_test(
     alpha: Alpha = 0.05,
     seed: Seed = None,
     bounds: Bounds = None,
+    modes_file: ModesFile = None,
     independent: Independent = False,
     key: Key = None,
     json: Json = None,
@@ -211,14 +226,15 @@ def one_test(
         raise ValueError(
             f"there is no test {name!r}{near(name, list(TESTS))}; the tests are {', '.join(TESTS)}"
         )
-    if bounds is not None and name not in WITH_MODES:
-        raise ValueError(f"the test {name} looks for no modes: it takes no --bounds")
+    if (bounds is not None or modes_file is not None) and name not in WITH_MODES:
+        raise ValueError(f"the test {name} uses no modes: it takes neither --bounds nor --modes")
     source = Source(target, stan, pymc, numpyro, data)
-    _writable(json, inputs=(*draws, *source))
+    _writable(json, inputs=(*draws, modes_file, *source))
     density = source.load()
     sample = _load_draws(draws, density, key)
     options: dict[str, Any] = {"independent": independent}
-    options |= {"bounds": _bounds(bounds)} if name in WITH_MODES else {}
+    if name in WITH_MODES:
+        options |= {"bounds": _bounds(bounds), "modes": _modes(modes_file, density)}
     with _working(quiet):
         result = TESTS[name](to_unconstrained(sample, density), density, rng=seed, **options)
     unreachable = _out_of_reach(result, alpha)
@@ -371,8 +387,15 @@ def _load_draws(paths: list[Path], target: Target, key: str | None) -> Draws:
     return read_draws(paths, dim=target.dim, names=target.names, key=key)
 
 
+def _modes(path: Path | None, target: Target) -> np.ndarray | None:
+    """Mode locations (M, d) from a file."""
+    if path is None:
+        return None
+    return to_unconstrained(_load_draws([path], target, None), target, name="--modes", minimum=1).values
+
+
 def _bounds(text: str | None) -> Any:
-    """(low, high), or one such pair a coordinate, from "low,high;low,high"."""
+    """(low, high), or one such pair per coordinate, from "low,high;low,high"."""
     if text is None:
         return None
     try:
