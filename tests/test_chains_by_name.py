@@ -76,7 +76,7 @@ def test_true_chains_are_rejected_as_often_as_the_level_says(name, chains):
     rng = np.random.default_rng(2)
     rejected = {True: 0, False: 0}
     for k in range(20):
-        x, target = chains(name, rng)
+        x, target = chains(name, rng, 500 if name == "moment_test" else 250)  # it needs longer blocks
         for independent in rejected:
             result = run(name, x, target, independent=independent, rng=k)
             rejected[independent] += result.reject()

@@ -236,7 +236,9 @@ SHOWN = [  # figure, methods, part of the setting and its values, least and larg
     ("fig1", BENCHMARKS, "separation", (6, 8, 10), LOW),
     ("fig1", (*PAPERS, "pKSDAgg"), "separation", (1, 2, 4, 6, 8, 10), HIGH),
     ("fig1", ("flux",), "separation", (4, 6, 8, 10), HIGH),
-    ("fig3", BENCHMARKS, "weight", (0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9, 1), LOW),
+    ("fig3", BENCHMARKS, "weight", (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9), LOW),
+    ("fig3", ("KSD", "KSDAgg"), "weight", (0, 1), LOW),
+    ("fig3", ("FSSD",), "weight", (0, 1), (0, 0.35)),  # its narrow kernels see a little of the gap
     ("fig3", drawing.STYLE, "weight", (0.5,), LOW),
     ("fig3", PAPERS, "weight", (0, 0.1, 0.2, 0.8, 0.9, 1), HIGH),
     ("fig3", ("spKSD", "pKSDAgg", "flux"), "weight", (0.3, 0.7), HIGH),

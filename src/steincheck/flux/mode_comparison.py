@@ -233,10 +233,12 @@ def _why_inconclusive(
         )
     if not flows.groups:
         gate = MIN_SOJOURNS_OF_TWO if weighty.sum() < 3 else MIN_SOJOURNS_OF_MANY
-        longer = gate / max(1, np.sort(summary.sojourns)[-2])
+        visits = int(np.sort(summary.sojourns)[-2])
+        longer = gate / max(1, visits)
         return (
-            f"the chains changed mode only {changes}, too rarely to compare the weights (at least {gate} "
-            f"sojourns at a mode are needed): run them about {max(longer, 1.5):.2g} times as long"
+            f"the chains changed mode only {changes}, with {visits} sojourns at the second of the modes, too "
+            f"rarely to compare the weights (at least {gate} are needed): run them about "
+            f"{max(longer, 1.5):.2g} times as long"
         )
     if tested.comparison is None:
         return tested.blocks.remedy or "the net flows between the modes have too small a variance"

@@ -197,6 +197,7 @@ def leading(result: MomentResult, alpha: float = 0.05, *, limit: int = 8) -> tup
     """
     chosen: list[MomentFeature] = []
     found = [feature for feature in result.significant(alpha) if _differs(feature)]
+    found = [feature for feature in found if feature.kind not in SHAPES or not _hidden(feature, found)]
     parts = max((abs(f.t) for f in found if f.basis != "all" and f.kind not in SHAPES), default=0.0)
     for feature in sorted(found, key=lambda feature: _priority(feature, parts)):
         if not any(_repeats(feature, other) for other in chosen):
@@ -208,6 +209,21 @@ def _differs(feature: MomentFeature) -> bool:
     """Whether the interval of a size leaves out "no misfit": a moment may be off because of another one."""
     nothing = {"location": 0.0, "correlation": 0.0, "scale": 1.0, "overall scale": 1.0}.get(feature.kind)
     return nothing is None or not feature.interval[0] <= nothing <= feature.interval[1]
+
+
+def _hidden(shape: MomentFeature, found: Sequence[MomentFeature]) -> bool:
+    """Whether a shift, factor or correlation is so large that it alone would make the shape look wrong."""
+    for feature in found:
+        if None not in (feature.mode, shape.mode) and feature.mode != shape.mode:
+            continue
+        size = abs(feature.estimate)
+        if feature.kind == "location" and size > 1.0:
+            return True
+        if feature.kind in ("scale", "overall scale") and not 0.6 < size < 1.7:
+            return True
+        if feature.kind == "correlation" and size > 0.5:
+            return True
+    return False
 
 
 def _priority(feature: MomentFeature, parts: float) -> tuple[int, float]:

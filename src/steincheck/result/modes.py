@@ -214,3 +214,11 @@ class ChainWeights(ChainBlocks):
     shares: np.ndarray
     compared: tuple[tuple[int, ...], ...]
     pooled: tuple[int, ...]
+
+    def __str__(self) -> str:
+        if self.compared:
+            return super().__str__()
+        return (
+            f"{self.n_changes} changes of mode in all chains are too few to test the weights: the p-value "
+            "compares this set of draws with 40 independent ones, and says nothing about the sampler"
+        )

@@ -228,7 +228,7 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
     several = verdict.modes is not None and len(verdict.modes) > 1
     for key, result in verdict.tests.items():
         what, test = WHAT[key]
-        where = " within modes" if several and key in ("kernel", "moments") else ""
+        where = " within modes" if several and key != "weights" else ""
         said = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
         open_question = isinstance(result, FluxResult) and result.inconclusive and said == "no misfit found"
         if np.isnan(result.pvalue) or open_question:

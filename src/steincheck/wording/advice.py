@@ -33,12 +33,13 @@ def advice(
         return ()
     kinds = {finding.kind for finding in findings}
     steps = []
-    if fits is None:
-        steps.append("the answer names what is missing: supply it and check again")
     if kinds & WEIGHTS:
         steps += _about_weights(chains, weighable, locations)
     if "chains" in kinds:
-        steps.append("look at the trace of the chain that is named, and run longer, with more warm-up")
+        steps.append(
+            "look at the trace of the chain that is named: more warm-up helps a chain that is still on its "
+            "way, more draws do not"
+        )
     if "impossible draws" in kinds:
         steps.append("look at the rows that are named: a few wrong draws can make everything else look wrong")
     if kinds & SPREADS or "location" in kinds:
