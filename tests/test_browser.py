@@ -142,6 +142,7 @@ def site():
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
+    server.server_close()
 
 
 def test_no_link_of_the_site_is_broken(site):
