@@ -389,3 +389,34 @@ def test_the_example_of_the_readme_prints_what_it_says(capsys):
     code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)  \.\.\.\n```", text, re.DOTALL).groups()
     exec(code, {})
     assert capsys.readouterr().out.startswith(printed)
+
+
+def test_impossible_draws_are_found_where_moments_are_not_tested(normal_target):
+    """Few draws, slow chains and burn-in left in: a single draw needs neither independence nor many others."""
+    rng = np.random.default_rng(0)
+    few = rng.normal(size=(90, 2))
+    few[50] = 1e6
+    walk = np.cumsum(rng.normal(size=(4, 500, 2)), axis=1)
+    burning = np.full((4, 500, 2), 20.0)
+    for k in range(1, 500):
+        burning[:, k] = 0.95 * burning[:, k - 1] + 0.3122 * rng.normal(size=(4, 2))
+    for draws in (few, walk, burning):
+        verdict = sc.check(draws, normal_target, rng=0)
+        assert verdict.fits is False
+        assert any(finding.kind == "impossible draws" for finding in verdict.findings)
+    assert sc.check(few, normal_target, rng=0).tests["moments"].impossible == (50,)
+
+
+def test_copies_are_no_evidence(normal_target):
+    """Right draws, repeated: no verdict, where the tests by themselves would reject most of them."""
+    rng = np.random.default_rng(1)
+    chains = np.repeat(rng.normal(size=(1, 300, 2)), 4, axis=0)
+    shuffled = rng.permutation(np.repeat(rng.normal(size=(200, 2)), 5, axis=0))
+    for draws, said in ((chains, "chains 0 and 1 are the same"), (shuffled, "800 of 1000 draws repeat")):
+        verdict = sc.check(draws, normal_target, rng=0)
+        assert verdict.fits is None
+        assert said in verdict.sentence
+        assert not verdict.tests
+    rounded = np.round(rng.normal(size=(1000, 1)), 2)
+    one = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    assert sc.check(rounded, one, modes=[[0.0]], rng=0).tests

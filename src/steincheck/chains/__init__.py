@@ -3,7 +3,14 @@
 from .agreement import Agreement, agreement
 from .blocks import Blocks, autocorrelation_time, autocovariance, block_signs, block_sums, cut_blocks
 from .convergence import Convergence, convergence
-from .order import Dependence, chain_faults, looks_dependent, repeated_draws, standing_chains
+from .order import (
+    Dependence,
+    chain_faults,
+    invalidating_faults,
+    lattice_step,
+    looks_dependent,
+    standing_chains,
+)
 from .reading import Sample, chain_of_draws, read_sample
 
 __all__ = [
@@ -21,8 +28,9 @@ __all__ = [
     "chain_of_draws",
     "convergence",
     "cut_blocks",
+    "invalidating_faults",
+    "lattice_step",
     "looks_dependent",
     "read_sample",
-    "repeated_draws",
     "standing_chains",
 ]

@@ -123,7 +123,14 @@ class Blocks:
         )
 
 
-def cut_blocks(tau: float, chain: np.ndarray, *, max_blocks: int = MAX_BLOCKS) -> Blocks:
+def cut_blocks(
+    tau: float,
+    chain: np.ndarray,
+    *,
+    max_blocks: int = MAX_BLOCKS,
+    min_blocks: int = MIN_BLOCKS,
+    cut_every: int = CUT_EVERY,
+) -> Blocks:
     """Cut chains into blocks: one cut per 10 ``tau``, at most 20 blocks in all, at least one per chain.
 
     A chain of length N becomes ``1 + floor(N / (10 tau))`` blocks. Fewer than 8 blocks in all are not enough
@@ -136,7 +143,11 @@ def cut_blocks(tau: float, chain: np.ndarray, *, max_blocks: int = MAX_BLOCKS) -
     chain : array (n,) of int
         The chain of each draw, 0, 1, ... in order.
     max_blocks : int
-        Most blocks in all.
+        Most blocks in all, if there are not more chains.
+    min_blocks : int
+        Fewest blocks for a test.
+    cut_every : int
+        Autocorrelation times per cut.
 
     Examples
     --------
@@ -151,31 +162,32 @@ def cut_blocks(tau: float, chain: np.ndarray, *, max_blocks: int = MAX_BLOCKS) -
     if n_chains > max_blocks:
         count = min(n_chains, MAX_CHAIN_BLOCKS)
         return Blocks(chain * count // n_chains, count, float(tau), 1.0, n_chains)
-    parts = _parts(lengths, tau, max_blocks)
+    parts = _parts(lengths, cut_every * tau, max_blocks)
     label = np.concatenate(
         [
             first + np.arange(length) * part // length
             for first, length, part in zip(np.cumsum(parts) - parts, lengths, parts, strict=True)
         ]
     )
-    return Blocks(label, int(parts.sum()), float(tau), _times_longer(lengths, tau, max_blocks), n_chains)
+    longer = _times_longer(lengths, cut_every * tau, max_blocks, min_blocks)
+    return Blocks(label, int(parts.sum()), float(tau), longer, n_chains)
 
 
-def _parts(lengths: np.ndarray, tau: float, max_blocks: int) -> np.ndarray:
-    """Number of blocks per chain."""
+def _parts(lengths: np.ndarray, between_cuts: float, max_blocks: int) -> np.ndarray:
+    """Number of blocks per chain, with so many draws between two cuts."""
     cap = np.maximum(1, max_blocks * lengths // lengths.sum())
-    return np.minimum(np.minimum(1 + (lengths // (CUT_EVERY * tau)).astype(int), cap), lengths)
+    return np.minimum(np.minimum(1 + (lengths // between_cuts).astype(int), cap), lengths)
 
 
-def _times_longer(lengths: np.ndarray, tau: float, max_blocks: int) -> float:
+def _times_longer(lengths: np.ndarray, between_cuts: float, max_blocks: int, min_blocks: int) -> float:
     """The smallest factor by which the chains must grow for a test: 1 if none, infinity if it cannot help.
 
     Blocks of unequal sizes w count as ``(sum w)^2 / sum w^2`` blocks of equal size.
     """
     for factor in 1.1 ** np.arange(97):  # up to 10^4
         grown = np.round(lengths * factor).astype(int)
-        parts = _parts(grown, tau, max_blocks)
-        if np.round(grown.sum() ** 2 / np.sum(grown**2.0 / parts)) >= MIN_BLOCKS:
+        parts = _parts(grown, between_cuts, max_blocks)
+        if np.round(grown.sum() ** 2 / np.sum(grown**2.0 / parts)) >= min_blocks:
             return float(factor)
     return np.inf
 

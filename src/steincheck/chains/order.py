@@ -15,6 +15,7 @@ MAX_LAG = 100  # chains stored in turn, draw by draw, are alike at a lag of thei
 MIN_DRAWS = 30  # fewer independent draws cannot be told from a chain at that level
 STILL_SHARE = 0.25  # of a chain spent at one point: far more than rejections of a working sampler explain
 MIN_EQUAL = 10  # equal draws below which nothing is said
+MAX_REPETITION = 1.1  # mean multiplicity of a draw beyond which draws are not treated as independent
 SAME_SHARE = 0.1  # of the draws equal at the same times in two chains
 
 
@@ -121,15 +122,44 @@ def _whitened(columns: np.ndarray) -> np.ndarray:
     return u[:, s > 1e-8 * s[0]] * np.sqrt(len(columns)) if s[0] > 0 else columns
 
 
-def repeated_draws(values: np.ndarray) -> int:
-    """How many draws (rows) equal an earlier one.
+def invalidating_faults(values: np.ndarray, chain: np.ndarray | None) -> list[str]:
+    """What makes every p-value invalid: chains that are copies, independent draws that repeat too often.
+
+    Copies count as further evidence where there is none. A tenth more variance than that of independent
+    draws, ``sum m^2 / n`` for multiplicities m, is too much.
 
     Examples
     --------
-    >>> repeated_draws(np.array([[1.0], [2.0], [1.0]]))
-    1
+    >>> x = np.random.default_rng(0).normal(size=(50, 1))
+    >>> invalidating_faults(np.concatenate([x, x]), None)
+    ['50 of 100 draws repeat others exactly: they are not independent; give the chains in their order']
     """
-    return len(values) - len(np.unique(values, axis=0))
+    if chain is not None:
+        return _equal_chains(values, chain)
+    multiplicity = np.unique(values, axis=0, return_counts=True)[1]
+    if np.sum(multiplicity**2) <= MAX_REPETITION * len(values):
+        return []
+    if all(lattice_step(column) for column in values.T):  # rounded draws repeat without being copies
+        return []
+    return [
+        f"{len(values) - len(multiplicity)} of {len(values)} draws repeat others exactly: they are not "
+        "independent; give the chains in their order"
+    ]
+
+
+def lattice_step(column: np.ndarray) -> float:
+    """The distance between neighbouring values if all are multiples of one apart, as rounded ones are; or 0.
+
+    Examples
+    --------
+    >>> lattice_step(np.array([0.25, 0.5, 1.25]))
+    0.25
+    """
+    steps = np.diff(np.unique(column))
+    if not len(steps):
+        return 0.0
+    whole = steps / steps.min()
+    return float(steps.min()) if np.allclose(whole, np.round(whole), rtol=0, atol=1e-6) else 0.0
 
 
 def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | None = None) -> list[str]:
@@ -157,16 +187,21 @@ def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | N
         constant = (np.ptp(part, axis=0) == 0) & (np.ptp(values, axis=0) > 0) & (not still)
         for k in np.flatnonzero(constant):
             faults.append(f"{labels[k]} never changes in chain {number}")
+    return faults + _equal_chains(values, chain)
+
+
+def _equal_chains(values: np.ndarray, chain: np.ndarray) -> list[str]:
+    """A sentence about every chain that is the same as an earlier one at many times."""
+    parts = np.split(values, np.flatnonzero(np.diff(chain)) + 1)
     shortest = min(len(part) for part in parts)
     stacked = np.stack([part[:shortest] for part in parts])
+    found: dict[int, str] = {}
     for one in range(len(parts) - 1):
         same = np.sum(np.all(stacked[one] == stacked[one + 1 :], axis=2), axis=1)
-        for two in np.flatnonzero(same >= max(MIN_EQUAL, SAME_SHARE * shortest)):
-            faults.append(
-                f"chains {one} and {one + 1 + two} are the same in {same[two]} of {shortest} draws: "
-                "were they started with the same seed?"
-            )
-    return faults
+        for two in one + 1 + np.flatnonzero(same >= max(MIN_EQUAL, SAME_SHARE * shortest)):
+            text = f"chains {one} and {two} are the same in {same[two - one - 1]} of {shortest} draws"
+            found.setdefault(int(two), f"{text}: were they started with the same seed?")
+    return list(found.values())
 
 
 def standing_chains(values: np.ndarray, chain: np.ndarray) -> list[tuple[int, int, int]]:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from ..stein.bootstrap import multinomial, wild
+from ..stein.bootstrap import multinomial
 
-OWN_TIME = 0.25  # weight of a feature's own autocorrelation time beside that of its kind
 REPLICATES_AT_ONCE = 100
 MIN_REACH = 0.9  # of replicates, relative to a Gaussian, that is believed
+MIN_BEYOND = 40  # replicates beyond the quantile that their reach is measured by; 10 are too rough
 MIN_SPREAD = 1e-5  # share of the sum of squares left to a replicate's variance
 
 
@@ -31,33 +31,30 @@ def max_t(
     n_resamples: int,
     rng: np.random.Generator,
     *,
-    squares: np.ndarray | None = None,
+    halves: bool = False,
 ) -> Maximum:
     """Test that all columns of the block sums (q, F) have mean zero; `kinds` (F,) numbers their kinds.
 
     Those of `first_part` (F,) get half of the level, the others the other half: many columns in one part do
     not raise the threshold of the other.
 
-    Blocks are resampled, as single draws with skew features must be. A few long blocks of dependent draws get
-    random signs instead, and `squares` (F,) are then the sums of squares of the features over single draws:
-    each sum is divided by a standard error that is steadied by those of its kind, see `_steadied`.
+    Blocks are resampled. If they are `halves` of blocks of dependent draws, 2 b and 2 b + 1 are neighbours,
+    and every t is divided by a factor for the dependence between them, see `_standard_error_factor`.
 
     A column without spread is never seen under H0 unless it is zero: its t is infinite, or 0. Positive and
     negative t of each kind are divided by how much farther their replicates reach than a Gaussian would:
     otherwise one kind with skew features raises the threshold of all.
     """
-    flips = squares is not None
     t, columns = _studentise(sums)
-    if squares is not None:
-        columns = _steadied(sums, squares, kinds)
-    draw = wild if flips else multinomial
+    if halves:
+        t = t / _standard_error_factor(columns, kinds)
     replicates = np.concatenate(
         [
-            _replicates(columns, draw(len(sums), min(REPLICATES_AT_ONCE, n_resamples - start), rng), flips)
+            _replicates(columns, multinomial(len(sums), min(REPLICATES_AT_ONCE, n_resamples - start), rng))
             for start in range(0, n_resamples, REPLICATES_AT_ONCE)
         ]
     )
-    balanced = np.where(np.isfinite(t) & flips, columns.sum(axis=0), t)
+    balanced = t.copy()
     for kind in np.unique(kinds):
         one = np.flatnonzero(kinds == kind)
         reach = _reach(replicates[:, one], len(t))
@@ -102,30 +99,29 @@ def _studentise(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return t, columns.astype(np.float32)
 
 
-def _steadied(sums: np.ndarray, squares: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    """Block sums (q, F) in units of a standard error of the whole sum that no change of signs alters.
+def _standard_error_factor(columns: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    """How much larger standard errors (F,) are than those by half blocks, at least 1.
 
-    The sum of squares of 20 block sums is a rough variance, and small by chance where the sums are skew and
-    their mean is far off: the largest of many t would be too large too often. Its ratio to `squares`, the
-    autocorrelation time of the feature, is averaged with the geometric mean over the features of its kind.
+    Half a block ends where its neighbour begins, and what they share is lost to the sum of squares over
+    halves, in proportion to the number of cuts. Without any cut the variance would be twice that by whole
+    blocks less that by halves (the lugsail estimate). The ratio of the two is averaged over the features of
+    a kind, whose dependence is alike: that of a single feature from a few dozen blocks is too rough.
     """
-    own = np.sum(sums**2, axis=0)
-    known = (own > 0) & (squares > 0)
-    log_time = np.log(np.where(known, own, 1.0) / np.where(known, squares, 1.0))
-    variance = OWN_TIME * own
-    for kind in np.unique(kinds):
-        one = np.flatnonzero((kinds == kind) & known)
-        if len(one):
-            variance[one] += (1 - OWN_TIME) * squares[one] * np.exp(log_time[one].mean())
-    return (sums / np.where(known, np.sqrt(variance), np.inf)).astype(np.float32)
+    wholes = columns[::2] + columns[1::2]
+    squares = np.sum(columns**2, axis=0)
+    known = squares > 0
+    log_ratio = np.log(np.maximum(np.sum(wholes**2, axis=0)[known] / squares[known], MIN_SPREAD))
+    factor = np.ones(len(kinds))
+    for kind in np.unique(kinds[known]):
+        ratio = np.exp(log_ratio[kinds[known] == kind].mean())
+        factor[kinds == kind] = np.sqrt(max(1.0, 2 * ratio - 1))
+    return factor
 
 
-def _replicates(columns: np.ndarray, w: np.ndarray, flips: bool) -> np.ndarray:
-    """For each row of weights the sum of each column, or its t with a standard error of its own, (B, F)."""
+def _replicates(columns: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """For each row of weights the t of each column, with a standard error of its own, (B, F)."""
     q = len(columns)
     total = w.astype(np.float32) @ columns
-    if flips:
-        return total
     square = (w + np.int8(1)).astype(np.float32) @ columns**2
     rest = np.maximum(square - total**2 / q, MIN_SPREAD * q)
     return total / np.sqrt(rest) * np.float32(np.sqrt((q - 1) / q))
@@ -133,7 +129,7 @@ def _replicates(columns: np.ndarray, w: np.ndarray, flips: bool) -> np.ndarray:
 
 def _reach(replicates: np.ndarray, n_columns: int) -> tuple[float, float]:
     """Far quantiles of positive and of negative replicates, over those of a Gaussian."""
-    level = max(0.05 / n_columns, 10 / replicates.size)
+    level = min(max(0.05 / n_columns, MIN_BEYOND / replicates.size), 0.25)
     gaussian = -special.ndtri(level)
     ends = np.quantile(replicates, [1 - level, level])
     return max(ends[0] / gaussian, MIN_REACH), max(-ends[1] / gaussian, MIN_REACH)

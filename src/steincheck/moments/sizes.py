@@ -8,6 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..chains.blocks import MIN_BLOCKS, block_signs
+from ..stein.blocks import block_sums
+from ..stein.bootstrap import pvalue
+from ..stein.kernels import IMQ, median_bandwidth
+from ..stein.quadratic import flip_signs, whitened, whitened_scores
 from .correction import Affine, Sample, solve
 from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
 from .frames import Constants, Frame, log_responsibilities
@@ -16,6 +21,9 @@ MAX_DRAWS_AT_ONCE = 10_000  # the map found from so many takes one more step wit
 MIN_RESPONSIBILITY = 0.01  # draws with less at a mode do not count for its sizes
 MIN_DRAWS_FOR_SIZES = 5  # responsibility below which a mode has no sizes
 MIN_DRAWS_TO_SOLVE = 20  # with fewer, one step is as good as the draws allow
+MAX_DRAWS_TO_TEST = 1000  # corrected draws that are tested once more
+MIN_DRAWS_TO_TEST = 50
+MAX_PVALUE_STILL_WRONG = 0.01  # of corrected draws, up to which sizes are not believed
 MAX_BLOCKS = 250  # behind the standard errors
 MAX_OPERATIONS = 4e9  # many dimensions get fewer blocks
 MAX_NUMBERS = 4e6  # in the matrices of all blocks
@@ -33,11 +41,17 @@ class Case(NamedTuple):
 
 
 def sizes(
-    x: np.ndarray, scores: np.ndarray, home: np.ndarray, frame: Frame, score: Score | None
+    x: np.ndarray,
+    scores: np.ndarray,
+    home: np.ndarray,
+    frame: Frame,
+    score: Score | None,
+    rng: np.random.Generator,
 ) -> tuple[list[Effects], int]:
     """Effects at each mode, then pooled over modes; and the number of blocks behind the standard errors.
 
-    Without `score`, a function of draws, the sizes are one step from the draws themselves.
+    Without `score`, a function of draws, the sizes are one step from the draws themselves. Where draws that
+    have been shifted and stretched by these sizes do not fit either, the sizes explain nothing: they are NaN.
     """
     constants = frame.constants
     count = int(home[-1]) + 1
@@ -51,7 +65,8 @@ def sizes(
             effects.append(_unknown(constants))
             continue
         case = Case(x, scores, groups, shares[:, k])
-        effects.append(_at_mode(case, rows, constants, k, score if weight > MIN_DRAWS_TO_SOLVE else None))
+        enough = weight > MIN_DRAWS_TO_SOLVE
+        effects.append(_at_mode(case, rows, constants, k, score if enough else None, rng))
     total = shares.sum(axis=0)
     known = [k for k, one in enumerate(effects) if np.isfinite(one.mean).all()]
     if len(effects) == 1 or not known:
@@ -82,7 +97,14 @@ def _unknown(constants: Constants) -> Effects:
     return Effects(*(np.full(length, np.nan) for length in lengths))
 
 
-def _at_mode(case: Case, rows: np.ndarray, constants: Constants, k: int, score: Score | None) -> Effects:
+def _at_mode(
+    case: Case,
+    rows: np.ndarray,
+    constants: Constants,
+    k: int,
+    score: Score | None,
+    rng: np.random.Generator,
+) -> Effects:
     """Effects at mode k of the draws `rows` that belong to it."""
     d = len(constants.sd[k])
     prior = np.linalg.inv(constants.precision[k] * np.outer(constants.sd[k], constants.sd[k]))
@@ -92,7 +114,38 @@ def _at_mode(case: Case, rows: np.ndarray, constants: Constants, k: int, score: 
         moved = nothing, *_totals(case, rows, constants, k, nothing, None)
     affine, totals, sample = moved
     own, right = corrected_moments(totals, affine, sample, prior)
-    return effects_of(own, right, constants.project[k], (constants.pair_first, constants.pair_second))
+    effects = effects_of(own, right, constants.project[k], (constants.pair_first, constants.pair_second))
+    if score is not None and _still_wrong(sample, case.home[rows[_kept(len(rows))]], rng):
+        return _without_sizes(effects)
+    return effects
+
+
+def _still_wrong(sample: Sample, home: np.ndarray, rng: np.random.Generator) -> bool:
+    """Whether a kernel test with signs of blocks rejects the corrected draws of a mode at the level .01."""
+    chosen = np.flatnonzero(sample.weight > 0.5)
+    chosen = chosen[:: -(-len(chosen) // MAX_DRAWS_TO_TEST) or 1]
+    block = np.unique(home[chosen], return_inverse=True)[1]
+    if len(chosen) < MIN_DRAWS_TO_TEST or block[-1] + 1 < MIN_BLOCKS:
+        return False
+    y = sample.y[chosen]
+    covariance = np.cov(y, rowvar=False).reshape(y.shape[1], -1)
+    if not np.linalg.eigvalsh(covariance)[0] > 0:
+        return False
+    whiten = np.linalg.cholesky(covariance)
+    z = whitened(y, whiten)
+    slopes = whitened_scores(sample.t[chosen], whiten)
+    table = block_sums(z[None], slopes[None], IMQ(), median_bandwidth(z), block).table
+    found = flip_signs(table, np.bincount(block), block_signs(int(block[-1]) + 1, 999, rng))
+    return pvalue(float(found.statistics[0]), found.replicates[0]) <= MAX_PVALUE_STILL_WRONG
+
+
+def _without_sizes(effects: Effects) -> Effects:
+    """Only what the draws themselves show: their means, standard deviations and correlations."""
+    observed = ("mean", "sd", "correlation")
+    unknown = {
+        name: np.full_like(value, np.nan) for name, value in effects._asdict().items() if name not in observed
+    }
+    return effects._replace(**unknown)
 
 
 def _solved(
@@ -123,7 +176,7 @@ def _totals(
     origin = _sample(case, rows[:MAX_DRAWS_AT_ONCE], constants, k).y.mean(axis=0)
     totals = BlockTotals.empty(int(case.home[-1]) + 1, origin)
     kept = []
-    step = -(-len(rows) // MAX_DRAWS_AT_ONCE)
+    step = _step(len(rows))
     for start in range(0, len(rows), MAX_DRAWS_AT_ONCE):
         some = rows[start : start + MAX_DRAWS_AT_ONCE]
         sample = _sample(case, some, constants, k)
@@ -133,6 +186,16 @@ def _totals(
         totals.add(sample, case.home[some])
         kept.append(Sample(moved[::step], sample.t[::step], sample.weight[::step]))
     return totals, Sample(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
+
+
+def _step(n: int) -> int:
+    return -(-n // MAX_DRAWS_AT_ONCE)
+
+
+def _kept(n: int) -> np.ndarray:
+    """Which of n draws are in the sample that `_totals` keeps."""
+    starts = range(0, n, MAX_DRAWS_AT_ONCE)
+    return np.concatenate([np.arange(start, min(start + MAX_DRAWS_AT_ONCE, n), _step(n)) for start in starts])
 
 
 def _moved_scores(constants: Constants, k: int, score: Score, y: np.ndarray) -> np.ndarray:

@@ -74,13 +74,12 @@ class Table(NamedTuple):
     frame: Frame
     names: Sequence[str]
     effects: Sequence[Effects]  # per mode, the last about all modes
-    n: int
     quantile: float
 
     def record(self, column: Column, t: float, p: float) -> MomentFeature:
         """The feature with its size."""
         parameters, loadings = self._about(column)
-        size = self._size(column, t)
+        size = self._size(column)
         return MomentFeature(column.kind, column.basis, column.mode, parameters, loadings, *size, t, p)
 
     def _about(self, column: Column) -> tuple[tuple[str, ...], tuple[float, ...]]:
@@ -97,7 +96,7 @@ class Table(NamedTuple):
         main = axis_parameters(self.frame, self.names, column.directions[0] - d, column.mode or 0)
         return tuple(name for name, _ in main), tuple(value for _, value in main)
 
-    def _size(self, column: Column, t: float) -> tuple[float, tuple[float, float], float, float]:
+    def _size(self, column: Column) -> tuple[float, tuple[float, float], float, float]:
         """Estimate, interval, observed, expected."""
         effects = self.effects[-1 if column.mode is None else column.mode]
         if column.basis == "given the others":
@@ -110,9 +109,7 @@ class Table(NamedTuple):
             return self._factor(column, effects)
         if column.kind == "overall scale":
             return *self._exponential(float(effects.overall), float(effects.overall_se)), np.nan, np.nan
-        step = self.quantile / self.n**0.5
-        size = t / self.n**0.5
-        return size, (size - step, size + step), np.nan, np.nan
+        return np.nan, (np.nan, np.nan), np.nan, np.nan  # a shape has no size
 
     def _ends(self, value: float, error: float) -> tuple[float, float]:
         return float(value - self.quantile * error), float(value + self.quantile * error)

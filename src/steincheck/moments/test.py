@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import announce, as_count, require_switch, seeded
-from ..chains import Blocks, cut_blocks, read_sample
+from ..chains import Blocks, autocorrelation_time, cut_blocks, read_sample
 from ..modes.search import known_modes
 from ..result import ChainBlocks, Modes, MomentFeature, MomentResult
 from ..stein.kernels import IMQ, median_bandwidth
@@ -35,6 +35,9 @@ from .table import SHAPES, Column, Table, columns_of, leading, ordered
 __all__ = ["leading", "moment_core", "moment_test"]
 
 MAX_BLOCKS = 2000  # resampled; more draws are summed over blocks of 2, 4, 8, ... first
+MAX_CHAIN_BLOCKS = 50  # of chains, cut in halves that are resampled
+MIN_CHAIN_BLOCKS = 16  # fewer have replicates too heavy in the tails to reject anything
+CUT_EVERY = 6  # autocorrelation times per block; its halves share a twelfth of its variance
 MIN_DRAWS = 20  # below, the bootstrap has too few draws to leave out
 MIN_DRAWS_FOR_LEVEL = 100  # the smallest n at which the level was studied
 MAX_PVALUE_OF_MISFIT = 0.05  # up to which sizes are solved for
@@ -66,7 +69,7 @@ def moment_test(
     Draws that the density all but excludes are searched along lines. The cost is linear in n.
 
     For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
-    then comes from random signs of long blocks, as in `ksd_test`; too few of them give the p-value NaN.
+    then comes from resampled blocks of draws; too few of them give the p-value NaN.
 
     Parameters
     ----------
@@ -174,21 +177,35 @@ def parameter_names(target: Target) -> list[str]:
 
 
 def _chain_blocks(x: np.ndarray, scores: np.ndarray, modes: Modes, chain: np.ndarray | None) -> Blocks | None:
-    """Blocks of chains, long compared with the autocorrelation time that a kernel test would see."""
+    """Blocks of chains, long compared with the autocorrelation times of all moments."""
     if chain is None:
         return None
     whiten = np.linalg.cholesky(np.mean(modes.covariances, axis=0))
     z = whitened(x, whiten)
+    slopes = whitened_scores(scores, whiten)
     width = median_bandwidth(z[:: -(-len(z) // 1000)])
-    stack = (z[None], whitened_scores(scores, whiten)[None])
-    blocks = chain_blocks(chain, None, [stack], IMQ(), width * np.array([0.25, 1.0, 4.0]))
-    return None if blocks is None else longer_blocks(blocks, chain)
+    blocks = chain_blocks(chain, None, [(z[None], slopes[None])], IMQ(), width * np.array([0.25, 1.0, 4.0]))
+    return None if blocks is None else moment_blocks(blocks, plain_features(x, scores, whiten), chain)
 
 
-def longer_blocks(blocks: Blocks, chain: np.ndarray) -> Blocks:
-    """The chains cut half as often: over short blocks sums of squares are too skew for the largest |t|."""
-    cut = cut_blocks(2 * blocks.tau, chain)
-    return replace(cut, tau=blocks.tau, standing=blocks.standing)
+def plain_features(x: np.ndarray, scores: np.ndarray, whiten: np.ndarray) -> np.ndarray:
+    """t and z t + 1 (n, 2 d) in whitened coordinates: Stein features of mean 0 within every mode."""
+    t = whitened_scores(scores, whiten)
+    z = whitened(x - np.median(x, axis=0), whiten)
+    return np.concatenate([t, z * t + 1], axis=1)
+
+
+def moment_blocks(blocks: Blocks, features: np.ndarray, chain: np.ndarray) -> Blocks:
+    """More and shorter blocks than those of a kernel test: they are resampled, not given signs.
+
+    The slowest feature counts: the largest t may be about a single coordinate, which moves slowly while a
+    kernel sees all of them at once.
+    """
+    tau = max(blocks.tau, float(np.max(autocorrelation_time(features, chain))))
+    cut = cut_blocks(
+        tau, chain, max_blocks=MAX_CHAIN_BLOCKS, min_blocks=MIN_CHAIN_BLOCKS, cut_every=CUT_EVERY
+    )
+    return replace(cut, standing=blocks.standing)
 
 
 def moment_core(
@@ -253,22 +270,32 @@ def _untested(
     x: np.ndarray, modes: Modes, blocks: Blocks, notes: list[str], settings: Mapping[str, Any]
 ) -> MomentResult:
     """The result for chains too short for a test."""
+    result = only_impossible(x, modes, (), np.nan, np.nan)
+    return replace(
+        result,
+        warnings=tuple(dict.fromkeys(notes)),
+        settings=settings,
+        chains=_summary(blocks),
+        blocks=blocks.count,
+    )
+
+
+def only_impossible(
+    x: np.ndarray, modes: Modes, rows: tuple[int, ...], impossible_pvalue: float, pvalue: float
+) -> MomentResult:
+    """The result where no moment was tested, but some draws may be all but impossible."""
     return MomentResult(
         "moment test",
         np.nan,
-        np.nan,
+        pvalue,
         None,
-        len(x),
-        x.shape[1],
-        tuple(dict.fromkeys(notes)),
-        settings,
-        chains=_summary(blocks),
+        *x.shape,
         features=(),
         modes=modes,
-        blocks=blocks.count,
+        blocks=0,
         pairs_left_out=0,
-        impossible=(),
-        impossible_pvalue=np.nan,
+        impossible=rows,
+        impossible_pvalue=impossible_pvalue,
     )
 
 
@@ -279,16 +306,27 @@ class Data(NamedTuple):
     scores: np.ndarray
     home: np.ndarray
     order: np.ndarray
-    dependent: bool  # within blocks
+    halves: bool  # of blocks of dependent draws
 
 
 def _by_block(x: np.ndarray, scores: np.ndarray, blocks: np.ndarray | None) -> Data:
-    home = _blocks(len(x)) if blocks is None else np.unique(blocks, return_inverse=True)[1]
-    order = np.arange(len(x))
-    if (np.diff(home) >= 0).all():
-        return Data(x, scores, home, order, blocks is not None)
+    if blocks is None:
+        return Data(x, scores, _blocks(len(x)), np.arange(len(x)), False)
+    home, halved = _halves(blocks)
     order = np.argsort(home, kind="stable")
-    return Data(x[order], scores[order], home[order], order, blocks is not None)
+    return Data(x[order], scores[order], home[order], order, halved)
+
+
+def _halves(blocks: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The half block of each draw, 2 b and 2 b + 1 for block b; whole blocks if one is too short to halve."""
+    number = np.unique(blocks, return_inverse=True)[1]
+    lengths = np.bincount(number)
+    if lengths.min() < 2:
+        return number, False
+    order = np.argsort(number, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return 2 * number + (2 * rank >= lengths[number]), True
 
 
 def _examine(
@@ -310,15 +348,12 @@ def _examine(
     kinds = np.array([column.kind for column in kept])
     plain = ~np.isin(kinds, ("correlation", *SHAPES))  # location and scale; there are d^2 / 2 correlations
     groups = np.unique(kinds, return_inverse=True)[1]
-    squares = None
-    if data.dependent:
-        single = _columns(data, frame, lines, _blocks(len(data.x)))[1]
-        squares = np.sum(single[:, finite] ** 2, axis=0)
-    found = max_t(columns[:, finite], groups, plain, n_resamples, rng, squares=squares)
+    found = max_t(columns[:, finite], groups, plain, n_resamples, rng, halves=data.halves)
     misfit = found.adjusted.min() <= MAX_PVALUE_OF_MISFIT
     with np.errstate(all="ignore"):
-        effects, blocks = sizes(data.x, data.scores, data.home, frame, score if misfit else None)
-        table = Table(frame, names, effects, len(data.x), quantile(blocks))
+        whole = data.home // 2 if data.halves else data.home
+        effects, blocks = sizes(data.x, data.scores, whole, frame, score if misfit else None, rng)
+        table = Table(frame, names, effects, quantile(blocks))
         rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), strict=True)
         return found, ordered(table.record(column, t, p) for column, t, p in rows)
 

@@ -341,8 +341,9 @@ class MomentFeature:
         Of `parameters` in the principal axis, in units of their standard deviations; empty otherwise.
     estimate, interval : float, (float, float)
         Location: how far the mean of the draws is too high, in standard deviations. Scale: by which factor
-        the draws are too wide. Correlation: of the draws less that of the density. Otherwise the mean of the
-        feature in units of its standard deviation. Each interval has 95 % coverage by itself.
+        the draws are too wide. Correlation: of the draws less that of the density. Shapes have no size (NaN),
+        and nothing has one where draws that are shifted and stretched by the sizes do not fit either. Each
+        interval has 95 % coverage by itself.
     observed, expected : float
         Mean, standard deviation or correlation of the draws, and what the density says, in the units of
         the scale; NaN where this has no meaning.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..chains import chain_faults, chain_of_draws, convergence
+from ..chains import chain_faults, chain_of_draws, convergence, invalidating_faults, lattice_step
 from ..chains.convergence import Convergence
 from ..draws import Draws
 from ..modes.box import as_box
@@ -50,6 +50,7 @@ class Said(NamedTuple):
     warnings: list[str]
     context: list[str]
     reasons: list[str]  # why a non-rejection is inconclusive
+    invalid: list[str]  # why no p-value would be valid
     not_examined: list[str]
 
 
@@ -71,6 +72,8 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
         said.reasons.extend(faults)
         common = convergence(x, chain)
         said.context.append(_chain_sentence(x, chain, common))
+    said.invalid.extend(invalidating_faults(x, chain))
+    said.invalid.extend(text for text in sample.warnings if "swapaxes" in text)
     if sample.divergences:
         said.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
     said.reasons.extend(lattice_reasons(x, parameter_names(target)))
@@ -81,14 +84,10 @@ def lattice_reasons(x: np.ndarray, names: Sequence[str]) -> list[str]:
     """Whether coordinates lie on a coarse lattice, as counts or rounded numbers do: densities never do so."""
     found = []
     for k, name in enumerate(names):
-        values = np.unique(x[:, k])
-        if not 1 < len(values) <= len(x) / 5:
-            continue
-        steps = np.diff(values)
-        whole = steps / steps.min()
-        coarse = steps.min() > MAX_LATTICE_STEP * x[:, k].std()
-        if coarse and np.allclose(whole, np.round(whole), rtol=0, atol=1e-6):
-            found.append(f"{name} takes {len(values)} values {steps.min():.3g} apart")
+        count = len(np.unique(x[:, k]))
+        step = lattice_step(x[:, k])
+        if count <= len(x) / 5 and step > MAX_LATTICE_STEP * x[:, k].std():
+            found.append(f"{name} takes {count} values {step:.3g} apart")
     if not found:
         return []
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""

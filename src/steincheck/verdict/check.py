@@ -40,7 +40,7 @@ from ..wording import (
     weight_findings,
 )
 from .case import Case, Said, evaluated, is_improper, look_for_unknown_modes, search
-from .examine import run_tests, with_held_out
+from .examine import examined_for_impossible_draws, run_tests
 from .summary import parameter_table
 
 MIN_DRAWS = 50  # below this n a non-rejection is inconclusive
@@ -121,18 +121,18 @@ def check(
     seed = fresh_seed(rng)
     streams = np.random.default_rng(seed).spawn(6)
     sample = to_unconstrained(draws, target)
-    said = Said(list(sample.warnings), [], [], [])
+    said = Said(list(sample.warnings), [], [], [], [])
     case = evaluated(sample, target, independent, check_score, said)
     budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
     known, tested = search(case, target, modes, bounds, budget, progress, streams[0], said)
-    improper = is_improper(known)
-    tests = {} if improper else run_tests(case.rows(tested), target, known, alpha, streams, said)
-    if improper:
+    tests: dict[str, GofResult] = {}
+    if is_improper(known):
         said.reasons.insert(0, "the density seems to have no finite mass, so that no draws can fit it")
-    moments = tests.get("moments")
-    if isinstance(moments, MomentResult):  # rows of the user's draws, not of the tested ones
-        moments = replace(moments, impossible=tuple(tested[list(moments.impossible)].tolist()))
-        tests["moments"] = with_held_out(moments, case.x, tested, target, known)
+    else:
+        said.reasons.extend(text for text in said.invalid if text not in said.reasons)
+        if not said.invalid:
+            tests = run_tests(case.rows(tested), target, known, alpha, streams, said)
+        tests |= examined_for_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
     return _conclude(case, target, known, tests, mode, alpha, seed, streams[5], said)
 

@@ -13,7 +13,13 @@ from ..flux.test import flux_core
 from ..moments.frames import make_frame
 from ..moments.lines import impossible_draws
 from ..moments.own_scale import in_own_terms
-from ..moments.test import longer_blocks, moment_core, parameter_names
+from ..moments.test import (
+    moment_blocks,
+    moment_core,
+    only_impossible,
+    parameter_names,
+    plain_features,
+)
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
@@ -93,9 +99,7 @@ def _blocks_of_chains(case: Case, whiten: np.ndarray) -> Blocks:
 def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) -> AgreementResult:
     """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
     assert case.chain is not None
-    t = whitened_scores(case.scores, whiten)
-    z = whitened(case.x - np.median(case.x, axis=0), whiten)
-    found = agreement(np.concatenate([t, z * t + 1], axis=1), case.chain, rng)
+    found = agreement(plain_features(case.x, case.scores, whiten), case.chain, rng)
     return AgreementResult(
         "agreement of the chains",
         -np.log10(found.pvalue),
@@ -109,26 +113,41 @@ def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) ->
     )
 
 
-def with_held_out(
-    result: MomentResult, x: np.ndarray, tested: np.ndarray, target: Target, known: Modes
-) -> MomentResult:
-    """The moment test with draws that are all but impossible among the held-out ones too.
+def examined_for_impossible_draws(
+    result: GofResult | None, x: np.ndarray, tested: np.ndarray, target: Target, known: Modes, alpha: float
+) -> dict[str, GofResult]:
+    """The moment test with impossible draws among those that it did not look at, by rows of the user's draws.
 
-    Their p-value is divided by a thousandth, by which the level may be exceeded at the most.
+    These are the held-out draws, or all where the test could not be made: the probability of a draw in its
+    conditional tail needs no independence. Its p-value, adjusted for all draws, is divided by 0.001, so that
+    the level is exceeded by at most a thousandth of itself.
     """
-    held = np.setdiff1d(np.arange(len(x)), tested)
-    if not len(held) or np.isnan(result.pvalue):
-        return result
+    unseen = np.arange(len(x))
+    if isinstance(result, MomentResult):
+        result = replace(result, impossible=tuple(tested[list(result.impossible)].tolist()))
+        unseen = np.setdiff1d(unseen, tested)
+    rows, pvalue = _impossible(x[unseen], target, known)
+    found = tuple(unseen[rows].tolist())
+    if isinstance(result, MomentResult):
+        result = replace(
+            result,
+            pvalue=min(result.pvalue, pvalue / SHARE_OF_HELD_OUT),
+            impossible=tuple(sorted({*result.impossible, *found})),
+            impossible_pvalue=min(result.impossible_pvalue, pvalue),
+        )
+    elif found and pvalue / SHARE_OF_HELD_OUT <= alpha:
+        result = only_impossible(x, known, found, pvalue, pvalue / SHARE_OF_HELD_OUT)
+    return {} if result is None else {"moments": result}
+
+
+def _impossible(x: np.ndarray, target: Target, known: Modes) -> tuple[np.ndarray, float]:
+    """Rows of draws that are all but impossible, and the p-value of the worst; none where log p fails."""
+    if not len(x):
+        return np.empty(0, dtype=int), 1.0
     try:
-        rows, pvalue = impossible_draws(target.log_density, x[held], make_frame(known, x[held]).constants)
+        return impossible_draws(target.log_density, x, make_frame(known, x).constants)
     except Exception:  # a user's function may raise anything far out
-        return result
-    return replace(
-        result,
-        pvalue=min(result.pvalue, pvalue / SHARE_OF_HELD_OUT),
-        impossible=tuple(sorted({*result.impossible, *held[rows].tolist()})),
-        impossible_pvalue=min(result.impossible_pvalue, pvalue),
-    )
+        return np.empty(0, dtype=int), 1.0
 
 
 def _kernel_test(
@@ -176,14 +195,17 @@ def _add_moments(
     said: Said,
 ) -> None:
     """The moment test, where there are draws enough for it."""
-    longer = None if blocks is None or case.chain is None else longer_blocks(blocks, case.chain)
-    too_few = "" if longer is None else longer.remedy
+    cut = None
+    if blocks is not None and case.chain is not None:
+        whiten = np.linalg.cholesky(np.mean(known.covariances, axis=0))
+        cut = moment_blocks(blocks, plain_features(case.x, case.scores, whiten), case.chain)
+    too_few = "" if cut is None else cut.remedy
     if len(case.x) < MIN_DRAWS_FOR_MOMENTS:
         too_few = f"that takes {MIN_DRAWS_FOR_MOMENTS} draws"
     if too_few:
         said.not_examined.append(f"location, spread and correlation by themselves: {too_few}")
     else:
-        tests["moments"] = _moment_test(case, target, known, longer, rng, said)
+        tests["moments"] = _moment_test(case, target, known, cut, rng, said)
 
 
 def _moment_test(

@@ -12,6 +12,8 @@ from ..moments.test import leading
 from ..result import Finding, MomentFeature, MomentResult, pvalue_text
 
 CLEARLY_IMPOSSIBLE = 1e-4  # p-value below which single draws are told before what else is wrong
+NOT_NAMES = ("mean", "spread", "correlation", "the ", "too ", "tails", "principal")  # begin a sentence
+SIZED = ("location", "scale", "correlation", "overall scale")
 SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
 
 
@@ -34,7 +36,7 @@ def moment_findings(
     for feature in told:
         where = "" if feature.mode is None else untold.pop(feature.mode, "")
         text = describe(feature, rough=reshaped, place=where)
-        if text.startswith(("mean", "correlation", "the ", "too ", "tails", "principal")):  # not a name
+        if text.startswith(NOT_NAMES):
             text = text[0].upper() + text[1:]
         p = min(1.0, factor * feature.pvalue)
         size = (feature.estimate, feature.interval)
@@ -76,10 +78,19 @@ def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") ->
     }[feature.kind](feature)
     if rough and feature.kind in ("location", "scale", "overall scale"):
         said = _rough(feature)
+    if feature.kind in SIZED and not np.isfinite(feature.estimate):
+        said = _unsized(feature)
     if feature.mode is None:
         return said
     where = f" ({place})" if place else ""
     return f"Mode {feature.mode}{where}: {said}"
+
+
+def _unsized(feature: MomentFeature) -> str:
+    """What does not fit, where no shift and stretch explains it."""
+    what = {"location": "mean", "correlation": "correlation"}.get(feature.kind, "spread")
+    subject = " and ".join(feature.parameters) if feature.kind == "correlation" else _subject(feature)
+    return f"{what} of {subject}{_on_scale(feature)} does not fit, and no shift or stretch mends it"
 
 
 def _rough(feature: MomentFeature) -> str:
@@ -92,8 +103,6 @@ def _rough(feature: MomentFeature) -> str:
         return f"mean of {subject} is too {more}, by roughly {abs(feature.estimate):.1g} sd{on_scale}"
     if feature.estimate == 0:
         return f"{subject} {verb} constant"
-    if not np.isfinite(feature.estimate):
-        return f"{subject} {verb} too {'narrow' if feature.t > 0 else 'wide'}{on_scale}"
     word = "narrow" if feature.estimate < 1 else "wide"
     factor = max(feature.estimate, 1 / feature.estimate)
     size = f"a factor of roughly {factor:.1f}" if factor < 1000 else "orders of magnitude"
@@ -169,8 +178,6 @@ def _scale(feature: MomentFeature) -> str:
     on_scale = _on_scale(feature)
     if feature.estimate == 0:
         return f"{subject} {verb} constant"
-    if not np.isfinite(feature.estimate):
-        return f"{subject} {verb} too {'narrow' if feature.t > 0 else 'wide'}{on_scale}"
     narrow = feature.estimate < 1
     factor = 1 / feature.estimate if narrow else feature.estimate
     ends = np.sort(1 / np.maximum(feature.interval, 1e-300) if narrow else feature.interval)
