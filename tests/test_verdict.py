@@ -392,7 +392,7 @@ def test_the_example_of_the_readme_prints_what_it_says(capsys):
 
 
 def test_impossible_draws_are_found_where_moments_are_not_tested(normal_target):
-    """Few draws, slow chains and burn-in left in: a single draw needs neither independence nor many others."""
+    """Few draws, slow chains, burn-in left in: a single draw needs neither independence nor many others."""
     rng = np.random.default_rng(0)
     few = rng.normal(size=(90, 2))
     few[50] = 1e6
