@@ -246,7 +246,7 @@ def one_test(
     if json:
         pages.write_text(json, result.to_json() + "\n")
         _wrote(json, quiet)
-    if unreachable or np.isnan(result.pvalue):
+    if unreachable or result.answer(alpha) == "cannot tell":
         raise typer.Exit(CANNOT_TELL)
     raise typer.Exit(MISFIT if result.reject(alpha) else FITS)
 

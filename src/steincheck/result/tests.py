@@ -69,10 +69,9 @@ class GofResult:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        first, *rest = self.summary().splitlines()
         fits = None if self.answer() == "cannot tell" else not self.reject()
-        warnings = [line.strip().removeprefix("warning: ") for line in rest]
-        return f"<div>{answer_html(first, fits)}{list_html(warnings, 'Warnings')}</div>"
+        remarks = [*self._remarks(), *self.warnings]
+        return f"<div>{answer_html(self._headline(), fits)}{list_html(remarks, 'Warnings')}</div>"
 
     def answer(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, in a few words."""
@@ -82,14 +81,19 @@ class GofResult:
 
     def summary(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, with its warnings."""
+        warnings = [f"warning: {text}" for text in self.warnings]
+        return "\n  ".join([self._headline(alpha), *self._remarks(alpha), *warnings])
+
+    def _headline(self, alpha: float = 0.05) -> str:
         p = pvalue_text(self.pvalue, smallest=self.at_floor)
-        lines = [
+        return (
             f"{self.test}: {self.answer(alpha)} at level {alpha:g} (p {p}, "
             f"statistic = {self.statistic:.4g}, n = {self.n}, d = {self.dim})"
-        ]
-        lines += [] if self.chains is None else [f"  {self.chains}"]
-        lines += [f"  warning: {text}" for text in self.warnings]
-        return "\n".join(lines)
+        )
+
+    def _remarks(self, alpha: float = 0.05) -> list[str]:
+        """What is said beside the answer, other than warnings."""
+        return [] if self.chains is None else [str(self.chains)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -314,6 +318,11 @@ class FluxResult(GofResult):
         if self.inconclusive and not self.reject(alpha):
             return "cannot tell"
         return super().answer(alpha)
+
+    def _remarks(self, alpha: float = 0.05) -> list[str]:
+        warned = any(self.inconclusive in text for text in self.warnings)
+        told = self.answer(alpha) != "cannot tell" or warned
+        return super()._remarks(alpha) + ([] if told else [f"cannot tell: {self.inconclusive}"])
 
 
 @dataclass(frozen=True, eq=False)
