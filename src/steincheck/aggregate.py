@@ -52,7 +52,7 @@ def ksdagg_test(
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> KsdaggResult:
     """KSD test aggregated over bandwidths (KSDAgg): no bandwidth to choose, no draws spent on choosing.
 
@@ -207,7 +207,7 @@ def pksdagg_test(
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> PksdaggResult:
     """Perturbed KSD test aggregated over bandwidths: no split of the draws, no theta or bandwidth to choose.
 
@@ -359,7 +359,11 @@ def _aggregate(
 
 
 def collection(
-    x: np.ndarray, bandwidths: Any, rng: np.random.Generator | int | None = None, *, evenly: bool = False
+    x: np.ndarray,
+    bandwidths: Any,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    *,
+    evenly: bool = False,
 ) -> np.ndarray:
     """Bandwidths in units of squared distance: the given ones, or a collection by name.
 

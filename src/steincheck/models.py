@@ -102,7 +102,8 @@ def _log_gaussians(parameters: Any, x: Any) -> Any:
 
 def t_banana_mixture(
     dim: int = 50, *, n_t: int = 10, n_banana: int = 10, df: float = 7.0, b: float = 0.003,
-    box: float = 20.0, weights: Any = None, rng: np.random.Generator | int | None = None,
+    box: float = 20.0, weights: Any = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Target:  # fmt: skip
     """Mixture of multivariate t and banana-shaped t distributions, normalised (paper, App. H.2).
 
@@ -125,7 +126,7 @@ def t_banana_mixture(
         Degrees of freedom; curvature of the bananas; the centres mu are uniform in [-box, box]^d.
     weights : array (n_t + n_banana,), optional
         Positive, with sum 1; equal by default.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Draws the centres: the same int gives the same centres.
 
     Returns

@@ -59,7 +59,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
     blocks: Sequence[Sequence[int]] | None = None,
     burn_in: int = 0,
     thin: int = 1,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Chains:
     """Repelling-attracting Metropolis (RAM): random walks that go down a mode before they go up the next.
 
@@ -89,7 +89,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
         Iterations dropped at the start.
     thin : int
         Keep one state every `thin` iterations.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Source of randomness.
 
     Returns
@@ -277,7 +277,12 @@ def _check_numbers(state: _State) -> None:
 
 
 def gibbs_rbm(
-    B: Any, b: Any, c: Any, n: int, burn_in: int = 2000, rng: np.random.Generator | int | None = None
+    B: Any,
+    b: Any,
+    c: Any,
+    n: int,
+    burn_in: int = 2000,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gibbs sampler of the Gaussian-Bernoulli RBM, one chain a draw.
 
@@ -302,7 +307,7 @@ def gibbs_rbm(
         Number of draws.
     burn_in : int
         Sweeps of every chain.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Source of randomness.
 
     Returns

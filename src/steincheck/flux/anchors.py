@@ -83,7 +83,11 @@ def mode_anchors(modes: Modes) -> Anchors:
 
 
 def local_anchors(
-    target: Target, modes: Any, n_anchors: int = 4, *, rng: np.random.Generator | int | None = None
+    target: Target,
+    modes: Any,
+    n_anchors: int = 4,
+    *,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Anchors:
     """Several anchors per mode, from short Hamiltonian chains that start at the modes.
 
@@ -99,7 +103,7 @@ def local_anchors(
     modes : Modes, (locations, covariances) or locations
     n_anchors : int
         Gaussians per mode.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
 
     Returns
     -------

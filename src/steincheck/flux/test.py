@@ -60,7 +60,7 @@ def flux_test(
     variant: str = "asymptotic",
     anchors: int | Anchors | None = None,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> FluxResult:
     """Mode-flux test: is as much of the sample at each mode as the density says?
 
@@ -107,7 +107,7 @@ def flux_test(
         from short local chains (`steincheck.flux.local_anchors`). By default 1, or 4 if 1 is inefficient.
     independent : bool
         The draws are independent, whatever their order or shape suggests.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Only the search, the local chains, the exact variant and the signs of blocks are random.
 
     Returns

@@ -64,7 +64,7 @@ def ospksd_test(
     train_fraction: float = 0.5,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> OspksdResult:
     """KSD test summed over the identity and one perturbation chosen on a training half (ospKSD).
 

@@ -48,7 +48,7 @@ def pksd_test(
     perturbation: Perturbation | None = None,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> PksdResult:
     """KSD test after one perturbation (pKSD).
 
@@ -172,7 +172,7 @@ def spksd_test(
     perturbation: Perturbation | None = None,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> SpksdResult:
     """KSD test summed over the identity and a grid of perturbations (spKSD).
 

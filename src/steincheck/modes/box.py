@@ -51,7 +51,7 @@ def box_search(
     explore: bool = True,
     max_evaluations: int = 5_000_000,
     progress: bool | None = None,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Modes:
     """Find the modes of a target from uniform starts in a box (paper, Alg. 2).
 
@@ -82,7 +82,7 @@ def box_search(
         No further mode is explored after so many evaluations.
     progress : bool, optional
         Show a progress bar; by default on a terminal where rich is installed.
-    rng : int or Generator, optional
+    rng : int, Generator or SeedSequence, optional
 
     Returns
     -------

@@ -55,7 +55,7 @@ def find_modes(
     max_evaluations: int = MAX_EVALUATIONS,
     max_seconds: float | None = MAX_SECONDS,
     progress: bool | None = None,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Modes:
     """Find the modes of a target: local maxima of log p, their widths, and the symmetries between them.
 
@@ -86,7 +86,7 @@ def find_modes(
         the clock stopped may find something else the next time; None for no limit.
     progress : bool, optional
         Show a progress bar; by default on a terminal where rich is installed.
-    rng : int or Generator, optional
+    rng : int, Generator or SeedSequence, optional
 
     Returns
     -------

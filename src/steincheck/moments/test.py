@@ -51,7 +51,7 @@ def moment_test(
     n_resamples: int = 999,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> MomentResult:
     """Test means, standard deviations, correlations and shapes of the draws against the density.
 
@@ -85,7 +85,7 @@ def moment_test(
         Compare the score with finite differences at a few draws first.
     independent : bool
         The draws are independent, whatever their order or shape suggests.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Source of randomness.
 
     Returns

@@ -74,7 +74,7 @@ def perturb(
     *,
     n_steps: int,
     accept: Accept = metropolis,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Perturbation:
     """Apply `n_steps` transitions of the jump kernel to every draw, for all jump scales at once.
 
@@ -99,7 +99,7 @@ def perturb(
         T, the number of transitions.
     accept : callable
         `metropolis` or `barker`: a function of the log ratio that returns the log acceptance probability.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
 
     Returns
     -------

@@ -31,7 +31,7 @@ def witness(
         Which component of g to draw, against the same coordinate of the draws.
     scales : array (d,), optional
         The kernel measures coordinates in these units; by default the standard deviations of the draws.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Chooses the subset.
     ax : matplotlib Axes, optional
         Where to draw; by default in a new figure.

@@ -59,7 +59,7 @@ def check(
     check_score: bool = True,
     max_evaluations: int | None = None,
     progress: bool | None = None,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Verdict:
     """Do the draws fit the density? Are modes missing or weighted wrongly? What else is wrong?
 
@@ -89,7 +89,7 @@ def check(
         Points at which the mode search may evaluate the density.
     progress : bool, optional
         Show the progress of the mode search; by default on a terminal.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Source of randomness; the verdict carries the seed that was used.
 
     Returns
