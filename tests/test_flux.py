@@ -577,7 +577,7 @@ def test_close_modes_are_flagged():
         ({"draws": np.full((10, 1), np.nan)}, ValueError, "`draws` must be finite"),
         ({"target": lambda x: 0}, TypeError, "`target` must be a steincheck.Target"),
         ({"rng": "x"}, TypeError, "`rng` must be"),
-        ({"bounds": (-1, 1)}, ValueError, "`bounds` must not be given with `modes`"),
+        ({"bounds": (-1, 1)}, ValueError, "give `modes` or `bounds`, not both"),
         ({"draws": np.zeros((2, 5, 1)), "variant": "exact"}, ValueError, "'exact' is for independent draws"),
     ],
 )  # fmt: skip

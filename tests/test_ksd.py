@@ -418,7 +418,7 @@ def test_one_perturbation_serves_several_tests(test):
         test(x, bimodal(), perturbation=moved, theta=theta, n_steps=3)
     with pytest.raises(ValueError, match="`perturbation` must be one of the same draws"):
         test(x[::-1], bimodal(), perturbation=moved)
-    with pytest.raises(ValueError, match="`bounds` is the box of the mode search: give it or `modes`"):
+    with pytest.raises(ValueError, match="`bounds` is the box of the mode search: give `modes` or `bounds`"):
         test(x, bimodal(), modes=BIMODAL, bounds=(-10, 16))
 
 

@@ -262,7 +262,7 @@ def _flipped(
         notes.append(f"cannot tell: {blocks.remedy}")
     null = scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum())
     contributions = scale * (sums.sum(axis=0) ** 2 - within)
-    return _Found(contributions, null, ChainBlocks(blocks.n_chains, blocks.count, blocks.tau, blocks.ess))
+    return _Found(contributions, null, blocks.summary)
 
 
 def _features_of(x: np.ndarray, scores: np.ndarray, placement: Placement) -> np.ndarray:

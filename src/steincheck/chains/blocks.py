@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..result import ChainBlocks
+
 CUT_EVERY = 10  # autocorrelation times per cut: each cut hides tau^2/2 of a variance of N tau, 5 % in all
 MAX_BLOCKS = 20  # in all: 40 blocks reject .08 of true samples at ESS 210, see docs/theory/chains.md
 MIN_BLOCKS = 8  # fewer have at most 64 sign patterns, so no p-value below .016
@@ -106,6 +108,11 @@ class Blocks:
     def ess(self) -> float:
         """Number of independent draws that these draws are worth."""
         return len(self.label) / self.tau
+
+    @property
+    def summary(self) -> ChainBlocks:
+        """What a result says of them."""
+        return ChainBlocks(self.n_chains, self.count, self.tau, self.ess)
 
     @property
     def remedy(self) -> str:
@@ -223,6 +230,18 @@ def block_sums(values: np.ndarray, label: np.ndarray) -> np.ndarray:
     """
     starts = np.flatnonzero(np.diff(label, prepend=-1))
     return np.add.reduceat(values, starts, axis=0)
+
+
+def block_standard_error(sums: np.ndarray) -> np.ndarray:
+    """Standard error (...) of a total from its sums over q nearly independent blocks, (q, ...).
+
+    Examples
+    --------
+    >>> block_standard_error(np.array([3.0, -3.0]))
+    np.float64(6.0)
+    """
+    q = len(sums)
+    return np.sqrt(q / max(q - 1, 1) * np.sum(sums**2, axis=0))
 
 
 def _rows(h: np.ndarray, chain: np.ndarray | None) -> np.ndarray:

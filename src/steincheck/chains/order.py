@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from ..target import coordinate_names
+
 FALSE_ALARM = (
     1e-4  # probability that independent draws are taken for a chain, Bonferroni over all that is seen
 )
@@ -67,7 +69,7 @@ def looks_dependent(
     n, d = values.shape
     if n < MIN_DRAWS:
         return None
-    labels = list(names) if names else [f"x[{k}]" for k in range(d)]
+    labels = coordinate_names(d, names)
     columns = [_normal_scores(column) for column in values.T]
     if log_density is not None:
         labels.append("the log density")
@@ -146,7 +148,7 @@ def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | N
     ['chains 0 and 1 are the same in 300 of 300 draws: were they started with the same seed?']
     """
     parts = np.split(values, np.flatnonzero(np.diff(chain)) + 1)
-    labels = list(names) if names else [f"x[{k}]" for k in range(values.shape[1])]
+    labels = coordinate_names(values.shape[1], names)
     faults = [
         f"chain {number} stands still from draw {start} to draw {end}: running it longer will not help, look "
         "at the steps of the sampler and at the starting point"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..chains.blocks import autocorrelation_time, block_sums
+from ..chains import autocorrelation_time, block_standard_error, block_sums
 from ..result import ChainWeights, Modes, ModeTable
 from .chain_weights import (
     MIN_SOJOURNS_OF_MANY,
@@ -193,7 +193,7 @@ def _chain_words(
     net = np.where(compared, flow.mean(axis=0), (moments.expected - moments.counts) / n)
     sums = block_sums(flow, tested.blocks.label)
     q = len(sums)
-    error = np.sqrt(q / max(q - 1, 1) * np.sum(sums**2, axis=0)) / n
+    error = block_standard_error(sums) / n
     significant = np.where(compared, beyond(net, error, q - 1), judged.significant)
     words = flow_words(net, significant, compared | judged.significant, MANY_OR_FEW)
     return net, np.where(compared, error, np.nan), words

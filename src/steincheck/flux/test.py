@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import announce, as_count, seeded
-from ..chains import block_sums, read_sample
-from ..modes.search import known_modes
+from ..chains import block_standard_error, block_sums, read_sample
+from ..modes.search import known_modes, refuse_modes_and_bounds
 from ..result import DisplacementTable, FluxResult, Modes
 from ..stein.quadratic import chain_of_rows
-from ..target import Target, log_density_at
+from ..target import Target, log_density_at, require_target
 from .anchors import Anchors, assign, local_anchors, mode_anchors
 from .chain_weights import compare_chain_steps
 from .displacements import (
@@ -334,7 +334,7 @@ def _compared_steps(
     outcome, blocks = compare_chain_steps(flows, chain, rng)
     q = blocks.count
     sums = block_sums(net - net.mean(axis=0), blocks.label)
-    error = np.sqrt(q / max(q - 1, 1) * np.sum(sums**2, axis=0)) / n
+    error = block_standard_error(sums) / n
     table = displacement_table(flows, outcome, error, max(q - 1, 1))
     if not np.isnan(outcome.pvalue):
         return outcome, table, ""
@@ -373,12 +373,10 @@ def _note_close_modes(modes: Modes, target: Target, notes: list[str]) -> None:
 
 
 def _check_arguments(target: Any, modes: Any, bounds: Any, variant: Any, anchors: Any) -> None:
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    require_target(target)
     if variant not in VARIANTS:
         raise ValueError(f"`variant` must be {' or '.join(map(repr, VARIANTS))}, got {variant!r}")
-    if modes is not None and bounds is not None:
-        raise ValueError("`bounds` must not be given with `modes`: it is the box of the mode search")
+    refuse_modes_and_bounds(modes, bounds)
     count = isinstance(anchors, (int, np.integer)) and not isinstance(anchors, bool) and anchors >= 1
     if not (anchors is None or isinstance(anchors, Anchors) or count):
         raise ValueError(f"`anchors` must be a positive integer, Anchors or None, got {anchors!r}")

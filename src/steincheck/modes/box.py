@@ -18,7 +18,7 @@ from .._validation import (
 )
 from ..draws import as_matrix
 from ..result import Modes
-from ..target import Target
+from ..target import NO_SCORE, Target, require_target
 from .climb import climb
 from .explore import MOVING, SADDLE, SKIPPED, Plan, gather, heaviest
 from .explore import explore as walk_on
@@ -96,8 +96,7 @@ def box_search(
     >>> sorted(sc.box_search(target, (-10, 10), rng=0).locations.round(6).ravel().tolist())
     [0.0, 6.0]
     """
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    require_target(target)
     n_starts = as_count(n_starts, "n_starts")
     max_modes = as_count(max_modes, "max_modes")
     max_evaluations = as_count(max_evaluations, "max_evaluations", maximum=10**12)
@@ -208,7 +207,7 @@ def _record(
         stopped = f"there are more than max_modes = {plan.max_modes} modes"
         notes.append(f"{stopped}: not all were looked for")
     if not plan.surface.target.has_score:
-        notes.append("the target has no score: finite differences of its log density are used")
+        notes.append(NO_SCORE)
     if flat := sum(peaks[k].kind == "flat" for k in chosen):
         notes.append(flat_warning(flat, len(chosen)))
     trouble = {"not_converged": "did not converge", "outside_support": "lie where the density is 0"}

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..target import parameter_names
 from . import starts as kinds
 from .atlas import NEGLIGIBLE_WEIGHT, Atlas, Limits
 from .climb import MAX_DENSE_DIM, Ends, climb, recognise, squared
@@ -117,11 +118,11 @@ class Hunt:
         """Where the highest unfinished climb is, by the coordinates that went farthest."""
         assert self.highest is not None
         x = self.highest[1]
-        names = self.surface.target.names
+        names = parameter_names(self.surface.target)
         gone = np.abs(x - self.origin.centre) / self.origin.scale
         far = np.argsort(-gone, kind="stable")[:3]
         far = far[gone[far] >= 0.1 * gone.max()]
-        return ", ".join(f"{names[i] if names else f'x[{i}]'} = {x[i]:.4g}" for i in far)
+        return ", ".join(f"{names[i]} = {x[i]:.4g}" for i in far)
 
 
 def hunt(

@@ -10,12 +10,12 @@ from .._progress import progress_bar
 from .._validation import announce, as_count, as_generator, as_one_positive, check_switch
 from ..draws import as_matrix
 from ..result import Modes
-from ..target import Target
+from ..target import NO_SCORE, Target, require_target
 from .atlas import Atlas, Limits
 from .box import as_box, bounds_from_draws, box_search, flat_warning
 from .explore import Plan, explore
 from .frame import frame_of
-from .given import as_modes
+from .given import as_modes, refuse_modes_and_bounds
 from .hunt import Hunt, Origin, effort, hunt, look_from
 from .merge import Peak, merge, tie_order
 from .starts import BASE, MAX_POWER
@@ -32,6 +32,7 @@ __all__ = [
     "hold_out",
     "known_modes",
     "merge",
+    "refuse_modes_and_bounds",
     "search_modes",
     "search_sentence",
 ]
@@ -112,8 +113,7 @@ def find_modes(
     >>> sorted(sc.find_modes(target, rng=0).locations.round(6).ravel().tolist())
     [0.0, 60.0]
     """
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    require_target(target)
     max_modes = as_count(max_modes, "max_modes")
     max_evaluations = as_count(max_evaluations, "max_evaluations", maximum=10**12)
     check_switch(progress, "progress")
@@ -335,7 +335,7 @@ def _notes(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
     if "no mode of weight" not in state.stopped:
         notes.append(f"the mode search ended early: {state.stopped}; modes may be missing")
     if not state.surface.target.has_score:
-        notes.append("the target has no score: finite differences of its log density are used")
+        notes.append(NO_SCORE)
     flat = sum(state.atlas.peaks[k].kind == "flat" for k in chosen)
     if flat:
         notes.append(flat_warning(flat, len(chosen)))
@@ -428,9 +428,8 @@ def known_modes(
     nothing is held out, all rows are returned. Warnings are appended to `notes`.
     """
     rows = np.arange(len(x))
+    refuse_modes_and_bounds(modes, bounds)
     if modes is not None:
-        if bounds is not None:
-            raise ValueError("give `modes` or `bounds`, not both: with `modes` no search is made")
         return as_modes(modes, target, notes), rows
     if in_box and bounds is not None:
         found = _quiet_box_search(target, bounds, starts, rng)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from .correction import Affine, Sample, solve
 from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
@@ -70,9 +71,7 @@ def _shares(constants: Constants, x: np.ndarray) -> np.ndarray:
     """Responsibilities (n, M)."""
     if len(constants.centre) == 1:
         return np.ones((len(x), 1))
-    log_r = log_responsibilities(constants, x)
-    r = np.exp(log_r - log_r.max(axis=1, keepdims=True))
-    return r / r.sum(axis=1, keepdims=True)
+    return special.softmax(log_responsibilities(constants, x), axis=1)
 
 
 def _unknown(constants: Constants) -> Effects:

@@ -11,8 +11,8 @@ import numpy as np
 
 from .._validation import announce, as_count, require_switch, seeded
 from ..chains import Blocks, cut_blocks, read_sample
-from ..modes.search import known_modes
-from ..result import ChainBlocks, Modes, MomentFeature, MomentResult
+from ..modes.search import known_modes, refuse_modes_and_bounds
+from ..result import Modes, MomentFeature, MomentResult
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.quadratic import (
     chain_blocks,
@@ -21,8 +21,7 @@ from ..stein.quadratic import (
     whitened,
     whitened_scores,
 )
-from ..target import Target, require_target, score_at, support_warnings
-from ..target import check_score as compare_score
+from ..target import Target, parameter_names, require_target, score_at, score_warnings, support_warnings
 from .effects import quantile
 from .features import feature_sums
 from .frames import Frame, make_frame
@@ -110,8 +109,7 @@ def moment_test(
     ('scale', ('sigma',), 0.78)
     """
     require_target(target)
-    if modes is not None and bounds is not None:
-        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
+    refuse_modes_and_bounds(modes, bounds)
     x, log_p, chain, notes = read_sample(draws, target, independent=independent, minimum=MIN_DRAWS)
     n_resamples = as_count(n_resamples, "n_resamples")
     if n_resamples < MIN_RESAMPLES:
@@ -119,10 +117,7 @@ def moment_test(
     require_switch(check_score, "check_score")
     generator, seed = seeded(rng)
     search, resample, look = generator.spawn(3)
-    if not target.has_score:
-        notes.append("the target has no score: finite differences of its log density are used")
-    elif check_score:
-        compare_score(target, x)
+    notes.extend(score_warnings(target, x, check=check_score))
     notes.extend(support_warnings(target, x, log_p, look))
     if chain is None:
         _note_repeats(x, notes)
@@ -166,11 +161,6 @@ def _note_repeats(x: np.ndarray, notes: list[str]) -> None:
             f"{repeated} of {len(x)} draws repeat others exactly, as those of Markov chains do: this test "
             "counts each of them as an independent draw"
         )
-
-
-def parameter_names(target: Target) -> list[str]:
-    """The target's names, or x[0], x[1], ..."""
-    return list(target.names) if target.names else [f"x[{k}]" for k in range(target.dim)]
 
 
 def _chain_blocks(x: np.ndarray, scores: np.ndarray, modes: Modes, chain: np.ndarray | None) -> Blocks | None:
@@ -235,7 +225,7 @@ def moment_core(
         x.shape[1],
         tuple(dict.fromkeys(notes)),
         settings or {},
-        chains=None if blocks is None else _summary(blocks),
+        chains=None if blocks is None else blocks.summary,
         features=features,
         modes=modes,
         blocks=int(data.home[-1]) + 1,
@@ -243,10 +233,6 @@ def moment_core(
         impossible=rows,
         impossible_pvalue=extreme,
     )
-
-
-def _summary(blocks: Blocks) -> ChainBlocks:
-    return ChainBlocks(blocks.n_chains, blocks.count, blocks.tau, blocks.ess)
 
 
 def _untested(
@@ -262,7 +248,7 @@ def _untested(
         x.shape[1],
         tuple(dict.fromkeys(notes)),
         settings,
-        chains=_summary(blocks),
+        chains=blocks.summary,
         features=(),
         modes=modes,
         blocks=blocks.count,

@@ -9,10 +9,10 @@ import numpy as np
 
 from .._validation import announce, as_count, as_generator, as_numbers, as_positive, shown
 from ..draws import to_unconstrained
-from ..modes.search import as_modes, known_modes
+from ..modes.search import as_modes, known_modes, refuse_modes_and_bounds
 from ..result import Modes
 from ..stein.quadratic import Prepared, chain_of_rows
-from ..target import Target, log_density_at
+from ..target import Target, log_density_at, require_target
 from .maps import Accept, JumpMaps, barker, jump_maps, metropolis
 from .runs import run_compiled, run_steps, skip_rejections
 
@@ -118,8 +118,7 @@ def perturb(
     >>> sc.perturb(draws, target, [[-3.0], [3.0]], 1.0, n_steps=10, rng=0).samples.shape
     (1, 200, 1)
     """
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    require_target(target)
     x = to_unconstrained(draws, target, minimum=1).values
     scales = as_positive(theta, "theta")
     n_steps = _check_steps(n_steps, accept)
@@ -218,8 +217,7 @@ def as_jumps(
     default_theta: Any = THETA,
 ) -> Jumps:
     """Validate what all perturbed tests take."""
-    if bounds is not None and modes is not None:
-        raise ValueError("`bounds` is the box of the mode search: give it or `modes`, not both")
+    refuse_modes_and_bounds(modes, bounds)
     n_steps = _check_steps(n_steps, accept)
     if perturbation is None:
         scales = as_positive(default_theta if theta is None else theta, "theta")

@@ -13,8 +13,7 @@ from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_block
 from ..chains.order import standing_chains
 from ..chains.reading import read_sample
 from ..result import ChainBlocks
-from ..target import Target, require_target, score_at, support_warnings
-from ..target import check_score as compare_score
+from ..target import Target, require_target, score_at, score_warnings, support_warnings
 from .blocks import block_sums
 from .bootstrap import multinomial, normaliser, random_blocks, wild
 from .kernels import median_bandwidth
@@ -86,10 +85,7 @@ def prepare(
         notes.append(
             f"{n} draws are few: below {MIN_DRAWS_FOR_LEVEL} the bootstrap rejects true draws too often"
         )
-    if not target.has_score:
-        notes.append("the target has no score: finite differences of its log density are used")
-    elif check_score:
-        compare_score(target, sample.x)
+    notes.extend(score_warnings(target, sample.x, check=check_score))
     whiten = None if precondition is None else _root(precondition, target.dim)
     return Prepared(sample.x, whiten, streams, notes, sample.log_p, sample.chain, seed)
 
@@ -272,8 +268,7 @@ def _flipped_chains(
         signs = block_signs(blocks.count, n_resamples, streams.bootstrap)
     else:
         notes.append(f"cannot tell: {blocks.remedy}")
-    chains = ChainBlocks(blocks.n_chains, blocks.count, blocks.tau, blocks.ess)
-    return Resampling("blocks", signs, blocks.label, identical_draws(x, []), chains)
+    return Resampling("blocks", signs, blocks.label, identical_draws(x, []), blocks.summary)
 
 
 def _weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:

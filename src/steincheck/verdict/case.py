@@ -19,10 +19,8 @@ from ..modes.search import (
     search_modes,
     search_sentence,
 )
-from ..moments.test import parameter_names
 from ..result import Modes
-from ..target import Target, log_density_at, score_at
-from ..target import check_score as compare_score
+from ..target import Target, log_density_at, parameter_names, score_at, score_warnings
 from ..wording import place
 
 MAX_LATTICE_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
@@ -57,10 +55,7 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
     """Evaluate log density and score once, and find out whether the draws are chains."""
     x = sample.values
     log_p = log_density_at(target, x)
-    if target.score is None:
-        said.warnings.append("the target has no score: finite differences of its log density are used")
-    elif check_score:
-        compare_score(target, x)
+    said.warnings.extend(score_warnings(target, x, check=check_score))
     common = None
     chain = chain_of_draws(sample, log_p, target.names, independent, said.warnings)
     if chain is None:

@@ -16,7 +16,6 @@ from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
 from ..flux.shares import mode_weights
 from ..modes.search import MAX_EVALUATIONS
-from ..moments.test import parameter_names
 from ..result import (
     AgreementResult,
     Finding,
@@ -28,7 +27,7 @@ from ..result import (
     MomentResult,
     Verdict,
 )
-from ..target import Target, require_target
+from ..target import Target, parameter_names, require_target
 from ..wording import (
     advice,
     agreement_finding,

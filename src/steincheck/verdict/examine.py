@@ -13,12 +13,12 @@ from ..flux.test import flux_core
 from ..moments.frames import make_frame
 from ..moments.lines import impossible_draws
 from ..moments.own_scale import in_own_terms
-from ..moments.test import longer_blocks, moment_core, parameter_names
+from ..moments.test import longer_blocks, moment_core
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
-from ..target import Target, hard_edge, score_at
+from ..target import Target, hard_edge, parameter_names, score_at
 from ..wording import chain_shares, chain_worth, place
 from .case import Case, Said
 
