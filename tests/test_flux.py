@@ -642,7 +642,7 @@ class TestRareModes:
     def test_gross_excess_at_a_rare_mode_is_found(self):
         means, rng = [[-5.0], [5.0]], np.random.default_rng(0)
         target = sc.models.gaussian_mixture(means, weights=[0.998, 0.002])
-        with pytest.warns(UserWarning, match="only a gross excess"):
+        with pytest.warns(UserWarning, match="only a large excess"):
             result = flux_test(5 + rng.normal(size=(100, 1)), target, modes=means, rng=0)
         assert result.pvalue < 1e-10
         assert result.mode_table.words == ("too few draws", "too many draws")

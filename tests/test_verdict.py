@@ -109,7 +109,7 @@ def test_holm(raw, adjusted):
 def test_draws_that_told_the_search_where_to_begin_are_not_tested(good):
     assert good.n == 1000
     assert {result.n for result in good.tests.values()} == {900}
-    assert "100 draws, held out, told the mode search where to begin" in str(good)
+    assert "100 held-out draws started the mode search" in str(good)
 
 
 def test_density_and_score_are_evaluated_once_per_draw():

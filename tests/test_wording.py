@@ -70,7 +70,7 @@ def test_shares_of_the_modes_per_chain():
         "Shares of modes 0 and 1 per chain: chain 0: 50% / 50%; chain 1: 40% / 60%."
     ]
     many = weights_of(np.stack([np.linspace(0.2, 0.8, 20), np.linspace(0.8, 0.2, 20)], axis=1), 500)
-    assert chain_shares(many) == ["The share of mode 0 is between 20% and 80%, from chain to chain."]
+    assert chain_shares(many) == ["The share of mode 0 ranges from 20% to 80% across chains."]
     assert chain_shares(None) == []
     assert chain_shares(weights_of([[0.5, 0.5]], 9)) == []
 

@@ -103,8 +103,7 @@ Bounds = Annotated[
     str | None,
     typer.Option(
         metavar="LOW,HIGH[;LOW,HIGH...]",
-        help="A box in which modes are searched too: one pair for all coordinates or one pair each. Never "
-        "needed.",
+        help="A box also searched for modes: one pair for all coordinates or one pair each. Never needed.",
     ),
 ]
 ModesFile = Annotated[
@@ -112,7 +111,7 @@ ModesFile = Annotated[
     typer.Option(
         "--modes",
         metavar="FILE",
-        help="Mode locations, one per row, in a file like DRAWS; none are searched.",
+        help="Mode locations, one per row, in a file like DRAWS; none are searched for.",
     ),
 ]
 Independent = Annotated[
@@ -341,7 +340,7 @@ def demo(
         "Half of the density is missing. Which tests see it? (a small p-value speaks against the sample)\n"
     )
     lines = {
-        "ksd": "KSD test          only looks inside the modes it was given draws of",
+        "ksd": "KSD test          looks only within modes that have draws",
         "spksd": "spKSD test        moves draws from mode to mode first, at many jump scales",
         "ospksd": "ospKSD test       learns the jump scale from half of the draws",
         "flux": "flux test         compares the flow between the modes",

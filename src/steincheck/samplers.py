@@ -71,7 +71,8 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
         min(1, p(x*) min(1, p(x)/p(z)) / (p(x) min(1, p(x*)/p(z*))))
 
     which leaves p(x) N(z; x, scale^2) and hence p invariant. z is drawn anew before every update: carried
-    over from another block, as in the authors' script, it does not have this law, and p is not invariant.
+    over from another block, as in the authors' script, it does not have this distribution, and p is not
+    invariant.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
     kept = (n_iterations - burn_in) // thin
     streams = as_generator(rng).spawn(chains)  # a chain does not depend on how many others there are
     draws, filled = np.empty((chains, kept, d)), np.zeros(chains, dtype=int)
-    segment = min(4096, max(64, SEGMENT // (chains * d)))  # proposals a call
+    segment = min(4096, max(64, SEGMENT // (chains * d)))  # proposals per call
     with precise():
         state = _start(log_density, jnp.asarray(start), len(steps))
         while filled.min() < kept:
@@ -284,7 +285,7 @@ def gibbs_rbm(
     burn_in: int = 2000,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gibbs sampler of the Gaussian-Bernoulli RBM, one chain a draw.
+    """Gibbs sampler of the Gaussian-Bernoulli RBM, one chain per draw.
 
     The joint density is p(x, h) ~ exp(x'Bh/2 + b'x + c'h - |x|^2/2), h in {-1, 1}^d_h. Both conditionals
     are independent over coordinates:
@@ -295,8 +296,8 @@ def gibbs_rbm(
     last states are returned, so the draws are independent, and from the model as far as `burn_in` sweeps
     suffice. With modes far apart (columns of B much longer than 4) they never do: the weights of the
     modes stay those of the start. Where B'B is diagonal, run the sampler on ``0 * B`` with c + B'b/2 and
-    add Bh/2 to x (the paper's lambda' = 0 trick, there with b = 0); it then is exact after one sweep, as is
-    `exact_rbm`.
+    add Bh/2 to x (the paper's lambda' = 0 trick, there with b = 0); it then is exact after one sweep, as are
+    the draws of `steincheck.models.gb_rbm`.
 
     Parameters
     ----------
@@ -350,8 +351,8 @@ def exact_rbm(B: Any, b: Any, c: Any, n: int, rng: Any = None) -> tuple[np.ndarr
     elif len(c) <= MAX_ENUMERATED:
         states = 1 - 2 * ((np.arange(2 ** len(c))[:, None] >> np.arange(len(c))) & 1)
         logs = 0.125 * np.sum((states @ gram) * states, axis=1) + states @ field
-        chances = np.exp(logs - logs.max())
-        h = states[rng.choice(len(states), size=n, p=chances / chances.sum())]
+        weights = np.exp(logs - logs.max())
+        h = states[rng.choice(len(states), size=n, p=weights / weights.sum())]
     else:
         raise ValueError(
             f"`B` must have orthogonal columns, or at most {MAX_ENUMERATED}, for exact draws, got {len(c)}"

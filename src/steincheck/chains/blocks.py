@@ -97,7 +97,7 @@ class Blocks:
     tau: float  #: autocorrelation time
     times_longer: float  #: how many times longer the chains must be for a test; 1 if they are long enough
     n_chains: int  #: number of chains
-    standing: bool = False  #: whether a chain stands still, which takes no longer chains to mend
+    standing: bool = False  #: whether a chain is stuck, which longer chains do not mend
 
     @property
     def enough(self) -> bool:
@@ -120,7 +120,7 @@ class Blocks:
         if self.enough:
             return ""
         if self.standing:
-            return "a chain stands still: mend the sampler, running it longer will not help"
+            return "a chain is stuck: fix the sampler; running it longer will not help"
         if np.isinf(self.times_longer):
             return "the chains differ too much in length: run them all to the length of the longest one"
         return (

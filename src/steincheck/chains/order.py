@@ -137,7 +137,7 @@ def repeated_draws(values: np.ndarray) -> int:
 def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | None = None) -> list[str]:
     """Chains that stand still and chains that are the same, one sentence each.
 
-    A chain stands still if a quarter of it or more is one and the same point in a row; two chains are the
+    A chain is stuck if a quarter of it or more is one and the same point in a row; two chains are the
     same if a tenth of their draws or more are equal at the same times. Chains of a continuous density that
     are independent do neither.
 
@@ -150,7 +150,7 @@ def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | N
     parts = np.split(values, np.flatnonzero(np.diff(chain)) + 1)
     labels = coordinate_names(values.shape[1], names)
     faults = [
-        f"chain {number} stands still from draw {start} to draw {end}: running it longer will not help, look "
+        f"chain {number} is stuck from draw {start} to draw {end}: running it longer will not help, look "
         "at the steps of the sampler and at the starting point"
         for number, start, end in standing_chains(values, chain)
     ]

@@ -73,7 +73,7 @@ def compare_independent(
     outcome, n_directions = _quadratic_form(moments, modes, variant, rng)
     pvalue = rare.combined_with(outcome.pvalue)
     if not n_directions and not np.isnan(pvalue):
-        notes.append("there are few draws for so many or so rare modes: only a gross excess is noticed")
+        notes.append("too few draws for this many, or such rare, modes: only a large excess is detectable")
     net = (moments.expected - moments.counts) / n
     error = np.sqrt(variance) / n
     # the normal distribution is not trusted where the variance is small

@@ -1,4 +1,4 @@
-"""The mode-flux test: is as much of the sample at each mode as the density says? See docs/theory/flux.md."""
+"""The mode-flux test: does each mode hold the share the density implies? See docs/theory/flux.md."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def flux_test(
     independent: bool = False,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> FluxResult:
-    """Mode-flux test: is as much of the sample at each mode as the density says?
+    """Mode-flux test: does each mode hold the share the density implies?
 
     H0: the draws are independent and come from the target. Linear maps carry every draw to all modes. Given
     this orbit, the target puts the draw at mode j with the known probability pi_j(x), proportional to the
@@ -93,18 +93,18 @@ def flux_test(
         Independent draws or Markov chains. An array (n, d) whose order shows autocorrelation is tested as
         one chain, with a warning.
     target : Target
-        The density; its score is used only to search modes and to run local chains.
+        The density; its score is used only to search for modes and to run local chains.
     modes : Modes, (locations, covariances) or locations, optional
-        At least two. They must not be chosen by looking at the draws; searched if not given.
+        At least two. They must not be chosen by looking at the draws; searched for if not given.
     bounds : (low, high) or d such pairs, optional
-        A box in which the mode search looks too. Not to be given beside `modes`.
+        A box that the mode search covers as well. Not to be given beside `modes`.
     variant : "asymptotic" or "exact"
         How the p-value of independent draws is found: from the limit distribution, or from 999 samples in
         which every draw has jumped by its probabilities, which is exact for any n. "asymptotic" turns to
         "exact" by itself where a direction of the counts has a variance below 10.
     anchors : int or Anchors, optional
         Gaussians per mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
-        from short local chains (`steincheck.flux.local_anchors`). By default 1, or 4 if 1 is inefficient.
+        from short local chains (`local_anchors`). By default 1, or 4 if 1 is inefficient.
     independent : bool
         The draws are independent, whatever their order or shape suggests.
     rng : int, Generator or SeedSequence, optional

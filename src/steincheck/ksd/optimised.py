@@ -69,7 +69,7 @@ def ospksd_test(
     """KSD test summed over the identity and one perturbation chosen on a training half (ospKSD).
 
     H0: the draws are independent and come from the target. On the training draws the theta is chosen that
-    maximises the estimated power, statistic / sigma, of the pair {identity, theta} (see `power_criterion`);
+    maximises the estimated power, statistic / sigma, of the pair {identity, theta};
     the test uses the other draws only. The bandwidth is the training draws' median too, so that nothing of
     the test depends on the draws it is made with.
 
@@ -78,7 +78,7 @@ def ospksd_test(
     draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent, rng
         As in `ksd_test`; Markov chains are tested as there.
     modes, bounds, n_steps, accept, perturbation
-        As in `pksd_test`; modes are searched from up to 100 training draws too.
+        As in `pksd_test`; the mode search also starts from up to 100 training draws.
     theta : array, optional
         Jump scales to choose from; by default the paper's 51 in [0.5, 1.5].
     train_fraction : float

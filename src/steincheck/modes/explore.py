@@ -17,7 +17,7 @@ from .surface import Surface
 NEAREST = 2.1  # standard deviations to the first stop on a ray
 FARTHEST = 20.0  # standard deviations a ray goes at least, even out of the box
 HALVINGS = 3  # of the stretch in which a ray left the basin of its mode
-FIRST, FEWEST = 64, 16  # random rays a batch, at least: for the first mode, for any other
+FIRST, FEWEST = 64, 16  # random rays per batch, at least: for the first mode, for any other
 GROUP = 8  # modes explored together after the first
 HITS, BATCHES = 3, 16  # random rays that must meet each direct neighbour of the first mode; batches at most
 MOVING, SADDLE, SKIPPED = -1, -2, -3  # why a climb has no mode

@@ -34,7 +34,6 @@ __all__ = [
     "merge",
     "refuse_modes_and_bounds",
     "search_modes",
-    "search_sentence",
 ]
 
 MAX_EVALUATIONS = 6_000_000
@@ -69,7 +68,7 @@ def find_modes(
     target : Target
     draws : array (n, d), optional
         They give location and units, and the first climbs start from some of them. A test of other draws with
-        the modes found is valid; a test of these very draws is not, so hold some out (see `hold_out`).
+        the modes found is valid; a test of these very draws is not, so hold some out.
     bounds : (low, high), or one such pair per coordinate, optional
         Adds uniform starts in this box; without `draws` and `starts` it gives location and units too.
     starts : array (n, d), optional
@@ -93,7 +92,7 @@ def find_modes(
     -------
     Modes
         Highest first, equally high ones by location. ``search`` says how the search went and why it stopped,
-        `search_sentence` says it in words, ``symmetries`` lists the symmetries between the modes.
+        ``search_sentence`` says it in words, ``symmetries`` lists the symmetries between the modes.
 
     Raises
     ------
@@ -343,31 +342,6 @@ def _notes(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
     if spike:
         notes.append(spike)
     return tuple(notes)
-
-
-def search_sentence(modes: Modes) -> str:
-    """How hard a search looked, and what it could not have found.
-
-    Examples
-    --------
-    >>> import steincheck as sc
-    >>> from steincheck.modes.search import search_sentence
-    >>> modes = sc.find_modes(sc.models.gaussian_mixture([[0.0], [9.0]]), rng=0)
-    >>> search_sentence(modes)  # doctest: +ELLIPSIS
-    'searched ... points up to 2187 standard deviations from the first point; no mode of weight above ...'
-    """
-    search = modes.search
-    if "farthest" not in search:
-        return "the modes were given, or found in a box"
-    begin = "the draws" if search["from_draws"] else "the first point"
-    text = (
-        f"searched {search['evaluations']:,} points up to {search['farthest']:.0f} standard deviations from "
-        f"{begin}; {search['stopped']}"
-    )
-    d = modes.locations.shape[1]
-    if d >= 10:
-        text += f". A mode much narrower than these in {d} dimensions would not have been found"
-    return text
 
 
 def hold_out(

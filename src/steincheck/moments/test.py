@@ -62,7 +62,7 @@ def moment_test(
     ones skewness and tails; for a small shift, stretch or shear of the target these are efficient scores. The
     statistic is the largest |t| over all features; its null distribution is found by a bootstrap in which
     every replicate has its own standard errors, and each feature gets a p-value adjusted for all of them.
-    Draws that the density all but excludes are searched along lines. The cost is linear in n.
+    Draws that the density all but excludes are searched for along lines. The cost is linear in n.
 
     For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
     then comes from random signs of long blocks, as in `ksd_test`; too few of them give the p-value NaN.
@@ -75,9 +75,9 @@ def moment_test(
     target : Target
         The density.
     modes : Modes, (locations, covariances) or locations, optional
-        Modes you know; otherwise they are searched.
+        Modes you know; otherwise they are searched for.
     bounds : (low, high) or d such pairs, optional
-        A box in which the search looks too. Not to be given beside `modes`.
+        A box that is searched as well. Not to be given beside `modes`.
     n_resamples : int
         Replicates of the bootstrap.
     check_score : bool
@@ -90,8 +90,8 @@ def moment_test(
     Returns
     -------
     MomentResult
-        `features` has one record per feature: what it is about, how large the misfit is, with a 95 %
-        interval, and its adjusted p-value; `moments.leading` picks those worth reporting.
+        `features` has one record per feature, the largest |t| first: what it is about, how large the misfit
+        is, with a 95 % interval, and its adjusted p-value.
 
     References
     ----------

@@ -78,14 +78,17 @@ def perturb(
 ) -> Perturbation:
     """Apply `n_steps` transitions of the jump kernel to every draw, for all jump scales at once.
 
-    The kernel draws an ordered pair of modes (i, j) uniformly, proposes the map of `JumpMaps` with jump scale
-    theta, and accepts by `accept` of p(x')/p(x) |A_j|^(1/2)/|A_i|^(1/2): it leaves the target invariant. One
-    pair is drawn per point and step and shared by all theta; the uniforms of the acceptance are independent.
-    Where there are more than ten steps per pair of modes, rejected proposals are skipped: the time to the
-    next accepted one is drawn instead, for each theta by itself. If the target is a JAX function all steps
-    run in one compiled program. With a single mode there is nowhere to go: the draws come back as they are,
-    with a warning. Where the covariances differ the maps depend on the origin of x, unless theta is 1; a
-    warning says if it is far.
+    The kernel draws an ordered pair of modes (i, j) uniformly, proposes the map
+
+        x' = A_j^(1/2) A_i^(-1/2) (x - theta mu_i) + theta mu_j
+
+    with jump scale theta, mu and A the modes' locations and covariances, and accepts by `accept` of
+    p(x')/p(x) |A_j|^(1/2)/|A_i|^(1/2): it leaves the target invariant. One pair is drawn per point and step
+    and shared by all theta; the uniforms of the acceptance are independent. Where there are more than ten
+    steps per pair of modes, rejected proposals are skipped: the time to the next accepted one is drawn
+    instead, for each theta by itself. If the target is a JAX function all steps run in one compiled program.
+    With a single mode there is nowhere to go: the draws come back as they are, with a warning. Where the
+    covariances differ the maps depend on the origin of x, unless theta is 1; a warning says if it is far.
 
     Parameters
     ----------

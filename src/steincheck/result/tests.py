@@ -57,7 +57,7 @@ class GofResult:
 
     @property
     def smallest_pvalue(self) -> float:
-        """The p-value if the draws were as wrong as can be: simulated replicates are finitely many."""
+        """The smallest attainable p-value: simulated replicates are finitely many."""
         return 0.0 if self.null_distribution is None else 1 / (len(self.null_distribution) + 1)
 
     @property
@@ -197,7 +197,7 @@ class KsdaggResult(GofResult):
 
     @property
     def smallest_pvalue(self) -> float:
-        """The p-value if the draws were as wrong as can be: the smallest weighted p-values tie."""
+        """The smallest attainable p-value: the smallest weighted p-values tie."""
         if self.null_distribution is None:
             return 0.0
         null = np.asarray(self.null_distribution)

@@ -17,7 +17,6 @@ from ..modes.search import (
     known_modes,
     rounded_location,
     search_modes,
-    search_sentence,
 )
 from ..result import Modes
 from ..target import Target, log_density_at, parameter_names, score_at, score_warnings
@@ -133,15 +132,14 @@ def search(
     said.warnings.extend(known.warnings)
     if len(held):
         said.context.append(
-            f"{len(held)} draws, held out, told the mode search where to begin; the other {len(tested)} were "
-            "tested."
+            f"{len(held)} held-out draws started the mode search; the other {len(tested)} were tested."
         )
         said.not_examined.append(f"the {len(held)} held-out draws themselves, but for impossible values")
     if not len(known):
         said.warnings.append(known.search["stopped"])
         said.reasons.append("no mode was found, so that the mode weights could not be examined")
         return _stand_in(case.x[held] if len(held) else case.x, known), tested
-    said.context.append(f"Mode search: {search_sentence(known)}.")
+    said.context.append(f"Mode search: {known.search_sentence}.")
     said.not_examined.append("modes that the search did not find")
     if known.symmetries:
         said.context.append(f"Symmetries of the density: {'; '.join(known.symmetries)}.")

@@ -63,7 +63,7 @@ def check(
     """Do the draws fit the density? Are modes missing or weighted wrongly? What else is wrong?
 
     H0: the draws are independent and come from the target; or, for Markov chains, the chains are stationary
-    with the target as their distribution. Modes are searched from draws that are held out; the others are
+    with the target as their distribution. The mode search starts from held-out draws; the others are
     tested: the shape by `ksdagg_test`, location, spread, correlation and tails by `moment_test`, the mode
     weights by `flux_test`, and whether the chains agree. Holm's method combines them at the level `alpha`.
 
@@ -75,9 +75,9 @@ def check(
     target : Target
         The density.
     modes : Modes, (locations, covariances) or locations, optional
-        Modes you know; otherwise they are searched, and no box is needed.
+        Modes you know; otherwise they are searched for, and no box is needed.
     bounds : (low, high) or one such pair per coordinate, optional
-        A box in which the search looks too. Not to be given beside `modes`.
+        A box that is searched as well. Not to be given beside `modes`.
     alpha : float
         The level.
     independent : bool

@@ -114,7 +114,7 @@ def with_held_out(
 ) -> MomentResult:
     """The moment test with draws that are all but impossible among the held-out ones too.
 
-    Their p-value is divided by a thousandth, by which the level may be exceeded at the most.
+    Their p-value is divided by 0.001, so the level is exceeded by at most a thousandth of itself.
     """
     held = np.setdiff1d(np.arange(len(x)), tested)
     if not len(held) or np.isnan(result.pvalue):
