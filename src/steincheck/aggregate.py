@@ -21,7 +21,7 @@ from .stein.quadratic import (
     Prepared,
     Resampling,
     Streams,
-    calibrate,
+    calibrated_statistics,
     chain_blocks,
     note_resamples,
     note_units,
@@ -169,7 +169,7 @@ def ksdagg_core(
     blocks = blocks or chain_blocks(chain, bootstrap, [stack], kernel, widths[::3])  # neighbours are alike
     resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
     if modes is None:
-        found = calibrate(*stack, kernel, widths, resampled)
+        found = calibrated_statistics(*stack, kernel, widths, resampled)
     else:
         found = calibrate_over_modes(x, scores, modes, kernel, widths, resampled)
     outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
@@ -313,7 +313,7 @@ def pksdagg_core(
     ]
     blocks = chain_blocks(chain, bootstrap, stacks, kernel, widths)
     resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
-    found = _joined(*(calibrate(*stack, kernel, widths, resampled) for stack in stacks))
+    found = _joined(*(calibrated_statistics(*stack, kernel, widths, resampled) for stack in stacks))
     outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
     more = {"theta": moved.theta, "n_steps": moved.n_steps, "accept": moved.accept}
     return PksdaggResult(

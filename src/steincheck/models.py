@@ -35,9 +35,13 @@ OBSERVED = {
     (0, 3): 0.9266, (1, 2): 0.297, (1, 3): 0.8524,
 }  # fmt: skip
 UNOBSERVED = ((0, 1), (0, 2), (1, 4), (1, 5), (2, 3), (3, 4), (3, 5))
-NOISE, RANGE, PRIOR = 0.02, 0.3, 10.0  # standard deviations
+# standard deviations
+NOISE = 0.02
+RANGE = 0.3
+PRIOR = 10.0
 # exp(-(y - r)^2 / (2 NOISE^2) - r^2 / (2 RANGE^2)) is a Gaussian in r with mean SHRINK y and deviation SPREAD
-SHRINK, SPREAD = 1 / (1 + (NOISE / RANGE) ** 2), (NOISE**-2 + RANGE**-2) ** -0.5
+SHRINK = 1 / (1 + (NOISE / RANGE) ** 2)
+SPREAD = (NOISE**-2 + RANGE**-2) ** -0.5
 CUT = 6.5  # radii of rings are cut off at so many deviations
 # How a draw is built up: a sensor, the pair whose ring it is put on, the pair whose ring its angle must fit,
 # the unobserved pairs now accounted for, and an upper bound of the acceptance probability.

@@ -25,7 +25,7 @@ from ..stein.kernels import IMQ, check_kernel
 from ..stein.quadratic import (
     Bootstrap,
     Prepared,
-    calibrate,
+    calibrated_statistics,
     chain_blocks,
     chain_of_rows,
     choose_bandwidth,
@@ -120,7 +120,7 @@ def ospksd_test(
             f"{len(test)} draws are tested, the others choose theta: below {MIN_TESTED_DRAWS} the bootstrap "
             "rejects true draws too often"
         )
-    if jumps.ready is None:
+    if jumps.made is None:
         jumps = jumps._replace(modes=_trained_modes(inputs, target, jumps, train))
     choice = _choose_theta(inputs, target, jumps, train, kernel)
     final = _moved_part(inputs, target, jumps, test, choice)
@@ -185,15 +185,15 @@ def _moved_part(
 ) -> Perturbation:
     """A part of the draws perturbed with every theta, or with the chosen one."""
     chosen = slice(None) if choice is None else slice(choice.best, choice.best + 1)
-    ready = jumps.ready
-    if ready is not None:
-        check_same_draws(ready, inputs.x)
+    made = jumps.made
+    if made is not None:
+        check_same_draws(made, inputs.x)
         return replace(
-            ready,
-            samples=ready.samples[chosen][:, rows],
-            theta=ready.theta[chosen],
-            acceptance=ready.acceptance[chosen],
-            draws=ready.draws[rows],
+            made,
+            samples=made.samples[chosen][:, rows],
+            theta=made.theta[chosen],
+            acceptance=made.acceptance[chosen],
+            draws=made.draws[rows],
         )
     stream = inputs.streams.perturbation.spawn(1)[0]
     return perturb_core(
@@ -227,7 +227,7 @@ def _tested_pair(
     resampled = resampling(
         x, bootstrap, multinomial, n_resamples, inputs.streams, notes=inputs.warnings, blocks=blocks
     )
-    found = calibrate(*stack, kernel, choice.width, resampled, parts=True)
+    found = calibrated_statistics(*stack, kernel, choice.width, resampled, parts=True)
     assert found.parts is not None
     moved = choice.moved
     return OspksdResult(

@@ -16,7 +16,7 @@ from ..stein.quadratic import (
     Calibrated,
     Resampling,
     Streams,
-    calibrate,
+    calibrated_statistics,
     chain_blocks,
     choose_bandwidth,
     prepare,
@@ -145,7 +145,7 @@ def ksd_core(
     stack = (whitened(x, whiten)[None], whitened_scores(scores, whiten)[None])
     blocks = chain_blocks(chain, bootstrap, [stack], kernel, width)
     resampled = resampling(x, bootstrap, multinomial, n_resamples, streams, notes=notes, blocks=blocks)
-    found = calibrate(*stack, kernel, width, resampled)
+    found = calibrated_statistics(*stack, kernel, width, resampled)
     return KsdResult(
         **outcome("KSD test", found, x, notes, resampled),
         settings=settings(kernel, whiten, resampled.name, n_resamples),

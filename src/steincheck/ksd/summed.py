@@ -16,7 +16,7 @@ from ..stein.kernels import IMQ, check_kernel
 from ..stein.quadratic import (
     Bootstrap,
     Streams,
-    calibrate,
+    calibrated_statistics,
     chain_blocks,
     choose_bandwidth,
     prepare,
@@ -145,7 +145,7 @@ def pksd_core(
     stack = (whitened(moved.samples, whiten), whitened_scores(slopes, whiten))
     blocks = chain_blocks(chain, bootstrap, [stack], kernel, width)
     resampled = resampling(x, bootstrap, multinomial, n_resamples, streams, notes=notes, blocks=blocks)
-    found = calibrate(*stack, kernel, width, resampled)
+    found = calibrated_statistics(*stack, kernel, width, resampled)
     return PksdResult(
         **outcome("pKSD test", found, x, notes, resampled),
         settings=settings(kernel, whiten, resampled.name, n_resamples, **jump_settings(moved)),
@@ -260,7 +260,7 @@ def spksd_core(
     stack = (whitened(samples, whiten), whitened_scores(slopes, whiten))
     blocks = chain_blocks(chain, bootstrap, [stack], kernel, width)
     resampled = resampling(x, bootstrap, multinomial, n_resamples, streams, notes=notes, blocks=blocks)
-    found = calibrate(*stack, kernel, width, resampled, parts=True)
+    found = calibrated_statistics(*stack, kernel, width, resampled, parts=True)
     assert found.parts is not None
     return SpksdResult(
         **outcome("spKSD test", found, x, notes, resampled),

@@ -201,7 +201,7 @@ def _far_from_origin(maps: JumpMaps, theta: np.ndarray) -> tuple[str, ...]:
 class Jumps(NamedTuple):
     """The perturbation a test was asked for: one made before, or how to make it."""
 
-    ready: Perturbation | None
+    made: Perturbation | None
     modes: Any
     bounds: Any
     theta: np.ndarray
@@ -251,10 +251,10 @@ def check_same_draws(perturbation: Perturbation, x: np.ndarray) -> None:
 
 def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Perturbation, np.ndarray | None]:
     """The perturbation that `jumps` asks for; its `draws` are those to be tested, with their chains (n,)."""
-    if jumps.ready is not None:
-        check_same_draws(jumps.ready, inputs.x)
-        note_moves(jumps.ready, inputs.warnings)
-        return jumps.ready, inputs.chain
+    if jumps.made is not None:
+        check_same_draws(jumps.made, inputs.x)
+        note_moves(jumps.made, inputs.warnings)
+        return jumps.made, inputs.chain
     modes, rows = modes_and_rows(inputs, target, jumps)
     moved = perturb_core(
         inputs.x[rows],

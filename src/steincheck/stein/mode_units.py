@@ -91,7 +91,7 @@ def calibrate_over_modes(
     bandwidths: np.ndarray,
     resampled: Resampling,
 ) -> Calibrated:
-    """`calibrate` with the sum of the Stein kernels of all modes, for a bootstrap of blocks."""
+    """`calibrated_statistics` with the sum of the Stein kernels of all modes, for a bootstrap of blocks."""
     block = resampled.block
     assert block is not None
     q = int(block.max()) + 1

@@ -319,7 +319,7 @@ class Calibrated(NamedTuple):
     parts: np.ndarray | None  #: (K, J) contribution of each sample, if asked for
 
 
-def calibrate(
+def calibrated_statistics(
     samples: np.ndarray,
     scores: np.ndarray,
     kernel: Any,
