@@ -16,7 +16,6 @@ from steincheck.chains import (
     convergence,
     cut_blocks,
     looks_dependent,
-    repeated_draws,
     standing_chains,
 )
 
@@ -234,14 +233,12 @@ def test_chains_stored_in_turn_look_dependent():
 
 def test_repeats_and_faulty_chains():
     x, chain = ar1(np.random.default_rng(6), 4, 100, 2, 0.5)
-    assert repeated_draws(x) == 0
     assert chain_faults(x, chain) == []
     still = x.copy()
     still[150:190] = still[150]
     (fault,) = chain_faults(still, chain)
     assert fault.startswith("chain 1 is stuck from draw 50 to draw 89: running it longer will not help")
     assert standing_chains(still, chain) == [(1, 50, 89)]
-    assert repeated_draws(still) == 39
     same = x.copy()
     same[300:] = same[100:200]
     assert chain_faults(same, chain) == [

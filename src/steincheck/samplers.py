@@ -123,7 +123,8 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
     _check_counts(n_iterations, burn_in, thin)
     kept = (n_iterations - burn_in) // thin
     streams = as_generator(rng).spawn(chains)  # a chain does not depend on how many others there are
-    draws, filled = np.empty((chains, kept, d)), np.zeros(chains, dtype=int)
+    draws = np.empty((chains, kept, d))
+    filled = np.zeros(chains, dtype=int)
     segment = min(4096, max(64, SEGMENT // (chains * d)))  # proposals per call
     with precise():
         state = _start(log_density, jnp.asarray(start), len(steps))
@@ -133,13 +134,15 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
             state, (states, keep) = _run(
                 log_density, state, steps, burn_in, thin, kept, normals, log_uniforms
             )
-            states, keep = np.asarray(states), np.asarray(keep)
+            states = np.asarray(states)
+            keep = np.asarray(keep)
             for c in range(chains):
                 new = states[keep[:, c], c]
                 draws[c, filled[c] : filled[c] + len(new)] = new
                 filled[c] += len(new)
             _check_numbers(state)
-    iterations, given_up = burn_in + kept * thin, np.asarray(state.given_up)
+    iterations = burn_in + kept * thin
+    given_up = np.asarray(state.given_up)
     if given_up.sum() > FEW_GIVEN_UP * chains * iterations * len(steps):
         warnings.warn(
             f"{given_up.sum()} updates were given up: a forced move found no step it could accept in "
@@ -159,7 +162,7 @@ def _start(log_density: Any, x: Any, blocks: int) -> _State:
         raise ValueError(
             f"`log_density` must map one point of shape (d,) to a real number, it returns {shown(log_x)}"
         )
-    if log_x.shape != (len(x),) or not np.isfinite(log_x).all():
+    if not np.isfinite(log_x).all():
         raise ValueError(
             "`log_density` must map a point of shape (d,) to a scalar that is finite at every row of `x0`, "
             f"got {np.array2string(np.asarray(log_x), threshold=8)}"
@@ -345,7 +348,8 @@ def exact_rbm(B: Any, b: Any, c: Any, n: int, rng: Any = None) -> tuple[np.ndarr
     B, b, c = as_rbm(B, b, c)
     check_integer("n", n, 1)
     rng = as_generator(rng)
-    gram, field = B.T @ B, c + 0.5 * (b @ B)
+    gram = B.T @ B
+    field = c + 0.5 * (b @ B)
     if has_orthogonal_columns(B):
         h = _signs(np.broadcast_to(2 * field, (n, len(c))), rng)
     elif len(c) <= MAX_ENUMERATED:

@@ -11,7 +11,7 @@ from .blocks import (
     cut_blocks,
 )
 from .convergence import Convergence, convergence
-from .order import Dependence, chain_faults, looks_dependent, repeated_draws, standing_chains
+from .order import Dependence, chain_faults, looks_dependent, standing_chains
 from .reading import Sample, chain_of_draws, read_sample
 
 __all__ = [
@@ -32,6 +32,5 @@ __all__ = [
     "cut_blocks",
     "looks_dependent",
     "read_sample",
-    "repeated_draws",
     "standing_chains",
 ]

@@ -14,7 +14,7 @@ FALSE_ALARM = (
     1e-4  # probability that independent draws are taken for a chain, Bonferroni over all that is seen
 )
 MAX_LAG = 100  # chains stored in turn, draw by draw, are alike at a lag of their number
-MIN_DRAWS = 30  # fewer independent draws cannot be told from a chain at that level
+MIN_DRAWS_TO_SEE_ORDER = 30  # fewer independent draws cannot be told from a chain at that level
 STILL_SHARE = 0.25  # of a chain spent at one point: far more than rejections of a working sampler explain
 MIN_EQUAL = 10  # equal draws below which nothing is said
 SAME_SHARE = 0.1  # of the draws equal at the same times in two chains
@@ -67,7 +67,7 @@ def looks_dependent(
     successive draws are correlated (0.97 in all coordinates together), as those of Markov chains
     """
     n, d = values.shape
-    if n < MIN_DRAWS:
+    if n < MIN_DRAWS_TO_SEE_ORDER:
         return None
     labels = coordinate_names(d, names)
     columns = [_normal_scores(column) for column in values.T]
@@ -121,17 +121,6 @@ def _whitened(columns: np.ndarray) -> np.ndarray:
     """Centred columns turned and scaled to unit covariance; directions without variation are dropped."""
     u, s, _ = np.linalg.svd(columns, full_matrices=False)
     return u[:, s > 1e-8 * s[0]] * np.sqrt(len(columns)) if s[0] > 0 else columns
-
-
-def repeated_draws(values: np.ndarray) -> int:
-    """How many draws (rows) equal an earlier one.
-
-    Examples
-    --------
-    >>> repeated_draws(np.array([[1.0], [2.0], [1.0]]))
-    1
-    """
-    return len(values) - len(np.unique(values, axis=0))
 
 
 def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | None = None) -> list[str]:

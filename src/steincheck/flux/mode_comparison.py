@@ -9,6 +9,7 @@ import numpy as np
 
 from ..chains import autocorrelation_time, block_standard_error, block_sums
 from ..result import ChainWeights, Modes, ModeTable
+from ..result.modes import TOO_FEW, TOO_MANY
 from .chain_weights import (
     MIN_SOJOURNS_OF_MANY,
     MIN_SOJOURNS_OF_TWO,
@@ -40,7 +41,7 @@ from .orbits import CountMoments, Orbits
 from .shares import LEVEL, mode_table
 from .words import beyond, flow_words
 
-MANY_OR_FEW = ("too many draws", "too few draws")
+MANY_OR_FEW = (TOO_MANY, TOO_FEW)
 MAX_LISTED = 10  # modes and groups named in a sentence
 
 

@@ -36,8 +36,8 @@ MAX_DISTANCE_OF_CLOSE_MODES = 6.0  # standard deviations: beyond, no dip is look
 MIN_DIP = 1.0  # nats between two modes that are apart
 MIN_SHARE_AT_LISTED_MODES = 0.5  # of the draws, for a comparison mode by mode of a lattice not wholly listed
 NOTHING_MOVES = (
-    "cannot tell: no draw could be at another mode by these maps, so the weights were not examined; give "
-    "more `anchors` per mode, or check that the modes are those of the draws"
+    "no draw could be at another mode by these maps, so the weights were not examined; give more `anchors` "
+    "per mode, or check that the modes are those of the draws"
 )
 
 
@@ -218,7 +218,7 @@ def _test_modes(
     inconclusive = part.inconclusive
     if np.isnan(part.outcome.pvalue):
         inconclusive = NOTHING_MOVES
-        notes.append(inconclusive)
+        notes.append(f"cannot tell: {inconclusive}")
     else:
         _note_few_moving(leave, notes)
     return FluxResult(
@@ -305,7 +305,7 @@ def _test_steps(
     leave = flows.accept.max(axis=(1, 2))
     if np.isnan(outcome.pvalue):
         inconclusive = inconclusive or NOTHING_MOVES
-        notes.append(inconclusive)
+        notes.append(f"cannot tell: {inconclusive}")
     else:
         _note_few_moving(leave, notes)
     asymptotic = sample.chain is None and outcome.null is None

@@ -182,16 +182,6 @@ def as_box(bounds: Any, dim: int) -> np.ndarray:
     return box
 
 
-def bounds_from_draws(x: Any, widen: float = 1.0) -> np.ndarray:
-    """The range of draws (n, d), longer at both ends by `widen` times its length: d (low, high) pairs."""
-    x = as_matrix(x, 1 if np.ndim(x) < 2 else np.shape(x)[1])
-    if not (np.isfinite(widen) and widen >= 0):
-        raise ValueError(f"`widen` must be finite and not negative, got {widen!r}")
-    low, high = x.min(axis=0), x.max(axis=0)
-    margin = np.where(high > low, widen * (high - low), np.maximum(1.0, np.abs(low)))
-    return np.stack([low - margin, high + margin], axis=1)
-
-
 def _record(
     plan: Plan, peaks: list[Peak], order: list[int], counts: np.ndarray, explored: list[int], stopped: str
 ) -> Modes:

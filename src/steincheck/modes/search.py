@@ -12,7 +12,7 @@ from ..draws import as_matrix
 from ..result import Modes
 from ..target import NO_SCORE, Target, require_target
 from .atlas import Atlas, Limits
-from .box import as_box, bounds_from_draws, box_search, flat_warning
+from .box import as_box, box_search, flat_warning
 from .explore import Plan, explore
 from .frame import frame_of
 from .given import as_modes, refuse_modes_and_bounds
@@ -25,7 +25,6 @@ from .symmetry import describe
 __all__ = [
     "Modes",
     "as_modes",
-    "bounds_from_draws",
     "box_search",
     "climb_from_draws",
     "find_modes",
@@ -189,7 +188,7 @@ def search_modes(
         limits = Limits(max_modes, beta, cut, effort(surface, origin.points, max_seconds))
         state = hunt(surface, origin, limits, rng, tick)
         order = _by_weight(state, cut)
-        if "max_modes" in state.stopped and _alike(state.atlas, order[:max_modes]):
+        if state.reason == "max_modes" and _alike(state.atlas, order[:max_modes]):
             tick("exploring the neighbours of the heaviest mode", 0, 1)
             order = _neighbours_first(state, order)
     return _record(state, order[:max_modes], drawn=held is not None or location is not None)
@@ -290,10 +289,12 @@ def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
         "farthest": BASE**MAX_POWER,
         "from_draws": drawn,
         "effort": state.limits.effort,
+        "reason": state.reason,
         "stopped": state.stopped,
         "explored": [],
     }
     if not chosen:
+        search["reason"] = "improper" if state.improper else "no mode"
         search["stopped"] = "no mode found: " + state.why_no_mode()
         return Modes(np.empty((0, d)), np.empty((0, d, d)), np.empty(0), np.empty(0, dtype=int), (), search)
     x = np.array([atlas.peaks[k].x for k in chosen])
@@ -315,7 +316,7 @@ def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any)
     Where the list is cut off at `max_modes`, half of the images must be in it.
     """
     width = np.sqrt(np.einsum("nii->ni", covariances))
-    needed = 0.5 if "max_modes" in state.stopped else 1.0
+    needed = 0.5 if state.reason == "max_modes" else 1.0
     words = []
     for g in state.symmetries:
         gaps = np.abs(g(x)[:, None] - x).max(
@@ -331,7 +332,7 @@ def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any)
 def _notes(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
     """What the user should know of a search."""
     notes = []
-    if "no mode of weight" not in state.stopped:
+    if state.reason != "complete":
         notes.append(f"the mode search ended early: {state.stopped}; modes may be missing")
     if not state.surface.target.has_score:
         notes.append(NO_SCORE)
@@ -390,9 +391,6 @@ def known_modes(
     held: np.ndarray | None = None,
     starts: np.ndarray | None = None,
     in_box: bool = False,
-    max_evaluations: float = MAX_EVALUATIONS,
-    max_seconds: float | None = MAX_SECONDS,
-    progress: bool | None = None,
 ) -> tuple[Modes, np.ndarray]:
     """The modes a test uses, and the rows of the draws `x` (n, d) that it may test.
 
@@ -418,9 +416,6 @@ def known_modes(
         location=None if len(held) else rounded_location(x),
         starts=starts,
         box=None if bounds is None else as_box(bounds, target.dim),
-        max_evaluations=max_evaluations,
-        max_seconds=max_seconds,
-        progress=progress,
         rng=rng,
     )
     if not len(found):

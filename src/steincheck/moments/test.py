@@ -34,7 +34,7 @@ from .table import SHAPES, Column, Table, columns_of, leading, ordered
 __all__ = ["leading", "moment_core", "moment_test"]
 
 MAX_BLOCKS = 2000  # resampled; more draws are summed over blocks of 2, 4, 8, ... first
-MIN_DRAWS = 20  # below, the bootstrap has too few draws to leave out
+MIN_DRAWS_TO_RESAMPLE = 20  # below, the bootstrap has too few draws to leave out
 MIN_DRAWS_FOR_LEVEL = 100  # the smallest n at which the level was studied
 MAX_PVALUE_OF_MISFIT = 0.05  # up to which sizes are solved for
 MIN_RESAMPLES = 19  # below, no p-value can be as small as .05, and far quantiles are not defined
@@ -110,7 +110,9 @@ def moment_test(
     """
     require_target(target)
     refuse_modes_and_bounds(modes, bounds)
-    x, log_p, chain, notes = read_sample(draws, target, independent=independent, minimum=MIN_DRAWS)
+    x, log_p, chain, notes = read_sample(
+        draws, target, independent=independent, minimum=MIN_DRAWS_TO_RESAMPLE
+    )
     n_resamples = as_count(n_resamples, "n_resamples")
     if n_resamples < MIN_RESAMPLES:
         raise ValueError(f"`n_resamples` must be at least {MIN_RESAMPLES}, got {n_resamples}")

@@ -103,6 +103,10 @@ class Modes:
         return as_plain({name: getattr(self, name) for name in (*names, "symmetries", "names")})
 
 
+TOO_MANY = "too many draws"
+TOO_FEW = "too few draws"
+
+
 @dataclass(frozen=True, eq=False)
 class ModeTable:
     """How many draws are at each mode, and how many the density says there should be.

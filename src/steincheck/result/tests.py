@@ -320,9 +320,9 @@ class FluxResult(GofResult):
         return super().answer(alpha)
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
-        warned = any(self.inconclusive in text for text in self.warnings)
-        told = self.answer(alpha) != "cannot tell" or warned
-        return super()._remarks(alpha) + ([] if told else [f"cannot tell: {self.inconclusive}"])
+        reason = f"cannot tell: {self.inconclusive}"
+        told = self.answer(alpha) != "cannot tell" or reason in self.warnings
+        return super()._remarks(alpha) + ([] if told else [reason])
 
 
 @dataclass(frozen=True, eq=False)

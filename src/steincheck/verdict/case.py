@@ -155,7 +155,7 @@ def _stand_in(x: np.ndarray, none: Modes) -> Modes:
 
 def is_improper(known: Modes) -> bool:
     """Whether the search says that the density has no finite mass: nothing can be a sample of it."""
-    return "no finite mass" in str(known.search.get("stopped", ""))
+    return known.search.get("reason") == "improper"
 
 
 def look_for_unknown_modes(

@@ -42,7 +42,7 @@ from .case import Case, Said, evaluated, is_improper, look_for_unknown_modes, se
 from .examine import run_tests, with_held_out
 from .summary import parameter_table
 
-MIN_DRAWS = 50  # below this n a non-rejection is inconclusive
+MIN_DRAWS_FOR_VERDICT = 50  # below this n a non-rejection is inconclusive
 MIN_DRAWS_TO_WEIGHT = 20  # at every mode, before weights are advised
 NEGLIGIBLE_SHARE = 0.01  # a mode of a smaller share may go unexamined
 
@@ -277,13 +277,15 @@ def _findings(
 def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], alpha: float) -> list[str]:
     """Reasons why a non-rejection is inconclusive."""
     reasons = []
-    if n < MIN_DRAWS:
-        reasons.append(f"{n} draws are too few: below {MIN_DRAWS} a non-rejection is inconclusive")
+    if n < MIN_DRAWS_FOR_VERDICT:
+        reasons.append(
+            f"{n} draws are too few: below {MIN_DRAWS_FOR_VERDICT} a non-rejection is inconclusive"
+        )
     weights = tests.get("weights")
     if isinstance(weights, FluxResult):
         apart = _modes_apart(known, weights)
         if weights.inconclusive and not weights.reject(alpha):
-            reasons.append(weights.inconclusive.removeprefix("cannot tell: "))
+            reasons.append(weights.inconclusive)
         elif apart:
             listed = ", ".join(map(str, apart[:5])) + (", ..." if len(apart) > 5 else "")
             reasons.append(
