@@ -33,13 +33,19 @@ def moment_findings(
     untold = dict(places)
     for feature in told:
         where = "" if feature.mode is None else untold.pop(feature.mode, "")
-        text = describe(feature, rough=reshaped, place=where)
-        if text.startswith(("mean", "correlation", "the ", "too ", "tails", "principal")):  # not a name
-            text = text[0].upper() + text[1:]
+        text = as_sentence(describe(feature, rough=reshaped, place=where), feature)
         p = min(1.0, factor * feature.pvalue)
         size = (feature.estimate, feature.interval)
         found.append(Finding(feature.kind, feature.mode, feature.parameters, *size, p, text))
     return found
+
+
+def as_sentence(text: str, feature: MomentFeature) -> str:
+    """The text with a capital first letter, unless that is the first of a parameter's name."""
+    about_parameters = feature.basis in ("own", "given the others")
+    if about_parameters and text.startswith(f"{_subject(feature)} "):
+        return text
+    return text[0].upper() + text[1:]
 
 
 def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") -> str:
