@@ -183,7 +183,7 @@ def flux_core(
     sample = _Sample(x, log_p, target, modes, chain)
     seed = seeded(rng)[1]
     _, anchor_stream, test_stream = rng.spawn(3)
-    _note_close_modes(modes, target, notes)
+    _warn_close_modes(modes, target, notes)
     steps = lattice_steps(target, modes) if anchors is None else None
     streams = (anchor_stream, test_stream)
     if steps is None:
@@ -220,7 +220,7 @@ def _test_modes(
         inconclusive = NOTHING_MOVES
         notes.append(f"cannot tell: {inconclusive}")
     else:
-        _note_few_moving(leave, notes)
+        _warn_few_moving(leave, notes)
     return FluxResult(
         **_common(sample, part.outcome.statistic, part.outcome.pvalue, part.outcome.null, leave),
         mode_table=part.table,
@@ -307,7 +307,7 @@ def _test_steps(
         inconclusive = inconclusive or NOTHING_MOVES
         notes.append(f"cannot tell: {inconclusive}")
     else:
-        _note_few_moving(leave, notes)
+        _warn_few_moving(leave, notes)
     asymptotic = sample.chain is None and outcome.null is None
     return FluxResult(
         **_common(sample, outcome.statistic, outcome.pvalue, outcome.null, leave),
@@ -342,7 +342,7 @@ def _compared_steps(
     return outcome, table, blocks.remedy or rarely
 
 
-def _note_few_moving(leave: np.ndarray, notes: list[str]) -> None:
+def _warn_few_moving(leave: np.ndarray, notes: list[str]) -> None:
     moving = np.mean(leave > MIN_PROBABILITY_TO_LEAVE)
     if moving < 0.5:
         notes.append(
@@ -351,7 +351,7 @@ def _note_few_moving(leave: np.ndarray, notes: list[str]) -> None:
         )
 
 
-def _note_close_modes(modes: Modes, target: Target, notes: list[str]) -> None:
+def _warn_close_modes(modes: Modes, target: Target, notes: list[str]) -> None:
     """Say which modes have hardly a dip of the density between them."""
     squared = np.empty((len(modes), len(modes)))
     for k, hessian in enumerate(np.linalg.inv(modes.covariances)):

@@ -56,7 +56,7 @@ class Perturbation:
     warnings: tuple[str, ...] = ()
 
 
-def note_moves(moved: Perturbation, notes: list[str]) -> None:
+def warn_moves(moved: Perturbation, notes: list[str]) -> None:
     """Pass on to the `notes` of a test what its user should know about the perturbation."""
     notes.extend(moved.warnings)
     if not moved.warnings and moved.acceptance.max() < LOW_ACCEPTANCE:
@@ -240,6 +240,11 @@ def as_jumps(
     return Jumps(perturbation, None, None, perturbation.theta, perturbation.n_steps, accept)
 
 
+def jump_settings(moved: Perturbation) -> dict[str, Any]:
+    """How the draws were perturbed."""
+    return {"theta": moved.theta, "n_steps": moved.n_steps, "accept": moved.accept}
+
+
 def check_same_draws(perturbation: Perturbation, x: np.ndarray) -> None:
     """Raise unless the perturbation is one of the draws `x`."""
     if not np.array_equal(perturbation.draws, x):
@@ -253,7 +258,7 @@ def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Perturbat
     """The perturbation that `jumps` asks for; its `draws` are those to be tested, with their chains (n,)."""
     if jumps.made is not None:
         check_same_draws(jumps.made, inputs.x)
-        note_moves(jumps.made, inputs.warnings)
+        warn_moves(jumps.made, inputs.warnings)
         return jumps.made, inputs.chain
     modes, rows = modes_and_rows(inputs, target, jumps)
     moved = perturb_core(
@@ -266,7 +271,7 @@ def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Perturbat
         accept=jumps.accept,
         rng=inputs.streams.perturbation,
     )
-    note_moves(moved, inputs.warnings)
+    warn_moves(moved, inputs.warnings)
     return moved, chain_of_rows(inputs.chain, rows)
 
 

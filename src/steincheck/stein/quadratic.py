@@ -16,7 +16,7 @@ from ..result import ChainBlocks
 from ..target import Target, require_target, score_at, score_warnings, support_warnings
 from .blocks import block_sums
 from .bootstrap import multinomial, normaliser, random_blocks, wild
-from .kernels import median_bandwidth
+from .kernels import IMQ, check_kernel, median_bandwidth
 from .tiles import quadratic_forms
 
 Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
@@ -54,6 +54,10 @@ class Prepared(NamedTuple):
     log_p: np.ndarray  # log density of the draws
     chain: np.ndarray | None  # (n,) chain of each draw; None for independent draws
     seed: Seed
+    kernel: Any
+    bootstrap: Bootstrap | str | None
+    n_resamples: int
+    independent: bool  # as the user said
 
 
 def prepare(
@@ -66,8 +70,10 @@ def prepare(
     *,
     independent: bool = False,
     bootstrap: Any = None,
+    kernel: Any = IMQ(),
 ) -> Prepared:
     """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
+    check_kernel(kernel)
     require_target(target)
     check_count(n_resamples, "n_resamples")
     check_bootstrap(bootstrap)
@@ -79,7 +85,7 @@ def prepare(
     streams = spawn_streams(generator)
     notes = sample.notes
     notes.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
-    note_resamples(n_resamples, "n_resamples", notes)
+    warn_few_resamples(n_resamples, "n_resamples", notes)
     n = len(sample.x)
     if n < MIN_DRAWS_FOR_LEVEL:
         notes.append(
@@ -87,7 +93,19 @@ def prepare(
         )
     notes.extend(score_warnings(target, sample.x, check=check_score))
     whiten = None if precondition is None else _root(precondition, target.dim)
-    return Prepared(sample.x, whiten, streams, notes, sample.log_p, sample.chain, seed)
+    return Prepared(
+        sample.x,
+        whiten,
+        streams,
+        notes,
+        sample.log_p,
+        sample.chain,
+        seed,
+        kernel,
+        bootstrap,
+        n_resamples,
+        independent,
+    )
 
 
 def _refuse_resampled_draws(bootstrap: Any) -> None:
@@ -99,14 +117,14 @@ def _refuse_resampled_draws(bootstrap: Any) -> None:
         )
 
 
-def note_resamples(count: int, name: str, notes: list[str]) -> None:
-    """Note if the p-value can never be as small as 0.05."""
+def warn_few_resamples(count: int, name: str, notes: list[str]) -> None:
+    """Warn if the p-value can never be as small as 0.05."""
     if count < 19:
         notes.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
 
 
-def note_units(x: np.ndarray, notes: list[str]) -> None:
-    """Note if KSDAgg's published bandwidths are not made for the units of the draws."""
+def warn_units(x: np.ndarray, notes: list[str]) -> None:
+    """Warn if KSDAgg's published bandwidths are not made for the units of the draws."""
     spread = x.std(axis=0)
     if spread.min() < 0.1 or spread.max() > 10:
         notes.append(
