@@ -239,7 +239,7 @@ def test_repeats_and_faulty_chains():
     still = x.copy()
     still[150:190] = still[150]
     (fault,) = chain_faults(still, chain)
-    assert fault.startswith("chain 1 stands still from draw 50 to draw 89: running it longer will not help")
+    assert fault.startswith("chain 1 is stuck from draw 50 to draw 89: running it longer will not help")
     assert standing_chains(still, chain) == [(1, 50, 89)]
     assert invalidating_faults(still, None)
     same = x.copy()

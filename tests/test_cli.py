@@ -106,6 +106,18 @@ def test_cannot_tell(run):
     assert out.startswith("Cannot tell whether the draws fit the density: 20 draws are too few")
 
 
+def test_chains_that_never_change_mode_cannot_tell(run, folder):
+    rng = np.random.default_rng(0)
+    for k, centre in enumerate((-3, 3)):
+        np.savetxt(folder / f"stuck{k}.csv", rng.normal(centre, 1, size=(300, 2)), delimiter=",")
+    status, out, _ = run(
+        "test", "flux", "stuck0.csv", "stuck1.csv", "--target", "model.py:target", "--seed", 0
+    )
+    assert status == cli.CANNOT_TELL
+    assert out.startswith("flux test: cannot tell at level 0.05")
+    assert "\n  cannot tell: the chains never change mode" in out
+
+
 def test_the_level_is_passed_on(run, folder):
     status, out, _ = run("check", "good.csv", "--target", "model.py:target", "--seed", 1, "--alpha", 0.999)
     assert (status, "at level 0.999" in out) == (1, True)

@@ -50,6 +50,34 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
         assert scope[name].fits is fits, str(scope[name])
 
 
+def skeletons():
+    """The blocks of CONTRIBUTING.md that can run, after the headings under which they stand."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for heading in ("## Adding a test", "## Adding a kernel"):
+        block = CODE.search(text, text.index(heading)).group(1)
+        scope = {"__name__": "skeleton"}
+        exec(compile(block, heading, "exec", dont_inherit=True), scope)
+        yield scope
+
+
+def test_the_skeletons_for_contributors_run():
+    of_test, of_kernel = skeletons()
+    of_kernel["test_derivatives_of_the_profile"]()
+    test = of_test["score_test"]
+    target = sc.models.gaussian_mixture([[0.0, 0.0]])
+    draws = target.sample(300, 0)
+    good = test(draws, target, rng=0)
+    assert good.pvalue > 0.05
+    assert test(draws, target, rng=good.settings["rng"]).pvalue == good.pvalue
+    assert test(draws + 0.5, target, rng=0).pvalue == 0.001
+    chains = test(draws.reshape(3, 100, 2), target, rng=0)
+    assert 0.05 < chains.pvalue < 1
+    with pytest.warns(UserWarning, match="cannot tell"):
+        assert test(draws[:20].reshape(2, 10, 2), target, rng=0).answer() == "cannot tell"
+    with pytest.warns(UserWarning, match="20 draws are few"):
+        test(draws[:20], target, rng=0)
+
+
 EXPECTED = {  # the answers that the text of a page speaks of
     "start.md": {"verdict": False},
     "limits.md": {"fooled": True, "told": False},

@@ -1,7 +1,10 @@
+import functools
+
 import numpy as np
 import pytest
 
-from steincheck._validation import as_generator
+import steincheck as sc
+from steincheck._validation import as_generator, seeded
 from steincheck.draws import Draws, as_draws, as_matrix, read_draws
 from steincheck.draws.names import canonical, positions
 
@@ -71,6 +74,44 @@ def test_generators():
     for bad in (-1, 1.5, "seed", True, np.random.RandomState):
         with pytest.raises(TypeError, match="`rng` must be a non-negative int"):
             as_generator(bad)
+
+
+DOORS = {
+    "ksd": functools.partial(sc.ksd_test, n_resamples=99),
+    "fssd": functools.partial(sc.fssd_test, n_resamples=99),
+    "moments": functools.partial(sc.moment_test, modes=[[-3.0], [3.0]]),
+    "flux": sc.flux_test,
+    "check": functools.partial(sc.check, modes=[[-3.0], [3.0]]),
+}
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_every_door_takes_a_seed_sequence_and_leaves_it_as_it_was(name):
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    draws = target.sample(120, 0)
+    sequence = np.random.SeedSequence(7, spawn_key=(2,), pool_size=8)
+    first = DOORS[name](draws, target, rng=sequence)
+    assert sequence.n_children_spawned == 0
+    assert DOORS[name](draws, target, rng=sequence).pvalue == first.pvalue
+
+
+@pytest.mark.parametrize("name", [name for name in DOORS if name != "check"])
+def test_what_a_result_records_of_a_generator_runs_it_again_and_again(name):
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    draws = target.sample(120, 0)
+    generator = np.random.default_rng(5)
+    generator.spawn(2)
+    first = DOORS[name](draws, target, rng=generator)
+    for _ in range(2):
+        assert DOORS[name](draws, target, rng=first.settings["rng"]).pvalue == first.pvalue
+
+
+def test_seed_sequences_are_copied_with_all_they_know():
+    sequence = np.random.SeedSequence(7, spawn_key=(2,), pool_size=8, n_children_spawned=3)
+    _, recorded = seeded(sequence)
+    seeded(recorded)[0].spawn(4)
+    assert recorded.state == sequence.state
+    assert np.array_equal(recorded.generate_state(4), sequence.generate_state(4))
 
 
 def written(folder, text, name="draws.csv"):

@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))  # the experiments are not installed
-
 from experiments import cells, choices, drawing, fig1, fig2, running, summary
 from steincheck import models
 
+ROOT = Path(__file__).parents[1]
 COMMITTED = ROOT / "experiments" / "results"
 LABELS_ONLY = ["oracle"]  # needs no compilation
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
+from experiments.flux_study import CASES
+
 RESULTS = Path(__file__).parents[1] / "experiments" / "results" / "flux_study.csv"
 with RESULTS.open() as file:
     ROWS = {(row["case"], int(row["n"]), row["method"]): row for row in csv.DictReader(file)}
@@ -22,11 +24,6 @@ def repetitions(case, n=1000, method="flux"):
 
 
 def test_every_case_has_rows():
-    import sys
-
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    from experiments.flux_study import CASES
-
     assert {(name, n) for name, case in CASES.items() for n in case.sizes} == {key[:2] for key in ROWS}
 
 

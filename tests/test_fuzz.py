@@ -2,15 +2,12 @@
 
 import functools
 import sys
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import steincheck as sc
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.runner import carry_out, plan
 
 X = np.random.default_rng(0).normal(size=(60, 2))

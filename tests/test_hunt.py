@@ -14,7 +14,7 @@ from steincheck.modes.climb import Known, climb, recognise
 from steincheck.modes.frame import frame_of
 from steincheck.modes.hunt import effort
 from steincheck.modes.screening import Landscape, screen, screened_points
-from steincheck.modes.search import find_modes, hold_out, known_modes, search_modes, search_sentence
+from steincheck.modes.search import find_modes, hold_out, known_modes, search_modes
 from steincheck.modes.settle import flat_top, settle
 from steincheck.modes.starts import Base, points, scan_rays, scanned
 from steincheck.modes.surface import Surface
@@ -124,7 +124,7 @@ def test_without_draws_it_starts_at_zero_and_bounds_only_add_starts():
     for options in ({}, {"bounds": (-1, 1)}, {"starts": [[39.0, 1.0]]}):
         modes = find_modes(target, rng=0, **options)
         np.testing.assert_allclose(np.sort(modes.locations[:, 0]), [0, 40], atol=1e-6)
-        assert "from the first point" in search_sentence(modes)
+        assert "from the first point" in modes.search_sentence
 
 
 class TestHostileTargets:
@@ -242,7 +242,7 @@ class TestBudget:
 def test_the_sentence_says_how_hard_it_looked():
     target = sc.models.gaussian_mixture([np.zeros(10)])
     modes = find_modes(target, draws=target.sample(30, 0), rng=0)
-    words = search_sentence(modes)
+    words = modes.search_sentence
     assert (
         f"searched {modes.search['evaluations']:,} points up to 2187 standard deviations from the draws"
         in words

@@ -9,10 +9,8 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck.ksd.optimised import power_criterion
-from steincheck.ksd.plain import ksd_core
 from steincheck.stein import quadratic
 from steincheck.stein.kernels import stein_kernel
-from steincheck.stein.quadratic import spawn_streams
 from steincheck.stein.tiles import quadratic_forms
 
 
@@ -350,10 +348,8 @@ def test_blocks_of_single_draws_are_the_wild_bootstrap(normal_target):
 
 def test_the_statistic_of_blocks_leaves_out_pairs_within_them(normal_target):
     x = np.random.default_rng(18).normal(size=(60, 2))
-    chain = np.arange(60) // 6
-    streams = spawn_streams(np.random.default_rng(0))
-    result = ksd_core(x, -x, streams=streams, notes=[], chain=chain, kernel=sc.IMQ(2.0))
-    block = chain  # ten chains of six draws are not cut
+    block = np.arange(60) // 6  # ten chains of six draws are not cut
+    result = sc.ksd_test(list(x.reshape(10, 6, 2)), normal_target, kernel=sc.IMQ(2.0), rng=0)
     between = block[:, None] != block
     with jax.enable_x64(True):
         u = np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x))
@@ -418,7 +414,7 @@ def test_one_perturbation_serves_several_tests(test):
         test(x, bimodal(), perturbation=moved, theta=theta, n_steps=3)
     with pytest.raises(ValueError, match="`perturbation` must be one of the same draws"):
         test(x[::-1], bimodal(), perturbation=moved)
-    with pytest.raises(ValueError, match="`bounds` is the box of the mode search: give it or `modes`"):
+    with pytest.raises(ValueError, match="`bounds` is the box of the mode search: give `modes` or `bounds`"):
         test(x, bimodal(), modes=BIMODAL, bounds=(-10, 16))
 
 

@@ -153,7 +153,7 @@ def test_draws_of_a_gaussian_mixture():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1.0, 2.0],), r"`means` must be finite with one mean a row"),
+        (([1.0, 2.0],), r"`means` must be finite with one mean per row"),
         (([[np.nan]],), r"`means` must be finite"),
         (([[0.0], [1.0]], None, [0.5, 0.6]), r"`weights` must be 2 positive numbers with sum 1"),
         (([[0.0], [1.0]], None, [1.0, 0.0]), r"`weights` must be 2 positive"),

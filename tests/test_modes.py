@@ -10,7 +10,7 @@ from conftest import mixture_log_density
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
-from steincheck.modes.search import Modes, as_modes, bounds_from_draws, box_search, climb_from_draws, merge
+from steincheck.modes.search import Modes, as_modes, box_search, climb_from_draws, merge
 
 
 def mixture(means, covariances=None, weights=None, *, score=True):
@@ -311,14 +311,6 @@ def test_climbs_from_draws_find_the_modes_that_are_not_known():
     assert 20 <= len(places) <= 25
     whole = as_modes([[10.0 * k, 0.0] for k in range(50)], target)
     assert climb_from_draws(x, target, whole, np.random.default_rng(0))[1] == 0
-
-
-def test_bounds_from_draws():
-    x = np.array([[0.0, 5.0], [2.0, 5.0]])
-    np.testing.assert_array_equal(bounds_from_draws(x), [[-2, 4], [0, 10]])
-    np.testing.assert_array_equal(bounds_from_draws(x[:, 0], widen=0.5), [[-1, 3]])
-    with pytest.raises(ValueError, match="`widen`"):
-        bounds_from_draws(x, widen=-1)
 
 
 def test_merge_weighs_by_the_hessians():

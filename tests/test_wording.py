@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import steincheck as sc
 from steincheck.result import ChainWeights, Finding, MomentFeature
 from steincheck.wording import advice, chain_shares, describe, places
+from steincheck.wording.moments import as_sentence
 
 LOG = {"estimate": -0.6, "interval": (-0.7, -0.5), "t": 9.0, "pvalue": 0.001, "scales": ("log",)}
 
@@ -34,6 +37,20 @@ def test_a_spread_on_the_log_scale_is_a_geometric_standard_deviation():
     )
     assert describe(feature("skewness")).endswith("on the log scale")
     assert "on the log scale" in describe(feature("scale", **sizes), rough=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "begin"),
+    [
+        ("scale", "meanlog", "meanlog is"),
+        ("location", "m", "Mean of m is"),
+        ("tails", "t", "The tails of t are"),
+        ("skewness", "tau", "tau is too skewed"),
+    ],
+)
+def test_sentences_begin_with_a_capital_or_a_name_as_it_is(kind, name, begin):
+    record = replace(feature(kind, estimate=0.5, interval=(0.4, 0.6), scales=()), parameters=(name,))
+    assert as_sentence(describe(record), record).startswith(begin)
 
 
 def test_a_correlation_names_the_scale_of_each_parameter():
@@ -70,7 +87,7 @@ def test_shares_of_the_modes_per_chain():
         "Shares of modes 0 and 1 per chain: chain 0: 50% / 50%; chain 1: 40% / 60%."
     ]
     many = weights_of(np.stack([np.linspace(0.2, 0.8, 20), np.linspace(0.8, 0.2, 20)], axis=1), 500)
-    assert chain_shares(many) == ["The share of mode 0 is between 20% and 80%, from chain to chain."]
+    assert chain_shares(many) == ["The share of mode 0 ranges from 20% to 80% across chains."]
     assert chain_shares(None) == []
     assert chain_shares(weights_of([[0.5, 0.5]], 9)) == []
 

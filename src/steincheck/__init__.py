@@ -3,7 +3,7 @@
 The pipeline: draws (`as_draws`, `read_draws`) and a `Target` (log density and score) go into a test. Where
 the density has several modes `find_modes` finds them and `perturb` carries draws between them. Every test
 returns a result of its own, a `GofResult`; `check` runs what is needed and returns a `Verdict` in words, and
-`calibrate` tells how often a test rejects on a target of yours.
+`calibrate` estimates how often a test rejects on your target.
 """
 
 from . import models, plot, report, samplers
@@ -30,6 +30,9 @@ from .perturbation import Perturbation, barker, metropolis, perturb
 from .result import (
     AgreementResult,
     CalibrationResult,
+    ChainBlocks,
+    ChainWeights,
+    DisplacementTable,
     Finding,
     FluxResult,
     FssdResult,
@@ -38,6 +41,7 @@ from .result import (
     KsdResult,
     Modes,
     ModeTable,
+    ModeWeights,
     MomentFeature,
     MomentResult,
     OspksdResult,
@@ -59,7 +63,10 @@ __all__ = [
     "AgreementResult",
     "Anchors",
     "CalibrationResult",
+    "ChainBlocks",
+    "ChainWeights",
     "Comparison",
+    "DisplacementTable",
     "Draws",
     "Finding",
     "FluxResult",
@@ -68,6 +75,7 @@ __all__ = [
     "KsdResult",
     "KsdaggResult",
     "ModeTable",
+    "ModeWeights",
     "Modes",
     "MomentFeature",
     "MomentResult",

@@ -55,9 +55,7 @@ def _directory() -> str | None:
     if chosen.lower() in ("off", "0", "no", "false"):
         return None
     try:
-        path = (
-            Path(chosen) if chosen else _user_cache() / "steincheck" / f"jax-{jax.__version__}-{_processor()}"
-        )
+        path = Path(chosen) if chosen else user_cache() / f"jax-{jax.__version__}-{_processor()}"
         path.mkdir(parents=True, exist_ok=True)
         _drop_old(path)
     except (OSError, RuntimeError):  # the latter if there is no home directory
@@ -65,13 +63,13 @@ def _directory() -> str | None:
     return str(path) if os.access(path, os.W_OK) else None
 
 
-def _user_cache() -> Path:
-    """The user's cache directory, by the rules of the platform."""
+def user_cache() -> Path:
+    """Our folder in the user's cache directory, by the rules of the platform; it may not exist yet."""
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
+        return Path.home() / "Library" / "Caches" / "steincheck"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "steincheck"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "steincheck"
 
 
 def _processor() -> str:

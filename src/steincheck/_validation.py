@@ -107,12 +107,26 @@ def shown(value: Any) -> str:
 
 
 def as_generator(rng: Any) -> np.random.Generator:
-    """A Generator from an int, a Generator or None."""
+    """A Generator from an int, a Generator, a SeedSequence, which is left as it is, or None."""
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
+    if isinstance(rng, np.random.SeedSequence):
+        return np.random.default_rng(_copied(rng))
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
         return np.random.default_rng(int(rng))
-    raise TypeError(f"`rng` must be a non-negative int, a numpy Generator or None, got {shown(rng)}")
+    raise TypeError(
+        f"`rng` must be a non-negative int, a numpy Generator or SeedSequence, or None, got {shown(rng)}"
+    )
+
+
+def _copied(sequence: Any) -> np.random.SeedSequence:
+    """The same state; spawning from the one leaves the other."""
+    return np.random.SeedSequence(
+        sequence.entropy,
+        spawn_key=sequence.spawn_key,
+        pool_size=sequence.pool_size,
+        n_children_spawned=sequence.n_children_spawned,
+    )
 
 
 def _describe(x: Any) -> str:
@@ -139,6 +153,7 @@ def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:
     """A Generator for `rng`, and what recreates it: the seed itself, or one drawn afresh when `rng` is None.
 
     A Generator is recorded by its seed sequence as it is now: doors use it for nothing but to spawn streams.
+    What is recorded never changes, however often it is used.
 
     Examples
     --------
@@ -147,12 +162,9 @@ def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:
     True
     """
     if isinstance(rng, np.random.Generator):
-        now: Any = rng.bit_generator.seed_seq
-        return rng, np.random.SeedSequence(
-            now.entropy, spawn_key=now.spawn_key, n_children_spawned=now.n_children_spawned
-        )
+        return rng, _copied(rng.bit_generator.seed_seq)
     if isinstance(rng, np.random.SeedSequence):
-        return seeded(np.random.default_rng(rng))
+        return as_generator(rng), _copied(rng)
     if rng is None:
         rng = np.random.SeedSequence().generate_state(1)[0]
     return as_generator(int(rng) if isinstance(rng, np.integer) else rng), rng

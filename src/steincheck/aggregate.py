@@ -10,10 +10,10 @@ import numpy as np
 from ._validation import announce, as_generator, as_numbers, as_positive, check_count, check_level
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept, metropolis
-from .perturbation.move import N_STEPS, Perturbation, as_jumps, perturbed
+from .perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, perturbed
 from .result import KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import MinP, min_p, wild
-from .stein.kernels import IMQ, check_kernel, median_bandwidth
+from .stein.kernels import IMQ, median_bandwidth
 from .stein.mode_units import at_own_mode, calibrate_over_modes
 from .stein.quadratic import (
     Bootstrap,
@@ -21,14 +21,14 @@ from .stein.quadratic import (
     Prepared,
     Resampling,
     Streams,
-    calibrate,
+    calibrated_statistics,
     chain_blocks,
-    note_resamples,
-    note_units,
     prepare,
     resampling,
     scores_of_moved,
     settings,
+    warn_few_resamples,
+    warn_units,
     whitened,
     whitened_scores,
 )
@@ -52,7 +52,7 @@ def ksdagg_test(
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> KsdaggResult:
     """KSD test aggregated over bandwidths (KSDAgg): no bandwidth to choose, no draws spent on choosing.
 
@@ -116,7 +116,7 @@ def ksdagg_test(
         rng,
     )
     if bandwidths is None and inputs.whiten is None:
-        note_units(inputs.x, inputs.warnings)
+        warn_units(inputs.x, inputs.warnings)
     result = ksdagg_core(
         inputs.x,
         score_at(target, inputs.x),
@@ -169,7 +169,7 @@ def ksdagg_core(
     blocks = blocks or chain_blocks(chain, bootstrap, [stack], kernel, widths[::3])  # neighbours are alike
     resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
     if modes is None:
-        found = calibrate(*stack, kernel, widths, resampled)
+        found = calibrated_statistics(*stack, kernel, widths, resampled)
     else:
         found = calibrate_over_modes(x, scores, modes, kernel, widths, resampled)
     outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
@@ -207,7 +207,7 @@ def pksdagg_test(
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> PksdaggResult:
     """Perturbed KSD test aggregated over bandwidths: no split of the draws, no theta or bandwidth to choose.
 
@@ -313,9 +313,8 @@ def pksdagg_core(
     ]
     blocks = chain_blocks(chain, bootstrap, stacks, kernel, widths)
     resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
-    found = _joined(*(calibrate(*stack, kernel, widths, resampled) for stack in stacks))
+    found = _joined(*(calibrated_statistics(*stack, kernel, widths, resampled) for stack in stacks))
     outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
-    more = {"theta": moved.theta, "n_steps": moved.n_steps, "accept": moved.accept}
     return PksdaggResult(
         **_fields("pKSDAgg test", x, notes, found, outcome, np.tile(widths, 2), shares, resampled),
         settings=settings(
@@ -325,7 +324,7 @@ def pksdagg_core(
             n_resamples,
             n_level_resamples=n_level_resamples,
             alpha=alpha,
-            **more,
+            **jump_settings(moved),
         ),
         modes=moved.modes,
         theta=moved.theta,
@@ -359,7 +358,11 @@ def _aggregate(
 
 
 def collection(
-    x: np.ndarray, bandwidths: Any, rng: np.random.Generator | int | None = None, *, evenly: bool = False
+    x: np.ndarray,
+    bandwidths: Any,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    *,
+    evenly: bool = False,
 ) -> np.ndarray:
     """Bandwidths in units of squared distance: the given ones, or a collection by name.
 
@@ -414,7 +417,6 @@ def _prepare(
     rng: Any,
 ) -> Prepared:
     check_level(alpha)
-    check_kernel(kernel)
     check_count(n_level_resamples, "n_level_resamples")
     inputs = prepare(
         draws,
@@ -425,8 +427,9 @@ def _prepare(
         rng,
         independent=independent,
         bootstrap=bootstrap,
+        kernel=kernel,
     )
-    note_resamples(n_level_resamples, "n_level_resamples", inputs.warnings)
+    warn_few_resamples(n_level_resamples, "n_level_resamples", inputs.warnings)
     return inputs
 
 

@@ -28,7 +28,7 @@ def calibrate(
     alpha: Any = LEVELS,
     n_jobs: int = 1,
     progress: bool | None = None,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> CalibrationResult:
     """How often does a test reject samples of n draws? Its level on a target, or its power.
 
@@ -55,7 +55,7 @@ def calibrate(
         Number of worker processes (joblib), -1 for all cores. The outcome does not depend on it.
     progress : bool, optional
         Show a progress bar; by default on a terminal.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Source of randomness.
 
     Returns

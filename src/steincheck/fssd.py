@@ -167,6 +167,7 @@ def fssd_test(
         placement,
         chain=chain_of_rows(inputs.chain, tested),
         n=len(x),
+        n_resamples=n_resamples,
         settings=settings,
         streams=inputs.streams,
         notes=inputs.warnings,
@@ -181,6 +182,7 @@ def fssd_core(
     placement: Placement,
     *,
     n: int,
+    n_resamples: int,
     settings: dict[str, Any],
     streams: Streams,
     notes: list[str],
@@ -194,11 +196,9 @@ def fssd_core(
     moments = feature_moments(x, scores, placement)
     eigenvalues = np.clip(np.linalg.eigvalsh(moments.covariance)[::-1], 0.0, None)
     if chain is None:
-        found = _Found(
-            moments.n * moments.unbiased, _simulate(eigenvalues, settings["n_resamples"], streams.bootstrap)
-        )
+        found = _Found(moments.n * moments.unbiased, _simulate(eigenvalues, n_resamples, streams.bootstrap))
     else:
-        found = _flipped(x, scores, placement, moments, chain, settings["n_resamples"], streams, notes)
+        found = _flipped(x, scores, placement, moments, chain, n_resamples, streams, notes)
     statistic = moments.statistic if chain is None else float(found.contributions.sum())
     p = pvalue(statistic, found.null)
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
@@ -262,13 +262,13 @@ def _flipped(
         notes.append(f"cannot tell: {blocks.remedy}")
     null = scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum())
     contributions = scale * (sums.sum(axis=0) ** 2 - within)
-    return _Found(contributions, null, ChainBlocks(blocks.n_chains, blocks.count, blocks.tau, blocks.ess))
+    return _Found(contributions, null, blocks.summary)
 
 
 def _features_of(x: np.ndarray, scores: np.ndarray, placement: Placement) -> np.ndarray:
     """tau (n, d J) of up to `ROWS_PER_CHUNK` draws."""
     padded, padded_scores, _ = _padded(x, scores, ROWS_PER_CHUNK)
-    with jax.enable_x64(True):
+    with precise():
         return np.asarray(_compiled_features(padded, padded_scores, *placement))[: len(x)]
 
 

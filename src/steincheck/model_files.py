@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import traceback
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
-from .adapters import load_model
+from .adapters.loading import MODULE_PREFIX, load_model, run_file
 from .draws.names import near
 from .target import Target
 
 MAX_FRAMES = 4  # of the user's traceback that are shown
-MODULE_PREFIX = "steincheck_target_"  # of the module a target file becomes
 
 
 class Source(NamedTuple):
@@ -56,7 +53,7 @@ def load_named(spec: str, option: str) -> Any:
     file, colon, name = spec.rpartition(":")
     if not colon or not file or not name:
         raise ValueError(f"{option} must look like FILE.py:NAME, got {spec!r}")
-    module = _run_file(Path(file))
+    module = run_file(Path(file))
     if not hasattr(module, name):
         known = [key for key in vars(module) if not key.startswith("_")]
         found = [key for key in known if isinstance(getattr(module, key), Target)]
@@ -84,22 +81,6 @@ def load_target(spec: str) -> Target:
     if not isinstance(value, Target):
         raise TypeError(f"{name} in {file} must be a steincheck.Target, got {type(value).__name__}")
     return value
-
-
-def _run_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no target file {path}")
-    spec = importlib.util.spec_from_file_location(MODULE_PREFIX + path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"the target file must be Python code and end in .py, got {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    sys.path.insert(0, str(path.resolve().parent))  # as for a script: it may import its neighbours
-    try:
-        spec.loader.exec_module(module)
-    except SystemExit as stop:
-        raise ValueError(f"{path} ends the program while it is read ({stop!r})") from None
-    return module
 
 
 def explain(error: Exception) -> str:

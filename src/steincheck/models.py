@@ -35,12 +35,16 @@ OBSERVED = {
     (0, 3): 0.9266, (1, 2): 0.297, (1, 3): 0.8524,
 }  # fmt: skip
 UNOBSERVED = ((0, 1), (0, 2), (1, 4), (1, 5), (2, 3), (3, 4), (3, 5))
-NOISE, RANGE, PRIOR = 0.02, 0.3, 10.0  # standard deviations
+# standard deviations
+NOISE = 0.02
+RANGE = 0.3
+PRIOR = 10.0
 # exp(-(y - r)^2 / (2 NOISE^2) - r^2 / (2 RANGE^2)) is a Gaussian in r with mean SHRINK y and deviation SPREAD
-SHRINK, SPREAD = 1 / (1 + (NOISE / RANGE) ** 2), (NOISE**-2 + RANGE**-2) ** -0.5
+SHRINK = 1 / (1 + (NOISE / RANGE) ** 2)
+SPREAD = (NOISE**-2 + RANGE**-2) ** -0.5
 CUT = 6.5  # radii of rings are cut off at so many deviations
 # How a draw is built up: a sensor, the pair whose ring it is put on, the pair whose ring its angle must fit,
-# the unobserved pairs now accounted for, and an upper bound of the chance of acceptance.
+# the unobserved pairs now accounted for, and an upper bound of the acceptance probability.
 PLAN: list[tuple[int, tuple, tuple | None, list[tuple[int, int]], float]] = [
     (0, (0, 5), (0, 4), [], 0.056),
     (2, (2, 4), (2, 5), [(0, 2)], 0.064),
@@ -56,7 +60,7 @@ def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -
     ----------
     means : array (M, d)
     covariances : array (M, d, d) or (d, d), or float, optional
-        One a component, one for all, or a variance; the identity by default.
+        One per component, one for all, or a variance; the identity by default.
     weights : array (M,), optional
         Positive, with sum 1; equal by default.
 
@@ -76,7 +80,7 @@ def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -
     """
     means = as_numbers(means, "means")
     if means.ndim != 2 or 0 in means.shape or not np.isfinite(means).all():
-        raise ValueError(f"`means` must be finite with one mean a row, (M, d), got shape {means.shape}")
+        raise ValueError(f"`means` must be finite with one mean per row, (M, d), got shape {means.shape}")
     count, d = means.shape
     shares = _as_weights(weights, count)
     roots = _covariance_roots(covariances, count, d)  # (M or 1, d, d)
@@ -102,7 +106,8 @@ def _log_gaussians(parameters: Any, x: Any) -> Any:
 
 def t_banana_mixture(
     dim: int = 50, *, n_t: int = 10, n_banana: int = 10, df: float = 7.0, b: float = 0.003,
-    box: float = 20.0, weights: Any = None, rng: np.random.Generator | int | None = None,
+    box: float = 20.0, weights: Any = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Target:  # fmt: skip
     """Mixture of multivariate t and banana-shaped t distributions, normalised (paper, App. H.2).
 
@@ -125,7 +130,7 @@ def t_banana_mixture(
         Degrees of freedom; curvature of the bananas; the centres mu are uniform in [-box, box]^d.
     weights : array (n_t + n_banana,), optional
         Positive, with sum 1; equal by default.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Draws the centres: the same int gives the same centres.
 
     Returns
@@ -276,12 +281,12 @@ def _propose_sensors(size: int, rng: np.random.Generator) -> np.ndarray:
     places = {4 + k: np.tile(known, (size, 1)) for k, known in enumerate(KNOWN)}
     for sensor, ring, fit, unseen, bound in PLAN:
         anchor, other = places[sum(ring) - sensor], places[sum(fit) - sensor] if fit else None
-        x, chance = _on_rings(anchor, OBSERVED[ring], other, OBSERVED[fit] if fit else 0.0, rng)
+        x, probability = _on_rings(anchor, OBSERVED[ring], other, OBSERVED[fit] if fit else 0.0, rng)
         places[sensor] = x
         for i, j in unseen:
-            chance *= -np.expm1(-0.5 * np.sum((places[i] - places[j]) ** 2, axis=1) / RANGE**2)
-        chance *= np.exp(-0.5 * np.sum(x**2, axis=1) / PRIOR**2)
-        keep = bound * rng.random(len(x)) < chance
+            probability *= -np.expm1(-0.5 * np.sum((places[i] - places[j]) ** 2, axis=1) / RANGE**2)
+        probability *= np.exp(-0.5 * np.sum(x**2, axis=1) / PRIOR**2)
+        keep = bound * rng.random(len(x)) < probability
         places = {k: place[keep] for k, place in places.items()}
     return np.concatenate([places[k] for k in range(4)], axis=1)
 
@@ -289,15 +294,15 @@ def _propose_sensors(size: int, rng: np.random.Generator) -> np.ndarray:
 def _on_rings(
     anchor: np.ndarray, distance: float, other: np.ndarray | None, other_distance: float, rng: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Points on rings about `anchor` at angles that fit the rings about `other`, and chances to keep them.
+    """Points on rings about `anchor` at angles that fit the rings about `other`; acceptance probabilities.
 
     In the plane a ring has density exp(-(r - SHRINK y)^2 / (2 SPREAD^2)), in r it is r times this: Gaussian
-    radii get a chance proportional to r. Of evenly spaced angles, turned at random, one is picked in
-    proportion to its fit, and gets a chance equal to the mean fit: exact however many angles there are.
+    radii are accepted with a probability proportional to r. Of evenly spaced angles, turned at random, one is
+    picked in proportion to its fit, and accepted with the mean fit: exact however many angles there are.
     """
     z, turn = rng.standard_normal(len(anchor)), rng.uniform(0, 2 * pi, len(anchor))
     radius = SHRINK * distance + SPREAD * z
-    chance = np.where(np.abs(z) < CUT, radius, 0) / (SHRINK * distance + SPREAD * CUT)
+    probability = np.where(np.abs(z) < CUT, radius, 0) / (SHRINK * distance + SPREAD * CUT)
     if other is not None:
         angles = np.linspace(0, 2 * pi, num=int(4 * distance / SPREAD), endpoint=False)
         gap, cos, sin = anchor - other, np.cos(turn), np.sin(turn)
@@ -308,8 +313,8 @@ def _on_rings(
         total = np.cumsum(np.exp(-0.5 * error**2), axis=1)
         pick = np.sum(total[:, :-1] < total[:, -1:] * rng.random((len(total), 1)), axis=1)
         turn = turn + angles[pick]
-        chance *= total[:, -1] / len(angles)
-    return anchor + radius[:, None] * np.column_stack([np.cos(turn), np.sin(turn)]), chance
+        probability *= total[:, -1] / len(angles)
+    return anchor + radius[:, None] * np.column_stack([np.cos(turn), np.sin(turn)]), probability
 
 
 def gb_rbm(B: Any, b: Any = None, c: Any = None) -> Target:
@@ -330,7 +335,7 @@ def gb_rbm(B: Any, b: Any = None, c: Any = None) -> Target:
     Target
         ``sample(n, rng, burn_in=2000, return_labels=False)``, with h (n, d_h) if asked. Draws are exact if
         the columns of B are orthogonal (any d_h; what the paper's lambda' = 0 trick amounts to) or d_h <= 16
-        (by enumeration), see `samplers.exact_rbm`. Otherwise they are the ends of independent chains of
+        (by enumeration). Otherwise they are the ends of independent chains of
         `samplers.gibbs_rbm` with `burn_in` sweeps: good where the components overlap, as in the paper's
         standard setting, not where they are well separated.
 

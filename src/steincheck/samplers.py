@@ -59,7 +59,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
     blocks: Sequence[Sequence[int]] | None = None,
     burn_in: int = 0,
     thin: int = 1,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Chains:
     """Repelling-attracting Metropolis (RAM): random walks that go down a mode before they go up the next.
 
@@ -71,7 +71,8 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
         min(1, p(x*) min(1, p(x)/p(z)) / (p(x) min(1, p(x*)/p(z*))))
 
     which leaves p(x) N(z; x, scale^2) and hence p invariant. z is drawn anew before every update: carried
-    over from another block, as in the authors' script, it does not have this law, and p is not invariant.
+    over from another block, as in the authors' script, it does not have this distribution, and p is not
+    invariant.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
         Iterations dropped at the start.
     thin : int
         Keep one state every `thin` iterations.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Source of randomness.
 
     Returns
@@ -122,8 +123,9 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
     _check_counts(n_iterations, burn_in, thin)
     kept = (n_iterations - burn_in) // thin
     streams = as_generator(rng).spawn(chains)  # a chain does not depend on how many others there are
-    draws, filled = np.empty((chains, kept, d)), np.zeros(chains, dtype=int)
-    segment = min(4096, max(64, SEGMENT // (chains * d)))  # proposals a call
+    draws = np.empty((chains, kept, d))
+    filled = np.zeros(chains, dtype=int)
+    segment = min(4096, max(64, SEGMENT // (chains * d)))  # proposals per call
     with precise():
         state = _start(log_density, jnp.asarray(start), len(steps))
         while filled.min() < kept:
@@ -132,13 +134,15 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
             state, (states, keep) = _run(
                 log_density, state, steps, burn_in, thin, kept, normals, log_uniforms
             )
-            states, keep = np.asarray(states), np.asarray(keep)
+            states = np.asarray(states)
+            keep = np.asarray(keep)
             for c in range(chains):
                 new = states[keep[:, c], c]
                 draws[c, filled[c] : filled[c] + len(new)] = new
                 filled[c] += len(new)
             _check_numbers(state)
-    iterations, given_up = burn_in + kept * thin, np.asarray(state.given_up)
+    iterations = burn_in + kept * thin
+    given_up = np.asarray(state.given_up)
     if given_up.sum() > FEW_GIVEN_UP * chains * iterations * len(steps):
         warnings.warn(
             f"{given_up.sum()} updates were given up: a forced move found no step it could accept in "
@@ -158,7 +162,7 @@ def _start(log_density: Any, x: Any, blocks: int) -> _State:
         raise ValueError(
             f"`log_density` must map one point of shape (d,) to a real number, it returns {shown(log_x)}"
         )
-    if log_x.shape != (len(x),) or not np.isfinite(log_x).all():
+    if not np.isfinite(log_x).all():
         raise ValueError(
             "`log_density` must map a point of shape (d,) to a scalar that is finite at every row of `x0`, "
             f"got {np.array2string(np.asarray(log_x), threshold=8)}"
@@ -277,9 +281,14 @@ def _check_numbers(state: _State) -> None:
 
 
 def gibbs_rbm(
-    B: Any, b: Any, c: Any, n: int, burn_in: int = 2000, rng: np.random.Generator | int | None = None
+    B: Any,
+    b: Any,
+    c: Any,
+    n: int,
+    burn_in: int = 2000,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gibbs sampler of the Gaussian-Bernoulli RBM, one chain a draw.
+    """Gibbs sampler of the Gaussian-Bernoulli RBM, one chain per draw.
 
     The joint density is p(x, h) ~ exp(x'Bh/2 + b'x + c'h - |x|^2/2), h in {-1, 1}^d_h. Both conditionals
     are independent over coordinates:
@@ -290,8 +299,8 @@ def gibbs_rbm(
     last states are returned, so the draws are independent, and from the model as far as `burn_in` sweeps
     suffice. With modes far apart (columns of B much longer than 4) they never do: the weights of the
     modes stay those of the start. Where B'B is diagonal, run the sampler on ``0 * B`` with c + B'b/2 and
-    add Bh/2 to x (the paper's lambda' = 0 trick, there with b = 0); it then is exact after one sweep, as is
-    `exact_rbm`.
+    add Bh/2 to x (the paper's lambda' = 0 trick, there with b = 0); it then is exact after one sweep, as are
+    the draws of `steincheck.models.gb_rbm`.
 
     Parameters
     ----------
@@ -302,7 +311,7 @@ def gibbs_rbm(
         Number of draws.
     burn_in : int
         Sweeps of every chain.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Source of randomness.
 
     Returns
@@ -339,14 +348,15 @@ def exact_rbm(B: Any, b: Any, c: Any, n: int, rng: Any = None) -> tuple[np.ndarr
     B, b, c = as_rbm(B, b, c)
     check_integer("n", n, 1)
     rng = as_generator(rng)
-    gram, field = B.T @ B, c + 0.5 * (b @ B)
+    gram = B.T @ B
+    field = c + 0.5 * (b @ B)
     if has_orthogonal_columns(B):
         h = _signs(np.broadcast_to(2 * field, (n, len(c))), rng)
     elif len(c) <= MAX_ENUMERATED:
         states = 1 - 2 * ((np.arange(2 ** len(c))[:, None] >> np.arange(len(c))) & 1)
         logs = 0.125 * np.sum((states @ gram) * states, axis=1) + states @ field
-        chances = np.exp(logs - logs.max())
-        h = states[rng.choice(len(states), size=n, p=chances / chances.sum())]
+        weights = np.exp(logs - logs.max())
+        h = states[rng.choice(len(states), size=n, p=weights / weights.sum())]
     else:
         raise ValueError(
             f"`B` must have orthogonal columns, or at most {MAX_ENUMERATED}, for exact draws, got {len(c)}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..draws import Draws, as_draws
 from ..result import Verdict
+from ..target import coordinate_names
 
 
 def to_arviz(
@@ -106,7 +107,7 @@ def _dataset(draws: Draws, xarray: Any) -> Any:
     if np.ptp(lengths):
         raise ValueError(f"ArviZ needs chains of one length, got lengths {lengths.tolist()}")
     values = draws.values.reshape(len(lengths), lengths[0], -1)
-    names = draws.names or tuple(f"x[{k}]" for k in range(draws.shape[1]))
+    names = coordinate_names(draws.shape[1], draws.names)
     variables: dict[str, list[int]] = {}
     for k, name in enumerate(names):
         variables.setdefault(name.partition("[")[0] if name.endswith("]") else name, []).append(k)

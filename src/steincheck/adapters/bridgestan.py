@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..draws.containers import counted_from_0
 from ..target import Batch, Target
 from .parameters import Parameters, with_parameters
-from .stan import counted_from_0
 from .verification import verify
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from ..target import Target
 from .numpyro import from_numpyro
 from .pymc import from_pymc
 from .stan import from_stan
+
+MODULE_PREFIX = "steincheck_target_"  # of the module a target file becomes
 
 
 def load_model(
@@ -62,7 +65,7 @@ def _loaded(source: Any) -> Any:
     place, _, name = source.rpartition(":")
     if not place:
         raise ValueError(f"a model is given as module:name or file.py:name, got {source!r}")
-    module = _module_of_file(Path(place)) if place.endswith(".py") else _module(place)
+    module = run_file(Path(place)) if place.endswith(".py") else _module(place)
     if not hasattr(module, name):
         raise ValueError(f"{place} has no {name!r}")
     return getattr(module, name)
@@ -74,16 +77,20 @@ def _module(name: str) -> Any:
     return importlib.import_module(name)
 
 
-def _module_of_file(path: Path) -> Any:
+def run_file(path: Path) -> ModuleType:
+    """Run a file of the user's, as a module whose name starts with `MODULE_PREFIX`."""
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(f"steincheck_target_{path.stem}", path)
+        raise FileNotFoundError(f"there is no target file {path}")
+    spec = importlib.util.spec_from_file_location(MODULE_PREFIX + path.stem, path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"the file of a model must be Python code, got {path}")
+        raise ValueError(f"the target file must be Python code and end in .py, got {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.resolve().parent))  # as for a script: it may import its neighbours
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SystemExit as stop:
+        raise ValueError(f"{path} ends the program while it is read ({stop!r})") from None
     return module
 
 

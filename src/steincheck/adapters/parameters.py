@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from ..draws import as_draws
-from ..target import Batch, Target
+from ..target import Batch, Target, parameter_names
 
 ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
 SCALES: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
@@ -183,7 +183,7 @@ def to_constrained(points: Any, target: Target) -> tuple[np.ndarray, tuple[str, 
     points = np.atleast_2d(np.asarray(points, dtype=np.float64))
     if target.constrain is not None and target.constrained_names is not None:
         return np.asarray(target.constrain(points)), tuple(target.constrained_names)
-    return points, tuple(target.names or (f"x[{k}]" for k in range(target.dim)))
+    return points, tuple(parameter_names(target))
 
 
 class OwnScale(NamedTuple):
@@ -223,7 +223,7 @@ def own_scales(target: Target) -> dict[str, OwnScale]:
     >>> own_scales(target)["log tau"]
     OwnScale(parameter='tau', column=0, scale='log')
     """
-    names = list(target.names or (f"x[{k}]" for k in range(target.dim)))
+    names = parameter_names(target)
     if target.constrain is None or target.constrained_names is None:
         return {name: OwnScale(name, k, "") for k, name in enumerate(names)}
     owners = list(target.constrained_names)

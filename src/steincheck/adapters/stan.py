@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from .._compilation import user_cache
+from ..draws.containers import counted_from_0
 from ..target import Target
 from .parameters import Parameters, with_parameters
 from .verification import verify
@@ -117,8 +119,7 @@ def _translated(home: Path, code: str, folder: Path, name: str) -> str:
 
 
 def _cache() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(root) / "steincheck" / "stan"
+    folder = user_cache() / "stan"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -268,15 +269,3 @@ class StanModel:
 
 def _decoded(buffer: Any) -> str:
     return buffer.value.decode(errors="replace").strip()
-
-
-def counted_from_0(name: str) -> str:
-    """Stan's ``theta.1.2`` as ArviZ writes it.
-
-    Examples
-    --------
-    >>> counted_from_0("theta.1.2"), counted_from_0("mu")
-    ('theta[0,1]', 'mu')
-    """
-    variable, *indices = name.split(".")
-    return f"{variable}[{','.join(str(int(index) - 1) for index in indices)}]" if indices else variable

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from ..target import Batch, Target, check_score
+from ..target import Batch, Target, check_score, parameter_names
 from .parameters import Parameters, probe_points
 
 MAX_DIM_FOR_JACOBIAN = 1000  # a dense d x d determinant by finite differences is cheap up to here
@@ -91,7 +91,7 @@ def _check_tails(target: Target) -> None:
         )
         change = far - near
     known = np.isfinite(near) & np.isfinite(far)
-    names = target.names or [f"x[{k}]" for k in range(target.dim)]
+    names = parameter_names(target)
     flat = np.flatnonzero(known & (change == 0))
     if len(flat):
         raise ValueError(

@@ -1,7 +1,15 @@
 """Dependent draws: autocorrelation time, effective sample size, blocks, and what is wrong with the chains."""
 
 from .agreement import Agreement, agreement
-from .blocks import Blocks, autocorrelation_time, autocovariance, block_signs, block_sums, cut_blocks
+from .blocks import (
+    Blocks,
+    autocorrelation_time,
+    autocovariance,
+    block_signs,
+    block_standard_error,
+    block_sums,
+    cut_blocks,
+)
 from .convergence import Convergence, convergence
 from .order import (
     Dependence,
@@ -23,6 +31,7 @@ __all__ = [
     "autocorrelation_time",
     "autocovariance",
     "block_signs",
+    "block_standard_error",
     "block_sums",
     "chain_faults",
     "chain_of_draws",

@@ -74,7 +74,7 @@ def agreement(
     if not blocks.enough or blocks.count < 1.5 * len(groups):
         return Agreement(np.nan, np.nan, np.nan, odd_chain, blocks)
     ranks = _permutation_ranks(sums @ sums.T, groups, first, rng, n_resamples)
-    joint = _upper_ranks(-ranks.min(axis=0))
+    joint = upper_ranks(-ranks.min(axis=0))
     return Agreement(float(joint[0]), float(ranks[0, 0]), float(ranks[1, 0]), odd_chain, blocks)
 
 
@@ -90,7 +90,7 @@ def _permutation_ranks(
     order[1:] = rng.permuted(order[1:], axis=1)
     metric = (groups.T / groups.sum(axis=1)) @ groups  # 1 / m_c for pairs of blocks of one chain
     between = np.einsum("rab,ab->r", gram[order[:, :, None], order[:, None, :]], metric)
-    return np.stack([_upper_ranks(between), _upper_ranks(np.diag(gram)[order] @ first)])
+    return np.stack([upper_ranks(between), upper_ranks(np.diag(gram)[order] @ first)])
 
 
 def _slowest(features: np.ndarray, chain: np.ndarray) -> float:
@@ -115,7 +115,7 @@ def _short_blocks(tau: float, chain: np.ndarray) -> Blocks:
     return cut_blocks(tau, chain, max_blocks=max(MAX_BLOCKS, 2 * min(n_chains, MAX_CHAINS)))
 
 
-def _upper_ranks(statistics: np.ndarray) -> np.ndarray:
+def upper_ranks(statistics: np.ndarray) -> np.ndarray:
     """For each replicate the share of replicates that are at least as large, up to rounding."""
     tolerance = 1e-9 * np.max(np.abs(statistics), initial=0.0)
     ordered = np.sort(statistics)

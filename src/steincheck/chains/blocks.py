@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..result import ChainBlocks
+
 CUT_EVERY = 10  # autocorrelation times per cut: each cut hides tau^2/2 of a variance of N tau, 5 % in all
 MAX_BLOCKS = 20  # in all: 40 blocks reject .08 of true samples at ESS 210, see docs/theory/chains.md
 MIN_BLOCKS = 8  # fewer have at most 64 sign patterns, so no p-value below .016
@@ -95,7 +97,7 @@ class Blocks:
     tau: float  #: autocorrelation time
     times_longer: float  #: how many times longer the chains must be for a test; 1 if they are long enough
     n_chains: int  #: number of chains
-    standing: bool = False  #: whether a chain stands still, which takes no longer chains to mend
+    standing: bool = False  #: whether a chain is stuck, which longer chains do not mend
 
     @property
     def enough(self) -> bool:
@@ -108,12 +110,17 @@ class Blocks:
         return len(self.label) / self.tau
 
     @property
+    def summary(self) -> ChainBlocks:
+        """What a result says of them."""
+        return ChainBlocks(self.n_chains, self.count, self.tau, self.ess)
+
+    @property
     def remedy(self) -> str:
         """What to do if there are too few blocks; empty if there are enough."""
         if self.enough:
             return ""
         if self.standing:
-            return "a chain stands still: mend the sampler, running it longer will not help"
+            return "a chain is stuck: fix the sampler; running it longer will not help"
         if np.isinf(self.times_longer):
             return "the chains differ too much in length: run them all to the length of the longest one"
         return (
@@ -235,6 +242,18 @@ def block_sums(values: np.ndarray, label: np.ndarray) -> np.ndarray:
     """
     starts = np.flatnonzero(np.diff(label, prepend=-1))
     return np.add.reduceat(values, starts, axis=0)
+
+
+def block_standard_error(sums: np.ndarray) -> np.ndarray:
+    """Standard error (...) of a total from its sums over q nearly independent blocks, (q, ...).
+
+    Examples
+    --------
+    >>> block_standard_error(np.array([3.0, -3.0]))
+    np.float64(6.0)
+    """
+    q = len(sums)
+    return np.sqrt(q / max(q - 1, 1) * np.sum(sums**2, axis=0))
 
 
 def _rows(h: np.ndarray, chain: np.ndarray | None) -> np.ndarray:

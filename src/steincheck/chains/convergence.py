@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-MIN_DRAWS = 4  # per chain: halves of two draws are the least that have a variance
+MIN_DRAWS_PER_CHAIN = 4  # per chain: halves of two draws are the least that have a variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ def convergence(values: np.ndarray, chain: np.ndarray) -> Convergence:
     """
     lengths = np.bincount(chain)
     shortest = int(lengths.min())
-    if shortest < MIN_DRAWS:
+    if shortest < MIN_DRAWS_PER_CHAIN:
         missing = np.full(values.shape[1], np.nan)
         return Convergence(missing, missing, missing)
     starts = np.cumsum(lengths) - lengths

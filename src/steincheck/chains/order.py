@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from ..target import coordinate_names
+
 FALSE_ALARM = (
     1e-4  # probability that independent draws are taken for a chain, Bonferroni over all that is seen
 )
 MAX_LAG = 100  # chains stored in turn, draw by draw, are alike at a lag of their number
-MIN_DRAWS = 30  # fewer independent draws cannot be told from a chain at that level
+MIN_DRAWS_TO_SEE_ORDER = 30  # fewer independent draws cannot be told from a chain at that level
 STILL_SHARE = 0.25  # of a chain spent at one point: far more than rejections of a working sampler explain
 MIN_EQUAL = 10  # equal draws below which nothing is said
 MAX_REPETITION = 1.1  # mean multiplicity of a draw beyond which draws are not treated as independent
@@ -66,9 +68,9 @@ def looks_dependent(
     successive draws are correlated (0.97 in all coordinates together), as those of Markov chains
     """
     n, d = values.shape
-    if n < MIN_DRAWS:
+    if n < MIN_DRAWS_TO_SEE_ORDER:
         return None
-    labels = list(names) if names else [f"x[{k}]" for k in range(d)]
+    labels = coordinate_names(d, names)
     columns = [_normal_scores(column) for column in values.T]
     if log_density is not None:
         labels.append("the log density")
@@ -165,7 +167,7 @@ def lattice_step(column: np.ndarray) -> float:
 def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | None = None) -> list[str]:
     """Chains that stand still and chains that are the same, one sentence each.
 
-    A chain stands still if a quarter of it or more is one and the same point in a row; two chains are the
+    A chain is stuck if a quarter of it or more is one and the same point in a row; two chains are the
     same if a tenth of their draws or more are equal at the same times. Chains of a continuous density that
     are independent do neither.
 
@@ -176,9 +178,9 @@ def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | N
     ['chains 0 and 1 are the same in 300 of 300 draws: were they started with the same seed?']
     """
     parts = np.split(values, np.flatnonzero(np.diff(chain)) + 1)
-    labels = list(names) if names else [f"x[{k}]" for k in range(values.shape[1])]
+    labels = coordinate_names(values.shape[1], names)
     faults = [
-        f"chain {number} stands still from draw {start} to draw {end}: running it longer will not help, look "
+        f"chain {number} is stuck from draw {start} to draw {end}: running it longer will not help, look "
         "at the steps of the sampler and at the starting point"
         for number, start, end in standing_chains(values, chain)
     ]

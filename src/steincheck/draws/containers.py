@@ -228,7 +228,13 @@ def _from_pystan(fit: Any, names: Sequence[str] | None) -> Table:
 
 
 def counted_from_0(label: str) -> str:
-    """Stan's names count from 1, ArviZ's from 0."""
+    """Stan's names count from 1, ArviZ's from 0.
+
+    Examples
+    --------
+    >>> counted_from_0("theta.1.2"), counted_from_0("mu"), counted_from_0("lp__")
+    ('theta[0,1]', 'mu', 'lp__')
+    """
     return label if label.endswith("__") else shifted(canonical(label), -1)
 
 

@@ -163,7 +163,7 @@ class _Layout:
     skip: int  # rows of numbers to be left out: column names or warm-up
     text: list[int]  # columns whose first value is no number
     cmdstan: bool = False
-    doubt: str = ""
+    warning: str = ""
 
 
 def _read_text(path: Path, dim: int | None, names: Sequence[str] | None) -> Table:
@@ -179,7 +179,7 @@ def _read_text(path: Path, dim: int | None, names: Sequence[str] | None) -> Tabl
         raise ValueError(f"{path} holds no draws")
     if layout.names is None:
         _check_width(path, values, dim, None)
-        return Table(values, warnings=[layout.doubt] if layout.doubt else [])
+        return Table(values, warnings=[layout.warning] if layout.warning else [])
     table = from_columns([labels[k] for k in used], list(values.T), names)
     table.warnings += [f"{path}: column {labels[k]!r} holds text and is not used" for k in layout.text]
     if layout.cmdstan:
@@ -273,7 +273,7 @@ def _judge_counting_row(layout: _Layout, cells: list[str], body: list[list[str]]
     if all(fractional) and layout.width > 2:
         layout.skip = 1
     elif any(fractional):
-        layout.doubt = (
+        layout.warning = (
             f"{path}: the first row ({', '.join(cells)}) was read as a draw; if it is the header of a data "
             "frame without names, remove it"
         )

@@ -13,9 +13,11 @@ import numpy as np
 
 from .._validation import as_count, as_generator, as_numbers
 from ..modes.search import Modes, as_modes
+from ..modes.symmetry import SignedPermutation
+from ..perturbation.maps import symmetric_roots
 from ..target import CHUNKS, Target, require_target
 from .local_chains import local_chains
-from .symmetries import SignedPermutation, images_of_modes
+from .symmetries import images_of_modes
 
 EQUAL_COVARIANCES = 0.01  # covariances that differ by less, relatively, are replaced by their mean
 EM_ITERATIONS = 15  # enough for anchors, which need not be the best mixture
@@ -70,7 +72,7 @@ class Gaussians(NamedTuple):
 
     def moved(self, g: SignedPermutation) -> Gaussians:
         """Their images under a symmetry of the density."""
-        return Gaussians(g.points(self.centres), g.matrices(self.covariances), self.log_weight)
+        return Gaussians(g(self.centres), g.conjugate(self.covariances), self.log_weight)
 
 
 def mode_anchors(modes: Modes) -> Anchors:
@@ -78,12 +80,16 @@ def mode_anchors(modes: Modes) -> Anchors:
     covariances = modes.covariances
     if shape_difference(covariances) <= EQUAL_COVARIANCES:
         covariances = np.repeat(covariances.mean(axis=0)[None], len(modes), axis=0)
-    log_weight = modes.log_density + square_roots(covariances)[2]
+    log_weight = modes.log_density + symmetric_roots(covariances).half_log_det
     return Anchors(np.arange(len(modes)), modes.locations, covariances, log_weight - log_weight.max())
 
 
 def local_anchors(
-    target: Target, modes: Any, n_anchors: int = 4, *, rng: np.random.Generator | int | None = None
+    target: Target,
+    modes: Any,
+    n_anchors: int = 4,
+    *,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Anchors:
     """Several anchors per mode, from short Hamiltonian chains that start at the modes.
 
@@ -99,7 +105,7 @@ def local_anchors(
     modes : Modes, (locations, covariances) or locations
     n_anchors : int
         Gaussians per mode.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
 
     Returns
     -------
@@ -137,7 +143,7 @@ def local_anchors(
 
 def assign(x: np.ndarray, anchors: Anchors) -> np.ndarray:
     """The anchor whose Gaussian is largest at each row of x (n, d), chunk by chunk."""
-    _, inverse, half_log_det = square_roots(anchors.covariances)
+    _, inverse, half_log_det = symmetric_roots(anchors.covariances)
     offset = anchors.log_weight - half_log_det
     chunks = [x[start : start + CHUNKS[-1]] for start in range(0, len(x), CHUNKS[-1])]
     heights = (log_gaussians(chunk, anchors.centres, inverse, offset) for chunk in chunks)
@@ -146,16 +152,8 @@ def assign(x: np.ndarray, anchors: Anchors) -> np.ndarray:
 
 def shape_difference(covariances: np.ndarray) -> float:
     """Largest entry of A^(-1/2) A_k A^(-1/2) - 1, A the mean of the covariances (M, d, d)."""
-    whiten = square_roots(covariances.mean(axis=0)[None])[1][0]
+    whiten = symmetric_roots(covariances.mean(axis=0)).inverse
     return float(np.abs(whiten @ covariances @ whiten - np.eye(len(whiten))).max())
-
-
-def square_roots(covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Symmetric A^(1/2) and A^(-1/2), and log det A^(1/2), of a stack of matrices."""
-    values, vectors = np.linalg.eigh(covariances)
-    spread = np.sqrt(values)[:, None, :]
-    back = vectors.transpose(0, 2, 1)
-    return (vectors * spread) @ back, (vectors / spread) @ back, 0.5 * np.log(values).sum(axis=1)
 
 
 def log_gaussians(x: np.ndarray, centres: np.ndarray, inverse: np.ndarray, offset: np.ndarray) -> np.ndarray:
@@ -204,7 +202,7 @@ def _mixture(x: np.ndarray, share: np.ndarray, floor: float) -> Gaussians | None
         gaps = x - centres[:, None]
         covariances = (gaps * share.T[:, :, None]).transpose(0, 2, 1) @ gaps / size[:, None, None]
         covariances += floor * np.eye(d)
-        _, inverse, half_log_det = square_roots(covariances)
+        _, inverse, half_log_det = symmetric_roots(covariances)
         height = log_gaussians(x, centres, inverse, np.log(size / n) - half_log_det)
         share = np.exp(height - height.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..chains.agreement import upper_ranks
 from .orbits import CountMoments
 
 N_RESAMPLES = 999  # samples in which every draw has jumped
@@ -87,19 +88,14 @@ def rank_forms(projections: np.ndarray, found: Directions) -> Comparison:
     """
     squares = projections**2
     whole = squares.sum(axis=1)
-    ranks = _upper_ranks(whole)
+    ranks = upper_ranks(whole)
     trend = np.nan
     if found.trend_examined:
-        trend_ranks = _upper_ranks(squares[:, : found.n_trend].sum(axis=1))
+        trend_ranks = upper_ranks(squares[:, : found.n_trend].sum(axis=1))
         trend = float(trend_ranks[0])
         ranks = np.minimum(ranks / (1 - TREND_LEVEL), trend_ranks / TREND_LEVEL)
     p = float(np.mean(ranks <= ranks[0] * (1 + 1e-12)))
     return Comparison(float(whole[0]), p, trend, whole[1:])
-
-
-def _upper_ranks(values: np.ndarray) -> np.ndarray:
-    """Share of the values at least as large as each, equal but for rounding being equal."""
-    return 1 - np.searchsorted(np.sort(values), values * (1 - 1e-9)) / len(values)
 
 
 def joint_probability(smallest: float, k: int, r: int) -> float:

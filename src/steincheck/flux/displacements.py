@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..modes.search import Modes
+from ..perturbation.maps import symmetric_roots
 from ..result import DisplacementTable
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
-from .anchors import Anchors, assign, shape_difference, square_roots
+from .anchors import Anchors, assign, shape_difference
 from .counts import N_RESAMPLES
 from .words import beyond, flow_words
 
@@ -86,7 +87,7 @@ def _leads_further(target: Target, modes: Modes, z: np.ndarray, basis: np.ndarra
 def share_at_listed_modes(x: np.ndarray, log_p: np.ndarray, modes: Modes, single: Anchors) -> float:
     """Share of the draws whose log density is not far above that of the nearest listed mode's Gaussian."""
     home = assign(x, single)
-    inverse = square_roots(single.covariances)[1]
+    inverse = symmetric_roots(single.covariances).inverse
     squared = np.empty(len(x))
     for k in np.unique(home):
         rows = home == k

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from ..perturbation.maps import symmetric_roots
 from ..target import CHUNKS, Batch, Target, raw_score
 
 N_WALKERS = 64  # chains per mode where modes are few
@@ -27,8 +28,7 @@ def local_chains(
     """
     count, d = locations.shape
     n_walkers = int(np.clip(MAX_CHAINS // count, MIN_WALKERS, N_WALKERS))
-    values, vectors = np.linalg.eigh(covariances)
-    roots = (vectors * np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
+    roots = symmetric_roots(covariances).root
     metrics = (roots, np.eye(d) * np.linalg.eigvalsh(roots)[:, :1, None])
     steps = np.array([np.full(count, 0.5), np.ones(count)])
     x = locations[:, None] + START_RADIUS * rng.standard_normal((count, n_walkers, d)) @ roots

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..chains.blocks import autocorrelation_time, block_sums
+from ..chains import autocorrelation_time, block_standard_error, block_sums
 from ..result import ChainWeights, Modes, ModeTable
+from ..result.modes import TOO_FEW, TOO_MANY
 from .chain_weights import (
     MIN_SOJOURNS_OF_MANY,
     MIN_SOJOURNS_OF_TWO,
@@ -40,7 +41,7 @@ from .orbits import CountMoments, Orbits
 from .shares import LEVEL, mode_table
 from .words import beyond, flow_words
 
-MANY_OR_FEW = ("too many draws", "too few draws")
+MANY_OR_FEW = (TOO_MANY, TOO_FEW)
 MAX_LISTED = 10  # modes and groups named in a sentence
 
 
@@ -73,7 +74,7 @@ def compare_independent(
     outcome, n_directions = _quadratic_form(moments, modes, variant, rng)
     pvalue = rare.combined_with(outcome.pvalue)
     if not n_directions and not np.isnan(pvalue):
-        notes.append("there are few draws for so many or so rare modes: only a gross excess is noticed")
+        notes.append("too few draws for this many, or such rare, modes: only a large excess is detectable")
     net = (moments.expected - moments.counts) / n
     error = np.sqrt(variance) / n
     # the normal distribution is not trusted where the variance is small
@@ -193,7 +194,7 @@ def _chain_words(
     net = np.where(compared, flow.mean(axis=0), (moments.expected - moments.counts) / n)
     sums = block_sums(flow, tested.blocks.label)
     q = len(sums)
-    error = np.sqrt(q / max(q - 1, 1) * np.sum(sums**2, axis=0)) / n
+    error = block_standard_error(sums) / n
     significant = np.where(compared, beyond(net, error, q - 1), judged.significant)
     words = flow_words(net, significant, compared | judged.significant, MANY_OR_FEW)
     return net, np.where(compared, error, np.nan), words

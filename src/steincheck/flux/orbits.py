@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._compilation import precise
+from ..perturbation.maps import symmetric_roots
 from ..target import Target, log_density_at
-from .anchors import Anchors, log_gaussians, square_roots
+from .anchors import Anchors, log_gaussians
 
 MAX_ELEMENTS = 4_000_000  # numbers in the largest temporary array
 BATCHES = (64, 1024, 16384)  # draws carried at once: the only shapes ever compiled
@@ -65,7 +66,7 @@ def orbits(x: np.ndarray, log_p: np.ndarray, target: Target, anchors: Anchors) -
     n = len(x)
     count, d = anchors.centres.shape
     rows = next((size for size in BATCHES[:0:-1] if size * count * d <= MAX_ELEMENTS), BATCHES[0])
-    roots, inverse, half_log_det = square_roots(anchors.covariances)
+    roots, inverse, half_log_det = symmetric_roots(anchors.covariances)
     maps = _Maps(anchors.centres, roots, inverse, anchors.log_weight - half_log_det)
     safe = _safe_radii(maps) ** 2
     home = np.empty(n, dtype=int)

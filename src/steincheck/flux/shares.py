@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..chains.blocks import block_sums
+from ..chains import block_standard_error, block_sums
 from ..result import ModeTable, ModeWeights
 from .orbits import Orbits
 
@@ -143,7 +143,7 @@ def _standard_error(influence: np.ndarray, blocks: np.ndarray | None) -> tuple[n
     q = len(sums)
     if q < 2:
         return np.full(influence.shape[1], np.inf), 1.0
-    return np.sqrt(q / (q - 1) * np.sum(sums**2, axis=0)) / n, float(stdtrit(q - 1, 1 - LEVEL / 2))
+    return block_standard_error(sums) / n, float(stdtrit(q - 1, 1 - LEVEL / 2))
 
 
 def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float = 1.0) -> ModeWeights:

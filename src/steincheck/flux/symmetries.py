@@ -7,26 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..modes.search import Modes
+from ..modes.symmetry import SignedPermutation
 from ..target import Target
 
 EQUAL_HEIGHT = 1e-6  # nats, relative to the size of log p, by which symmetric modes may differ
 EQUAL_SHAPE = 0.01  # standard deviations, and relative differences of Hessians, left by the search of a mode
 CHECK_RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # standard deviations from the mode where equality is verified
-
-
-class SignedPermutation(NamedTuple):
-    """The map x -> (signs[i] * x[order[i]])_i."""
-
-    order: np.ndarray  #: (d,)
-    signs: np.ndarray  #: (d,)
-
-    def points(self, x: np.ndarray) -> np.ndarray:
-        """Images of the rows of x (n, d)."""
-        return x[:, self.order] * self.signs
-
-    def matrices(self, a: np.ndarray) -> np.ndarray:
-        """g A g' of a stack of matrices (K, d, d)."""
-        return a[:, self.order][:, :, self.order] * np.outer(self.signs, self.signs)
 
 
 class Image(NamedTuple):
@@ -80,10 +66,11 @@ def _matched(modes: Modes, hessians: np.ndarray, j: int, k: int) -> SignedPermut
     moved = modes.locations[j][order]
     sign = np.where(moved * modes.locations[k] < 0, -1.0, 1.0)
     unsure = np.abs(moved) <= EQUAL_SHAPE * scale
-    g = SignedPermutation(order, _signs_from_hessian(hessians[j], hessians[k], order, sign, unsure))
-    if np.abs(g.points(modes.locations[[j]])[0] - modes.locations[k]).max() > EQUAL_SHAPE * scale:
+    signs = _signs_from_hessian(hessians[j], hessians[k], order, sign, unsure).astype(int)
+    g = SignedPermutation(tuple(order.tolist()), tuple(signs.tolist()))
+    if np.abs(g(modes.locations[j]) - modes.locations[k]).max() > EQUAL_SHAPE * scale:
         return None
-    gap = np.abs(g.matrices(hessians[[j]])[0] - hessians[k]).max()
+    gap = np.abs(g.conjugate(hessians[j]) - hessians[k]).max()
     return g if gap <= EQUAL_SHAPE * np.abs(hessians[k]).max() else None
 
 
@@ -111,7 +98,7 @@ def _holds(target: Target, modes: Modes, k: int, g: SignedPermutation) -> bool:
     root = np.linalg.cholesky(modes.covariances[k])
     x = modes.locations[k] + (np.array(CHECK_RADII)[:, None] * direction) @ root.T
     with np.errstate(all="ignore"):
-        here, there = np.reshape(target.log_density(np.concatenate([x, g.points(x)])), (2, -1))
+        here, there = np.reshape(target.log_density(np.concatenate([x, g(x)])), (2, -1))
     both = np.isfinite(here) & np.isfinite(there)
     same = np.abs(there[both] - here[both]) <= EQUAL_HEIGHT * (1 + np.abs(here[both]))
     return bool(np.array_equal(np.isfinite(here), np.isfinite(there)) and same.all())

@@ -1,4 +1,4 @@
-"""The mode-flux test: is as much of the sample at each mode as the density says? See docs/theory/flux.md."""
+"""The mode-flux test: does each mode hold the share the density implies? See docs/theory/flux.md."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import announce, as_count, seeded
-from ..chains import block_sums, read_sample
-from ..modes.search import known_modes
+from ..chains import block_standard_error, block_sums, read_sample
+from ..modes.search import known_modes, refuse_modes_and_bounds
 from ..result import DisplacementTable, FluxResult, Modes
 from ..stein.quadratic import chain_of_rows
-from ..target import Target, log_density_at
+from ..target import Target, log_density_at, require_target
 from .anchors import Anchors, assign, local_anchors, mode_anchors
 from .chain_weights import compare_chain_steps
 from .displacements import (
@@ -36,8 +36,8 @@ MAX_DISTANCE_OF_CLOSE_MODES = 6.0  # standard deviations: beyond, no dip is look
 MIN_DIP = 1.0  # nats between two modes that are apart
 MIN_SHARE_AT_LISTED_MODES = 0.5  # of the draws, for a comparison mode by mode of a lattice not wholly listed
 NOTHING_MOVES = (
-    "cannot tell: no draw could be at another mode by these maps, so the weights were not examined; give "
-    "more `anchors` per mode, or check that the modes are those of the draws"
+    "no draw could be at another mode by these maps, so the weights were not examined; give more `anchors` "
+    "per mode, or check that the modes are those of the draws"
 )
 
 
@@ -60,9 +60,9 @@ def flux_test(
     variant: str = "asymptotic",
     anchors: int | Anchors | None = None,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> FluxResult:
-    """Mode-flux test: is as much of the sample at each mode as the density says?
+    """Mode-flux test: does each mode hold the share the density implies?
 
     H0: the draws are independent and come from the target. Linear maps carry every draw to all modes. Given
     this orbit, the target puts the draw at mode j with the known probability pi_j(x), proportional to the
@@ -93,21 +93,21 @@ def flux_test(
         Independent draws or Markov chains. An array (n, d) whose order shows autocorrelation is tested as
         one chain, with a warning.
     target : Target
-        The density; its score is used only to search modes and to run local chains.
+        The density; its score is used only to search for modes and to run local chains.
     modes : Modes, (locations, covariances) or locations, optional
-        At least two. They must not be chosen by looking at the draws; searched if not given.
+        At least two. They must not be chosen by looking at the draws; searched for if not given.
     bounds : (low, high) or d such pairs, optional
-        A box in which the mode search looks too. Not to be given beside `modes`.
+        A box that the mode search covers as well. Not to be given beside `modes`.
     variant : "asymptotic" or "exact"
         How the p-value of independent draws is found: from the limit distribution, or from 999 samples in
         which every draw has jumped by its probabilities, which is exact for any n. "asymptotic" turns to
         "exact" by itself where a direction of the counts has a variance below 10.
     anchors : int or Anchors, optional
         Gaussians per mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
-        from short local chains (`steincheck.flux.local_anchors`). By default 1, or 4 if 1 is inefficient.
+        from short local chains (`local_anchors`). By default 1, or 4 if 1 is inefficient.
     independent : bool
         The draws are independent, whatever their order or shape suggests.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Only the search, the local chains, the exact variant and the signs of blocks are random.
 
     Returns
@@ -183,7 +183,7 @@ def flux_core(
     sample = _Sample(x, log_p, target, modes, chain)
     seed = seeded(rng)[1]
     _, anchor_stream, test_stream = rng.spawn(3)
-    _note_close_modes(modes, target, notes)
+    _warn_close_modes(modes, target, notes)
     steps = lattice_steps(target, modes) if anchors is None else None
     streams = (anchor_stream, test_stream)
     if steps is None:
@@ -218,9 +218,9 @@ def _test_modes(
     inconclusive = part.inconclusive
     if np.isnan(part.outcome.pvalue):
         inconclusive = NOTHING_MOVES
-        notes.append(inconclusive)
+        notes.append(f"cannot tell: {inconclusive}")
     else:
-        _note_few_moving(leave, notes)
+        _warn_few_moving(leave, notes)
     return FluxResult(
         **_common(sample, part.outcome.statistic, part.outcome.pvalue, part.outcome.null, leave),
         mode_table=part.table,
@@ -305,9 +305,9 @@ def _test_steps(
     leave = flows.accept.max(axis=(1, 2))
     if np.isnan(outcome.pvalue):
         inconclusive = inconclusive or NOTHING_MOVES
-        notes.append(inconclusive)
+        notes.append(f"cannot tell: {inconclusive}")
     else:
-        _note_few_moving(leave, notes)
+        _warn_few_moving(leave, notes)
     asymptotic = sample.chain is None and outcome.null is None
     return FluxResult(
         **_common(sample, outcome.statistic, outcome.pvalue, outcome.null, leave),
@@ -334,7 +334,7 @@ def _compared_steps(
     outcome, blocks = compare_chain_steps(flows, chain, rng)
     q = blocks.count
     sums = block_sums(net - net.mean(axis=0), blocks.label)
-    error = np.sqrt(q / max(q - 1, 1) * np.sum(sums**2, axis=0)) / n
+    error = block_standard_error(sums) / n
     table = displacement_table(flows, outcome, error, max(q - 1, 1))
     if not np.isnan(outcome.pvalue):
         return outcome, table, ""
@@ -342,7 +342,7 @@ def _compared_steps(
     return outcome, table, blocks.remedy or rarely
 
 
-def _note_few_moving(leave: np.ndarray, notes: list[str]) -> None:
+def _warn_few_moving(leave: np.ndarray, notes: list[str]) -> None:
     moving = np.mean(leave > MIN_PROBABILITY_TO_LEAVE)
     if moving < 0.5:
         notes.append(
@@ -351,7 +351,7 @@ def _note_few_moving(leave: np.ndarray, notes: list[str]) -> None:
         )
 
 
-def _note_close_modes(modes: Modes, target: Target, notes: list[str]) -> None:
+def _warn_close_modes(modes: Modes, target: Target, notes: list[str]) -> None:
     """Say which modes have hardly a dip of the density between them."""
     squared = np.empty((len(modes), len(modes)))
     for k, hessian in enumerate(np.linalg.inv(modes.covariances)):
@@ -373,12 +373,10 @@ def _note_close_modes(modes: Modes, target: Target, notes: list[str]) -> None:
 
 
 def _check_arguments(target: Any, modes: Any, bounds: Any, variant: Any, anchors: Any) -> None:
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    require_target(target)
     if variant not in VARIANTS:
         raise ValueError(f"`variant` must be {' or '.join(map(repr, VARIANTS))}, got {variant!r}")
-    if modes is not None and bounds is not None:
-        raise ValueError("`bounds` must not be given with `modes`: it is the box of the mode search")
+    refuse_modes_and_bounds(modes, bounds)
     count = isinstance(anchors, (int, np.integer)) and not isinstance(anchors, bool) and anchors >= 1
     if not (anchors is None or isinstance(anchors, Anchors) or count):
         raise ValueError(f"`anchors` must be a positive integer, Anchors or None, got {anchors!r}")

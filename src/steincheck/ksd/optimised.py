@@ -16,32 +16,27 @@ from ..perturbation.move import (
     Perturbation,
     as_jumps,
     check_same_draws,
-    note_moves,
+    jump_settings,
     perturb_core,
+    warn_moves,
 )
 from ..result import Modes, OspksdResult
-from ..stein.bootstrap import multinomial
-from ..stein.kernels import IMQ, check_kernel
+from ..stein.kernels import IMQ
 from ..stein.quadratic import (
     Bootstrap,
     Prepared,
-    calibrate,
-    chain_blocks,
     chain_of_rows,
     choose_bandwidth,
     identical_draws,
     prepare,
-    resampling,
     scores_of_moved,
-    settings,
     split_rows,
     whitened,
     whitened_scores,
 )
 from ..stein.tiles import quadratic_forms
 from ..target import Target, score_at
-from .plain import outcome
-from .summed import jump_settings
+from .plain import calibrated, outcome
 
 MIN_TESTED_DRAWS = 50  # with fewer, .07 of true samples were rejected at level .05
 N_TRAINING_STARTS = 100  # of the mode search, as in the paper
@@ -64,12 +59,12 @@ def ospksd_test(
     train_fraction: float = 0.5,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> OspksdResult:
     """KSD test summed over the identity and one perturbation chosen on a training half (ospKSD).
 
     H0: the draws are independent and come from the target. On the training draws the theta is chosen that
-    maximises the estimated power, statistic / sigma, of the pair {identity, theta} (see `power_criterion`);
+    maximises the estimated power, statistic / sigma, of the pair {identity, theta};
     the test uses the other draws only. The bandwidth is the training draws' median too, so that nothing of
     the test depends on the draws it is made with.
 
@@ -78,7 +73,7 @@ def ospksd_test(
     draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent, rng
         As in `ksd_test`; Markov chains are tested as there.
     modes, bounds, n_steps, accept, perturbation
-        As in `pksd_test`; modes are searched from up to 100 training draws too.
+        As in `pksd_test`; the mode search also starts from up to 100 training draws.
     theta : array, optional
         Jump scales to choose from; by default the paper's 51 in [0.5, 1.5].
     train_fraction : float
@@ -102,7 +97,6 @@ def ospksd_test(
     >>> sc.ospksd_test(one_mode_only, target, rng=0).reject()
     True
     """
-    check_kernel(kernel)
     jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
     inputs = prepare(
         draws,
@@ -113,6 +107,7 @@ def ospksd_test(
         rng,
         independent=independent,
         bootstrap=bootstrap,
+        kernel=kernel,
     )
     train, test = split_rows(len(inputs.x), train_fraction, inputs.streams.split, inputs.chain)
     if len(test) < MIN_TESTED_DRAWS:
@@ -120,15 +115,14 @@ def ospksd_test(
             f"{len(test)} draws are tested, the others choose theta: below {MIN_TESTED_DRAWS} the bootstrap "
             "rejects true draws too often"
         )
-    if jumps.ready is None:
+    if jumps.made is None:
         jumps = jumps._replace(modes=_trained_modes(inputs, target, jumps, train))
-    choice = _choose_theta(inputs, target, jumps, train, kernel)
+    choice = _choose_theta(inputs, target, jumps, train)
     final = _moved_part(inputs, target, jumps, test, choice)
     chain = chain_of_rows(inputs.chain, test)
-    result = _tested_pair(target, final, choice, kernel, inputs, chain, bootstrap, n_resamples)
+    result = _tested_pair(inputs, target, final, choice, chain, train_fraction)
     announce(result.warnings)
-    more = {"train_fraction": train_fraction, "independent": independent, "rng": inputs.seed}
-    return replace(result, settings={**result.settings, **more})
+    return result
 
 
 class _Choice(NamedTuple):
@@ -159,18 +153,18 @@ def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.nda
     return modes
 
 
-def _choose_theta(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray, kernel: Any) -> _Choice:
+def _choose_theta(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> _Choice:
     """Perturb the training draws with every theta and take the one with the largest criterion."""
     moved = _moved_part(inputs, target, jumps, train, None)
-    note_moves(moved, inputs.warnings)
+    warn_moves(moved, inputs.warnings)
     x = moved.draws
-    width = choose_bandwidth(x, kernel, inputs.whiten, inputs.streams.bandwidth)
+    width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     stack = np.concatenate([x[None], moved.samples])
     slopes = scores_of_moved(target, x, score_at(target, x), stack)
     rows = quadratic_forms(
         whitened(stack, inputs.whiten),
         whitened_scores(slopes, inputs.whiten),
-        kernel,
+        inputs.kernel,
         width,
         identity=identical_draws(x, []),
         row_sums=True,
@@ -185,15 +179,15 @@ def _moved_part(
 ) -> Perturbation:
     """A part of the draws perturbed with every theta, or with the chosen one."""
     chosen = slice(None) if choice is None else slice(choice.best, choice.best + 1)
-    ready = jumps.ready
-    if ready is not None:
-        check_same_draws(ready, inputs.x)
+    made = jumps.made
+    if made is not None:
+        check_same_draws(made, inputs.x)
         return replace(
-            ready,
-            samples=ready.samples[chosen][:, rows],
-            theta=ready.theta[chosen],
-            acceptance=ready.acceptance[chosen],
-            draws=ready.draws[rows],
+            made,
+            samples=made.samples[chosen][:, rows],
+            theta=made.theta[chosen],
+            acceptance=made.acceptance[chosen],
+            draws=made.draws[rows],
         )
     stream = inputs.streams.perturbation.spawn(1)[0]
     return perturb_core(
@@ -209,30 +203,23 @@ def _moved_part(
 
 
 def _tested_pair(
+    inputs: Prepared,
     target: Target,
     final: Perturbation,
     choice: _Choice,
-    kernel: Any,
-    inputs: Prepared,
     chain: np.ndarray | None,
-    bootstrap: Any,
-    n_resamples: int,
+    train_fraction: float,
 ) -> OspksdResult:
     """The test on the other draws: unperturbed, and perturbed with the chosen theta."""
     x = final.draws
     samples = np.concatenate([x[None], final.samples])
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
     stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    blocks = chain_blocks(chain, bootstrap, [stack], kernel, choice.width)
-    resampled = resampling(
-        x, bootstrap, multinomial, n_resamples, inputs.streams, notes=inputs.warnings, blocks=blocks
-    )
-    found = calibrate(*stack, kernel, choice.width, resampled, parts=True)
-    assert found.parts is not None
+    found = calibrated(inputs, stack, x, chain, choice.width, parts=True)
     moved = choice.moved
+    more = {**jump_settings(moved), "train_fraction": train_fraction}
     return OspksdResult(
-        **outcome("ospKSD test", found, inputs.x, inputs.warnings, resampled),
-        settings=settings(kernel, inputs.whiten, resampled.name, n_resamples, **jump_settings(moved)),
+        **outcome("ospKSD test", inputs, inputs.x, found, **more),
         bandwidth=choice.width,
         modes=moved.modes,
         theta=moved.theta,
@@ -240,8 +227,8 @@ def _tested_pair(
         criterion=choice.criterion,
         chosen_theta=float(final.theta[0]),
         test_acceptance=float(final.acceptance[0]),
-        identity_statistic=float(found.parts[0, 0]),
-        theta_statistic=float(found.parts[0, 1]),
+        identity_statistic=float(found.parts[0]),
+        theta_statistic=float(found.parts[1]),
     )
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._validation import announce
 from ..result import KsdResult
 from ..stein.bootstrap import multinomial, pvalue
-from ..stein.kernels import IMQ, check_kernel
+from ..stein.kernels import IMQ
 from ..stein.quadratic import (
     Bootstrap,
     Calibrated,
+    Prepared,
     Resampling,
-    Streams,
-    calibrate,
+    Stack,
+    calibrated_statistics,
     chain_blocks,
     choose_bandwidth,
     prepare,
@@ -38,7 +38,7 @@ def ksd_test(
     n_resamples: int = 999,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> KsdResult:
     """Kernel Stein discrepancy test.
 
@@ -78,7 +78,7 @@ def ksd_test(
         Compare the score with finite differences at a few draws first.
     independent : bool
         The draws are independent, whatever their order or shape suggests.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Source of randomness.
 
     Returns
@@ -99,7 +99,6 @@ def ksd_test(
     >>> sc.ksd_test(draws, target, rng=0).pvalue
     0.001
     """
-    check_kernel(kernel)
     inputs = prepare(
         draws,
         target,
@@ -109,56 +108,64 @@ def ksd_test(
         rng,
         independent=independent,
         bootstrap=bootstrap,
-    )
-    result = ksd_core(
-        inputs.x,
-        score_at(target, inputs.x),
         kernel=kernel,
-        whiten=inputs.whiten,
-        bootstrap=bootstrap,
-        chain=inputs.chain,
-        n_resamples=n_resamples,
-        streams=inputs.streams,
-        notes=inputs.warnings,
     )
+    result = ksd_core(inputs, score_at(target, inputs.x))
     announce(result.warnings)
-    return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
+    return result
 
 
-def ksd_core(
+def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:
+    """The test of `ksd_test` on validated draws and their scores."""
+    x = inputs.x
+    width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
+    stack = (whitened(x, inputs.whiten)[None], whitened_scores(scores, inputs.whiten)[None])
+    found = calibrated(inputs, stack, x, inputs.chain, width)
+    return KsdResult(**outcome("KSD test", inputs, x, found), bandwidth=width)
+
+
+class Found(NamedTuple):
+    """Statistic and replicates, and how these were made."""
+
+    statistics: Calibrated
+    resampled: Resampling
+
+    @property
+    def parts(self) -> np.ndarray:
+        """Contribution (J,) of each sample of the stack to the statistic."""
+        assert self.statistics.parts is not None
+        return self.statistics.parts[0]
+
+
+def calibrated(
+    inputs: Prepared,
+    stack: Stack,
     x: np.ndarray,
-    scores: np.ndarray,
+    chain: np.ndarray | None,
+    width: float,
     *,
-    streams: Streams,
-    notes: list[str],
-    kernel: Any = IMQ(),
-    whiten: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
-    chain: np.ndarray | None = None,
-    n_resamples: int = 999,
-) -> KsdResult:
-    """The test of `ksd_test` on validated draws and their scores; `whiten` is L with precondition = L L'.
-
-    `chain` (n,) numbers the chains of the draws, 0, 1, ... in order; None for independent draws.
-    """
-    width = choose_bandwidth(x, kernel, whiten, streams.bandwidth)
-    stack = (whitened(x, whiten)[None], whitened_scores(scores, whiten)[None])
-    blocks = chain_blocks(chain, bootstrap, [stack], kernel, width)
-    resampled = resampling(x, bootstrap, multinomial, n_resamples, streams, notes=notes, blocks=blocks)
-    found = calibrate(*stack, kernel, width, resampled)
-    return KsdResult(
-        **outcome("KSD test", found, x, notes, resampled),
-        settings=settings(kernel, whiten, resampled.name, n_resamples),
-        bandwidth=width,
+    parts: bool = False,
+) -> Found:
+    """The statistic of `stack`, whose unperturbed draws are `x` of the chains `chain`, and its replicates."""
+    blocks = chain_blocks(chain, inputs.bootstrap, [stack], inputs.kernel, width)
+    resampled = resampling(
+        x,
+        inputs.bootstrap,
+        multinomial,
+        inputs.n_resamples,
+        inputs.streams,
+        notes=inputs.warnings,
+        blocks=blocks,
     )
+    statistics = calibrated_statistics(*stack, inputs.kernel, width, resampled, parts=parts)
+    return Found(statistics, resampled)
 
 
-def outcome(
-    name: str, found: Calibrated, x: np.ndarray, notes: list[str], resampled: Resampling
-) -> dict[str, Any]:
-    """The fields that all results have, but for the settings."""
-    statistic = float(found.statistics[0])
-    null = found.replicates[0]
+def outcome(name: str, inputs: Prepared, x: np.ndarray, found: Found, **more: Any) -> dict[str, Any]:
+    """The fields that all results have; `more` settings than the common ones may be given."""
+    statistic = float(found.statistics.statistics[0])
+    null = found.statistics.replicates[0]
+    common = settings(inputs.kernel, inputs.whiten, found.resampled.name, inputs.n_resamples)
     return {
         "test": name,
         "statistic": statistic,
@@ -166,6 +173,7 @@ def outcome(
         "null_distribution": null if len(null) else None,
         "n": x.shape[0],
         "dim": x.shape[1],
-        "warnings": tuple(notes),
-        "chains": resampled.chains,
+        "warnings": tuple(inputs.warnings),
+        "settings": {**common, **more, "independent": inputs.independent, "rng": inputs.seed},
+        "chains": found.resampled.chains,
     }

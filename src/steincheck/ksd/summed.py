@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .._validation import announce
 from ..perturbation.maps import Accept, metropolis
-from ..perturbation.move import N_STEPS, Perturbation, as_jumps, perturbed
+from ..perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, perturbed
 from ..result import PksdResult, SpksdResult
-from ..stein.bootstrap import multinomial
-from ..stein.kernels import IMQ, check_kernel
+from ..stein.kernels import IMQ
 from ..stein.quadratic import (
     Bootstrap,
-    Streams,
-    calibrate,
-    chain_blocks,
+    Prepared,
     choose_bandwidth,
     prepare,
-    resampling,
     scores_of_moved,
-    settings,
     whitened,
     whitened_scores,
 )
 from ..target import Target, score_at
-from .plain import outcome
+from .plain import calibrated, outcome
 
 PKSD_THETA = 0.9  # near 1, where jumps are accepted, but not at 1
 
@@ -48,7 +42,7 @@ def pksd_test(
     perturbation: Perturbation | None = None,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> PksdResult:
     """KSD test after one perturbation (pKSD).
 
@@ -94,7 +88,6 @@ def pksd_test(
     >>> sc.pksd_test(one_mode_only, target, modes=[[-3.0], [3.0]], theta=0.8, rng=0).reject()
     True
     """
-    check_kernel(kernel)
     jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation, default_theta=PKSD_THETA)
     if len(jumps.theta) != 1:
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(jumps.theta)}; see spksd_test")
@@ -107,48 +100,25 @@ def pksd_test(
         rng,
         independent=independent,
         bootstrap=bootstrap,
+        kernel=kernel,
     )
     moved, chain = perturbed(inputs, target, jumps)
-    result = pksd_core(
-        score_at(target, moved.draws),
-        target,
-        moved,
-        kernel=kernel,
-        whiten=inputs.whiten,
-        bootstrap=bootstrap,
-        chain=chain,
-        n_resamples=n_resamples,
-        streams=inputs.streams,
-        notes=inputs.warnings,
-    )
+    result = pksd_core(inputs, score_at(target, moved.draws), target, moved, chain)
     announce(result.warnings)
-    return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
+    return result
 
 
 def pksd_core(
-    scores: np.ndarray,
-    target: Target,
-    moved: Perturbation,
-    *,
-    streams: Streams,
-    notes: list[str],
-    kernel: Any = IMQ(),
-    whiten: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
-    chain: np.ndarray | None = None,
-    n_resamples: int = 999,
+    inputs: Prepared, scores: np.ndarray, target: Target, moved: Perturbation, chain: np.ndarray | None
 ) -> PksdResult:
     """The test of `pksd_test` on a perturbation; `scores` and `chain` are those of its unperturbed draws."""
     x = moved.draws
-    width = choose_bandwidth(x, kernel, whiten, streams.bandwidth)
+    width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     slopes = scores_of_moved(target, x, scores, moved.samples)
-    stack = (whitened(moved.samples, whiten), whitened_scores(slopes, whiten))
-    blocks = chain_blocks(chain, bootstrap, [stack], kernel, width)
-    resampled = resampling(x, bootstrap, multinomial, n_resamples, streams, notes=notes, blocks=blocks)
-    found = calibrate(*stack, kernel, width, resampled)
+    stack = (whitened(moved.samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
+    found = calibrated(inputs, stack, x, chain, width)
     return PksdResult(
-        **outcome("pKSD test", found, x, notes, resampled),
-        settings=settings(kernel, whiten, resampled.name, n_resamples, **jump_settings(moved)),
+        **outcome("pKSD test", inputs, x, found, **jump_settings(moved)),
         bandwidth=width,
         modes=moved.modes,
         theta=moved.theta,
@@ -172,7 +142,7 @@ def spksd_test(
     perturbation: Perturbation | None = None,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> SpksdResult:
     """KSD test summed over the identity and a grid of perturbations (spKSD).
 
@@ -210,7 +180,6 @@ def spksd_test(
     >>> sc.spksd_test(one_mode_only, target, rng=0).pvalue
     0.001
     """
-    check_kernel(kernel)
     jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
     inputs = prepare(
         draws,
@@ -221,59 +190,30 @@ def spksd_test(
         rng,
         independent=independent,
         bootstrap=bootstrap,
+        kernel=kernel,
     )
     moved, chain = perturbed(inputs, target, jumps)
-    result = spksd_core(
-        score_at(target, moved.draws),
-        target,
-        moved,
-        kernel=kernel,
-        whiten=inputs.whiten,
-        bootstrap=bootstrap,
-        chain=chain,
-        n_resamples=n_resamples,
-        streams=inputs.streams,
-        notes=inputs.warnings,
-    )
+    result = spksd_core(inputs, score_at(target, moved.draws), target, moved, chain)
     announce(result.warnings)
-    return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
+    return result
 
 
 def spksd_core(
-    scores: np.ndarray,
-    target: Target,
-    moved: Perturbation,
-    *,
-    streams: Streams,
-    notes: list[str],
-    kernel: Any = IMQ(),
-    whiten: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
-    chain: np.ndarray | None = None,
-    n_resamples: int = 999,
+    inputs: Prepared, scores: np.ndarray, target: Target, moved: Perturbation, chain: np.ndarray | None
 ) -> SpksdResult:
     """The test of `spksd_test` on a perturbation; `scores` and `chain` are those of its unperturbed draws."""
     x = moved.draws
-    width = choose_bandwidth(x, kernel, whiten, streams.bandwidth)
+    width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     samples = np.concatenate([x[None], moved.samples])
     slopes = scores_of_moved(target, x, scores, samples)
-    stack = (whitened(samples, whiten), whitened_scores(slopes, whiten))
-    blocks = chain_blocks(chain, bootstrap, [stack], kernel, width)
-    resampled = resampling(x, bootstrap, multinomial, n_resamples, streams, notes=notes, blocks=blocks)
-    found = calibrate(*stack, kernel, width, resampled, parts=True)
-    assert found.parts is not None
+    stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
+    found = calibrated(inputs, stack, x, chain, width, parts=True)
     return SpksdResult(
-        **outcome("spKSD test", found, x, notes, resampled),
-        settings=settings(kernel, whiten, resampled.name, n_resamples, **jump_settings(moved)),
+        **outcome("spKSD test", inputs, x, found, **jump_settings(moved)),
         bandwidth=width,
         modes=moved.modes,
         theta=moved.theta,
         acceptance=moved.acceptance,
-        identity_statistic=float(found.parts[0, 0]),
-        theta_statistics=found.parts[0, 1:],
+        identity_statistic=float(found.parts[0]),
+        theta_statistics=found.parts[1:],
     )
-
-
-def jump_settings(moved: Perturbation) -> dict[str, Any]:
-    """How the draws were perturbed."""
-    return {"theta": moved.theta, "n_steps": moved.n_steps, "accept": moved.accept}

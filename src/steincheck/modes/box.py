@@ -18,7 +18,7 @@ from .._validation import (
 )
 from ..draws import as_matrix
 from ..result import Modes
-from ..target import Target
+from ..target import NO_SCORE, Target, require_target
 from .climb import climb
 from .explore import MOVING, SADDLE, SKIPPED, Plan, gather, heaviest
 from .explore import explore as walk_on
@@ -51,7 +51,7 @@ def box_search(
     explore: bool = True,
     max_evaluations: int = 5_000_000,
     progress: bool | None = None,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Modes:
     """Find the modes of a target from uniform starts in a box (paper, Alg. 2).
 
@@ -82,7 +82,7 @@ def box_search(
         No further mode is explored after so many evaluations.
     progress : bool, optional
         Show a progress bar; by default on a terminal where rich is installed.
-    rng : int or Generator, optional
+    rng : int, Generator or SeedSequence, optional
 
     Returns
     -------
@@ -96,8 +96,7 @@ def box_search(
     >>> sorted(sc.box_search(target, (-10, 10), rng=0).locations.round(6).ravel().tolist())
     [0.0, 6.0]
     """
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    require_target(target)
     n_starts = as_count(n_starts, "n_starts")
     max_modes = as_count(max_modes, "max_modes")
     max_evaluations = as_count(max_evaluations, "max_evaluations", maximum=10**12)
@@ -183,16 +182,6 @@ def as_box(bounds: Any, dim: int) -> np.ndarray:
     return box
 
 
-def bounds_from_draws(x: Any, widen: float = 1.0) -> np.ndarray:
-    """The range of draws (n, d), longer at both ends by `widen` times its length: d (low, high) pairs."""
-    x = as_matrix(x, 1 if np.ndim(x) < 2 else np.shape(x)[1])
-    if not (np.isfinite(widen) and widen >= 0):
-        raise ValueError(f"`widen` must be finite and not negative, got {widen!r}")
-    low, high = x.min(axis=0), x.max(axis=0)
-    margin = np.where(high > low, widen * (high - low), np.maximum(1.0, np.abs(low)))
-    return np.stack([low - margin, high + margin], axis=1)
-
-
 def _record(
     plan: Plan, peaks: list[Peak], order: list[int], counts: np.ndarray, explored: list[int], stopped: str
 ) -> Modes:
@@ -208,7 +197,7 @@ def _record(
         stopped = f"there are more than max_modes = {plan.max_modes} modes"
         notes.append(f"{stopped}: not all were looked for")
     if not plan.surface.target.has_score:
-        notes.append("the target has no score: finite differences of its log density are used")
+        notes.append(NO_SCORE)
     if flat := sum(peaks[k].kind == "flat" for k in chosen):
         notes.append(flat_warning(flat, len(chosen)))
     trouble = {"not_converged": "did not converge", "outside_support": "lie where the density is 0"}

@@ -14,13 +14,18 @@ from .merge import Peak, columns, log_weights, mode_root, nearest
 from .single import settle_one
 from .surface import Surface
 
-NEAREST = 2.1  # standard deviations to the first stop on a ray
-FARTHEST = 20.0  # standard deviations a ray goes at least, even out of the box
+FIRST_STOP_OF_RAY = 2.1  # standard deviations
+MIN_LENGTH_OF_RAY = 20.0  # standard deviations, even out of the box
 HALVINGS = 3  # of the stretch in which a ray left the basin of its mode
-FIRST, FEWEST = 64, 16  # random rays a batch, at least: for the first mode, for any other
-GROUP = 8  # modes explored together after the first
-HITS, BATCHES = 3, 16  # random rays that must meet each direct neighbour of the first mode; batches at most
-MOVING, SADDLE, SKIPPED = -1, -2, -3  # why a climb has no mode
+MIN_RAYS_OF_FIRST_MODE = 64  # random ones per batch
+MIN_RAYS_OF_OTHER_MODES = 16  # random ones
+MODES_EXPLORED_TOGETHER = 8  # after the first
+HITS_PER_NEIGHBOUR = 3  # random rays that must meet each direct neighbour of the first mode
+MAX_BATCHES_OF_RAYS = 16  # about the first mode
+# why a climb has no mode
+MOVING = -1
+SADDLE = -2
+SKIPPED = -3
 
 
 class Plan(NamedTuple):
@@ -39,9 +44,12 @@ def explore(
     plan: Plan, peaks: list[Peak], rng: np.random.Generator, tick: Callable[[str, int, int], object]
 ) -> tuple[list[int], list[int], str]:
     """Walk from mode to mode, breadth first; returns the order in which to keep modes, and why it ended."""
-    d, tally = plan.surface.dim, plan.tally
+    d = plan.surface.dim
+    tally = plan.tally
     queue = [(k, 1) for k in heaviest(peaks, plan.cut) if peaks[k].kind == "mode"]
-    explored, first, learnt = list[int](), list[int](), np.empty((0, d))
+    explored = list[int]()
+    first = list[int]()
+    learnt = np.empty((0, d))
     stopped = "a round of exploration found nothing new"
     while queue:
         tick("exploring", len(explored), len(explored) + len(queue))
@@ -49,10 +57,12 @@ def explore(
             over = "max_modes" if len(peaks) >= plan.max_modes else "max_evaluations"
             stopped = f"{over} reached while exploring"
             break
-        known, size = len(peaks), GROUP if explored else 1
-        group, queue = queue[:size], queue[size:]
+        known = len(peaks)
+        size = MODES_EXPLORED_TOGETHER if explored else 1
+        group = queue[:size]
+        queue = queue[size:]
         if explored:
-            each = max(FEWEST, min(2 * d, CHUNKS[2] // len(group)))
+            each = max(MIN_RAYS_OF_OTHER_MODES, min(2 * d, CHUNKS[2] // len(group)))
             fans = [np.concatenate([_random_rays(peaks[k], each, rng), learnt, -learnt]) for k, _ in group]
             homes = np.repeat([k for k, _ in group], each + 2 * len(learnt))
             _walk(plan, peaks, homes, np.concatenate(fans), plan.max_modes)
@@ -76,13 +86,17 @@ def _surroundings(
     """Mode k and those around it, and the displacements to its direct neighbours, at most d of them.
 
     A neighbour is direct if no other is nearer to both. Rays along the coordinates, along the axes of the
-    Hessian and at random; more random ones until each direct neighbour they meet was met `HITS` times.
+    Hessian and at random; more random ones until each direct neighbour they meet was met
+    `HITS_PER_NEIGHBOUR` times.
     """
-    d, home, met, around = plan.surface.dim, peaks[k], Counter[int](), set[int]()
+    d = plan.surface.dim
+    home = peaks[k]
+    met = Counter[int]()
+    around = set[int]()
     axes = np.concatenate([np.eye(d), mode_root(home.hessian).T])
     axes = np.concatenate([axes, -axes])
-    for _ in range(BATCHES):
-        rays = np.concatenate([_random_rays(home, max(FIRST, 2 * d), rng), axes])
+    for _ in range(MAX_BATCHES_OF_RAYS):
+        rays = np.concatenate([_random_rays(home, max(MIN_RAYS_OF_FIRST_MODE, 2 * d), rng), axes])
         label = _walk(plan, peaks, np.full(len(rays), k), rays, len(peaks) + plan.max_modes)
         met.update(label[: len(rays) - len(axes)].tolist())
         around |= set(label[label >= 0].tolist()) - {k}
@@ -91,7 +105,7 @@ def _surroundings(
         size = squared(gaps, home.hessian)
         detours = [np.maximum(size, squared(gaps - gap, home.hessian)).min() for gap in gaps]
         direct = np.array(detours) > 0.999 * size
-        if d == 1 or all(met[j] == 0 or met[j] >= HITS for j in near[direct].tolist()):
+        if d == 1 or all(met[j] == 0 or met[j] >= HITS_PER_NEIGHBOUR for j in near[direct].tolist()):
             break
         axes = axes[:0]
     order = np.lexsort((size, ~direct))
@@ -114,8 +128,9 @@ def _walk(  # noqa: PLR0914 (the state of all rays)
     rays = rays / np.sqrt(squared(rays, hessian))[:, None]
     wall = np.where(rays > 0, 1.5 * plan.box[1] - 0.5 * plan.box[0], 1.5 * plan.box[0] - 0.5 * plan.box[1])
     exits = np.divide(wall - x, rays, out=np.full(rays.shape, np.inf), where=rays != 0)
-    reach = np.maximum(exits.min(axis=1), FARTHEST)
-    near, far = np.zeros(len(x)), np.full(len(x), np.inf)
+    reach = np.maximum(exits.min(axis=1), MIN_LENGTH_OF_RAY)
+    near = np.zeros(len(x))
+    far = np.full(len(x), np.inf)
     still = np.zeros(len(x), bool)
     ends = Ends(x.copy(), top.copy(), still, np.full(len(x), -1), np.ones(x.shape))
 
@@ -125,13 +140,16 @@ def _walk(  # noqa: PLR0914 (the state of all rays)
         left = part.rest & ~back
         for whole, piece in zip(ends, part, strict=True):
             whole[rows[left]] = piece[left]
-        near[rows[back]], far[rows[~back]] = radius[rows[back]], radius[rows[~back]]
+        near[rows[back]] = radius[rows[back]]
+        far[rows[~back]] = radius[rows[~back]]
         return rows[back]
 
-    rows, radius = np.arange(len(x)), np.full(len(x), NEAREST)
+    rows = np.arange(len(x))
+    radius = np.full(len(x), FIRST_STOP_OF_RAY)
     while len(rows):
         rows = probe(rows, radius)
-        rows, radius = rows[radius[rows] < reach[rows]], np.minimum(2 * radius, reach)
+        rows = rows[radius[rows] < reach[rows]]
+        radius = np.minimum(2 * radius, reach)
     rows = np.flatnonzero(np.isfinite(far))
     for _ in range(HALVINGS if len(rows) else 0):
         probe(rows, 0.5 * (near + far))

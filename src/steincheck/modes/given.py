@@ -20,6 +20,12 @@ MAX_STANDARD_DEVIATIONS = 1.0  # from a maximum, by one Newton step, at which a 
 MAX_NAMED = 5  # locations named in warnings
 
 
+def refuse_modes_and_bounds(modes: Any, bounds: Any) -> None:
+    """Raise if both are given: where modes are known no search is made."""
+    if modes is not None and bounds is not None:
+        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
+
+
 def as_modes(modes: Any, target: Target, notes: list[str] | None = None) -> Modes:
     """Validate a user's modes, in the user's order: `Modes`, a tuple (locations, covariances), or locations.
 

@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..target import parameter_names
 from . import starts as kinds
 from .atlas import NEGLIGIBLE_WEIGHT, Atlas, Limits
 from .climb import MAX_DENSE_DIM, Ends, climb, recognise, squared
 from .merge import Peak
 from .screening import Landscape, affordable_points, screen, screened_points
-from .settle import DROP, flat_top, settle
+from .settle import DROP, NoTop, flat_top, settle
 from .starts import Base, Starts
 from .surface import Stopwatch, Surface
 from .symmetry import MAX_SYMMETRIES, SignedPermutation, layouts, probes, read_off, verified
+
+StopReason = Literal["complete", "max_modes", "max_rounds", "max_evaluations", "max_seconds", "no mode"]
 
 MAX_ROUNDS = 16
 MIN_EVALUATIONS = 100_000  # before which no search of a fast target ends
@@ -64,16 +67,37 @@ class Hunt:
     climbs: int = 0
     not_converged: int = 0
     quiet: bool = False
-    stopped: str = ""
+    reason: StopReason | None = None  #: why it ended
     explored: list[int] = field(default_factory=list)
     home: list[int] = field(default_factory=list)  #: modes that the first points climb to
     flat_tops_left: int = FALSE_FLAT_TOPS
-    flat: str = ""  #: why a flat place is no mode
+    flat: NoTop | None = None  #: why a flat place is no mode
     highest: tuple[float, np.ndarray] | None = None  #: of the ends of climbs that did not come to rest
 
     def stand_in(self) -> Base:
         """What starts are placed about as long as no mode is known."""
         return Base(self.origin.centre, np.diag(self.origin.scale))
+
+    @property
+    def stopped(self) -> str:
+        """Why it ended, in words."""
+        match self.reason:
+            case "max_evaluations" | "max_seconds":
+                return f"{self.reason} reached in round {self.rounds}"
+            case "max_modes":
+                return f"there are more than max_modes = {self.limits.max_modes} modes"
+            case "max_rounds":
+                return f"{MAX_ROUNDS} rounds"
+            case "complete":
+                return f"no mode of weight above 1/{1 / NEGLIGIBLE_WEIGHT:.0f} was new in the last round"
+            case None:
+                return ""
+        return "no mode found"
+
+    @property
+    def improper(self) -> bool:
+        """Whether the density is constant along a line, and has no finite mass."""
+        return self.surface.scored and self.flat is not None and self.flat.reason == "constant"
 
     def why_no_mode(self) -> str:
         """What to tell the user where there is no mode."""
@@ -84,8 +108,8 @@ class Hunt:
             return "the density is 0 or not finite at all starts; give `draws` or `starts` inside its support"
         if not self.surface.scored:
             return "the score is not finite at any start"
-        if self.flat.startswith("constant"):
-            return f"the density is {self.flat}, so it has no maximum and no finite mass"
+        if self.improper and self.flat is not None:
+            return f"the density is constant {self.flat.along}, so it has no maximum and no finite mass"
         if self.highest is None:
             return "no climb came to rest"
         if self._at_edge():
@@ -117,11 +141,11 @@ class Hunt:
         """Where the highest unfinished climb is, by the coordinates that went farthest."""
         assert self.highest is not None
         x = self.highest[1]
-        names = self.surface.target.names
+        names = parameter_names(self.surface.target)
         gone = np.abs(x - self.origin.centre) / self.origin.scale
         far = np.argsort(-gone, kind="stable")[:3]
         far = far[gone[far] >= 0.1 * gone.max()]
-        return ", ".join(f"{names[i] if names else f'x[{i}]'} = {x[i]:.4g}" for i in far)
+        return ", ".join(f"{names[i]} = {x[i]:.4g}" for i in far)
 
 
 def hunt(
@@ -147,11 +171,11 @@ def hunt(
         heavy = set(state.atlas.heavy())
         screened = state.quiet
         state.quiet = not heavy - before
-        state.stopped = _reason_to_stop(state, len(heavy), screened)
-        if state.stopped:
+        state.reason = _reason_to_stop(state, len(heavy), screened)
+        if state.reason is not None:
             break
     else:
-        state.stopped = f"{MAX_ROUNDS} rounds"
+        state.reason = "max_rounds"
     return state
 
 
@@ -179,18 +203,16 @@ def _planned(limits: Limits) -> int:
     return int(limits.effort * MIN_EVALUATIONS)
 
 
-def _reason_to_stop(state: Hunt, n_heavy: int, screened: bool) -> str:
+def _reason_to_stop(state: Hunt, n_heavy: int, screened: bool) -> StopReason | None:
     exhausted = state.surface.exhausted
-    if exhausted:
-        return f"{exhausted} reached in round {state.rounds}"
+    if exhausted is not None:
+        return exhausted
     if n_heavy >= state.limits.max_modes:
-        return f"there are more than max_modes = {state.limits.max_modes} modes"
+        return "max_modes"
     enough = state.surface.evaluations >= _planned(state.limits)
     if not state.atlas.peaks:
-        return "no mode found" if state.rounds >= 2 else ""
-    if state.quiet and screened and enough:
-        return f"no mode of weight above 1/{1 / NEGLIGIBLE_WEIGHT:.0f} was new in the last round"
-    return ""
+        return "no mode" if state.rounds >= 2 else None
+    return "complete" if state.quiet and screened and enough else None
 
 
 def _climb_home(state: Hunt) -> None:

@@ -10,12 +10,12 @@ from .._progress import progress_bar
 from .._validation import announce, as_count, as_generator, as_one_positive, check_switch
 from ..draws import as_matrix
 from ..result import Modes
-from ..target import Target
+from ..target import NO_SCORE, Target, require_target
 from .atlas import Atlas, Limits
-from .box import as_box, bounds_from_draws, box_search, flat_warning
+from .box import as_box, box_search, flat_warning
 from .explore import Plan, explore
 from .frame import frame_of
-from .given import as_modes
+from .given import as_modes, refuse_modes_and_bounds
 from .hunt import Hunt, Origin, effort, hunt, look_from
 from .merge import Peak, merge, tie_order
 from .starts import BASE, MAX_POWER
@@ -25,15 +25,14 @@ from .symmetry import describe
 __all__ = [
     "Modes",
     "as_modes",
-    "bounds_from_draws",
     "box_search",
     "climb_from_draws",
     "find_modes",
     "hold_out",
     "known_modes",
     "merge",
+    "refuse_modes_and_bounds",
     "search_modes",
-    "search_sentence",
 ]
 
 MAX_EVALUATIONS = 6_000_000
@@ -55,7 +54,7 @@ def find_modes(
     max_evaluations: int = MAX_EVALUATIONS,
     max_seconds: float | None = MAX_SECONDS,
     progress: bool | None = None,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Modes:
     """Find the modes of a target: local maxima of log p, their widths, and the symmetries between them.
 
@@ -68,7 +67,7 @@ def find_modes(
     target : Target
     draws : array (n, d), optional
         They give location and units, and the first climbs start from some of them. A test of other draws with
-        the modes found is valid; a test of these very draws is not, so hold some out (see `hold_out`).
+        the modes found is valid; a test of these very draws is not, so hold some out.
     bounds : (low, high), or one such pair per coordinate, optional
         Adds uniform starts in this box; without `draws` and `starts` it gives location and units too.
     starts : array (n, d), optional
@@ -86,13 +85,13 @@ def find_modes(
         the clock stopped may find something else the next time; None for no limit.
     progress : bool, optional
         Show a progress bar; by default on a terminal where rich is installed.
-    rng : int or Generator, optional
+    rng : int, Generator or SeedSequence, optional
 
     Returns
     -------
     Modes
         Highest first, equally high ones by location. ``search`` says how the search went and why it stopped,
-        `search_sentence` says it in words, ``symmetries`` lists the symmetries between the modes.
+        ``search_sentence`` says it in words, ``symmetries`` lists the symmetries between the modes.
 
     Raises
     ------
@@ -112,8 +111,7 @@ def find_modes(
     >>> sorted(sc.find_modes(target, rng=0).locations.round(6).ravel().tolist())
     [0.0, 60.0]
     """
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    require_target(target)
     max_modes = as_count(max_modes, "max_modes")
     max_evaluations = as_count(max_evaluations, "max_evaluations", maximum=10**12)
     check_switch(progress, "progress")
@@ -190,7 +188,7 @@ def search_modes(
         limits = Limits(max_modes, beta, cut, effort(surface, origin.points, max_seconds))
         state = hunt(surface, origin, limits, rng, tick)
         order = _by_weight(state, cut)
-        if "max_modes" in state.stopped and _alike(state.atlas, order[:max_modes]):
+        if state.reason == "max_modes" and _alike(state.atlas, order[:max_modes]):
             tick("exploring the neighbours of the heaviest mode", 0, 1)
             order = _neighbours_first(state, order)
     return _record(state, order[:max_modes], drawn=held is not None or location is not None)
@@ -291,10 +289,12 @@ def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
         "farthest": BASE**MAX_POWER,
         "from_draws": drawn,
         "effort": state.limits.effort,
+        "reason": state.reason,
         "stopped": state.stopped,
         "explored": [],
     }
     if not chosen:
+        search["reason"] = "improper" if state.improper else "no mode"
         search["stopped"] = "no mode found: " + state.why_no_mode()
         return Modes(np.empty((0, d)), np.empty((0, d, d)), np.empty(0), np.empty(0, dtype=int), (), search)
     x = np.array([atlas.peaks[k].x for k in chosen])
@@ -316,7 +316,7 @@ def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any)
     Where the list is cut off at `max_modes`, half of the images must be in it.
     """
     width = np.sqrt(np.einsum("nii->ni", covariances))
-    needed = 0.5 if "max_modes" in state.stopped else 1.0
+    needed = 0.5 if state.reason == "max_modes" else 1.0
     words = []
     for g in state.symmetries:
         gaps = np.abs(g(x)[:, None] - x).max(
@@ -332,10 +332,10 @@ def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any)
 def _notes(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
     """What the user should know of a search."""
     notes = []
-    if "no mode of weight" not in state.stopped:
+    if state.reason != "complete":
         notes.append(f"the mode search ended early: {state.stopped}; modes may be missing")
     if not state.surface.target.has_score:
-        notes.append("the target has no score: finite differences of its log density are used")
+        notes.append(NO_SCORE)
     flat = sum(state.atlas.peaks[k].kind == "flat" for k in chosen)
     if flat:
         notes.append(flat_warning(flat, len(chosen)))
@@ -343,31 +343,6 @@ def _notes(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
     if spike:
         notes.append(spike)
     return tuple(notes)
-
-
-def search_sentence(modes: Modes) -> str:
-    """How hard a search looked, and what it could not have found.
-
-    Examples
-    --------
-    >>> import steincheck as sc
-    >>> from steincheck.modes.search import search_sentence
-    >>> modes = sc.find_modes(sc.models.gaussian_mixture([[0.0], [9.0]]), rng=0)
-    >>> search_sentence(modes)  # doctest: +ELLIPSIS
-    'searched ... points up to 2187 standard deviations from the first point; no mode of weight above ...'
-    """
-    search = modes.search
-    if "farthest" not in search:
-        return "the modes were given, or found in a box"
-    begin = "the draws" if search["from_draws"] else "the first point"
-    text = (
-        f"searched {search['evaluations']:,} points up to {search['farthest']:.0f} standard deviations from "
-        f"{begin}; {search['stopped']}"
-    )
-    d = modes.locations.shape[1]
-    if d >= 10:
-        text += f". A mode much narrower than these in {d} dimensions would not have been found"
-    return text
 
 
 def hold_out(
@@ -416,9 +391,6 @@ def known_modes(
     held: np.ndarray | None = None,
     starts: np.ndarray | None = None,
     in_box: bool = False,
-    max_evaluations: float = MAX_EVALUATIONS,
-    max_seconds: float | None = MAX_SECONDS,
-    progress: bool | None = None,
 ) -> tuple[Modes, np.ndarray]:
     """The modes a test uses, and the rows of the draws `x` (n, d) that it may test.
 
@@ -428,9 +400,8 @@ def known_modes(
     nothing is held out, all rows are returned. Warnings are appended to `notes`.
     """
     rows = np.arange(len(x))
+    refuse_modes_and_bounds(modes, bounds)
     if modes is not None:
-        if bounds is not None:
-            raise ValueError("give `modes` or `bounds`, not both: with `modes` no search is made")
         return as_modes(modes, target, notes), rows
     if in_box and bounds is not None:
         found = _quiet_box_search(target, bounds, starts, rng)
@@ -445,9 +416,6 @@ def known_modes(
         location=None if len(held) else rounded_location(x),
         starts=starts,
         box=None if bounds is None else as_box(bounds, target.dim),
-        max_evaluations=max_evaluations,
-        max_seconds=max_seconds,
-        progress=progress,
         rng=rng,
     )
     if not len(found):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -123,9 +123,16 @@ def _kinds(
     return kind
 
 
+class NoTop(NamedTuple):
+    """Why a place without a parabola is no mode."""
+
+    reason: Literal["not a top", "still growing", "constant"]
+    along: str = ""  #: where the density is constant
+
+
 def flat_top(
     surface: Surface, x: np.ndarray, unit: np.ndarray, *, max_gain: float = np.inf
-) -> tuple[Peak | None, str]:
+) -> tuple[Peak | None, NoTop | None]:
     """The top near `x` where log p has no parabola: a peak with its width, or why it is none.
 
     The highest of many points along the coordinates is taken until none is higher, then the distances are
@@ -145,23 +152,23 @@ def flat_top(
         x = points[best]
         top = float(values[best])
         if top > first + max_gain:
-            return None, "not a top"
+            return None, NoTop("not a top")
     else:
-        return None, "density still grows"
+        return None, NoTop("still growing")
     again = settle(surface, x[None], unit[None])
     if again.kind[0] == "mode":
-        return Peak(again.x[0], float(again.log_density[0]), again.hessian[0], "mode"), ""
+        return Peak(again.x[0], float(again.log_density[0]), again.hessian[0], "mode"), None
     reach = _drop_radius(surface, x, top, axes).reshape(2, d)
     if not np.isfinite(reach).any(axis=0).all():
         k = int(np.argmin(np.isfinite(reach).any(axis=0)))
-        return None, f"constant along coordinate {k}"
+        return None, NoTop("constant", f"along coordinate {k}")
     width = unit * np.min(reach, axis=0)
     form = np.eye(d)
     if d <= MAX_FULL_DIM:
         form = _correlations(surface, x, top, width)
         if np.linalg.eigvalsh(form)[0] < 1e-6:
-            return None, "constant along a direction"
-    return Peak(x, top, form / np.outer(width, width), "flat"), ""
+            return None, NoTop("constant", "along a direction")
+    return Peak(x, top, form / np.outer(width, width), "flat"), None
 
 
 def _correlations(surface: Surface, x: np.ndarray, top: float, width: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -78,11 +78,11 @@ class Surface:
         return (count.get("flops", 0.0) + 20 * count.get("transcendentals", 0.0)) / n
 
     @property
-    def exhausted(self) -> str:
+    def exhausted(self) -> Literal["max_evaluations", "max_seconds"] | None:
         """Which limit is reached, if any."""
         if self.evaluations >= self.max_evaluations:
             return "max_evaluations"
-        return "max_seconds" if self.stopwatch.seconds() > self.max_seconds else ""
+        return "max_seconds" if self.stopwatch.seconds() > self.max_seconds else None
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """log p (n,), -inf wherever it is not finite."""

@@ -27,9 +27,9 @@ class SignedPermutation(NamedTuple):
         return np.asarray(self.sign) * x[..., list(self.order)]
 
     def conjugate(self, matrix: np.ndarray) -> np.ndarray:
-        """P A P' for a matrix that belongs to x."""
+        """P A P' for a matrix that belongs to x, or for every one of a stack."""
         order = list(self.order)
-        return np.outer(self.sign, self.sign) * matrix[np.ix_(order, order)]
+        return np.outer(self.sign, self.sign) * matrix[..., order, :][..., :, order]
 
 
 def layouts(dim: int) -> list[SignedPermutation]:

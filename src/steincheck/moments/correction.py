@@ -7,10 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..perturbation.maps import symmetric_roots
+
 MAX_STEPS = 25
 MAX_SHIFT = 100.0  # standard deviations per step
 MAX_LOG_STRETCH = 5.0  # per step and direction
 MIN_DRAWS_PER_DIMENSION = 4  # below, the mode's Gaussian stands in for those missing
+SMALLEST_EIGENVALUE = 1e-14  # relative to the largest, of the covariance of draws that are all but singular
 
 Scores = Callable[[np.ndarray], np.ndarray]
 
@@ -135,7 +138,9 @@ def _white(first: FirstMoments, prior: np.ndarray) -> White:
     """From the draws, with the mode's Gaussian in the place of those missing."""
     d = len(first.mean)
     added = max(0.0, 1 - first.weight / (MIN_DRAWS_PER_DIMENSION * d))
-    root, inverse_root = _roots((1 - added) * first.covariance + added * prior)
+    root, inverse_root, _ = symmetric_roots(
+        (1 - added) * first.covariance + added * prior, floor=SMALLEST_EIGENVALUE
+    )
     product = -root @ first.product @ inverse_root
     product = (1 - added) * 0.5 * (product + product.T) + added * inverse_root @ prior @ inverse_root
     return White(root, inverse_root, product, (1 - added) * first.weight / (first.weight + 2 * d))
@@ -154,13 +159,6 @@ def _towards_fit(
     generator = -log_product / (2 * pair_variance)
     np.fill_diagonal(generator, joint[d:])
     return joint[:d] * min(1.0, MAX_SHIFT / max(np.abs(joint[:d]).max(), 1e-300)), generator
-
-
-def _roots(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Symmetric root and its inverse, of a matrix that may be all but singular."""
-    values, vectors = np.linalg.eigh(covariance)
-    root = np.sqrt(np.maximum(values, 1e-14 * values.max()).clip(1e-280))
-    return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
 
 
 def _exponential(generator: np.ndarray) -> np.ndarray:

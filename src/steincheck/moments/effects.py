@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from ..chains import block_standard_error
 from .correction import Affine, FirstMoments, Sample, Step, scoring_step
 
 
@@ -148,13 +149,13 @@ def effects_of(
         own.mean @ project,
         np.sqrt(own_spread.clip(0)),
         gap @ project,
-        standard_error(gap_influence @ project),
+        block_standard_error(gap_influence @ project),
         0.5 * np.log(own_spread / right_spread),
-        standard_error(0.5 * spread_influence),
+        block_standard_error(0.5 * spread_influence),
         *_given_others(own, right),
         observed,
         observed - expected,
-        standard_error(observed_influence - expected_influence),
+        block_standard_error(observed_influence - expected_influence),
         *_overall(own, right),
     )
 
@@ -190,9 +191,9 @@ def _given_others(own: Moments, right: Moments) -> tuple[np.ndarray, np.ndarray,
     unit = precision[1] / np.sqrt(stiffness[1])
     return (
         (own.mean - right.mean) @ unit,
-        standard_error((own.mean_influence - right.mean_influence) @ unit),
+        block_standard_error((own.mean_influence - right.mean_influence) @ unit),
         0.5 * np.log(stiffness[1] / stiffness[0]),
-        standard_error(0.5 * (relative[0] - relative[1])),
+        block_standard_error(0.5 * (relative[0] - relative[1])),
     )
 
 
@@ -202,13 +203,7 @@ def _overall(own: Moments, right: Moments) -> tuple[np.ndarray, np.ndarray]:
     total = np.sum(precision * own.covariance)
     turned = precision @ own.covariance @ precision
     influence = np.sum(precision * own.influence, axis=(1, 2)) - np.sum(turned * right.influence, axis=(1, 2))
-    return 0.5 * np.log(total / len(precision)), standard_error(0.5 * influence / total)
-
-
-def standard_error(influence: np.ndarray) -> np.ndarray:
-    """Of a mean from the sums of its influence over blocks (q, ...)."""
-    q = len(influence)
-    return np.sqrt(np.sum(influence**2, axis=0) * q / max(q - 1, 1))
+    return 0.5 * np.log(total / len(precision)), block_standard_error(0.5 * influence / total)
 
 
 def quantile(blocks: int) -> float:

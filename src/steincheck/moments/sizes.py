@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from ..chains.blocks import MIN_BLOCKS, block_signs
 from ..stein.blocks import block_sums
@@ -85,9 +86,7 @@ def _shares(constants: Constants, x: np.ndarray) -> np.ndarray:
     """Responsibilities (n, M)."""
     if len(constants.centre) == 1:
         return np.ones((len(x), 1))
-    log_r = log_responsibilities(constants, x)
-    r = np.exp(log_r - log_r.max(axis=1, keepdims=True))
-    return r / r.sum(axis=1, keepdims=True)
+    return special.softmax(log_responsibilities(constants, x), axis=1)
 
 
 def _unknown(constants: Constants) -> Effects:

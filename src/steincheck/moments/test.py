@@ -11,8 +11,8 @@ import numpy as np
 
 from .._validation import announce, as_count, require_switch, seeded
 from ..chains import Blocks, autocorrelation_time, cut_blocks, read_sample
-from ..modes.search import known_modes
-from ..result import ChainBlocks, Modes, MomentFeature, MomentResult
+from ..modes.search import known_modes, refuse_modes_and_bounds
+from ..result import Modes, MomentFeature, MomentResult
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.quadratic import (
     chain_blocks,
@@ -21,8 +21,7 @@ from ..stein.quadratic import (
     whitened,
     whitened_scores,
 )
-from ..target import Target, require_target, score_at, support_warnings
-from ..target import check_score as compare_score
+from ..target import Target, parameter_names, require_target, score_at, score_warnings, support_warnings
 from .effects import quantile
 from .features import feature_sums
 from .frames import Frame, make_frame
@@ -38,7 +37,7 @@ MAX_BLOCKS = 2000  # resampled; more draws are summed over blocks of 2, 4, 8, ..
 MAX_CHAIN_BLOCKS = 50  # of chains, cut in halves that are resampled
 MIN_CHAIN_BLOCKS = 16  # fewer have replicates too heavy in the tails to reject anything
 CUT_EVERY = 6  # autocorrelation times per block; its halves share a twelfth of its variance
-MIN_DRAWS = 20  # below, the bootstrap has too few draws to leave out
+MIN_DRAWS_TO_RESAMPLE = 20  # below, the bootstrap has too few draws to leave out
 MIN_DRAWS_FOR_LEVEL = 100  # the smallest n at which the level was studied
 MAX_PVALUE_OF_MISFIT = 0.05  # up to which sizes are solved for
 MIN_RESAMPLES = 19  # below, no p-value can be as small as .05, and far quantiles are not defined
@@ -54,7 +53,7 @@ def moment_test(
     n_resamples: int = 999,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> MomentResult:
     """Test means, standard deviations, correlations and shapes of the draws against the density.
 
@@ -66,7 +65,7 @@ def moment_test(
     ones skewness and tails; for a small shift, stretch or shear of the target these are efficient scores. The
     statistic is the largest |t| over all features; its null distribution is found by a bootstrap in which
     every replicate has its own standard errors, and each feature gets a p-value adjusted for all of them.
-    Draws that the density all but excludes are searched along lines. The cost is linear in n.
+    Draws that the density all but excludes are searched for along lines. The cost is linear in n.
 
     For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
     then comes from resampled blocks of draws; too few of them give the p-value NaN.
@@ -79,23 +78,23 @@ def moment_test(
     target : Target
         The density.
     modes : Modes, (locations, covariances) or locations, optional
-        Modes you know; otherwise they are searched.
+        Modes you know; otherwise they are searched for.
     bounds : (low, high) or d such pairs, optional
-        A box in which the search looks too. Not to be given beside `modes`.
+        A box that is searched as well. Not to be given beside `modes`.
     n_resamples : int
         Replicates of the bootstrap.
     check_score : bool
         Compare the score with finite differences at a few draws first.
     independent : bool
         The draws are independent, whatever their order or shape suggests.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Source of randomness.
 
     Returns
     -------
     MomentResult
-        `features` has one record per feature: what it is about, how large the misfit is, with a 95 %
-        interval, and its adjusted p-value; `moments.leading` picks those worth reporting.
+        `features` has one record per feature, the largest |t| first: what it is about, how large the misfit
+        is, with a 95 % interval, and its adjusted p-value.
 
     References
     ----------
@@ -113,19 +112,17 @@ def moment_test(
     ('scale', ('sigma',), 0.78)
     """
     require_target(target)
-    if modes is not None and bounds is not None:
-        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
-    x, log_p, chain, notes = read_sample(draws, target, independent=independent, minimum=MIN_DRAWS)
+    refuse_modes_and_bounds(modes, bounds)
+    x, log_p, chain, notes = read_sample(
+        draws, target, independent=independent, minimum=MIN_DRAWS_TO_RESAMPLE
+    )
     n_resamples = as_count(n_resamples, "n_resamples")
     if n_resamples < MIN_RESAMPLES:
         raise ValueError(f"`n_resamples` must be at least {MIN_RESAMPLES}, got {n_resamples}")
     require_switch(check_score, "check_score")
     generator, seed = seeded(rng)
     search, resample, look = generator.spawn(3)
-    if not target.has_score:
-        notes.append("the target has no score: finite differences of its log density are used")
-    elif check_score:
-        compare_score(target, x)
+    notes.extend(score_warnings(target, x, check=check_score))
     notes.extend(support_warnings(target, x, log_p, look))
     if chain is None:
         _note_repeats(x, notes)
@@ -169,11 +166,6 @@ def _note_repeats(x: np.ndarray, notes: list[str]) -> None:
             f"{repeated} of {len(x)} draws repeat others exactly, as those of Markov chains do: this test "
             "counts each of them as an independent draw"
         )
-
-
-def parameter_names(target: Target) -> list[str]:
-    """The target's names, or x[0], x[1], ..."""
-    return list(target.names) if target.names else [f"x[{k}]" for k in range(target.dim)]
 
 
 def _chain_blocks(x: np.ndarray, scores: np.ndarray, modes: Modes, chain: np.ndarray | None) -> Blocks | None:
@@ -252,7 +244,7 @@ def moment_core(
         x.shape[1],
         tuple(dict.fromkeys(notes)),
         settings or {},
-        chains=None if blocks is None else _summary(blocks),
+        chains=None if blocks is None else blocks.summary,
         features=features,
         modes=modes,
         blocks=int(data.home[-1]) + 1,
@@ -260,10 +252,6 @@ def moment_core(
         impossible=rows,
         impossible_pvalue=extreme,
     )
-
-
-def _summary(blocks: Blocks) -> ChainBlocks:
-    return ChainBlocks(blocks.n_chains, blocks.count, blocks.tau, blocks.ess)
 
 
 def _untested(
@@ -275,7 +263,7 @@ def _untested(
         result,
         warnings=tuple(dict.fromkeys(notes)),
         settings=settings,
-        chains=_summary(blocks),
+        chains=blocks.summary,
         blocks=blocks.count,
     )
 

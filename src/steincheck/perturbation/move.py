@@ -9,10 +9,10 @@ import numpy as np
 
 from .._validation import announce, as_count, as_generator, as_numbers, as_positive, shown
 from ..draws import to_unconstrained
-from ..modes.search import as_modes, known_modes
+from ..modes.search import as_modes, known_modes, refuse_modes_and_bounds
 from ..result import Modes
 from ..stein.quadratic import Prepared, chain_of_rows
-from ..target import Target, log_density_at
+from ..target import Target, log_density_at, require_target
 from .maps import Accept, JumpMaps, barker, jump_maps, metropolis
 from .runs import run_compiled, run_steps, skip_rejections
 
@@ -56,7 +56,7 @@ class Perturbation:
     warnings: tuple[str, ...] = ()
 
 
-def note_moves(moved: Perturbation, notes: list[str]) -> None:
+def warn_moves(moved: Perturbation, notes: list[str]) -> None:
     """Pass on to the `notes` of a test what its user should know about the perturbation."""
     notes.extend(moved.warnings)
     if not moved.warnings and moved.acceptance.max() < LOW_ACCEPTANCE:
@@ -74,18 +74,21 @@ def perturb(
     *,
     n_steps: int,
     accept: Accept = metropolis,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Perturbation:
     """Apply `n_steps` transitions of the jump kernel to every draw, for all jump scales at once.
 
-    The kernel draws an ordered pair of modes (i, j) uniformly, proposes the map of `JumpMaps` with jump scale
-    theta, and accepts by `accept` of p(x')/p(x) |A_j|^(1/2)/|A_i|^(1/2): it leaves the target invariant. One
-    pair is drawn per point and step and shared by all theta; the uniforms of the acceptance are independent.
-    Where there are more than ten steps per pair of modes, rejected proposals are skipped: the time to the
-    next accepted one is drawn instead, for each theta by itself. If the target is a JAX function all steps
-    run in one compiled program. With a single mode there is nowhere to go: the draws come back as they are,
-    with a warning. Where the covariances differ the maps depend on the origin of x, unless theta is 1; a
-    warning says if it is far.
+    The kernel draws an ordered pair of modes (i, j) uniformly, proposes the map
+
+        x' = A_j^(1/2) A_i^(-1/2) (x - theta mu_i) + theta mu_j
+
+    with jump scale theta, mu and A the modes' locations and covariances, and accepts by `accept` of
+    p(x')/p(x) |A_j|^(1/2)/|A_i|^(1/2): it leaves the target invariant. One pair is drawn per point and step
+    and shared by all theta; the uniforms of the acceptance are independent. Where there are more than ten
+    steps per pair of modes, rejected proposals are skipped: the time to the next accepted one is drawn
+    instead, for each theta by itself. If the target is a JAX function all steps run in one compiled program.
+    With a single mode there is nowhere to go: the draws come back as they are, with a warning. Where the
+    covariances differ the maps depend on the origin of x, unless theta is 1; a warning says if it is far.
 
     Parameters
     ----------
@@ -99,7 +102,7 @@ def perturb(
         T, the number of transitions.
     accept : callable
         `metropolis` or `barker`: a function of the log ratio that returns the log acceptance probability.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
 
     Returns
     -------
@@ -118,8 +121,7 @@ def perturb(
     >>> sc.perturb(draws, target, [[-3.0], [3.0]], 1.0, n_steps=10, rng=0).samples.shape
     (1, 200, 1)
     """
-    if not isinstance(target, Target):
-        raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
+    require_target(target)
     x = to_unconstrained(draws, target, minimum=1).values
     scales = as_positive(theta, "theta")
     n_steps = _check_steps(n_steps, accept)
@@ -199,7 +201,7 @@ def _far_from_origin(maps: JumpMaps, theta: np.ndarray) -> tuple[str, ...]:
 class Jumps(NamedTuple):
     """The perturbation a test was asked for: one made before, or how to make it."""
 
-    ready: Perturbation | None
+    made: Perturbation | None
     modes: Any
     bounds: Any
     theta: np.ndarray
@@ -218,8 +220,7 @@ def as_jumps(
     default_theta: Any = THETA,
 ) -> Jumps:
     """Validate what all perturbed tests take."""
-    if bounds is not None and modes is not None:
-        raise ValueError("`bounds` is the box of the mode search: give it or `modes`, not both")
+    refuse_modes_and_bounds(modes, bounds)
     n_steps = _check_steps(n_steps, accept)
     if perturbation is None:
         scales = as_positive(default_theta if theta is None else theta, "theta")
@@ -239,6 +240,11 @@ def as_jumps(
     return Jumps(perturbation, None, None, perturbation.theta, perturbation.n_steps, accept)
 
 
+def jump_settings(moved: Perturbation) -> dict[str, Any]:
+    """How the draws were perturbed."""
+    return {"theta": moved.theta, "n_steps": moved.n_steps, "accept": moved.accept}
+
+
 def check_same_draws(perturbation: Perturbation, x: np.ndarray) -> None:
     """Raise unless the perturbation is one of the draws `x`."""
     if not np.array_equal(perturbation.draws, x):
@@ -250,10 +256,10 @@ def check_same_draws(perturbation: Perturbation, x: np.ndarray) -> None:
 
 def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Perturbation, np.ndarray | None]:
     """The perturbation that `jumps` asks for; its `draws` are those to be tested, with their chains (n,)."""
-    if jumps.ready is not None:
-        check_same_draws(jumps.ready, inputs.x)
-        note_moves(jumps.ready, inputs.warnings)
-        return jumps.ready, inputs.chain
+    if jumps.made is not None:
+        check_same_draws(jumps.made, inputs.x)
+        warn_moves(jumps.made, inputs.warnings)
+        return jumps.made, inputs.chain
     modes, rows = modes_and_rows(inputs, target, jumps)
     moved = perturb_core(
         inputs.x[rows],
@@ -265,7 +271,7 @@ def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Perturbat
         accept=jumps.accept,
         rng=inputs.streams.perturbation,
     )
-    note_moves(moved, inputs.warnings)
+    warn_moves(moved, inputs.warnings)
     return moved, chain_of_rows(inputs.chain, rows)
 
 

@@ -194,7 +194,7 @@ def _chains(
 
     def step(_: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: PLR0914 (one transition)
         y, log_p, moves, strange, key = carry
-        key, pair, chance = jax.random.split(key, 3)
+        key, pair, acceptance = jax.random.split(key, 3)
         number = jax.random.randint(pair, (), 0, n_modes * (n_modes - 1))
         i = number // (n_modes - 1)
         j = (i + 1 + number % (n_modes - 1)) % n_modes
@@ -207,7 +207,7 @@ def _chains(
         log_ratio = proposed - log_p + maps.half_log_det[j] - maps.half_log_det[i]
         if accept is barker:
             log_ratio = -jnp.logaddexp(0.0, -log_ratio)
-        take = jnp.log(jax.random.uniform(chance, theta.shape)) < log_ratio
+        take = jnp.log(jax.random.uniform(acceptance, theta.shape)) < log_ratio
         bad = jnp.isnan(proposed) | (proposed == jnp.inf)
         strange = jnp.where(bad.any(), proposal[jnp.argmax(bad)], strange)
         states = jnp.where(take[:, None], proposal, y)

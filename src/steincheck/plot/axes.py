@@ -9,6 +9,7 @@ import numpy as np
 
 from .._validation import shown
 from ..draws import as_draws
+from ..target import coordinate_names
 
 # distinct to colour-blind eyes, in print and on screen
 FIRST = "#2a6fb0"
@@ -54,7 +55,7 @@ def with_legend(ax: Any) -> Any:
 def labels_of(names: Sequence[str] | None, dim: int) -> list[str]:
     """Names of the coordinates, cut where they are long."""
     if names is None:
-        return [f"x[{k}]" for k in range(dim)]
+        return coordinate_names(dim)
     if isinstance(names, (str, bytes)) or not isinstance(names, (Sequence, np.ndarray)) or len(names) != dim:
         raise ValueError(f"`names` must have one name per coordinate ({dim}), got {shown(names)}")
     return [

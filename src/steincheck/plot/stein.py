@@ -31,7 +31,7 @@ def witness(
         Which component of g to draw, against the same coordinate of the draws.
     scales : array (d,), optional
         The kernel measures coordinates in these units; by default the standard deviations of the draws.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Chooses the subset.
     ax : matplotlib Axes, optional
         Where to draw; by default in a new figure.
@@ -54,7 +54,7 @@ def witness(
     r2 = np.maximum(np.sum(z**2, axis=1)[:, None] + np.sum(z**2, axis=1) - 2 * z @ z.T, 0.0)
     with jax.enable_x64(True):
         phi, first, _ = (np.asarray(part) for part in kernel.profile(r2))
-    gap = z[:, k, None] - z[:, k]  # x - y, one column a y
+    gap = z[:, k, None] - z[:, k]  # x - y, one column per y
     values = np.mean(phi * s[:, k, None] + 2 * first * gap, axis=0)
     ax = axes_or_new(ax)
     ax.axhline(0, color=QUIET, lw=1)

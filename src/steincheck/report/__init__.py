@@ -224,7 +224,7 @@ def _modes(verdict: Verdict) -> str:
     places = verdict.mode_places or ("",) * len(table)
     rows = [(*cells, where) for cells, where in zip(mode_rows(table), places, strict=True)]
     wrong = [words.startswith("too") and bool(verdict.findings) for words in table.words]
-    head = ("mode", "draws", "share of the draws", "share of the density", "says", "where")
+    head = ("mode", "draws", "share of the draws", "share of the density", "result", "where")
     kinds = ("", "number", "number", "number", "words", "where")
     more = f"<p>The {MAX_MODES} highest of {len(table)} modes.</p>" if len(table) > MAX_MODES else ""
     note = '<p class="soft">In brackets: 95 % intervals, each for one mode alone.</p>'
@@ -265,7 +265,7 @@ def _parameters(verdict: Verdict) -> str:
 
 def _tests(verdict: Verdict) -> str:
     rows = test_rows(verdict)
-    head = ("what was tested", "p-value", "adjusted", "says")
+    head = ("what was tested", "p-value", "adjusted", "result")
     kinds = ("", "number", "number", "words")
     table = _table(head, kinds, rows, [row[-1] == "misfit found" for row in rows])
     note = (

@@ -36,7 +36,7 @@ def modes_html(table: ModeTable, places: Sequence[str]) -> str:
     rows = []
     for k, row in enumerate(mode_rows(table)[:MAX_BARS]):
         rows.append((*row, places[k] if k < len(places) else ""))
-    head = ("mode", "draws", "share of the draws", "share of the density", "says", "where")
+    head = ("mode", "draws", "share of the draws", "share of the density", "result", "where")
     more = f"<p>... and {len(table) - MAX_BARS} more modes</p>" if len(table) > MAX_BARS else ""
     return share_bars(table) + html_table(head, "rrrrll", rows) + more
 

@@ -47,6 +47,29 @@ class Modes:
         weight = np.exp(log_weight - log_weight.max(initial=-np.inf))
         return weight / weight.sum()
 
+    @property
+    def search_sentence(self) -> str:
+        """How thorough the search was, and what it could not have found.
+
+        Examples
+        --------
+        >>> import steincheck as sc
+        >>> modes = sc.find_modes(sc.models.gaussian_mixture([[0.0], [9.0]]), rng=0)
+        >>> modes.search_sentence  # doctest: +ELLIPSIS
+        'searched ... points up to 2187 standard deviations from the first point; no mode of weight ...'
+        """
+        if "farthest" not in self.search:
+            return "the modes were given, or found in a box"
+        begin = "the draws" if self.search["from_draws"] else "the first point"
+        text = (
+            f"searched {self.search['evaluations']:,} points up to {self.search['farthest']:.0f} standard "
+            f"deviations from {begin}; {self.search['stopped']}"
+        )
+        d = self.locations.shape[1]
+        if d >= 10:
+            text += f". A mode much narrower than these in {d} dimensions would not have been found"
+        return text
+
     def __len__(self) -> int:
         return len(self.locations)
 
@@ -78,6 +101,10 @@ class Modes:
             "search",
         )
         return as_plain({name: getattr(self, name) for name in (*names, "symmetries", "names")})
+
+
+TOO_MANY = "too many draws"
+TOO_FEW = "too few draws"
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +246,6 @@ class ChainWeights(ChainBlocks):
         if self.compared:
             return super().__str__()
         return (
-            f"{self.n_changes} changes of mode in all chains are too few to test the weights: the p-value "
+            f"{self.n_changes} mode changes across all chains are too few to test the weights: the p-value "
             "compares this set of draws with 40 independent ones, and says nothing about the sampler"
         )

@@ -57,7 +57,7 @@ class GofResult:
 
     @property
     def smallest_pvalue(self) -> float:
-        """The p-value if the draws were as wrong as can be: simulated replicates are finitely many."""
+        """The smallest attainable p-value: simulated replicates are finitely many."""
         return 0.0 if self.null_distribution is None else 1 / (len(self.null_distribution) + 1)
 
     @property
@@ -69,10 +69,9 @@ class GofResult:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        first, *rest = self.summary().splitlines()
         fits = None if self.answer() == "cannot tell" else not self.reject()
-        warnings = [line.strip().removeprefix("warning: ") for line in rest]
-        return f"<div>{answer_html(first, fits)}{list_html(warnings, 'Warnings')}</div>"
+        remarks = [*self._remarks(), *self.warnings]
+        return f"<div>{answer_html(self._headline(), fits)}{list_html(remarks, 'Warnings')}</div>"
 
     def answer(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, in a few words."""
@@ -82,14 +81,19 @@ class GofResult:
 
     def summary(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, with its warnings."""
+        warnings = [f"warning: {text}" for text in self.warnings]
+        return "\n  ".join([self._headline(alpha), *self._remarks(alpha), *warnings])
+
+    def _headline(self, alpha: float = 0.05) -> str:
         p = pvalue_text(self.pvalue, smallest=self.at_floor)
-        lines = [
+        return (
             f"{self.test}: {self.answer(alpha)} at level {alpha:g} (p {p}, "
             f"statistic = {self.statistic:.4g}, n = {self.n}, d = {self.dim})"
-        ]
-        lines += [] if self.chains is None else [f"  {self.chains}"]
-        lines += [f"  warning: {text}" for text in self.warnings]
-        return "\n".join(lines)
+        )
+
+    def _remarks(self, alpha: float = 0.05) -> list[str]:
+        """What is said beside the answer, other than warnings."""
+        return [] if self.chains is None else [str(self.chains)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -193,7 +197,7 @@ class KsdaggResult(GofResult):
 
     @property
     def smallest_pvalue(self) -> float:
-        """The p-value if the draws were as wrong as can be: the smallest weighted p-values tie."""
+        """The smallest attainable p-value: the smallest weighted p-values tie."""
         if self.null_distribution is None:
             return 0.0
         null = np.asarray(self.null_distribution)
@@ -314,6 +318,11 @@ class FluxResult(GofResult):
         if self.inconclusive and not self.reject(alpha):
             return "cannot tell"
         return super().answer(alpha)
+
+    def _remarks(self, alpha: float = 0.05) -> list[str]:
+        reason = f"cannot tell: {self.inconclusive}"
+        told = self.answer(alpha) != "cannot tell" or reason in self.warnings
+        return super()._remarks(alpha) + ([] if told else [reason])
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,7 +109,7 @@ class Verdict:
     advice : tuple of str
         What to do about the answer.
     context : tuple of str
-        How the draws were treated, what they are worth, and how hard modes were searched.
+        How the draws were treated, what they are worth, and how thorough the mode search was.
     not_examined, warnings : tuple of str
     n, dim : int
     names : tuple of str
@@ -160,7 +160,7 @@ class Verdict:
         ]
         if self.mode_table is not None:
             parts.append(modes_html(self.mode_table, self.mode_places))
-        folded = html_table(("what was tested", "p-value", "adjusted", "says"), "lrrl", test_rows(self))
+        folded = html_table(("what was tested", "p-value", "adjusted", "result"), "lrrl", test_rows(self))
         folded += self.parameters._repr_html_() if len(self.parameters) else ""
         folded += list_html(self.context, "How it was examined")
         folded += list_html(self.not_examined, "Not examined")

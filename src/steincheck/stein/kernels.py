@@ -180,7 +180,9 @@ def _require(bandwidth: Any) -> Any:
     return bandwidth
 
 
-def median_bandwidth(x: np.ndarray, *, rng: np.random.Generator | int | None = None) -> float:
+def median_bandwidth(
+    x: np.ndarray, *, rng: np.random.Generator | np.random.SeedSequence | int | None = None
+) -> float:
     """Median over pairs i < j of different draws of |x_i - x_j|^2.
 
     All pairs where there are at most half a million; otherwise a random half million, drawn with `rng`.
@@ -188,7 +190,7 @@ def median_bandwidth(x: np.ndarray, *, rng: np.random.Generator | int | None = N
     Parameters
     ----------
     x : array (n, d)
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
 
     Returns
     -------

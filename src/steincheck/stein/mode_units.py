@@ -34,6 +34,8 @@ def widths_differ(modes: Modes) -> bool:
 
 def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
     """Shares (M, n) of the modes' Gaussians, with Laplace weights, in the density at each draw."""
+    from scipy.special import softmax
+
     roots = np.linalg.cholesky(modes.covariances)
     log_volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
     log_heights = np.log(modes.laplace_weights.clip(1e-300)) - log_volumes
@@ -43,8 +45,7 @@ def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
             for height, centre, root in zip(log_heights, modes.locations, roots, strict=True)
         ]
     )
-    r = np.exp(log_r - log_r.max(axis=0))
-    return r / r.sum(axis=0)
+    return softmax(log_r, axis=0)
 
 
 def standardised(x: np.ndarray, centre: np.ndarray, root: np.ndarray) -> np.ndarray:
@@ -90,7 +91,7 @@ def calibrate_over_modes(
     bandwidths: np.ndarray,
     resampled: Resampling,
 ) -> Calibrated:
-    """`calibrate` with the sum of the Stein kernels of all modes, for a bootstrap of blocks."""
+    """`calibrated_statistics` with the sum of the Stein kernels of all modes, for a bootstrap of blocks."""
     block = resampled.block
     assert block is not None
     q = int(block.max()) + 1

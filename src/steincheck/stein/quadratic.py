@@ -13,11 +13,10 @@ from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_block
 from ..chains.order import standing_chains
 from ..chains.reading import read_sample
 from ..result import ChainBlocks
-from ..target import Target, require_target, score_at, support_warnings
-from ..target import check_score as compare_score
+from ..target import Target, require_target, score_at, score_warnings, support_warnings
 from .blocks import block_sums
 from .bootstrap import multinomial, normaliser, random_blocks, wild
-from .kernels import median_bandwidth
+from .kernels import IMQ, check_kernel, median_bandwidth
 from .tiles import quadratic_forms
 
 Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
@@ -55,6 +54,10 @@ class Prepared(NamedTuple):
     log_p: np.ndarray  # log density of the draws
     chain: np.ndarray | None  # (n,) chain of each draw; None for independent draws
     seed: Seed
+    kernel: Any
+    bootstrap: Bootstrap | str | None
+    n_resamples: int
+    independent: bool  # as the user said
 
 
 def prepare(
@@ -67,8 +70,10 @@ def prepare(
     *,
     independent: bool = False,
     bootstrap: Any = None,
+    kernel: Any = IMQ(),
 ) -> Prepared:
     """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
+    check_kernel(kernel)
     require_target(target)
     check_count(n_resamples, "n_resamples")
     check_bootstrap(bootstrap)
@@ -80,18 +85,27 @@ def prepare(
     streams = spawn_streams(generator)
     notes = sample.notes
     notes.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
-    note_resamples(n_resamples, "n_resamples", notes)
+    warn_few_resamples(n_resamples, "n_resamples", notes)
     n = len(sample.x)
     if n < MIN_DRAWS_FOR_LEVEL:
         notes.append(
             f"{n} draws are few: below {MIN_DRAWS_FOR_LEVEL} the bootstrap rejects true draws too often"
         )
-    if not target.has_score:
-        notes.append("the target has no score: finite differences of its log density are used")
-    elif check_score:
-        compare_score(target, sample.x)
+    notes.extend(score_warnings(target, sample.x, check=check_score))
     whiten = None if precondition is None else _root(precondition, target.dim)
-    return Prepared(sample.x, whiten, streams, notes, sample.log_p, sample.chain, seed)
+    return Prepared(
+        sample.x,
+        whiten,
+        streams,
+        notes,
+        sample.log_p,
+        sample.chain,
+        seed,
+        kernel,
+        bootstrap,
+        n_resamples,
+        independent,
+    )
 
 
 def _refuse_resampled_draws(bootstrap: Any) -> None:
@@ -103,14 +117,14 @@ def _refuse_resampled_draws(bootstrap: Any) -> None:
         )
 
 
-def note_resamples(count: int, name: str, notes: list[str]) -> None:
-    """Note if the p-value can never be as small as 0.05."""
+def warn_few_resamples(count: int, name: str, notes: list[str]) -> None:
+    """Warn if the p-value can never be as small as 0.05."""
     if count < 19:
         notes.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
 
 
-def note_units(x: np.ndarray, notes: list[str]) -> None:
-    """Note if KSDAgg's published bandwidths are not made for the units of the draws."""
+def warn_units(x: np.ndarray, notes: list[str]) -> None:
+    """Warn if KSDAgg's published bandwidths are not made for the units of the draws."""
     spread = x.std(axis=0)
     if spread.min() < 0.1 or spread.max() > 10:
         notes.append(
@@ -272,8 +286,7 @@ def _flipped_chains(
         signs = block_signs(blocks.count, n_resamples, streams.bootstrap)
     else:
         notes.append(f"cannot tell: {blocks.remedy}")
-    chains = ChainBlocks(blocks.n_chains, blocks.count, blocks.tau, blocks.ess)
-    return Resampling("blocks", signs, blocks.label, identical_draws(x, []), chains)
+    return Resampling("blocks", signs, blocks.label, identical_draws(x, []), blocks.summary)
 
 
 def _weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -324,7 +337,7 @@ class Calibrated(NamedTuple):
     parts: np.ndarray | None  #: (K, J) contribution of each sample, if asked for
 
 
-def calibrate(
+def calibrated_statistics(
     samples: np.ndarray,
     scores: np.ndarray,
     kernel: Any,

@@ -9,28 +9,40 @@ from .evaluation import (
     read_only,
     score_at,
 )
-from .record import MAX_DIM, Batch, Target, made_by, require_target
-from .score_check import check_score
+from .record import (
+    MAX_DIM,
+    Batch,
+    Target,
+    coordinate_names,
+    made_by,
+    parameter_names,
+    require_target,
+)
+from .score_check import NO_SCORE, check_score, score_warnings
 from .support import hard_edge, support_warnings
 
 __all__ = [
     "CHUNKS",
     "MAX_DIM",
+    "NO_SCORE",
     "Batch",
     "Target",
     "central_differences",
     "check_score",
+    "coordinate_names",
     "from_jax",
     "hard_edge",
     "in_chunks",
     "jax_target",
     "log_density_at",
     "made_by",
+    "parameter_names",
     "raw_score",
     "raw_value_and_score",
     "read_only",
     "require_target",
     "score_at",
+    "score_warnings",
     "support_warnings",
     "traced",
 ]

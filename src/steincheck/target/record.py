@@ -112,6 +112,22 @@ def made_by(target: Target, maker: Callable[..., Target], *arguments: Any, **opt
     return target
 
 
+def coordinate_names(dim: int, names: Sequence[str] | None = None) -> list[str]:
+    """The names, or x[0], x[1], ... where there are none.
+
+    Examples
+    --------
+    >>> coordinate_names(2)
+    ['x[0]', 'x[1]']
+    """
+    return list(names) if names else [f"x[{k}]" for k in range(dim)]
+
+
+def parameter_names(target: Target) -> list[str]:
+    """The target's names, or x[0], x[1], ..."""
+    return coordinate_names(target.dim, target.names)
+
+
 def require_target(target: Any) -> None:
     """Raise unless `target` is a `Target`."""
     if not isinstance(target, Target):

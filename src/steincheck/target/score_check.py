@@ -8,6 +8,17 @@ from .._validation import as_count, as_numbers, as_one_positive
 from .evaluation import differences, log_density_at, read_only, score_at
 from .record import Target, require_target
 
+NO_SCORE = "the target has no score: finite differences of its log density are used"
+
+
+def score_warnings(target: Target, x: np.ndarray, *, check: bool) -> list[str]:
+    """Compare the score with finite differences if `check`; without a score, say so."""
+    if not target.has_score:
+        return [NO_SCORE]
+    if check:
+        check_score(target, x)
+    return []
+
 
 def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float = 1e-3) -> np.ndarray:
     """Compare `target.score` with finite differences of `target.log_density` at a few draws.

@@ -17,13 +17,14 @@ def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.r
     if len(rows):
         found.append(
             f"{len(rows)} of {len(x)} draws are all but impossible: their log density is more than "
-            f"{limit:.0f} below the median, rows {rows[:10].tolist()}; a few such draws hardly move a p-value"
+            f"{limit:.0f} below the median, rows {rows[:10].tolist()}; a few such draws barely affect the "
+            "p-value"
         )
     still = np.flatnonzero(np.ptp(x, axis=0) == 0)
     if len(still):
         found.append(
-            f"coordinate {', '.join(map(str, still[:5]))} is the same in all draws: no density gives such "
-            "draws, whatever the p-value"
+            f"coordinate {', '.join(map(str, still[:5]))} is the same in all draws: no density produces "
+            "this, whatever the p-value"
         )
     edge = hard_edge(target, x, log_p, rng)
     if edge is not None:

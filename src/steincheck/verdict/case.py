@@ -17,12 +17,9 @@ from ..modes.search import (
     known_modes,
     rounded_location,
     search_modes,
-    search_sentence,
 )
-from ..moments.test import parameter_names
 from ..result import Modes
-from ..target import Target, log_density_at, score_at
-from ..target import check_score as compare_score
+from ..target import Target, log_density_at, parameter_names, score_at, score_warnings
 from ..wording import place
 
 MAX_LATTICE_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
@@ -58,10 +55,7 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
     """Evaluate log density and score once, and find out whether the draws are chains."""
     x = sample.values
     log_p = log_density_at(target, x)
-    if target.score is None:
-        said.warnings.append("the target has no score: finite differences of its log density are used")
-    elif check_score:
-        compare_score(target, x)
+    said.warnings.extend(score_warnings(target, x, check=check_score))
     common = None
     chain = chain_of_draws(sample, log_p, target.names, independent, said.warnings)
     if chain is None:
@@ -137,15 +131,14 @@ def search(
     said.warnings.extend(known.warnings)
     if len(held):
         said.context.append(
-            f"{len(held)} draws, held out, told the mode search where to begin; the other {len(tested)} were "
-            "tested."
+            f"{len(held)} held-out draws started the mode search; the other {len(tested)} were tested."
         )
         said.not_examined.append(f"the {len(held)} held-out draws themselves, but for impossible values")
     if not len(known):
         said.warnings.append(known.search["stopped"])
         said.reasons.append("no mode was found, so that the mode weights could not be examined")
         return _stand_in(case.x[held] if len(held) else case.x, known), tested
-    said.context.append(f"Mode search: {search_sentence(known)}.")
+    said.context.append(f"Mode search: {known.search_sentence}.")
     said.not_examined.append("modes that the search did not find")
     if known.symmetries:
         said.context.append(f"Symmetries of the density: {'; '.join(known.symmetries)}.")
@@ -161,7 +154,7 @@ def _stand_in(x: np.ndarray, none: Modes) -> Modes:
 
 def is_improper(known: Modes) -> bool:
     """Whether the search says that the density has no finite mass: nothing can be a sample of it."""
-    return "no finite mass" in str(known.search.get("stopped", ""))
+    return known.search.get("reason") == "improper"
 
 
 def look_for_unknown_modes(

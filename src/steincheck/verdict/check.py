@@ -16,7 +16,6 @@ from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
 from ..flux.shares import mode_weights
 from ..modes.search import MAX_EVALUATIONS
-from ..moments.test import parameter_names
 from ..result import (
     AgreementResult,
     Finding,
@@ -28,7 +27,7 @@ from ..result import (
     MomentResult,
     Verdict,
 )
-from ..target import Target, require_target
+from ..target import Target, parameter_names, require_target
 from ..wording import (
     advice,
     agreement_finding,
@@ -43,7 +42,7 @@ from .case import Case, Said, evaluated, is_improper, look_for_unknown_modes, se
 from .examine import examined_for_impossible_draws, run_tests
 from .summary import parameter_table
 
-MIN_DRAWS = 50  # below this n a non-rejection is inconclusive
+MIN_DRAWS_FOR_VERDICT = 50  # below this n a non-rejection is inconclusive
 MIN_DRAWS_TO_WEIGHT = 20  # at every mode, before weights are advised
 NEGLIGIBLE_SHARE = 0.01  # a mode of a smaller share may go unexamined
 
@@ -59,12 +58,12 @@ def check(
     check_score: bool = True,
     max_evaluations: int | None = None,
     progress: bool | None = None,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Verdict:
     """Do the draws fit the density? Are modes missing or weighted wrongly? What else is wrong?
 
     H0: the draws are independent and come from the target; or, for Markov chains, the chains are stationary
-    with the target as their distribution. Modes are searched from draws that are held out; the others are
+    with the target as their distribution. The mode search starts from held-out draws; the others are
     tested: the shape by `ksdagg_test`, location, spread, correlation and tails by `moment_test`, the mode
     weights by `flux_test`, and whether the chains agree. Holm's method combines them at the level `alpha`.
 
@@ -76,9 +75,9 @@ def check(
     target : Target
         The density.
     modes : Modes, (locations, covariances) or locations, optional
-        Modes you know; otherwise they are searched, and no box is needed.
+        Modes you know; otherwise they are searched for, and no box is needed.
     bounds : (low, high) or one such pair per coordinate, optional
-        A box in which the search looks too. Not to be given beside `modes`.
+        A box that is searched as well. Not to be given beside `modes`.
     alpha : float
         The level.
     independent : bool
@@ -89,7 +88,7 @@ def check(
         Points at which the mode search may evaluate the density.
     progress : bool, optional
         Show the progress of the mode search; by default on a terminal.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Source of randomness; the verdict carries the seed that was used.
 
     Returns
@@ -278,13 +277,15 @@ def _findings(
 def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], alpha: float) -> list[str]:
     """Reasons why a non-rejection is inconclusive."""
     reasons = []
-    if n < MIN_DRAWS:
-        reasons.append(f"{n} draws are too few: below {MIN_DRAWS} a non-rejection is inconclusive")
+    if n < MIN_DRAWS_FOR_VERDICT:
+        reasons.append(
+            f"{n} draws are too few: below {MIN_DRAWS_FOR_VERDICT} a non-rejection is inconclusive"
+        )
     weights = tests.get("weights")
     if isinstance(weights, FluxResult):
         apart = _modes_apart(known, weights)
         if weights.inconclusive and not weights.reject(alpha):
-            reasons.append(weights.inconclusive.removeprefix("cannot tell: "))
+            reasons.append(weights.inconclusive)
         elif apart:
             listed = ", ".join(map(str, apart[:5])) + (", ..." if len(apart) > 5 else "")
             reasons.append(

@@ -59,7 +59,7 @@ def compare(
     samples: Mapping[str, Any],
     target: Target,
     *,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
     **options: Any,
 ) -> Comparison:
     """Check several samples against one target and order them by the size of their misfit.
@@ -80,7 +80,7 @@ def compare(
         Names, and whatever `as_draws` takes: ``{"nuts": idata, "advi": draws}``.
     target : Target
         The density of all of them.
-    rng : Generator or int, optional
+    rng : int, Generator or SeedSequence, optional
         Every sample is checked with the same seed.
     **options
         Passed on to `check`.

@@ -17,14 +17,13 @@ from ..moments.test import (
     moment_blocks,
     moment_core,
     only_impossible,
-    parameter_names,
     plain_features,
 )
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
-from ..target import Target, hard_edge, score_at
+from ..target import Target, hard_edge, parameter_names, score_at
 from ..wording import chain_shares, chain_worth, place
 from .case import Case, Said
 

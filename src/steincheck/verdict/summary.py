@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..adapters.parameters import OwnScale, own_scales
-from ..moments.test import parameter_names
 from ..result import GofResult, MomentFeature, MomentResult, Table
-from ..target import Target
+from ..target import Target, parameter_names
 from .case import Case
 
 COLUMNS = (

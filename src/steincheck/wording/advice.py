@@ -37,8 +37,8 @@ def advice(
         steps += _about_weights(chains, weighable, locations)
     if "chains" in kinds:
         steps.append(
-            "look at the trace of the chain that is named: more warm-up helps a chain that is still on its "
-            "way, more draws do not"
+            "look at the trace of the chain that is named: more warm-up helps a chain that has not yet "
+            "converged, more draws do not"
         )
     if "impossible draws" in kinds:
         steps.append("look at the rows that are named: a few wrong draws can make everything else look wrong")
@@ -46,7 +46,7 @@ def advice(
         steps.append(_about_moments(chains, kinds))
     if kinds & SHAPES:
         steps.append(
-            "see `steincheck.plot.pairs` for where draws and density part; a transformation of the "
+            "see `steincheck.plot.pairs` for where draws and density differ; a transformation of the "
             "parameters or a richer approximation may be needed"
         )
     return tuple(steps)

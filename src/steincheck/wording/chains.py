@@ -33,7 +33,10 @@ def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
     if isinstance(weights, FluxResult) and weights.chains is not None:
         chains = weights.chains
         if chains.n_changes == 0:
-            return f"{text}; they never change mode, so that the shares of the modes are those of the starts."
+            return (
+                f"{text}; they never change mode, so that the shares of the modes are those of the starting "
+                "points."
+            )
         changes = f"{chains.n_changes} change{'s' if chains.n_changes > 1 else ''} of mode"
         if weights.variant == "set":
             return f"{text}; there are only {changes}."
@@ -56,7 +59,7 @@ def chain_shares(weights: GofResult | None) -> list[str]:
     if n_chains > MAX_CHAINS_LISTED or n_modes > MAX_MODES_LISTED:
         k = int(np.argmax(np.ptp(shares, axis=0)))
         low, high = shares[:, k].min(), shares[:, k].max()
-        return [f"The share of mode {k} is between {low:.0%} and {high:.0%}, from chain to chain."]
+        return [f"The share of mode {k} ranges from {low:.0%} to {high:.0%} across chains."]
     rows = [" / ".join(f"{share:.0%}" for share in row) for row in shares]
     listed = "; ".join(f"chain {c}: {row}" for c, row in enumerate(rows))
     modes = _listing([str(k) for k in range(n_modes)])

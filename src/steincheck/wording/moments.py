@@ -12,7 +12,6 @@ from ..moments.test import leading
 from ..result import Finding, MomentFeature, MomentResult, pvalue_text
 
 CLEARLY_IMPOSSIBLE = 1e-4  # p-value below which single draws are told before what else is wrong
-NOT_NAMES = ("mean", "spread", "correlation", "the ", "too ", "tails", "principal")  # begin a sentence
 SIZED = ("location", "scale", "correlation", "overall scale")
 SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
 
@@ -35,13 +34,19 @@ def moment_findings(
     untold = dict(places)
     for feature in told:
         where = "" if feature.mode is None else untold.pop(feature.mode, "")
-        text = describe(feature, rough=reshaped, place=where)
-        if text.startswith(NOT_NAMES):
-            text = text[0].upper() + text[1:]
+        text = as_sentence(describe(feature, rough=reshaped, place=where), feature)
         p = min(1.0, factor * feature.pvalue)
         size = (feature.estimate, feature.interval)
         found.append(Finding(feature.kind, feature.mode, feature.parameters, *size, p, text))
     return found
+
+
+def as_sentence(text: str, feature: MomentFeature) -> str:
+    """The text with a capital first letter, unless that is the first of a parameter's name."""
+    about_parameters = feature.basis in ("own", "given the others")
+    if about_parameters and text.startswith(f"{_subject(feature)} "):
+        return text
+    return text[0].upper() + text[1:]
 
 
 def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") -> str:

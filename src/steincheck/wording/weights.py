@@ -8,6 +8,7 @@ import numpy as np
 
 from ..adapters.parameters import OwnScale
 from ..result import Finding, FluxResult, ModeTable
+from ..result.modes import TOO_FEW, TOO_MANY
 from .places import MAX_COORDINATES_NAMED
 
 MAX_MODES_NAMED = 5  # findings about single modes; the mode table has the rest
@@ -30,7 +31,7 @@ def weight_findings(
         return [_wrong_flow(result, names, pvalue)]
     gap = np.nan_to_num(table.observed - table.implied).round(4)  # equal but for rounding is equal
     order = np.lexsort((gap, -np.abs(gap)))
-    wrong = [int(k) for k in order if table.words[k].startswith("too")]
+    wrong = [int(k) for k in order if table.words[k] in (TOO_MANY, TOO_FEW)]
     wrong.sort(key=lambda k: table.n_draws[k] > 0)
     if not wrong:
         parameters = [own[name].parameter if name in own else name for name in names]
@@ -53,7 +54,7 @@ def _wrong_share(table: ModeTable, k: int, where: str, pvalue: float) -> Finding
         state = " is missing"
     elif known and table.observed_interval[k, 1] < 0.1 * low:
         state = " is all but missing"
-    more = "fewer" if table.words[k] == "too many draws" else "more"
+    more = "fewer" if table.words[k] == TOO_MANY else "more"
     says = f"{table.implied[k]:.1%} ({low:.1%} to {high:.1%})" if known else more
     text = f"Mode {k} ({where}){state}: {table.observed[k]:.1%} of the draws, the density says {says}"
     return Finding(kind, k, (), float(table.implied[k]), (float(low), float(high)), pvalue, text)
