@@ -60,7 +60,7 @@ def contours(
     reference = float(wide.log_p.max())
     mass = wide.mass(reference)
     inside = wide.log_height >= _levels(wide.log_height, mass, mass.sum())[0]
-    part = np.stack([_extent(wide.lines[k], inside.any(axis=1 - k)) for k in range(2)], axis=1)
+    part = np.stack([_extent(wide.lines[k], np.any(inside, axis=1 - k)) for k in range(2)], axis=1)
     for _ in range(MAX_ENLARGEMENTS):
         lines = [_line(part[:, k], FINE, centres[:, k], widths[:, k]) for k in range(2)]
         fine = _evaluated(target, own, lines)
