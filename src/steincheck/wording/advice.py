@@ -80,8 +80,8 @@ def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -
         )
     if stuck:
         steps.append(
-            "or use a sampler that changes modes, such as tempering: the chains started at every mode, and "
-            "more chains or draws do not change their shares"
+            "use a sampler that changes modes, such as tempering: every mode has chains already, and "
+            "their shares are those of the starting points"
         )
         return steps
     again = "start chains at every mode" if chains else "sample again from every mode"
