@@ -7,7 +7,7 @@ from matplotlib import pyplot as plt
 
 import steincheck as sc
 from steincheck import plot
-from steincheck.result import Modes, ModeTable
+from steincheck.result import Modes, ModeTable, pvalue_text
 from steincheck.stein.kernels import IMQ, median_bandwidth
 
 
@@ -47,7 +47,7 @@ def test_null_distribution(target):
     ax = rendered(plot.null_distribution(result))
     assert sum(bar.get_height() for bar in ax.patches) == 99
     assert ax.lines[0].get_xdata()[0] == result.statistic
-    assert f"p = {result.pvalue:.3g}" in ax.get_legend().texts[1].get_text()
+    assert f"p {pvalue_text(result.pvalue)}" in ax.get_legend().texts[1].get_text()
 
 
 def test_the_given_axes_are_used(table):

@@ -31,7 +31,7 @@ def size_of_effect(kind: str, estimate: float) -> float:
         return 0.0
     if kind in ("location", "correlation"):
         return abs(estimate)
-    return abs(np.log(estimate)) if estimate > 0 else np.inf
+    return float(abs(np.log(estimate))) if estimate > 0 else np.inf
 
 
 def by_size(features: Sequence[MomentFeature]) -> list[MomentFeature]:
