@@ -1,5 +1,6 @@
 """What the adapters share, tested without the packages they adapt; those are run by tests/adapters."""
 
+import pickle
 from importlib.util import find_spec
 
 import jax.numpy as jnp
@@ -9,7 +10,9 @@ from scipy import special
 
 import steincheck as sc
 from steincheck.adapters.parameters import (
+    OwnScale,
     Parameters,
+    own_scales,
     probe_points,
     to_constrained,
     with_parameters,
@@ -153,3 +156,91 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(package, m
 def test_probe_points_have_no_symmetry():
     points = probe_points(10)
     assert len(np.unique(points.round(6))) >= 28
+
+
+def gamma_target(names, constrained_names=("mu", "sigma"), **changes):
+    """mu of a normal and sigma of a Gamma(9) distribution; the coordinates are mu and log sigma."""
+    options = {
+        "names": names,
+        "constrained_names": constrained_names,
+        "constrain": lambda u: np.stack([u[:, 0], np.exp(u[:, 1])], axis=1),
+        "unconstrain": lambda c: np.stack([c[:, 0], np.log(c[:, 1])], axis=1),
+    }
+    return sc.from_jax(lambda u: -0.5 * u[0] ** 2 + 9 * u[1] - jnp.exp(u[1]), dim=2, **(options | changes))
+
+
+def gamma_draws(n):
+    rng = np.random.default_rng(0)
+    return np.stack([rng.normal(size=n), rng.gamma(9, size=n)], axis=1)
+
+
+@pytest.mark.parametrize("names", [["mu", "log sigma"], ["mu", "log_sigma"], ["mu", "u"], None])
+def test_scales_do_not_depend_on_the_spelling_of_names(names):
+    target = gamma_target(names)
+    second = "x[1]" if names is None else names[1]
+    assert own_scales(target)[second] == OwnScale("sigma", 1, "log")
+    draws = dict(zip(("mu", "sigma"), (gamma_draws(500) * [1, 2]).T, strict=True))
+    result = sc.moment_test(draws, target, modes=[[0.0, np.log(9)]], rng=0)
+    (feature,) = [f for f in result.features if f.kind == "location" and f.parameters == ("sigma",)][:1]
+    assert feature.scales == ("log",)
+
+
+def test_names_of_unchanged_coordinates_are_those_of_the_parameters():
+    target = gamma_target(["m", "s"])
+    draws = dict(zip(("mu", "sigma"), (gamma_draws(500) * [3, 1]).T, strict=True))
+    result = sc.moment_test(draws, target, modes=[[0.0, np.log(9)]], rng=0)
+    assert {name for feature in result.features for name in feature.parameters} <= {"mu", "sigma"} | {
+        f"axis {k}" for k in (1, 2)
+    }
+
+
+def test_columns_in_another_order_are_found():
+    target = gamma_target(
+        ["mu", "log_sigma"],
+        ("sigma", "mu", "double"),
+        constrain=lambda u: np.stack([np.exp(u[:, 1]), u[:, 0], 2 * u[:, 0]], axis=1),
+        unconstrain=None,
+    )
+    assert own_scales(target) == {"mu": OwnScale("mu", 1, ""), "log_sigma": OwnScale("sigma", 0, "log")}
+
+
+def test_an_array_of_parameters_is_suspected():
+    target = gamma_target(["mu", "log_sigma"])
+    draws = gamma_draws(300)
+    assert "but if it holds sigma itself" in to_unconstrained(draws, target).warnings[0]
+    assert "target.unconstrain(draws)" in sc.check(draws, target, modes=[[0.0, np.log(9)]], rng=0).warnings[0]
+    with pytest.warns(UserWarning, match="sigma itself|all but impossible") as caught:
+        sc.moment_test(draws, target, modes=[[0.0, np.log(9)]], rng=0)
+    assert "if it holds sigma itself" in str(caught[0].message)
+    same = gamma_target(["mu", "sigma"])  # names that say nothing
+    assert to_unconstrained({"mu": draws[:, 0], "sigma": draws[:, 1]}, same).warnings
+    assert to_unconstrained(target.unconstrain(draws), target).warnings == ()
+    assert to_unconstrained({"mu": draws[:, 0], "sigma": draws[:, 1]}, target).warnings == ()
+
+
+def test_from_jax_takes_maps_written_with_jax():
+    target = gamma_target(
+        ["mu", "log_sigma"],
+        constrain=lambda u: jnp.stack([u[:, 0], jnp.exp(u[:, 1])], axis=1),
+        unconstrain=lambda c: jnp.stack([c[:, 0], jnp.log(c[:, 1])], axis=1),
+    )
+    draws = gamma_draws(50)
+    assert target.constrain(np.log(draws[:, [1, 1]])).dtype == np.float64
+    np.testing.assert_allclose(target.constrain(target.unconstrain(draws)), draws, rtol=1e-14)
+    with pytest.raises(TypeError, match="`constrain` must be a function"):
+        gamma_target(None, constrain=3)
+
+
+def identity(u):
+    return u
+
+
+def normal(u):
+    return -0.5 * u[0] ** 2
+
+
+def test_maps_of_from_jax_survive_pickling():
+    target = sc.from_jax(normal, 1, constrained_names=["m"], constrain=identity, unconstrain=identity)
+    again = pickle.loads(pickle.dumps(target))
+    assert again.constrained_names == ["m"]
+    assert again.constrain(np.ones((1, 1))) == 1

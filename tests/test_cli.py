@@ -150,6 +150,9 @@ def test_modes(run, folder):
     )
     assert (status, out) == (0, "")
     assert (folder / "modes.png").read_bytes().startswith(b"\x89PNG")
+    options = ("--bounds=-10,10", "--seed", 0, "--quiet", "--picture", "alone.svg")
+    assert run("modes", "--target", "model.py:target", *options)[0] == 0
+    assert "<!-- draws -->" not in (folder / "alone.svg").read_text()
     status, out, _ = run(
         "modes", "--target", "model.py:target", "--draws", "good.csv", "--seed", 0, "--max-evaluations", 5000
     )

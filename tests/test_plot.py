@@ -1,12 +1,13 @@
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
 import steincheck as sc
 from steincheck import plot
-from steincheck.result import Modes, ModeTable
+from steincheck.result import Modes, ModeTable, pvalue_text
 from steincheck.stein.kernels import IMQ, median_bandwidth
 
 
@@ -46,7 +47,7 @@ def test_null_distribution(target):
     ax = rendered(plot.null_distribution(result))
     assert sum(bar.get_height() for bar in ax.patches) == 99
     assert ax.lines[0].get_xdata()[0] == result.statistic
-    assert f"p = {result.pvalue:.3g}" in ax.get_legend().texts[1].get_text()
+    assert f"p {pvalue_text(result.pvalue)}" in ax.get_legend().texts[1].get_text()
 
 
 def test_the_given_axes_are_used(table):
@@ -179,6 +180,80 @@ def test_contours_enclose_the_shares_of_the_density_of_the_parameters(on_the_log
     height = np.exp(log_density - (2 * np.log(2) - 2))
     inside = [np.mean(height > level) for level in lines.levels]
     np.testing.assert_allclose(inside, [0.865, 0.393], atol=0.02)
+
+
+@pytest.fixture(scope="module")
+def banana():
+    """Arms far beyond what the curvature at the mode suggests."""
+    return sc.from_jax(lambda x: -(x[0] ** 2) / 8 - 2 * (x[1] - x[0] ** 2 + 4) ** 2, dim=2)
+
+
+@pytest.fixture(scope="module")
+def banana_modes():
+    return Modes(np.array([[0.0, -4.0]]), np.diag([4.0, 0.25])[None], np.zeros(1), np.zeros(1))
+
+
+def shares_within_the_contours(ax, log_density):
+    lines = next(item for item in ax.collections if hasattr(item, "levels"))
+    return [np.mean(np.exp(log_density) > level) for level in lines.levels]
+
+
+def test_contours_enclose_their_shares_where_the_draws_cut_the_density_off(banana, banana_modes):
+    rng = np.random.default_rng(0)
+    laplace = rng.normal([0, -4], [2, 0.5], size=(500, 2))
+    first = rng.normal(0, 2, size=50_000)
+    exact = np.stack([first, first**2 - 4 + 0.5 * rng.normal(size=50_000)], axis=1)
+    for ax in (
+        plot.draws(laplace, modes=banana_modes, target=banana),
+        plot.pairs(laplace, banana, modes=banana_modes)[1, 0],
+    ):
+        shares = shares_within_the_contours(ax, banana.log_density(exact))
+        np.testing.assert_allclose(shares, [0.865, 0.393], atol=0.015)
+        assert ax.get_ylim()[1] > 10  # where the arms end, not where the draws do
+        assert "density, 39 % and 86 %" in ax.get_legend_handles_labels()[1]
+
+
+def test_contours_of_heavy_tails_enclose_their_shares():
+    cauchy = sc.from_jax(lambda x: -jnp.sum(jnp.log1p(x**2)), dim=2)
+    modes = Modes(np.zeros((1, 2)), 0.5 * np.eye(2)[None], np.zeros(1), np.zeros(1))
+    exact = np.random.default_rng(0).standard_cauchy(size=(50_000, 2))
+    ax = plot.draws(0.1 * exact[:50], modes=modes, target=cauchy)
+    shares = shares_within_the_contours(ax, cauchy.log_density(exact))
+    np.testing.assert_allclose(shares, [0.865, 0.393], atol=0.03)
+
+
+def test_a_density_without_end_is_drawn_without_shares():
+    flat = sc.from_jax(lambda x: -0.1 * jnp.sum(jnp.log1p(x**2)), dim=2)
+    modes = Modes(np.zeros((1, 2)), np.eye(2)[None], np.zeros(1), np.zeros(1))
+    ax = plot.draws(np.random.default_rng(0).normal(size=(50, 2)), modes=modes, target=flat)
+    assert not any("%" in text.get_text() for text in ax.get_legend().texts)
+
+
+def test_the_curve_of_a_density_is_normalised_beyond_narrow_draws():
+    normal = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=1)
+    ax = plot.draws(np.random.default_rng(0).normal(0, 0.01, size=(100, 1)), modes=[[0.0]], target=normal)
+    density = next(line for line in ax.lines if line.get_label() == "density").get_ydata()
+    assert np.nanmax(density) == pytest.approx(1 / np.sqrt(2 * np.pi), rel=0.01)
+
+
+def test_modes_are_drawn_without_draws(banana, banana_modes, target):
+    for ax in (
+        plot.draws(None, modes=banana_modes, target=banana),
+        plot.draws(None, modes=banana_modes),
+        plot.draws(None, modes=[[-3.0], [3.0]], target=target),
+    ):
+        assert "draws" not in [text.get_text() for text in rendered(ax).get_legend().texts]
+        assert not any("draws" in text.get_text() for text in ax.texts)
+
+
+def test_pairs_keep_the_order_of_the_parameters():
+    names = list("abcd")
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=4, names=names)
+    x = np.random.default_rng(0).normal(size=(500, 4)) * [1, 1.5, 1, 0.3]
+    axes = plot.pairs(x, target, verdict=sc.check(x, target, modes=np.zeros((1, 4)), rng=0))
+    shown = [axes[-1, k].get_xlabel() for k in range(len(axes))]
+    assert shown == sorted(shown)
+    assert {"b", "d"} <= set(shown)
 
 
 def test_pairs_show_the_parameters_of_the_findings():

@@ -5,7 +5,16 @@ import pytest
 
 import steincheck as sc
 from steincheck.result import ChainWeights, Finding, MomentFeature
-from steincheck.wording import advice, chain_shares, describe, places
+from steincheck.wording import (
+    advice,
+    chain_shares,
+    describe,
+    describe_impossible,
+    moment_findings,
+    places,
+    render,
+    set_sentence,
+)
 from steincheck.wording.moments import as_sentence
 
 LOG = {"estimate": -0.6, "interval": (-0.7, -0.5), "t": 9.0, "pvalue": 0.001, "scales": ("log",)}
@@ -101,7 +110,7 @@ def test_shares_of_the_modes_per_chain():
         ("scale", True, "step size"),
         ("location", False, "Jacobians"),
         ("chains", True, "warm-up"),
-        ("impossible draws", False, "rows that are named"),
+        ("impossible draws", False, "draws that are named"),
         ("tails", False, "plot.pairs"),
     ],
 )
@@ -115,3 +124,125 @@ def test_advice(kind, chains, words):
 def test_no_advice_without_a_misfit():
     assert advice(True, (), chains=False, weighable=True, locations="m") == ()
     assert advice(None, (), chains=False, weighable=True, locations="m") == ()
+
+
+def sized(kind, estimate, *parameters):
+    return Finding(kind, None, parameters, estimate, (np.nan, np.nan), 0.01, "text")
+
+
+def test_advice_follows_the_largest_effects():
+    options = {"chains": False, "weighable": False, "locations": "m", "scales": {"sigma": "log"}}
+    shift = sized("location", 0.6, "sigma")
+    steps = advice(False, [shift, sized("scale", 1.02, "sigma")], **options)
+    assert len(steps) == 1
+    assert "must contain + log sigma" in steps[0]
+    steps = advice(False, [shift, sized("scale", 0.2, "sigma")], **options)
+    assert len(steps) == 1
+    assert "variational" in steps[0]
+    steps = advice(False, [sized("location", 0.5, "mu"), sized("scale", 1.6, "mu")], **options)
+    assert ["Jacobians" in step for step in steps] == [True, False]
+    chains = advice(False, [shift], **options | {"chains": True})
+    assert ["+ log sigma" in step for step in chains] == [True, False]
+
+
+def test_chains_at_every_mode_are_not_told_to_start_there():
+    found = [Finding.without_size("mode share", 0, 0.01, "text")]
+    options = {"chains": True, "locations": "m", "stuck": True}
+    assert not any("start chains" in step for step in advice(False, found, weighable=True, **options))
+    (only,) = advice(False, found, weighable=False, **options)
+    assert only.startswith("use a sampler that changes modes")
+
+
+def test_warm_up_is_the_only_advice_about_first_draws():
+    found = [Finding.without_size(kind, None, 0.01, "text") for kind in ("impossible draws", "chains")]
+    (only,) = advice(False, found, chains=True, weighable=False, locations="m", warm_up=True)
+    assert only.startswith("discard the warm-up")
+
+
+@pytest.fixture(scope="module")
+def moments():
+    """A result of the moment test, to be changed."""
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    return sc.moment_test(np.random.default_rng(0).normal(size=(200, 1)), target, modes=[[0.0]], rng=0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "where"),
+    [
+        ((0, 1, 100, 201), "the first draws of chains 0, 1 and 2, up to draw 1"),
+        ((100,), "the first draws of chain 1, up to draw 0"),
+        ((0, 150), "chain 0, draw 0; chain 1, draw 50"),
+    ],
+)
+def test_impossible_draws_are_named_by_chain(moments, rows, where):
+    result = replace(moments, impossible=rows)
+    many = f"At least {len(rows)} draws are" if len(rows) > 1 else "One draw is"
+    chain = np.repeat([0, 1, 2], 100)
+    assert describe_impossible(result, chain) == f"{many} all but impossible ({where})"
+    assert f"({'row' if len(rows) == 1 else 'rows'} " in describe_impossible(result)
+    alone = describe_impossible(replace(moments, impossible=(0, 3)), np.zeros(200, dtype=int))
+    assert alone.endswith("(the first draws, up to draw 3)")
+
+
+def scale(name, factor, kind="scale", **changes):
+    fields = {"observed": factor, "expected": 1.0, "t": 20.0, "pvalue": 0.001} | changes
+    return MomentFeature(kind, "own", None, (name,), (), factor, (0.9 * factor, 1.1 * factor), **fields)
+
+
+def test_many_misfits_of_one_kind_share_a_sentence(moments):
+    names = [f"x[{k}]" for k in range(10)]
+    features = [scale(name, 0.5 - 0.02 * k) for k, name in enumerate(names)]
+    features.append(scale("x[3]", 0.9, "location", observed=0.9, expected=6.97e-06))
+    pairs = [(names[k], names[k + 1]) for k in range(0, 10, 2)]
+    features += [
+        MomentFeature("correlation", "own", None, pair, (), -0.8, (-0.9, -0.7), 0.0, 0.8, 9.0, 0.001)
+        for pair in pairs
+    ]
+    found = moment_findings(replace(moments, features=tuple(features)), 0.001, 0.05, names=names)
+    assert [finding.text for finding in found] == [
+        "x[0] ... x[9] are 2 to 3.12 times too narrow, most x[9]: sd of the draws 0.32, should be 1",
+        "Mean of x[3] is 0.9 sd (0.81 to 0.99) too high: mean of the draws 0.9, should be 0",
+        "Correlations are too weak, among others of x[0] and x[1]: 0.00, should be 0.80; "
+        "x[2] and x[3]: 0.00, should be 0.80; x[4] and x[5]: 0.00, should be 0.80",
+    ]
+    assert set(found[0].parameters) == set(names)
+    assert found[0].estimate == pytest.approx(0.32)
+
+
+def test_means_and_tails_of_many_parameters_share_sentences(moments):
+    names = list("abcdefgh")
+    features = [scale(name, 0.3, "location", observed=0.3, expected=0.0) for name in "abce"]
+    assert said_of(moments, features, names) == [
+        "Means of a, b, c and e are 0.3 sd too high: mean of the draws 0.3, should be 0"
+    ]
+    heavy = [scale(name, 0.1, "tails", t=-9.0) for name in "acdeg"]
+    assert said_of(moments, heavy, names) == ["The tails of a, c, d and 2 more are too heavy"]
+    skew = [scale(name, 0.1, "skewness", t=-9.0, scales=("log",)) for name in "abcd"]
+    assert said_of(moments, skew, names) == ["a, b, c and d are too skewed to the right on the log scale"]
+
+
+def said_of(moments, features, names):
+    result = replace(moments, features=tuple(features))
+    return [finding.text for finding in moment_findings(result, 0.001, 0.05, names=names)]
+
+
+def test_findings_that_are_left_out_are_counted(moments):
+    features = [scale(f"x[{k}]", 0.5, scales=(str(k),)) for k in range(12)]  # no two share a sentence
+    texts = said_of(moments, features, [f"x[{k}]" for k in range(12)])
+    assert len(texts) == 9
+    assert texts[-1].startswith("And 4 more: ")
+
+
+def test_a_set_of_draws_is_judged_in_one_sentence():
+    stuck = weights_of([[1.0, 0.0], [0.0, 1.0]])
+    assert "may have, which says nothing about the sampler" in set_sentence(replace(stuck, pvalue=1.0), 0.05)
+    rejected = set_sentence(replace(stuck, pvalue=0.003), 0.05)
+    assert rejected.endswith("farther off than those of 40 independent draws would be by chance.")
+    assert rejected.count(".") == 1
+
+
+def test_a_verdict_without_tests_has_no_table():
+    flat = sc.Target(lambda x: 0.0 * x[:, 0], lambda x: 0.0 * x, dim=1)
+    verdict = sc.check(np.random.default_rng(0).normal(size=(100, 1)), flat, max_evaluations=2000, rng=0)
+    assert not verdict.tests
+    assert "what was tested" not in render(verdict) + verdict._repr_html_()

@@ -284,8 +284,7 @@ def modes(
         pages.write_text(json, dumps(found.to_dict(), indent=2, allow_nan=False) + "\n")
         _wrote(json, quiet)
     if picture:
-        shown = found.locations if held is None else held
-        figure = plot.draws(shown, modes=found, names=found.names or None, target=density).figure
+        figure = plot.draws(held, modes=found, names=found.names or None, target=density).figure
         figure.savefig(picture, dpi=150)
         _wrote(picture, quiet)
 

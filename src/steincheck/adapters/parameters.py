@@ -210,7 +210,8 @@ class OwnScale(NamedTuple):
 def own_scales(target: Target) -> dict[str, OwnScale]:
     """Per name of a coordinate: the user's parameter and the scale on which the coordinate shows it.
 
-    Coordinates that mix several parameters (of a simplex, of ordered vectors) are not in it.
+    Found from the values of `constrain` at a few points, whatever the coordinates are called. Coordinates
+    that mix several parameters (of a simplex, of ordered vectors) are not in it.
 
     Examples
     --------
@@ -226,21 +227,27 @@ def own_scales(target: Target) -> dict[str, OwnScale]:
     names = parameter_names(target)
     if target.constrain is None or target.constrained_names is None:
         return {name: OwnScale(name, k, "") for k, name in enumerate(names)}
-    owners = list(target.constrained_names)
     points = probe_points(target.dim)
-    values = np.asarray(target.constrain(points))
-    found = {}
-    for j, name in enumerate(names):
-        for words, inverse in SCALES:
-            prefix = words.removesuffix("{}")
-            own = name.removeprefix(prefix)
-            if not name.startswith(prefix) or own not in owners:
-                continue
-            column = owners.index(own)
-            if np.allclose(inverse(points[:, j]), values[:, column], rtol=1e-9, atol=0):
-                found[name] = OwnScale(own, column, prefix.strip())
-                break
+    values = np.asarray(target.constrain(points), dtype=np.float64)
+    found: dict[str, OwnScale] = {}
+    for words, inverse in SCALES:
+        column = _same_column(inverse(points), values)
+        for j in np.flatnonzero(column >= 0).tolist():
+            own = OwnScale(target.constrained_names[column[j]], int(column[j]), words[:-2].strip())
+            found.setdefault(names[j], own)
     return found
+
+
+def _same_column(images: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Which column of `values` (n, k) equals each column of `images` (n, d), as (d,); -1 if none does."""
+    order = np.argsort(values[0], kind="stable")
+    ordered = values[0, order]
+    after = np.searchsorted(ordered, images[0]).clip(max=len(order) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = np.abs(ordered[before] - images[0]) < np.abs(ordered[after] - images[0])
+    column = order[np.where(nearer, before, after)]
+    same = np.isclose(images, values[:, column], rtol=1e-9, atol=0).all(axis=0)
+    return np.where(same, column, -1)
 
 
 def _scale_of(coordinate: np.ndarray, parameter: np.ndarray) -> str:

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..target import Target
+from ..target import Target, read_only
 from .coerce import as_draws
+from .names import listed
 from .record import Draws
+
+MAX_COMPARED = 200  # draws at which the two readings of an array are compared
+MIN_GAIN = 2.0  # of the median log density, before a constrained reading is suggested
 
 
 def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum: int = 2) -> Draws:
@@ -22,7 +26,8 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum
         arrays without names are taken to be in the coordinates of the target already, and so are draws that
         have the names of the coordinates.
     target : Target
-        The density; where it has no `unconstrain` the draws are only read.
+        The density; where it has no `unconstrain` the draws are only read. Those that are taken to be in its
+        coordinates, but have a far larger density as values of the parameters, come with a warning.
     name : str
         The argument's name, for messages.
     minimum : int
@@ -49,7 +54,43 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum
         return as_draws(draws, target.dim, names=target.names, name=name, minimum=minimum)
     read = as_draws(draws, name=name)
     if read.names is None or (target.names is not None and set(target.names) <= set(read.names)):
-        return as_draws(read, target.dim, names=target.names, name=name, minimum=minimum)
+        taken = as_draws(read, target.dim, names=target.names, name=name, minimum=minimum)
+        if read.names is None or set(target.names or ()) <= set(names):  # nothing says which are meant
+            suspicion = _looks_constrained(taken.values, target, name)
+            taken = replace(taken, warnings=(*taken.warnings, *suspicion))
+        return taken
     own = as_draws(draws, len(names), names=names, name=name, minimum=minimum)
     labels = None if target.names is None else tuple(target.names)
     return replace(own, values=np.asarray(target.unconstrain(own.values)), names=labels)
+
+
+def _looks_constrained(x: np.ndarray, target: Target, name: str) -> list[str]:
+    """A warning if the draws, read as coordinates, would fit far better as values of the parameters.
+
+    Draws of the density have log densities within about d/2 of its maximum: draws that were read rightly
+    gain no more than that, in the coordinates that the other reading changes.
+    """
+    names = target.constrained_names
+    assert target.unconstrain is not None
+    assert names is not None
+    if len(names) != target.dim:
+        return []
+    some = x[:: -(-len(x) // MAX_COMPARED)]
+    try:
+        with np.errstate(all="ignore"):
+            other = np.asarray(target.unconstrain(some), dtype=np.float64)
+            here, there = (np.asarray(target.log_density(read_only(part))) for part in (some, other))
+    except Exception:  # outside the support a user's function may raise anything
+        return []
+    if not np.isfinite(other).all():
+        return []
+    changed = np.flatnonzero(np.any(np.abs(other - some) > 1e-9 * np.maximum(np.abs(some), 1.0), axis=0))
+    gain = np.median(there) - np.median(here)
+    if not gain > MIN_GAIN + 0.5 * len(changed):
+        return []
+    parameters = listed([names[k] for k in changed.tolist()])
+    return [
+        f"`{name}` was read in the unconstrained coordinates of the target, but if it holds {parameters} "
+        f"itself, the median log density is {gain:.3g} larger: give target.unconstrain({name}), or the "
+        "parameters by name"
+    ]

@@ -228,9 +228,12 @@ def _why_inconclusive(
     changes = "once" if summary.n_changes == 1 else f"{summary.n_changes} times"
     if not summary.n_changes:
         who = "the chains never change mode" if summary.n_chains > 1 else "the chain never changes mode"
+        everywhere = np.all(summary.sojourns[weighty] > 0)
+        other = "use a sampler that changes modes" if everywhere else "start chains at every mode"
+        close = ", however close to those of the density," if everywhere else ""
         return (
-            f"{who}: the shares of the modes are those of the starting points, and running longer will not "
-            "help; start chains at every mode, or reweight the draws by the implied shares"
+            f"{who}: the shares of the modes{close} are those of the starting points, and running longer "
+            f"will not help; reweight the draws by the implied shares, or {other}"
         )
     if not flows.groups:
         gate = MIN_SOJOURNS_OF_TWO if weighty.sum() < 3 else MIN_SOJOURNS_OF_MANY

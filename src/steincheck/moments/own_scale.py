@@ -13,7 +13,7 @@ from ..target import Target
 def in_own_terms(result: MomentResult, target: Target) -> MomentResult:
     """The result with "sigma" on the scale "log" where its features say "log sigma"."""
     known = own_scales(target)
-    if not any(own.scale for own in known.values()):
+    if all(own.parameter == name for name, own in known.items()):
         return result
     return replace(result, features=tuple(_renamed(feature, known) for feature in result.features))
 
@@ -22,6 +22,6 @@ def _renamed(feature: MomentFeature, known: Mapping[str, OwnScale]) -> MomentFea
     """One feature with the names of the parameters; coordinates that show none keep their names."""
     own = [known.get(name, OwnScale(name, 0, "")) for name in feature.parameters]
     scales = tuple(item.scale for item in own)
-    if not any(scales):
-        return feature
-    return replace(feature, parameters=tuple(item.parameter for item in own), scales=scales)
+    return replace(
+        feature, parameters=tuple(item.parameter for item in own), scales=scales if any(scales) else ()
+    )

@@ -11,7 +11,7 @@ from .._validation import require_kind, shown
 from ..adapters.parameters import OwnScale, own_scales
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, Verdict
-from ..target import Target, log_density_at, require_target
+from ..target import Target, require_target
 from .axes import (
     FIRST,
     MAX_POINTS,
@@ -25,10 +25,10 @@ from .axes import (
     labels_of,
     with_legend,
 )
+from .density import contours, density_curve
 
 MAX_ELLIPSES = 20  # modes drawn as ellipses
 MAX_PAIRED = 3  # coordinates of `pairs`, unless they are given
-GRID = 90  # points per axis of the contours
 NEAR = 3.0  # standard deviations of a mode within which draws are at it
 MIN_SHARE_NEAR = 0.005  # of the draws, below which a mode is labelled as empty
 
@@ -45,7 +45,7 @@ class Scene(NamedTuple):
 
     def mode_labels(self) -> list[str]:
         """The number of each mode, and that no draws, or hardly any, are near it."""
-        if self.covariances is None:
+        if self.covariances is None or not len(self.x):
             return [str(k) for k in range(len(self.centres))]
         labels = []
         for k, (centre, covariance) in enumerate(zip(self.centres, self.covariances, strict=True)):
@@ -70,6 +70,7 @@ def draws(
     Parameters
     ----------
     draws : array (n, d), or with `target` anything that `as_draws` takes
+        None to draw `modes` (and the density) alone.
     modes : Modes or array (M, d), optional
         Modes to number from 0. Those with covariances are drawn as ellipses of 1 and 2 standard deviations:
         an ellipse without draws is a missing mode.
@@ -201,11 +202,13 @@ def _grid(count: int, axes: Any) -> np.ndarray:
 def _scene(draws: Any, modes: Any, names: Sequence[str] | None, target: Target | None) -> Scene:
     """Draws and modes in the coordinates of the target, with the labels of their own scales."""
     if target is None:
-        x = as_points(draws, "draws")
+        alone = draws is None and isinstance(modes, Modes)
+        x = np.empty((0, modes.locations.shape[1])) if alone else as_points(draws, "draws")
         own = [OwnScale(name, k, "") for k, name in enumerate(labels_of(names, x.shape[1]))]
     else:
         require_target(target)
-        x = to_unconstrained(draws, target, minimum=1).values
+        alone = draws is None and modes is not None
+        x = np.empty((0, target.dim)) if alone else to_unconstrained(draws, target, minimum=1).values
         known = own_scales(target)
         coordinates = list(target.names or labels_of(None, target.dim))
         own = [known.get(name, OwnScale(name, k, "")) for k, name in enumerate(coordinates)]
@@ -223,7 +226,7 @@ def coordinates_that_matter(x: np.ndarray, verdict: Verdict, target: Target | No
 
 
 def _that_matter(scene: Scene, verdict: Verdict | None) -> list[int]:
-    """At most three coordinates: those of the findings, then those in which the modes are farthest apart."""
+    """At most three coordinates, in order: of the findings, then those in which modes are farthest apart."""
     dim = scene.x.shape[1]
     named = [] if verdict is None else [name for finding in verdict.findings for name in finding.parameters]
     parameters = [item.parameter for item in scene.own]
@@ -232,16 +235,17 @@ def _that_matter(scene: Scene, verdict: Verdict | None) -> list[int]:
         apart = list(_most_apart(scene.x, scene.centres))
         about_modes = any(finding.mode is not None for finding in verdict.findings)
         chosen = apart + chosen if about_modes else chosen + apart
-    return list(dict.fromkeys([*chosen, *range(min(dim, 2))]))[:MAX_PAIRED]
+    return sorted(list(dict.fromkeys([*chosen, *range(min(dim, 2))]))[:MAX_PAIRED])
 
 
 def _draw_one(ax: Any, scene: Scene, k: int) -> None:
     """Histogram of one coordinate with the modes, and the density if it is all there is."""
     own = scene.own[k]
     centres = scene.centres[:, k]
-    ax.hist(own.values(scene.x[:, k]), bins=50, density=True, color=FIRST, alpha=0.6, label="draws")
+    if len(scene.x):
+        ax.hist(own.values(scene.x[:, k]), bins=50, density=True, color=FIRST, alpha=0.6, label="draws")
     if scene.target is not None and scene.target.dim == 1:
-        grid, density = _density(scene.target, np.concatenate([scene.x[:, 0], centres]), centres)
+        grid, density = density_curve(scene.target, np.concatenate([scene.x[:, 0], centres]), centres)
         ax.plot(
             own.values(grid), density / np.exp(own.log_slope(grid)), color=SECOND, lw=1.8, label="density"
         )
@@ -257,11 +261,12 @@ def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     points = scene.x[:: max(1, len(scene.x) // MAX_POINTS), list(chosen)]
     flat = scene.centres[:, list(chosen)]
     shown = np.stack([first.values(points[:, 0]), second.values(points[:, 1])], axis=1)
-    ax.scatter(shown[:, 0], shown[:, 1], s=5, color=FIRST, alpha=0.5, lw=0, label="draws")
-    contours = scene.target is not None and scene.target.dim == 2 and scene.covariances is not None
-    if contours:
-        _contours(ax, scene, chosen)
-    for k in range(min(len(flat), MAX_ELLIPSES) if scene.covariances is not None and not contours else 0):
+    if len(shown):
+        ax.scatter(shown[:, 0], shown[:, 1], s=5, color=FIRST, alpha=0.5, lw=0, label="draws")
+    lines = scene.target is not None and scene.target.dim == 2 and scene.covariances is not None
+    if lines:
+        _draw_contours(ax, scene, chosen)
+    for k in range(min(len(flat), MAX_ELLIPSES) if scene.covariances is not None and not lines else 0):
         assert scene.covariances is not None
         shape = scene.covariances[k][np.ix_(chosen, chosen)]
         for radius, style in ((1, "-"), (2, "--")):
@@ -274,39 +279,28 @@ def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     _label(ax, centres, np.ptp(np.concatenate([shown, centres]), axis=0), scene.mode_labels())
 
 
-def _contours(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
+def _draw_contours(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     """Lines that enclose 39 % and 86 % of a density of two coordinates, as 1 and 2 sd of a Gaussian do."""
     assert scene.target is not None
     assert scene.covariances is not None
-    reach = 2.8 * np.sqrt(np.diagonal(scene.covariances, axis1=1, axis2=2))
-    low = np.minimum(scene.x.min(axis=0), (scene.centres - reach).min(axis=0))
-    high = np.maximum(scene.x.max(axis=0), (scene.centres + reach).max(axis=0))
-    lines = [np.linspace(low[k], high[k], GRID) for k in range(2)]
-    grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
-    log_p = log_density_at(scene.target, grid.reshape(-1, 2), proposal=True).reshape(GRID, GRID)
-    slopes = scene.own[0].log_slope(lines[0])[:, None] + scene.own[1].log_slope(lines[1])[None]
-    height = np.exp(log_p - slopes - np.max(log_p - slopes))  # the density of the parameters themselves
-    levels = _levels(height, np.exp(log_p - log_p.max()))
-    if levels[1] <= levels[0]:
+    widths = np.sqrt(np.diagonal(scene.covariances, axis1=1, axis2=2))
+    ends = np.concatenate([scene.x, scene.centres - 2.8 * widths, scene.centres + 2.8 * widths])
+    window = np.stack([ends.min(axis=0), ends.max(axis=0)])
+    found = contours(scene.target, scene.own, window, scene.centres, widths)
+    if found is None:
         return
     i, j = chosen
     ax.contour(
-        scene.own[i].values(lines[i]),
-        scene.own[j].values(lines[j]),
-        height.T if i == 0 else height,
-        levels=levels,
+        scene.own[i].values(found.lines[i]),
+        scene.own[j].values(found.lines[j]),
+        found.height.T if i == 0 else found.height,
+        levels=found.levels,
         colors=SECOND,
         linewidths=1.1,
         linestyles=["--", "-"],
     )
-    ax.plot([], [], color=SECOND, lw=1.1, label="density, 39 % and 86 %")
-
-
-def _levels(height: np.ndarray, mass: np.ndarray) -> list[float]:
-    """Heights above which 86 % and 39 % of the mass lie."""
-    order = np.argsort(-height, axis=None)
-    enclosed = np.cumsum(mass.ravel()[order]) / mass.sum()
-    return [float(height.ravel()[order][np.searchsorted(enclosed, share)]) for share in (0.865, 0.393)]
+    label = "density, 39 % and 86 %" if found.complete else "density"
+    ax.plot([], [], color=SECOND, lw=1.1, label=label)
 
 
 def _ellipse(centre: np.ndarray, covariance: np.ndarray, radius: float) -> np.ndarray:
@@ -334,28 +328,12 @@ def _label(ax: Any, places: np.ndarray, extent: np.ndarray, words: Sequence[str]
             )
 
 
-def _density(target: Target, points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A grid over the points and beyond, and the density normalised on it; NaN where there is no mass.
-
-    It is fine near the `centres`: modes may be narrow.
-    """
-    low, high = points.min(), points.max()
-    reach = 0.5 * (high - low)
-    near = reach * np.geomspace(1e-8, 1, 161)
-    extra = [np.array([c, *(c - near), *(c + near)]) for c in centres]
-    grid = np.unique(np.concatenate([np.linspace(low - reach, high + reach, 2001), *extra]))
-    grid = grid[(grid >= low - reach) & (grid <= high + reach)]
-    log_p = log_density_at(target, grid[:, None], proposal=True)
-    p = np.exp(log_p - log_p.max())
-    p /= np.trapezoid(p, grid)
-    return grid, np.where(p > 1e-3 * p.max(), p, np.nan)
-
-
 def _most_apart(x: np.ndarray, centres: np.ndarray) -> tuple[int, ...]:
     if x.shape[1] < 3:
         return tuple(range(x.shape[1]))
     spread = np.ptp(centres, axis=0) if len(centres) > 1 else np.zeros(x.shape[1])
-    first, second = np.argsort(-spread / np.maximum(x.std(axis=0), np.finfo(float).tiny), kind="stable")[:2]
+    scale = np.maximum(x.std(axis=0), np.finfo(float).tiny) if len(x) else 1.0
+    first, second = np.argsort(-spread / scale, kind="stable")[:2]
     return int(first), int(second)
 
 

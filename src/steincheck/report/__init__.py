@@ -265,6 +265,8 @@ def _parameters(verdict: Verdict) -> str:
 
 def _tests(verdict: Verdict) -> str:
     rows = test_rows(verdict)
+    if not rows:
+        return '<p class="soft">No test was made.</p>'
     head = ("what was tested", "p-value", "adjusted", "result")
     kinds = ("", "number", "number", "words")
     table = _table(head, kinds, rows, [row[-1] == "misfit found" for row in rows])

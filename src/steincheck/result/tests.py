@@ -429,3 +429,8 @@ class AgreementResult(GofResult):
     start_pvalue: float = field(kw_only=True)
     odd_chain: int = field(kw_only=True)
     n_blocks: int = field(kw_only=True)
+
+    @property
+    def starts_differ(self) -> bool:
+        """Whether the beginnings differ from the rest more clearly than the chains from each other."""
+        return self.start_pvalue < self.between_pvalue

@@ -160,7 +160,9 @@ class Verdict:
         ]
         if self.mode_table is not None:
             parts.append(modes_html(self.mode_table, self.mode_places))
-        folded = html_table(("what was tested", "p-value", "adjusted", "result"), "lrrl", test_rows(self))
+        tests = test_rows(self)
+        head = ("what was tested", "p-value", "adjusted", "result")
+        folded = html_table(head, "lrrl", tests) if tests else ""
         folded += self.parameters._repr_html_() if len(self.parameters) else ""
         folded += list_html(self.context, "How it was examined")
         folded += list_html(self.not_examined, "Not examined")

@@ -6,6 +6,7 @@ import gc
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from jax.tree_util import Partial
 
 from .._compilation import precise
 from .._validation import check_count
-from .record import MAX_DIM, Target, made_by
+from .record import MAX_DIM, Batch, Target, made_by
 
 CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
 
@@ -27,6 +28,9 @@ def from_jax(
     *,
     names: Sequence[str] | None = None,
     sample: Callable[[int, Any], np.ndarray] | None = None,
+    constrained_names: Sequence[str] | None = None,
+    constrain: Callable[[Any], Any] | None = None,
+    unconstrain: Callable[[Any], Any] | None = None,
 ) -> Target:
     """Make a `Target` from a JAX function of one point; score and Hessian by automatic differentiation.
 
@@ -39,8 +43,8 @@ def from_jax(
         (d,) -> scalar, written with ``jax.numpy``.
     dim : int
         The dimension d.
-    names, sample
-        As in `Target`.
+    names, sample, constrained_names, constrain, unconstrain
+        As in `Target`; the maps take many points, (n, d) and (n, k), and may be written with ``jax.numpy``.
 
     Returns
     -------
@@ -64,8 +68,35 @@ def from_jax(
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
         )
-    target = jax_target(own, int(dim), names=names, sample=sample)
-    return made_by(target, from_jax, log_density, int(dim), names=names, sample=sample)
+    target = replace(
+        jax_target(own, int(dim), names=names, sample=sample),
+        constrained_names=constrained_names,
+        constrain=_in_double(constrain),
+        unconstrain=_in_double(unconstrain),
+    )
+    return made_by(
+        target,
+        from_jax,
+        log_density,
+        int(dim),
+        names=names,
+        sample=sample,
+        constrained_names=constrained_names,
+        constrain=constrain,
+        unconstrain=unconstrain,
+    )
+
+
+def _in_double(function: Callable[[Any], Any] | None) -> Batch | None:
+    """A batch function of NumPy arrays, which computes in float64 also where it is written with JAX."""
+    if not callable(function):
+        return function
+
+    def evaluate(x: np.ndarray) -> np.ndarray:
+        with precise():
+            return np.asarray(function(x))
+
+    return evaluate
 
 
 def _check_returned(returned: Any, dim: int) -> None:

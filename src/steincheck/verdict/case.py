@@ -24,6 +24,7 @@ from ..wording import place
 
 MAX_LATTICE_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
+MAX_RHAT = 1.1  # beyond, chains are commonly held not to have mixed
 
 
 class Case(NamedTuple):
@@ -65,6 +66,7 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
         said.warnings.extend(faults)
         said.reasons.extend(faults)
         common = convergence(x, chain)
+        said.warnings.extend(_unmixed(common, parameter_names(target)))
         said.context.append(_chain_sentence(x, chain, common))
     said.invalid.extend(invalidating_faults(x, chain))
     said.invalid.extend(text for text in sample.warnings if "swapaxes" in text)
@@ -72,6 +74,15 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
         said.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
     said.reasons.extend(lattice_reasons(x, parameter_names(target)))
     return Case(x, log_p, score_at(target, x), chain, common)
+
+
+def _unmixed(common: Convergence, names: Sequence[str]) -> list[str]:
+    """That R-hat is large, where it is."""
+    rhat = np.nan_to_num(common.rhat, nan=1.0)
+    k = int(np.argmax(rhat))
+    if not rhat[k] > MAX_RHAT:
+        return []
+    return [f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed, or are still on their way"]
 
 
 def lattice_reasons(x: np.ndarray, names: Sequence[str]) -> list[str]:

@@ -29,13 +29,16 @@ from ..result import (
 )
 from ..target import Target, parameter_names, require_target
 from ..wording import (
+    WEIGHTS,
     advice,
     agreement_finding,
+    first_of_chains,
     headline,
-    kernel_finding,
     moment_findings,
     places,
     render,
+    shape_coordinates,
+    shape_finding,
     weight_findings,
 )
 from .case import Case, Said, evaluated, is_improper, look_for_unknown_modes, search
@@ -179,7 +182,7 @@ def _conclude(
     look_for_unknown_modes(case.x, target, known, rng, said)
     fits = False if pvalue <= alpha else None if said.reasons else True
     where = places(*to_constrained(known.locations, target))
-    findings = _findings(tests, adjusted, alpha, target, where) if fits is False else []
+    findings = _findings(tests, adjusted, alpha, target, where, case.chain) if fits is False else []
     repair = None if table is None or mode is None else _repair(case, table, mode)
     if repair is not None and (adjusted["weights"] <= alpha or fits is None):
         said.context.append(
@@ -219,7 +222,14 @@ def _conclude(
         chain=case.chain,
         parameters=parameter_table(case, target, tests.get("moments")),
         advice=advice(
-            fits, findings, chains=case.chain is not None, weighable=weighable, locations=locations
+            fits,
+            findings,
+            chains=case.chain is not None,
+            weighable=weighable,
+            locations=locations,
+            stuck=_stuck(weights),
+            warm_up=_is_warm_up(findings, tests, case.chain),
+            scales={own.parameter: own.scale for own in own_scales(target).values()},
         ),
     )
     return replace(verdict, text=render(verdict))
@@ -254,24 +264,51 @@ def _findings(
     alpha: float,
     target: Target,
     where: Sequence[str],
+    chain: np.ndarray | None,
 ) -> list[Finding]:
     """What is wrong and by how much: mode weights, moments, the rest of the shape, the chains."""
     found: list[Finding] = []
+    names = parameter_names(target)
+    own = own_scales(target)
     weights = tests.get("weights")
     if isinstance(weights, FluxResult) and adjusted["weights"] <= alpha:
-        names = parameter_names(target)
-        found += weight_findings(weights, where, names, own_scales(target), adjusted["weights"])
+        found += weight_findings(weights, where, names, own, adjusted["weights"])
     moments = tests.get("moments")
     if isinstance(moments, MomentResult) and adjusted["moments"] <= alpha:
         named = {finding.mode for finding in found}
         untold = {k: text for k, text in enumerate(where) if k not in named}
-        found += moment_findings(moments, adjusted["moments"], alpha, untold)
-    if adjusted.get("kernel", 1.0) <= alpha and adjusted.get("moments", 1.0) > alpha:
-        found.append(kernel_finding(adjusted["kernel"], several=len(where) > 1))
+        parameters = [own[name].parameter if name in own else name for name in names]
+        found += moment_findings(moments, adjusted["moments"], alpha, untold, names=parameters, chain=chain)
+    shape = min(adjusted.get("kernel", 1.0), adjusted.get("moments", 1.0))
+    about_moments = any(finding.kind not in WEIGHTS for finding in found)
+    if shape <= alpha and not about_moments:  # no single moment shows it
+        concerned = shape_coordinates(moments) if isinstance(moments, MomentResult) else ()
+        found.append(shape_finding(shape, concerned, several=len(where) > 1))
     chains = tests.get("chains")
     if isinstance(chains, AgreementResult) and adjusted["chains"] <= alpha:
         found.append(agreement_finding(chains, adjusted["chains"]))
     return found
+
+
+def _stuck(weights: GofResult | None) -> bool:
+    """Whether there are chains at every mode of some weight, which hardly ever leave it."""
+    if not isinstance(weights, FluxResult) or weights.variant != "set" or weights.mode_table is None:
+        return False
+    table = weights.mode_table
+    weighty = table.implied > NEGLIGIBLE_SHARE
+    return bool(weighty.any() and (table.n_draws[weighty] >= MIN_DRAWS_TO_WEIGHT).all())
+
+
+def _is_warm_up(
+    findings: Sequence[Finding], tests: Mapping[str, GofResult], chain: np.ndarray | None
+) -> bool:
+    """Whether what is wrong are the beginnings of the chains."""
+    kinds = {finding.kind for finding in findings}
+    moments = tests.get("moments")
+    if chain is not None and "impossible draws" in kinds and isinstance(moments, MomentResult):
+        return first_of_chains(moments.impossible, chain)
+    chains = tests.get("chains")
+    return isinstance(chains, AgreementResult) and "chains" in kinds and chains.starts_differ
 
 
 def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], alpha: float) -> list[str]:

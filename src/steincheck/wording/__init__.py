@@ -1,24 +1,34 @@
 """Findings and verdicts as sentences."""
 
-from .advice import advice
-from .chains import agreement_finding, chain_shares, chain_worth
-from .moments import describe, describe_impossible, moment_findings
+from .advice import WEIGHTS, advice
+from .chains import agreement_finding, chain_shares, chain_worth, set_sentence
+from .moments import (
+    describe,
+    describe_impossible,
+    first_of_chains,
+    moment_findings,
+    shape_coordinates,
+)
 from .places import place, places
-from .verdicts import headline, kernel_finding, render
+from .verdicts import headline, render, shape_finding
 from .weights import weight_findings
 
 __all__ = [
+    "WEIGHTS",
     "advice",
     "agreement_finding",
     "chain_shares",
     "chain_worth",
     "describe",
     "describe_impossible",
+    "first_of_chains",
     "headline",
-    "kernel_finding",
     "moment_findings",
     "place",
     "places",
     "render",
+    "set_sentence",
+    "shape_coordinates",
+    "shape_finding",
     "weight_findings",
 ]

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from ..result import Finding
+from .groups import size_of_effect
 
 WEIGHTS = {"missing mode", "mode share", "trend", "flow"}
 SPREADS = {"scale", "overall scale", "correlation"}
 SHAPES = {"skewness", "tails", "extremes", "radius", "radius spread", "shape"}
+RIVAL_EFFECT = 0.5  # of the largest effect, from which on the other is advised about too
 
 
 def advice(
-    fits: bool | None, findings: Sequence[Finding], *, chains: bool, weighable: bool, locations: str
+    fits: bool | None,
+    findings: Sequence[Finding],
+    *,
+    chains: bool,
+    weighable: bool,
+    locations: str,
+    stuck: bool = False,
+    warm_up: bool = False,
+    scales: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Steps that follow from the answer, the most urgent first.
 
@@ -28,22 +39,30 @@ def advice(
         Every mode has draws, so that weights can mend the shares.
     locations : str
         The expression that gives the mode locations in the user's parameters.
+    stuck : bool
+        There are chains at every mode, and they hardly ever leave it.
+    warm_up : bool
+        The beginnings of the chains are what is wrong.
+    scales : mapping of str to str
+        Per parameter the scale, "log" or "logit", on which the target has it, if not its own.
     """
     if fits:
         return ()
     kinds = {finding.kind for finding in findings}
     steps = []
     if kinds & WEIGHTS:
-        steps += _about_weights(chains, weighable, locations)
-    if "chains" in kinds:
+        steps += _about_weights(chains, weighable, stuck, locations)
+    if warm_up:
+        steps.append("discard the warm-up: leave out the first draws of every chain, then check again")
+    elif "chains" in kinds:
         steps.append(
             "look at the trace of the chain that is named: more warm-up helps a chain that has not yet "
             "converged, more draws do not"
         )
-    if "impossible draws" in kinds:
-        steps.append("look at the rows that are named: a few wrong draws can make everything else look wrong")
+    if "impossible draws" in kinds and not warm_up:
+        steps.append("look at the draws that are named: a few wrong ones can make everything else look wrong")
     if kinds & SPREADS or "location" in kinds:
-        steps.append(_about_moments(chains, kinds))
+        steps += _about_moments(chains, findings, scales)
     if kinds & SHAPES:
         steps.append(
             "see `steincheck.plot.pairs` for where draws and density differ; a transformation of the "
@@ -52,27 +71,66 @@ def advice(
     return tuple(steps)
 
 
-def _about_weights(chains: bool, weighable: bool, locations: str) -> list[str]:
+def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -> list[str]:
     """To mend the shares of the modes."""
     steps = []
     if weighable:
         steps.append(
             "weight the draws: `verdict.mode_weights` are importance weights that give the modes their shares"
         )
+    if stuck:
+        steps.append(
+            "use a sampler that changes modes, such as tempering: every mode has chains already, and "
+            "their shares are those of the starting points"
+        )
+        return steps
     again = "start chains at every mode" if chains else "sample again from every mode"
     steps.append(f"{again} (`{locations}`), then check again")
     return steps
 
 
-def _about_moments(chains: bool, kinds: set[str]) -> str:
+def _about_moments(chains: bool, findings: Sequence[Finding], scales: Mapping[str, str]) -> list[str]:
+    """To mend means, spreads and correlations: what follows from the largest effects."""
+    shift = _largest(findings, {"location"})
+    spread = _largest(findings, SPREADS)
+    steps = []
+    if shift >= spread:
+        steps += _about_jacobians(findings, scales)
     if chains:
-        return (
+        steps.append(
             "the chains do not have the density as their distribution: check the log density that the "
             "sampler saw, its step size and divergences, and its warm-up"
         )
-    if kinds & SPREADS:
-        return (
+        return steps
+    if shift >= RIVAL_EFFECT * spread and not steps:
+        steps.append(
+            "check the density that the sampler saw: constants such as priors and Jacobians move means"
+        )
+    if spread >= RIVAL_EFFECT * shift:
+        advised = (
             "if the draws come from variational inference, use a family with correlations (full rank, a "
             "flow) or MCMC; otherwise check the scale of the proposal and of the parameters"
         )
-    return "check the density that the sampler saw: constants such as priors and Jacobians move means"
+        steps.insert(0 if spread > shift else len(steps), advised)
+    return steps
+
+
+def _largest(findings: Sequence[Finding], kinds: set[str]) -> float:
+    """The largest effect of these kinds; -1 if there is none of them."""
+    sizes = [size_of_effect(finding.kind, finding.estimate) for finding in findings if finding.kind in kinds]
+    return max(sizes, default=-1.0)
+
+
+def _about_jacobians(findings: Sequence[Finding], scales: Mapping[str, str]) -> list[str]:
+    """Where the mean of a transformed parameter is what is most wrong: is its Jacobian in the density?"""
+    moved = [finding for finding in findings if finding.kind == "location"]
+    largest = max(moved, key=lambda finding: size_of_effect("location", finding.estimate))
+    named = [name for name in largest.parameters if scales.get(name)]
+    if not named:
+        return []
+    name = named[0]
+    term = f"log {name}" if scales[name] == "log" else f"log {name} + log(1 - {name})"
+    return [
+        f"check the Jacobian: the target has {name} on the {scales[name]} scale, and its log density must "
+        f"contain + {term}, or the mean is shifted; and check that the sampler saw the same priors"
+    ]

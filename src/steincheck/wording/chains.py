@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..chains import Blocks
+from ..flux.chain_weights import SET_SIZE
 from ..result import AgreementResult, Finding, FluxResult, GofResult
 
 MAX_CHAINS_LISTED = 8  # chains whose shares are told one by one
@@ -16,7 +17,7 @@ MIN_SHARE_TO_STAY = 0.99  # of a chain's draws at one mode, to say that it stays
 
 def agreement_finding(result: AgreementResult, pvalue: float) -> Finding:
     """Which chain differs, or that the beginnings do."""
-    if result.start_pvalue < result.between_pvalue:
+    if result.starts_differ:
         text = "The beginnings of the chains differ from the rest: leave out more draws as warm-up"
     else:
         text = f"Chain {result.odd_chain} differs from the others: look at it, and at its starting point"
@@ -44,6 +45,19 @@ def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
     return text + "."
 
 
+def set_sentence(weights: FluxResult, alpha: float) -> str:
+    """What the p-value of the weights means where chains change mode too rarely to be tested."""
+    said = (
+        f"are farther off than those of {SET_SIZE} independent draws would be by chance"
+        if weights.reject(alpha)
+        else f"are such as {SET_SIZE} independent draws may have, which says nothing about the sampler"
+    )
+    return (
+        "The chains change mode too rarely to test the sampler, so that the p-value of the mode weights is "
+        f"about these draws as a set, whose shares {said}."
+    )
+
+
 def chain_shares(weights: GofResult | None) -> list[str]:
     """Shares of the modes per chain: which chain is alone at a mode, or how the shares differ.
 
@@ -62,7 +76,7 @@ def chain_shares(weights: GofResult | None) -> list[str]:
         return [f"The share of mode {k} ranges from {low:.0%} to {high:.0%} across chains."]
     rows = [" / ".join(f"{share:.0%}" for share in row) for row in shares]
     listed = "; ".join(f"chain {c}: {row}" for c, row in enumerate(rows))
-    modes = _listing([str(k) for k in range(n_modes)])
+    modes = words_listed([str(k) for k in range(n_modes)])
     return [f"Shares of modes {modes} per chain: {listed}."]
 
 
@@ -74,11 +88,11 @@ def _homes(home: np.ndarray) -> str:
         if len(members) == 1:
             said.append(f"chain {members[0]} is alone at mode {k}")
         else:
-            said.append(f"chains {_listing(members)} stay at mode {k}")
+            said.append(f"chains {words_listed(members)} stay at mode {k}")
     return ", ".join(said)
 
 
-def _listing(words: Sequence[str]) -> str:
+def words_listed(words: Sequence[str]) -> str:
     """The words with commas and "and", at most ten of them."""
     if len(words) > 10:
         return ", ".join(words[:10]) + ", ..."

@@ -2,43 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 from scipy import special
 
 from ..moments.test import leading
-from ..result import Finding, MomentFeature, MomentResult, pvalue_text
+from ..result import Finding, MomentFeature, MomentResult
+from .chains import words_listed
+from .groups import SIZED, by_size, describe_group, grouped
 
+MAX_FINDINGS = 8  # sentences about moments; the record of the test has the rest
+MAX_WARM_UP_SHARE = 0.05  # of a chain, within which impossible draws are its beginning
 CLEARLY_IMPOSSIBLE = 1e-4  # p-value below which single draws are told before what else is wrong
-SIZED = ("location", "scale", "correlation", "overall scale")
 SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
 
 
 def moment_findings(
-    result: MomentResult, pvalue: float, alpha: float, places: Mapping[int, str] = MappingProxyType({})
+    result: MomentResult,
+    pvalue: float,
+    alpha: float,
+    places: Mapping[int, str] = MappingProxyType({}),
+    *,
+    names: Sequence[str] = (),
+    chain: np.ndarray | None = None,
 ) -> list[Finding]:
-    """The features worth telling, and draws that are all but impossible.
+    """The features worth telling, the largest effects first, and draws that are all but impossible.
 
-    `places` says where modes are; each is told once.
+    `places` says where modes are; each is told once. `names` are those of all parameters, `chain` (n,) is
+    that of every draw, if there are any.
     """
     # by which Holm's method has adjusted the test, of four at the most
     factor = float(np.clip(pvalue / max(result.pvalue, 1e-300), 1.0, 4.0))
-    told = leading(result, alpha / factor)
+    told = by_size(leading(result, alpha / factor, limit=len(result.features)))
     reshaped = any(feature.kind in SHAPES for feature in told)
     found = []
     p = min(1.0, factor * result.impossible_pvalue)
     if result.impossible and (p < CLEARLY_IMPOSSIBLE or not told):
-        found.append(Finding.without_size("impossible draws", None, p, describe_impossible(result)))
+        found.append(Finding.without_size("impossible draws", None, p, describe_impossible(result, chain)))
     untold = dict(places)
-    for feature in told:
-        where = "" if feature.mode is None else untold.pop(feature.mode, "")
-        text = as_sentence(describe(feature, rough=reshaped, place=where), feature)
-        p = min(1.0, factor * feature.pvalue)
-        size = (feature.estimate, feature.interval)
-        found.append(Finding(feature.kind, feature.mode, feature.parameters, *size, p, text))
+    groups = grouped(told)
+    for group in groups[:MAX_FINDINGS]:
+        first = group[0]
+        where = "" if first.mode is None else untold.pop(first.mode, "")
+        text = as_sentence(_told(group, names, rough=reshaped, place=where), first)
+        parameters = tuple(dict.fromkeys(name for feature in group for name in feature.parameters))
+        p = min(1.0, factor * min(feature.pvalue for feature in group))
+        found.append(Finding(first.kind, first.mode, parameters, first.estimate, first.interval, p, text))
+    if len(groups) > MAX_FINDINGS:
+        text = f'And {len(groups) - MAX_FINDINGS} more: `verdict.tests["moments"].significant()` has all'
+        found.append(Finding.without_size(groups[MAX_FINDINGS][0].kind, None, found[-1].pvalue, text))
     return found
+
+
+def _told(group: Sequence[MomentFeature], names: Sequence[str], *, rough: bool, place: str) -> str:
+    """One misfit, or many of one kind, in words."""
+    if len(group) == 1:
+        return describe(group[0], rough=rough, place=place)
+    return _at_mode(group[0], describe_group(group, names, _said, rough=rough), place)
 
 
 def as_sentence(text: str, feature: MomentFeature) -> str:
@@ -47,6 +69,20 @@ def as_sentence(text: str, feature: MomentFeature) -> str:
     if about_parameters and text.startswith(f"{_subject(feature)} "):
         return text
     return text[0].upper() + text[1:]
+
+
+def shape_coordinates(result: MomentResult) -> tuple[str, ...]:
+    """The one or two parameters in which moments are farthest off, though none may stand out by itself."""
+    largest: dict[str, float] = {}
+    for feature in result.features:
+        if feature.basis == "own" and len(feature.parameters) == 1:
+            name = feature.parameters[0]
+            largest[name] = max(largest.get(name, 0.0), abs(feature.t))
+    expected = np.sqrt(2 * np.log(max(len(result.features), 2)))  # of the largest among as many normal ones
+    gate = max(expected, 0.75 * max(largest.values(), default=0.0))
+    return tuple(
+        sorted((name for name in largest if largest[name] > gate), key=lambda name: -largest[name])[:2]
+    )
 
 
 def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") -> str:
@@ -70,7 +106,22 @@ def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") ->
     tau is 1.82 times too large, 2 sd (1.9 to 2.1) on the log scale: geometric mean of the draws 2.01,
     should be 1.11
     """
-    said = {
+    rough = rough and feature.kind in SIZED and bool(np.isfinite(feature.estimate))
+    said = _rough(feature) if rough else _said(feature)
+    return _at_mode(feature, said, place)
+
+
+def _at_mode(feature: MomentFeature, said: str, place: str) -> str:
+    """The words with the mode that they are about."""
+    if feature.mode is None:
+        return said
+    where = f" ({place})" if place else ""
+    return f"Mode {feature.mode}{where}: {said}"
+
+
+def _said(feature: MomentFeature) -> str:
+    """What a feature says, without its mode."""
+    words = {
         "location": _location,
         "scale": _scale,
         "correlation": _correlation,
@@ -80,15 +131,10 @@ def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") ->
         "extremes": _tails,
         "radius": _radius,
         "radius spread": _radius_spread,
-    }[feature.kind](feature)
-    if rough and feature.kind in ("location", "scale", "overall scale"):
-        said = _rough(feature)
-    if feature.kind in SIZED and not np.isfinite(feature.estimate):
-        said = _unsized(feature)
-    if feature.mode is None:
-        return said
-    where = f" ({place})" if place else ""
-    return f"Mode {feature.mode}{where}: {said}"
+    }
+    if feature.kind in (*SIZED, "correlation") and not np.isfinite(feature.estimate):
+        return _unsized(feature)
+    return words[feature.kind](feature)
 
 
 def _unsized(feature: MomentFeature) -> str:
@@ -114,17 +160,48 @@ def _rough(feature: MomentFeature) -> str:
     return f"{subject} {verb} too {word}{on_scale}, by {size}; the shape is wrong too"
 
 
-def describe_impossible(result: MomentResult) -> str:
-    """Which draws the density all but excludes; empty if there are none."""
+def describe_impossible(result: MomentResult, chain: np.ndarray | None = None) -> str:
+    """Which draws the density all but excludes, by chain and draw where there are chains; empty if none."""
     count = len(result.impossible)
     if not count:
         return ""
-    rows = ", ".join(map(str, result.impossible[:10])) + (", ..." if count > 10 else "")
     many = f"At least {count} draws are" if count > 1 else "One draw is"
-    return (
-        f"{many} all but impossible (row{'s' * (count > 1)} {rows}): "
-        f"p {pvalue_text(result.impossible_pvalue)}, adjusted for all {result.n} draws"
-    )
+    where = _rows(result.impossible)
+    if chain is not None and first_of_chains(result.impossible, chain):
+        where = _beginnings(result.impossible, chain)
+    elif chain is not None and chain.max() > 0:
+        where = _in_chains(result.impossible, chain)
+    return f"{many} all but impossible ({where})"
+
+
+def first_of_chains(rows: Sequence[int], chain: np.ndarray) -> bool:
+    """Whether all these rows are among the first draws of their chains: warm-up that was not discarded."""
+    chosen = np.asarray(rows, dtype=int)
+    index = chosen - np.searchsorted(chain, chain[chosen])
+    length = np.bincount(chain)[chain[chosen]]
+    return bool(len(chosen)) and bool((index < np.maximum(MAX_WARM_UP_SHARE * length, 2)).all())
+
+
+def _rows(rows: Sequence[int]) -> str:
+    listed = ", ".join(map(str, rows[:10])) + (", ..." if len(rows) > 10 else "")
+    return f"row{'s' * (len(rows) > 1)} {listed}"
+
+
+def _beginnings(rows: Sequence[int], chain: np.ndarray) -> str:
+    """The words "the first draws of chains 0 and 2, up to draw 5"."""
+    chosen = np.asarray(rows, dtype=int)
+    last = int(np.max(chosen - np.searchsorted(chain, chain[chosen])))
+    concerned = np.unique(chain[chosen]).tolist()
+    whose = ""
+    if chain.max() > 0:
+        whose = f" of chain{'s' * (len(concerned) > 1)} {words_listed([str(c) for c in concerned])}"
+    return f"the first draws{whose}, up to draw {last}"
+
+
+def _in_chains(rows: Sequence[int], chain: np.ndarray) -> str:
+    starts = np.searchsorted(chain, np.arange(chain.max() + 1))
+    listed = [f"chain {chain[row]}, draw {row - starts[chain[row]]}" for row in rows[:5]]
+    return "; ".join(listed) + ("; ..." if len(rows) > 5 else "")
 
 
 def _scale_name(feature: MomentFeature, k: int = 0) -> str:
@@ -173,7 +250,14 @@ def _location(feature: MomentFeature) -> str:
         observed = special.expit(feature.observed)
         expected = special.expit(feature.expected)
         return f"{said}: centre of the draws {observed:.3g}, should be {expected:.3g}"
-    return f"{said}: mean of the draws {feature.observed:.3g}, should be {feature.expected:.3g}"
+    unit = abs(feature.observed - feature.expected) / max(abs(feature.estimate), 1e-300)
+    values = f"{_rounded(feature.observed, unit)}, should be {_rounded(feature.expected, unit)}"
+    return f"{said}: mean of the draws {values}"
+
+
+def _rounded(value: float, unit: float) -> str:
+    """Three digits; 0 for what is small for the standard deviation, `unit`."""
+    return "0" if abs(value) < 0.005 * unit else f"{value:.3g}"
 
 
 def _scale(feature: MomentFeature) -> str:

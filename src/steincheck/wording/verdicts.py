@@ -31,8 +31,9 @@ def render(verdict: Verdict) -> str:
     lines += [f"  - {finding}" for finding in verdict.findings]
     if verdict.advice:
         lines += ["", "What to do:", *(f"  - {text}" for text in verdict.advice)]
-    tests = [("what was tested", "p", "adjusted", ""), *test_rows(verdict)]
-    lines += ["", *aligned(tests, "lrrl")]
+    tests = test_rows(verdict)
+    if tests:
+        lines += ["", *aligned([("what was tested", "p", "adjusted", ""), *tests], "lrrl")]
     if verdict.mode_table is not None:
         head = ("mode", "draws", "share of the draws", "share of the density", "", "")
         rows = [
@@ -50,7 +51,9 @@ def render(verdict: Verdict) -> str:
     return "\n".join([*lines, "", foot])
 
 
-def kernel_finding(pvalue: float, *, several: bool) -> Finding:
-    """The shape is wrong in a way that no moment shows."""
-    where = " within modes" if several else ""
-    return Finding.without_size("shape", None, pvalue, f"The shape of the distribution{where} is wrong")
+def shape_finding(pvalue: float, parameters: tuple[str, ...] = (), *, several: bool) -> Finding:
+    """The shape is wrong in a way that no single moment shows; `parameters` are those in which it is most."""
+    text = f"The shape of the distribution{' within modes' if several else ''} is wrong"
+    if parameters:
+        text += f", most visibly in {' and '.join(parameters)}"
+    return Finding.without_size("shape", None, pvalue, text, parameters)
