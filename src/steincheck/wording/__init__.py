@@ -5,7 +5,7 @@ from .chains import agreement_finding, chain_shares, chain_worth
 from .moments import describe, describe_impossible, moment_findings
 from .places import place, places
 from .verdicts import headline, kernel_finding, render
-from .weights import weight_findings
+from .weights import weight_context, weight_findings
 
 __all__ = [
     "advice",
@@ -20,5 +20,6 @@ __all__ = [
     "place",
     "places",
     "render",
+    "weight_context",
     "weight_findings",
 ]
