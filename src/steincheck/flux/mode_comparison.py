@@ -39,7 +39,7 @@ from .counts import (
 from .displacements import NEGLIGIBLE_DROP
 from .orbits import CountMoments, Orbits
 from .shares import LEVEL, mode_table
-from .words import flow_pvalues, mode_words
+from .words import flow_pvalues, mode_words, n_comparisons
 
 MAX_LISTED = 10  # modes and groups named in a sentence
 
@@ -80,7 +80,7 @@ def compare_independent(
     # the normal distribution is not trusted where the variance is small
     single = np.where(variance >= MIN_VARIANCE_FOR_CHI2, flow_pvalues(net, error), rare.tails)
     examined = (variance >= MIN_VARIANCE) | rare.judged
-    pvalues = np.where(examined, np.minimum(1.0, n_modes * single), np.nan)
+    pvalues = np.where(examined, np.minimum(1.0, n_comparisons(n_modes) * single), np.nan)
     words = mode_words(net, error, pvalues, LEVEL)
     if not np.isnan(pvalue):
         notes += _groups_without_exchange(group, moments, modes)
@@ -211,7 +211,7 @@ def _single_modes(
     sums = block_sums(flow - flow.mean(axis=0), tested.blocks.label)
     q = len(sums)
     error = np.where(flows.single, np.sqrt(q / (q - 1) * np.sum(sums**2, axis=0)) / n, np.nan)
-    by_test = np.minimum(1.0, n_modes * flow_pvalues(net, error, q - 1))
+    by_test = np.minimum(1.0, n_comparisons(n_modes) * flow_pvalues(net, error, q - 1))
     return net, error, np.where(flows.single, by_test, judged.mode_pvalues)
 
 

@@ -17,6 +17,11 @@ def flow_pvalues(net: np.ndarray, error: np.ndarray, degrees_of_freedom: float =
     return 2 * tail
 
 
+def n_comparisons(n_modes: int) -> int:
+    """How many single modes there are to compare with the rest: the counts of two are one number."""
+    return 1 if n_modes == 2 else n_modes
+
+
 def flow_words(
     net: np.ndarray, significant: np.ndarray, examined: np.ndarray, choice: tuple[str, str]
 ) -> tuple[str, ...]:
