@@ -6,7 +6,9 @@ Rows go to results/chain_flux_study.csv. A run is a set of chains. It is "reject
 a set" where the chains change mode too rarely for a test, "cannot tell" (not rejected, but inconclusive) or
 none of these. "independent" counts what a test for independent draws rejects (on labels: chi-square). Label
 chains have modes of one shape, so that the orbits say nothing but the weights; the cases on a plane use real
-draws and maps. "covers" counts 95 % intervals that cover the truth.
+draws and maps. "covers" counts 95 % intervals that cover the truth, "no interval" shares of the draws without
+one: no chain ever enters or leaves the mode. Chains of the cases "rare changes" are correct too, but change
+mode too rarely for a test: what is rejected there is the set of draws, not the sampler.
 """
 
 from __future__ import annotations
@@ -115,6 +117,7 @@ def label_case(weights: tuple[float, ...], paths: Callable) -> Callable:
             "cannot tell": bool(part.inconclusive) and not rejected,
             "independent": bool(label_test(mode, weights) <= LEVEL),
             "covers the observed share": bool(low <= weights[0] <= high),
+            "no interval": bool(np.isnan(low)),
         }
 
     return run
@@ -233,6 +236,12 @@ CASES |= {
     "eight modes, sampled leaning": Case(label_case(EIGHT, refreshed(LEANING, 0.1)), ((4, 1000),)),
     "eight in a row, sampled leaning": Case(label_case(EIGHT, neighbours(LEANING, 0.8)), ((4, 1000),)),
     "two pairs of modes that never meet": Case(label_case((0.25,) * 4, two_groups(0.1)), ((4, 1000),)),
+    "rare changes, never": Case(label_case(EQUAL, refreshed(EQUAL, 0.0)), ((4, 250),)),
+    "rare changes, rate .002": Case(label_case(EQUAL, refreshed(EQUAL, 0.002)), ((4, 500),)),
+    "rare changes, rate .008": Case(label_case(EQUAL, refreshed(EQUAL, 0.008)), ((4, 500), (1, 2000))),
+    "rare changes, .8/.2, rate .008": Case(
+        label_case(UNEQUAL, refreshed(UNEQUAL, 0.008)), ((4, 500), (1, 2000))
+    ),
     "stuck 4:0": Case(label_case(EQUAL, stuck((0, 0, 0, 0))), ((4, 250),)),
     "stuck 3:1": Case(label_case(EQUAL, stuck((0, 0, 0, 1))), ((4, 250),)),
     "stuck 2:2": Case(label_case(EQUAL, stuck((0, 0, 1, 1))), ((4, 250),)),

@@ -403,6 +403,45 @@ class TestShares:
             np.testing.assert_allclose(table.observed_interval[k], [ci.low, ci.high], rtol=1e-9)
 
 
+class TestSingleModes:
+    """Modes at 0, 10, 20, 30 of weight 1/4 each with 400, 100, 286 and 214 of 1000 draws."""
+
+    target = sc.models.gaussian_mixture([[0.0], [10.0], [20.0], [30.0]])
+    modes = np.array([[0.0], [10.0], [20.0], [30.0]])
+    counts = np.array([400, 100, 286, 214])
+    x = np.repeat(modes, counts, axis=0) + np.random.default_rng(0).normal(size=(1000, 1))
+
+    def test_pvalues_are_those_of_the_counts(self):
+        result = flux_test(self.x, self.target, modes=self.modes, independent=True, rng=0)
+        order = np.argsort(result.mode_table.locations[:, 0])
+        single = 4 * 2 * stats.norm.sf(np.abs(self.counts - 250) / np.sqrt(1000 * 0.25 * 0.75))
+        np.testing.assert_allclose(result.mode_pvalues[order], single, rtol=0.01)
+        words = [result.mode_table.words[k] for k in order]
+        assert words == ["too many draws", "too few draws"] * 2  # 4 p = .034 for the last two
+
+    @pytest.mark.parametrize("alpha", [0.05, 0.01])
+    def test_a_verdict_names_them_at_its_own_level(self, alpha):
+        verdict = sc.check(self.x, self.target, modes=self.modes, independent=True, alpha=alpha, rng=0)
+        named = sorted(
+            float(verdict.modes.locations[f.mode, 0]) for f in verdict.findings if f.mode is not None
+        )
+        np.testing.assert_allclose(named, [0, 10], atol=1e-6)  # the others: three tests times .034
+        words = verdict.mode_table.words
+        assert sum(said.startswith("too") for said in words) == 2
+        assert all(verdict.adjusted["weights"] <= f.pvalue <= alpha for f in verdict.findings)
+
+    def test_a_mode_has_its_own_pvalue(self):
+        counts = np.array([400, 150, 250, 200])
+        x = np.repeat(self.modes, counts, axis=0) + np.random.default_rng(1).normal(size=(1000, 1))
+        verdict = sc.check(x, self.target, modes=self.modes, independent=True, rng=0)
+        shares = [f for f in verdict.findings if f.kind == "mode share"]
+        found = {float(verdict.modes.locations[f.mode, 0].round()): f.pvalue for f in shares}
+        least = 3 * 4 * 2 * stats.norm.sf(50 / np.sqrt(1000 * 0.25 * 0.75))
+        assert found[30.0] == pytest.approx(least, rel=0.05)
+        assert found[0.0] < found[30.0]
+        assert 20.0 not in found
+
+
 class TestCannotTell:
     def test_no_flow_is_not_a_pass(self):
         """All draws at a mode nobody knows, from which no map leads anywhere."""

@@ -13,7 +13,6 @@ from steincheck.wording import (
     moment_findings,
     places,
     render,
-    set_sentence,
 )
 from steincheck.wording.moments import as_sentence
 
@@ -231,14 +230,6 @@ def test_findings_that_are_left_out_are_counted(moments):
     texts = said_of(moments, features, [f"x[{k}]" for k in range(12)])
     assert len(texts) == 9
     assert texts[-1].startswith("And 4 more: ")
-
-
-def test_a_set_of_draws_is_judged_in_one_sentence():
-    stuck = weights_of([[1.0, 0.0], [0.0, 1.0]])
-    assert "may have, which says nothing about the sampler" in set_sentence(replace(stuck, pvalue=1.0), 0.05)
-    rejected = set_sentence(replace(stuck, pvalue=0.003), 0.05)
-    assert rejected.endswith("farther off than those of 40 independent draws would be by chance.")
-    assert rejected.count(".") == 1
 
 
 def test_a_verdict_without_tests_has_no_table():

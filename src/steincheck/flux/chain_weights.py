@@ -62,7 +62,7 @@ class ChainComparison(NamedTuple):
     """Outcome of the test of the weights by block sign flips."""
 
     comparison: Comparison | None  #: None if the chains are too short
-    blocks: Blocks
+    blocks: Blocks | None  #: None if no modes are compared, or their counts hardly vary
     n_directions: int
 
 
@@ -174,10 +174,11 @@ def compare_chains(
     centres = np.stack([np.bincount(flows.cell, column) for column in locations.T], axis=1) / sizes
     found = directions(flows.covariance, centres, MIN_VARIANCE_FOR_CHI2)
     features = flows.flow @ found.columns
-    tau = _slowest(features, found, chain)
-    blocks = cut_blocks(tau, chain)
     k = features.shape[1]
-    if not k or not blocks.enough:
+    if not k:
+        return ChainComparison(None, None, 0)
+    blocks = cut_blocks(_slowest(features, found, chain), chain)
+    if not blocks.enough:
         return ChainComparison(None, blocks, k)
     return ChainComparison(_flipped(features, blocks, found, rng), blocks, k)
 
@@ -227,7 +228,7 @@ class SetJudgement(NamedTuple):
 
     missing_pvalue: float  #: of the modes without draws
     set_pvalue: float  #: how often 40 independent draws are a worse picture
-    significant: np.ndarray  #: (M,) bool: modes that stand out by themselves
+    mode_pvalues: np.ndarray  #: (M,) of the modes by themselves, adjusted for their number
 
 
 def judge_set(
@@ -254,5 +255,58 @@ def judge_set(
     return SetJudgement(
         min(1.0, n_modes * float(certain.min())),
         min(1.0, 2 * min(whole, n_modes * float(tails.min()))),
-        (n_modes * certain <= LEVEL * RARE_LEVEL) | (n_modes * tails <= LEVEL),
+        np.minimum(1.0, n_modes * np.minimum(certain / RARE_LEVEL, tails / (1 - RARE_LEVEL))),
+    )
+
+
+def observed_intervals(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> np.ndarray:
+    """95 % intervals (M, 2) of the shares of the modes in the chains' distribution, each for one mode alone.
+
+    Clopper and Pearson's interval with an effective number of draws (Korn and Graubard 1998, "Confidence
+    intervals for proportions with small expected number of positive counts estimated from survey data").
+    """
+    gate = MIN_SOJOURNS_OF_MANY if n_modes > 2 else MIN_SOJOURNS_OF_TWO
+    found = np.full((n_modes, 2), np.nan)
+    for k in range(n_modes):
+        inside = mode == k
+        found[k] = _exact_interval(float(inside.mean()), _effective_draws(inside, chain, gate))
+    return found
+
+
+def _effective_draws(inside: np.ndarray, chain: np.ndarray, gate: int) -> float:
+    """How many independent draws the chains are worth for the share of a mode, `inside` (n,) bool.
+
+    With enough sojourns this is share (1 - share) / se^2, the standard error from sums over blocks, reduced
+    by the squared ratio of the quantiles of the normal and of Student's t with as many degrees of freedom.
+    With few, blocks tell too little: a chain of two states is worth at most about as many draws as it has
+    sojourns, and n / tau. NaN where no chain ever enters or leaves the mode.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    n = len(inside)
+    sojourns = np.array([n_sojourns(inside, chain), n_sojourns(~inside, chain)])
+    if sojourns.sum() == len(np.unique(chain)):
+        return np.nan
+    share = inside.mean()
+    indicator = inside - share
+    blocks = cut_blocks(autocorrelation_time(indicator, chain), chain)
+    if sojourns.min() < gate or not blocks.enough:
+        return max(1.0, min(float(sojourns.sum()), blocks.ess))
+    q = blocks.count
+    variance = q / (q - 1) * np.sum(block_sums(indicator, blocks.label) ** 2) / n**2
+    quantiles = ndtri(1 - LEVEL / 2) / stdtrit(q - 1, 1 - LEVEL / 2)
+    return float(share * (1 - share) * quantiles**2 / max(variance, 0.25 / n**2))  # a count is whole
+
+
+def _exact_interval(share: float, n_effective: float) -> tuple[float, float]:
+    """Clopper and Pearson's interval of a share of so many draws, whole or not."""
+    from scipy.special import betaincinv
+
+    if np.isnan(n_effective):
+        return np.nan, np.nan
+    count = share * n_effective
+    rest = n_effective - count
+    return (
+        float(betaincinv(count, rest + 1, LEVEL / 2)),
+        float(betaincinv(count + 1, rest, 1 - LEVEL / 2)),
     )

@@ -13,7 +13,8 @@ from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
 from .anchors import Anchors, assign, shape_difference
 from .counts import N_RESAMPLES
-from .words import beyond, flow_words
+from .shares import LEVEL
+from .words import flow_pvalues, flow_words
 
 MAX_ELEMENTS = 4_000_000  # numbers in the largest temporary array
 MAX_MODES = 256  # among which displacements are looked for
@@ -141,7 +142,7 @@ def displacement_table(
 ) -> DisplacementTable:
     """The flows along each displacement, with standard errors `error` (V,) of the net flows."""
     net = flows.net.mean(axis=0)
-    significant = beyond(net, error, degrees_of_freedom)
+    significant = len(net) * flow_pvalues(net, error, degrees_of_freedom) <= LEVEL
     return DisplacementTable(
         displacements=flows.steps,
         flow=flows.accept.mean(axis=0).T,

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..chains import autocorrelation_time, block_standard_error, block_sums
 from ..result import ChainWeights, Modes, ModeTable
-from ..result.modes import TOO_FEW, TOO_MANY
 from .chain_weights import (
     MIN_SOJOURNS_OF_MANY,
     MIN_SOJOURNS_OF_TWO,
@@ -20,6 +19,7 @@ from .chain_weights import (
     chain_flows,
     compare_chains,
     judge_set,
+    observed_intervals,
     sojourns_per_mode,
 )
 from .counts import (
@@ -39,9 +39,8 @@ from .counts import (
 from .displacements import NEGLIGIBLE_DROP
 from .orbits import CountMoments, Orbits
 from .shares import LEVEL, mode_table
-from .words import beyond, flow_words
+from .words import flow_pvalues, mode_words, n_comparisons
 
-MANY_OR_FEW = (TOO_MANY, TOO_FEW)
 MAX_LISTED = 10  # modes and groups named in a sentence
 
 
@@ -54,6 +53,7 @@ class ModeComparison(NamedTuple):
     table: ModeTable
     net_flow: np.ndarray  #: (M,)
     net_flow_se: np.ndarray  #: (M,)
+    mode_pvalues: np.ndarray  #: (M,) of single modes, adjusted for their number
     chains: ChainWeights | None = None
     inconclusive: str = ""
 
@@ -78,8 +78,10 @@ def compare_independent(
     net = (moments.expected - moments.counts) / n
     error = np.sqrt(variance) / n
     # the normal distribution is not trusted where the variance is small
-    single = np.where(variance >= MIN_VARIANCE_FOR_CHI2, beyond(net, error), rare.tails <= LEVEL / n_modes)
-    words = flow_words(net, single, (variance >= MIN_VARIANCE) | rare.judged, MANY_OR_FEW)
+    single = np.where(variance >= MIN_VARIANCE_FOR_CHI2, flow_pvalues(net, error), rare.tails)
+    examined = (variance >= MIN_VARIANCE) | rare.judged
+    pvalues = np.where(examined, np.minimum(1.0, n_comparisons(n_modes) * single), np.nan)
+    words = mode_words(net, error, pvalues, LEVEL)
     if not np.isnan(pvalue):
         notes += _groups_without_exchange(group, moments, modes)
     return ModeComparison(
@@ -89,6 +91,7 @@ def compare_independent(
         mode_table(found, group, modes.locations, words),
         net,
         error,
+        pvalues,
     )
 
 
@@ -137,20 +140,28 @@ def compare_chain_modes(
     tested = compare_chains(flows, modes.locations, chain, rng)
     group = exchange_groups(moments.covariance, moments.expected)
     notes += _groups_without_exchange(group, moments, modes)
-    table = mode_table(found, group, modes.locations, ("",) * n_modes, tested.blocks.label)
-    n_effective = tested.blocks.ess if tested.comparison else n / tau_within
+    table = mode_table(
+        found,
+        group,
+        modes.locations,
+        ("",) * n_modes,
+        chain,
+        observed_intervals(found.mode, chain, n_modes),
+    )
+    n_effective = tested.blocks.ess if tested.comparison and tested.blocks else n / tau_within
     judged = judge_set(moments, table.implied, modes.locations, n_effective)
     weighty = _weighty(table, modes)
     outcome = _combined(tested, judged, flows, weighty)
-    net, error, words = _chain_words(flows, moments, tested, judged)
+    net, error, pvalues = _single_modes(flows, moments, tested, judged)
     summary = _chain_summary(found.mode, chain, tested, flows)
     return ModeComparison(
         outcome,
         tested.n_directions if tested.comparison else 0,
         "block signs" if tested.comparison else "set",
-        replace(table, words=words),
+        replace(table, words=mode_words(net, error, pvalues, LEVEL)),
         net,
         error,
+        pvalues,
         summary,
         _why_inconclusive(summary, tested, flows, weighty),
     )
@@ -184,20 +195,24 @@ def _complete(flows: Flows, weighty: np.ndarray) -> bool:
     return len(flows.groups) == 1 and not np.any(weighty & ~flows.compared)
 
 
-def _chain_words(
+def _single_modes(
     flows: Flows, moments: CountMoments, tested: ChainComparison, judged: SetJudgement
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Net flow into each mode, its standard error from block sums, and what it says."""
-    n = len(flows.flow)
-    compared = flows.single & (tested.comparison is not None)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Net flow into each mode, its standard error from block sums, and p-values adjusted for their number.
+
+    Modes that are not compared by themselves have no standard error, and the p-value of the set.
+    """
+    n, n_modes = moments.probabilities.shape
+    of_counts = (moments.expected - moments.counts) / n
+    if tested.comparison is None or tested.blocks is None:
+        return of_counts, np.full(n_modes, np.nan), judged.mode_pvalues
     flow = flows.flow[:, flows.cell]
-    net = np.where(compared, flow.mean(axis=0), (moments.expected - moments.counts) / n)
-    sums = block_sums(flow, tested.blocks.label)
+    net = np.where(flows.single, flow.mean(axis=0), of_counts)
+    sums = block_sums(flow - flow.mean(axis=0), tested.blocks.label)
     q = len(sums)
-    error = block_standard_error(sums) / n
-    significant = np.where(compared, beyond(net, error, q - 1), judged.significant)
-    words = flow_words(net, significant, compared | judged.significant, MANY_OR_FEW)
-    return net, np.where(compared, error, np.nan), words
+    error = np.where(flows.single, block_standard_error(sums) / n, np.nan)
+    by_test = np.minimum(1.0, n_comparisons(n_modes) * flow_pvalues(net, error, q - 1))
+    return net, error, np.where(flows.single, by_test, judged.mode_pvalues)
 
 
 def _chain_summary(
@@ -205,14 +220,15 @@ def _chain_summary(
 ) -> ChainWeights:
     n_modes = len(flows.cell)
     sojourns = sojourns_per_mode(mode, chain, n_modes)
-    n_chains = tested.blocks.n_chains
+    n_chains = int(chain.max()) + 1
+    blocks = tested.blocks
     shares = np.zeros((n_chains, n_modes))
     np.add.at(shares, (chain, mode), 1.0)
     return ChainWeights(
         n_chains=n_chains,
-        n_blocks=tested.blocks.count,
-        autocorrelation_time=tested.blocks.tau,
-        effective_draws=tested.blocks.ess,
+        n_blocks=0 if blocks is None else blocks.count,
+        autocorrelation_time=np.nan if blocks is None else blocks.tau,
+        effective_draws=np.nan if blocks is None else blocks.ess,
         n_changes=int(sojourns.sum()) - n_chains,
         sojourns=sojourns,
         shares=shares / shares.sum(axis=1, keepdims=True),
@@ -245,7 +261,8 @@ def _why_inconclusive(
             f"{max(longer, 1.5):.2g} times as long"
         )
     if tested.comparison is None:
-        return tested.blocks.remedy or "the net flows between the modes have too small a variance"
+        too_small = "the net flows between the modes have too small a variance"
+        return too_small if tested.blocks is None else tested.blocks.remedy
     if _complete(flows, weighty):
         return ""
     apart = [", ".join(map(str, group[:MAX_LISTED])) for group in summary.compared]

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..chains import block_standard_error, block_sums
+from ..chains import autocorrelation_time, block_standard_error, block_sums, cut_blocks
 from ..result import ModeTable, ModeWeights
 from .orbits import Orbits
 
 ASSIGNMENT_ERROR = 1e-3  # of implied shares: where a mode ends is not defined more exactly
-LEVEL = 0.05  # of the words about single modes (Bonferroni), and 1 minus the coverage of the intervals
+LEVEL = 0.05  # of the words about single modes in `flux_test`, and 1 minus the coverage of the intervals
 NEGLIGIBLE_SHARE = 0.01  # of a mode without draws that importance weights may leave out
 MAX_NEWTON_STEPS = 50
 
@@ -28,11 +28,13 @@ def mode_table(
     group: np.ndarray,
     locations: np.ndarray,
     words: tuple[str, ...],
-    blocks: np.ndarray | None = None,
+    chain: np.ndarray | None = None,
+    observed_interval: np.ndarray | None = None,
 ) -> ModeTable:
     """Observed shares, and those the density implies, among the modes that exchange draws.
 
-    `group` (M,) numbers the groups of modes that exchange draws; `blocks` (n,) the blocks of dependent draws.
+    `group` (M,) numbers the groups of modes that exchange draws. `chain` (n,) is the chain of each draw, None
+    for independent draws, whose observed shares have Wilson's intervals if no `observed_interval` is given.
     """
     n_modes = len(group)
     counts = np.bincount(found.mode, minlength=n_modes)
@@ -44,9 +46,11 @@ def mode_table(
         mode = np.searchsorted(main, found.mode[rows])
         estimate = implied_shares(found.log_weight[np.ix_(rows, main)], mode)
         implied[main] = estimate.share
-        interval[main] = _implied_interval(estimate, None if blocks is None else blocks[rows])
-    observed = _observed_interval(found.mode, counts, blocks)
-    return ModeTable(locations, counts, counts / counts.sum(), implied, observed, interval, words)
+        interval[main] = _implied_interval(estimate, None if chain is None else chain[rows])
+    observed = counts / counts.sum()
+    if observed_interval is None:
+        observed_interval = _wilson_interval(observed, len(found.mode))
+    return ModeTable(locations, counts, observed, implied, observed_interval, interval, words)
 
 
 def implied_shares(log_weight: np.ndarray, mode: np.ndarray) -> ImpliedShares:
@@ -101,45 +105,43 @@ def _influence(ratio: np.ndarray, tilt: np.ndarray, mode: np.ndarray, share: np.
     return influence - (influence @ share)[:, None]
 
 
-def _implied_interval(estimate: ImpliedShares, blocks: np.ndarray | None) -> np.ndarray:
+def _implied_interval(estimate: ImpliedShares, chain: np.ndarray | None) -> np.ndarray:
     """Intervals (M, 2) of implied shares on the logit scale, never narrower than the assignment is sharp."""
     from scipy.special import expit
 
     share = np.minimum(estimate.share, 1 - 1e-12)
     logit = np.log(estimate.share) - np.log1p(-share)
-    error, quantile = _standard_error(estimate.influence, blocks)
+    error, quantile = _standard_error(estimate.influence, chain)
     width = quantile * error / (1 - share)
     ends = expit(np.stack([logit - width, logit + width], axis=1))
     reach = np.hypot(ends - share[:, None], ASSIGNMENT_ERROR)
     return np.clip(share[:, None] + reach * [-1, 1], 0, 1)
 
 
-def _observed_interval(mode: np.ndarray, counts: np.ndarray, blocks: np.ndarray | None) -> np.ndarray:
-    """Wilson's intervals (M, 2) of the shares of independent draws, from block sums if there are blocks."""
+def _wilson_interval(observed: np.ndarray, n: int) -> np.ndarray:
+    """Wilson's intervals (M, 2) of the shares of n independent draws."""
     from scipy.special import ndtri
 
-    n = len(mode)
-    observed = counts / n
-    if blocks is None:
-        z2 = ndtri(1 - LEVEL / 2) ** 2 / n
-        middle = (observed + z2 / 2) / (1 + z2)
-        reach = np.sqrt(z2 * (observed * (1 - observed) + z2 / 4)) / (1 + z2)
-        return np.clip(middle[:, None] + reach[:, None] * [-1, 1], 0, 1)
-    error, quantile = _standard_error(np.eye(len(counts))[mode] - observed, blocks)
-    return np.clip(observed[:, None] + quantile * error[:, None] * [-1, 1], 0, 1)
+    z2 = ndtri(1 - LEVEL / 2) ** 2 / n
+    middle = (observed + z2 / 2) / (1 + z2)
+    reach = np.sqrt(z2 * (observed * (1 - observed) + z2 / 4)) / (1 + z2)
+    return np.clip(middle[:, None] + reach[:, None] * [-1, 1], 0, 1)
 
 
-def _standard_error(influence: np.ndarray, blocks: np.ndarray | None) -> tuple[np.ndarray, float]:
+def _standard_error(influence: np.ndarray, chain: np.ndarray | None) -> tuple[np.ndarray, float]:
     """Standard error (M,) of the means of `influence` (n, M), and the quantile that belongs to it.
 
-    Sums over q blocks of dependent draws are nearly independent: Student's t with q - 1 degrees of freedom.
+    Chains are cut by the largest autocorrelation time of the columns. Sums over the q blocks are nearly
+    independent: Student's t with q - 1 degrees of freedom.
     """
     from scipy.special import ndtri, stdtrit
 
     n = len(influence)
-    if blocks is None:
+    if chain is None:
         return np.sqrt(np.sum(influence**2, axis=0)) / n, float(ndtri(1 - LEVEL / 2))
-    sums = block_sums(influence, blocks)
+    numbered = np.unique(chain, return_inverse=True)[1]
+    blocks = cut_blocks(float(np.max(autocorrelation_time(influence, numbered))), numbered)
+    sums = block_sums(influence, blocks.label)
     q = len(sums)
     if q < 2:
         return np.full(influence.shape[1], np.inf), 1.0

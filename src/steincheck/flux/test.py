@@ -27,6 +27,8 @@ from .displacements import (
 )
 from .mode_comparison import compare_chain_modes, compare_independent, time_within_modes
 from .orbits import CountMoments, Orbits, count_moments, orbits
+from .shares import LEVEL
+from .words import mode_words
 
 VARIANTS = ("asymptotic", "exact")
 MIN_EFFICIENCY = 0.7  # of one anchor per mode; below, anchors=None tries several
@@ -82,8 +84,10 @@ def flux_test(
     ways, each at half of the level, if most draws are at modes that are listed.
 
     For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
-    of Q then comes from random signs of blocks; where the chains change mode too rarely for that, the set of
-    draws is compared with 40 independent draws, and `inconclusive` says why a large p-value means nothing.
+    of Q then comes from random signs of blocks. Where the chains change mode too rarely for that, H0 is
+    another: that this set of draws, whatever the sampler, is as fair a picture of the weights as 40
+    independent draws (`variant` is "set"). Correct chains that hardly change mode often fail it, since most
+    such sets are a poor picture; and `inconclusive` says why a large p-value means nothing.
 
     The test sees the weights of the modes it knows, nothing else: see `ksd_test` for the fit within modes.
 
@@ -228,6 +232,7 @@ def _test_modes(
         flow=_flow_between_modes(moments.probabilities, found.mode, n_modes),
         net_flow=part.net_flow,
         net_flow_se=part.net_flow_se,
+        mode_pvalues=part.mode_pvalues,
         acceptance=float(leave.mean()),
         efficiency=moments.efficiency,
         n_anchors=n_anchors,
@@ -301,7 +306,7 @@ def _test_steps(
         pvalues = np.array([by_modes.pvalue, outcome.pvalue])
         known = pvalues[~np.isnan(pvalues)]
         combined = min(1.0, len(known) * known.min()) if len(known) else np.nan
-        return replace(by_modes, pvalue=float(combined), lattice=table)
+        return replace(_one_of(by_modes, len(known)), pvalue=float(combined), lattice=table)
     leave = flows.accept.max(axis=(1, 2))
     if np.isnan(outcome.pvalue):
         inconclusive = inconclusive or NOTHING_MOVES
@@ -320,6 +325,15 @@ def _test_steps(
         lattice=table,
         inconclusive=inconclusive,
     )
+
+
+def _one_of(by_modes: FluxResult, count: int) -> FluxResult:
+    """The test mode by mode as one of so many, which share the level: single modes have a part of it too."""
+    assert by_modes.mode_pvalues is not None
+    assert by_modes.mode_table is not None
+    pvalues = np.minimum(1.0, max(count, 1) * by_modes.mode_pvalues)
+    words = mode_words(by_modes.net_flow, by_modes.net_flow_se, pvalues, LEVEL)
+    return replace(by_modes, mode_pvalues=pvalues, mode_table=replace(by_modes.mode_table, words=words))
 
 
 def _compared_steps(

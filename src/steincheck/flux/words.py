@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from .shares import LEVEL
+from ..result.modes import TOO_FEW, TOO_MANY
+
+MANY_OR_FEW = (TOO_MANY, TOO_FEW)
 
 
-def beyond(net: np.ndarray, error: np.ndarray, degrees_of_freedom: float = np.inf) -> np.ndarray:
-    """Which net flows differ from 0 by Student's t (normal by default), all of them at one level."""
-    from scipy.special import ndtri, stdtrit
+def flow_pvalues(net: np.ndarray, error: np.ndarray, degrees_of_freedom: float = np.inf) -> np.ndarray:
+    """Two-sided p-values (K,) of net flows by Student's t (normal by default), each by itself."""
+    from scipy.special import ndtr, stdtr
 
-    tail = 0.5 * LEVEL / len(net)
-    quantile = ndtri(tail) if np.isinf(degrees_of_freedom) else stdtrit(degrees_of_freedom, tail)
-    return np.abs(net) > -quantile * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = np.where(net == 0, 0.0, np.abs(net) / error)
+    tail = ndtr(-distance) if np.isinf(degrees_of_freedom) else stdtr(degrees_of_freedom, -distance)
+    return 2 * tail
+
+
+def n_comparisons(n_modes: int) -> int:
+    """How many single modes there are to compare with the rest: the counts of two are one number."""
+    return 1 if n_modes == 2 else n_modes
 
 
 def flow_words(
@@ -22,3 +30,14 @@ def flow_words(
     """Say "as expected", "not examined", or one of `choice`: of a significant flow out, of one in."""
     said = np.where(significant, np.where(net < 0, *choice), "as expected")
     return tuple(np.where(examined, said, "not examined").tolist())
+
+
+def mode_words(net: np.ndarray, error: np.ndarray, pvalues: np.ndarray, level: float) -> tuple[str, ...]:
+    """What the net flow into each mode says at a level, by the p-values of the modes.
+
+    A mode without a p-value was not examined; neither was one without a standard error of its flow, which
+    only the set of draws was asked about, unless the set is clearly wrong there.
+    """
+    significant = pvalues <= level
+    examined = significant | (np.isfinite(pvalues) & np.isfinite(error))
+    return flow_words(net, significant, examined, MANY_OR_FEW)

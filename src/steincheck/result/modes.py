@@ -121,7 +121,8 @@ class ModeTable:
         Share of the draws, and share of the density, at each mode; an implied share is NaN where it cannot
         be estimated.
     observed_interval, implied_interval : arrays (M, 2)
-        95 % confidence intervals, each for one mode alone.
+        95 % confidence intervals, each for one mode alone; NaN for the observed share of a mode that no chain
+        ever enters or leaves, which is that of the starting points.
     words : tuple of str
         "too many draws", "too few draws", "as expected" or "not examined" per mode.
     """
@@ -223,7 +224,7 @@ class ChainWeights(ChainBlocks):
     Attributes
     ----------
     n_chains, n_blocks, autocorrelation_time, effective_draws
-        As in `ChainBlocks`, for the net flows between modes.
+        As in `ChainBlocks`, for the net flows between modes; 0 blocks and NaN if none are compared.
     n_changes : int
         Number of changes of mode.
     sojourns : array (M,)
@@ -243,7 +244,7 @@ class ChainWeights(ChainBlocks):
     pooled: tuple[int, ...]
 
     def __str__(self) -> str:
-        if self.compared:
+        if self.n_blocks:
             return super().__str__()
         return (
             f"{self.n_changes} mode changes across all chains are too few to test the weights: the p-value "

@@ -21,4 +21,6 @@ def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str, str]]:
 def _share(share: float, interval: np.ndarray) -> str:
     if np.isnan(share):
         return "-"
+    if np.isnan(interval[0]):
+        return f"{share:.1%} (no interval)"
     return f"{share:.1%} ({interval[0]:.1%} to {interval[1]:.1%})"

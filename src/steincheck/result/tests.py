@@ -264,7 +264,9 @@ class FluxResult(GofResult):
         Mean probability of going from mode i to mode j; (V, 2), forth and back, with displacements only.
     net_flow, net_flow_se : arrays (M,) or (V,)
         Net flow into each mode, positive where there are too few draws, and its standard error; along each
-        displacement with displacements only.
+        displacement with displacements only. NaN at modes that chains visit too rarely.
+    mode_pvalues : array (M,) or None
+        Of each mode by itself, adjusted for the number of modes (Bonferroni); NaN where it was not examined.
     lattice : DisplacementTable or None
         Flows along the displacements of a lattice, if draws were moved by them.
     chains : ChainWeights or None
@@ -293,6 +295,7 @@ class FluxResult(GofResult):
     flow: np.ndarray = field(kw_only=True)
     net_flow: np.ndarray = field(kw_only=True)
     net_flow_se: np.ndarray = field(kw_only=True)
+    mode_pvalues: np.ndarray | None = field(default=None, kw_only=True)
     lattice: DisplacementTable | None = field(default=None, kw_only=True)
     chains: ChainWeights | None = field(default=None, kw_only=True)
     acceptance: float = field(kw_only=True)

@@ -15,6 +15,7 @@ from ..draws import to_unconstrained
 from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
 from ..flux.shares import mode_weights
+from ..flux.words import mode_words
 from ..modes.search import MAX_EVALUATIONS
 from ..result import (
     AgreementResult,
@@ -68,7 +69,10 @@ def check(
     H0: the draws are independent and come from the target; or, for Markov chains, the chains are stationary
     with the target as their distribution. The mode search starts from held-out draws; the others are
     tested: the shape by `ksdagg_test`, location, spread, correlation and tails by `moment_test`, the mode
-    weights by `flux_test`, and whether the chains agree. Holm's method combines them at the level `alpha`.
+    weights by `flux_test`, and whether the chains agree. Holm's method combines them at the level `alpha`,
+    which then bounds the probability of any false alarm, as far as the tests keep their levels. There is one
+    exception: where chains change mode too rarely for a test, their weights are judged as a set of draws,
+    whatever the sampler, and correct chains may fail; the verdict says so in its ``context``.
 
     Parameters
     ----------
@@ -161,6 +165,21 @@ def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
     return adjusted
 
 
+def holm_factor(tests: Mapping[str, GofResult], name: str) -> int:
+    """The factor of a p-value in Holm's method: the number of tests without a smaller one."""
+    return sum(not result.pvalue < tests[name].pvalue for result in tests.values())
+
+
+def _word_modes(tests: dict[str, GofResult], adjusted: Mapping[str, float], alpha: float) -> None:
+    """Let the mode table name the modes that the findings name, and none if the test does not reject."""
+    weights = tests.get("weights")
+    if not isinstance(weights, FluxResult) or weights.mode_table is None or weights.mode_pvalues is None:
+        return
+    level = alpha / holm_factor(tests, "weights") if adjusted["weights"] <= alpha else -1.0
+    words = mode_words(weights.net_flow, weights.net_flow_se, weights.mode_pvalues, level)
+    tests["weights"] = replace(weights, mode_table=replace(weights.mode_table, words=words))
+
+
 def _conclude(
     case: Case,
     target: Target,
@@ -174,6 +193,7 @@ def _conclude(
 ) -> Verdict:
     """Combine the tests and put everything into words."""
     adjusted = holm({key: 1.0 if np.isnan(result.pvalue) else result.pvalue for key, result in tests.items()})
+    _word_modes(tests, adjusted, alpha)
     pvalue = min(adjusted.values(), default=1.0)
     smallest = any(result.at_floor and adjusted[key] == pvalue for key, result in tests.items())
     weights = tests.get("weights")
@@ -272,7 +292,9 @@ def _findings(
     own = own_scales(target)
     weights = tests.get("weights")
     if isinstance(weights, FluxResult) and adjusted["weights"] <= alpha:
-        found += weight_findings(weights, where, names, own, adjusted["weights"])
+        found += weight_findings(
+            weights, where, names, own, adjusted["weights"], holm_factor(tests, "weights")
+        )
     moments = tests.get("moments")
     if isinstance(moments, MomentResult) and adjusted["moments"] <= alpha:
         named = {finding.mode for finding in found}

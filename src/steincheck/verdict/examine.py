@@ -24,7 +24,7 @@ from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
 from ..target import Target, hard_edge, parameter_names, score_at
-from ..wording import chain_shares, chain_worth, place, set_sentence
+from ..wording import chain_shares, chain_worth, place, weight_context
 from .case import Case, Said
 
 MIN_DRAWS_FOR_MOMENTS = 100  # below, the bootstrap of the moment test rejects true draws too often
@@ -69,8 +69,8 @@ def run_tests(
             notes=said.warnings,
         )
     weights = tests.get("weights")
-    if isinstance(weights, FluxResult) and weights.variant == "set":
-        said.context.append(set_sentence(weights, alpha))
+    if isinstance(weights, FluxResult):
+        said.context.extend(weight_context(weights))
     if blocks is not None:
         agreed = _agreement_test(case, whiten, streams[4])
         if np.isnan(agreed.pvalue):

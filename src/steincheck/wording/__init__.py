@@ -1,7 +1,7 @@
 """Findings and verdicts as sentences."""
 
 from .advice import WEIGHTS, advice
-from .chains import agreement_finding, chain_shares, chain_worth, set_sentence
+from .chains import agreement_finding, chain_shares, chain_worth
 from .moments import (
     describe,
     describe_impossible,
@@ -11,7 +11,7 @@ from .moments import (
 )
 from .places import place, places
 from .verdicts import headline, render, shape_finding
-from .weights import weight_findings
+from .weights import weight_context, weight_findings
 
 __all__ = [
     "WEIGHTS",
@@ -27,8 +27,8 @@ __all__ = [
     "place",
     "places",
     "render",
-    "set_sentence",
     "shape_coordinates",
     "shape_finding",
+    "weight_context",
     "weight_findings",
 ]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..chains import Blocks
-from ..flux.chain_weights import SET_SIZE
 from ..result import AgreementResult, Finding, FluxResult, GofResult
 
 MAX_CHAINS_LISTED = 8  # chains whose shares are told one by one
@@ -43,19 +42,6 @@ def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
             return f"{text}; there are only {changes}."
         text += f" and about {chains.effective_draws:.0f} for the mode weights ({changes})"
     return text + "."
-
-
-def set_sentence(weights: FluxResult, alpha: float) -> str:
-    """What the p-value of the weights means where chains change mode too rarely to be tested."""
-    said = (
-        f"are farther off than those of {SET_SIZE} independent draws would be by chance"
-        if weights.reject(alpha)
-        else f"are such as {SET_SIZE} independent draws may have, which says nothing about the sampler"
-    )
-    return (
-        "The chains change mode too rarely to test the sampler, so that the p-value of the mode weights is "
-        f"about these draws as a set, whose shares {said}."
-    )
 
 
 def chain_shares(weights: GofResult | None) -> list[str]:

@@ -20,11 +20,12 @@ def weight_findings(
     names: Sequence[str],
     own: Mapping[str, OwnScale],
     pvalue: float,
+    factor: float = 1.0,
 ) -> list[Finding]:
     """What is wrong with the mode weights, missing modes first.
 
     `places` says where the modes are, `names` are those of the coordinates, of which `own` knows the user's
-    parameters.
+    parameters. The test has the adjusted `pvalue`; those of single modes are to be multiplied by `factor`.
     """
     table = result.mode_table
     if table is None:
@@ -36,12 +37,38 @@ def weight_findings(
     if not wrong:
         parameters = [own[name].parameter if name in own else name for name in names]
         return [_wrong_as_a_whole(result, table, parameters, pvalue)]
-    found = [_wrong_share(table, k, places[k], pvalue) for k in wrong[:MAX_MODES_NAMED]]
-    if len(wrong) > MAX_MODES_NAMED:
-        rest = len(wrong) - MAX_MODES_NAMED
-        text = f"And {rest} more modes have wrong shares"
-        found.append(Finding.without_size("mode share", None, pvalue, text))
+    assert result.mode_pvalues is not None
+    # a mode is named only if the test as a whole rejects too
+    single = np.clip(factor * result.mode_pvalues, pvalue, 1.0)
+    found = [_wrong_share(table, k, places[k], float(single[k])) for k in wrong[:MAX_MODES_NAMED]]
+    if rest := wrong[MAX_MODES_NAMED:]:
+        text = f"And {len(rest)} more modes have wrong shares"
+        found.append(Finding.without_size("mode share", None, float(single[rest].max()), text))
     return found
+
+
+def weight_context(result: FluxResult) -> list[str]:
+    """What H0 is for modes that chains visit too rarely, and why shares of the draws have no interval."""
+    chains = result.chains
+    table = result.mode_table
+    if chains is None or table is None:
+        return []
+    said = []
+    together = set(chains.compared[0]) if len(chains.compared) == 1 else set()
+    apart = set(range(len(table))) - together | set(chains.pooled)
+    if result.variant == "set" or apart:
+        what = "their weights" if result.variant == "set" else "the weights of some modes"
+        said.append(
+            f"The chains change mode too rarely to test {what}. H0 is another there: that this set of draws, "
+            "whatever the sampler, is as fair a picture of the weights as 40 independent draws. A rejection "
+            "says nothing about the sampler: correct chains that hardly change mode often fail."
+        )
+    if np.isnan(table.observed_interval).any():
+        said.append(
+            "The share of the draws has no interval at a mode that no chain ever enters or leaves: it is "
+            "that of the starting points."
+        )
+    return said
 
 
 def _wrong_share(table: ModeTable, k: int, where: str, pvalue: float) -> Finding:
