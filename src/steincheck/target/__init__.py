@@ -11,17 +11,18 @@ from .evaluation import (
 )
 from .record import MAX_DIM, Batch, Target, made_by, require_target
 from .score_check import check_score
-from .support import hard_edge, support_warnings
+from .support import Break, discontinuity, support_warnings
 
 __all__ = [
     "CHUNKS",
     "MAX_DIM",
     "Batch",
+    "Break",
     "Target",
     "central_differences",
     "check_score",
+    "discontinuity",
     "from_jax",
-    "hard_edge",
     "in_chunks",
     "jax_target",
     "log_density_at",
