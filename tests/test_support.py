@@ -117,7 +117,6 @@ def scales():
 
 
 NOISE = rng(20)
-NOISE = rng(20)
 CONTINUOUS = {
     "normal": lambda: (square, rng(13).normal(size=(500, 2))),
     "normal, d = 60": lambda: (square, rng(13).normal(size=(500, 60))),
