@@ -31,6 +31,7 @@ class Atlas:
     peaks: list[Peak] = field(default_factory=list)
     roots: list[np.ndarray] = field(default_factory=list)
     whiten: list[np.ndarray] = field(default_factory=list)
+    log_volume: list[float] = field(default_factory=list)
     n_starts: list[int] = field(default_factory=list)
     uses: list[int] = field(default_factory=list)
 
@@ -49,18 +50,15 @@ class Atlas:
         root = mode_root(peak.hessian)
         self.peaks[k:] = [peak, *self.peaks[k + 1 :]]
         self.roots[k:] = [root, *self.roots[k + 1 :]]
+        self.log_volume[k:] = [float(np.linalg.slogdet(root)[1]), *self.log_volume[k + 1 :]]
         self.whiten[k:] = [np.linalg.inv(root).T, *self.whiten[k + 1 :]]
         return k
 
     @property
     def log_weight(self) -> np.ndarray:
         """Laplace's log mass of each mode, up to a constant."""
-        return np.array(
-            [
-                peak.log_density + np.linalg.slogdet(root)[1]
-                for peak, root in zip(self.peaks, self.roots, strict=True)
-            ]
-        )
+        height = np.array([peak.log_density for peak in self.peaks])
+        return height + np.array(self.log_volume)
 
     @property
     def full(self) -> bool:

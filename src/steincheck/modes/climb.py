@@ -145,6 +145,7 @@ def climb(
     metric: np.ndarray,
     stride: Any,
     *,
+    shape: np.ndarray | None = None,
     iterations: int = ITERATIONS,
     known: Known | None = None,
     fused: bool = False,
@@ -152,17 +153,20 @@ def climb(
 ) -> Ends:
     """Climb from all rows of `x` at once, the trial points of all evaluated as one batch.
 
-    `metric` (d, d) or (n, d, d) is the first inverse Hessian, up to a factor that makes the first step
-    `stride` long in it. With `fused` log density and score are evaluated together, at the trial points that
+    `metric` (d, d), or (K, d, d) with the number of each in `shape` (n,), is the first inverse Hessian, up to
+    a factor that makes the first step `stride` long in it. With `fused` log density and score are evaluated together, at the trial points that
     are refused too.
     """
-    metric = np.broadcast_to(metric, (len(x), *metric.shape[-2:]))
+    if shape is None:
+        metric = np.broadcast_to(metric, (len(x), *metric.shape[-2:]))
+        shape = np.arange(len(x))
     size = block(x.shape[1])
     strides = np.broadcast_to(stride, (len(x),))
     parts = []
     for start in range(0, len(x), size):
         part = slice(start, start + size)
-        form = DenseMetric(metric[part]) if dense else LimitedMetric(metric[part])
+        first = metric[shape[part]]
+        form = DenseMetric(first) if dense else LimitedMetric(first)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # where the density is unbounded
             climbers = _begin(surface, x[part], form, strides[part], fused)
             parts.append(_climb(surface, climbers, iterations, known, fused))

@@ -28,6 +28,7 @@ StopReason = Literal["complete", "max_modes", "max_rounds", "max_evaluations", "
 
 MAX_ROUNDS = 16
 MIN_EVALUATIONS = 100_000  # before which no search of a fast target ends
+MAX_FULL_EFFORT_DIM = 100  # above it the search is smaller: a step costs d^2, and starts meet few basins
 STARTS_PER_KIND = 128  # per round
 ANNEALED_CHAINS = 64  # per round
 DIFFERENCES = 32  # starts per round at m_i + m_j - m_k
@@ -180,11 +181,11 @@ def hunt(
 
 
 def effort(surface: Surface, points: np.ndarray, max_seconds: float | None) -> float:
-    """Share of the usual search that fits into half the time allowed: 1, or a power of 1/2.
+    """Share of the usual search that fits into half the time allowed: 1, or a power of 1/2; less in many dimensions.
 
     The cost per evaluation is measured on a batch that has been compiled before.
     """
-    share = min(1.0, surface.max_evaluations / (2 * MIN_EVALUATIONS))
+    share = min(1.0, surface.max_evaluations / (2 * MIN_EVALUATIONS), MAX_FULL_EFFORT_DIM / points.shape[1])
     if max_seconds is not None:
         batch = np.resize(points, (32, points.shape[1]))
         surface.value_and_score(batch)
@@ -229,8 +230,9 @@ def _climb(state: Hunt, first: Starts, iterations: int = CLIMB_ITERATIONS) -> En
     ends = climb(
         surface,
         first.x,
-        first.shapes[first.shape],
+        first.shapes,
         first.stride,
+        shape=first.shape,
         iterations=iterations,
         known=state.atlas.known(),
         fused=surface.fused,

@@ -40,7 +40,7 @@ def settle(surface: Surface, x: np.ndarray, width: np.ndarray) -> Stationary:
     decrement = np.full(len(x), np.inf)
     for _ in range(NEWTON_ROUNDS):
         rows = np.flatnonzero(active)
-        if not len(rows):
+        if not len(rows) or (np.isfinite(decrement).any() and surface.exhausted):
             break
         hessian[rows], learnt = curvatures(surface, x[rows], width[rows])
         renewed = np.abs(np.log(learnt / width[rows])).max(axis=1) > 1

@@ -152,6 +152,8 @@ def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
     radii = np.geomspace(0.5, BASE**MAX_POWER, num=n_radii)
     found = []
     for ray in np.concatenate([rays, -rays]):
+        if found and surface.exhausted:
+            break
         places = base.x + radii[:, None] * ray
         value = surface.log_density(places)
         with np.errstate(invalid="ignore"):

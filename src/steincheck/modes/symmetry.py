@@ -34,9 +34,14 @@ class SignedPermutation(NamedTuple):
 
 def layouts(dim: int) -> list[SignedPermutation]:
     """Likely symmetries: flips and swaps of coordinates, of blocks, of the same entry of all groups."""
-    found = dict.fromkeys(_candidates(dim))
-    found.pop(SignedPermutation(tuple(range(dim)), (1,) * dim), None)
-    return list(found)[:MAX_LAYOUTS]
+    identity = SignedPermutation(tuple(range(dim)), (1,) * dim)
+    found = dict[SignedPermutation, None]()
+    for candidate in _candidates(dim):  # far more than are wanted in many dimensions
+        if candidate != identity:
+            found[candidate] = None
+        if len(found) == MAX_LAYOUTS:
+            break
+    return list(found)
 
 
 def _candidates(dim: int) -> Iterator[SignedPermutation]:

@@ -19,19 +19,20 @@ from .record import (
     require_target,
 )
 from .score_check import NO_SCORE, check_score, score_warnings
-from .support import hard_edge, support_warnings
+from .support import Break, discontinuity, support_warnings
 
 __all__ = [
     "CHUNKS",
     "MAX_DIM",
     "NO_SCORE",
     "Batch",
+    "Break",
     "Target",
     "central_differences",
     "check_score",
     "coordinate_names",
+    "discontinuity",
     "from_jax",
-    "hard_edge",
     "in_chunks",
     "jax_target",
     "log_density_at",

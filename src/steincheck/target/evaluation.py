@@ -56,10 +56,10 @@ def differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = Non
     Steps are made shorter until log p bends by little over them: the width of the density is not known.
     """
     raw = np.asarray(log_density(read_only(x)))
-    precision = np.finfo(raw.dtype if raw.dtype.kind == "f" else float).eps
+    eps = precision(raw)
     middle = raw.astype(float)[:, None]
-    noise = 10 * precision * np.abs(middle)
-    fine = precision ** (1 / 3)
+    noise = 10 * eps * np.abs(middle)
+    fine = eps ** (1 / 3)
     start = fine * np.maximum(1.0, np.abs(x)) if step is None else step * max(1.0, 1e4 * fine)
     h = np.array(np.broadcast_to(start, x.shape))
     ahead = np.empty(x.shape)
@@ -83,6 +83,13 @@ def differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = Non
         return Differences((ahead - behind) / (2 * h), 5 * noise / h, bend / (2 * h))
 
 
+def precision(value: Any) -> float:
+    """The relative rounding of what a function returned, by its own dtype."""
+    dtype = getattr(value, "dtype", None)
+    kind = np.dtype(dtype) if isinstance(dtype, (np.dtype, type)) else np.asarray(value).dtype
+    return float(np.finfo(kind if kind.kind == "f" else float).eps)
+
+
 def _moved_log_density(log_density: Batch, x: np.ndarray, step: np.ndarray) -> np.ndarray:
     """log p (n, d) with each coordinate of each row moved by its step in turn."""
     n, d = x.shape
@@ -92,11 +99,12 @@ def _moved_log_density(log_density: Batch, x: np.ndarray, step: np.ndarray) -> n
 
 def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
     """log p at the rows of `x`, validated; at a `proposal` -inf is a value, NaN is not."""
-    value = _as_floats("log_density", called("log_density", target.log_density, x), (len(x),))
+    raw = called("log_density", target.log_density, x)
+    value = _as_floats("log_density", raw, (len(x),))
     bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
     if bad.any():
         _raise_non_finite("log_density", x, value, bad)
-    rounding = np.finfo(float).eps * np.median(np.abs(value)) if len(value) and not proposal else 0.0
+    rounding = precision(raw) * np.median(np.abs(value)) if len(value) and not proposal else 0.0
     if rounding > MAX_ROUNDING:
         raise ValueError(
             f"`log_density` must be smaller: near {np.median(value):.2g} it is rounded to {rounding:.2g}, "

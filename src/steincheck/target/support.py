@@ -1,11 +1,45 @@
-"""The support of a density as the draws see it: impossible draws, hard edges."""
+"""The support of a density as the draws see it: impossible draws, hard edges, jumps."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from .evaluation import read_only
+from .evaluation import precision, read_only
 from .record import Target
+
+MAX_MOVED_DRAWS = 1000  # draws that are moved to look for an edge
+HALVINGS = 60  # of a bracket about an edge: down to the resolution of the numbers
+EDGE_DROP = 40.0  # nats: a larger drop within a bracket is an edge, whatever the floor beyond it
+N_LINES = 256  # lines between draws and through them, along which jumps are looked for
+COARSE_PARTS = 24  # of a line at first
+FINE_PARTS = 8  # of the least regular part, again and again
+MIN_PART = 1e-13  # of a line: there a continuous log density does not change
+MAX_RESOLUTION = 1e-4  # of a line: where rounding of the coordinates is coarser, no jump can be told
+MIN_JUMP = 0.02  # of the density, relative
+OUTSTANDING = 10.0  # how many times more log p changes over a jump than beside it
+
+
+class Break(NamedTuple):
+    """Where a density is discontinuous: Stein's identity does not hold there."""
+
+    x: np.ndarray
+    drop: float  #: nats by which log p falls; more than `EDGE_DROP` is an edge of the support
+
+    @property
+    def kind(self) -> str:
+        """What the density does there."""
+        if self.drop >= EDGE_DROP:
+            return "ends abruptly"
+        return f"jumps by a factor of {np.exp(self.drop):.3g}"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        if self.drop >= EDGE_DROP:
+            return "need one that vanishes at its edge: transform the parameters to the whole space"
+        return "need a continuous one: check the parts on either side separately"
 
 
 def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator) -> list[str]:
@@ -26,43 +60,164 @@ def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.r
             f"coordinate {', '.join(map(str, still[:5]))} is the same in all draws: no density produces "
             "this, whatever the p-value"
         )
-    edge = hard_edge(target, x, log_p, rng)
-    if edge is not None:
+    gap = discontinuity(target, x, log_p, rng)
+    if gap is not None:
+        place = np.array2string(gap.x, precision=4, threshold=8)
         found.append(
-            f"the density ends abruptly near x = {np.array2string(edge, precision=4, threshold=8)}: Stein "
-            "tests need one that vanishes at its edge, and reject true draws otherwise; transform the "
-            "parameters to the whole space"
+            f"the density {gap.kind} near x = {place}: Stein tests {gap.remedy}; true draws may be rejected, "
+            "wrong ones pass"
         )
     return found
 
 
-def hard_edge(
-    target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator
-) -> np.ndarray | None:
-    """A point at which the density drops to 0 from a height that matters, or None.
+def discontinuity(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator) -> Break | None:
+    """A point at which the density ends abruptly or jumps, where it is high enough to matter; or None.
 
-    Up to 1000 draws are moved forth and back, by 0.3 and by 0.9 standard deviations. Where the density is 0
-    there, the edge between is bracketed; it is hard if log p just inside is not far below its median: Stein's
-    identity is off by the density at the edge, which shows against noise of 1/sqrt(n).
+    It matters if log p just inside is not far below its median: Stein's identity is off by the jump of the
+    density, which shows against noise of 1/sqrt(n).
     """
-    rows = np.arange(0, len(x), max(1, len(x) // 1000))
+    other = rng.spawn(1)[0]
+    low = float(np.median(log_p)) - 5 - 0.5 * np.log(len(x))
+    edge = _hard_edge(target, x, log_p, low, rng)
+    return _jump(target, x, low, other) if edge is None else edge
+
+
+def _hard_edge(
+    target: Target, x: np.ndarray, log_p: np.ndarray, low: float, rng: np.random.Generator
+) -> Break | None:
+    """The highest point at which the density drops by more than `EDGE_DROP` below `low`.
+
+    Some draws are moved forth and back, by 0.3 and by 0.9 standard deviations. Where the density is almost 0
+    there, the edge between is bracketed; a bracket is given up where log p is below `low` on its inner side.
+    """
+    rows = np.arange(0, len(x), max(1, len(x) // MAX_MOVED_DRAWS))
     moves = x.std(axis=0) * rng.standard_normal((len(rows), x.shape[1]))
-    near = np.concatenate([x[rows] + length * moves for length in (0.3, -0.3, 0.9, -0.9)])
-    gone = ~np.isfinite(_quiet_log_density(target, near))
-    inside = np.tile(x[rows], (4, 1))[gone]
-    outside = near[gone]
-    height = np.tile(log_p[rows], 4)[gone]
-    for _ in range(40 if len(inside) else 0):
+    outside = np.concatenate([x[rows] + length * moves for length in (0.3, -0.3, 0.9, -0.9)])
+    inside = np.tile(x[rows], (4, 1))
+    height = np.tile(log_p[rows], 4)
+    floor = low - EDGE_DROP
+    left = (_quiet_log_density(target, outside) < floor) & (height > low)
+    for _ in range(HALVINGS):
+        inside, outside, height = inside[left], outside[left], height[left]
+        if not len(inside):
+            return None
         middle = 0.5 * (inside + outside)
         value = _quiet_log_density(target, middle)
-        finite = np.isfinite(value)
-        inside = np.where(finite[:, None], middle, inside)
-        outside = np.where(finite[:, None], outside, middle)
-        height = np.where(finite, value, height)
-    hard = height > np.median(log_p) - 5 - 0.5 * np.log(len(x))
-    return inside[np.argmax(height)] if hard.any() else None
+        within = value >= floor
+        inside = np.where(within[:, None], middle, inside)
+        outside = np.where(within[:, None], outside, middle)
+        height = np.where(within, value, height)
+        left = height > low
+    return Break(inside[np.argmax(height)], np.inf) if left.any() else None
+
+
+class _Lines(NamedTuple):
+    """Parts of lines `start` + t `way`, t from `begin` to `begin` + `length`."""
+
+    start: np.ndarray  #: (m, d)
+    way: np.ndarray  #: (m, d)
+    begin: np.ndarray  #: (m,)
+    length: float
+
+    def rows(self, rows: np.ndarray) -> _Lines:
+        """Some of the lines."""
+        return _Lines(self.start[rows], self.way[rows], self.begin[rows], self.length)
+
+
+class _Steps(NamedTuple):
+    """The least regular part of each line."""
+
+    size: np.ndarray  #: (m,) nats by which log p changes over it
+    height: np.ndarray  #: (m,) log p at its higher end
+    beside: np.ndarray  #: (m,) the largest change over another part of the line
+
+    def matter(self, least: float, low: float) -> np.ndarray:
+        """Whether the density changes by the share `least`, and that lies above `low`."""
+        share = np.maximum(-np.expm1(-self.size), 1e-300)
+        return (share > least) & (self.height + np.log(share) > low)
+
+
+def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -> Break | None:
+    """The largest jump of log p that matters on lines between draws and beyond them.
+
+    The part of a line that is least like its neighbours is divided again, down to the resolution of the
+    numbers: however steep a continuous log density is, its changes become small, or all alike.
+    """
+    smallest = _smallest_part(target, x)
+    if smallest > MAX_RESOLUTION:
+        return None
+    least = max(MIN_JUMP, 0.5 / np.sqrt(len(x)))
+    lines, steps = _divided(_lines(x, rng), COARSE_PARTS, target, low - EDGE_DROP)
+    while lines.length > smallest:
+        lines = lines.rows(steps.matter(least, low))
+        if not len(lines.start):
+            return None
+        lines, steps = _divided(lines, FINE_PARTS, target, low - EDGE_DROP)
+    rows = np.flatnonzero(steps.matter(least, low) & (steps.size > OUTSTANDING * steps.beside))
+    if not len(rows):
+        return None
+    best = rows[np.argmax(steps.size[rows])]
+    return Break(lines.start[best] + lines.begin[best] * lines.way[best], float(steps.size[best]))
+
+
+def _divided(lines: _Lines, n_parts: int, target: Target, floor: float) -> tuple[_Lines, _Steps]:
+    """The least regular of `n_parts` parts of each line.
+
+    log p is cut off at `floor`, which takes nothing from its continuity.
+    """
+    t = lines.begin[:, None] + lines.length * np.linspace(0, 1, n_parts + 1)
+    points = lines.start[:, None] + t[:, :, None] * lines.way[:, None]
+    value = _quiet_log_density(target, points.reshape(-1, points.shape[2])).reshape(t.shape)
+    value = np.maximum(value, floor)
+    change = np.diff(value, axis=1)
+    k = np.argmax(_irregularity(change), axis=1)
+    row = np.arange(len(k))
+    change = np.abs(change)
+    size = change[row, k]
+    change[row, k] = 0.0
+    height = np.maximum(value[row, k], value[row, k + 1])
+    parts = _Lines(lines.start, lines.way, t[row, k], lines.length / n_parts)
+    return parts, _Steps(size, height, change.max(axis=1))
+
+
+def _irregularity(change: np.ndarray) -> np.ndarray:
+    """How far each change (m, k) is from the mean of its neighbours: 0 on a parabola."""
+    wide = np.concatenate([change[:, 1:2], change, change[:, -2:-1]], axis=1)
+    return np.abs(change - 0.5 * (wide[:, :-2] + wide[:, 2:]))
+
+
+def _lines(x: np.ndarray, rng: np.random.Generator) -> _Lines:
+    """Lines through pairs of draws and beyond them, along coordinates, and in any direction."""
+    n, d = x.shape
+    pairs = rng.integers(n, size=(2, N_LINES // 2))
+    chosen = rng.integers(n, size=N_LINES // 2)
+    moves = rng.standard_normal((len(chosen), d)) * min(1.0, 3 / np.sqrt(d))
+    half = len(chosen) // 2
+    moves[:half] = 2 * np.eye(d)[rng.integers(d, size=half)]
+    moves = moves * x.std(axis=0)
+    start = np.concatenate([x[pairs[0]], x[chosen] - 0.5 * moves])
+    way = np.concatenate([x[pairs[1]] - x[pairs[0]], moves])
+    return _Lines(start, way, np.full(len(start), -0.25), 1.5)
+
+
+def _smallest_part(target: Target, x: np.ndarray) -> float:
+    """Of a line: below it, rounded coordinates no longer tell its points apart."""
+    spread = x.std(axis=0)
+    moving = spread > 0
+    if not moving.any():
+        return np.inf
+    size = np.abs(x).max(axis=0)[moving] / spread[moving]
+    return max(MIN_PART, 64 * precision(target.log_density(read_only(x[:1]))) * float(size.max()))
 
 
 def _quiet_log_density(target: Target, x: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.asarray(target.log_density(read_only(x)), dtype=float)
+    """log p (n,), -inf where it is NaN or the user's function raises; those rows are found by halving."""
+    try:
+        with np.errstate(all="ignore"):
+            value = np.asarray(target.log_density(read_only(x)), dtype=float)
+    except Exception:  # of the user's function: here it means "outside the support"
+        if len(x) <= 1:
+            return np.full(len(x), -np.inf)
+        half = len(x) // 2
+        return np.concatenate([_quiet_log_density(target, part) for part in (x[:half], x[half:])])
+    return np.where(np.isnan(value), -np.inf, value)

@@ -23,7 +23,7 @@ from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
-from ..target import Target, hard_edge, parameter_names, score_at
+from ..target import Target, discontinuity, parameter_names, score_at
 from ..wording import chain_shares, chain_worth, place, weight_context
 from .case import Case, Said
 
@@ -43,17 +43,15 @@ def run_tests(
     """The tests that apply, in the order of the verdict."""
     tests: dict[str, GofResult] = {}
     whiten = np.linalg.cholesky(np.mean(known.covariances, axis=0))
-    edge = hard_edge(target, case.x, case.log_p, streams[4])
+    gap = discontinuity(target, case.x, case.log_p, streams[4])
     blocks = None
     if case.chain is not None:
         blocks = _blocks_of_chains(case, whiten)
         if not blocks.enough:
             said.reasons.append(f"the shape could not be tested: {blocks.remedy}")
-    if edge is not None:
-        said.reasons.append(
-            f"the density ends abruptly near ({place(edge, parameter_names(target))}), and tests of the "
-            "shape need one that vanishes at its edge: transform the parameters to the whole space"
-        )
+    if gap is not None:
+        where = place(gap.x, parameter_names(target))
+        said.reasons.append(f"the density {gap.kind} near ({where}), and tests of the shape {gap.remedy}")
     elif blocks is None or blocks.enough:
         tests["kernel"] = _kernel_test(case, whiten, known, blocks, alpha, streams[1], said)
         _add_moments(tests, case, target, known, blocks, streams[2], said)

@@ -1,0 +1,175 @@
+"""Edges and jumps of a density, where Stein's identity fails; steep but continuous ones have none."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import steincheck as sc
+from steincheck.target import discontinuity, log_density_at
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def found(log_density, x, seed=0):
+    target = sc.Target(log_density, dim=x.shape[1])
+    return discontinuity(target, x, log_density_at(target, x), rng(seed))
+
+
+def check(*arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sc.check(*arguments, rng=0, **options)
+
+
+def square(x):
+    return -0.5 * np.sum(x**2, axis=1)
+
+
+def stepped(x):
+    """Seven times as high on the right."""
+    return square(x) + np.where(x[:, 0] > 0, 2.0, 0.0)
+
+
+def refuses_negative(x):
+    if (x < 0).any():
+        raise ValueError("neg")
+    return -x[:, 0]
+
+
+@pytest.mark.parametrize("right_share", [0.5, 0.881])
+def test_a_jump_inside_the_density_is_neither_a_fit_nor_a_misfit(right_share):
+    x = rng(1).normal(size=(600, 2))
+    x[:, 0] = np.abs(x[:, 0]) * np.where(rng(2).random(600) < right_share, 1, -1)
+    gap = found(stepped, x)
+    assert abs(gap.x[0]) < 1e-9
+    assert gap.drop == pytest.approx(2.0, abs=1e-6)
+    verdict = check(x, sc.Target(stepped, np.negative, dim=2))
+    assert verdict.fits is None
+    assert "the density jumps by a factor of 7.39 near (x[0] = " in verdict.sentence
+    assert "kernel" not in verdict.tests
+    assert "moments" not in verdict.tests
+
+
+@pytest.mark.parametrize("floor", [-np.inf, -1e10, -1e300, -1e5, -20.0])
+def test_an_edge_is_seen_whatever_is_returned_beyond_it(floor):
+    x = rng(3).exponential(size=(500, 1))
+    gap = found(lambda x: np.where(x[:, 0] > 0, -x[:, 0], floor), x)
+    assert abs(gap.x[0]) < 1e-9
+    normal = rng(4).normal(size=(900, 1))
+    normal = normal[normal[:, 0] > -1][:500]
+    gap = found(lambda x: np.where(x[:, 0] > -1, -0.5 * x[:, 0] ** 2, floor), normal)
+    assert gap.x[0] == pytest.approx(-1)
+
+
+@pytest.mark.parametrize(
+    "log_density",
+    [lambda x: np.where(x[:, 0] > 0, -x[:, 0], -1e10), refuses_negative],
+    ids=["floor", "raises"],
+)
+def test_a_hard_edge_cannot_tell(log_density):
+    target = sc.Target(log_density, lambda x: -np.ones_like(x), dim=1)
+    verdict = check(rng(5).exponential(size=(300, 1)), target, max_evaluations=20_000)
+    assert verdict.fits is None
+    assert "the density ends abruptly near (x[0] = " in verdict.sentence
+
+
+def test_single_tests_warn_of_a_jump():
+    with pytest.warns(UserWarning, match="the density jumps by a factor of 7.39 near x = .*wrong ones pass"):
+        sc.ksd_test(rng(6).normal(size=(300, 2)), sc.Target(stepped, np.negative, dim=2), rng=0)
+
+
+def correlated(gap):
+    """A log density of two coordinates with correlation 1 - gap, and draws."""
+    z = rng(7).normal(size=(500, 2))
+    x = np.sqrt(1 - gap / 2) * z[:, :1] + np.sqrt(gap / 2) * z[:, 1:] * [1, -1]
+    inverse = np.linalg.inv(np.array([[1, 1 - gap], [1 - gap, 1]]))
+    return lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, inverse, x), x
+
+
+def funnel():
+    v = 3 * rng(8).normal(size=(500, 1))
+    x = np.concatenate([v, np.exp(v / 2) * rng(9).normal(size=(500, 5))], axis=1)
+    return (
+        lambda x: (
+            -(x[:, 0] ** 2) / 18 - 0.5 * np.sum(x[:, 1:] ** 2, axis=1) * np.exp(-x[:, 0]) - 2.5 * x[:, 0]
+        ),
+        x,
+    )
+
+
+def banana():
+    x = rng(10).normal(size=(500, 2))
+    x[:, 1] = 0.01 * x[:, 1] + x[:, 0] ** 2
+    return lambda x: -0.5 * x[:, 0] ** 2 - 0.5 * ((x[:, 1] - x[:, 0] ** 2) / 0.01) ** 2, x
+
+
+def mixture(width):
+    model = sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]], [np.eye(2), width**2 * np.eye(2)])
+    return model.log_density, model.sample(500, rng(11))
+
+
+def scales():
+    scale = np.geomspace(1e-9, 1e9, 7)
+    return lambda x: square(x / scale), scale * rng(12).normal(size=(500, 7))
+
+
+NOISE = rng(20)
+CONTINUOUS = {
+    "normal": lambda: (square, rng(13).normal(size=(500, 2))),
+    "normal, d = 60": lambda: (square, rng(13).normal(size=(500, 60))),
+    "scales": scales,
+    "correlation 1 - 1e-4": lambda: correlated(1e-4),
+    "correlation 1 - 1e-10": lambda: correlated(1e-10),
+    "funnel": funnel,
+    "banana": banana,
+    "Laplace": lambda: (lambda x: -np.abs(x).sum(axis=1), rng(14).laplace(size=(500, 3))),
+    "Laplace about 1e9": lambda: (
+        lambda x: -np.abs(x - 1e9).sum(axis=1),
+        1e9 + rng(14).laplace(size=(500, 3)),
+    ),
+    "Laplace about 1e14": lambda: (
+        lambda x: -np.abs(x - 1e14).sum(axis=1),
+        1e14 + rng(14).laplace(size=(500, 3)),
+    ),
+    "Cauchy": lambda: (lambda x: -np.log1p(x**2).sum(axis=1), rng(15).standard_cauchy(size=(500, 2))),
+    "mixture": lambda: mixture(1.0),
+    "mixture with a narrow part": lambda: mixture(1e-6),
+    "gamma, 0 at its edge": lambda: (
+        lambda x: np.where(x > 0, 2 * np.log(np.maximum(x, 1e-300)) - x, -np.inf)[:, 0],
+        rng(16).gamma(3, size=(500, 1)),
+    ),
+    "0 in the middle": lambda: (
+        lambda x: np.log(np.abs(x[:, 0]) + 1e-300) - 0.5 * x[:, 0] ** 2,
+        rng(17).choice([-1, 1], size=(500, 1)) * np.sqrt(2 * rng(18).exponential(size=(500, 1))),
+    ),
+    "single precision": lambda: (
+        lambda x: square(x.astype(np.float32) - 1000),
+        1000 + rng(19).normal(size=(500, 2)),
+    ),
+    "noise": lambda: (
+        lambda x: square(x) + 0.1 * NOISE.normal(size=len(x)),
+        rng(21).normal(size=(500, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_steep_densities_have_neither_edge_nor_jump(name):
+    log_density, x = CONTINUOUS[name]()
+    for seed in range(3):
+        assert found(log_density, x, seed) is None
+
+
+def test_coordinates_that_never_move_are_no_error():
+    assert found(square, np.zeros((50, 2))) is None
+
+
+def test_a_log_density_in_single_precision_must_not_be_rounded_away():
+    coarse = sc.Target(lambda x: (square(x) - 1e8).astype(np.float32), np.negative, dim=2)
+    with pytest.raises(ValueError, match="`log_density` must be smaller"):
+        sc.ksd_test(rng(22).normal(size=(100, 2)), coarse, rng=0)
+    fine = sc.Target(lambda x: (square(x) - 100).astype(np.float32), np.negative, dim=2)
+    assert sc.ksd_test(rng(22).normal(size=(100, 2)), fine, rng=0).pvalue > 0.01
