@@ -37,6 +37,7 @@ SHAPE_TESTS = ("check", "ksd_test", "ksdagg_test", "moment_test", "fssd_test")
 WEIGHT_TESTS = ("spksd_test", "pksdagg_test", "ospksd_test", "flux_test")
 BESIDE = ("ksd_test, independent", "moment_test, independent")
 MIXTURES = ("random walk", "jumping", "stuck", "Gibbs")
+NUTS = ("NUTS, eight schools", "NUTS, regression")  # need NumPyro: run with the environment of the adapters
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class Case:
         """The tests that are run if none is named: fewer on long chains, where they cost most."""
         if self.kind == "stuck":
             return ("check",)
+        if self.kind in NUTS:
+            return ("check", "ksd_test", "moment_test")
         if self.flaw:
             beside = ("check, independent",) if self.kind == "AR(1)" and self.rho == 0 else ()
             return ("check", *(("flux_test",) if self.kind in MIXTURES else ("ksdagg_test",)), *beside)
@@ -81,6 +84,8 @@ def _cases() -> dict[str, Case]:
         "random walk, two modes, d=2, 4x250": Case(0.0, 2, 4, 250, "random walk"),
         "jumping, two modes, d=2, 4x1000": Case(0.5, 2, 4, 1000, "jumping"),
         "Gibbs, Boltzmann machine, d=6, 4x250": Case(0.0, 6, 4, 250, "Gibbs"),
+        "NUTS, eight schools, d=10, 4x500": Case(0.0, 10, 4, 500, "NUTS, eight schools"),
+        "NUTS, logistic regression, d=5, 4x500": Case(0.0, 5, 4, 500, "NUTS, regression"),
     }
     return cases | _wrong_cases()
 
@@ -130,6 +135,9 @@ def problem_of(kind: str, dim: int) -> Problem:
     import steincheck as sc
 
     rest = [0.0] * (dim - 1)
+    if kind in NUTS:
+        target = sc.from_numpyro(_numpyro_model(kind))
+        return Problem(target, sc.find_modes(target, progress=False, rng=0))
     if kind == "Gibbs":
         target = sc.models.gb_rbm(_boltzmann())
         return Problem(target, sc.find_modes(target, progress=False, rng=0))
@@ -139,6 +147,59 @@ def problem_of(kind: str, dim: int) -> Problem:
     side = 5.0 if kind == "stuck" else 3.0
     means = [[-side, *rest], [side, *rest]] if kind in MIXTURES else [[0.0, *rest]]
     return Problem(sc.models.gaussian_mixture(means), means)
+
+
+def _numpyro_model(kind: str) -> Callable[[], None]:
+    """The non-centred eight schools, or a logistic regression with 80 observations."""
+    import jax.numpy as jnp
+    import numpyro
+    import numpyro.distributions as dist
+
+    effects = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+    errors = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+    rng = np.random.default_rng(0)
+    design = rng.normal(size=(80, 5))
+    outcome = rng.random(80) < 1 / (1 + np.exp(-design @ [1.0, -1.0, 0.5, 0.0, 0.0]))
+
+    def schools() -> None:
+        mu = numpyro.sample("mu", dist.Normal(0, 5))
+        tau = numpyro.sample("tau", dist.HalfNormal(5))
+        theta = numpyro.sample("theta", dist.Normal(0, 1).expand([8]).to_event(1))
+        numpyro.sample("y", dist.Normal(mu + tau * theta, errors), obs=effects)
+
+    def regression() -> None:
+        beta = numpyro.sample("beta", dist.Normal(0, 2).expand([5]).to_event(1))
+        numpyro.sample("y", dist.Bernoulli(logits=jnp.asarray(design) @ beta), obs=outcome.astype(int))
+
+    return schools if kind == NUTS[0] else regression
+
+
+@functools.cache
+def _sampler(kind: str, length: int) -> Any:
+    """Compiled once; 500 draws of warm-up."""
+    from numpyro.infer import MCMC
+    from numpyro.infer import NUTS as Kernel
+
+    return MCMC(
+        Kernel(_numpyro_model(kind)),
+        num_warmup=500,
+        num_samples=length,
+        num_chains=4,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+
+
+def _nuts(case: Case, rng: np.random.Generator) -> np.ndarray:
+    """NumPyro's chains on the unconstrained scale, in the order of the target's coordinates."""
+    import jax
+
+    from steincheck.draws import to_unconstrained
+
+    sampler = _sampler(case.kind, case.length)
+    sampler.run(jax.random.PRNGKey(int(rng.integers(2**31))))
+    read = to_unconstrained(sampler, problem_of(case.kind, case.dim).target)
+    return read.values.reshape(case.chains, case.length, case.dim)
 
 
 def _boltzmann() -> np.ndarray:
@@ -154,6 +215,7 @@ def simulate(case: Case, rng: np.random.Generator) -> np.ndarray:
         "stuck": _stuck,
         "Gibbs": _gibbs,
         "Hamiltonian": _hamiltonian,
+        **dict.fromkeys(NUTS, _nuts),
     }
     if case.kind in special:
         return special[case.kind](case, rng)

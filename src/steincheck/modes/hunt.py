@@ -183,7 +183,8 @@ def hunt(
 def effort(surface: Surface, points: np.ndarray, max_seconds: float | None) -> float:
     """Share of the usual search that fits into half the time allowed: 1, or a power of 1/2.
 
-    It is less in hundreds of dimensions. The cost per evaluation is measured on a batch that has been compiled before.
+    In hundreds of dimensions it is less. The cost per evaluation is measured on a batch that has been
+    compiled before.
     """
     share = min(1.0, surface.max_evaluations / (2 * MIN_EVALUATIONS), MAX_FULL_EFFORT_DIM / points.shape[1])
     if max_seconds is not None:
