@@ -11,7 +11,7 @@ from ..stein.bootstrap import multinomial
 
 REPLICATES_AT_ONCE = 100
 MIN_REACH = 0.9  # of replicates, relative to a Gaussian, that is believed
-MIN_BEYOND = 40  # replicates beyond the quantile that their reach is measured by; 10 are too rough
+REACH_LEVEL = 0.02  # of the quantile that reaches are measured by; a farther one fits the noise of replicates
 MIN_SPREAD = 1e-5  # share of the sum of squares left to a replicate's variance
 
 
@@ -57,10 +57,10 @@ def max_t(
     balanced = t.copy()
     for kind in np.unique(kinds):
         one = np.flatnonzero(kinds == kind)
-        reach = _reach(replicates[:, one], len(t))
+        reach = _reach(replicates[:, one])
         balanced[one] /= np.where(t[one] > 0, *reach)
         replicates[:, one] /= np.where(replicates[:, one] > 0, *reach)
-    handicap = _handicap(np.abs(replicates), first_part)
+    handicap = _handicap(first_part)
     replicates /= handicap
     size = np.abs(balanced) / handicap
     order = np.argsort(-size, kind="stable")
@@ -71,16 +71,17 @@ def max_t(
     return Maximum(t, adjusted, float(size.max()), largest[:, 0].astype(float))
 
 
-def _handicap(sizes: np.ndarray, first_part: np.ndarray) -> np.ndarray:
-    """Divisors (F,) that give the largest |t| of either part the same threshold, that of the first part.
+def _handicap(first_part: np.ndarray) -> np.ndarray:
+    """Divisors (F,) by which either part gets about half of the level, the threshold that of the first part.
 
-    At the level of 2.5 % for each, if their largest replicates (B, F) are those of H0.
+    The ratio of two-sided thresholds at 2.5 % for as many independent Gaussians. Any fixed divisors keep the
+    level; those estimated from the replicates would fit their noise.
     """
-    thresholds = [
-        np.quantile(sizes[:, part].max(axis=1, initial=0.0), 0.975) for part in (first_part, ~first_part)
-    ]
-    ratio = thresholds[1] / thresholds[0] if min(thresholds) > 0 else 1.0
-    return np.where(first_part, 1.0, ratio).astype(np.float32)
+    counts = np.array([first_part.sum(), np.sum(~first_part)])
+    if not counts.all():
+        return np.ones(len(first_part), dtype=np.float32)
+    thresholds = -special.ndtri(0.0125 / counts)
+    return np.where(first_part, 1.0, thresholds[1] / thresholds[0]).astype(np.float32)
 
 
 def _studentise(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -127,9 +128,8 @@ def _replicates(columns: np.ndarray, w: np.ndarray) -> np.ndarray:
     return total / np.sqrt(rest) * np.float32(np.sqrt((q - 1) / q))
 
 
-def _reach(replicates: np.ndarray, n_columns: int) -> tuple[float, float]:
+def _reach(replicates: np.ndarray) -> tuple[float, float]:
     """Far quantiles of positive and of negative replicates, over those of a Gaussian."""
-    level = min(max(0.05 / n_columns, MIN_BEYOND / replicates.size), 0.25)
-    gaussian = -special.ndtri(level)
-    ends = np.quantile(replicates, [1 - level, level])
+    gaussian = -special.ndtri(REACH_LEVEL)
+    ends = np.quantile(replicates, [1 - REACH_LEVEL, REACH_LEVEL])
     return max(ends[0] / gaussian, MIN_REACH), max(-ends[1] / gaussian, MIN_REACH)
