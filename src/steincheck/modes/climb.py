@@ -154,8 +154,8 @@ def climb(
     """Climb from all rows of `x` at once, the trial points of all evaluated as one batch.
 
     `metric` (d, d), or (K, d, d) with the number of each in `shape` (n,), is the first inverse Hessian, up to
-    a factor that makes the first step `stride` long in it. With `fused` log density and score are evaluated together, at the trial points that
-    are refused too.
+    a factor that makes the first step `stride` long in it. With `fused` log density and score are evaluated
+    together, at the trial points that are refused too.
     """
     if shape is None:
         metric = np.broadcast_to(metric, (len(x), *metric.shape[-2:]))

@@ -157,13 +157,11 @@ def hunt(
 
 
 def effort(surface: Surface, points: np.ndarray, max_seconds: float | None) -> float:
-    """Share of the usual search that fits into half the time allowed: 1, or a power of 1/2; less in many dimensions.
+    """Share of the usual search that fits into half the time allowed: 1, or a power of 1/2.
 
-    The cost per evaluation is measured on a batch that has been compiled before.
+    It is less in many dimensions. The cost per evaluation is measured on a batch that was compiled before.
     """
-    share = min(
-        1.0, surface.max_evaluations / (2 * MIN_EVALUATIONS), MAX_FULL_EFFORT_DIM / points.shape[1]
-    )
+    share = min(1.0, surface.max_evaluations / (2 * MIN_EVALUATIONS), MAX_FULL_EFFORT_DIM / points.shape[1])
     if max_seconds is not None:
         batch = np.resize(points, (32, points.shape[1]))
         surface.value_and_score(batch)

@@ -150,7 +150,7 @@ def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
         int(np.log(2 * BASE**MAX_POWER) / np.log(SCAN_RATIO)), max(32, max_points // (2 * len(rays)))
     )
     radii = np.geomspace(0.5, BASE**MAX_POWER, num=n_radii)
-    found = []
+    found = list[tuple[np.ndarray, np.ndarray]]()
     for ray in np.concatenate([rays, -rays]):
         if found and surface.exhausted:
             break
