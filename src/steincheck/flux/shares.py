@@ -200,6 +200,7 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
     implied = table.implied[sampled]
     within = 1 / np.sum(implied**2 * autocorrelation_time / table.n_draws[sampled])
     error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * ndtri(1 - LEVEL / 2))
-    between = np.min(implied * (1 - implied) / error**2)
+    with np.errstate(divide="ignore", over="ignore"):  # no error: nothing is lost between modes
+        between = np.min(implied * (1 - implied) / error**2)
     weights = table.implied[mode] / table.observed[mode]
     return ModeWeights(weights / weights.mean(), float(min(within, between, len(mode))))

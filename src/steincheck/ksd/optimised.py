@@ -187,7 +187,7 @@ def _moved_part(
     chosen = slice(None) if choice is None else slice(choice.best, choice.best + 1)
     ready = jumps.ready
     if ready is not None:
-        check_same_draws(ready, inputs.x)
+        check_same_draws(ready, inputs.x, inputs.log_p)
         return replace(
             ready,
             samples=ready.samples[chosen][:, rows],
