@@ -179,7 +179,7 @@ def test_an_interrupted_run_has_a_status_of_its_own(run, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli.verdict, "check", interrupt)
-    assert run("check", "good.csv", "--target", "model.py:target")[0] == cli.INTERRUPTED
+    assert run("check", "good.csv", "--target", "model.py:target")[0] == 130
 
 
 def test_demo(run, folder):

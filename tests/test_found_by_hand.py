@@ -1,5 +1,6 @@
 """What went wrong in the hands of users, each as it was found."""
 
+import functools
 import json
 import os
 import subprocess
@@ -207,3 +208,121 @@ def test_an_overlong_name_is_told_in_one_line(run):
     assert done.returncode == 2
     assert b"cannot write " + name.encode() in done.stderr.replace(b"\n", b"")
     assert b"Traceback" not in done.stderr
+
+
+def test_a_density_that_grows_for_ever_has_no_finite_mass_and_no_sizes():
+    verdict = check(rng().normal(size=(300, 1)), sc.Target(lambda x: 0.5 * x[:, 0] ** 2, lambda x: x, dim=1))
+    assert verdict.fits is None
+    assert "no finite mass" in verdict.sentence
+    assert verdict.tests == {}
+
+
+@pytest.mark.parametrize("limit", [{"max_evaluations": 1}, {"max_seconds": 1e-9}])
+def test_a_search_that_hardly_began_does_not_say_that_the_density_grows(limit):
+    with pytest.raises(ValueError, match=f"{next(iter(limit))} was reached before a climb came to rest"):
+        sc.find_modes(sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]]), rng=0, **limit)
+
+
+def test_starts_so_far_out_that_no_mode_can_be_seen_are_refused():
+    target = sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]])
+    with pytest.raises(ValueError, match=r"`starts` must be within 1e\+15 of 0, got 1e\+200"):
+        sc.find_modes(target, starts=[[1e200, 0]], rng=0)
+    assert len(sc.find_modes(target, starts=[[1e14, 0]], rng=0)) == 2
+
+
+@pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
+def test_a_perturbation_for_another_target_is_refused(test):
+    places = [[-3.0, 0.0], [3.0, 0.0]]
+    target = sc.models.gaussian_mixture(places)
+    other = sc.models.gaussian_mixture([[-3.0, 1.0], [3.0, 0.0]])
+    x = target.sample(100, 0)
+    moved = sc.perturb(x, other, places, [1.0], n_steps=5, rng=0)
+    with pytest.raises(ValueError, match="`perturbation` must be one for the target of the test"):
+        test(x, target, perturbation=moved, rng=0)
+    same = sc.Target(lambda x: target.log_density(x) + 5, target.score, dim=2)
+    moved = sc.perturb(x, same, places, [0.9, 1.0], n_steps=5, rng=0)
+    if test in (sc.spksd_test, sc.pksdagg_test):
+        assert 0 < test(x, target, perturbation=moved, rng=0).pvalue <= 1
+
+
+def test_a_sampler_that_returns_another_number_of_draws_is_refused():
+    def few(n, rng):
+        return rng.normal(size=(7, 2))
+
+    with pytest.raises(ValueError, match="`sample` must return n = 50 draws, got 7"):
+        sc.calibrate(GAUSSIAN, few, 50, test=sc.ksd_test, repetitions=2, rng=0)
+    with pytest.raises(ValueError, match="`sample` must have shape"):
+        sc.calibrate(GAUSSIAN, lambda n, rng: rng.normal(size=(n, 3)), 50, repetitions=2, rng=0)
+    for shape in ((2, 25, 2), (2, 50, 2)):
+        chains = functools.partial(_chains, shape)
+        assert sc.calibrate(GAUSSIAN, chains, 50, test=sc.ksd_test, repetitions=2, rng=0).repetitions == 2
+
+
+def _chains(shape, n, rng):
+    return rng.normal(size=shape)
+
+
+def test_floating_point_errors_of_the_users_setting_stay_inside():
+    """A lattice: some modes have draws among those held out only."""
+    lattice = sc.Target(
+        lambda x: -np.sum(x**2, axis=1) / 18 + 2 * np.sum(np.cos(np.pi * x), axis=1),
+        lambda x: -x / 9 - 2 * np.pi * np.sin(np.pi * x),
+        dim=2,
+    )
+    stream = rng()
+    proposals = 3 * stream.normal(size=(40_000, 2))
+    kept = np.log(stream.random(40_000)) < 2 * np.sum(np.cos(np.pi * proposals) - 1, axis=1)
+    with np.errstate(all="raise"):
+        verdict = check(proposals[kept][:1000], lattice)
+    assert np.isfinite(verdict.mode_weights.weights).all()
+
+
+@pytest.mark.parametrize("projection", ["polar", "3d"])
+def test_axes_of_another_kind_are_refused(projection):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    figure = plt.figure()
+    with pytest.raises(TypeError, match=f"`ax` must be axes .* got {projection} axes"):
+        sc.plot.draws(rng().normal(size=(10, 2)), ax=figure.add_subplot(projection=projection))
+    plt.close(figure)
+
+
+def test_an_empty_chain_is_named():
+    with pytest.raises(ValueError, match="chain 1 of 2 has none"):
+        sc.as_draws([rng().normal(size=(50, 2)), np.empty((0, 2))])
+
+
+def test_truth_values_are_no_draws():
+    with pytest.raises(TypeError, match=r"`draws` must be .* got an array of dtype bool"):
+        sc.as_draws(np.ones((50, 2), dtype=bool))
+
+
+def test_compare_names_what_is_wrong():
+    x = rng().normal(size=(60, 2))
+    with pytest.raises(ValueError, match="`samples` must hold at least one sample"):
+        sc.compare({}, GAUSSIAN)
+    with pytest.raises(TypeError, match="no option `foo`; those of check are modes, bounds, alpha"):
+        sc.compare({"a": x}, GAUSSIAN, foo=1)
+    with pytest.raises(ValueError, match="sample 'b': `draws` must have shape"):
+        sc.compare({"b": x[:, :1]}, GAUSSIAN, modes=ORIGIN)
+
+
+def test_files_of_other_habits_are_read_or_explained(tmp_path):
+    def written(text, name="draws.csv"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    for text in ("a|b\n1|2\n3|4\n", "sep=;\na;b\n1;2\n3;4\n", '"sep=,"\na,b\n1,2\n3,4\n'):
+        draws = sc.read_draws(written(text))
+        assert draws.names == ("a", "b")
+        assert draws.values.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(ValueError, match="'1D\\+00' is a number as Fortran writes it: put E in place of D"):
+        sc.read_draws(written("1D+00,2D+00\n3D+00,4D+00\n"))
+    with pytest.raises(ValueError, match="line 3, column a: '3D-01' is not a number but for Fortran"):
+        sc.read_draws(written("a,b\n1,2\n3D-01,4\n"))
+    named = sc.read_draws(written("chain,a\nc2,1\nc1,2\nc2,3\nc1,4\n"))
+    assert named.chain.tolist() == [0, 0, 1, 1]
+    assert named.values.ravel().tolist() == [1, 3, 2, 4]
+    assert named.warnings == ()
+    np.savez(tmp_path / "empty.npz")
+    with pytest.raises(ValueError, match=r"empty.npz holds no arrays$"):
+        sc.read_draws(tmp_path / "empty.npz")

@@ -522,3 +522,27 @@ def test_names_stand_beside_locations():
     assert modes.names == ("mu", "tau")
     assert "(mu = 2, tau = 2)" in str(modes)
     assert modes.to_dict()["names"] == ["mu", "tau"]
+
+
+class TestManyDimensions:
+    """A step costs d^2: the search is planned by it, and looks at its clock in every stage."""
+
+    def test_few_evaluations_do_in_many_dimensions(self):
+        target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=300)
+        modes = sc.find_modes(target, rng=0)
+        assert len(modes) == 1
+        assert modes.search["evaluations"] < 50_000
+        assert modes.search["effort"] == 0.25
+
+    def test_the_clock_is_looked_at_in_every_stage(self):
+        target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=300)
+        search_modes(target, None, max_evaluations=5000, rng=np.random.default_rng(0))  # compiles
+        before = time.process_time()
+        modes = search_modes(target, None, max_seconds=2.0, rng=np.random.default_rng(0))
+        assert "max_seconds" in modes.search["stopped"] or "no mode of weight" in modes.search["stopped"]
+        assert time.process_time() - before < 12
+
+    def test_likely_symmetries_of_many_coordinates_are_listed_at_once(self):
+        before = time.process_time()
+        assert len(layouts(1000)) == 4000
+        assert time.process_time() - before < 5

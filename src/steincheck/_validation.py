@@ -11,10 +11,10 @@ import numpy as np
 
 
 def as_numbers(values: Any, name: str, rule: str = "real numbers", *, verb: str = "got") -> np.ndarray:
-    """A float64 array; text, masked and complex values are refused."""
+    """A float64 array; text, truth values, masked and complex values are refused."""
     try:
         array = np.asarray(values)
-        if isinstance(values, bool) or array.dtype.kind not in "biuf" or np.ma.is_masked(values):
+        if isinstance(values, bool) or array.dtype.kind not in "iuf" or np.ma.is_masked(values):
             raise TypeError
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):

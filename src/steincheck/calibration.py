@@ -11,6 +11,7 @@ import numpy as np
 
 from ._progress import progress_bar
 from ._validation import as_positive, check_count, check_jobs, check_level, check_switch, seeded
+from .draws import Draws, to_unconstrained
 from .result import CalibrationResult
 from .target import Target, require_target
 from .verdict.check import check
@@ -152,6 +153,7 @@ def _repetition(
             draws = draw(n, for_draws)
         except TypeError as error:
             raise TypeError(f"`sample` must be a function (n, rng) -> draws: {error}") from error
+        _check_sample(draws, target, n)
         try:
             result = test(draws, target, rng=for_test)
         except Exception as error:
@@ -163,6 +165,16 @@ def _repetition(
     if not (np.isnan(pvalue) or 0 <= pvalue <= 1):
         raise ValueError(f"`test` must return a `pvalue` between 0 and 1, got {pvalue}")
     return pvalue, bool(np.isnan(pvalue) or getattr(result, "fits", True) is None)
+
+
+def _check_sample(draws: Any, target: Target, n: int) -> None:
+    """Raise unless a sampler returned n draws, or chains of n draws each."""
+    if not isinstance(draws, (np.ndarray, list, tuple, Draws)):
+        return  # what else the test takes
+    found = to_unconstrained(draws, target, name="sample", minimum=1)
+    lengths = [] if found.chain is None else np.bincount(found.chain).tolist()
+    if len(found.values) != n and (not lengths or set(lengths) != {n}):
+        raise ValueError(f"`sample` must return n = {n} draws, got {len(found.values)}")
 
 
 def _summary(

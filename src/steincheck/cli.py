@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
 from dataclasses import replace
-from io import StringIO, TextIOWrapper
+from io import BytesIO, StringIO, TextIOWrapper
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 
 try:
     import typer
     from rich.console import Console
+    from typer.core import TyperGroup
 except ImportError:
     print("the command line needs typer and rich: pip install 'steincheck[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
 from . import aggregate, calibration, flux, fssd, ksd, models, moments, plot, verdict
 from . import report as pages
+from ._signals import ending_signals, exit_status
 from ._validation import check_level
 from ._version import __version__
 from .adapters import to_unconstrained
@@ -40,8 +41,6 @@ FITS = 0
 MISFIT = 1
 ERROR = 2
 CANNOT_TELL = 3
-INTERRUPTED = 130
-TERMINATED = 143
 TESTS: dict[str, Callable[..., Any]] = {
     "ksd": ksd.ksd_test,
     "pksd": ksd.pksd_test,
@@ -55,7 +54,28 @@ TESTS: dict[str, Callable[..., Any]] = {
 }
 WITH_MODES = {"pksd", "spksd", "ospksd", "pksdagg", "moments", "flux"}  # these take `bounds` and `modes`
 
+
+class _Raised(Exception):
+    """What a command raised."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _Commands(TyperGroup):
+    """Commands whose errors all reach `main`: typer ends some of them itself, with the status of a misfit."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except (EOFError, OSError, KeyboardInterrupt) as error:
+            raise _Raised(error) from error
+
+
 app = typer.Typer(
+    cls=_Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -285,7 +305,9 @@ def modes(
         _wrote(json, quiet)
     if picture:
         figure = plot.draws(held, modes=found, names=found.names or None, target=density).figure
-        figure.savefig(picture, dpi=150)
+        buffer = BytesIO()
+        figure.savefig(buffer, dpi=150, format=picture.suffix.lower().removeprefix("."))
+        pages.write_bytes(picture, buffer.getvalue())
         _wrote(picture, quiet)
 
 
@@ -437,7 +459,11 @@ def _working(quiet: bool) -> Iterator[None]:
 def _say(text: str) -> None:
     # rich ends the program if the reader of a pipe has gone: files are yet to write
     with suppress(SystemExit):
-        out.print(text, markup=False, soft_wrap=True)
+        try:
+            out.print(text, markup=False, soft_wrap=True)
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it fails again at the end
+            raise OSError(f"cannot write to the standard output: {error.strerror or error}") from error
 
 
 def _wrote(path: Path, quiet: bool) -> None:
@@ -447,31 +473,25 @@ def _wrote(path: Path, quiet: bool) -> None:
 
 def main() -> None:
     """Run the command: errors are one message and exit status 2, Ctrl-C is 130 and SIGTERM 143."""
-    ended: list[int] = []
-
-    def stop(number: int, frame: Any) -> None:
-        ended.append(number)
-        raise KeyboardInterrupt  # as Ctrl-C: temporary files are removed, the terminal is left clean
-
     for stream in (sys.stdout, sys.stderr):  # names that the terminal cannot show are escaped
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    before = signal.getsignal(signal.SIGTERM)
-    with suppress(ValueError):  # outside the main thread signals cannot be handled
-        signal.signal(signal.SIGTERM, stop)
-    try:
-        app()
-    except KeyboardInterrupt:
-        err.print("interrupted")
-        raise SystemExit(TERMINATED if ended else INTERRUPTED) from None
-    except SystemExit:
-        if ended:
-            raise SystemExit(TERMINATED) from None
-        raise
-    except Exception as error:
-        err.print("[red]error:[/red]", end=" ")
-        err.print(explain(error), markup=False, soft_wrap=True)
-        raise SystemExit(ERROR) from None
-    finally:
-        with suppress(ValueError, TypeError):
-            signal.signal(signal.SIGTERM, before)
+    with ending_signals() as seen:
+        try:
+            app()
+        except SystemExit:
+            if seen:
+                _end_interrupted(seen)
+            raise
+        except (KeyboardInterrupt, Exception) as error:
+            cause = error.error if isinstance(error, _Raised) else error
+            if seen or not isinstance(cause, Exception):
+                _end_interrupted(seen)
+            err.print("[red]error:[/red]", end=" ")
+            err.print(explain(cause), markup=False, soft_wrap=True)
+            raise SystemExit(ERROR) from None
+
+
+def _end_interrupted(seen: list[int]) -> NoReturn:
+    err.print("interrupted")
+    raise SystemExit(exit_status(seen)) from None

@@ -196,8 +196,10 @@ def stacked(tables: Sequence[Table]) -> Table:
     values = []
     chains = []
     count = 0
-    for table in tables:
+    for k, table in enumerate(tables):
         own = table.values
+        if not len(own):
+            raise ValueError(f"every chain must hold draws, chain {k} of {len(tables)} has none")
         if columns is not None and table.names is not None and table.names != columns:
             own = own[:, positions(table.names, columns, "a later chain")]
         if own.shape[1] != tables[0].values.shape[1]:
@@ -207,7 +209,7 @@ def stacked(tables: Sequence[Table]) -> Table:
             )
         values.append(own)
         chains.append(count + (np.zeros(len(own), dtype=int) if table.chain is None else table.chain))
-        count = int(chains[-1][-1]) + 1 if len(own) else count
+        count = int(chains[-1][-1]) + 1
     known = [table.divergences for table in tables if table.divergences is not None]
     return Table(
         np.concatenate(values),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -14,12 +15,14 @@ import numpy as np
 
 from .._validation import shown
 from .coerce import finish, read_any, stacked
-from .containers import Table, counted_from_0, from_columns
+from .containers import CHAIN_COLUMNS, Table, counted_from_0, from_columns
 from .names import canonical, listed, near
 from .record import Draws
 
 TEXT = (".csv", ".tsv", ".txt")
 OTHERS = (".npy", ".npz", ".parquet", ".nc")
+SEPARATOR_LINE = re.compile(r'"?sep=.?"?', re.IGNORECASE)  # the first line of spreadsheets' files
+FORTRAN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[dD][+-]?\d+")
 
 
 def read_draws(
@@ -116,8 +119,10 @@ def _read_numpy(path: Path, key: str | None) -> np.ndarray:
             if key is None and len(known) == 1:
                 key = known[0]
             if key not in known:
+                if not known:
+                    raise KeyError(f"{path} holds no arrays")
                 what = f"has no array {key!r}{near(key, known)}" if key else "holds several arrays"
-                raise KeyError(f"{path} {what}; it holds {', '.join(known) or 'nothing'}: name one by `key`")
+                raise KeyError(f"{path} {what}; it holds {', '.join(known)}: name one by `key`")
             return content[key]
     except KeyError as error:
         raise ValueError(error.args[0]) from None
@@ -180,8 +185,12 @@ def _read_text(path: Path, dim: int | None, names: Sequence[str] | None) -> Tabl
     if layout.names is None:
         _check_width(path, values, dim, None)
         return Table(values, warnings=[layout.warning] if layout.warning else [])
-    table = from_columns([labels[k] for k in used], list(values.T), names)
-    table.warnings += [f"{path}: column {labels[k]!r} holds text and is not used" for k in layout.text]
+    columns = list(values.T)
+    numbered = [k for k in layout.text if canonical(labels[k]) in CHAIN_COLUMNS and k not in used]
+    columns += [_numbered(path, layout, k) for k in numbered]
+    table = from_columns([labels[k] for k in [*used, *numbered]], columns, names)
+    unused = [labels[k] for k in layout.text if k not in numbered]
+    table.warnings += [f"{path}: column {label!r} holds text and is not used" for label in unused]
     if layout.cmdstan:
         table.chain = np.zeros(len(values), dtype=int)
     if names is None and dim is not None:
@@ -210,6 +219,8 @@ def _layout(path: Path, file: Any, names: Sequence[str] | None) -> _Layout:
     number = 0
     for number, line in enumerate(file, start=1):
         text = line.strip(" \r\n")
+        if SEPARATOR_LINE.fullmatch(text):
+            continue
         if text.startswith("#"):
             comments.append(text.lstrip("# "))
         elif text:
@@ -219,7 +230,7 @@ def _layout(path: Path, file: Any, names: Sequence[str] | None) -> _Layout:
     if not rows:
         raise ValueError(f"{path} holds no draws")
     first, text = rows[0]
-    separator = next((mark for mark in ",;\t" if mark in text), None)
+    separator = next((mark for mark in ",;\t|" if mark in text), None)
     cells = _cells(text, separator)
     layout = _Layout(separator, len(cells), _header(cells, f"{path}, line {first}"), first, 0, [])
     body = [_cells(line, separator) for _, line in rows[1 if layout.names else 0 :]]
@@ -239,6 +250,8 @@ def _cells(text: str, separator: str | None) -> list[str]:
 
 def _header(cells: list[str], where: str) -> list[str] | None:
     """The cells as column names, or None when they are all numbers."""
+    for cell in filter(FORTRAN.fullmatch, cells):
+        raise ValueError(f"{where}: {cell!r} is a number as Fortran writes it: put E in place of D")
     numbers = [cell for cell in cells if _is_number(cell)]
     if len(numbers) == len(cells):
         return None
@@ -322,6 +335,14 @@ def _values(path: Path, layout: _Layout, used: list[int]) -> np.ndarray:
             raise ValueError(_complaint(path, _rows(path, file, layout), layout, used, error)) from None
 
 
+def _numbered(path: Path, layout: _Layout, column: int) -> np.ndarray:
+    """A column of text as numbers, in the order in which the texts appear."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        texts = [_cells(text, layout.separator)[column] for _, text in _rows(path, file, layout)]
+    number = {text: k for k, text in enumerate(dict.fromkeys(texts))}
+    return np.array([number[text] for text in texts])
+
+
 def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
     yield first
     yield from rest
@@ -332,7 +353,7 @@ def _rows(path: Path, file: Any, layout: _Layout) -> Iterator[tuple[int, str]]:
     left_out = layout.skip
     for number, line in enumerate(file, start=1):
         text = line.strip(" \r\n")
-        if not text or text.startswith("#"):
+        if not text or text.startswith("#") or SEPARATOR_LINE.fullmatch(text):
             continue
         if (
             number == layout.first
@@ -366,6 +387,8 @@ def _complaint(
             if not _is_number(cells[k]):
                 where = layout.names[k] if layout.names and layout.names[k] else str(k + 1)
                 what = f"{cells[k]!r} is not a number" if cells[k] else "the value is missing"
+                if FORTRAN.fullmatch(cells[k]):
+                    what += " but for Fortran: put E in place of D"
                 return f"{path}, line {number}, column {where}: {what}"
     return f"{path} cannot be read: {error}"
 

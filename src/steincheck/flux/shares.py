@@ -202,6 +202,9 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
     implied = table.implied[sampled]
     within = 1 / np.sum(implied**2 * autocorrelation_time / table.n_draws[sampled])
     error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * ndtri(1 - LEVEL / 2))
-    between = np.min(implied * (1 - implied) / error**2)
-    weights = table.implied[mode] / table.observed[mode]
+    with np.errstate(divide="ignore", over="ignore"):  # no error: nothing is lost between modes
+        between = np.min(implied * (1 - implied) / error**2)
+    # draws that were not tested may be at modes of negligible or unknown weight without tested draws
+    share = np.where(sampled, table.observed, np.bincount(mode, minlength=len(sampled)) / len(mode))
+    weights = np.nan_to_num(table.implied)[mode] / share[mode]
     return ModeWeights(weights / weights.mean(), float(min(within, between, len(mode))))

@@ -181,7 +181,7 @@ def _moved_part(
     chosen = slice(None) if choice is None else slice(choice.best, choice.best + 1)
     made = jumps.made
     if made is not None:
-        check_same_draws(made, inputs.x)
+        check_same_draws(made, inputs.x, inputs.log_p)
         return replace(
             made,
             samples=made.samples[chosen][:, rows],

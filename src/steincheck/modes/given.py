@@ -17,6 +17,7 @@ from .single import curvature
 from .surface import Surface
 
 MAX_STANDARD_DEVIATIONS = 1.0  # from a maximum, by one Newton step, at which a location is still taken for it
+FARTHEST_START = 1e15  # neighbouring numbers are 0.1 apart there
 MAX_NAMED = 5  # locations named in warnings
 
 
@@ -111,3 +112,15 @@ def _as_covariances(covariances: Any, shape: tuple[int, int]) -> np.ndarray:
                 f"smallest eigenvalue is {smallest:.3g}"
             )
     return matrices
+
+
+def as_starts(starts: Any, dim: int) -> np.ndarray:
+    """Starts (n, d) of a search; raises where numbers are too far apart to show a mode."""
+    x = as_matrix(starts, dim, minimum=1, name="starts")
+    size = np.abs(x).max()
+    if size > FARTHEST_START:
+        raise ValueError(
+            f"`starts` must be within {FARTHEST_START:g} of 0, got {size:.4g}: so far out, rounding hides "
+            "modes of ordinary width"
+        )
+    return x

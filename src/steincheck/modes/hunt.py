@@ -113,9 +113,14 @@ class Hunt:
             return f"the density is constant {self.flat.along}, so it has no maximum and no finite mass"
         if self.highest is None:
             return "no climb came to rest"
+        grows = f"the density grows towards {self._place()}, where the log density is {self.highest[0]:.4g}"
+        if self.ran_away(self.highest[1]):
+            return f"{grows}: it seems to have no finite mass"
+        if self.surface.exhausted and self.rounds <= 1:
+            return f"{self.surface.exhausted} was reached before a climb came to rest"
         if self._at_edge():
             return f"the density is highest at an edge of its support, near {self._place()}"
-        return f"the density grows towards {self._place()}, where the log density is {self.highest[0]:.4g}"
+        return grows
 
     def _at_edge(self) -> bool:
         """Whether the density is 0 just above the highest unfinished climb."""

@@ -15,7 +15,7 @@ from .atlas import Atlas, Limits
 from .box import as_box, box_search, flat_warning
 from .explore import Plan, explore
 from .frame import frame_of
-from .given import as_modes, refuse_modes_and_bounds
+from .given import as_modes, as_starts, refuse_modes_and_bounds
 from .hunt import Hunt, Origin, effort, hunt, look_from
 from .merge import Peak, merge, tie_order
 from .starts import BASE, MAX_POWER
@@ -122,7 +122,7 @@ def find_modes(
         as_one_positive(max_seconds, "max_seconds")
     generator = as_generator(rng)
     held = None if draws is None else as_matrix(draws, target.dim, minimum=1, name="draws")
-    extra = None if starts is None else as_matrix(starts, target.dim, minimum=1, name="starts")
+    extra = None if starts is None else as_starts(starts, target.dim)
     box = None if bounds is None else as_box(bounds, target.dim)
     modes = search_modes(
         target,

@@ -44,6 +44,8 @@ class Perturbation:
     accept : str
         Name of the acceptance rule.
     warnings : tuple of str
+    log_density : array (n,)
+        Of the target at the unperturbed draws.
     """
 
     samples: np.ndarray
@@ -54,6 +56,7 @@ class Perturbation:
     n_steps: int
     accept: str
     warnings: tuple[str, ...] = ()
+    log_density: np.ndarray | None = None
 
 
 def warn_moves(moved: Perturbation, notes: list[str]) -> None:
@@ -174,7 +177,7 @@ def perturb_core(
     if not n_pairs:
         note = "only one mode is known: the perturbation leaves every draw where it is"
         still = np.repeat(x[None], len(theta), axis=0)
-        return Perturbation(still, theta, np.zeros(len(theta)), x, modes, n_steps, name, (note,))
+        return Perturbation(still, theta, np.zeros(len(theta)), x, modes, n_steps, name, (note,), log_p)
     maps = jump_maps(modes.locations, modes.covariances)
     if STEPS_PER_PAIR * n_pairs < n_steps:
         run = skip_rejections
@@ -184,7 +187,7 @@ def perturb_core(
         run = run_steps
     samples, acceptance = run(x, log_p, target, maps, theta, n_steps, accept, rng)
     notes = _far_from_origin(maps, theta)
-    return Perturbation(samples, theta, acceptance, x, modes, n_steps, name, notes)
+    return Perturbation(samples, theta, acceptance, x, modes, n_steps, name, notes, log_p)
 
 
 def _far_from_origin(maps: JumpMaps, theta: np.ndarray) -> tuple[str, ...]:
@@ -245,19 +248,28 @@ def jump_settings(moved: Perturbation) -> dict[str, Any]:
     return {"theta": moved.theta, "n_steps": moved.n_steps, "accept": moved.accept}
 
 
-def check_same_draws(perturbation: Perturbation, x: np.ndarray) -> None:
-    """Raise unless the perturbation is one of the draws `x`."""
+def check_same_draws(perturbation: Perturbation, x: np.ndarray, log_p: np.ndarray) -> None:
+    """Raise unless the perturbation is one of the draws `x`, for a target with log density `log_p` there."""
     if not np.array_equal(perturbation.draws, x):
         raise ValueError(
             "`perturbation` must be one of the same draws in the same order as those of the test, got one of "
             f"{len(perturbation.draws)} draws for {len(x)}"
+        )
+    if perturbation.log_density is None:
+        return
+    gap = perturbation.log_density - log_p
+    differ = np.flatnonzero(np.abs(gap - np.median(gap)) > 1e-6 * (1 + np.abs(log_p)))  # a constant is free
+    if len(differ):
+        raise ValueError(
+            "`perturbation` must be one for the target of the test, got one for another density: relative to "
+            f"the other draws they differ by {gap[differ[0]] - np.median(gap):.4g} at row {differ[0]}"
         )
 
 
 def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Perturbation, np.ndarray | None]:
     """The perturbation that `jumps` asks for; its `draws` are those to be tested, with their chains (n,)."""
     if jumps.made is not None:
-        check_same_draws(jumps.made, inputs.x)
+        check_same_draws(jumps.made, inputs.x, inputs.log_p)
         warn_moves(jumps.made, inputs.warnings)
         return jumps.made, inputs.chain
     modes, rows = modes_and_rows(inputs, target, jumps)

@@ -156,13 +156,18 @@ def _answer(verdict: Verdict, title: str) -> str:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write to a temporary file beside `path` and move it there: all or nothing."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write to a temporary file beside `path` and move it there: all or nothing."""
     place = Path(os.path.realpath(check_output(path)))
-    if place.exists() and not place.is_file():  # a pipe or a terminal: there is nothing to move
-        place.write_text(text, encoding="utf-8")
-        return
     part = place.with_name(f".steincheck-{os.getpid()}-{threading.get_ident()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        if place.exists() and not place.is_file():  # a pipe or a terminal: there is nothing to move
+            place.write_bytes(content)
+            return
+        part.write_bytes(content)
         os.replace(part, place)
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}") from error

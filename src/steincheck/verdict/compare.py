@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,14 +102,33 @@ def compare(
     >>> list(comparison.verdicts)
     ['exact', 'narrow']
     """
-    if not isinstance(samples, Mapping) or not samples:
+    if not isinstance(samples, Mapping):
         raise TypeError(f"`samples` must map names to draws, got {type(samples).__name__}")
+    if not samples:
+        raise ValueError("`samples` must hold at least one sample, got none")
+    _check_options(options)
     seed = fresh_seed(rng)
-    found = {str(name): check(draws, target, rng=seed, **options) for name, draws in samples.items()}
+    found = {str(name): _checked(str(name), draws, target, seed, options) for name, draws in samples.items()}
     effects = {name: largest_effect(verdict) for name, verdict in found.items()}
     order = sorted(found, key=lambda name: (np.isnan(effects[name].misplaced), effects[name].misplaced))
     rows = tuple(_row(name, found[name], effects[name]) for name in order)
     return Comparison({name: found[name] for name in order}, Table(COLUMNS, rows))
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    known = [name for name in signature(check).parameters if name not in ("draws", "target", "rng")]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"compare has no option `{name}`; those of check are {', '.join(known)}")
+
+
+def _checked(name: str, draws: Any, target: Target, seed: int, options: Mapping[str, Any]) -> Verdict:
+    """The verdict of one sample; an error says which."""
+    try:
+        return check(draws, target, rng=seed, **options)
+    except (ValueError, TypeError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"sample {name!r}: {error}") from error
 
 
 def _row(name: str, verdict: Verdict, effect: Effect) -> tuple[Any, ...]:
