@@ -109,7 +109,7 @@ def test_an_error_of_the_test_says_in_which_repetition_it_came():
     def sample(n, rng):
         return np.full((n, 2), np.nan)
 
-    with pytest.raises(ValueError, match="`draws` must be finite") as caught:
+    with pytest.raises(ValueError, match="`sample` must be finite") as caught:
         sc.calibrate(TARGET, sample, 30, test=QUICK, repetitions=3, rng=0)
     assert caught.value.__notes__ == ["in repetition 0 of calibrate"]
 

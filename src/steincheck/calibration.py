@@ -153,8 +153,8 @@ def _repetition(
             draws = draw(n, for_draws)
         except TypeError as error:
             raise TypeError(f"`sample` must be a function (n, rng) -> draws: {error}") from error
-        _check_sample(draws, target, n)
         try:
+            _check_sample(draws, target, n)
             result = test(draws, target, rng=for_test)
         except Exception as error:
             error.add_note(f"in repetition {k} of calibrate")
