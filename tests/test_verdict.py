@@ -114,7 +114,7 @@ def test_draws_that_told_the_search_where_to_begin_are_not_tested(good):
 
 
 def test_density_and_score_are_evaluated_once_per_draw():
-    """But for `check_score` at 5 of them and the climbs from 100 in search of unknown modes."""
+    """But for `check_score` at 5, climbs from 100, and jumps that are sought on 256 lines through two."""
     x = np.random.default_rng(0).normal(size=(2000, 2))
     place = {row.tobytes(): k for k, row in enumerate(x)}
     counts = {"log_density": np.zeros(2000, dtype=int), "score": np.zeros(2000, dtype=int)}
@@ -136,7 +136,7 @@ def test_density_and_score_are_evaluated_once_per_draw():
     sc.check(x, sc.Target(log_density, score, dim=2), modes=[[0.0, 0.0]], rng=0)
     for evaluations in counts.values():
         assert evaluations.min() == 1
-        assert evaluations.sum() <= 2000 + 2 * 105
+        assert evaluations.sum() <= 2000 + 2 * 105 + 2 * 256
     assert elsewhere["score"] < 500
 
 

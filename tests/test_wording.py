@@ -58,7 +58,7 @@ def test_a_spread_on_the_log_scale_is_a_geometric_standard_deviation():
 )
 def test_sentences_begin_with_a_capital_or_a_name_as_it_is(kind, name, begin):
     record = replace(feature(kind, estimate=0.5, interval=(0.4, 0.6), scales=()), parameters=(name,))
-    assert as_sentence(describe(record), record).startswith(begin)
+    assert as_sentence(describe(record), record.parameters).startswith(begin)
 
 
 def test_a_correlation_names_the_scale_of_each_parameter():

@@ -97,8 +97,12 @@ class Hunt:
 
     @property
     def improper(self) -> bool:
-        """Whether the density is constant along a line, and has no finite mass."""
-        return self.surface.scored and self.flat is not None and self.flat.reason == "constant"
+        """Whether the density has no finite mass: it is constant along a line, or grows for ever."""
+        if not self.surface.scored:
+            return False
+        if self.flat is not None and self.flat.reason == "constant":
+            return True
+        return self.highest is not None and bool(self.ran_away(self.highest[1]))
 
     def why_no_mode(self) -> str:
         """What to tell the user where there is no mode."""
@@ -109,7 +113,7 @@ class Hunt:
             return "the density is 0 or not finite at all starts; give `draws` or `starts` inside its support"
         if not self.surface.scored:
             return "the score is not finite at any start"
-        if self.improper and self.flat is not None:
+        if self.flat is not None and self.flat.reason == "constant":
             return f"the density is constant {self.flat.along}, so it has no maximum and no finite mass"
         if self.highest is None:
             return "no climb came to rest"

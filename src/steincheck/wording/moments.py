@@ -46,8 +46,8 @@ def moment_findings(
     for group in groups[:MAX_FINDINGS]:
         first = group[0]
         where = "" if first.mode is None else untold.pop(first.mode, "")
-        text = as_sentence(_told(group, names, rough=reshaped, place=where), first)
         parameters = tuple(dict.fromkeys(name for feature in group for name in feature.parameters))
+        text = as_sentence(_told(group, names, rough=reshaped, place=where), parameters)
         p = min(1.0, factor * min(feature.pvalue for feature in group))
         found.append(Finding(first.kind, first.mode, parameters, first.estimate, first.interval, p, text))
     if len(groups) > MAX_FINDINGS:
@@ -63,10 +63,9 @@ def _told(group: Sequence[MomentFeature], names: Sequence[str], *, rough: bool, 
     return _at_mode(group[0], describe_group(group, names, _said, rough=rough), place)
 
 
-def as_sentence(text: str, feature: MomentFeature) -> str:
+def as_sentence(text: str, parameters: Sequence[str]) -> str:
     """The text with a capital first letter, unless that is the first of a parameter's name."""
-    about_parameters = feature.basis in ("own", "given the others")
-    if about_parameters and text.startswith(f"{_subject(feature)} "):
+    if any(text.startswith((f"{name} ", f"{name}, ")) for name in parameters):
         return text
     return text[0].upper() + text[1:]
 
