@@ -379,7 +379,10 @@ def test_swapped_chains_are_mentioned():
         x[t] = 0.9 * x[t - 1] + steps[t]
     assert "only draws of successive chains are correlated" in as_draws(x, 2).warnings[0]
     assert "give draws.swapaxes(0, 1)" in as_draws(x, 2).warnings[0]
+    assert as_draws(x, 2).axes_swapped
+    assert as_draws(as_draws(x, 2), 2).axes_swapped
     assert as_draws(x.swapaxes(0, 1), 2).warnings == ()
+    assert not as_draws(rng.normal(size=(500, 4, 2)), 2).axes_swapped
     (warning,) = as_draws(rng.normal(size=(500, 4, 2)), 2).warnings
     assert "read as 500 chains of 4 draws, but successive draws are not correlated" in warning
     assert as_draws(rng.normal(size=(4, 500, 2)), 2).warnings == ()

@@ -498,3 +498,15 @@ def test_a_forgotten_jacobian_is_suspected():
     verdict = sc.check(draws, target, modes=[[0.0, np.log(2)]], rng=0)
     assert verdict.findings[0].text.startswith("sigma is 1.")
     assert "must contain + log sigma" in verdict.advice[0]
+
+
+def test_swapped_axes_are_no_evidence_but_many_short_chains_are(normal_target):
+    rng = np.random.default_rng(2)
+    x = autoregressive(0.9, (4, 300, 2), rng)
+    swapped = sc.check(x.swapaxes(0, 1), normal_target, modes=[[0.0, 0.0]], rng=0)
+    assert swapped.fits is None
+    assert "the axes seem to be swapped" in swapped.sentence
+    assert sc.check(x.swapaxes(0, 1), normal_target, modes=[[0.0, 0.0]], independent=True, rng=0).tests
+    short = sc.check(rng.normal(size=(100, 10, 2)), normal_target, modes=[[0.0, 0.0]], rng=0)
+    assert short.fits is not None
+    assert {"kernel", "moments"} <= set(short.tests)

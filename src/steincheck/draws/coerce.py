@@ -62,7 +62,9 @@ def as_draws(
         check_names(names, "names")
     if isinstance(draws, Draws):
         own = None if draws.names is None else list(draws.names)
-        table = Table(draws.values, own, draws.chain, draws.divergences, list(draws.warnings))
+        table = Table(
+            draws.values, own, draws.chain, draws.divergences, list(draws.warnings), draws.axes_swapped
+        )
     else:
         table = read_any(draws, dim, names, name)
     return finish(table, dim, names, var_names, name, minimum)
@@ -94,7 +96,8 @@ def finish(
         raise ValueError(f"`{name}` must hold at least {minimum} draws, got {len(values)}")
     _check_chains(values, table.chain, name)
     labels = tuple(names) if names is not None else (tuple(own) if own else None)
-    return Draws(values, table.chain, labels, table.divergences, tuple(table.warnings))
+    warnings = tuple(table.warnings)
+    return Draws(values, table.chain, labels, table.divergences, warnings, table.axes_swapped)
 
 
 def as_matrix(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndarray:
@@ -226,7 +229,8 @@ def _from_chain_array(array: np.ndarray, name: str) -> Table:
     if n_chains > length > 1 and np.isfinite(array).all():
         along_draws, along_chains = _strengths(array)
         if along_draws < 4:  # chains of so few draws are autocorrelated as a rule
-            seen = "only draws of successive chains are" if along_chains > 5 else "successive draws are not"
+            table.axes_swapped = along_chains > 5
+            seen = "only draws of successive chains are" if table.axes_swapped else "successive draws are not"
             table.warnings.append(
                 f"`{name}` was read as {n_chains} chains of {length} draws, but {seen} correlated: if it is "
                 f"(draw, chain, d), give {name}.swapaxes(0, 1)"

@@ -24,6 +24,7 @@ class Table:
     chain: np.ndarray | None = None  # (n,) 0, 1, ... in order
     divergences: int | None = None
     warnings: list[str] = field(default_factory=list)
+    axes_swapped: bool = False  # (draw, chain, d) read as (chain, draw, d), by the correlations
 
 
 def read_container(draws: Any, names: Sequence[str] | None, dim: int | None, name: str) -> Table | None:

@@ -24,6 +24,8 @@ class Draws:
         Divergent transitions, where the source tells.
     warnings : tuple of str
         What the user should know about how the draws were read.
+    axes_swapped : bool
+        Only draws of successive chains are correlated: the array seems to be (draw, chain, d).
 
     Examples
     --------
@@ -38,6 +40,7 @@ class Draws:
     names: tuple[str, ...] | None = None  #: names of the coordinates
     divergences: int | None = None  #: divergent transitions, where the source tells
     warnings: tuple[str, ...] = ()  #: what the user should know about how the draws were read
+    axes_swapped: bool = False  #: whether an array (draw, chain, d) seems to have been read as chains
 
     @property
     def shape(self) -> tuple[int, int]:

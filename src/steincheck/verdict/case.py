@@ -69,7 +69,8 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
         said.warnings.extend(_unmixed(common, parameter_names(target)))
         said.context.append(_chain_sentence(x, chain, common))
     said.invalid.extend(invalidating_faults(x, chain))
-    said.invalid.extend(text for text in sample.warnings if "swapaxes" in text)
+    if chain is not None and sample.axes_swapped:
+        said.invalid.append("only draws of successive chains are correlated: the axes seem to be swapped")
     if sample.divergences:
         said.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
     said.reasons.extend(lattice_reasons(x, parameter_names(target)))
