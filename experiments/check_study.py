@@ -5,7 +5,7 @@ python -m experiments.check_study [level | searched | needles | missing | wrong]
 level: exact independent draws, modes given, as the search itself is judged by experiments.mode_study.
 searched: exact independent draws of targets of experiments.mode_targets, modes searched from held-out draws.
 needles: the same for `flux_test` where 30 rare modes are far too narrow to be found.
-missing: 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched.
+missing: 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched, three seeds.
 wrong: one thing is wrong with a Gaussian in d dimensions, 1000 draws.
 
 Writes experiments/results/check_study.csv, one row per case as it goes; rows of other cases are kept.
@@ -188,9 +188,9 @@ def missing(wanted: str) -> Iterator[dict[str, object]]:
         case = build()
         if case.expected < 2:
             continue
-        verdict = sc.check(case.draws, case.target, independent=True, rng=SEED)
-        kinds = {finding.kind for finding in verdict.findings}
-        yield count("missing", name, [verdict], [bool(kinds & {"missing mode", "mode share", "flow"})])
+        found = [sc.check(case.draws, case.target, independent=True, rng=SEED + k) for k in range(3)]
+        kinds = [{finding.kind for finding in verdict.findings} for verdict in found]
+        yield count("missing", name, found, [bool(k & {"missing mode", "mode share", "flow"}) for k in kinds])
 
 
 def wrong(wanted: str) -> Iterator[dict[str, object]]:
