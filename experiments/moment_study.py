@@ -25,11 +25,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from .running import one_thread_each, positive
+from .posteriors import published
+from .running import one_thread_each, positive, provenance
 
-SEED = 1407
+SEED = 1408
 LEVEL = 0.05
-HEADER = ("case", "n", "method", "repetitions", "count", "rate", "low", "high", "seed", "version")
+HEADER = ("case", "n", "method", "repetitions", "count", "rate", "low", "high", "seed", "commit")
 RESULTS = Path(__file__).parent / "results" / "moment_study.csv"
 Events = dict[str, bool]
 
@@ -141,6 +142,17 @@ def mixture(name: str) -> Problem:
     return Problem(target, modes, target.sample)
 
 
+@lru_cache
+def posterior(name: str) -> Problem:
+    """A published posterior, its mode searched from exact draws of its own."""
+    import steincheck as sc
+
+    log_density, dim, sample = published(name)
+    target = jax_target(log_density, dim)
+    held_out = sample(100, np.random.default_rng(SEED))
+    return Problem(target, sc.find_modes(target, draws=held_out, progress=False, rng=0), sample)
+
+
 def five_means() -> np.ndarray:
     """Five modes in ten dimensions, some 15 standard deviations apart."""
     return 5 * np.random.default_rng(7).normal(size=(5, 10))
@@ -190,6 +202,24 @@ def named(result: Any, kind: str, parameters: set[str], mode: int | None = None)
         feature.kind == kind and set(feature.parameters) == parameters and feature.mode == mode
         for feature in leading(result)
     )
+
+
+def widened(name: str, n: int, rng: np.random.Generator) -> Events:
+    """The first parameter of a published posterior 1.1 times too wide; KSDAgg beside."""
+    import steincheck as sc
+
+    problem = posterior(name)
+    draws, test, beside = rng.spawn(3)
+    x = problem.sample(n, draws)
+    centre = x[:, 0].mean()
+    x[:, 0] = centre + 1.1 * (x[:, 0] - centre)
+    result = moments(x, problem, test)
+    kernel = sc.ksdagg_test(x, problem.target, check_score=False, rng=beside)
+    return {
+        "moments": result.pvalue <= LEVEL,
+        "named": named(result, "scale", {"x[0]"}),
+        "kernel": kernel.pvalue <= LEVEL,
+    }
 
 
 def truncated(d: int, n: int, rng: np.random.Generator) -> Events:
@@ -331,7 +361,6 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
     """CPU time of the test over that of the score evaluations and two matrix products (n, d) by (d, d)."""
     import time
 
-    from steincheck import __version__
     from steincheck.modes.search import as_modes
     from steincheck.moments.test import moment_core
 
@@ -359,7 +388,7 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
         "",
         "",
         SEED,
-        __version__,
+        provenance()["commit"],
     )
 
 
@@ -377,7 +406,11 @@ def cases() -> dict[str, Case]:
             for name in ("mixture d=1", "mixture d=10", "t-banana d=10", "sensors")
         },
     }
+    posteriors = ("eight schools", "batting averages", "stack loss")
+    made |= {f"level, {name}": partial(posterior, name) for name in posteriors}
     table = {name: Case(partial(level, problem), both, 1000) for name, problem in made.items()}
+    for name in posteriors:
+        table[f"power, {name}, one parameter 1.1 times too wide"] = Case(partial(widened, name), (1000,), 100)
     for d in (5, 20, 50):
         table[f"power, 1.15 times too wide d={d}"] = Case(partial(affine, "scale", 1.15, d), (1000,), 200)
         table[f"power, 1.3 times too wide d={d}"] = Case(partial(affine, "scale", 1.3, d), (1000,), 100)
@@ -412,7 +445,14 @@ def cases() -> dict[str, Case]:
     return table
 
 
-Table = dict[tuple[str, int], dict[str, tuple[int, int]]]  # by case and n: count and repetitions per method
+class Cell(NamedTuple):
+    """Rows of one case at one size."""
+
+    counts: dict[str, tuple[int, int]]  # count and repetitions per method
+    commit: str  # of the code that made the last of them
+
+
+Table = dict[tuple[str, int], Cell]
 
 
 def read(path: Path) -> tuple[Table, list[dict[str, str]]]:
@@ -425,22 +465,20 @@ def read(path: Path) -> tuple[Table, list[dict[str, str]]]:
                 if not row["count"] or row["seed"] != str(SEED):
                     others.append(row)
                     continue
-                counts = table.setdefault((row["case"], int(row["n"])), {})
-                counts[row["method"]] = (int(row["count"]), int(row["repetitions"]))
+                cell = table.setdefault((row["case"], int(row["n"])), Cell({}, row["commit"]))
+                cell.counts[row["method"]] = (int(row["count"]), int(row["repetitions"]))
     return table, others
 
 
 def write(path: Path, table: Table, others: list[dict[str, str]]) -> None:
     """All rows, in the order of the cases."""
-    from steincheck import __version__
-
     order = list(cases())
     rows: list[Any] = []
-    for (name, n), counts in sorted(table.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
-        for method, (count, repetitions) in counts.items():
+    for (name, n), cell in sorted(table.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
+        for method, (count, repetitions) in cell.counts.items():
             ends = stats.binomtest(count, repetitions).proportion_ci()
             interval = [f"{value:.4f}" for value in (count / repetitions, ends.low, ends.high)]
-            rows.append((name, n, method, repetitions, count, *interval, SEED, __version__))
+            rows.append((name, n, method, repetitions, count, *interval, SEED, cell.commit))
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
@@ -475,8 +513,12 @@ def main(arguments: list[str] | None = None) -> None:
             wanted = min(case.repetitions, options.repetitions or case.repetitions)
             if options.case not in name:
                 continue
+            counts = table[name, n].counts if (name, n) in table else {}
+            if max((repetitions for _, repetitions in counts.values()), default=0) >= wanted:
+                continue
+            table[name, n] = Cell(counts, provenance()["commit"])
             for last in [*range(100, wanted, 100), wanted]:  # results so far are kept
-                run(name, case, n, table.setdefault((name, n), {}), last)
+                run(name, case, n, counts, last)
                 write(options.results, table, others)
 
 
