@@ -479,12 +479,22 @@ def test_ranks_on_rays_are_those_of_the_radius(d):
     np.testing.assert_allclose(ranks, stats.chi2.cdf(np.sum(x**2, axis=1) / 4, d), atol=2e-3)
 
 
-def test_rays_that_miss_a_narrow_mode_have_no_rank():
-    narrow = sc.models.gaussian_mixture([[0.0, 0], [900.0, 0]])
-    x = np.array([[900.3, 0.2], [1.0, 0.0]])
-    ranks = ray_ranks(narrow.log_density, x, np.zeros(2), np.eye(2))
-    assert np.isnan(ranks[0])
-    assert np.isfinite(ranks[1])
+def test_rays_across_a_thin_ridge_have_exact_ranks():
+    """Ranks of the draws at the top of the ridge only would be missing, were it not resolved."""
+    rng = np.random.default_rng(0)
+    centre = np.array([1.0, 1e-3])  # off the ridge, which is 1e-6 wide
+    x = rng.normal(size=(200, 2)) * [1.0, 1e-6]
+    ranks = ray_ranks(lambda y: -0.5 * (y[:, 0] ** 2 + (y[:, 1] / 1e-6) ** 2), x, centre, np.eye(2))
+    assert np.isfinite(ranks).all()
+    assert stats.kstest(ranks, "uniform").pvalue > 1e-4
+
+
+def test_no_ranks_are_used_where_the_draws_in_a_needle_have_none():
+    """A fine grid for the wide component misses the needle upon it: the ranks that are left are no sample."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(size=(50, 1)), 1 + 1e-6 * rng.normal(size=(50, 1))])
+    target = sc.models.gaussian_mixture([[0.0], [1.0]], [[[1.0]], [[1e-12]]])
+    assert np.isnan(ray_ranks(target.log_density, x, np.zeros(1), np.eye(1))).all()
 
 
 def test_tails_of_a_coordinate_given_the_others():

@@ -10,16 +10,18 @@ import numpy as np
 
 from .frames import Constants, nearest
 
-MAX_RANKED = 100  # draws whose rank on their ray is found, at some 260 evaluations of the density each
+MAX_RANKED = 100  # draws whose rank on their ray is found, at some 350 evaluations of the density each
 MAX_SUSPECTS = 20  # coordinates of draws whose tail probability is computed
 MIN_SUSPECT_DISTANCE = (
     4.5  # conditional standard deviations from the conditional mean; 1 in 150,000 Gaussian draws
 )
 MAX_DISTANCE = 1e4  # standard deviations to which lines are followed
 COARSE_STEP = 0.2  # of the logarithm of a radius
+NEAR_STEPS = np.geomspace(1e-9, COARSE_STEP, 30)  # of the same, about each draw: a ridge may be very thin
 RAY_POINTS = 192
 ROWS_AT_ONCE = 65_536
 LINE_STEP = 0.08  # widths at the centre of a line; 8 % of the distance from it far out
+MIN_SHARE_RANKED = 0.97  # of the draws on rays, or no ranks are used
 MAX_NATS_MISSED = 2.0  # nats by which the density at a draw may exceed what the points next to it say
 
 
@@ -65,32 +67,36 @@ def ray_ranks(
 ) -> np.ndarray:
     """P(R <= r | direction) for the distance r of each draw from `centre`; NaN where steps are too long.
 
-    On a ray the density of the radius is proportional to r^(d-1) p. A coarse grid in log r finds where the
-    mass is; a cubic spline of r^d p on a fine grid there is integrated.
+    On a ray the density of the radius is proportional to r^(d-1) p. A coarse grid in log r, dense about the
+    draw, finds where the mass is; a cubic spline of r^d p on a fine grid there is integrated. Which ranks
+    are NaN depends on them, so that all are NaN if more than a few were.
     """
     n, d = x.shape
     away = x - centre
     radius = np.sqrt(np.einsum("ni,ij,nj->n", away, precision, away)).clip(1e-300)
     on_rays = partial(_on_rays, log_density, centre, away / radius[:, None])
-    coarse = _coarse_grid(d, radius.max())
-    low, high = _with_mass(coarse, on_rays(np.broadcast_to(coarse, (n, len(coarse)))))
+    coarse = _coarse_grids(d, np.log(radius))
+    low, high = _with_mass(coarse, on_rays(coarse))
     log_p = on_rays(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, RAY_POINTS))
     place = (np.log(radius) - low) / (high - low)
     own = values(log_density, x) + d * np.log(radius)
     top = log_p.max(axis=1)
     good = np.flatnonzero(np.isfinite(top) & ~(own > _beside(log_p, place) + MAX_NATS_MISSED))
     ranks = np.full(n, np.nan)
-    if len(good):
+    if len(good) and len(good) >= MIN_SHARE_RANKED * n:
         heights = np.exp(log_p[good] - top[good, None])
         ranks[good] = _share_below(np.linspace(0, 1, RAY_POINTS), heights, place[good].clip(0, 1))
     return ranks
 
 
-def _coarse_grid(d: int, farthest: float) -> np.ndarray:
-    """Logarithms of radii from far inside a Gaussian to far outside it and all draws."""
-    return np.arange(
-        np.log(1e-4 * np.sqrt(d)), np.log(max(MAX_DISTANCE * np.sqrt(d), 100 * farthest)), COARSE_STEP
-    )
+def _coarse_grids(d: int, log_r: np.ndarray) -> np.ndarray:
+    """Logarithms of radii per draw, from far inside a Gaussian to far outside it and all draws."""
+    first = np.log(1e-4 * np.sqrt(d))
+    last = max(np.log(MAX_DISTANCE * np.sqrt(d)), np.log(100) + log_r.max())
+    common = np.arange(first, last, COARSE_STEP)
+    near = np.concatenate([-NEAR_STEPS, [0.0], NEAR_STEPS])
+    grids = [np.broadcast_to(common, (len(log_r), len(common))), log_r[:, None] + near]
+    return np.sort(np.concatenate(grids, axis=1), axis=1)
 
 
 def _on_rays(
@@ -109,12 +115,14 @@ def _beside(log_p: np.ndarray, place: np.ndarray) -> np.ndarray:
     return np.maximum(log_p[rows, cell], log_p[rows, cell + 1])
 
 
-def _with_mass(grid: np.ndarray, log_p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the part of the grid, for each row, outside which the density is below e^-30 of its top."""
+def _with_mass(grids: np.ndarray, log_p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the part of each grid outside which the density is below e^-30 of its top."""
     tall = log_p > log_p.max(axis=1, keepdims=True) - 30
-    first = tall.argmax(axis=1)
-    last = len(grid) - 1 - tall[:, ::-1].argmax(axis=1)
-    return grid[first] - (grid[1] - grid[0]), grid[last] + (grid[1] - grid[0])
+    end = grids.shape[1] - 1
+    first = np.maximum(tall.argmax(axis=1) - 1, 0)
+    last = np.minimum(end - tall[:, ::-1].argmax(axis=1) + 1, end)
+    rows = np.arange(len(grids))
+    return grids[rows, first], grids[rows, last]
 
 
 def _share_below(grid: np.ndarray, heights: np.ndarray, place: np.ndarray) -> np.ndarray:
