@@ -8,7 +8,7 @@ finds; `expected` says how many copies the symmetries of the model imply at leas
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import factorial
 from typing import Any
 
@@ -320,7 +320,9 @@ def eggbox() -> Case:
         accepted = np.log(rng.random(len(x))) < 2 * np.sum(np.cos(2 * x) - 1, axis=1)
         return x[accepted][:n]
 
-    return replace(posterior(log_density, [0.0, 0.0], 0.2, expected=40), sample=sample)
+    many = sample(100 * N_HELD, np.random.default_rng(1))
+    centre = many[np.all(np.abs(many) < np.pi / 2, axis=1)][:N_HELD]  # a random walk would leave the dent
+    return Case(sc.from_jax(log_density, 2), centre, expected=40, sample=sample)
 
 
 @case("shekel_4")
@@ -350,7 +352,9 @@ def ring() -> Case:
         x = np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)
         return x[rng.random(8 * n) * 10 * np.exp(0.6) < r * np.exp(tilt)][:n]
 
-    return replace(posterior(log_density, [5.0, 0.0], 0.3, expected=2), sample=sample)
+    many = sample(4 * N_HELD, np.random.default_rng(1))
+    right = many[many[:, 0] > 0][:N_HELD]  # a random walk would go round the ring
+    return Case(sc.from_jax(log_density, 2), right, expected=2, sample=sample)
 
 
 @case("phi4_32")
