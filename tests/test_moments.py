@@ -111,7 +111,7 @@ def field_of(kind, frame, j, mode, i=None):
     def field(x):
         away = x - c.centre
         height = c.log_weight - 0.5 * jnp.einsum("ki,kij,kj->k", away, c.precision, away)
-        share = jax.nn.softmax(height)
+        share = jax.nn.softmax(c.sharpness * height)
         if mode is not None:
             return share[mode] * one(x, mode)
         return sum(share[k] * one(x, k) for k in range(len(c.centre)))
@@ -404,6 +404,32 @@ def test_one_mode_of_several_is_named():
     assert (said[0].kind, said[0].mode, said[0].parameters) == ("scale", 2, ("x[1]",))
     assert said[0].estimate == pytest.approx(1.6, rel=0.15)
     assert describe(said[0]).startswith("Mode 2: x[1] is 1.")
+
+
+def test_responsibilities_are_soft_where_draws_pass_from_mode_to_mode():
+    """A ring with two tops: between the modes' Gaussians is a strip that holds hardly a draw."""
+    target = sc.from_jax(
+        lambda x: -0.5 * ((jnp.sqrt(x @ x) - 5) / 0.3) ** 2 + 0.3 * (x[0] ** 2 - x[1] ** 2) / 25, dim=2
+    )
+    modes = as_modes(np.array([[-5.01082, 0.0], [5.01082, 0.0]]), target)
+    rng = np.random.default_rng(0)
+
+    def sample(n):
+        radius = 5 + 0.3 * rng.normal(size=8 * n)
+        angle = rng.uniform(-np.pi, np.pi, size=8 * n)
+        height = radius * np.exp(0.3 * (radius / 5) ** 2 * np.cos(2 * angle))
+        x = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        return x[rng.random(8 * n) * 10 * np.exp(0.6) < height][:n]
+
+    assert make_frame(modes, sample(180)).constants.sharpness <= 1 / 16
+    rejected = sum(
+        moment_test(sample(180), target, modes, check_score=False, n_resamples=199).pvalue <= 0.05
+        for _ in range(40)
+    )
+    assert rejected < 12  # 19 with sharpness 1
+    apart = sc.models.gaussian_mixture([[0.0, 0], [20.0, 0]])
+    frame = make_frame(as_modes(np.array([[0.0, 0], [20.0, 0]]), apart), apart.sample(500, 0))
+    assert frame.constants.sharpness == 1
 
 
 def test_a_narrow_mode_beside_a_wide_one():

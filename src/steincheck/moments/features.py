@@ -107,7 +107,7 @@ def _responsibilities(x: Any, present: Any, constants: Constants) -> tuple[Any, 
     away = x[None] - constants.centre[:, None, None, :]
     slope = -jnp.einsum("ksld,kde->ksle", away, constants.precision)
     square = -jnp.sum(slope * away, axis=-1)
-    share = jax.nn.softmax(constants.log_weight[:, None, None] - 0.5 * square, axis=0)
+    share = jax.nn.softmax(constants.sharpness * (constants.log_weight[:, None, None] - 0.5 * square), axis=0)
     return share * present, square, jnp.sum(share[..., None] * slope, axis=0)
 
 
@@ -153,7 +153,7 @@ def _views(x: Any, scores: Any, present: Any, constants: Constants) -> Any:
         away = x - constants.centre[k]
         score = scores
         if len(constants.centre) > 1:
-            score = scores - away @ constants.precision[k] - pull
+            score = scores - constants.sharpness * (away @ constants.precision[k] + pull)
         y = away / constants.sd[k]
         t = score * constants.sd[k]
         z = y @ constants.project[k]

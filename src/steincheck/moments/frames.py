@@ -15,6 +15,10 @@ from ..result import Modes
 MAX_PAIRS = 5000  # correlations per basis: all of them up to d = 100
 SAME_DIRECTION = 0.95  # squared loading above which an axis is as good as the coordinate itself
 MIN_CONDITIONING = 1.05  # variance over conditional variance below which the two are as good as equal
+MAX_STRIP_SHARE = 0.03  # of the variance that may come from where responsibilities change
+MAX_STRIP_DRAWS = 1000  # that tell how much does
+N_EXPONENTS = 11  # 1, 1/2, ..., 1/1024 are tried for the responsibilities,
+N_SOFTER = 4  # each by what it and up to 16 times softer ones show
 DAMPING = 3.0  # standard deviations at which skewness and tails stop growing: 0.3 % of a Gaussian lie beyond
 
 
@@ -28,6 +32,7 @@ class Constants(NamedTuple):
     centre: np.ndarray  # (M, d)
     sd: np.ndarray  # (M, d)
     log_weight: np.ndarray  # (M,) of the modes' Gaussians, with their normalising constants
+    sharpness: np.ndarray  # () exponent of these Gaussians in the responsibilities
     precision: np.ndarray  # (M, d, d)
     project: np.ndarray  # (M, d, K)
     conjugate: np.ndarray  # (M, d, K)
@@ -72,6 +77,7 @@ def make_frame(modes: Modes, x: np.ndarray) -> Frame:
         centre=modes.locations,
         sd=sd,
         log_weight=np.log(modes.laplace_weights.clip(1e-300)) - 0.5 * np.linalg.slogdet(modes.covariances)[1],
+        sharpness=np.ones(()),
         precision=precision / units,
         project=project,
         conjugate=conjugate,
@@ -84,7 +90,9 @@ def make_frame(modes: Modes, x: np.ndarray) -> Frame:
         radius=np.ones(()),
         tail_coefficient=np.array([tail_coefficient(1), tail_coefficient(d)]),
     )
-    return Frame(_damped(constants, x), len(kept), kept, loadings, conditioning, left_out)
+    some = x[:: -(-len(x) // 10_000)]
+    constants = _softened(_damped(constants, some), some)
+    return Frame(constants, len(kept), kept, loadings, conditioning, left_out)
 
 
 def _directions(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -128,14 +136,13 @@ def _pairs(correlation: np.ndarray, d: int, n_axes: int) -> tuple[np.ndarray, np
 
 
 def _damped(constants: Constants, x: np.ndarray) -> Constants:
-    """With middle and width of the draws, robustly, from at most 10,000 of them."""
-    some = x[:: -(-len(x) // 10_000)]
-    z = np.empty((len(some), constants.project.shape[2]))
-    radius = np.empty(len(some))
-    label = nearest(constants, some)
+    """With middle and width of the draws, robustly."""
+    z = np.empty((len(x), constants.project.shape[2]))
+    radius = np.empty(len(x))
+    label = nearest(constants, x)
     for k in np.unique(label):
         rows = label == k
-        away = some[rows] - constants.centre[k]
+        away = x[rows] - constants.centre[k]
         z[rows] = (away / constants.sd[k]) @ constants.project[k]
         radius[rows] = np.einsum("ni,ij,nj->n", away, constants.precision[k], away)
     middle = np.median(z, axis=0)
@@ -146,15 +153,48 @@ def _damped(constants: Constants, x: np.ndarray) -> Constants:
     )
 
 
+def _softened(constants: Constants, x: np.ndarray) -> Constants:
+    """With responsibilities that change slowly enough for the draws to show what their gradient does.
+
+    The gradient of r_k is part of every feature. Where the density passes from one mode to the next and
+    Gaussians do not describe it (a ring with two tops), the gradient may be concentrated on a strip so thin
+    that hardly a draw lies in it: the features then have mean zero because of draws that are not there. Its
+    share of the variance is estimated with softer exponents, whose strips hold draws; it grows in proportion
+    to the exponent as long as the density is about constant across the strip.
+    """
+    if len(constants.centre) == 1:
+        return constants
+    some = x[:: -(-len(x) // MAX_STRIP_DRAWS)]
+    exponents = 2.0 ** -np.arange(N_EXPONENTS + N_SOFTER)
+    shares = np.array([_strip_share(constants._replace(sharpness=b), some) for b in exponents])
+    for k in range(N_EXPONENTS):
+        softer = slice(k, k + 1 + N_SOFTER)
+        if np.max(shares[softer] * exponents[k] / exponents[softer]) <= MAX_STRIP_SHARE:
+            return constants._replace(sharpness=np.asarray(exponents[k]))
+    return constants._replace(sharpness=np.asarray(exponents[N_EXPONENTS]))
+
+
+def _strip_share(constants: Constants, x: np.ndarray) -> float:
+    """Mean square of z_j times the derivative of r_k by z_j, over that of z_j, for the worst coordinate j."""
+    share = special.softmax(log_responsibilities(constants, x), axis=1).T
+    away = x - constants.centre[:, None, :]
+    slope = -constants.sharpness * np.einsum("knd,kde->kne", away, constants.precision)
+    pull = np.einsum("kn,kne->ne", share, slope)
+    gradient = share[..., None] * (slope - pull)
+    strip = np.sum((gradient * away) ** 2, axis=(0, 1))
+    spread = np.einsum("kn,knd->d", share, (away / constants.sd[:, None, :]) ** 2)
+    return float(np.max(strip / spread))
+
+
 def log_responsibilities(constants: Constants, x: np.ndarray) -> np.ndarray:
-    """Log of the modes' weighted Gaussians at the rows of `x`, (n, M), up to a constant per row."""
+    """Logarithms of the responsibilities at the rows of `x`, (n, M), up to a constant per row."""
     columns = []
     for centre, precision, weight in zip(
         constants.centre, constants.precision, constants.log_weight, strict=True
     ):
         away = x - centre
         columns.append(weight - 0.5 * np.einsum("ni,ni->n", away @ precision, away))
-    return np.stack(columns, axis=1)
+    return constants.sharpness * np.stack(columns, axis=1)
 
 
 def nearest(constants: Constants, x: np.ndarray) -> np.ndarray:

@@ -54,7 +54,7 @@ def sizes(
     Without `score`, a function of draws, the sizes are one step from the draws themselves. Where draws that
     have been shifted and stretched by these sizes do not fit either, the sizes explain nothing: they are NaN.
     """
-    constants = frame.constants
+    constants = frame.constants._replace(sharpness=np.ones(()))  # sizes are those of the components
     count = int(home[-1]) + 1
     groups = home // -(-count // _blocks(constants))
     shares = _shares(constants, x)
