@@ -5,7 +5,7 @@ python -m experiments.check_study [level | searched | needles | missing | wrong]
 level: exact independent draws, modes given, as the search itself is judged by experiments.mode_study.
 searched: exact independent draws of targets of experiments.mode_targets, modes searched from held-out draws.
 needles: the same for `flux_test` where 30 rare modes are far too narrow to be found.
-missing: 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched, three seeds.
+missing: 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched; 3 seeds.
 wrong: one thing is wrong with a Gaussian in d dimensions, 1000 draws.
 
 Writes experiments/results/check_study.csv, one row per case as it goes; rows of other cases are kept.

@@ -246,7 +246,7 @@ def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Ge
     centre = modes.locations[label]
     x = centre + np.array(factors)[label][:, None] * (x - centre)
     whiten = np.linalg.cholesky(modes.covariances.mean(axis=0))
-    test = partial(ksdagg_core, x, problem.target.score(x), bootstrap="blocks", notes=[])
+    test = partial(ksdagg_core, x, problem.target.score(x), bootstrap="blocks", warnings=[])
     size = {"n_resamples": 1000, "n_level_resamples": 1000}
     found = {
         "kernel, one metric": test(whiten=whiten, streams=spawn_streams(rng), **size),
@@ -339,7 +339,7 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
     modes = as_modes(problem.modes, problem.target)
     x = problem.sample(n, np.random.default_rng(SEED))
     names = [f"x[{j}]" for j in range(d)]
-    options = {"log_density": problem.target.log_density, "n_resamples": 999, "notes": []}
+    options = {"log_density": problem.target.log_density, "n_resamples": 999, "warnings": []}
     times = []
     for _ in range(2):  # the first compiles
         start = time.process_time()

@@ -321,12 +321,12 @@ class TestLattices:
         target, modes = self.modulated(2)
         x = self.sample(target, 1000, np.random.default_rng(13))
         log_p = target.log_density(x)
-        notes = []
-        result = flux_core(x, log_p, target, modes, rng=np.random.default_rng(0), notes=notes)
+        warnings = []
+        result = flux_core(x, log_p, target, modes, rng=np.random.default_rng(0), warnings=warnings)
         assert result.lattice is not None
         assert result.mode_table is not None
-        assert any("and to the modes that are listed" in text for text in notes)
-        by_modes = flux_core(x, log_p, target, modes, anchors=1, rng=np.random.default_rng(0), notes=[])
+        assert any("and to the modes that are listed" in text for text in warnings)
+        by_modes = flux_core(x, log_p, target, modes, anchors=1, rng=np.random.default_rng(0), warnings=[])
         assert result.pvalue == pytest.approx(min(1, 2 * min(by_modes.pvalue, result.lattice.pvalue)))
 
 

@@ -31,7 +31,7 @@ def kernel_test(x, target, modes, rng, whiten=None):
         n_resamples=500,
         n_level_resamples=500,
         streams=spawn_streams(rng),
-        notes=[],
+        warnings=[],
     )
 
 

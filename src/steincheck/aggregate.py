@@ -130,7 +130,7 @@ def ksdagg_test(
         n_level_resamples=n_level_resamples,
         alpha=alpha,
         streams=inputs.streams,
-        notes=inputs.warnings,
+        warnings=inputs.warnings,
     )
     announce(result.warnings)
     return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
@@ -141,7 +141,7 @@ def ksdagg_core(
     scores: np.ndarray,
     *,
     streams: Streams,
-    notes: list[str],
+    warnings: list[str],
     bandwidths: Any = None,
     bandwidth_weights: Any = "uniform",
     kernel: Any = IMQ(),
@@ -167,14 +167,14 @@ def ksdagg_core(
     shares = _weights(bandwidth_weights, len(widths))
     total = n_resamples + n_level_resamples
     blocks = blocks or chain_blocks(chain, bootstrap, [stack], kernel, widths[::3])  # neighbours are alike
-    resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
+    resampled = resampling(x, bootstrap, wild, total, streams, warnings=warnings, blocks=blocks)
     if modes is None:
         found = calibrated_statistics(*stack, kernel, widths, resampled)
     else:
         found = calibrate_over_modes(x, scores, modes, kernel, widths, resampled)
     outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
     return KsdaggResult(
-        **_fields("KSDAgg test", x, notes, found, outcome, widths, shares, resampled),
+        **_fields("KSDAgg test", x, warnings, found, outcome, widths, shares, resampled),
         settings=settings(
             kernel,
             whiten if modes is None else None,
@@ -273,7 +273,7 @@ def pksdagg_test(
         n_level_resamples=n_level_resamples,
         alpha=alpha,
         streams=inputs.streams,
-        notes=inputs.warnings,
+        warnings=inputs.warnings,
     )
     announce(result.warnings)
     return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
@@ -285,7 +285,7 @@ def pksdagg_core(
     moved: Perturbation,
     *,
     streams: Streams,
-    notes: list[str],
+    warnings: list[str],
     bandwidths: Any = None,
     bandwidth_weights: Any = None,
     kernel: Any = IMQ(),
@@ -312,11 +312,11 @@ def pksdagg_core(
         (whitened(moved.samples, whiten), whitened_scores(slopes, whiten)),
     ]
     blocks = chain_blocks(chain, bootstrap, stacks, kernel, widths)
-    resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
+    resampled = resampling(x, bootstrap, wild, total, streams, warnings=warnings, blocks=blocks)
     found = _joined(*(calibrated_statistics(*stack, kernel, widths, resampled) for stack in stacks))
     outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
     return PksdaggResult(
-        **_fields("pKSDAgg test", x, notes, found, outcome, np.tile(widths, 2), shares, resampled),
+        **_fields("pKSDAgg test", x, warnings, found, outcome, np.tile(widths, 2), shares, resampled),
         settings=settings(
             kernel,
             whiten,
@@ -436,7 +436,7 @@ def _prepare(
 def _fields(
     name: str,
     x: np.ndarray,
-    notes: list[str],
+    warnings: list[str],
     found: Calibrated,
     outcome: MinP,
     widths: np.ndarray,
@@ -451,7 +451,7 @@ def _fields(
         "null_distribution": outcome.null if len(outcome.null) else None,
         "n": x.shape[0],
         "dim": x.shape[1],
-        "warnings": tuple(notes),
+        "warnings": tuple(warnings),
         "chains": resampled.chains,
         "bandwidths": widths,
         "bandwidth_weights": weights,

@@ -170,7 +170,7 @@ def fssd_test(
         n_resamples=n_resamples,
         settings=settings,
         streams=inputs.streams,
-        notes=inputs.warnings,
+        warnings=inputs.warnings,
     )
     announce(result.warnings)
     return result
@@ -185,7 +185,7 @@ def fssd_core(
     n_resamples: int,
     settings: dict[str, Any],
     streams: Streams,
-    notes: list[str],
+    warnings: list[str],
     chain: np.ndarray | None = None,
 ) -> FssdResult:
     """The test on the tested draws and their scores; `n` counts the training draws, too.
@@ -198,13 +198,13 @@ def fssd_core(
     if chain is None:
         found = _Found(moments.n * moments.unbiased, _simulate(eigenvalues, n_resamples, streams.bootstrap))
     else:
-        found = _flipped(x, scores, placement, moments, chain, n_resamples, streams, notes)
+        found = _flipped(x, scores, placement, moments, chain, n_resamples, streams, warnings)
     statistic = moments.statistic if chain is None else float(found.contributions.sum())
     p = pvalue(statistic, found.null)
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
     if eigenvalues[0] * placement.bandwidth < MIN_EIGENVALUE:
         p = np.nan
-        notes.append("cannot tell: all locations are too far from the draws to see any of them")
+        warnings.append("cannot tell: all locations are too far from the draws to see any of them")
     return FssdResult(
         "FSSD test",
         statistic,
@@ -212,7 +212,7 @@ def fssd_core(
         found.null if len(found.null) else None,
         n,
         dim,
-        tuple(notes),
+        tuple(warnings),
         settings,
         chains=found.chains,
         locations=placement.locations,
@@ -240,7 +240,7 @@ def _flipped(
     chain: np.ndarray,
     n_resamples: int,
     streams: Streams,
-    notes: list[str],
+    warnings: list[str],
 ) -> _Found:
     """n times the mean of tau.tau' over pairs of draws in different blocks, and its values with other signs.
 
@@ -259,7 +259,7 @@ def _flipped(
     if blocks.enough:
         signs = block_signs(blocks.count, n_resamples, streams.bootstrap).astype(float)
     else:
-        notes.append(f"cannot tell: {blocks.remedy}")
+        warnings.append(f"cannot tell: {blocks.remedy}")
     null = scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum())
     contributions = scale * (sums.sum(axis=0) ** 2 - within)
     return _Found(contributions, null, blocks.summary)

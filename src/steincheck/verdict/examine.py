@@ -64,7 +64,7 @@ def run_tests(
             chain=case.chain,
             tau_within=None if blocks is None else blocks.tau,
             rng=streams[3],
-            notes=said.warnings,
+            warnings=said.warnings,
         )
     weights = tests.get("weights")
     if isinstance(weights, FluxResult):
@@ -175,7 +175,7 @@ def _kernel_test(
         n_level_resamples=size,
         alpha=alpha,
         streams=spawn_streams(rng),
-        notes=said.warnings,
+        warnings=said.warnings,
     )
 
 
@@ -215,6 +215,6 @@ def _moment_test(
         score=partial(score_at, target),
         n_resamples=999,
         rng=rng,
-        notes=said.warnings,
+        warnings=said.warnings,
     )
     return in_own_terms(result, target)
