@@ -10,7 +10,7 @@ import numpy as np
 
 from ._compilation import precise
 from ._validation import announce, as_count, as_numbers, as_positive, require_switch
-from .chains.blocks import autocorrelation_time, block_signs, cut_blocks
+from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_blocks
 from .result import ChainBlocks, FssdResult
 from .stein.bootstrap import pvalue
 from .stein.kernels import median_bandwidth
@@ -246,12 +246,9 @@ def _flipped(
 
     The blocks are long compared with the autocorrelation time of tau.(sum of tau).
     """
-    parts = [slice(k, k + ROWS_PER_CHUNK) for k in range(0, len(x), ROWS_PER_CHUNK)]
-    h = [_features_of(x[part], scores[part], placement) @ moments.mean for part in parts]
-    blocks = cut_blocks(float(autocorrelation_time(np.concatenate(h), chain)), chain)
-    sums = np.zeros((blocks.count, len(moments.mean)))
-    for part in parts:
-        np.add.at(sums, blocks.label[part], _features_of(x[part], scores[part], placement))
+    tau = _features_of(x, scores, placement)
+    blocks = cut_blocks(autocorrelation_time(tau @ moments.mean, chain), chain)
+    sums = block_sums(tau, blocks.label)
     sizes = np.bincount(blocks.label)
     scale = moments.n / (float(moments.n**2 - np.sum(sizes**2)) or np.nan)
     within = np.sum(sums**2, axis=0)
@@ -266,10 +263,14 @@ def _flipped(
 
 
 def _features_of(x: np.ndarray, scores: np.ndarray, placement: Placement) -> np.ndarray:
-    """tau (n, d J) of up to `ROWS_PER_CHUNK` draws."""
-    padded, padded_scores, _ = _padded(x, scores, ROWS_PER_CHUNK)
-    with precise():
-        return np.asarray(_compiled_features(padded, padded_scores, *placement))[: len(x)]
+    """tau (n, d J) of the draws, chunk by chunk."""
+    tau = np.empty((len(x), placement.locations.size))
+    for start in range(0, len(x), ROWS_PER_CHUNK):
+        chunk = slice(start, start + ROWS_PER_CHUNK)
+        padded, padded_scores, _ = _padded(x[chunk], scores[chunk], ROWS_PER_CHUNK)
+        with precise():
+            tau[chunk] = np.asarray(_compiled_features(padded, padded_scores, *placement))[: len(tau[chunk])]
+    return tau
 
 
 def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> Moments:
