@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ..aggregate import collection, ksdagg_core
+from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains import Blocks, agreement
 from ..flux.test import flux_core
 from ..moments.frames import make_frame
@@ -167,13 +167,10 @@ def _kernel_test(
     return ksdagg_core(
         case.x[::step],
         case.scores[::step],
+        Aggregation(bootstrap="blocks", n_resamples=size, n_level_resamples=size, alpha=alpha),
         whiten=whiten,
         modes=known if widths_differ(known) else None,
-        bootstrap="blocks",
         blocks=None if blocks is None else replace(blocks, label=blocks.label[::step]),
-        n_resamples=size,
-        n_level_resamples=size,
-        alpha=alpha,
         streams=spawn_streams(rng),
         warnings=said.warnings,
     )
