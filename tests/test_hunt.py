@@ -1,5 +1,6 @@
 """The search without a box: far modes, symmetries, invariance, hostile targets, budgets, held-out draws."""
 
+import functools
 import time
 from itertools import permutations
 
@@ -69,6 +70,7 @@ def test_modes_far_away_in_any_coordinates(matrix):
     assert modes.search["stopped"] == "no mode of weight above 1/1000 was new in the last round"
 
 
+@functools.cache  # compiled once
 def two_component_posterior():
     rng = np.random.default_rng(2)
     y = np.where(rng.random(60) < 0.5, -3.0, 3.0) + rng.standard_normal(60)

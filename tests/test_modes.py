@@ -246,7 +246,7 @@ def test_the_cap_on_evaluations_is_told():
 
 
 def test_all_twenty_modes_of_the_t_banana_mixture():
-    target, tops = t_banana(50)
+    target, tops = t_banana(20)
     modes = box_search(target, bounds=(-20, 20), rng=0)
     assert_same_points(modes.locations, tops, 1e-3)
     np.testing.assert_allclose(target.score(modes.locations), 0, atol=1e-8)
