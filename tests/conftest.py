@@ -5,6 +5,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+# most of the suite's time is compilation, most programs run once: JAX's own tests do the same
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
 import numpy as np
 import pytest
 
