@@ -161,8 +161,8 @@ def plane_case(sampled: tuple[float, ...], jump: float) -> Callable:
         x = plane_chain(sampled, jump, n_chains, length, rng).reshape(-1, 2)
         log_p = log_density_at(target, x)
         chain = np.repeat(np.arange(n_chains), length)
-        result = flux_core(x, log_p, target, modes, chain=chain, rng=rng, notes=[])
-        independent = flux_core(x, log_p, target, modes, rng=rng, notes=[])
+        result = flux_core(x, log_p, target, modes, chain=chain, rng=rng, warnings=[])
+        independent = flux_core(x, log_p, target, modes, rng=rng, warnings=[])
         truth = np.select([modes.locations[:, 0] > 7, modes.locations[:, 1] > 7], [0.2, 0.1], 0.7)
         low, high = result.mode_table.implied_interval[0]
         rejected = result.reject(LEVEL)

@@ -266,7 +266,8 @@ def narrow_mode(n: int, rng: np.random.Generator) -> Events:
 
 def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Generator) -> Events:
     """KSDAgg for modes of sd 1 and `width`, stretched by `factors`; one metric, and units of each."""
-    from steincheck.aggregate import ksdagg_core
+    import steincheck as sc
+    from steincheck.aggregate import Aggregation, ksdagg_core
     from steincheck.modes.search import as_modes
     from steincheck.stein.quadratic import spawn_streams
 
@@ -275,12 +276,17 @@ def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Ge
     x, label = problem.target.sample(n, rng, return_labels=True)
     centre = modes.locations[label]
     x = centre + np.array(factors)[label][:, None] * (x - centre)
-    whiten = np.linalg.cholesky(modes.covariances.mean(axis=0))
-    test = partial(ksdagg_core, x, problem.target.score(x), bootstrap="blocks", notes=[])
-    size = {"n_resamples": 1000, "n_level_resamples": 1000}
+    options = {"bootstrap": "blocks", "n_resamples": 1000, "n_level_resamples": 1000}
+    average = modes.covariances.mean(axis=0)
+    scores = problem.target.score(x)
+    own = Aggregation(**options)  # no public test takes units of each mode
     found = {
-        "kernel, one metric": test(whiten=whiten, streams=spawn_streams(rng), **size),
-        "kernel, units of each mode": test(modes=modes, streams=spawn_streams(rng), **size),
+        "kernel, one metric": sc.ksdagg_test(
+            x, problem.target, precondition=average, check_score=False, independent=True, rng=rng, **options
+        ),
+        "kernel, units of each mode": ksdagg_core(
+            x, scores, own, modes=modes, streams=spawn_streams(rng), warnings=[]
+        ),
     }
     return {name: result.pvalue <= LEVEL for name, result in found.items()}
 
@@ -368,7 +374,7 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
     modes = as_modes(problem.modes, problem.target)
     x = problem.sample(n, np.random.default_rng(SEED))
     names = [f"x[{j}]" for j in range(d)]
-    options = {"log_density": problem.target.log_density, "n_resamples": 999, "notes": []}
+    options = {"log_density": problem.target.log_density, "n_resamples": 999, "warnings": []}
     times = []
     for _ in range(2):  # the first compiles
         start = time.process_time()

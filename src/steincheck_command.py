@@ -4,12 +4,11 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import Any
 
 
 def main() -> None:
     """Import the command line and run it; exit status 1 is kept for a misfit."""
-    before = _end_at_once_when_interrupted()
+    end_at_once_when_interrupted()
     try:
         from steincheck.cli import main as run
     except KeyboardInterrupt:
@@ -18,21 +17,18 @@ def main() -> None:
     except ImportError as error:
         print(f"error: steincheck cannot be imported: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    if before is not None:
-        signal.signal(signal.SIGINT, before)
+    if signal.getsignal(signal.SIGINT) is _stop:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
 
 
-def _end_at_once_when_interrupted() -> Any:
+def end_at_once_when_interrupted() -> None:
     """At Ctrl-C, as long as modules are imported: some of them turn KeyboardInterrupt into ImportError."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        with suppress(ValueError):  # outside the main thread
+            signal.signal(signal.SIGINT, _stop)
 
-    def stop(number: int, frame: object) -> None:
-        os.write(2, b"interrupted\n")
-        os._exit(130)  # nothing is open yet
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:
-        return None
-    with suppress(ValueError):  # outside the main thread
-        signal.signal(signal.SIGINT, stop)
-    return before
+def _stop(number: int, frame: object) -> None:
+    os.write(2, b"interrupted\n")
+    os._exit(130)  # nothing is open yet

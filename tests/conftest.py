@@ -1,9 +1,12 @@
 """Fixtures shared by all tests."""
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
-os.environ.setdefault("STEINCHECK_COMPILATION_CACHE", "off")  # workers would write the same files at once
+# most of the suite's time is compilation, most programs run once: JAX's own tests do the same
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import numpy as np
 import pytest
@@ -11,6 +14,18 @@ import pytest
 import steincheck as sc
 
 REFERENCE = Path(__file__).parent / "reference"
+
+# A program is compiled once per worker, whichever tests and subprocesses use it. Every worker has a folder of
+# its own: two would write the same files at once.
+SWITCH = "STEINCHECK_COMPILATION_CACHE"
+COMPILED = None if os.environ.get(SWITCH) == "off" else tempfile.mkdtemp(prefix="steincheck-tests-")
+if COMPILED:
+    os.environ[SWITCH] = COMPILED
+
+
+def pytest_unconfigure():
+    if COMPILED:
+        shutil.rmtree(COMPILED, ignore_errors=True)
 
 
 def mixture_log_density(means, covariances, weights):

@@ -97,15 +97,15 @@ def test_paper_collection_and_default_collection():
 
 
 def test_level(normal_target):
-    """400 samples of 100 draws: rejections within the binomial bounds."""
+    """250 samples of 100 draws: rejections within the binomial bounds."""
     rng = np.random.default_rng(2)
     options = {"n_resamples": 200, "n_level_resamples": 200, "check_score": False, "rng": rng}
     pvalues = np.array(
-        [ksdagg_test(rng.normal(size=(100, 2)), normal_target, **options).pvalue for _ in range(400)]
+        [ksdagg_test(rng.normal(size=(100, 2)), normal_target, **options).pvalue for _ in range(250)]
     )
     for alpha in (0.05, 0.2):
-        assert np.sum(pvalues <= alpha) <= stats.binom.ppf(1 - 1e-4, 400, alpha + 0.01)
-        assert np.sum(pvalues <= alpha) >= stats.binom.ppf(1e-4, 400, alpha - 0.02)
+        assert np.sum(pvalues <= alpha) <= stats.binom.ppf(1 - 1e-4, 250, alpha + 0.01)
+        assert np.sum(pvalues <= alpha) >= stats.binom.ppf(1e-4, 250, alpha - 0.02)
     assert pvalues.min() > 0
 
 
@@ -161,10 +161,10 @@ class TestPerturbed:
         }
         options["theta"] = np.linspace(0.5, 1.5, 11)
         pvalues = np.array(
-            [pksdagg_test(weighted(0.5, 120, rng), bimodal(), **options).pvalue for _ in range(150)]
+            [pksdagg_test(weighted(0.5, 120, rng), bimodal(), **options).pvalue for _ in range(100)]
         )
         for alpha in (0.05, 0.2):
-            assert np.sum(pvalues <= alpha) <= stats.binom.ppf(1 - 1e-4, 150, alpha + 0.01)
+            assert np.sum(pvalues <= alpha) <= stats.binom.ppf(1 - 1e-4, 100, alpha + 0.01)
 
     def test_modes_are_found(self):
         x = weighted(1.0, 300, np.random.default_rng(8))

@@ -4,12 +4,14 @@ import json
 import os
 import pickle
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 import warnings
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -76,18 +78,23 @@ def test_an_interrupted_or_broken_import_is_no_misfit(tmp_path):
         assert "Traceback" not in done.stderr
 
 
-def test_an_interruption_during_the_imports_is_said(tmp_path):
+@pytest.mark.parametrize("way", ["console script", "python -m steincheck"])
+def test_an_interruption_during_the_imports_is_said(tmp_path, way):
     """Modules written in C may turn KeyboardInterrupt into an ImportError."""
     package = tmp_path / "steincheck"
     package.mkdir()
+    shutil.copy(Path(sc.__file__).parent / "_startup.py", package)
+    (package / "__main__.py").touch()
     (package / "__init__.py").write_text(
+        "from . import _startup\n"
         "import pathlib, time\n"
         f"pathlib.Path({str(tmp_path / 'started')!r}).touch()\n"
         "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    raise ImportError('core')\n"
     )
-    paths = [str(tmp_path), os.path.dirname(os.path.dirname(sc.__file__))]
-    code = f"import sys; sys.path[:0] = {paths!r}; import steincheck_command as c; c.main()"
-    status, said = interrupted([sys.executable, "-c", code], tmp_path, tmp_path / "started")
+    shutil.copy(Path(sc.__file__).parents[1] / "steincheck_command.py", tmp_path)
+    code = "import steincheck_command as c; c.main()"  # the working directory comes first in the path
+    options = ["-c", code] if way == "console script" else ["-m", "steincheck"]
+    status, said = interrupted([sys.executable, *options], tmp_path, tmp_path / "started")
     assert status == 130
     assert said.split() == ["interrupted"]
 

@@ -127,21 +127,21 @@ class TestLevel:
         ])  # fmt: skip
 
     def test_uniform(self):
-        p = self.pvalues(NEAR, 300, 600, 0)
+        p = self.pvalues(NEAR, 300, 400, 0)
         assert stats.kstest(p, "uniform").pvalue > 1e-4
-        low, high = stats.binom.ppf([5e-5, 1 - 5e-5], 600, 0.05)
+        low, high = stats.binom.ppf([5e-5, 1 - 5e-5], 400, 0.05)
         assert low <= np.sum(p <= 0.05) <= high
 
     @pytest.mark.parametrize("variant", ["asymptotic", "exact"])
     def test_rare_mode(self, variant):
         """2 draws expected: Hotelling's T2 with the estimated covariance rejects 13 % of such samples."""
         rare = ([[0.0], [9.0]], [[[1.0]], [[2.0]]], [0.98, 0.02])
-        p = self.pvalues(rare, 100, 600, 1, variant=variant)
-        assert np.sum(p <= 0.05) <= stats.binom.ppf(1 - 1e-4, 600, 0.05)
+        p = self.pvalues(rare, 100, 400, 1, variant=variant)
+        assert np.sum(p <= 0.05) <= stats.binom.ppf(1 - 1e-4, 400, 0.05)
 
     def test_few_draws(self):
-        p = self.pvalues(FAR, 20, 400, 2)
-        assert np.sum(p <= 0.05) <= stats.binom.ppf(1 - 1e-4, 400, 0.05)
+        p = self.pvalues(FAR, 20, 250, 2)
+        assert np.sum(p <= 0.05) <= stats.binom.ppf(1 - 1e-4, 250, 0.05)
 
     def test_any_anchors(self):
         _, modes = mixture(*NEAR)
@@ -703,8 +703,8 @@ class TestRareModes:
     def test_level_of_the_test_and_of_its_words(self):
         means = 30.0 * np.arange(20)[:, None]
         target = sc.models.gaussian_mixture(means, weights=np.r_[1 - 19 * 0.0006, np.full(19, 0.0006)])
-        results = [flux_test(target.sample(1000, k), target, modes=means, rng=k) for k in range(200)]
-        most = stats.binom.ppf(1 - 1e-4, 200, 0.05)
+        results = [flux_test(target.sample(1000, k), target, modes=means, rng=k) for k in range(100)]
+        most = stats.binom.ppf(1 - 1e-4, 100, 0.05)
         assert sum(result.reject() for result in results) <= most
         assert sum(any("too" in word for word in result.mode_table.words) for result in results) <= most
 

@@ -82,6 +82,8 @@ class TestChains:
         assert "the chains never change mode" in result.inconclusive
         assert "running longer will not help" in result.inconclusive
         np.testing.assert_allclose(result.chains.shares[:, 0], 1 - np.array(starts))
+        assert str(result.chains) == "4 chains with no mode changes in all"
+        assert "H0 is instead that this set of draws, whatever the sampler," in result.summary()
 
     def test_few_changes_ask_for_longer_chains(self):
         labels = np.repeat([[0, 1, 0, 1, 0]], 100, axis=1)
@@ -90,6 +92,7 @@ class TestChains:
         assert result.answer() == "cannot tell"
         assert "changed mode only 4 times" in result.inconclusive
         assert result.chains.sojourns.tolist() == [3, 2]
+        assert str(result.chains) == "one chain with 4 mode changes in all"
 
     def test_groups_that_chains_do_not_cross(self):
         """Two chains in modes 0 and 1, two in 2 and 3: weights are compared within the pairs only."""
@@ -321,12 +324,12 @@ class TestLattices:
         target, modes = self.modulated(2)
         x = self.sample(target, 1000, np.random.default_rng(13))
         log_p = target.log_density(x)
-        notes = []
-        result = flux_core(x, log_p, target, modes, rng=np.random.default_rng(0), notes=notes)
+        warnings = []
+        result = flux_core(x, log_p, target, modes, rng=np.random.default_rng(0), warnings=warnings)
         assert result.lattice is not None
         assert result.mode_table is not None
-        assert any("and to the modes that are listed" in text for text in notes)
-        by_modes = flux_core(x, log_p, target, modes, anchors=1, rng=np.random.default_rng(0), notes=[])
+        assert any("and to the modes that are listed" in text for text in warnings)
+        by_modes = flux_core(x, log_p, target, modes, anchors=1, rng=np.random.default_rng(0), warnings=[])
         assert result.pvalue == pytest.approx(min(1, 2 * min(by_modes.pvalue, result.lattice.pvalue)))
 
 

@@ -1,5 +1,6 @@
 """The search without a box: far modes, symmetries, invariance, hostile targets, budgets, held-out draws."""
 
+import functools
 import time
 from itertools import permutations
 
@@ -69,6 +70,7 @@ def test_modes_far_away_in_any_coordinates(matrix):
     assert modes.search["stopped"] == "no mode of weight above 1/1000 was new in the last round"
 
 
+@functools.cache  # compiled once
 def two_component_posterior():
     rng = np.random.default_rng(2)
     y = np.where(rng.random(60) < 0.5, -3.0, 3.0) + rng.standard_normal(60)
@@ -276,17 +278,17 @@ class TestHeldOut:
         target = sc.models.gaussian_mixture([[0.0], [9.0]])
         x = target.sample(400, 0)
         rng = np.random.default_rng
-        first, tested = known_modes(None, target, x, None, notes=[], rng=rng(0))
+        first, tested = known_modes(None, target, x, None, warnings=[], rng=rng(0))
         changed = x.copy()
         changed[tested] = 1e6
-        second, again = known_modes(None, target, changed, None, notes=[], rng=rng(0))
+        second, again = known_modes(None, target, changed, None, warnings=[], rng=rng(0))
         np.testing.assert_array_equal(tested, again)
         np.testing.assert_array_equal(first.locations, second.locations)
 
     def test_few_draws_give_location_and_scale_only(self):
         target = sc.models.gaussian_mixture([[0.0], [9.0]])
         x = target.sample(60, 0, weights=[1, 0])
-        modes, rows = known_modes(None, target, x, None, notes=[], rng=np.random.default_rng(0))
+        modes, rows = known_modes(None, target, x, None, warnings=[], rng=np.random.default_rng(0))
         assert (len(modes), len(rows)) == (2, 60)
 
     def test_given_modes_and_the_search_in_a_box(self):
@@ -294,10 +296,10 @@ class TestHeldOut:
         x = target.sample(200, 0)
         rng = np.random.default_rng(0)
         with pytest.raises(ValueError, match="give `modes` or `bounds`, not both"):
-            known_modes([[0.0]], target, x, (-1, 1), notes=[], rng=rng)
-        modes, rows = known_modes([(0.0,), (9.0,)], target, x, None, notes=[], rng=rng)
+            known_modes([[0.0]], target, x, (-1, 1), warnings=[], rng=rng)
+        modes, rows = known_modes([(0.0,), (9.0,)], target, x, None, warnings=[], rng=rng)
         assert (len(modes), len(rows)) == (2, 200)
-        modes, rows = known_modes(None, target, x, (-5, 15), notes=[], rng=rng, in_box=True)
+        modes, rows = known_modes(None, target, x, (-5, 15), warnings=[], rng=rng, in_box=True)
         assert (len(modes), len(rows), modes.search["starts"]) == (2, 200, 512)
 
 

@@ -9,7 +9,7 @@ import pytest
 PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS = [
-    {"_compilation", "_progress", "_signals", "_validation", "_version"},
+    {"_compilation", "_progress", "_signals", "_startup", "_validation", "_version"},
     {"result", "target"},
     {"draws"},
     {"chains"},

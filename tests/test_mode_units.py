@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import steincheck as sc
-from steincheck.aggregate import ksdagg_core
+from steincheck.aggregate import Aggregation, ksdagg_core
 from steincheck.modes.search import as_modes
 from steincheck.stein.blocks import block_sums
 from steincheck.stein.kernels import IMQ
@@ -25,13 +25,11 @@ def kernel_test(x, target, modes, rng, whiten=None):
     return ksdagg_core(
         x,
         target.score(x),
+        Aggregation(bootstrap="blocks", n_resamples=500, n_level_resamples=500),
         modes=modes,
         whiten=whiten,
-        bootstrap="blocks",
-        n_resamples=500,
-        n_level_resamples=500,
         streams=spawn_streams(rng),
-        notes=[],
+        warnings=[],
     )
 
 

@@ -246,7 +246,7 @@ def test_the_cap_on_evaluations_is_told():
 
 
 def test_all_twenty_modes_of_the_t_banana_mixture():
-    target, tops = t_banana(50)
+    target, tops = t_banana(20)
     modes = box_search(target, bounds=(-20, 20), rng=0)
     assert_same_points(modes.locations, tops, 1e-3)
     np.testing.assert_allclose(target.score(modes.locations), 0, atol=1e-8)
@@ -383,6 +383,6 @@ def test_given_locations_that_are_no_maxima_are_named_with_the_nearest_maximum()
         sc.flux_test(x, target, modes=([[-3.0, 0.0], [1.5, 0.0]], [np.eye(2)] * 2), rng=0)
     with pytest.warns(UserWarning, match=r"row 0, \(-3, 2.5\), is 2.5 per standard deviation"):
         sc.flux_test(x, target, modes=[[-3.0, 2.5], [3.0, 0.0]], rng=0)
-    notes: list[str] = []
-    as_modes([[-3.0, 0.2], [3.0, 0.0]], target, notes)
-    assert notes == []
+    warnings: list[str] = []
+    as_modes([[-3.0, 0.2], [3.0, 0.0]], target, warnings)
+    assert warnings == []

@@ -327,7 +327,7 @@ def test_level_with_blocks_of_dependent_draws():
         cut = cut_blocks(10.0, np.repeat(np.arange(4), 500))
         for name, blocks in (("blocks", cut), ("none", None)):
             result = moment_core(
-                x, -x, known, "abc", blocks=blocks, n_resamples=99, rng=rng.spawn(1)[0], notes=[]
+                x, -x, known, "abc", blocks=blocks, n_resamples=99, rng=rng.spawn(1)[0], warnings=[]
             )
             rejected[name] += result.reject()
     assert rejected["blocks"] <= stats.binom.isf(1e-5, 25, 0.06)

@@ -281,6 +281,7 @@ def test_chains_that_never_change_mode(far_apart, right, fits):
     kinds = [finding.kind for finding in verdict.findings]
     assert kinds == {4: ["missing mode", "mode share"], 3: ["mode share"] * 2, 2: []}[right]
     assert "never change mode" in str(verdict)
+    assert "mode weights of this set of draws (against 40 independent draws)  " in str(verdict)
 
 
 def test_good_chains_pass_and_an_odd_one_is_named(scaled):

@@ -170,7 +170,7 @@ def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:
     return as_generator(int(rng) if isinstance(rng, np.integer) else rng), rng
 
 
-def announce(notes: Sequence[str]) -> None:
-    """Warn of each of `notes` once, at the line that called the public function which calls this."""
-    for text in dict.fromkeys(notes):
+def announce(texts: Sequence[str]) -> None:
+    """Warn of each of `texts` once, at the line that called the public function which calls this."""
+    for text in dict.fromkeys(texts):
         warnings.warn(text, stacklevel=3)

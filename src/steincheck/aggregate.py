@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,24 @@ from .target import Target, score_at
 
 N_RESAMPLES = 2000  # more than of one test: the smallest of ten p-values is judged, at a tenth of the level
 DRAWS_FOR_LARGEST_DISTANCE = 500  # of the default collection, as in the reference implementation
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """Options of an aggregated test, as in `ksdagg_test`."""
+
+    bandwidths: Any = None
+    bandwidth_weights: Any = "uniform"
+    kernel: Any = IMQ()
+    bootstrap: Bootstrap | str | None = None
+    n_resamples: int = N_RESAMPLES
+    n_level_resamples: int = N_RESAMPLES
+    alpha: float = 0.05
+
+    @property
+    def total(self) -> int:
+        """Number of replicates in all."""
+        return self.n_resamples + self.n_level_resamples
 
 
 def ksdagg_test(
@@ -102,35 +120,20 @@ def ksdagg_test(
     >>> sc.ksdagg_test(draws, target, rng=0).reject()
     True
     """
-    inputs = _prepare(
-        draws,
-        target,
-        kernel,
-        precondition,
-        bootstrap,
-        n_resamples,
-        n_level_resamples,
-        alpha,
-        check_score,
-        independent,
-        rng,
+    options = Aggregation(
+        bandwidths, bandwidth_weights, kernel, bootstrap, n_resamples, n_level_resamples, alpha
     )
+    inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
     if bandwidths is None and inputs.whiten is None:
         warn_units(inputs.x, inputs.warnings)
     result = ksdagg_core(
         inputs.x,
         score_at(target, inputs.x),
-        bandwidths=bandwidths,
-        bandwidth_weights=bandwidth_weights,
-        kernel=kernel,
+        options,
         whiten=inputs.whiten,
-        bootstrap=bootstrap,
         chain=inputs.chain,
-        n_resamples=n_resamples,
-        n_level_resamples=n_level_resamples,
-        alpha=alpha,
         streams=inputs.streams,
-        notes=inputs.warnings,
+        warnings=inputs.warnings,
     )
     announce(result.warnings)
     return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
@@ -139,20 +142,14 @@ def ksdagg_test(
 def ksdagg_core(
     x: np.ndarray,
     scores: np.ndarray,
+    options: Aggregation,
     *,
     streams: Streams,
-    notes: list[str],
-    bandwidths: Any = None,
-    bandwidth_weights: Any = "uniform",
-    kernel: Any = IMQ(),
+    warnings: list[str],
     whiten: np.ndarray | None = None,
     modes: Modes | None = None,
-    bootstrap: Bootstrap | str | None = None,
     chain: np.ndarray | None = None,
     blocks: Blocks | None = None,
-    n_resamples: int = N_RESAMPLES,
-    n_level_resamples: int = N_RESAMPLES,
-    alpha: float = 0.05,
 ) -> KsdaggResult:
     """The test of `ksdagg_test` on validated draws; `whiten` is L with precondition = L L'.
 
@@ -163,25 +160,24 @@ def ksdagg_core(
     z = whitened(x, whiten) if modes is None else at_own_mode(x, modes)
     stack = (z[None], whitened_scores(scores, whiten)[None])
     dependent = chain is not None or blocks is not None
-    widths = collection(z, bandwidths, streams.bandwidth, evenly=dependent)
-    shares = _weights(bandwidth_weights, len(widths))
-    total = n_resamples + n_level_resamples
-    blocks = blocks or chain_blocks(chain, bootstrap, [stack], kernel, widths[::3])  # neighbours are alike
-    resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
+    widths = collection(z, options.bandwidths, streams.bandwidth, evenly=dependent)
+    shares = _weights(options.bandwidth_weights, len(widths))
+    some = widths[::3]  # neighbours are alike
+    blocks = blocks or chain_blocks(chain, options.bootstrap, [stack], options.kernel, some)
+    resampled = resampling(
+        x, options.bootstrap, wild, options.total, streams, warnings=warnings, blocks=blocks
+    )
     if modes is None:
-        found = calibrated_statistics(*stack, kernel, widths, resampled)
+        found = calibrated_statistics(*stack, options.kernel, widths, resampled)
     else:
-        found = calibrate_over_modes(x, scores, modes, kernel, widths, resampled)
-    outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
+        found = calibrate_over_modes(x, scores, modes, options.kernel, widths, resampled)
+    outcome = _aggregate(found, resampled, options, shares)
     return KsdaggResult(
-        **_fields("KSDAgg test", x, notes, found, outcome, widths, shares, resampled),
-        settings=settings(
-            kernel,
+        **_fields("KSDAgg test", x, warnings, found, outcome, widths, shares, resampled),
+        settings=_settings(
+            options,
             whiten if modes is None else None,
-            resampled.name,
-            n_resamples,
-            n_level_resamples=n_level_resamples,
-            alpha=alpha,
+            resampled,
             units="one metric" if modes is None else "those of each mode",
         ),
     )
@@ -244,36 +240,21 @@ def pksdagg_test(
     >>> sc.pksdagg_test(target.sample(500, 0, weights=[1.0, 0.0]), target, rng=0).reject()
     True
     """
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
-    inputs = _prepare(
-        draws,
-        target,
-        kernel,
-        precondition,
-        bootstrap,
-        n_resamples,
-        n_level_resamples,
-        alpha,
-        check_score,
-        independent,
-        rng,
+    options = Aggregation(
+        bandwidths, bandwidth_weights, kernel, bootstrap, n_resamples, n_level_resamples, alpha
     )
+    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
+    inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
     moved, chain = perturbed(inputs, target, jumps)
     result = pksdagg_core(
         score_at(target, moved.draws),
         target,
         moved,
-        bandwidths=bandwidths,
-        bandwidth_weights=bandwidth_weights,
-        kernel=kernel,
+        options,
         whiten=inputs.whiten,
-        bootstrap=bootstrap,
         chain=chain,
-        n_resamples=n_resamples,
-        n_level_resamples=n_level_resamples,
-        alpha=alpha,
         streams=inputs.streams,
-        notes=inputs.warnings,
+        warnings=inputs.warnings,
     )
     announce(result.warnings)
     return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
@@ -283,49 +264,38 @@ def pksdagg_core(
     scores: np.ndarray,
     target: Target,
     moved: Perturbation,
+    options: Aggregation,
     *,
     streams: Streams,
-    notes: list[str],
-    bandwidths: Any = None,
-    bandwidth_weights: Any = None,
-    kernel: Any = IMQ(),
+    warnings: list[str],
     whiten: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
     chain: np.ndarray | None = None,
-    n_resamples: int = 1000,
-    n_level_resamples: int = 1000,
-    alpha: float = 0.05,
 ) -> PksdaggResult:
     """The test of `pksdagg_test` on a perturbation; `scores` and `chain` are of its unperturbed draws."""
     x = moved.draws
     z = whitened(x, whiten)
+    bandwidths = options.bandwidths
     if bandwidths is None:
         bandwidths = median_bandwidth(z, rng=streams.bandwidth) * np.array([1.0, 4.0])
     widths = collection(z, bandwidths, streams.bandwidth)
-    if bandwidth_weights is None:
-        bandwidth_weights = np.repeat([0.25, 0.75], len(widths)) / len(widths)
-    shares = _weights(bandwidth_weights, 2 * len(widths))
-    total = n_resamples + n_level_resamples
+    weights = options.bandwidth_weights
+    if weights is None:
+        weights = np.repeat([0.25, 0.75], len(widths)) / len(widths)
+    shares = _weights(weights, 2 * len(widths))
     slopes = scores_of_moved(target, x, scores, moved.samples)
     stacks = [
         (z[None], whitened_scores(scores, whiten)[None]),
         (whitened(moved.samples, whiten), whitened_scores(slopes, whiten)),
     ]
-    blocks = chain_blocks(chain, bootstrap, stacks, kernel, widths)
-    resampled = resampling(x, bootstrap, wild, total, streams, notes=notes, blocks=blocks)
-    found = _joined(*(calibrated_statistics(*stack, kernel, widths, resampled) for stack in stacks))
-    outcome = _aggregate(found, resampled, n_resamples, shares, alpha)
+    blocks = chain_blocks(chain, options.bootstrap, stacks, options.kernel, widths)
+    resampled = resampling(
+        x, options.bootstrap, wild, options.total, streams, warnings=warnings, blocks=blocks
+    )
+    found = _joined(*(calibrated_statistics(*stack, options.kernel, widths, resampled) for stack in stacks))
+    outcome = _aggregate(found, resampled, options, shares)
     return PksdaggResult(
-        **_fields("pKSDAgg test", x, notes, found, outcome, np.tile(widths, 2), shares, resampled),
-        settings=settings(
-            kernel,
-            whiten,
-            resampled.name,
-            n_resamples,
-            n_level_resamples=n_level_resamples,
-            alpha=alpha,
-            **jump_settings(moved),
-        ),
+        **_fields("pKSDAgg test", x, warnings, found, outcome, np.tile(widths, 2), shares, resampled),
+        settings=_settings(options, whiten, resampled, **jump_settings(moved)),
         modes=moved.modes,
         theta=moved.theta,
         acceptance=moved.acceptance,
@@ -341,20 +311,17 @@ def _joined(first: Calibrated, second: Calibrated) -> Calibrated:
     )
 
 
-def _aggregate(
-    found: Calibrated, resampled: Resampling, n_resamples: int, weights: np.ndarray, alpha: float
-) -> MinP:
+def _aggregate(found: Calibrated, resampled: Resampling, options: Aggregation, weights: np.ndarray) -> MinP:
     """`min_p` with two sets of replicates; with blocks one set serves both, the observed signs included."""
     replicates = found.replicates
     if not replicates.shape[1]:
         unknown = np.full(len(weights), np.nan)
         return MinP(np.nan, unknown, unknown, unknown, np.empty(0))
     if resampled.block is None:
-        return min_p(
-            found.statistics, replicates[:, :n_resamples], replicates[:, n_resamples:], weights, alpha
-        )
+        first, second = np.split(replicates, [options.n_resamples], axis=1)
+        return min_p(found.statistics, first, second, weights, options.alpha)
     every = np.column_stack([replicates, found.statistics])
-    return min_p(found.statistics, replicates, every, weights, alpha)
+    return min_p(found.statistics, replicates, every, weights, options.alpha)
 
 
 def collection(
@@ -406,37 +373,47 @@ def _weights(weights: Any, count: int) -> np.ndarray:
 def _prepare(
     draws: Any,
     target: Target,
-    kernel: Any,
+    options: Aggregation,
     precondition: Any,
-    bootstrap: Any,
-    n_resamples: Any,
-    n_level_resamples: Any,
-    alpha: float,
     check_score: bool,
     independent: bool,
     rng: Any,
 ) -> Prepared:
-    check_level(alpha)
-    check_count(n_level_resamples, "n_level_resamples")
+    check_level(options.alpha)
+    check_count(options.n_level_resamples, "n_level_resamples")
     inputs = prepare(
         draws,
         target,
         precondition,
-        n_resamples,
+        options.n_resamples,
         check_score,
         rng,
         independent=independent,
-        bootstrap=bootstrap,
-        kernel=kernel,
+        bootstrap=options.bootstrap,
+        kernel=options.kernel,
     )
-    warn_few_resamples(n_level_resamples, "n_level_resamples", inputs.warnings)
+    warn_few_resamples(options.n_level_resamples, "n_level_resamples", inputs.warnings)
     return inputs
+
+
+def _settings(
+    options: Aggregation, whiten: np.ndarray | None, resampled: Resampling, **more: Any
+) -> dict[str, Any]:
+    return settings(
+        options.kernel,
+        whiten,
+        resampled.name,
+        options.n_resamples,
+        n_level_resamples=options.n_level_resamples,
+        alpha=options.alpha,
+        **more,
+    )
 
 
 def _fields(
     name: str,
     x: np.ndarray,
-    notes: list[str],
+    warnings: list[str],
     found: Calibrated,
     outcome: MinP,
     widths: np.ndarray,
@@ -451,7 +428,7 @@ def _fields(
         "null_distribution": outcome.null if len(outcome.null) else None,
         "n": x.shape[0],
         "dim": x.shape[1],
-        "warnings": tuple(notes),
+        "warnings": tuple(warnings),
         "chains": resampled.chains,
         "bandwidths": widths,
         "bandwidth_weights": weights,

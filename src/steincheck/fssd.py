@@ -10,7 +10,7 @@ import numpy as np
 
 from ._compilation import precise
 from ._validation import announce, as_count, as_numbers, as_positive, require_switch
-from .chains.blocks import autocorrelation_time, block_signs, cut_blocks
+from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_blocks
 from .result import ChainBlocks, FssdResult
 from .stein.bootstrap import pvalue
 from .stein.kernels import median_bandwidth
@@ -170,7 +170,7 @@ def fssd_test(
         n_resamples=n_resamples,
         settings=settings,
         streams=inputs.streams,
-        notes=inputs.warnings,
+        warnings=inputs.warnings,
     )
     announce(result.warnings)
     return result
@@ -185,7 +185,7 @@ def fssd_core(
     n_resamples: int,
     settings: dict[str, Any],
     streams: Streams,
-    notes: list[str],
+    warnings: list[str],
     chain: np.ndarray | None = None,
 ) -> FssdResult:
     """The test on the tested draws and their scores; `n` counts the training draws, too.
@@ -198,13 +198,13 @@ def fssd_core(
     if chain is None:
         found = _Found(moments.n * moments.unbiased, _simulate(eigenvalues, n_resamples, streams.bootstrap))
     else:
-        found = _flipped(x, scores, placement, moments, chain, n_resamples, streams, notes)
+        found = _flipped(x, scores, placement, moments, chain, n_resamples, streams, warnings)
     statistic = moments.statistic if chain is None else float(found.contributions.sum())
     p = pvalue(statistic, found.null)
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
     if eigenvalues[0] * placement.bandwidth < MIN_EIGENVALUE:
         p = np.nan
-        notes.append("cannot tell: all locations are too far from the draws to see any of them")
+        warnings.append("cannot tell: all locations are too far from the draws to see any of them")
     return FssdResult(
         "FSSD test",
         statistic,
@@ -212,7 +212,7 @@ def fssd_core(
         found.null if len(found.null) else None,
         n,
         dim,
-        tuple(notes),
+        tuple(warnings),
         settings,
         chains=found.chains,
         locations=placement.locations,
@@ -240,18 +240,15 @@ def _flipped(
     chain: np.ndarray,
     n_resamples: int,
     streams: Streams,
-    notes: list[str],
+    warnings: list[str],
 ) -> _Found:
     """n times the mean of tau.tau' over pairs of draws in different blocks, and its values with other signs.
 
     The blocks are long compared with the autocorrelation time of tau.(sum of tau).
     """
-    parts = [slice(k, k + ROWS_PER_CHUNK) for k in range(0, len(x), ROWS_PER_CHUNK)]
-    h = [_features_of(x[part], scores[part], placement) @ moments.mean for part in parts]
-    blocks = cut_blocks(float(autocorrelation_time(np.concatenate(h), chain)), chain)
-    sums = np.zeros((blocks.count, len(moments.mean)))
-    for part in parts:
-        np.add.at(sums, blocks.label[part], _features_of(x[part], scores[part], placement))
+    tau = _features_of(x, scores, placement)
+    blocks = cut_blocks(autocorrelation_time(tau @ moments.mean, chain), chain)
+    sums = block_sums(tau, blocks.label)
     sizes = np.bincount(blocks.label)
     scale = moments.n / (float(moments.n**2 - np.sum(sizes**2)) or np.nan)
     within = np.sum(sums**2, axis=0)
@@ -259,17 +256,21 @@ def _flipped(
     if blocks.enough:
         signs = block_signs(blocks.count, n_resamples, streams.bootstrap).astype(float)
     else:
-        notes.append(f"cannot tell: {blocks.remedy}")
+        warnings.append(f"cannot tell: {blocks.remedy}")
     null = scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum())
     contributions = scale * (sums.sum(axis=0) ** 2 - within)
     return _Found(contributions, null, blocks.summary)
 
 
 def _features_of(x: np.ndarray, scores: np.ndarray, placement: Placement) -> np.ndarray:
-    """tau (n, d J) of up to `ROWS_PER_CHUNK` draws."""
-    padded, padded_scores, _ = _padded(x, scores, ROWS_PER_CHUNK)
-    with precise():
-        return np.asarray(_compiled_features(padded, padded_scores, *placement))[: len(x)]
+    """tau (n, d J) of the draws, chunk by chunk."""
+    tau = np.empty((len(x), placement.locations.size))
+    for start in range(0, len(x), ROWS_PER_CHUNK):
+        chunk = slice(start, start + ROWS_PER_CHUNK)
+        padded, padded_scores, _ = _padded(x[chunk], scores[chunk], ROWS_PER_CHUNK)
+        with precise():
+            tau[chunk] = np.asarray(_compiled_features(padded, padded_scores, *placement))[: len(tau[chunk])]
+    return tau
 
 
 def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> Moments:

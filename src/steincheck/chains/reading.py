@@ -18,7 +18,7 @@ class Sample(NamedTuple):
     x: np.ndarray  #: (n, d)
     log_p: np.ndarray  #: (n,) log density at the draws
     chain: np.ndarray | None  #: (n,) chain of each draw, 0, 1, ... in order; None for independent draws
-    notes: list[str]  #: what the user should know
+    warnings: list[str]  #: what the user should know
 
 
 def read_sample(draws: Any, target: Target, *, independent: bool = False, minimum: int = 2) -> Sample:
@@ -29,17 +29,17 @@ def read_sample(draws: Any, target: Target, *, independent: bool = False, minimu
     """
     read = to_unconstrained(draws, target, minimum=minimum)
     log_p = log_density_at(target, read.values)
-    notes = list(read.warnings)
-    chain = chain_of_draws(read, log_p, target.names, independent, notes)
+    warnings = list(read.warnings)
+    chain = chain_of_draws(read, log_p, target.names, independent, warnings)
     if chain is not None:
-        notes.extend(chain_faults(read.values, chain, target.names))
-    return Sample(read.values, log_p, chain, notes)
+        warnings.extend(chain_faults(read.values, chain, target.names))
+    return Sample(read.values, log_p, chain, warnings)
 
 
 def chain_of_draws(
-    sample: Draws, log_p: np.ndarray, names: Sequence[str] | None, independent: Any, notes: list[str]
+    sample: Draws, log_p: np.ndarray, names: Sequence[str] | None, independent: Any, warnings: list[str]
 ) -> np.ndarray | None:
-    """The chain (n,) of each draw, None for independent draws; a chain that was not declared is noted."""
+    """The chain (n,) of each draw, None for independent draws; a chain that was not declared is warned of."""
     if not isinstance(independent, (bool, np.bool_)):
         raise TypeError(f"`independent` must be True or False, got {independent!r}")
     if independent:
@@ -49,7 +49,7 @@ def chain_of_draws(
     found = looks_dependent(sample.values, log_p, names)
     if found is None:
         return None
-    notes.append(
+    warnings.append(
         f"{found}: they were tested as one chain; if they are not, shuffle them or give `independent=True`"
     )
     return np.zeros(len(sample.values), dtype=int)

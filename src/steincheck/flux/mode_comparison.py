@@ -64,7 +64,7 @@ def compare_independent(
     modes: Modes,
     variant: str,
     rng: np.random.Generator,
-    notes: list[str],
+    warnings: list[str],
 ) -> ModeComparison:
     """Compare the counts of independent draws with their distribution given the orbits."""
     n, n_modes = moments.probabilities.shape
@@ -74,7 +74,7 @@ def compare_independent(
     outcome, n_directions = _quadratic_form(moments, modes, variant, rng)
     pvalue = rare.combined_with(outcome.pvalue)
     if not n_directions and not np.isnan(pvalue):
-        notes.append("too few draws for this many, or such rare, modes: only a large excess is detectable")
+        warnings.append("too few draws for this many, or such rare, modes: only a large excess is detectable")
     net = (moments.expected - moments.counts) / n
     error = np.sqrt(variance) / n
     # the normal distribution is not trusted where the variance is small
@@ -83,7 +83,7 @@ def compare_independent(
     pvalues = np.where(examined, np.minimum(1.0, n_comparisons(n_modes) * single), np.nan)
     words = mode_words(net, error, pvalues, LEVEL)
     if not np.isnan(pvalue):
-        notes += _groups_without_exchange(group, moments, modes)
+        warnings += _groups_without_exchange(group, moments, modes)
     return ModeComparison(
         outcome._replace(pvalue=pvalue),
         n_directions,
@@ -132,14 +132,14 @@ def compare_chain_modes(
     chain: np.ndarray,
     tau_within: float,
     rng: np.random.Generator,
-    notes: list[str],
+    warnings: list[str],
 ) -> ModeComparison:
     """Compare the weights of the modes by block sign flips, and where that is impossible judge the set."""
     n, n_modes = moments.probabilities.shape
     flows = chain_flows(moments, found.mode, chain)
     tested = compare_chains(flows, modes.locations, chain, rng)
     group = exchange_groups(moments.covariance, moments.expected)
-    notes += _groups_without_exchange(group, moments, modes)
+    warnings += _groups_without_exchange(group, moments, modes)
     table = mode_table(
         found,
         group,

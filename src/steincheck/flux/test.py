@@ -134,7 +134,7 @@ def flux_test(
     (True, ('too many draws', 'too few draws'))
     """
     _check_arguments(target, modes, bounds, variant, anchors)
-    x, log_p, chain, notes = read_sample(draws, target, independent=independent)
+    x, log_p, chain, warnings = read_sample(draws, target, independent=independent)
     if chain is not None and variant == "exact":
         raise ValueError(
             "`variant` 'exact' is for independent draws, but `draws` are Markov chains; give "
@@ -142,7 +142,7 @@ def flux_test(
         )
     generator, seed = seeded(rng)
     search_stream = seeded(seed)[0].spawn(1)[0]  # the first of the three streams of the core
-    known, rows = known_modes(modes, target, x, bounds, chain=chain, rng=search_stream, notes=notes)
+    known, rows = known_modes(modes, target, x, bounds, chain=chain, rng=search_stream, warnings=warnings)
     _check_number_of_modes(known, searched=modes is None)
     result = flux_core(
         x[rows],
@@ -153,7 +153,7 @@ def flux_test(
         anchors=anchors,
         chain=chain_of_rows(chain, rows),
         rng=generator,
-        notes=notes,
+        warnings=warnings,
     )
     settings = {
         "variant": variant,
@@ -162,7 +162,7 @@ def flux_test(
         "independent": independent,
         "rng": seed,
     }
-    announce(notes)
+    announce(warnings)
     return replace(result, settings=settings)
 
 
@@ -177,7 +177,7 @@ def flux_core(
     chain: np.ndarray | None = None,
     tau_within: float | None = None,
     rng: np.random.Generator,
-    notes: list[str],
+    warnings: list[str],
 ) -> FluxResult:
     """The flux test of draws x (n, d) with log density `log_p` (n,), all of them validated.
 
@@ -187,19 +187,19 @@ def flux_core(
     sample = _Sample(x, log_p, target, modes, chain)
     seed = seeded(rng)[1]
     _, anchor_stream, test_stream = rng.spawn(3)
-    _warn_close_modes(modes, target, notes)
+    _warn_close_modes(modes, target, warnings)
     steps = lattice_steps(target, modes) if anchors is None else None
     streams = (anchor_stream, test_stream)
     if steps is None:
-        result = _test_modes(sample, variant, anchors, tau_within, streams, notes)
+        result = _test_modes(sample, variant, anchors, tau_within, streams, warnings)
     else:
         share = share_at_listed_modes(x, log_p, modes, mode_anchors(modes))
         by_modes = None
         if share >= MIN_SHARE_AT_LISTED_MODES:
-            by_modes = _test_modes(sample, variant, anchors, tau_within, streams, notes)
-        result = _test_steps(sample, steps, variant, by_modes, test_stream, notes)
+            by_modes = _test_modes(sample, variant, anchors, tau_within, streams, warnings)
+        result = _test_steps(sample, steps, variant, by_modes, test_stream, warnings)
     settings = {"variant": variant, "anchors": anchors, "rng": seed}
-    return replace(result, settings=settings, warnings=tuple(dict.fromkeys(notes)))
+    return replace(result, settings=settings, warnings=tuple(dict.fromkeys(warnings)))
 
 
 def _test_modes(
@@ -208,23 +208,23 @@ def _test_modes(
     anchors: int | Anchors | None,
     tau_within: float | None,
     streams: tuple[np.random.Generator, np.random.Generator],
-    notes: list[str],
+    warnings: list[str],
 ) -> FluxResult:
     """Compare the weights mode by mode."""
     found, moments, n_anchors = _chosen_orbits(sample, anchors, streams[0])
     if sample.chain is None:
-        part = compare_independent(found, moments, sample.modes, variant, streams[1], notes)
+        part = compare_independent(found, moments, sample.modes, variant, streams[1], warnings)
     else:
         tau = tau_within or time_within_modes(sample.x, sample.log_p, found.mode, sample.chain)
-        part = compare_chain_modes(found, moments, sample.modes, sample.chain, tau, streams[1], notes)
+        part = compare_chain_modes(found, moments, sample.modes, sample.chain, tau, streams[1], warnings)
     n, n_modes = moments.probabilities.shape
     leave = 1 - moments.probabilities[np.arange(n), found.mode]
     inconclusive = part.inconclusive
     if np.isnan(part.outcome.pvalue):
         inconclusive = NOTHING_MOVES
-        notes.append(f"cannot tell: {inconclusive}")
+        warnings.append(f"cannot tell: {inconclusive}")
     else:
-        _warn_few_moving(leave, notes)
+        _warn_few_moving(leave, warnings)
     return FluxResult(
         **_common(sample, part.outcome.statistic, part.outcome.pvalue, part.outcome.null, leave),
         mode_table=part.table,
@@ -294,14 +294,16 @@ def _test_steps(
     variant: str,
     by_modes: FluxResult | None,
     rng: np.random.Generator,
-    notes: list[str],
+    warnings: list[str],
 ) -> FluxResult:
     """Compare the flows along the displacements of a lattice, by themselves or beside those `by_modes`."""
     shortest = steps[: max(1, len(sample.x) // DRAWS_PER_DISPLACEMENT)]
     flows = step_flows(sample.x, sample.log_p, sample.target, shortest)
     outcome, table, inconclusive = _compared_steps(flows, sample.chain, variant, rng)
     instead = "not to modes" if by_modes is None else "and to the modes that are listed"
-    notes.append(f"the modes are part of a larger lattice: draws were moved by its displacements, {instead}")
+    warnings.append(
+        f"the modes are part of a larger lattice: draws were moved by its displacements, {instead}"
+    )
     if by_modes is not None:
         pvalues = np.array([by_modes.pvalue, outcome.pvalue])
         known = pvalues[~np.isnan(pvalues)]
@@ -310,9 +312,9 @@ def _test_steps(
     leave = flows.accept.max(axis=(1, 2))
     if np.isnan(outcome.pvalue):
         inconclusive = inconclusive or NOTHING_MOVES
-        notes.append(f"cannot tell: {inconclusive}")
+        warnings.append(f"cannot tell: {inconclusive}")
     else:
-        _warn_few_moving(leave, notes)
+        _warn_few_moving(leave, warnings)
     asymptotic = sample.chain is None and outcome.null is None
     return FluxResult(
         **_common(sample, outcome.statistic, outcome.pvalue, outcome.null, leave),
@@ -356,16 +358,16 @@ def _compared_steps(
     return outcome, table, blocks.remedy or rarely
 
 
-def _warn_few_moving(leave: np.ndarray, notes: list[str]) -> None:
+def _warn_few_moving(leave: np.ndarray, warnings: list[str]) -> None:
     moving = np.mean(leave > MIN_PROBABILITY_TO_LEAVE)
     if moving < 0.5:
-        notes.append(
+        warnings.append(
             f"only {moving:.0%} of the draws could be at another mode, the others do not count: modes are "
             "far from elliptic (give more `anchors`), or draws belong to unknown modes"
         )
 
 
-def _warn_close_modes(modes: Modes, target: Target, notes: list[str]) -> None:
+def _warn_close_modes(modes: Modes, target: Target, warnings: list[str]) -> None:
     """Say which modes have hardly a dip of the density between them."""
     squared = np.empty((len(modes), len(modes)))
     for k, hessian in enumerate(np.linalg.inv(modes.covariances)):
@@ -383,7 +385,7 @@ def _warn_close_modes(modes: Modes, target: Target, notes: list[str]) -> None:
     close = np.flatnonzero(dip < MIN_DIP)
     if len(close):
         pairs = ", ".join(f"{first[k]} and {second[k]}" for k in close[:3])
-        notes.append(f"modes {pairs} are closer than they are wide: their shares are not meaningful")
+        warnings.append(f"modes {pairs} are closer than they are wide: their shares are not meaningful")
 
 
 def _check_arguments(target: Any, modes: Any, bounds: Any, variant: Any, anchors: Any) -> None:

@@ -148,7 +148,7 @@ def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.nda
         starts=starts,
         in_box=True,
         rng=stream,
-        notes=inputs.warnings,
+        warnings=inputs.warnings,
     )
     return modes
 

@@ -154,7 +154,7 @@ def calibrated(
         multinomial,
         inputs.n_resamples,
         inputs.streams,
-        notes=inputs.warnings,
+        warnings=inputs.warnings,
         blocks=blocks,
     )
     statistics = calibrated_statistics(*stack, inputs.kernel, width, resampled, parts=parts)

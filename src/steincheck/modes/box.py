@@ -187,7 +187,7 @@ def _record(
 ) -> Modes:
     """Drop what has no mass or is over the cap, sort by height, and say what the user should know."""
     tally = plan.tally
-    notes = list[str]()
+    warnings = list[str]()
     heavy = heaviest(peaks, plan.cut)
     chosen = [k for k in dict.fromkeys(order) if k in heavy][: plan.max_modes]
     tally["dropped"] = len(peaks) - len(heavy)
@@ -195,21 +195,21 @@ def _record(
     tally["non_finite"] = plan.surface.failures
     if len(heavy) > len(chosen) or tally["not_examined"]:
         stopped = f"there are more than max_modes = {plan.max_modes} modes"
-        notes.append(f"{stopped}: not all were looked for")
+        warnings.append(f"{stopped}: not all were looked for")
     if not plan.surface.target.has_score:
-        notes.append(NO_SCORE)
+        warnings.append(NO_SCORE)
     if flat := sum(peaks[k].kind == "flat" for k in chosen):
-        notes.append(flat_warning(flat, len(chosen)))
+        warnings.append(flat_warning(flat, len(chosen)))
     trouble = {"not_converged": "did not converge", "outside_support": "lie where the density is 0"}
     for key, words in trouble.items():
         if tally[key] > 0.1 * tally["starts"]:
-            notes.append(f"{tally[key]} of {tally['starts']} starts {words}: modes may be missing")
+            warnings.append(f"{tally[key]} of {tally['starts']} starts {words}: modes may be missing")
     chosen.sort(key=lambda k: -peaks[k].log_density)
     search = {**tally, "explored": [chosen.index(k) for k in explored if k in chosen], "stopped": stopped}
     x, log_density, hessians, _ = columns([peaks[k] for k in chosen])
     covariances = np.linalg.inv(hessians)
     covariances = 0.5 * (covariances + covariances.transpose(0, 2, 1))
-    return Modes(x, covariances, log_density, counts[chosen], tuple(notes), search)
+    return Modes(x, covariances, log_density, counts[chosen], tuple(warnings), search)
 
 
 def flat_warning(flat: int, total: int) -> str:

@@ -27,11 +27,11 @@ def refuse_modes_and_bounds(modes: Any, bounds: Any) -> None:
         raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
 
 
-def as_modes(modes: Any, target: Target, notes: list[str] | None = None) -> Modes:
+def as_modes(modes: Any, target: Target, warnings: list[str] | None = None) -> Modes:
     """Validate a user's modes, in the user's order: `Modes`, a tuple (locations, covariances), or locations.
 
     Without covariances the inverse Hessians of -log p at the locations are taken. Locations that are far from
-    any maximum are warned of in `notes`.
+    any maximum are warned of in `warnings`.
     """
     locations, covariances = _as_pair(modes)
     if not np.size(locations):
@@ -45,8 +45,8 @@ def as_modes(modes: Any, target: Target, notes: list[str] | None = None) -> Mode
         raise ValueError(f"`modes` must differ from each other, rows {twins[:10].tolist()} hold duplicates")
     if isinstance(modes, Modes):  # found for another constant, perhaps: the heights are those of this target
         return replace(modes, locations=x, covariances=matrices, log_density=log_density)
-    if notes is not None:
-        notes.extend(_far_from_maxima(target, x, matrices))
+    if warnings is not None:
+        warnings.extend(_far_from_maxima(target, x, matrices))
     return Modes(x, matrices, log_density, np.zeros(len(x), dtype=int))
 
 
@@ -59,17 +59,17 @@ def _far_from_maxima(target: Target, x: np.ndarray, covariances: np.ndarray) -> 
     if not len(far):
         return []
     ends = climb(surface, x[far], covariances[far], 0.3)
-    notes = []
+    warnings = []
     for i, k in enumerate(far[:MAX_NAMED]):
         text = f"`modes` must be local maxima: the gradient at row {k}, ({_short(x[k])}), is "
         text += f"{steps[k]:.2g} per standard deviation"
         if ends.rest[i]:
             visible = np.abs(ends.x[i]) > 1e-6 * np.sqrt(np.diag(covariances[k]))
             text += f"; a climb from there ends at ({_short(np.where(visible, ends.x[i], 0.0))})"
-        notes.append(text)
+        warnings.append(text)
     if len(far) > MAX_NAMED:
-        notes.append(f"`modes`: {len(far) - MAX_NAMED} more rows are no local maxima")
-    return notes
+        warnings.append(f"`modes`: {len(far) - MAX_NAMED} more rows are no local maxima")
+    return warnings
 
 
 def _short(x: np.ndarray) -> str:

@@ -304,9 +304,9 @@ def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
     search["explored"] = [order.index(chosen.index(k)) for k in state.explored if k in chosen]
     counts = np.array([atlas.n_starts[k] for k in chosen])
     words = _symmetries(state, x[order], covariances[order], target.names)
-    notes = _notes(state, [chosen[i] for i in order])
+    warnings = _search_warnings(state, [chosen[i] for i in order])
     names = tuple(target.names or ())
-    return Modes(x[order], covariances[order], height[order], counts[order], notes, search, words, names)
+    return Modes(x[order], covariances[order], height[order], counts[order], warnings, search, words, names)
 
 
 def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any) -> tuple[str, ...]:
@@ -329,20 +329,20 @@ def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any)
     return tuple(dict.fromkeys(words))
 
 
-def _notes(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
+def _search_warnings(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
     """What the user should know of a search."""
-    notes = []
+    warnings = []
     if state.reason != "complete":
-        notes.append(f"the mode search ended early: {state.stopped}; modes may be missing")
+        warnings.append(f"the mode search ended early: {state.stopped}; modes may be missing")
     if not state.surface.target.has_score:
-        notes.append(NO_SCORE)
+        warnings.append(NO_SCORE)
     flat = sum(state.atlas.peaks[k].kind == "flat" for k in chosen)
     if flat:
-        notes.append(flat_warning(flat, len(chosen)))
+        warnings.append(flat_warning(flat, len(chosen)))
     spike = state.spike()
     if spike:
-        notes.append(spike)
-    return tuple(notes)
+        warnings.append(spike)
+    return tuple(warnings)
 
 
 def hold_out(
@@ -385,7 +385,7 @@ def known_modes(
     x: np.ndarray,
     bounds: Any,
     *,
-    notes: list[str],
+    warnings: list[str],
     rng: np.random.Generator,
     chain: np.ndarray | None = None,
     held: np.ndarray | None = None,
@@ -397,15 +397,15 @@ def known_modes(
     Modes of the user: all rows. Otherwise modes are searched for from draws that are held out and not tested:
     the rows `held` (such as a training half), or those of `hold_out`; `chain` (n,) says which chain each row
     belongs to. With `in_box` and `bounds` the paper's search is used: uniform starts in the box and `starts`,
-    nothing is held out, all rows are returned. Warnings are appended to `notes`.
+    nothing is held out, all rows are returned. Warnings are appended to `warnings`.
     """
     rows = np.arange(len(x))
     refuse_modes_and_bounds(modes, bounds)
     if modes is not None:
-        return as_modes(modes, target, notes), rows
+        return as_modes(modes, target, warnings), rows
     if in_box and bounds is not None:
         found = _quiet_box_search(target, bounds, starts, rng)
-        notes.extend(found.warnings)
+        warnings.extend(found.warnings)
         return found, rows
     tested = np.setdiff1d(rows, held) if held is not None else rows
     if held is None:
@@ -420,7 +420,7 @@ def known_modes(
     )
     if not len(found):
         raise ValueError(found.search["stopped"])
-    notes.extend(found.warnings)
+    warnings.extend(found.warnings)
     return found, tested
 
 

@@ -113,7 +113,7 @@ def moment_test(
     """
     require_target(target)
     refuse_modes_and_bounds(modes, bounds)
-    x, log_p, chain, notes = read_sample(
+    x, log_p, chain, warnings = read_sample(
         draws, target, independent=independent, minimum=MIN_DRAWS_TO_RESAMPLE
     )
     n_resamples = as_count(n_resamples, "n_resamples")
@@ -122,15 +122,15 @@ def moment_test(
     require_switch(check_score, "check_score")
     generator, seed = seeded(rng)
     search, resample, look = generator.spawn(3)
-    notes.extend(score_warnings(target, x, check=check_score))
-    notes.extend(support_warnings(target, x, log_p, look))
+    warnings.extend(score_warnings(target, x, check=check_score))
+    warnings.extend(support_warnings(target, x, log_p, look))
     if chain is None:
-        _note_repeats(x, notes)
+        _warn_repeats(x, warnings)
     if len(x) < MIN_DRAWS_FOR_LEVEL:
-        notes.append(
+        warnings.append(
             f"{len(x)} draws are few: below {MIN_DRAWS_FOR_LEVEL} true draws may be rejected too often"
         )
-    known, rows = known_modes(modes, target, x, bounds, chain=chain, notes=notes, rng=search)
+    known, rows = known_modes(modes, target, x, bounds, chain=chain, warnings=warnings, rng=search)
     x = x[rows]
     scores = score_at(target, x)
     settings = {
@@ -150,19 +150,19 @@ def moment_test(
         score=partial(score_at, target),
         n_resamples=n_resamples,
         rng=resample,
-        notes=notes,
+        warnings=warnings,
         settings=settings,
     )
-    announce(notes)
+    announce(warnings)
     return in_own_terms(result, target)
 
 
-def _note_repeats(x: np.ndarray, notes: list[str]) -> None:
+def _warn_repeats(x: np.ndarray, warnings: list[str]) -> None:
     """Note if some draws are identical: independent ones of a density never are."""
     identity = identical_draws(x, [])
     if identity is not None:
         repeated = len(x) - len(np.unique(identity))
-        notes.append(
+        warnings.append(
             f"{repeated} of {len(x)} draws repeat others exactly, as those of Markov chains do: this test "
             "counts each of them as an independent draw"
         )
@@ -211,7 +211,7 @@ def moment_core(
     score: Score | None = None,
     n_resamples: int,
     rng: np.random.Generator,
-    notes: list[str],
+    warnings: list[str],
     settings: Mapping[str, Any] | None = None,
 ) -> MomentResult:
     """The test on validated arrays; `blocks` are those of Markov chains, None for independent draws.
@@ -220,14 +220,14 @@ def moment_core(
     `score` the sizes of a misfit are solved for at moved draws; without it they are one step from the draws.
     """
     if blocks is not None and not blocks.enough:
-        notes.append(f"cannot tell: {blocks.remedy}")
-        return _untested(x, modes, blocks, notes, settings or {})
+        warnings.append(f"cannot tell: {blocks.remedy}")
+        return _untested(x, modes, blocks, warnings, settings or {})
     data = _by_block(x, scores, None if blocks is None else blocks.label)
     frame = make_frame(modes, data.x)
-    lines = None if log_density is None else _lines(log_density, data.x, frame, notes)
-    found, features = _examine(data, frame, lines, score, names, n_resamples, rng, notes)
+    lines = None if log_density is None else _lines(log_density, data.x, frame, warnings)
+    found, features = _examine(data, frame, lines, score, names, n_resamples, rng, warnings)
     if frame.pairs_left_out:
-        notes.append(f"{frame.pairs_left_out} of the correlations were left out: there are too many pairs")
+        warnings.append(f"{frame.pairs_left_out} of the correlations were left out: there are too many pairs")
     pvalue = float(found.adjusted.min())
     extreme = 1.0
     rows: tuple[int, ...] = ()
@@ -242,7 +242,7 @@ def moment_core(
         found.null,
         len(x),
         x.shape[1],
-        tuple(dict.fromkeys(notes)),
+        tuple(dict.fromkeys(warnings)),
         settings or {},
         chains=None if blocks is None else blocks.summary,
         features=features,
@@ -255,13 +255,13 @@ def moment_core(
 
 
 def _untested(
-    x: np.ndarray, modes: Modes, blocks: Blocks, notes: list[str], settings: Mapping[str, Any]
+    x: np.ndarray, modes: Modes, blocks: Blocks, warnings: list[str], settings: Mapping[str, Any]
 ) -> MomentResult:
     """The result for chains too short for a test."""
     result = only_impossible(x, modes, (), np.nan, np.nan)
     return replace(
         result,
-        warnings=tuple(dict.fromkeys(notes)),
+        warnings=tuple(dict.fromkeys(warnings)),
         settings=settings,
         chains=blocks.summary,
         blocks=blocks.count,
@@ -325,13 +325,13 @@ def _examine(
     names: Sequence[str],
     n_resamples: int,
     rng: np.random.Generator,
-    notes: list[str],
+    warnings: list[str],
 ) -> tuple[Maximum, tuple[MomentFeature, ...]]:
     """The largest |t|, and all features with their sizes and adjusted p-values."""
     about, columns = _columns(data, frame, lines, data.home)
     finite = np.isfinite(columns).all(axis=0)
     if not finite.all():
-        notes.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
+        warnings.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
     kept = [column for column, good in zip(about, finite, strict=True) if good]
     kinds = np.array([column.kind for column in kept])
     plain = ~np.isin(kinds, ("correlation", *SHAPES))  # location and scale; there are d^2 / 2 correlations
@@ -366,13 +366,15 @@ def _blocks(n: int) -> np.ndarray:
 
 
 def _lines(
-    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, frame: Frame, notes: list[str]
+    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, frame: Frame, warnings: list[str]
 ) -> Lines | None:
     """Lines are followed far out: a density that fails there is not examined along them."""
     try:
         return follow_lines(log_density, x, frame.constants)
     except Exception as error:  # a user's function may raise anything
-        notes.append(f"draws far out were not examined: the log density fails far from the modes ({error})")
+        warnings.append(
+            f"draws far out were not examined: the log density fails far from the modes ({error})"
+        )
         return None
 
 

@@ -59,11 +59,11 @@ class Perturbation:
     log_density: np.ndarray | None = None
 
 
-def warn_moves(moved: Perturbation, notes: list[str]) -> None:
-    """Pass on to the `notes` of a test what its user should know about the perturbation."""
-    notes.extend(moved.warnings)
+def warn_moves(moved: Perturbation, warnings: list[str]) -> None:
+    """Pass on to the `warnings` of a test what its user should know about the perturbation."""
+    warnings.extend(moved.warnings)
     if not moved.warnings and moved.acceptance.max() < LOW_ACCEPTANCE:
-        notes.append(
+        warnings.append(
             f"fewer than {LOW_ACCEPTANCE:.0%} of the jumps are accepted at every theta: the perturbation "
             "hardly moves the draws; the modes may be wrong or far from elliptic, or more steps are needed"
         )
@@ -175,9 +175,9 @@ def perturb_core(
     name = getattr(accept, "__name__", repr(accept))
     n_pairs = len(modes) * (len(modes) - 1)
     if not n_pairs:
-        note = "only one mode is known: the perturbation leaves every draw where it is"
+        warning = "only one mode is known: the perturbation leaves every draw where it is"
         still = np.repeat(x[None], len(theta), axis=0)
-        return Perturbation(still, theta, np.zeros(len(theta)), x, modes, n_steps, name, (note,), log_p)
+        return Perturbation(still, theta, np.zeros(len(theta)), x, modes, n_steps, name, (warning,), log_p)
     maps = jump_maps(modes.locations, modes.covariances)
     if STEPS_PER_PAIR * n_pairs < n_steps:
         run = skip_rejections
@@ -186,8 +186,8 @@ def perturb_core(
     else:
         run = run_steps
     samples, acceptance = run(x, log_p, target, maps, theta, n_steps, accept, rng)
-    notes = _far_from_origin(maps, theta)
-    return Perturbation(samples, theta, acceptance, x, modes, n_steps, name, notes, log_p)
+    warnings = _far_from_origin(maps, theta)
+    return Perturbation(samples, theta, acceptance, x, modes, n_steps, name, warnings, log_p)
 
 
 def _far_from_origin(maps: JumpMaps, theta: np.ndarray) -> tuple[str, ...]:
@@ -297,5 +297,5 @@ def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Mode
         chain=inputs.chain,
         in_box=True,
         rng=inputs.streams.modes,
-        notes=inputs.warnings,
+        warnings=inputs.warnings,
     )

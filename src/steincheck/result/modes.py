@@ -246,7 +246,6 @@ class ChainWeights(ChainBlocks):
     def __str__(self) -> str:
         if self.n_blocks:
             return super().__str__()
-        return (
-            f"{self.n_changes} mode changes across all chains are too few to test the weights: the p-value "
-            "compares this set of draws with 40 independent ones, and says nothing about the sampler"
-        )
+        chains = "one chain" if self.n_chains == 1 else f"{self.n_chains} chains"
+        changes = "1 mode change" if self.n_changes == 1 else f"{self.n_changes or 'no'} mode changes"
+        return f"{chains} with {changes} in all"

@@ -14,6 +14,11 @@ from .html import answer_html, list_html, modes_html
 from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable
 from .plain import as_plain, pvalue_text
 
+SET_JUDGED = (
+    "the chains do not suffice to test the mode weights: H0 is instead that this set of draws, whatever the "
+    "sampler, represents the weights as well as 40 independent draws"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class GofResult:
@@ -325,7 +330,8 @@ class FluxResult(GofResult):
     def _remarks(self, alpha: float = 0.05) -> list[str]:
         reason = f"cannot tell: {self.inconclusive}"
         told = self.answer(alpha) != "cannot tell" or reason in self.warnings
-        return super()._remarks(alpha) + ([] if told else [reason])
+        of_set = [SET_JUDGED] if self.variant == "set" else []
+        return super()._remarks(alpha) + of_set + ([] if told else [reason])
 
 
 @dataclass(frozen=True, eq=False)

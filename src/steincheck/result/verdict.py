@@ -23,6 +23,7 @@ WHAT = {
     "weights": ("mode weights", "flux test"),
     "chains": ("agreement of the chains", "permutation of blocks"),
 }
+WEIGHTS_OF_SET = ("mode weights of this set of draws", "against 40 independent draws")
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +230,8 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
     rows = []
     several = verdict.modes is not None and len(verdict.modes) > 1
     for key, result in verdict.tests.items():
-        what, test = WHAT[key]
+        of_set = isinstance(result, FluxResult) and result.variant == "set"
+        what, test = WEIGHTS_OF_SET if of_set else WHAT[key]
         where = " within modes" if several and key != "weights" else ""
         said = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
         open_question = isinstance(result, FluxResult) and result.inconclusive and said == "no misfit found"

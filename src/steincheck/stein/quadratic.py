@@ -83,21 +83,21 @@ def prepare(
         _refuse_resampled_draws(bootstrap)
     generator, seed = seeded(rng)
     streams = spawn_streams(generator)
-    notes = sample.notes
-    notes.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
-    warn_few_resamples(n_resamples, "n_resamples", notes)
+    warnings = sample.warnings
+    warnings.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
+    warn_few_resamples(n_resamples, "n_resamples", warnings)
     n = len(sample.x)
     if n < MIN_DRAWS_FOR_LEVEL:
-        notes.append(
+        warnings.append(
             f"{n} draws are few: below {MIN_DRAWS_FOR_LEVEL} the bootstrap rejects true draws too often"
         )
-    notes.extend(score_warnings(target, sample.x, check=check_score))
+    warnings.extend(score_warnings(target, sample.x, check=check_score))
     whiten = None if precondition is None else _root(precondition, target.dim)
     return Prepared(
         sample.x,
         whiten,
         streams,
-        notes,
+        warnings,
         sample.log_p,
         sample.chain,
         seed,
@@ -117,17 +117,17 @@ def _refuse_resampled_draws(bootstrap: Any) -> None:
         )
 
 
-def warn_few_resamples(count: int, name: str, notes: list[str]) -> None:
+def warn_few_resamples(count: int, name: str, warnings: list[str]) -> None:
     """Warn if the p-value can never be as small as 0.05."""
     if count < 19:
-        notes.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
+        warnings.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
 
 
-def warn_units(x: np.ndarray, notes: list[str]) -> None:
+def warn_units(x: np.ndarray, warnings: list[str]) -> None:
     """Warn if KSDAgg's published bandwidths are not made for the units of the draws."""
     spread = x.std(axis=0)
     if spread.min() < 0.1 or spread.max() > 10:
-        notes.append(
+        warnings.append(
             "the default bandwidths are made for draws of unit scale, these have standard deviations from "
             f"{spread.min():.2g} to {spread.max():.2g}: give `precondition`, as the covariance matrix at "
             'a mode, or bandwidths="paper"'
@@ -203,8 +203,8 @@ def choose_bandwidth(
     return float(width)
 
 
-def identical_draws(x: np.ndarray, notes: list[str]) -> np.ndarray | None:
-    """A number per draw, equal for identical ones, and a note; None if all draws differ."""
+def identical_draws(x: np.ndarray, warnings: list[str]) -> np.ndarray | None:
+    """A number per draw, equal for identical ones, which are warned of; None if all differ."""
     _, first, counts = np.unique(x[:, 0], return_inverse=True, return_counts=True)
     rows = np.flatnonzero(counts[first] > 1)  # only these may repeat
     if not len(rows):
@@ -213,7 +213,7 @@ def identical_draws(x: np.ndarray, notes: list[str]) -> np.ndarray | None:
     repeated = len(rows) - len(values)
     if not repeated:
         return None
-    notes.append(
+    warnings.append(
         f"{repeated} of {len(x)} draws repeat others exactly, as those of Markov chains do: pairs of "
         "identical draws are left out of the statistic"
     )
@@ -249,20 +249,20 @@ def resampling(
     n_resamples: int,
     streams: Streams,
     *,
-    notes: list[str],
+    warnings: list[str],
     blocks: Blocks | None = None,
 ) -> Resampling:
     """Weights or signs of the null distribution.
 
-    Given `blocks` of chains are used, or it is noted that they are too few; otherwise random blocks if
+    Given `blocks` of chains are used, or a warning says that they are too few; otherwise random blocks if
     `bootstrap` is "blocks", or None and there are many draws; otherwise weights of the draws by `bootstrap`,
     or `default`.
     """
     n = len(x)
     n_resamples = int(n_resamples)
     if blocks is not None:
-        return _flipped_chains(x, blocks, n_resamples, streams, notes)
-    identity = identical_draws(x, notes)
+        return _flipped_chains(x, blocks, n_resamples, streams, warnings)
+    identity = identical_draws(x, warnings)
     if bootstrap == "blocks" or (bootstrap is None and n > MAX_DRAWS_WITHOUT_BLOCKS):
         block = random_blocks(n, streams.blocks, identity=identity)
         signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
@@ -278,14 +278,14 @@ def resampling(
 
 
 def _flipped_chains(
-    x: np.ndarray, blocks: Blocks, n_resamples: int, streams: Streams, notes: list[str]
+    x: np.ndarray, blocks: Blocks, n_resamples: int, streams: Streams, warnings: list[str]
 ) -> Resampling:
     """Signs of the blocks of chains; none if there are too few blocks for a test."""
     signs = np.empty((0, blocks.count), dtype=np.int8)
     if blocks.enough:
         signs = block_signs(blocks.count, n_resamples, streams.bootstrap)
     else:
-        notes.append(f"cannot tell: {blocks.remedy}")
+        warnings.append(f"cannot tell: {blocks.remedy}")
     return Resampling("blocks", signs, blocks.label, identical_draws(x, []), blocks.summary)
 
 

@@ -129,7 +129,7 @@ def search(
 ) -> tuple[Modes, np.ndarray]:
     """The modes and the rows to test; without a mode, a stand-in where the held-out draws are."""
     if modes is not None:
-        return known_modes(modes, target, case.x, bounds, notes=said.warnings, rng=rng)
+        return known_modes(modes, target, case.x, bounds, warnings=said.warnings, rng=rng)
     held, tested = hold_out(len(case.x), rng, case.chain)
     known = search_modes(
         target,

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ..aggregate import collection, ksdagg_core
+from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains import Blocks, agreement
 from ..flux.test import flux_core
 from ..moments.frames import make_frame
@@ -64,7 +64,7 @@ def run_tests(
             chain=case.chain,
             tau_within=None if blocks is None else blocks.tau,
             rng=streams[3],
-            notes=said.warnings,
+            warnings=said.warnings,
         )
     weights = tests.get("weights")
     if isinstance(weights, FluxResult):
@@ -167,15 +167,12 @@ def _kernel_test(
     return ksdagg_core(
         case.x[::step],
         case.scores[::step],
+        Aggregation(bootstrap="blocks", n_resamples=size, n_level_resamples=size, alpha=alpha),
         whiten=whiten,
         modes=known if widths_differ(known) else None,
-        bootstrap="blocks",
         blocks=None if blocks is None else replace(blocks, label=blocks.label[::step]),
-        n_resamples=size,
-        n_level_resamples=size,
-        alpha=alpha,
         streams=spawn_streams(rng),
-        notes=said.warnings,
+        warnings=said.warnings,
     )
 
 
@@ -215,6 +212,6 @@ def _moment_test(
         score=partial(score_at, target),
         n_resamples=999,
         rng=rng,
-        notes=said.warnings,
+        warnings=said.warnings,
     )
     return in_own_terms(result, target)

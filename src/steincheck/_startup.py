@@ -1,0 +1,11 @@
+"""Ctrl-C during the imports of ``python -m steincheck`` ends it as it ends the console script.
+
+Python imports a package before its ``__main__``: by then nearly all the time of the imports has passed.
+"""
+
+import sys
+
+from steincheck_command import end_at_once_when_interrupted
+
+if sys.argv[:1] == ["-m"] and "steincheck" in sys.orig_argv:
+    end_at_once_when_interrupted()
