@@ -8,7 +8,7 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck.flux import orbits as orbits_module
-from steincheck.flux.anchors import Anchors, assign, local_anchors, mode_anchors
+from steincheck.flux.anchors import Anchors, _mixture, assign, local_anchors, mode_anchors
 from steincheck.flux.counts import count_tails, directions, exchange_groups, joint_probability, jumped_counts
 from steincheck.flux.displacements import hotelling, lattice_steps, sign_test, step_flows
 from steincheck.flux.orbits import count_moments, orbits
@@ -736,3 +736,9 @@ def test_modes_found_for_another_constant_serve_as_well():
     result = flux_test(x, shifted, modes=modes, rng=0)
     assert result.pvalue == pytest.approx(expected.pvalue)
     assert result.warnings == expected.warnings
+
+
+def test_no_gaussians_are_fitted_to_points_whose_squares_overflow():
+    x = np.random.default_rng(0).normal(size=(100, 2))
+    x[0] = 1e200
+    assert _mixture(x, np.ones((100, 1)), 1e-6) is None

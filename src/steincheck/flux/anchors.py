@@ -192,7 +192,7 @@ def _responsibilities(x: np.ndarray, count: int, rng: np.random.Generator) -> np
 
 
 def _mixture(x: np.ndarray, share: np.ndarray, floor: float) -> Gaussians | None:
-    """Expectation maximisation from `share` (n, K) at x (n, d); None if a cluster gets too small."""
+    """Expectation maximisation from `share` (n, K) at x (n, d); None if a cluster is too small or too wide."""
     n, d = x.shape
     for _ in range(EM_ITERATIONS):
         size = share.sum(axis=0)
@@ -200,8 +200,11 @@ def _mixture(x: np.ndarray, share: np.ndarray, floor: float) -> Gaussians | None
             return None
         centres = (share.T @ x) / size[:, None]
         gaps = x - centres[:, None]
-        covariances = (gaps * share.T[:, :, None]).transpose(0, 2, 1) @ gaps / size[:, None, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariances = (gaps * share.T[:, :, None]).transpose(0, 2, 1) @ gaps / size[:, None, None]
         covariances += floor * np.eye(d)
+        if not np.isfinite(covariances).all():  # squares of very heavy tails
+            return None
         _, inverse, half_log_det = symmetric_roots(covariances)
         height = log_gaussians(x, centres, inverse, np.log(size / n) - half_log_det)
         share = np.exp(height - height.max(axis=1, keepdims=True))
