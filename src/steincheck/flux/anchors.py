@@ -192,7 +192,7 @@ def _responsibilities(x: np.ndarray, count: int, rng: np.random.Generator) -> np
 
 
 def _mixture(x: np.ndarray, share: np.ndarray, floor: float) -> Gaussians | None:
-    """Expectation maximisation from `share` (n, K) at x (n, d); None if a cluster is too small or too wide."""
+    """Expectation maximisation from `share` (n, K) at x (n, d); None if one is too small or too wide."""
     n, d = x.shape
     for _ in range(EM_ITERATIONS):
         size = share.sum(axis=0)
