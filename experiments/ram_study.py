@@ -1,4 +1,4 @@
-"""`check` on chains of repelling-attracting Metropolis on the sensors, five (2.1 million iterations) at a time.
+"""`check` on chains of repelling-attracting Metropolis on the sensors, 2.1 million iterations at a time.
 
     python -m experiments.ram_study
 
