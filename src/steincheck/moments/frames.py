@@ -166,7 +166,8 @@ def _softened(constants: Constants, x: np.ndarray) -> Constants:
         return constants
     some = x[:: -(-len(x) // MAX_STRIP_DRAWS)]
     exponents = 2.0 ** -np.arange(N_EXPONENTS + N_SOFTER)
-    shares = np.array([_strip_share(constants._replace(sharpness=b), some) for b in exponents])
+    with np.errstate(under="ignore"):
+        shares = np.array([_strip_share(constants._replace(sharpness=b), some) for b in exponents])
     for k in range(N_EXPONENTS):
         softer = slice(k, k + 1 + N_SOFTER)
         if np.max(shares[softer] * exponents[k] / exponents[softer]) <= MAX_STRIP_SHARE:
