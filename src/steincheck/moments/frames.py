@@ -166,8 +166,9 @@ def _softened(constants: Constants, x: np.ndarray) -> Constants:
         return constants
     some = x[:: -(-len(x) // MAX_STRIP_DRAWS)]
     exponents = 2.0 ** -np.arange(N_EXPONENTS + N_SOFTER)
-    with np.errstate(under="ignore"):
+    with np.errstate(all="ignore"):  # draws at the modes, or beyond the range of squares, have no share
         shares = np.array([_strip_share(constants._replace(sharpness=b), some) for b in exponents])
+    shares = np.nan_to_num(shares)
     for k in range(N_EXPONENTS):
         softer = slice(k, k + 1 + N_SOFTER)
         if np.max(shares[softer] * exponents[k] / exponents[softer]) <= MAX_STRIP_SHARE:
