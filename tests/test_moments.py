@@ -444,6 +444,14 @@ def test_a_narrow_mode_beside_a_wide_one():
 # --- shapes and far draws ---
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_tails_are_named_whether_or_not_a_size_is_given_beside_them(seed):
+    """Of Gaussian draws for a t density some have a factor that makes up for the tails, some have none."""
+    x = np.random.default_rng(seed).normal(size=(1000, 1))
+    result = moment_test(x, student(1), [[0.0]])
+    assert {feature.kind for feature in leading(result)} >= {"extremes", "scale"}
+
+
 @pytest.mark.parametrize("d", [1, 5])
 def test_truncated_draws_have_tails_that_are_too_light(d):
     target, modes = gaussian(np.eye(d))
