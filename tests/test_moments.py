@@ -424,9 +424,9 @@ def test_responsibilities_are_soft_where_draws_pass_from_mode_to_mode():
     assert make_frame(modes, sample(180)).constants.sharpness <= 1 / 16
     rejected = sum(
         moment_test(sample(180), target, modes, check_score=False, n_resamples=199).pvalue <= 0.05
-        for _ in range(40)
+        for _ in range(60)
     )
-    assert rejected < 12  # 19 with sharpness 1
+    assert rejected < 15  # 4; with sharpness 1 there are 20
     apart = sc.models.gaussian_mixture([[0.0, 0], [20.0, 0]])
     frame = make_frame(as_modes(np.array([[0.0, 0], [20.0, 0]]), apart), apart.sample(500, 0))
     assert frame.constants.sharpness == 1

@@ -39,7 +39,7 @@ def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
             )
         changes = f"{chains.n_changes} change{'s' if chains.n_changes > 1 else ''} of mode"
         if weights.variant == "set":
-            return f"{text}; there are only {changes}."
+            return f"{text}, but too few for the mode weights ({changes})."
         text += f" and about {chains.effective_draws:.0f} for the mode weights ({changes})"
     return text + "."
 

@@ -57,11 +57,11 @@ def weight_context(result: FluxResult) -> list[str]:
     together = set(chains.compared[0]) if len(chains.compared) == 1 else set()
     apart = set(range(len(table))) - together | set(chains.pooled)
     if result.variant == "set" or apart:
-        what = "their weights" if result.variant == "set" else "the weights of some modes"
+        which = "the modes" if result.variant == "set" else "some modes"
         said.append(
-            f"The chains change mode too rarely to test {what}. H0 is another there: that this set of draws, "
-            "whatever the sampler, is as fair a picture of the weights as 40 independent draws. A rejection "
-            "says nothing about the sampler: correct chains that hardly change mode often fail."
+            f"The shares of {which} change too slowly along the chains to be tested. H0 is another there: "
+            "that this set of draws, whatever the sampler, is as fair a picture of the weights as 40 "
+            "independent draws. A rejection says nothing about the sampler: correct chains often fail."
         )
     if np.isnan(table.observed_interval).any():
         said.append(
