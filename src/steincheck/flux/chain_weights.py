@@ -32,7 +32,7 @@ MIN_SOJOURNS_OF_TWO = 20  # at each of two modes: below, block sums are too skew
 MIN_SOJOURNS_OF_MANY = 10  # at each of three modes or more, where no single one decides
 WEIGHTY_SHARE = 0.05  # modes below may go uncompared without making the test inconclusive
 DIRECTIONS_PER_CUT_RATE = 5  # every cut hides a little variance in each of k directions: beyond 5, cut rarer
-SET_SIZE = 40  # independent draws to which a set that cannot be tested is compared
+SET_SIZE = 40  # independent draws, at most, with which a set that cannot be tested is compared
 
 
 class Flows(NamedTuple):
@@ -79,6 +79,11 @@ def sojourns_per_mode(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> np.n
     return np.bincount(mode[enters], minlength=n_modes)
 
 
+def _gate(n_modes: int) -> int:
+    """Sojourns at a mode that are needed for a comparison."""
+    return MIN_SOJOURNS_OF_MANY if n_modes > 2 else MIN_SOJOURNS_OF_TWO
+
+
 def cells_of_modes(mode: np.ndarray, chain: np.ndarray, share: np.ndarray) -> np.ndarray:
     """A cell per mode with enough sojourns, and one for all others together, (M,).
 
@@ -86,7 +91,7 @@ def cells_of_modes(mode: np.ndarray, chain: np.ndarray, share: np.ndarray) -> np
     fewest join them.
     """
     sojourns = sojourns_per_mode(mode, chain, len(share))
-    gate = MIN_SOJOURNS_OF_MANY if len(share) > 2 else MIN_SOJOURNS_OF_TWO
+    gate = _gate(len(share))
     order = np.argsort(sojourns, kind="stable")
     size = int(np.sum(sojourns < gate))
     matters = max(share[order[:size]].sum(), np.isin(mode, order[:size]).mean()) > WEIGHTY_SHARE
@@ -130,16 +135,22 @@ def _weakest_cut(path: np.ndarray, chain: np.ndarray, n_modes: int) -> np.ndarra
     """One side (M,) of a cut that the chains cross rarely: a component, or the signs of Fiedler's vector."""
     from scipy.sparse.csgraph import connected_components
 
-    stays = chain[1:] == chain[:-1]
-    changes = np.zeros((n_modes, n_modes))
-    np.add.at(changes, (path[:-1][stays], path[1:][stays]), 1.0)
-    changes = changes + changes.T
-    np.fill_diagonal(changes, 0.0)
+    changes = _changes(path, chain, n_modes)
     count, component = connected_components(changes > 0, directed=False)
     if count > 1:
         return component == 0
     _, vectors = np.linalg.eigh(np.diag(changes.sum(axis=1)) - changes)
     return vectors[:, 1] > 0
+
+
+def _changes(path: np.ndarray, chain: np.ndarray, n_modes: int) -> np.ndarray:
+    """Number of changes between two modes, whichever comes first, (M, M)."""
+    stays = chain[1:] == chain[:-1]
+    changes = np.zeros((n_modes, n_modes))
+    np.add.at(changes, (path[:-1][stays], path[1:][stays]), 1.0)
+    changes = changes + changes.T
+    np.fill_diagonal(changes, 0.0)
+    return changes
 
 
 def chain_flows(moments: CountMoments, mode: np.ndarray, chain: np.ndarray) -> Flows:
@@ -227,23 +238,40 @@ class SetJudgement(NamedTuple):
     """Whether the set of draws is a fair picture of the weights, whatever made it."""
 
     missing_pvalue: float  #: of the modes without draws
-    set_pvalue: float  #: how often 40 independent draws are a worse picture
+    size: int  #: independent draws with which the set is compared
+    set_pvalue: float  #: how often they are a worse picture
     mode_pvalues: np.ndarray  #: (M,) of the modes by themselves, adjusted for their number
 
 
-def judge_set(
-    moments: CountMoments, share: np.ndarray, locations: np.ndarray, n_effective: float
-) -> SetJudgement:
-    """Judge the set of draws by the modes it misses and by comparison with 40 independent draws.
+def size_of_set(mode: np.ndarray, chain: np.ndarray, worth: np.ndarray) -> int:
+    """How many independent draws to compare the set with.
 
-    A mode j without draws has the p-value M (1 - share_j)^n_effective. The rest of the counts, scaled to 40
-    draws, is judged by the quadratic form and by the single count that fits worst, for rare modes; the
+    As many as the chains are `worth` (M,) for the share of the mode that they know worst, at most 40. Where
+    they never change between some of the modes, longer chains would show the same shares: these draws are all
+    there will be, and are held to the standard of 40.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    visited = np.unique(mode)
+    changes = _changes(mode, chain, len(worth))[np.ix_(visited, visited)]
+    if connected_components(changes > 0, directed=False)[0] > 1:
+        return SET_SIZE
+    return int(np.ceil(np.nanmin(worth, initial=SET_SIZE)))
+
+
+def judge_set(
+    moments: CountMoments, share: np.ndarray, locations: np.ndarray, n_effective: float, size: int
+) -> SetJudgement:
+    """Judge the set of draws by the modes it misses and by comparison with `size` independent draws.
+
+    A mode j without draws has the p-value M (1 - share_j)^n_effective. The rest of the counts, scaled to
+    `size` draws, is judged by the quadratic form and by the single count that fits worst, for rare modes; the
     smaller p-value is doubled. This is a statement about these draws, not about the sampler.
     """
     from scipy.special import chdtrc
 
     n, n_modes = moments.probabilities.shape
-    scale = min(1.0, SET_SIZE / n)
+    scale = min(1.0, size / n)
     found = directions(scale * moments.covariance, locations, MIN_VARIANCE)
     whole = 1.0
     if k := found.columns.shape[1]:
@@ -254,23 +282,26 @@ def judge_set(
     certain = np.exp(n_effective * np.log1p(-np.minimum(np.where(absent, share, 0.0), 1 - 1e-12)))
     return SetJudgement(
         min(1.0, n_modes * float(certain.min())),
+        size,
         min(1.0, 2 * min(whole, n_modes * float(tails.min()))),
         np.minimum(1.0, n_modes * np.minimum(certain / RARE_LEVEL, tails / (1 - RARE_LEVEL))),
     )
 
 
-def observed_intervals(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> np.ndarray:
+def worth_per_mode(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> np.ndarray:
+    """How many independent draws the chains are worth for the share of each mode, (M,)."""
+    gate = _gate(n_modes)
+    return np.array([_effective_draws(mode == k, chain, gate) for k in range(n_modes)])
+
+
+def observed_intervals(mode: np.ndarray, worth: np.ndarray) -> np.ndarray:
     """95 % intervals (M, 2) of the shares of the modes in the chains' distribution, each for one mode alone.
 
     Clopper and Pearson's interval with an effective number of draws (Korn and Graubard 1998, "Confidence
     intervals for proportions with small expected number of positive counts estimated from survey data").
     """
-    gate = MIN_SOJOURNS_OF_MANY if n_modes > 2 else MIN_SOJOURNS_OF_TWO
-    found = np.full((n_modes, 2), np.nan)
-    for k in range(n_modes):
-        inside = mode == k
-        found[k] = _exact_interval(float(inside.mean()), _effective_draws(inside, chain, gate))
-    return found
+    shares = np.bincount(mode, minlength=len(worth)) / len(mode)
+    return np.array([_exact_interval(*pair) for pair in zip(shares.tolist(), worth.tolist(), strict=True)])
 
 
 def _effective_draws(inside: np.ndarray, chain: np.ndarray, gate: int) -> float:

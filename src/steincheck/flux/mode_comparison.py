@@ -20,7 +20,9 @@ from .chain_weights import (
     compare_chains,
     judge_set,
     observed_intervals,
+    size_of_set,
     sojourns_per_mode,
+    worth_per_mode,
 )
 from .counts import (
     MIN_DRAWS_FOR_CHI2,
@@ -135,25 +137,21 @@ def compare_chain_modes(
     warnings: list[str],
 ) -> ModeComparison:
     """Compare the weights of the modes by block sign flips, and where that is impossible judge the set."""
-    n, n_modes = moments.probabilities.shape
+    n_modes = len(modes)
     flows = chain_flows(moments, found.mode, chain)
     tested = compare_chains(flows, modes.locations, chain, rng)
     group = exchange_groups(moments.covariance, moments.expected)
     warnings += _groups_without_exchange(group, moments, modes)
+    worth = worth_per_mode(found.mode, chain, n_modes)
     table = mode_table(
-        found,
-        group,
-        modes.locations,
-        ("",) * n_modes,
-        chain,
-        observed_intervals(found.mode, chain, n_modes),
+        found, group, modes.locations, ("",) * n_modes, chain, observed_intervals(found.mode, worth)
     )
-    n_effective = tested.blocks.ess if tested.comparison and tested.blocks else n / tau_within
-    judged = judge_set(moments, table.implied, modes.locations, n_effective)
+    within = tested.blocks.ess if tested.comparison and tested.blocks else len(chain) / tau_within
+    judged = judge_set(moments, table.implied, modes.locations, within, size_of_set(found.mode, chain, worth))
     weighty = _weighty(table, modes)
     outcome = _combined(tested, judged, flows, weighty)
     net, error, pvalues = _single_modes(flows, moments, tested, judged)
-    summary = _chain_summary(found.mode, chain, tested, flows)
+    summary = _chain_summary(found.mode, chain, tested, flows, judged.size)
     return ModeComparison(
         outcome,
         tested.n_directions if tested.comparison else 0,
@@ -216,7 +214,7 @@ def _single_modes(
 
 
 def _chain_summary(
-    mode: np.ndarray, chain: np.ndarray, tested: ChainComparison, flows: Flows
+    mode: np.ndarray, chain: np.ndarray, tested: ChainComparison, flows: Flows, set_size: int
 ) -> ChainWeights:
     n_modes = len(flows.cell)
     sojourns = sojourns_per_mode(mode, chain, n_modes)
@@ -234,6 +232,7 @@ def _chain_summary(
         shares=shares / shares.sum(axis=1, keepdims=True),
         compared=tuple(flows.modes_of(group) for group in flows.groups),
         pooled=tuple(np.flatnonzero(flows.compared & ~flows.single).tolist()),
+        set_size=set_size,
     )
 
 

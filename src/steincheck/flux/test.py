@@ -85,9 +85,10 @@ def flux_test(
 
     For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
     of Q then comes from random signs of blocks. Where the chains change mode too rarely for that, H0 is
-    another: that this set of draws, whatever the sampler, is as fair a picture of the weights as 40
-    independent draws (`variant` is "set"). Correct chains that hardly change mode often fail it, since most
-    such sets are a poor picture; and `inconclusive` says why a large p-value means nothing.
+    another: that this set of draws, whatever the sampler, is as fair a picture of the weights as the few
+    independent draws that the chains are worth, or as 40 where they never change between some modes
+    (`variant` is "set"). Correct chains that never change mode often fail it, since most such sets are a poor
+    picture; and `inconclusive` says why a large p-value means nothing.
 
     The test sees the weights of the modes it knows, nothing else: see `ksd_test` for the fit within modes.
 

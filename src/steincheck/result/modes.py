@@ -235,6 +235,8 @@ class ChainWeights(ChainBlocks):
         Groups of modes between which the chains change often enough for their weights to be compared.
     pooled : tuple of int
         Modes among them with few sojourns, whose weights were compared only together.
+    set_size : int
+        Number of independent draws with which the set was compared where the chains could not be tested.
     """
 
     n_changes: int
@@ -242,6 +244,7 @@ class ChainWeights(ChainBlocks):
     shares: np.ndarray
     compared: tuple[tuple[int, ...], ...]
     pooled: tuple[int, ...]
+    set_size: int
 
     def __str__(self) -> str:
         if self.n_blocks:

@@ -14,11 +14,6 @@ from .html import answer_html, list_html, modes_html
 from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable
 from .plain import as_plain, pvalue_text
 
-SET_JUDGED = (
-    "the chains do not suffice to test the mode weights: H0 is instead that this set of draws, whatever the "
-    "sampler, represents the weights as well as 40 independent draws"
-)
-
 
 @dataclass(frozen=True, eq=False)
 class GofResult:
@@ -289,7 +284,7 @@ class FluxResult(GofResult):
         Of a trend of the weights over the mode locations; NaN where these span too many dimensions.
     variant : str
         How the p-value was found: "asymptotic", "exact", for chains "block signs", or "set" if the chains
-        change mode too rarely and the set of draws was compared with 40 independent draws.
+        change mode too rarely and the set of draws was compared with `chains.set_size` independent ones.
     inconclusive : str
         Why a large p-value is no sign of a fit; empty if it is one.
     """
@@ -330,8 +325,16 @@ class FluxResult(GofResult):
     def _remarks(self, alpha: float = 0.05) -> list[str]:
         reason = f"cannot tell: {self.inconclusive}"
         told = self.answer(alpha) != "cannot tell" or reason in self.warnings
-        of_set = [SET_JUDGED] if self.variant == "set" else []
-        return super()._remarks(alpha) + of_set + ([] if told else [reason])
+        return super()._remarks(alpha) + self._of_set() + ([] if told else [reason])
+
+    def _of_set(self) -> list[str]:
+        if self.chains is None or self.variant != "set":
+            return []
+        return [
+            "the chains do not suffice to test the mode weights: H0 is instead that this set of draws, "
+            "whatever the sampler, represents the weights as well as "
+            f"{self.chains.set_size} independent draws"
+        ]
 
 
 @dataclass(frozen=True, eq=False)

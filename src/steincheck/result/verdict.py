@@ -23,7 +23,7 @@ WHAT = {
     "weights": ("mode weights", "flux test"),
     "chains": ("agreement of the chains", "permutation of blocks"),
 }
-WEIGHTS_OF_SET = ("mode weights of this set of draws", "against 40 independent draws")
+WEIGHTS_OF_SET = "mode weights of this set of draws"
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +230,9 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
     rows = []
     several = verdict.modes is not None and len(verdict.modes) > 1
     for key, result in verdict.tests.items():
-        of_set = isinstance(result, FluxResult) and result.variant == "set"
-        what, test = WEIGHTS_OF_SET if of_set else WHAT[key]
+        what, test = WHAT[key]
+        if isinstance(result, FluxResult) and result.variant == "set" and result.chains is not None:
+            what, test = WEIGHTS_OF_SET, f"against {result.chains.set_size} independent draws"
         where = " within modes" if several and key != "weights" else ""
         said = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
         open_question = isinstance(result, FluxResult) and result.inconclusive and said == "no misfit found"

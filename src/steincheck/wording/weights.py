@@ -60,8 +60,9 @@ def weight_context(result: FluxResult) -> list[str]:
         which = "the modes" if result.variant == "set" else "some modes"
         said.append(
             f"The shares of {which} change too slowly along the chains to be tested. H0 is another there: "
-            "that this set of draws, whatever the sampler, is as fair a picture of the weights as 40 "
-            "independent draws. A rejection says nothing about the sampler: correct chains often fail."
+            "that this set of draws, whatever the sampler, is as fair a picture of the weights as "
+            f"{chains.set_size} independent draws. A rejection says nothing about the sampler"
+            f"{'.' if chains.n_changes else ': correct chains often fail.'}"
         )
     if np.isnan(table.observed_interval).any():
         said.append(
