@@ -66,12 +66,23 @@ class BlockTotals(NamedTuple):
             b = home[start]
             y, t, weight = (part[start:end] for part in sample)
             y = y - self.origin
-            weighted = weight[:, None] * y
+            weighted = y if np.all(weight == 1) else weight[:, None] * y
             self.weight[b] += weight.sum()
             self.y[b] += weighted.sum(axis=0)
             self.t[b] += weight @ t
             self.yy[b] += y.T @ weighted
             self.ty[b] += t.T @ weighted
+
+    def standardised(self, centre: np.ndarray, sd: np.ndarray) -> BlockTotals:
+        """Of (y - centre) / sd, and of the scores in these units."""
+        return BlockTotals(
+            (self.origin - centre) / sd,
+            self.weight,
+            self.y / sd,
+            self.t * sd,
+            self.yy / np.outer(sd, sd),
+            self.ty * np.outer(sd, 1 / sd),
+        )
 
     def centred(self) -> tuple[BlockTotals, np.ndarray, np.ndarray]:
         """About the means of y and t over all blocks, divided by the total weight; and these means."""

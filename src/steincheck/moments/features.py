@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -51,39 +52,32 @@ def _by_blocks(
     lengths = np.diff(starts, append=len(blocks))
     rows, owner = _pieces(starts, lengths)
     size = _chunk_size(rows, width)
-    totals: list[np.ndarray] = []
+    chunks = []
     with precise():
         for start in range(0, len(rows), size):
             index = rows[start : start + size]
             index = np.pad(index, ((0, size - len(index)), (0, 0)), constant_values=-1)
-            out = program(*(array[index] for array in arrays), (index >= 0).astype(float))
-            home = owner[start : start + size]
-            parts = [np.asarray(part) for part in out]
-            if not totals:
-                totals = [_room(part, axis, len(starts)) for part, axis in zip(parts, axes, strict=True)]
-            for total, part, axis in zip(totals, parts, axes, strict=True):
-                _add(total, part, axis, home)
-    return totals
+            out = program(*(_taken(array, index) for array in arrays), (index >= 0).astype(float))
+            chunks.append([np.asarray(part) for part in out])
+    return [
+        _over_blocks(parts, axis, owner) for parts, axis in zip(zip(*chunks, strict=True), axes, strict=True)
+    ]
 
 
-def _room(part: np.ndarray, axis: int | None, count: int) -> np.ndarray:
-    shape = list(part.shape)
-    if axis is not None:
-        shape[axis] = count
-    return np.zeros(shape)
+def _taken(array: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Rows of an array; without a copy where they are neighbours."""
+    first = index[0, 0]
+    if np.all(np.diff(index.ravel()) == 1):
+        return array[first : first + index.size].reshape(*index.shape, -1)
+    return array[index]
 
 
-def _add(total: np.ndarray, part: np.ndarray, axis: int | None, home: np.ndarray) -> None:
-    """Add the pieces along `axis` to the blocks `home`; without an axis the part is a sum over all pieces."""
+def _over_blocks(parts: Sequence[np.ndarray], axis: int | None, owner: np.ndarray) -> np.ndarray:
+    """Add the pieces along `axis` up to the blocks that own them; without an axis, all of them."""
     if axis is None:
-        total += part
-        return
-    blocks_first = np.moveaxis(total, axis, 0)
-    kept = np.moveaxis(part, axis, 0)[: len(home)]
-    if len(home) == home[-1] - home[0] + 1:  # one piece per block
-        blocks_first[home[0] : home[-1] + 1] += kept
-    else:
-        np.add.at(blocks_first, home, kept)
+        return np.sum(parts, axis=0)
+    pieces = np.concatenate(parts, axis=axis).take(range(len(owner)), axis=axis)
+    return np.add.reduceat(pieces, np.flatnonzero(np.diff(owner, prepend=-1)), axis=axis)
 
 
 def _pieces(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -107,35 +101,42 @@ def _responsibilities(x: Any, present: Any, constants: Constants) -> tuple[Any, 
     away = x[None] - constants.centre[:, None, None, :]
     slope = -jnp.einsum("ksld,kde->ksle", away, constants.precision)
     square = -jnp.sum(slope * away, axis=-1)
+    if len(constants.centre) == 1:
+        return present[None], square, slope[0]
     share = jax.nn.softmax(constants.sharpness * (constants.log_weight[:, None, None] - 0.5 * square), axis=0)
     return share * present, square, jnp.sum(share[..., None] * slope, axis=0)
 
 
 def _shapes(u: Any, z: Any, constants: Constants, skew: float) -> tuple[Any, Any, Any]:
     """s.v + div v for v = h(z) along each direction: h quadratic, cubic less linear, and cubic, damped."""
-    scaled = (z - constants.middle) / constants.width
-    damp = 1 / jnp.sqrt(1 + (scaled / DAMPING) ** 2)
-    cube = damp * damp * damp  # products: powers are slow
-    bowl = scaled**2 * cube
-    bowl_slope = (2 - 3 * (scaled * damp / DAMPING) ** 2) * scaled * cube
-    skewness = u * (bowl - skew) + bowl_slope / constants.width
-    cubic, slope = _tail_profile(scaled**2)
-    extremes = u * scaled * cubic + (cubic + slope) / constants.width
-    tails = extremes - constants.tail_coefficient[0] * (u * scaled + 1 / constants.width)
+    unit = 1 / constants.width
+    scaled = (z - constants.middle) * unit
+    square = scaled * scaled
+    damp = _damp(square)
+    cube = damp * jnp.sqrt(damp)  # products and roots: powers are slow
+    bowl_slope = (2 - (3 / DAMPING**2) * square * damp) * scaled * cube
+    skewness = u * (square * cube - skew) + bowl_slope * unit
+    cubic, slope = _tail_profile(square, damp)
+    along = u * scaled
+    extremes = along * cubic + (cubic + slope) * unit
+    tails = extremes - constants.tail_coefficient[0] * (along + unit)
     return skewness, tails, extremes
 
 
-def _tail_profile(q: Any) -> tuple[Any, Any]:
-    """h(q) and 2 q h'(q) for h = q / (1 + q/c^2)^2."""
-    damp = 1 / (1 + q / DAMPING**2)
+def _damp(q: Any) -> Any:
+    return 1 / (1 + (1 / DAMPING**2) * q)
+
+
+def _tail_profile(q: Any, damp: Any) -> tuple[Any, Any]:
+    """h(q) and 2 q h'(q) for h = q / (1 + q/c^2)^2; `damp` is the root of the denominator's inverse."""
     height = q * damp * damp
-    return height, 2 * height * (1 - q / DAMPING**2) * damp
+    return height, 2 * height * (1 - (1 / DAMPING**2) * q) * damp
 
 
 class View(NamedTuple):
     """Draws as one mode sees them, all (S, L, ...)."""
 
-    share: Any  # the responsibility, with a last axis of length 1
+    share: Any  # the responsibility
     away: Any  # x - centre
     score: Any  # of the density, plus the gradient of the log responsibility
     y: Any  # in standard deviations
@@ -157,33 +158,48 @@ def _views(x: Any, scores: Any, present: Any, constants: Constants) -> Any:
         y = away / constants.sd[k]
         t = score * constants.sd[k]
         z = y @ constants.project[k]
-        return View(shares[k][..., None], away, score, y, t, z, t @ constants.conjugate[k], squares[k])
+        return View(shares[k], away, score, y, t, z, t @ constants.conjugate[k], squares[k])
 
     return view
 
 
-def _affine(view: View, k: Any, constants: Constants) -> list[Any]:
-    """Location, scale, correlation, and location and scale given the others, summed over pieces."""
-    r = view.share
-    products = jnp.einsum("slk,slm->skm", r * view.u, view.z)
-    pairs = products[:, constants.pair_first, constants.pair_second]
-    pairs = 0.5 * (pairs + products[:, constants.pair_second, constants.pair_first])
+def _per_draw(view: View, constants: Constants, skew: float) -> list[Any]:
+    """Features of single draws, (S, L, their number) each: those of `Sums` but the correlations, in order."""
     t = view.t[..., constants.conditional]
     y = view.y[..., constants.conditional]
     return [
-        jnp.sum(r * view.u, axis=1),
-        jnp.sum(r * (view.u * view.z + 1), axis=1),
-        pairs + constants.pair_overlap[k] * jnp.sum(r, axis=1),
-        jnp.sum(r * t, axis=1),
-        jnp.sum(r * (t * y + 1), axis=1),
+        view.u,
+        view.u * view.z + 1,
+        t,
+        t * y + 1,
+        *_shapes(view.u, view.z, constants, skew),
+        _radial(view, constants),
+        jnp.ones_like(view.share)[..., None],
+        view.z,
     ]
+
+
+def _totals(share: Any, parts: list[Any]) -> list[Any]:
+    """Sums over pieces, weighted by responsibilities; as one matrix product, which is faster than sums."""
+    ends = np.cumsum([part.shape[-1] for part in parts])
+    total = jnp.einsum("sl,slw->sw", share, jnp.concatenate(parts, axis=-1))
+    return jnp.split(total, ends[:-1], axis=-1)
+
+
+def _correlations(view: View, k: Any, count: Any, constants: Constants) -> Any:
+    """Symmetric products of z and u of all pairs of directions, summed over pieces."""
+    products = jnp.einsum("slk,slm->skm", view.share[..., None] * view.u, view.z)
+    pairs = products[:, constants.pair_first, constants.pair_second]
+    pairs = 0.5 * (pairs + products[:, constants.pair_second, constants.pair_first])
+    return pairs + constants.pair_overlap[k] * count
 
 
 def _radial(view: View, constants: Constants) -> Any:
     """Overall scale and tails of the radius, (S, L, 2)."""
     d = view.away.shape[-1]
     overall = jnp.sum(view.away * view.score, axis=-1) + d
-    height, slope = _tail_profile(view.square / (d * constants.radius))
+    square = view.square / (d * constants.radius)
+    height, slope = _tail_profile(square, _damp(square))
     return jnp.stack([overall, (height - constants.tail_coefficient[1]) * overall + slope], axis=-1)
 
 
@@ -193,12 +209,12 @@ def _sums(x: Any, scores: Any, present: Any, *, constants: Constants, skew: Any)
 
     def one_mode(k: Any) -> Sums:
         view = view_of(k)
-        affine = _affine(view, k, constants)
-        shapes = [jnp.sum(view.share * f, axis=1) for f in _shapes(view.u, view.z, constants, skew)]
-        radial = jnp.sum(view.share * _radial(view, constants), axis=1)
-        count = jnp.sum(view.share[..., 0], axis=1)
-        z = jnp.sum(view.share * view.z, axis=(0, 1))
-        return Sums(*[*affine, *shapes, radial, affine[0], affine[1], radial[:, 0], count, z])
+        *affine, skewness, tails, extremes, radial, count, z = _totals(
+            view.share, _per_draw(view, constants, skew)
+        )
+        pairs = _correlations(view, k, count, constants)
+        pooled = [*affine[:2], pairs, *affine[2:], skewness, tails, extremes, radial]
+        return Sums(*pooled, *affine[:2], radial[:, 0], count[:, 0], jnp.sum(z, axis=0))
 
     each = jax.lax.map(one_mode, jnp.arange(len(constants.centre)))
     return Sums(*(jnp.sum(part, axis=0) for part in each[:9]), *each[9:])

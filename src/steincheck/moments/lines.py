@@ -19,7 +19,7 @@ MAX_DISTANCE = 1e4  # standard deviations to which lines are followed
 COARSE_STEP = 0.2  # of the logarithm of a radius
 NEAR_STEPS = np.geomspace(1e-9, COARSE_STEP, 30)  # of the same, about each draw: a ridge may be very thin
 RAY_POINTS = 192
-ROWS_AT_ONCE = 65_536
+ROWS_AT_ONCE = 4096  # stay in the cache
 LINE_STEP = 0.08  # widths at the centre of a line; 8 % of the distance from it far out
 MIN_SHARE_RANKED = 0.97  # of the draws on rays, or no ranks are used
 MAX_NATS_MISSED = 2.0  # nats by which the density at a draw may exceed what the points next to it say
@@ -144,7 +144,8 @@ def _suspects(x: np.ndarray, constants: Constants) -> tuple[np.ndarray, np.ndarr
         label = nearest(constants, some)
         for k in np.unique(label):
             rows = np.flatnonzero(label == k)
-            far = _far_from(some[rows], constants.centre[k], constants.precision[k])
+            near = some if len(rows) == len(some) else some[rows]
+            far = _far_from(near, constants.centre[k], constants.precision[k])
             far[:, 0] = start + rows[far[:, 0].astype(int)]
             found.append(far)
     suspects = np.concatenate(found)
@@ -157,10 +158,12 @@ def _suspects(x: np.ndarray, constants: Constants) -> tuple[np.ndarray, np.ndarr
 
 def _far_from(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.ndarray:
     """Row, column, conditional mean and conditional sd where a Gaussian finds a coordinate suspicious."""
-    pull = (x - centre) @ precision
-    stiffness = np.diag(precision)
-    i, j = np.nonzero(np.abs(pull) > MIN_SUSPECT_DISTANCE * np.sqrt(stiffness))
-    return np.column_stack([i, j, x[i, j] - pull[i, j] / stiffness[j], stiffness[j] ** -0.5])
+    width = np.diag(precision) ** -0.5
+    distance = (x - centre) @ (precision * width)
+    if distance.max() <= MIN_SUSPECT_DISTANCE and distance.min() >= -MIN_SUSPECT_DISTANCE:
+        return np.empty((0, 4))
+    i, j = np.nonzero(np.abs(distance) > MIN_SUSPECT_DISTANCE)
+    return np.column_stack([i, j, x[i, j] - distance[i, j] * width[j], width[j]])
 
 
 def coordinate_tails(

@@ -161,30 +161,46 @@ def _solved(
     return (affine, totals, sample) if np.isfinite(totals.ty).all() else None
 
 
-def _sample(case: Case, rows: np.ndarray, constants: Constants, k: int) -> Sample:
-    """Draws in the standardised coordinates of mode k."""
+def _as_given(case: Case, rows: np.ndarray | slice, constants: Constants, k: int) -> Sample:
+    """Draws in their own coordinates."""
     x = case.x[rows]
-    t = constants.sd[k] * _component_scores(constants, k, x, case.scores[rows])
-    return Sample((x - constants.centre[k]) / constants.sd[k], t, case.weight[rows])
+    return Sample(x, _component_scores(constants, k, x, case.scores[rows]), case.weight[rows])
+
+
+def _sample(case: Case, rows: np.ndarray | slice, constants: Constants, k: int) -> Sample:
+    """Draws in the standardised coordinates of mode k."""
+    x, scores, weight = _as_given(case, rows, constants, k)
+    return Sample((x - constants.centre[k]) / constants.sd[k], constants.sd[k] * scores, weight)
 
 
 def _totals(
     case: Case, rows: np.ndarray, constants: Constants, k: int, affine: Affine, moved_scores: Score | None
 ) -> tuple[BlockTotals, Sample]:
     """Sums over blocks of draws and of the scores at them after `affine`; and some draws after it."""
-    origin = _sample(case, rows[:MAX_DRAWS_AT_ONCE], constants, k).y.mean(axis=0)
-    totals = BlockTotals.empty(int(case.home[-1]) + 1, origin)
+    take = _as_given if moved_scores is None else _sample  # sums are standardised faster than draws
+    totals = BlockTotals.empty(
+        int(case.home[-1]) + 1, take(case, rows[:MAX_DRAWS_AT_ONCE], constants, k).y.mean(axis=0)
+    )
     kept = []
     step = _step(len(rows))
     for start in range(0, len(rows), MAX_DRAWS_AT_ONCE):
-        some = rows[start : start + MAX_DRAWS_AT_ONCE]
-        sample = _sample(case, some, constants, k)
-        moved = affine(sample.y)
+        chunk = rows[start : start + MAX_DRAWS_AT_ONCE]
+        sample = take(case, _neighbours(chunk), constants, k)
+        some = _sample(case, chunk[::step], constants, k)
         if moved_scores is not None:
-            sample = sample._replace(t=moved_scores(moved))
-        totals.add(sample, case.home[some])
-        kept.append(Sample(moved[::step], sample.t[::step], sample.weight[::step]))
+            sample = sample._replace(t=moved_scores(affine(sample.y)))
+            some = some._replace(t=sample.t[::step])
+        totals.add(sample, case.home[chunk])
+        kept.append(some._replace(y=affine(some.y)))
+    if moved_scores is None:
+        totals = totals.standardised(constants.centre[k], constants.sd[k])
     return totals, Sample(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
+
+
+def _neighbours(rows: np.ndarray) -> np.ndarray | slice:
+    """Increasing rows as a slice if none is left out: slices are not copied."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
 
 
 def _step(n: int) -> int:
