@@ -18,6 +18,7 @@ MIN_DRAWS_TO_SEE_ORDER = 30  # fewer independent draws cannot be told from a cha
 STILL_SHARE = 0.25  # of a chain spent at one point: far more than rejections of a working sampler explain
 MIN_EQUAL = 10  # equal draws below which nothing is said
 MAX_REPETITION = 1.1  # mean multiplicity of a draw beyond which draws are not treated as independent
+SMALLEST_EIGENVALUE = 1e-12  # relative to the largest, of directions in which the draws vary
 SAME_SHARE = 0.1  # of the draws equal at the same times in two chains
 
 
@@ -71,19 +72,20 @@ def looks_dependent(
     if n < MIN_DRAWS_TO_SEE_ORDER:
         return None
     labels = coordinate_names(d, names)
-    columns = [_normal_scores(column) for column in values.T]
+    columns = np.empty((d, n))
+    for k, column in enumerate(values.T):
+        columns[k] = _normal_scores(column)
+    found = [_autocorrelations(column) for column in columns]
     if log_density is not None:
         labels.append("the log density")
-        columns.append(_normal_scores(log_density))
-    correlations = np.array([_autocorrelations(column) for column in columns])
+        found.append(_autocorrelations(_normal_scores(log_density)))
+    scale = np.ones(len(labels))
     if 1 < d < n / 10:
         labels.append("all coordinates together")
-        white = _whitened(np.stack(columns[:d], axis=1))
-        together = np.mean([_autocorrelations(column) for column in white.T], axis=0)
-        correlations = np.vstack([correlations, together])
-    scale = np.ones(len(labels))
-    scale[len(columns) :] = np.sqrt(d)
-    return _clearest(correlations, scale, n, labels)
+        scale = np.append(scale, np.sqrt(d))
+        white = [_autocorrelations(direction @ columns) for direction in _whitening(columns)]
+        found.append(np.mean(white, axis=0))
+    return _clearest(np.array(found), scale, n, labels)
 
 
 def _clearest(
@@ -118,10 +120,13 @@ def _autocorrelations(column: np.ndarray) -> np.ndarray:
     return np.fft.irfft(spectrum, 2 * n)[1 : lags + 1] / n
 
 
-def _whitened(columns: np.ndarray) -> np.ndarray:
-    """Centred columns turned and scaled to unit covariance; directions without variation are dropped."""
-    u, s, _ = np.linalg.svd(columns, full_matrices=False)
-    return u[:, s > 1e-8 * s[0]] * np.sqrt(len(columns)) if s[0] > 0 else columns
+def _whitening(columns: np.ndarray) -> np.ndarray:
+    """Combinations (k, d) of centred columns (d, n) with unit covariance, where there is any variation."""
+    eigenvalues, vectors = np.linalg.eigh(columns @ columns.T / columns.shape[1])
+    if not eigenvalues[-1] > 0:
+        return np.zeros((1, len(columns)))
+    kept = eigenvalues > SMALLEST_EIGENVALUE * eigenvalues[-1]
+    return (vectors[:, kept] / np.sqrt(eigenvalues[kept])).T
 
 
 def invalidating_faults(values: np.ndarray, chain: np.ndarray | None) -> list[str]:

@@ -213,8 +213,8 @@ def _sums(x: Any, scores: Any, present: Any, *, constants: Constants, skew: Any)
             view.share, _per_draw(view, constants, skew)
         )
         pairs = _correlations(view, k, count, constants)
-        pooled = [*affine[:2], pairs, *affine[2:], skewness, tails, extremes, radial]
-        return Sums(*pooled, *affine[:2], radial[:, 0], count[:, 0], jnp.sum(z, axis=0))
+        of_mode = [*affine[:2], radial[:, 0], count[:, 0], jnp.sum(z, axis=0)]
+        return Sums(*[*affine[:2], pairs, *affine[2:], skewness, tails, extremes, radial, *of_mode])
 
     each = jax.lax.map(one_mode, jnp.arange(len(constants.centre)))
     return Sums(*(jnp.sum(part, axis=0) for part in each[:9]), *each[9:])
