@@ -13,7 +13,7 @@ import numpy as np
 
 from .._compilation import precise
 from .._progress import ticking
-from .kernels import pair_products, stein_values
+from .kernels import products_with_columns, stein_values
 from .sharing import n_workers, share_out
 from .tiles import (
     MIN_EVALUATIONS_FOR_PROGRESS,
@@ -266,13 +266,15 @@ def _tile(
     numbers = jnp.arange(width)
     of_rows = (left.label[:, None] == numbers).astype(jnp.float64)
     of_columns = (right.label[:, None] == numbers).astype(left.x.dtype)
+    columns = right.x[0].T.copy()
+    column_scores = right.scores[0].T.copy()
     masked = diagonal or repeats or row_sums
     if left.weight is not None:
         of_rows = of_rows * left.weight[:, None]
         of_columns = of_columns * right.weight[:, None]
 
     def strip(rows: Piece) -> tuple[Any, Any]:
-        products = pair_products(rows.x, rows.scores, right.x[0], right.scores[0])
+        products = products_with_columns(rows.x, rows.scores, columns, column_scores)
         keep = pairs_to_keep(rows, right, repeats) if masked else True
 
         def one(bandwidth: Any) -> tuple[Any, Any]:

@@ -119,17 +119,22 @@ class Products(NamedTuple):
 
 def pair_products(x: Any, sx: Any, y: Any, sy: Any) -> Products:
     """Squared distances and inner products of all pairs of rows of x (n, d) and y (m, d)."""
+    return products_with_columns(x, sx, y.T, sy.T)
+
+
+def products_with_columns(x: Any, sx: Any, y: Any, sy: Any) -> Products:
+    """The same for the columns of y (d, m): in few dimensions a third faster if they are stored like that."""
     d = x.shape[1]
     if d > MAX_UNROLLED_DIMENSION:
-        r2 = jnp.maximum(jnp.sum(x * x, 1)[:, None] + jnp.sum(y * y, 1) - 2 * (x @ y.T), 0.0)
-        cross = jnp.sum(x * sx, 1)[:, None] + jnp.sum(y * sy, 1) - x @ sy.T - sx @ y.T
-        return Products(r2, cross, sx @ sy.T, d)
+        r2 = jnp.maximum(jnp.sum(x * x, 1)[:, None] + jnp.sum(y * y, 0) - 2 * (x @ y), 0.0)
+        cross = jnp.sum(x * sx, 1)[:, None] + jnp.sum(y * sy, 0) - x @ sy - sx @ y
+        return Products(r2, cross, sx @ sy, d)
     r2 = cross = inner = jnp.zeros((), dtype=x.dtype)
     for k in range(d):
-        dx = x[:, k, None] - y[None, :, k]
+        dx = x[:, k, None] - y[k]
         r2 = r2 + dx * dx
-        cross = cross + dx * (sx[:, k, None] - sy[None, :, k])
-        inner = inner + sx[:, k, None] * sy[None, :, k]
+        cross = cross + dx * (sx[:, k, None] - sy[k])
+        inner = inner + sx[:, k, None] * sy[k]
     return Products(r2, cross, inner, d)
 
 
