@@ -60,11 +60,6 @@ class Case:
     size: float = 0.0  # of the flaw
 
     @property
-    def most_runs(self) -> int:
-        """NUTS takes seconds per run."""
-        return 60 if self.kind in NUTS else 100_000
-
-    @property
     def tests(self) -> tuple[str, ...]:
         """The tests that are run if none is named: fewer on long chains, where they cost most."""
         if self.kind == "stuck":
@@ -189,7 +184,7 @@ def _numpyro_model(kind: str) -> Callable[[], None]:
 
 @functools.cache
 def _sampler(kind: str, length: int) -> Any:
-    """Compiled once; 500 draws of warm-up."""
+    """Compiled once, for the chains of a round of runs at a time; 500 draws of warm-up."""
     from numpyro.infer import MCMC
     from numpyro.infer import NUTS as Kernel
 
@@ -197,22 +192,25 @@ def _sampler(kind: str, length: int) -> Any:
         Kernel(_numpyro_model(kind)),
         num_warmup=500,
         num_samples=length,
-        num_chains=4,
+        num_chains=4 * RUNS_PER_ROUND,
         chain_method="vectorized",
         progress_bar=False,
     )
 
 
-def _nuts(case: Case, rng: np.random.Generator) -> np.ndarray:
-    """NumPyro's chains on the unconstrained scale, in the order of the target's coordinates."""
+@functools.lru_cache(maxsize=1)
+def _nuts(name: str, number: int) -> np.ndarray:
+    """NumPyro's chains of a round of runs (run, chain, draw, d), on the unconstrained scale."""
     import jax
 
     from steincheck.draws import to_unconstrained
 
+    case = CASES[name]
     sampler = _sampler(case.kind, case.length)
+    rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), number])
     sampler.run(jax.random.PRNGKey(int(rng.integers(2**31))))
     read = to_unconstrained(sampler, problem_of(case.kind, case.dim).target)
-    return read.values.reshape(case.chains, case.length, case.dim)
+    return read.values.reshape(RUNS_PER_ROUND, case.chains, case.length, case.dim)
 
 
 def _boltzmann() -> np.ndarray:
@@ -221,14 +219,13 @@ def _boltzmann() -> np.ndarray:
 
 
 def simulate(case: Case, rng: np.random.Generator) -> np.ndarray:
-    """Chains (C, N, d)."""
+    """Chains (C, N, d), of all kinds but NUTS."""
     special = {
         **dict.fromkeys(("random walk", "near modes"), _random_walk),
         "jumping": _jumping,
         "stuck": _stuck,
         "Gibbs": _gibbs,
         "Hamiltonian": _hamiltonian,
-        **dict.fromkeys(NUTS, _nuts),
     }
     if case.kind in special:
         return special[case.kind](case, rng)
@@ -393,7 +390,11 @@ def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, f
 
     case = CASES[name]
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), repetition])
-    draws = as_draws(simulate(case, rng), case.dim)
+    if case.kind in NUTS:
+        chains = _nuts(name, repetition // RUNS_PER_ROUND)[repetition % RUNS_PER_ROUND]
+    else:
+        chains = simulate(case, rng)
+    draws = as_draws(chains, case.dim)
     problem = problem_of(case.kind, case.dim)
     streams = dict(zip(TESTS, rng.spawn(len(TESTS)), strict=True))
     wanted = [test for test, missing in tests.items() if missing]
@@ -509,7 +510,7 @@ def main() -> None:
             if time.monotonic() > end:
                 return
             tests = [test for test in CASES[name].tests if test in (arguments.test or TESTS)]
-            if tests and runs <= CASES[name].most_runs and (rows := study(name, tests, runs)):
+            if tests and (rows := study(name, tests, runs)):
                 save(rows)
 
 
