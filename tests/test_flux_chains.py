@@ -18,8 +18,8 @@ from steincheck.flux.chain_weights import (
     compared_groups,
     judge_set,
     observed_intervals,
-    size_of_set,
     sojourns_per_mode,
+    worth_of_set,
     worth_per_mode,
 )
 from steincheck.flux.displacements import lattice_steps
@@ -138,11 +138,11 @@ class TestChains:
         location = np.array([[0.0], [1.0]])
         for count, rejected in ((669, False), (690, True)):
             moments = count_moments(labels_as_orbits(np.repeat([0, 1], [count, 1000 - count]), [0.5, 0.5]))
-            judged = judge_set(moments, np.array([0.5, 0.5]), location, 1000.0, 40)
+            judged = judge_set(moments, np.array([0.5, 0.5]), location, 1000.0, np.inf)
             assert (judged.set_pvalue <= 0.05) == rejected
             assert judged.missing_pvalue == 1
         moments = count_moments(labels_as_orbits(np.zeros(1000, dtype=int), [0.9, 0.1]))
-        judged = judge_set(moments, np.array([0.9, 0.1]), location, 50.0, 40)
+        judged = judge_set(moments, np.array([0.9, 0.1]), location, 50.0, np.inf)
         assert judged.missing_pvalue == pytest.approx(2 * 0.9**50)
 
     def test_set_is_compared_with_what_the_chains_are_worth(self):
@@ -150,12 +150,21 @@ class TestChains:
         chain = np.repeat(np.arange(4), 500)
         mode = np.zeros((4, 500), dtype=int)
         mode[3, 100:] = 1
-        assert size_of(mode.ravel(), chain, 2) == 5
-        assert size_of(np.repeat([0, 0, 0, 1], 500), chain, 2) == 40
-        assert size_of(np.random.default_rng(0).integers(2, size=2000), chain, 2) == 40
+        assert set_worth(mode.ravel(), chain, 2) == 5
+        assert set_worth(np.repeat([0, 0, 0, 1], 500), chain, 2) == np.inf
+        assert 500 < set_worth(np.random.default_rng(0).integers(2, size=2000), chain, 2) < 4000
         halves = np.concatenate([np.tile([0, 1], 500), np.tile([2, 3], 500)])
-        assert size_of(halves, chain, 4) == 40
-        assert size_of(np.zeros(2000, dtype=int), chain, 2) == 40
+        assert set_worth(halves, chain, 4) == np.inf
+        assert set_worth(np.zeros(2000, dtype=int), chain, 2) == np.inf
+
+    def test_a_rare_mode_may_be_missed_by_chains_of_little_worth(self):
+        location = np.array([[0.0], [1.0], [2.0]])
+        for share, worth, missing in ((0.3, 5.0, True), (0.01, 5.0, False), (0.01, np.inf, True)):
+            weights = [0.5 * (1 - share), 0.5 * (1 - share), share]
+            moments = count_moments(labels_as_orbits(np.repeat([0, 1], 500), weights))
+            judged = judge_set(moments, np.array(weights), location, 1000.0, worth)
+            assert (judged.missing_pvalue <= 0.001) == missing
+            assert judged.size == min(worth, 40)
 
     def test_same_seed_same_result(self):
         x = at_two_modes(
@@ -170,8 +179,8 @@ def intervals_of(mode, chain, n_modes):
     return observed_intervals(mode, worth_per_mode(mode, chain, n_modes))
 
 
-def size_of(mode, chain, n_modes):
-    return size_of_set(mode, chain, worth_per_mode(mode, chain, n_modes))
+def set_worth(mode, chain, n_modes):
+    return worth_of_set(mode, chain, worth_per_mode(mode, chain, n_modes))
 
 
 class TestObservedIntervals:

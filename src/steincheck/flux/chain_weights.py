@@ -243,34 +243,35 @@ class SetJudgement(NamedTuple):
     mode_pvalues: np.ndarray  #: (M,) of the modes by themselves, adjusted for their number
 
 
-def size_of_set(mode: np.ndarray, chain: np.ndarray, worth: np.ndarray) -> int:
-    """How many independent draws to compare the set with.
+def worth_of_set(mode: np.ndarray, chain: np.ndarray, worth: np.ndarray) -> float:
+    """How many independent draws the chains are worth for the mode whose share they know worst.
 
-    As many as the chains are `worth` (M,) for the share of the mode that they know worst, at most 40. Where
-    they never change between some of the modes, longer chains would show the same shares: these draws are all
-    there will be, and are held to the standard of 40.
+    `worth` (M,) is that for each mode. Infinite where the chains never change between some of the modes they
+    visit, or visit one only: longer chains would show the same shares, and these draws are all there will be.
     """
     from scipy.sparse.csgraph import connected_components
 
     visited = np.unique(mode)
     changes = _changes(mode, chain, len(worth))[np.ix_(visited, visited)]
-    if connected_components(changes > 0, directed=False)[0] > 1:
-        return SET_SIZE
-    return int(np.ceil(np.nanmin(worth, initial=SET_SIZE)))
+    if len(visited) == 1 or connected_components(changes > 0, directed=False)[0] > 1:
+        return np.inf
+    return float(np.nanmin(worth))
 
 
 def judge_set(
-    moments: CountMoments, share: np.ndarray, locations: np.ndarray, n_effective: float, size: int
+    moments: CountMoments, share: np.ndarray, locations: np.ndarray, n_effective: float, worth: float
 ) -> SetJudgement:
-    """Judge the set of draws by the modes it misses and by comparison with `size` independent draws.
+    """Judge the set of draws by the modes it misses and by comparison with independent draws.
 
-    A mode j without draws has the p-value M (1 - share_j)^n_effective. The rest of the counts, scaled to
-    `size` draws, is judged by the quadratic form and by the single count that fits worst, for rare modes; the
-    smaller p-value is doubled. This is a statement about these draws, not about the sampler.
+    A mode j without draws has the p-value M (1 - share_j)^m with m = `n_effective`, or `worth` if that is
+    less, but not below 40. The rest of the counts, scaled to as many draws as the set is `worth`, at most 40,
+    is judged by the quadratic form and by the single count that fits worst, for rare modes; the smaller
+    p-value is doubled. This is a statement about these draws, not about the sampler.
     """
     from scipy.special import chdtrc
 
     n, n_modes = moments.probabilities.shape
+    size = int(np.ceil(min(SET_SIZE, worth)))
     scale = min(1.0, size / n)
     found = directions(scale * moments.covariance, locations, MIN_VARIANCE)
     whole = 1.0
@@ -279,7 +280,8 @@ def judge_set(
         whole = float(chdtrc(k, np.sum((gap @ found.columns) ** 2)))
     tails = count_tails(np.rint(scale * moments.counts), scale * moments.expected, round(scale * n))
     absent = (moments.counts == 0) & np.isfinite(share)
-    certain = np.exp(n_effective * np.log1p(-np.minimum(np.where(absent, share, 0.0), 1 - 1e-12)))
+    looked_at = min(n_effective, max(worth, SET_SIZE))
+    certain = np.exp(looked_at * np.log1p(-np.minimum(np.where(absent, share, 0.0), 1 - 1e-12)))
     return SetJudgement(
         min(1.0, n_modes * float(certain.min())),
         size,

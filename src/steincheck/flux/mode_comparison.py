@@ -20,8 +20,8 @@ from .chain_weights import (
     compare_chains,
     judge_set,
     observed_intervals,
-    size_of_set,
     sojourns_per_mode,
+    worth_of_set,
     worth_per_mode,
 )
 from .counts import (
@@ -147,7 +147,9 @@ def compare_chain_modes(
         found, group, modes.locations, ("",) * n_modes, chain, observed_intervals(found.mode, worth)
     )
     within = tested.blocks.ess if tested.comparison and tested.blocks else len(chain) / tau_within
-    judged = judge_set(moments, table.implied, modes.locations, within, size_of_set(found.mode, chain, worth))
+    judged = judge_set(
+        moments, table.implied, modes.locations, within, worth_of_set(found.mode, chain, worth)
+    )
     weighty = _weighty(table, modes)
     outcome = _combined(tested, judged, flows, weighty)
     net, error, pvalues = _single_modes(flows, moments, tested, judged)
