@@ -140,7 +140,5 @@ def measure(name: str, n: int, d: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if hasattr(os, "sched_setaffinity"):  # one thread is asked of XLA, which uses a second one all the same
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     warnings.simplefilter("ignore")
     print(json.dumps(measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

@@ -44,6 +44,7 @@ SMOKE = (  # case, n, d, case that it is compared with, and how many times less 
     ("ksd_test, blocks", 8192, 2, "ksd_test, multinomial", 5.0),
 )
 ONE_THREAD = {
+    "NPROC": "1",  # threads of XLA's own pool, which the flags leave alone
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",

@@ -22,6 +22,7 @@ from .cells import Cell, Row, Store, read_rows
 RESULTS = Path(__file__).parent / "results"
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "table1", "fig6", "fig7", "fig8")
 ONE_THREAD = {
+    "NPROC": "1",  # threads of XLA's own pool, which the flags leave alone
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",

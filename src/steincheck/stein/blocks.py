@@ -38,7 +38,7 @@ PIECES_HELD = 1024  # of a sample, as arrays of JAX: at most 80 MB in 10 dimensi
 # A piece may meet up to so many blocks; each number compiles once.
 BLOCKS_PER_PIECE = (8, 16, 32, 64, 128, 256, 1024)
 MIN_EVALUATIONS_TO_SHARE = 10**8  # of the kernel: about a second; with fewer, sending takes longer
-PARTS_PER_WORKER = 8  # workers of different speed then finish nearly together
+PARTS_PER_WORKER = 4  # workers of different speed finish nearly together; each part takes a moment to send
 
 
 class BlockSums(NamedTuple):
