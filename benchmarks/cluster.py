@@ -1,8 +1,9 @@
 """Two Dask workers against one: ``python -m benchmarks.cluster [n]`` measures wall-clock times of `ksd_test`.
 
 Results: benchmarks/results/cluster.md. Scheduler and workers are processes on the loopback interface with one
-thread each, so that the machine needs two idle cores. Workers keep freed memory (`KEEP_MEMORY`): by default those of Dask return it to the system,
-and get it back page by page for every tile, which takes a third longer.
+thread each, so that the machine needs two idle cores. Workers keep freed memory (`KEEP_MEMORY`): by default
+those of Dask return it to the system, and get it back page by page for every tile, which takes a third
+longer.
 """
 
 from __future__ import annotations
