@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -37,15 +38,17 @@ def normal(n: int, d: int) -> tuple[np.ndarray, sc.Target]:
     return np.random.default_rng(0).normal(size=(n, d)), target
 
 
-def mixture(n: int, d: int) -> tuple[np.ndarray, sc.Target, tuple[np.ndarray, np.ndarray]]:
-    """Draws of five Gaussian modes as a JAX function, and the modes."""
+def mixture(
+    n: int, d: int, n_modes: int = N_MODES
+) -> tuple[np.ndarray, sc.Target, tuple[np.ndarray, np.ndarray]]:
+    """Draws of Gaussian modes as a JAX function, and the modes."""
     rng = np.random.default_rng(0)
-    means = rng.uniform(-15, 15, size=(N_MODES, d))
+    means = rng.uniform(-15, 15, size=(n_modes, d))
     target = sc.from_jax(
         lambda x: jax.scipy.special.logsumexp(-0.5 * jnp.sum((x - means) ** 2, axis=1)), dim=d
     )
-    draws = means[rng.integers(N_MODES, size=n)] + rng.normal(size=(n, d))
-    return draws, target, (means, np.tile(np.eye(d), (N_MODES, 1, 1)))
+    draws = means[rng.integers(n_modes, size=n)] + rng.normal(size=(n, d))
+    return draws, target, (means, np.tile(np.eye(d), (n_modes, 1, 1)))
 
 
 def ksd(n: int, d: int, bootstrap: Any) -> Callable[[], Any]:
@@ -69,8 +72,13 @@ def check(n: int, d: int) -> Callable[[], Any]:
     return lambda: sc.check(draws, target, modes=modes, independent=True, rng=0)
 
 
-def flux(n: int, d: int) -> Callable[[], Any]:
+def pksd(n: int, d: int, n_steps: int) -> Callable[[], Any]:
     draws, target, modes = mixture(n, d)
+    return lambda: sc.pksd_test(draws, target, modes=modes, theta=1.0, n_steps=n_steps, rng=0)
+
+
+def flux(n: int, d: int, n_modes: int = N_MODES) -> Callable[[], Any]:
+    draws, target, modes = mixture(n, d, n_modes)
     return lambda: sc.flux_test(draws, target, modes=modes, rng=0)
 
 
@@ -88,6 +96,9 @@ OURS: dict[str, Callable[[int, int], Callable[[], Any]]] = {
     "check, modes given": check,
     "flux_test": flux,
     "moment_test": moments,
+    **{f"spksd_test, theta = {k}": partial(spksd, bootstrap=None, n_theta=k) for k in (5, 17, 51)},
+    **{f"flux_test, modes = {k}": partial(flux, n_modes=k) for k in (5, 20, 80)},
+    **{f"pksd_test, steps = {k}": partial(pksd, n_steps=k) for k in (10, 100, 1000)},
 }
 
 

@@ -37,7 +37,13 @@ LARGEST = {  # n and dimensions of a case: beyond, it takes too long for a table
 MORE = (
     ("ksd_test, blocks", 16_384, 2),
     ("ksd_test, multinomial", 16_384, 2),
+    ("ksd_test, blocks", 65_536, 2),
     ("check, modes given", 50_000, 10),
+    ("flux_test", 1_000_000, 10),
+    ("moment_test", 1_000_000, 10),
+    *((f"spksd_test, theta = {k}", 1000, 10) for k in (5, 17, 51)),
+    *((f"flux_test, modes = {k}", 4000, 10) for k in (5, 20, 80)),
+    *((f"pksd_test, steps = {k}", 1000, 10) for k in (10, 100, 1000)),
 )
 SMOKE = (  # case, n, d, case that it is compared with, and how many times less CPU it needed when recorded
     ("ksd_test, blocks", 8192, 10, "ksd_test, multinomial", 7.0),
@@ -94,14 +100,22 @@ def provenance() -> dict[str, str]:
     }
 
 
-def slopes(records: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
-    """Slope of log CPU time against log n between neighbouring sizes, per case and dimension."""
+def slopes(records: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What CPU times grow with, n and others, and slopes of their logarithms between neighbouring values."""
+    points: dict[str, list[tuple[float, float]]] = {}
+    for r in records:
+        case, _, value = r["case"].partition(" = ")
+        if value:
+            points.setdefault(f"{case}, n = {r['n']}", []).append((float(value), r["cpu"]))
+            continue
+        points.setdefault(f"{case}, d = {r['d']}, against n", []).append((r["n"], r["cpu"]))
+        if case == "ksd_test, blocks":
+            points.setdefault(f"{case}, n = {r['n']}, against d", []).append((r["d"], r["cpu"]))
     rows = []
-    for case, d in dict.fromkeys((r["case"], r["d"]) for r in records):
-        points = sorted((r["n"], r["cpu"]) for r in records if (r["case"], r["d"]) == (case, d))
-        if len(points) > 1:
-            n, times = np.log(np.array(points)).T
-            rows.append((case, d, ", ".join(f"{s:.1f}" for s in np.diff(times) / np.diff(n))))
+    for name, pairs in points.items():
+        if len(pairs) > 1:
+            x, times = np.log(np.array(sorted(pairs))).T
+            rows.append((name, ", ".join(f"{s:.1f}" for s in np.diff(times) / np.diff(x))))
     return rows
 
 
@@ -138,8 +152,8 @@ def markdown(content: dict[str, Any]) -> str:
             ratios = f"{r['cpu'] / own['cpu']:.1f} | {r['peak_gib'] / own['peak_gib']:.1f}"
             lines.append(f"| {r['case']} | {r['n']:,} | {r['d']} | {name} | {ratios} |")
     lines += ["", *(f"- {text}" for text in content["skipped"])]
-    lines += ["", "| case | d | slopes of log CPU against log n |", "|---|---|---|"]
-    lines += [f"| {case} | {d} | {text} |" for case, d, text in slopes(records)]
+    lines += ["", "| case | slopes of log CPU |", "|---|---|"]
+    lines += [f"| {case} | {text} |" for case, text in slopes(records)]
     return "\n".join(lines) + "\n"
 
 
@@ -152,7 +166,7 @@ def draw(content: dict[str, Any]) -> None:
 
     with matplotlib.rc_context({"svg.hashsalt": "table", "font.size": 8, "svg.fonttype": "none"}):
         figure, axes = pyplot.subplots(figsize=(6, 4))
-        records = [r for r in content["records"] if r["d"] == 10]
+        records = [r for r in content["records"] if r["d"] == 10 and " = " not in r["case"]]
         for case in dict.fromkeys(r["case"] for r in records):
             points = sorted((r["n"], r["cpu"]) for r in records if r["case"] == case)
             axes.loglog(*zip(*points, strict=True), "o--" if case in PEERS else "o-", label=case, ms=3)
