@@ -263,7 +263,7 @@ def _why_inconclusive(
         )
     if tested.comparison is None:
         too_small = "the net flows between the modes have too small a variance"
-        return too_small if tested.blocks is None else tested.blocks.remedy
+        return too_small if tested.blocks is None else f"for the mode weights {tested.blocks.remedy}"
     if _complete(flows, weighty):
         return ""
     apart = [", ".join(map(str, group[:MAX_LISTED])) for group in summary.compared]
