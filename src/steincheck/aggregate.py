@@ -342,10 +342,12 @@ def collection(
     array([1., 9.])
     """
     if bandwidths is None:
+        from scipy.spatial.distance import pdist
+
         step = max(1, len(x) // DRAWS_FOR_LARGEST_DISTANCE) if evenly else 1
         some = x[::step][:DRAWS_FOR_LARGEST_DISTANCE]
-        farthest = max(np.linalg.norm(some - row, axis=1).max() for row in some)
-        return (max(farthest, 2.0) ** (np.arange(10) / 9) / x.shape[1]) ** 2
+        farthest = pdist(some).max(initial=2.0)
+        return (farthest ** (np.arange(10) / 9) / x.shape[1]) ** 2
     if isinstance(bandwidths, str):
         if bandwidths != "paper":
             raise ValueError(f"`bandwidths` must be an array, None or 'paper', got {bandwidths!r}")

@@ -36,7 +36,7 @@ MAX_REACH_IN_SINGLE = 1e4
 DRAWS_FOR_SMALL_DISTANCES = 100  # evenly spaced; all of their pairs are looked at
 PIECES_HELD = 1024  # of a sample, as arrays of JAX: at most 80 MB in 10 dimensions
 # A piece may meet up to so many blocks; each number compiles once.
-BLOCKS_PER_PIECE = (8, 16, 32, 64, 128, 256, 1024)
+BLOCKS_PER_PIECE = (1, 8, 16, 32, 64, 128, 256, 1024)
 MIN_EVALUATIONS_TO_SHARE = 10**8  # of the kernel: about a second; with fewer, sending takes longer
 PARTS_PER_WORKER = 4  # workers of different speed finish nearly together; each part takes a moment to send
 
@@ -268,7 +268,7 @@ def _tile(
     of_columns = (right.label[:, None] == numbers).astype(left.x.dtype)
     columns = right.x[0].T.copy()
     column_scores = right.scores[0].T.copy()
-    masked = diagonal or repeats or row_sums
+    masked = diagonal or repeats
     if left.weight is not None:
         of_rows = of_rows * left.weight[:, None]
         of_columns = of_columns * right.weight[:, None]
@@ -276,10 +276,11 @@ def _tile(
     def strip(rows: Piece) -> tuple[Any, Any]:
         products = products_with_columns(rows.x, rows.scores, columns, column_scores)
         keep = pairs_to_keep(rows, right, repeats) if masked else True
+        present = (rows.label >= 0).astype(rows.x.dtype)
 
         def one(bandwidth: Any) -> tuple[Any, Any]:
             u = jnp.where(keep, stein_values(with_bandwidth(kernel, bandwidth), *products), 0)
-            by_column = jnp.sum(u, axis=0, dtype=jnp.float64) if row_sums else None
+            by_column = present @ u if row_sums else None  # a product takes a third of the time of a sum
             return u @ of_columns, by_column
 
         if len(bandwidths) == 1:
@@ -288,7 +289,7 @@ def _tile(
 
     by_block, by_column = jax.lax.map(strip, _strips(left))
     by_block = jnp.moveaxis(by_block, 1, 0).reshape(len(bandwidths), -1, width).astype(jnp.float64)
-    sums = (by_block.sum(axis=2), by_column.sum(axis=0)) if row_sums else None
+    sums = (by_block.sum(axis=2), by_column.sum(axis=0, dtype=jnp.float64)) if row_sums else None
     return of_rows.T @ by_block, sums
 
 

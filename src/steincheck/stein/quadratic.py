@@ -319,10 +319,10 @@ def chain_blocks(
     step = -(-len(chain) // MAX_DRAWS_FOR_TAU)
     some = chain_of_rows(chain, np.arange(0, len(chain), step))
     assert some is not None
-    most = cut_blocks(1.0, some).label
+    whole = np.zeros(len(some), dtype=int)  # the row sums are those of one block too
     slowest = 1.0
     for samples, scores in stacks:
-        part = block_sums(samples[:, ::step], scores[:, ::step], kernel, bandwidths, most, row_sums=True)
+        part = block_sums(samples[:, ::step], scores[:, ::step], kernel, bandwidths, whole, row_sums=True)
         assert part.row_sums is not None
         slowest = max(slowest, float(np.max(autocorrelation_time(part.row_sums.T, some))))
     standing = bool(standing_chains(stacks[0][0][0], chain))
