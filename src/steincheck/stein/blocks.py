@@ -34,6 +34,7 @@ ROWS_PER_STRIP = 128  # of a tile, evaluated at once: their products stay in the
 # distance is then wrong by a few thousandths, at all but 1 % of the pairs.
 MAX_REACH_IN_SINGLE = 1e4
 DRAWS_FOR_SMALL_DISTANCES = 100  # evenly spaced; all of their pairs are looked at
+MAX_PIECES_FOR_ONE_PROGRAM = 4  # few tiles are masked like those on the diagonal: compiling takes longer
 PIECES_HELD = 1024  # of a sample, as arrays of JAX: at most 80 MB in 10 dimensions
 # A piece may meet up to so many blocks; each number compiles once.
 BLOCKS_PER_PIECE = (1, 8, 16, 32, 64, 128, 256, 1024)
@@ -184,6 +185,7 @@ def _sum_tiles(
     size = _tile_size(len(x))
     count = len(options.widths)
     first = label[::size]
+    few = len(first) <= MAX_PIECES_FOR_ONE_PROGRAM
     width = _blocks_per_piece(label, size)
     table = np.zeros((count, label[-1] + 1 + width, label[-1] + 1 + width))
     rows = np.zeros((count, len(first) * size)) if options.row_sums else None
@@ -202,7 +204,7 @@ def _sum_tiles(
             repeats=identity is not None,
         )
         for a, b in map(_position, tiles):
-            part, sums = compute(piece(a), piece(b), diagonal=a == b)
+            part, sums = compute(piece(a), piece(b), diagonal=a == b or few)
             table[:, first[a] : first[a] + width, first[b] : first[b] + width] += np.asarray(part)
             if rows is not None:
                 rows[:, a * size : (a + 1) * size] += np.asarray(sums[0])
