@@ -121,21 +121,26 @@ def write(rows: list[dict]) -> None:
         writer.writerows(rows)
 
 
+def how_often(dim: int, ratio: float, repetitions: int) -> dict:
+    """One row of the frontier: how often a mode `ratio` times as wide is found."""
+    found = 0
+    evaluations = []
+    for seed in range(repetitions):
+        way = np.random.default_rng(seed).standard_normal(dim)
+        case = gaussians([np.zeros(dim), 10 * way / np.linalg.norm(way)], [1.0, ratio])
+        row, modes = run("frontier", case, seed)
+        found += len(modes) == 2
+        evaluations.append(row["evaluations"])
+    result = {"dim": dim, "ratio": ratio, "repetitions": repetitions, "found": found}
+    return result | {"evaluations": max(evaluations)}
+
+
 def frontier(repetitions: int = 5) -> None:
     """Two Gaussians of equal mass, draws of the wider one: how often the narrower is found."""
     rows = []
     for dim, ratios in FRONTIER.items():
         for ratio in ratios:
-            found = 0
-            evaluations = []
-            for seed in range(repetitions):
-                way = np.random.default_rng(seed).standard_normal(dim)
-                case = gaussians([np.zeros(dim), 10 * way / np.linalg.norm(way)], [1.0, ratio])
-                row, modes = run("frontier", case, seed)
-                found += len(modes) == 2
-                evaluations.append(row["evaluations"])
-            result = {"dim": dim, "ratio": ratio, "repetitions": repetitions, "found": found}
-            rows.append(result | {"evaluations": max(evaluations), "commit": commit()})
+            rows.append(how_often(dim, ratio, repetitions) | {"commit": commit()})
             print(rows[-1], flush=True)
             with (RESULTS / "mode_frontier.csv").open("w", newline="") as file:
                 writer = csv.DictWriter(file, list(rows[0]))
