@@ -429,3 +429,9 @@ def test_a_warning_points_at_the_line_that_called_the_test(normal_target):
     with pytest.warns(UserWarning, match="draws are few") as heard:
         sc.ksd_test(np.random.default_rng(24).normal(size=(10, 2)), normal_target, rng=0)
     assert heard[0].filename == __file__
+
+
+def test_weights_that_would_not_fit_into_memory_are_refused(normal_target):
+    x = np.random.default_rng(21).normal(size=(25_000, 2))
+    with pytest.raises(ValueError, match="for each of 25000 draws take 25 GB; bootstrap='blocks' takes none"):
+        sc.ksd_test(x, normal_target, bootstrap=sc.multinomial, n_resamples=10**6, rng=0)
