@@ -21,14 +21,15 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# a file's tests run in one process: what they share is made once
 test: demo lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # lines and branches of src, each at least 95 %; with the tests of the adapters if their environment is there
 ADAPTERS_THERE := $(wildcard $(ADAPTERS)/.installed)
 UNTESTED := $(if $(ADAPTERS_THERE),,--omit='*/adapters/arviz.py,*/adapters/bridgestan.py,*/adapters/loading.py,*/adapters/numpyro.py,*/adapters/pymc.py,*/adapters/stan.py,*/adapters/torch.py')
 coverage: setup
-	$(BIN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=0
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report= --cov-fail-under=0
 	$(if $(ADAPTERS_THERE),$(MAKE) test-adapters PYTEST="coverage run -m pytest")
 	$(if $(ADAPTERS_THERE),$(BIN)/coverage combine --append --quiet)
 	$(BIN)/coverage report $(UNTESTED)
