@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,12 +44,12 @@ FRONTIER = {2: (0.03, 0.01, 0.003, 0.001), 5: (0.3, 0.2, 0.1), 10: (0.5, 0.3), 2
 HEAVY = 1e-3  # modes of this share of the heaviest count as found
 
 
-def run(name: str, case: Case, seed: int) -> tuple[dict, sc.Modes]:
+def run(name: str, case: Case, seed: int, **options: Any) -> tuple[dict, sc.Modes]:
     """One search; its CPU time includes compilation with the first seed only."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         begin = time.process_time()
-        modes = sc.find_modes(case.target, draws=case.draws, progress=False, rng=seed)
+        modes = sc.find_modes(case.target, draws=case.draws, progress=False, rng=seed, **options)
         seconds = time.process_time() - begin
     weights = modes.laplace_weights
     row = {
@@ -121,21 +122,26 @@ def write(rows: list[dict]) -> None:
         writer.writerows(rows)
 
 
+def how_often(dim: int, ratio: float, repetitions: int, **options: Any) -> dict:
+    """One row of the frontier: how often a mode `ratio` times as wide is found."""
+    found = 0
+    evaluations = []
+    for seed in range(repetitions):
+        way = np.random.default_rng(seed).standard_normal(dim)
+        case = gaussians([np.zeros(dim), 10 * way / np.linalg.norm(way)], [1.0, ratio])
+        row, modes = run("frontier", case, seed, **options)
+        found += len(modes) == 2
+        evaluations.append(row["evaluations"])
+    result = {"dim": dim, "ratio": ratio, "repetitions": repetitions, "found": found}
+    return result | {"evaluations": max(evaluations)}
+
+
 def frontier(repetitions: int = 5) -> None:
     """Two Gaussians of equal mass, draws of the wider one: how often the narrower is found."""
     rows = []
     for dim, ratios in FRONTIER.items():
         for ratio in ratios:
-            found = 0
-            evaluations = []
-            for seed in range(repetitions):
-                way = np.random.default_rng(seed).standard_normal(dim)
-                case = gaussians([np.zeros(dim), 10 * way / np.linalg.norm(way)], [1.0, ratio])
-                row, modes = run("frontier", case, seed)
-                found += len(modes) == 2
-                evaluations.append(row["evaluations"])
-            result = {"dim": dim, "ratio": ratio, "repetitions": repetitions, "found": found}
-            rows.append(result | {"evaluations": max(evaluations), "commit": commit()})
+            rows.append(how_often(dim, ratio, repetitions) | {"commit": commit()})
             print(rows[-1], flush=True)
             with (RESULTS / "mode_frontier.csv").open("w", newline="") as file:
                 writer = csv.DictWriter(file, list(rows[0]))

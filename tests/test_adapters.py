@@ -244,3 +244,26 @@ def test_maps_of_from_jax_survive_pickling():
     again = pickle.loads(pickle.dumps(target))
     assert again.constrained_names == ["m"]
     assert again.constrain(np.ones((1, 1))) == 1
+
+
+def test_a_pytree_target_needs_a_function():
+    with pytest.raises(TypeError, match="`log_density` must be a function, got float"):
+        sc.from_jax_pytree(1.0, {"mu": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("density", "outcome"),
+    [
+        (lambda u: -0.5 * u[:, 0] ** 2, "does not depend on"),
+        (lambda u: -0.5 * u[:, 0] ** 2 + 0.01 * u[:, 1], r"grows towards .* = \+300: it may be improper"),
+    ],
+)
+def test_densities_that_cannot_be_normalised_are_told(density, outcome):
+    """Parameters without a Jacobian that can be compared: one element more than coordinates."""
+    doubled = Parameters(
+        ("a", "b", "c"), ("a", "b", "b"), lambda u: np.column_stack([u, u[:, 1]]), lambda v: v[:, :2]
+    )
+    target = sc.Target(density, dim=2)
+    assert log_jacobian(doubled, np.zeros((1, 2))) is None
+    with pytest.raises((ValueError, UserWarning), match=outcome):  # warnings are errors here
+        verify(target, doubled, density, "somelib")

@@ -191,3 +191,35 @@ def test_rows_are_cells_of_the_study_and_say_where_they_come_from():
 def test_the_table_of_the_docs_is_that_of_the_study():
     text = (Path(__file__).parents[1] / "docs" / "calibration.md").read_text()
     assert table(rows()) in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"test": "ksd"}, r"`test` must be a function test\(draws, target, rng=...\), got 'ksd'"),
+        ({"sample": np.zeros((30, 2))}, r"`sample` must be a function \(n, rng\) -> draws, got ndarray"),
+        (
+            {"test": lambda draws, target, rng: sc.ksd_test(draws, target, rng=rng).statistic},
+            "`test` must return an object with a number `pvalue`",
+        ),
+        ({"n_jobs": 1.5}, "`n_jobs` must be a positive integer, or -1 for all cores, got 1.5"),
+        ({"n_jobs": 0}, "`n_jobs` must be a positive integer, or -1 for all cores, got 0"),
+    ],
+)
+def test_bad_arguments_are_named(change, message):
+    options = {"sample": None, "test": QUICK} | change
+    with pytest.raises((TypeError, ValueError), match=message):
+        sc.calibrate(TARGET, n=30, repetitions=2, rng=0, **options)
+
+
+def test_a_pvalue_above_1_is_refused_and_a_mapping_is_left_to_the_test():
+    class Answer:
+        pvalue = 2.0
+
+    def keyed(n, rng):
+        x = TARGET.sample(n, rng)
+        return {"x[0]": x[:, 0], "x[1]": x[:, 1]}
+
+    with pytest.raises(ValueError, match=r"`test` must return a `pvalue` between 0 and 1, got 2\.0"):
+        sc.calibrate(TARGET, None, 30, test=lambda draws, target, rng: Answer(), repetitions=2, rng=0)
+    assert sc.calibrate(TARGET, keyed, 30, test=QUICK, repetitions=2, rng=0).n_inconclusive == 0

@@ -16,6 +16,7 @@ from steincheck.chains import (
     convergence,
     cut_blocks,
     invalidating_faults,
+    lattice_step,
     looks_dependent,
     standing_chains,
 )
@@ -308,3 +309,21 @@ def test_agreement_does_not_depend_on_units_or_constant_features():
     assert agreement(scaled, chain, np.random.default_rng(0)).pvalue == pytest.approx(one, abs=0.01)
     many = np.random.default_rng(0).normal(size=(1000, 300))
     assert agreement(many, chain, np.random.default_rng(0)).pvalue > 1e-3
+
+
+def test_chains_of_very_different_lengths_are_told_to_grow_alike():
+    """One long chain beside short ones is one block, however long they all run."""
+    blocks = cut_blocks(50.0, np.repeat([0, 1, 2], [1000, 10, 10]), max_blocks=3)
+    assert not blocks.enough
+    assert blocks.remedy.startswith("the chains differ too much in length")
+
+
+def test_a_coordinate_that_never_changes_has_no_step():
+    assert lattice_step(np.full(10, 0.3)) == 0.0
+    assert lattice_step(np.array([0.0, 1.0, np.pi])) == 0.0
+
+
+def test_chains_of_one_value_agree():
+    """Whitening leaves nothing; the chains are stuck, but they do not differ."""
+    found = agreement(np.ones((400, 2)), np.repeat(np.arange(4), 100), np.random.default_rng(0))
+    assert found is None or not found.pvalue <= 0.05

@@ -366,3 +366,31 @@ def test_a_level_out_of_reach_is_no_fit(run):
     status, out, _ = run("test", "ksd", "left.npy", "--target", "model.py:target", "--alpha", "0.0001")
     assert status == cli.CANNOT_TELL
     assert "cannot reach the level 0.0001" in out
+
+
+def test_how_often_a_test_rejects(run, folder):
+    (folder / "wide.py").write_text(
+        "import steincheck as sc\n"
+        "target = sc.models.gaussian_mixture([[0.0, 0.0]])\n"
+        "def wide(n, rng):\n    return 2 * target.sample(n, rng)\n"
+    )
+    options = ["--target", "wide.py:target", "--n", 50, "--test", "ksd", "--repetitions", 4, "--seed", 0]
+    status, out, _ = run("calibrate", *options, "--sampler", "wide.py:wide", "--json", "rates.json")
+    assert status == 0
+    assert out.startswith("ksd_test: 4 samples of 50 draws, d = 2\n")
+    assert out.endswith(f"seed 0, steincheck {sc.__version__}\nwrote rates.json\n")
+    assert json.loads((folder / "rates.json").read_text())["repetitions"] == 4
+    assert run("calibrate", *options, "--quiet") == (0, "", "")
+
+
+def test_modes_have_the_names_of_the_columns_where_the_density_has_none(run):
+    status, out, _ = run("modes", "--draws", "good.csv", "--target", "model.py:make", "--seed", 0)
+    assert status == 0
+    assert "a = " in out or " a " in out
+
+
+def test_data_of_a_model_do_not_go_with_a_python_file(run, folder):
+    (folder / "data.json").write_text("{}")
+    status, _, said = run("check", "good.csv", "--target", "model.py:target", "--data", "data.json")
+    assert status == 2
+    assert "--data goes with --stan, --pymc or --numpyro" in said

@@ -1,11 +1,13 @@
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import steincheck as sc
-from steincheck.verdict.compare import correlated, shifted, stretched
+from steincheck.result.table import _cell
+from steincheck.verdict.compare import correlated, largest_effect, shifted, stretched
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +135,22 @@ def test_verdicts_and_results_in_notebooks(comparison):
     result = sc.flux_test(target.sample(300, 0), target, modes=[[-3.0], [3.0]], rng=0)
     assert "share of the density" in result._repr_html_()
     assert "<svg" in result._repr_html_()
+
+
+def test_wrong_weights_are_an_effect_and_no_size_is_said():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    x = target.sample(600, 0, weights=[0.8, 0.2])
+    table = sc.compare({"wrong": x}, target, modes=[[-3.0], [3.0]], rng=0).table
+    assert table["worst"][0] == "share of mode 1: 22%, should be 50%"
+    assert table["misplaced"][0] == pytest.approx(0.28, abs=0.01)
+    assert stretched(1.0) == 0.0
+    verdict = sc.check(x, target, modes=[[-3.0], [3.0]], rng=0)
+    nothing = largest_effect(replace(verdict, tests={}, adjusted={}))
+    assert nothing.words == "no size known"
+    assert np.isnan(nothing.misplaced)
+
+
+def test_cells_of_a_table_in_words():
+    assert [_cell(value) for value in (None, True, np.False_, np.nan, 1234.5, 0.5, "x")] == [
+        "-", "yes", "no", "-", "1234", "0.500", "x",
+    ]  # fmt: skip

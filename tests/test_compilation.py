@@ -126,3 +126,22 @@ def test_old_programs_go_when_there_are_too_many(tmp_path, switch, monkeypatch):
     with precise():
         pass
     assert stored(tmp_path) == ["3-cache"]
+
+
+@pytest.mark.parametrize(
+    ("system", "settings", "folder"),
+    [
+        ("darwin", {}, "home/Library/Caches/steincheck"),
+        ("win32", {"LOCALAPPDATA": "local"}, "local/steincheck"),
+        ("win32", {}, "home/AppData/Local/steincheck"),
+        ("linux", {"XDG_CACHE_HOME": "caches"}, "caches/steincheck"),
+        ("linux", {}, "home/.cache/steincheck"),
+    ],
+)
+def test_the_folder_is_where_the_platform_keeps_caches(monkeypatch, system, settings, folder):
+    for name in ("LOCALAPPDATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": "home", **settings}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(_compilation.sys, "platform", system)
+    assert _compilation.user_cache().as_posix() == folder

@@ -1,4 +1,5 @@
 import functools
+import sys
 
 import numpy as np
 import pytest
@@ -419,3 +420,40 @@ def test_dicts_of_arrays_in_both_layouts():
     assert as_draws({"x": np.zeros((4, 1000))}).n_chains == 4
     matrix = as_draws({"L": np.zeros((10, 2, 2))}, 4)
     assert matrix.names == ("L[0,0]", "L[0,1]", "L[1,0]", "L[1,1]")
+
+
+def test_formats_that_need_a_package_name_what_installs_it(tmp_path, monkeypatch):
+    for suffix, package, extra in ((".parquet", "pyarrow", "parquet"), (".nc", "xarray", "arviz")):
+        path = tmp_path / f"draws{suffix}"
+        path.touch()
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(ImportError, match=rf"steincheck\[{extra}\]"):
+            read_draws(path)
+
+
+def test_paths_must_be_names_of_files(tmp_path):
+    with pytest.raises(ValueError, match="must not hold a null character"):
+        read_draws("a\x00b.csv")
+
+
+@pytest.mark.parametrize(("header", "names"), [("a,b", ("a", "b")), ("made by hand", None), ("a,b,c", None)])
+def test_headers_of_savetxt_with_another_delimiter(tmp_path, header, names):
+    np.savetxt(tmp_path / "x.csv", np.arange(6.0).reshape(3, 2), delimiter=";", header=header)
+    draws = read_draws(tmp_path / "x.csv")
+    assert draws.names == names
+    assert draws.values.tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_numbers_in_quotes_are_numbers(tmp_path):
+    (tmp_path / "x.csv").write_text('a,b\n1,2\n"3","4"\n5,6\n')
+    assert read_draws(tmp_path / "x.csv").values.tolist() == [[1, 2], [3, 4], [5, 6]]
+    (tmp_path / "y.csv").write_text('a,b\n1,2\n"3,4"\n')
+    with pytest.raises(ValueError, match="line 3: 1 values, but line 1 has 2"):
+        read_draws(tmp_path / "y.csv")
+
+
+def test_draws_without_chains_are_one_part_and_a_series_is_a_column():
+    draws = as_draws(np.arange(5.0))
+    assert draws.values.shape == (5, 1)
+    (part,) = draws.by_chain()
+    np.testing.assert_array_equal(part, draws.values)

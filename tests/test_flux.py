@@ -742,3 +742,12 @@ def test_no_gaussians_are_fitted_to_points_whose_squares_overflow():
     x = np.random.default_rng(0).normal(size=(100, 2))
     x[0] = 1e200
     assert _mixture(x, np.ones((100, 1)), 1e-6) is None
+
+
+def test_anchors_belong_to_modes_by_number():
+    with pytest.raises(ValueError, match=r"`anchors.mode` must hold whole numbers, got \[0.0, 0.5\]"):
+        Anchors([0.0, 0.5], [[0.0], [1.0]], np.ones((2, 1, 1)), np.zeros(2))
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    flat = Anchors([0, 1], [[-3.0, 0.0], [3.0, 0.0]], np.tile(np.eye(2), (2, 1, 1)), np.zeros(2))
+    with pytest.raises(ValueError, match=r"`anchors` must have dimension 1, got \(2,\)"):
+        flux_test(target.sample(100, 0), target, modes=[[-3.0], [3.0]], anchors=flat)

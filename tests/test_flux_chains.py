@@ -14,6 +14,7 @@ from steincheck.flux import flux_core, local_anchors, mode_weights
 from steincheck.flux.anchors import assign
 from steincheck.flux.chain_weights import (
     chain_flows,
+    compare_chain_steps,
     compare_chains,
     compared_groups,
     judge_set,
@@ -22,10 +23,12 @@ from steincheck.flux.chain_weights import (
     worth_of_set,
     worth_per_mode,
 )
-from steincheck.flux.displacements import lattice_steps
+from steincheck.flux.displacements import StepFlows, compare_steps, lattice_steps
+from steincheck.flux.mode_comparison import compare_chain_modes
 from steincheck.flux.orbits import Orbits, count_moments
 from steincheck.flux.shares import implied_shares
 from steincheck.flux.symmetries import images_of_modes
+from steincheck.flux.test import _compared_steps
 from steincheck.modes.search import as_modes
 
 RESULTS = Path(__file__).parents[1] / "experiments" / "results" / "chain_flux_study.csv"
@@ -457,3 +460,74 @@ class TestRepair:
         target = sc.models.gaussian_mixture([[0.0]])
         x = np.random.default_rng(0).normal(size=(200, 1))
         assert sc.check(x, target, modes=[[0.0]], rng=0).mode_weights is None
+
+
+class TestChainsOnLattices:
+    """Independent signs, each drawn afresh at a rate; along a displacement the flow is minus the sign."""
+
+    @staticmethod
+    def flows(rate, rng, up=0.5, n_units=6):
+        weights = [(1 - up, up)] + [(0.5, 0.5)] * (n_units - 1)
+        bits = np.stack([label_chain(pair, rate, 4, 500, rng).ravel() for pair in weights], axis=1)
+        accept = np.stack([1.0 - bits, bits], axis=1)
+        flows = StepFlows(np.eye(n_units), accept, np.ones(n_units, dtype=bool))
+        return flows, np.repeat(np.arange(4), 500)
+
+    def test_level_and_power(self):
+        """Correct chains: at most as many of 25 as a level of .08 allows with probability 1e-5.
+
+        One sign of .8/.2 instead of .5/.5, forgotten at rate .3: some 2000 / 6 independent draws, 12 standard
+        errors off. A test for independent draws has 6 times too small a variance.
+        """
+        rng = np.random.default_rng(0)
+        right = [compare_chain_steps(*self.flows(0.3, rng), rng)[0] for _ in range(25)]
+        assert sum(test.pvalue <= 0.05 for test in right) <= stats.binom.isf(1e-5, 25, 0.08)
+        assert {test.degrees_of_freedom for test in right} == {6}
+        naive = [compare_steps(self.flows(0.3, rng)[0], "asymptotic", rng).pvalue <= 0.05 for _ in range(25)]
+        assert sum(naive) > stats.binom.isf(1e-5, 25, 0.08)
+        wrong = [compare_chain_steps(*self.flows(0.3, rng, 0.8), rng)[0].pvalue for _ in range(5)]
+        assert max(wrong) <= 0.01
+
+    def test_chains_that_hardly_change_sign_give_no_pvalue(self):
+        rng = np.random.default_rng(1)
+        flows, chain = self.flows(0.002, rng)
+        outcome, table, reason = _compared_steps(flows, chain, "asymptotic", rng)
+        assert np.isnan(outcome.pvalue)
+        assert outcome.null is None
+        assert len(table.net_flow) == 6
+        assert "too rarely along the displacements" in reason or "times as long" in reason
+        outcome, table, reason = _compared_steps(*self.flows(0.3, rng), "asymptotic", rng)
+        assert reason == ""
+        # (2 rate^-1 - 1) times the variance of independent signs, 1 / 2000
+        assert table.net_flow_se == pytest.approx(np.sqrt((2 / 0.3 - 1) / 2000), rel=0.5)
+
+    def test_chains_on_a_lattice_that_is_partly_listed(self):
+        target, modes = TestLattices.modulated(1)
+        rng = np.random.default_rng(2)
+        chain = np.repeat(np.arange(4), 200)
+
+        def test(x):
+            return flux_core(x, target.log_density(x), target, modes, chain=chain, rng=rng, warnings=[])
+
+        mixed = test(TestLattices.sample(target, 800, rng))
+        assert mixed.variant == "block signs"
+        assert mixed.lattice is not None
+        assert mixed.pvalue > 0.001
+        assert not mixed.inconclusive
+        stuck = test(rng.normal(0, 0.5, size=(800, 1)))
+        assert stuck.variant == "set"
+        assert stuck.pvalue < 1e-10
+        assert stuck.inconclusive.startswith("the chains never change mode")
+
+
+def test_groups_of_modes_that_never_meet_are_named():
+    """Chains 0 and 2 change between modes 0 and 1, the others between 2 and 3: half of the level each."""
+    rng = np.random.default_rng(14)
+    mode = label_chain([0.5, 0.5], 0.1, 4, 1000, rng) + 2 * (np.arange(4) % 2)[:, None]
+    weights = np.full(4, 0.25)
+    modes = sc.result.Modes(10.0 * np.arange(4)[:, None], np.ones((4, 1, 1)), np.log(weights), np.zeros(4))
+    found = labels_as_orbits(mode.ravel(), weights)
+    chain = np.repeat(np.arange(4), 1000)
+    part = compare_chain_modes(found, count_moments(found), modes, chain, 1.0, rng, [])
+    assert part.outcome.pvalue > 0.01
+    assert part.inconclusive.endswith("whose weights could not be compared: 0, 1; 2, 3")

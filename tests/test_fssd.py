@@ -286,3 +286,10 @@ def test_warning_points_at_the_line_of_the_user(normal_target):
     with pytest.warns(UserWarning, match="cannot tell") as caught:
         fssd_test(x, normal_target, locations=[[1e3, 1e3]], bandwidth=2.0, rng=0)
     assert caught[0].filename == __file__
+
+
+def test_given_locations_have_the_median_bandwidth_unless_one_is_given(normal_target):
+    x = np.random.default_rng(20).normal(size=(100, 2))
+    found = fssd_test(x, normal_target, locations=[[0.0, 1.0]], rng=0)
+    assert found.bandwidth == pytest.approx(sc.median_bandwidth(x), rel=1e-6)
+    assert fssd_test(x, normal_target, locations=[[0.0, 1.0]], bandwidth=3.0, rng=0).bandwidth == 3.0

@@ -17,6 +17,7 @@ from steincheck.modes.hunt import effort
 from steincheck.modes.screening import Landscape, screen, screened_points
 from steincheck.modes.search import find_modes, hold_out, known_modes, search_modes
 from steincheck.modes.settle import flat_top, settle
+from steincheck.modes.single import curvature
 from steincheck.modes.starts import Base, points, scan_rays, scanned
 from steincheck.modes.surface import Surface
 from steincheck.modes.symmetry import SignedPermutation, describe, layouts, read_off
@@ -96,9 +97,10 @@ def test_label_switching_is_found_and_named():
 def test_the_order_of_modes_does_not_depend_on_the_seed():
     target = two_component_posterior()
     draws = np.array([3.0, 0.0, -3.0, 0.0]) + 0.1 * np.random.default_rng(4).normal(size=(30, 4))
-    one, two = (find_modes(target, draws=draws, rng=seed) for seed in (1, 2))
+    short = {"max_evaluations": 100_000, "max_seconds": None}
+    with pytest.warns(UserWarning, match="ended early: max_evaluations"):
+        one, two, again = (find_modes(target, draws=draws, rng=seed, **short) for seed in (1, 2, 1))
     np.testing.assert_allclose(one.locations[:2], two.locations[:2], atol=1e-5)
-    again = find_modes(target, draws=draws, rng=1)
     np.testing.assert_array_equal(one.locations, again.locations)
     assert one.search == again.search
 
@@ -529,15 +531,19 @@ def test_names_stand_beside_locations():
 class TestManyDimensions:
     """A step costs d^2: the search is planned by it, and looks at its clock in every stage."""
 
+    @staticmethod
+    @functools.cache
+    def target():
+        return sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=300)
+
     def test_few_evaluations_do_in_many_dimensions(self):
-        target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=300)
-        modes = sc.find_modes(target, rng=0)
+        modes = sc.find_modes(self.target(), rng=0)
         assert len(modes) == 1
         assert modes.search["evaluations"] < 50_000
         assert modes.search["effort"] == 0.25
 
     def test_the_clock_is_looked_at_in_every_stage(self):
-        target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=300)
+        target = self.target()
         search_modes(target, None, max_evaluations=5000, rng=np.random.default_rng(0))  # compiles
         before = time.process_time()
         modes = search_modes(target, None, max_seconds=2.0, rng=np.random.default_rng(0))
@@ -548,3 +554,47 @@ class TestManyDimensions:
         before = time.process_time()
         assert len(layouts(1000)) == 4000
         assert time.process_time() - before < 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_seconds": [1.0, 2.0]}, r"`max_seconds` must be one number, got shape \(2,\)"),
+        ({"cut": 0.0}, "`cut` must be positive and finite"),
+    ],
+)
+def test_limits_must_be_numbers(change, message):
+    with pytest.raises(ValueError, match=message):
+        find_modes(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2), rng=0, **change)
+
+
+def test_the_clock_may_be_left_out_and_valleys_cut():
+    target = sc.models.gaussian_mixture([[0.0], [9.0]])
+    modes = find_modes(target, max_seconds=None, max_evaluations=20_000, cut=1.0, rng=0)
+    np.testing.assert_allclose(np.sort(modes.locations.ravel()), [0.0, 9.0], atol=1e-6)
+
+
+def test_a_hessian_that_is_not_finite_is_named():
+    def hessian(x):
+        return np.full((len(x), 2, 2), np.nan)
+
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, hessian=hessian)
+    with pytest.raises(ValueError, match=r"`hessian` must return finite values \(n, d, d\), at x = "):
+        curvature(Surface(target), np.zeros(2), np.ones(2))
+
+
+def test_draws_on_a_plane_have_no_frame():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(100, 2))
+    assert frame_of(np.column_stack([z[:, 0], np.full(100, 2.0)])) is None
+    assert frame_of(np.column_stack([z, z[:, 0] * 0.5])) is None
+    assert frame_of(np.column_stack([z, z.sum(axis=1) + 1e-4 * rng.normal(size=100)])) is not None
+
+
+def test_shapes_of_the_target_are_checked_and_points_at_infinity_not_evaluated():
+    surface = Surface(sc.Target(lambda x: -0.5 * x**2, dim=2))
+    with pytest.raises(ValueError, match=r"must return shape \(3,\) for 3 points, got \(3, 2\)"):
+        surface.log_density(np.zeros((3, 2)))
+    fine = Surface(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2))
+    assert fine.log_density(np.full((3, 2), np.inf)).tolist() == [-np.inf] * 3
+    assert fine.evaluations == 0

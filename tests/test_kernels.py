@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import steincheck as sc
 from steincheck.stein.kernels import IMQ, RBF, median_bandwidth
 
 KERNELS = [IMQ(2.5), IMQ(0.3, beta=-0.8), RBF(1.7)]
@@ -82,3 +83,12 @@ def test_bad_beta_and_missing_bandwidth():
         IMQ(1.0, beta=0.5)
     with pytest.raises(ValueError, match="`bandwidth` is not set"):
         RBF().profile(1.0)
+
+
+def test_a_profile_must_return_three_arrays_of_the_shape_of_r2(normal_target):
+    class TwoParts:
+        def profile(self, r2):
+            return r2, r2
+
+    with pytest.raises(ValueError, match=r"phi, phi', phi'' in the shape of r2, for shape \(2, 3\)"):
+        sc.ksd_test(np.random.default_rng(0).normal(size=(50, 2)), normal_target, kernel=TwoParts(), rng=0)

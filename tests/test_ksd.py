@@ -232,11 +232,15 @@ def test_perturbed_tests_see_a_missing_mode(test):
 
 
 def test_spksd_sees_wrong_weights_that_ksd_does_not():
-    """Weight 0.3 instead of 0.5: power above 0.98, so four misses in ten have probability below 1e-4."""
+    """Weight 0.3 instead of 0.5: power above 0.98, so four misses in ten have probability below 1e-4.
+
+    With eleven jump scales instead of 51, too: of 60 other samples all were rejected, at p <= 0.002.
+    """
     rng = np.random.default_rng(8)
     samples = [weighted(0.3, 1000, rng) for _ in range(10)]
     target = bimodal()
-    assert sum(sc.spksd_test(x, target, modes=BIMODAL, rng=rng).reject() for x in samples) >= 7
+    options = {"modes": BIMODAL, "theta": np.linspace(0.5, 1.5, 11), "rng": rng}
+    assert sum(sc.spksd_test(x, target, **options).reject() for x in samples) >= 7
     assert sum(sc.ksd_test(x, target, rng=rng).reject() for x in samples) <= 5
 
 
@@ -429,3 +433,9 @@ def test_a_warning_points_at_the_line_that_called_the_test(normal_target):
     with pytest.warns(UserWarning, match="draws are few") as heard:
         sc.ksd_test(np.random.default_rng(24).normal(size=(10, 2)), normal_target, rng=0)
     assert heard[0].filename == __file__
+
+
+def test_weights_that_would_not_fit_into_memory_are_refused(normal_target):
+    x = np.random.default_rng(21).normal(size=(25_000, 2))
+    with pytest.raises(ValueError, match="for each of 25000 draws take 25 GB; bootstrap='blocks' takes none"):
+        sc.ksd_test(x, normal_target, bootstrap=sc.multinomial, n_resamples=10**6, rng=0)

@@ -490,3 +490,10 @@ def test_the_sensor_function_and_the_target_are_the_same():
         values = [float(models.sensor_log_density(jnp.asarray(row))) for row in x]
     assert target.log_density(x) == pytest.approx(values, abs=1e-10)
     assert target.names == ["x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4"]
+
+
+def test_numbers_that_would_never_end_are_refused():
+    with pytest.raises(ValueError, match="`n_t` must be at most"):
+        models.t_banana_mixture(10, n_t=10**7)
+    with pytest.raises(ValueError, match=r"`n_banana` must be at most 1000000000, got 10000000000"):
+        models.t_banana_mixture(10, n_banana=10**10)

@@ -1,6 +1,7 @@
 """Modes: known mixtures, saddle points, scales, supports, exploration, a user's own modes."""
 
 import json
+import warnings
 from math import lgamma
 
 import jax.numpy as jnp
@@ -386,3 +387,20 @@ def test_given_locations_that_are_no_maxima_are_named_with_the_nearest_maximum()
     warnings: list[str] = []
     as_modes([[-3.0, 0.2], [3.0, 0.0]], target, warnings)
     assert warnings == []
+
+
+def test_many_locations_that_are_no_modes_are_counted():
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    places = np.linspace(3, 9, 8)[:, None]
+    x = np.random.default_rng(0).normal(size=(200, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = sc.moment_test(x, target, modes=(places, np.ones((8, 1, 1))), rng=0)
+    about = [text for text in result.warnings if text.startswith("`modes`")]
+    assert about[0].endswith("a climb from there ends at (0)")
+    assert about[-1] == f"`modes`: {8 - (len(about) - 1)} more rows are no local maxima"
+
+
+def test_given_modes_were_not_searched():
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    assert as_modes([[0.0]], target).search_sentence == "the modes were given, or found in a box"

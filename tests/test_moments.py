@@ -19,8 +19,9 @@ from steincheck.moments.frames import DAMPING, make_frame, skew_coefficient, tai
 from steincheck.moments.lines import coordinate_tails, ray_ranks
 from steincheck.moments.maximum import max_t
 from steincheck.moments.sizes import sizes
-from steincheck.moments.table import columns_of, pure_correlation
+from steincheck.moments.table import _hidden, _repeats, columns_of, pure_correlation
 from steincheck.moments.test import moment_core
+from steincheck.result import MomentFeature
 from steincheck.wording import describe, describe_impossible
 
 CORRELATED = np.array([[1.0, 0.8, 0.3], [0.8, 2.0, 0.1], [0.3, 0.1, 0.5]])
@@ -784,3 +785,51 @@ def test_the_forest_plot_shows_the_leading_sizes():
     quiet = sc.plot.effect_sizes(moment_test(np.random.default_rng(1).normal(size=(500, 3)), target, modes))
     assert quiet.texts[0].get_text() == "no misfit with a size"
     matplotlib.pyplot.close("all")
+
+
+def test_few_draws_few_replicates_and_overflow_are_told(normal_target):
+    x = np.random.default_rng(30).normal(size=(60, 2))
+    modes = [[0.0, 0.0]]
+    with pytest.raises(ValueError, match="`n_resamples` must be at least 19, got 18"):
+        sc.moment_test(x, normal_target, modes=modes, n_resamples=18)
+    with pytest.warns(UserWarning, match="60 draws are few: below 100 true draws may be rejected too often"):
+        sc.moment_test(x, normal_target, modes=modes, rng=0)
+
+
+def a_feature(kind="scale", **changes):
+    fields = {"basis": "own", "mode": None, "parameters": ("a",), "loadings": (), "estimate": 1.5}
+    fields |= {
+        "interval": (1.4, 1.6),
+        "observed": 1.5,
+        "expected": 1.0,
+        "t": 9.0,
+        "pvalue": 0.001,
+        "scales": (),
+    }
+    return MomentFeature(kind, **(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("shape", "others", "hidden"),
+    [
+        ({}, [{"kind": "location", "estimate": 1.2}], True),
+        ({}, [{"kind": "location", "estimate": 0.8}], False),
+        ({}, [{"kind": "scale", "estimate": 0.5}], True),
+        ({}, [{"kind": "correlation", "estimate": 0.6}], True),
+        ({"mode": 1}, [{"kind": "location", "estimate": 1.2, "mode": 0}], False),
+        ({"mode": 1}, [{"kind": "location", "estimate": 1.2, "mode": 1}], True),
+        ({}, [{"kind": "scale", "estimate": np.nan}], False),
+    ],
+)
+def test_a_shape_is_not_told_beside_a_shift_that_alone_would_make_it_look_wrong(shape, others, hidden):
+    assert _hidden(a_feature("tails", **shape), [a_feature(**other) for other in others]) is hidden
+
+
+def test_a_misfit_of_another_mode_and_of_another_kind_is_no_repetition():
+    wide = a_feature(mode=0)
+    assert not _repeats(a_feature(mode=1), wide)
+    assert _repeats(a_feature(mode=0), wide)
+    overall = a_feature("overall scale", basis="all", parameters=())
+    assert _repeats(wide, overall)  # all are 1.5 times too wide, and so is this one
+    assert not _repeats(a_feature(estimate=4.0, interval=(3.9, 4.1)), overall)
+    assert not _repeats(a_feature("location"), overall)

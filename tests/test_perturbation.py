@@ -271,3 +271,12 @@ def test_a_rule_of_ones_own_is_used_step_by_step():
     moved = perturb(x, target, [[-3.0], [3.0]], 1.0, n_steps=3, accept=Never(), rng=0)
     np.testing.assert_array_equal(moved.samples[0], x)
     assert "Never" in moved.accept
+
+
+def test_what_is_no_rule_and_no_perturbation_is_named(normal_target):
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    modes = [[0.0, 0.0], [1.0, 1.0]]
+    with pytest.raises(TypeError, match="`accept` must be a function of the log ratio, got 'barker'"):
+        sc.perturb(x, normal_target, modes, 1.0, n_steps=2, accept="barker", rng=0)
+    with pytest.raises(TypeError, match="`perturbation` must come from perturb, got ndarray"):
+        sc.spksd_test(x, normal_target, perturbation=x)

@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -338,3 +339,30 @@ def test_without_matplotlib_the_extra_is_named(table, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'steincheck\[plot\]'"):
         plot.mode_shares(table)
+
+
+def test_effects_without_a_size_are_left_out_and_directions_named():
+    target = sc.models.gaussian_mixture([[0.0, 0.0]])
+    result = sc.moment_test(3 * target.sample(300, 0), target, modes=[[0.0, 0.0]], rng=0)
+    first = replace(result.features[0], mode=None, pvalue=0.001)
+    sizes = {"estimate": 2.0, "interval": (1.8, 2.2)}
+    for changes, labels in (
+        ({"kind": "overall scale", "basis": "all"} | sizes, ["sd of all: x 2"]),
+        ({"kind": "scale", "basis": "axis 1"} | sizes, ["sd of axis 1: x 2"]),
+        ({"kind": "tails", "basis": "own"}, []),
+        ({"kind": "scale", "basis": "own", "estimate": 0.0, "interval": (0.0, 0.0)}, []),
+    ):
+        ax = rendered(plot.effect_sizes(replace(result, features=(replace(first, **changes),))))
+        assert [label.get_text() for label in ax.get_yticklabels()] == labels
+        assert bool(ax.texts) == (not labels)  # says that nothing has a size
+
+
+def test_scales_of_the_witness_are_one_per_coordinate():
+    target = sc.models.gaussian_mixture([[0.0, 0.0, 0.0]])
+    with pytest.raises(ValueError, match="`scales` must be one number per coordinate, 3, got 2"):
+        plot.witness(target.sample(50, 0), target, coordinate=0, scales=[1.0, 2.0])
+
+
+def test_one_coordinate_has_one_panel(target):
+    axes = plot.pairs(target.sample(100, 0), target)
+    assert axes.shape == (1, 1)

@@ -186,3 +186,28 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'steincheck\[plot\]'"):
         report.render(a_verdict(60, 2), np.zeros((60, 2)))
+
+
+def test_a_command_is_a_list_and_a_path_a_path(tmp_path):
+    verdict = a_verdict(50, 2)
+    draws = np.random.default_rng(0).normal(size=(50, 2))
+    with pytest.raises(TypeError, match="`command` must be a list of words, got str"):
+        report.write_html(tmp_path / "a.html", verdict, draws, command="steincheck check")
+    for path in (3, "a\x00.html"):
+        with pytest.raises(TypeError, match="`path` must be the path of a file"):
+            report.write_html(path, verdict, draws)
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(OSError, match="cannot write"):
+        report.write_html(blocked / "a.html", verdict, draws)
+
+
+def test_sizes_of_moments_are_drawn_and_no_test_is_said(tmp_path):
+    target = sc.models.gaussian_mixture([[0.0, 0.0]])
+    x = 1.5 * target.sample(500, 0)
+    verdict = sc.check(x, target, modes=[[0.0, 0.0]], rng=0)
+    report.write_html(tmp_path / "a.html", verdict, x, target)
+    assert "too small | too large" in (tmp_path / "a.html").read_text()
+    nothing = replace(verdict, tests={}, adjusted={})
+    report.write_html(tmp_path / "b.html", nothing, x, target)
+    assert "No test was made." in (tmp_path / "b.html").read_text()

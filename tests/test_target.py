@@ -353,3 +353,21 @@ def test_bad_names(names, message):
 def test_check_score_refuses_the_wrong_dimension(normal_target):
     with pytest.raises(ValueError, match=r"`x` must be finite with shape \(n, 2\)"):
         sc.check_score(normal_target, np.zeros((3, 5)))
+
+
+def test_a_hessian_is_compared_with_the_score():
+    def gaussian(hessian):
+        return sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, hessian=hessian)
+
+    points = np.random.default_rng(0).normal(size=(20, 2))
+    sc.check_score(gaussian(lambda x: np.tile(-np.eye(2), (len(x), 1, 1))), points)
+    with pytest.raises(ValueError, match=r"`hessian` disagrees.*the sign is reversed"):
+        sc.check_score(gaussian(lambda x: np.tile(np.eye(2), (len(x), 1, 1))), points)
+    with pytest.raises(
+        ValueError, match=r"`hessian` must return shape \(n, 2, 2\) for n points, got \(2, 2\)"
+    ):
+        sc.check_score(gaussian(lambda x: -np.eye(2)), points)
+
+
+def test_a_target_without_names_is_shown_by_its_dimension():
+    assert repr(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2)) == "<Target: dim=2>"

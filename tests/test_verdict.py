@@ -10,6 +10,7 @@ import pytest
 import steincheck as sc
 from steincheck.verdict import examine
 from steincheck.verdict.check import holm
+from steincheck.wording.verdicts import shape_finding
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "verdict.schema.json").read_text())
 SCALES = np.array([1e-3, 1.0, 1e3])
@@ -511,3 +512,24 @@ def test_swapped_axes_are_no_evidence_but_many_short_chains_are(normal_target):
     short = sc.check(rng.normal(size=(100, 10, 2)), normal_target, modes=[[0.0, 0.0]], rng=0)
     assert short.fits is not None
     assert {"kernel", "moments"} <= set(short.tests)
+
+
+def test_divergent_transitions_are_told():
+    target = sc.models.gaussian_mixture([[0.0]])
+    x = target.sample(200, 0)
+    draws = sc.Draws(x, np.repeat([0, 1], 100), divergences=3)
+    verdict = sc.check(draws, target, modes=[[0.0]], rng=0)
+    assert "the sampler reports 3 divergent transitions" in verdict.warnings
+
+
+def test_a_shape_is_told_with_the_parameters_in_which_it_shows():
+    assert shape_finding(0.01, several=False).text == "The shape of the distribution is wrong"
+    named = shape_finding(0.01, ("a", "b"), several=True)
+    assert named.text == "The shape of the distribution within modes is wrong, most visibly in a and b"
+    assert named.parameters == ("a", "b")
+
+
+def test_modes_and_shares_are_in_the_notebook_view(left_only):
+    page = left_only._repr_html_()
+    assert page.count("<rect") == 4  # two modes, a bar of the draws and one of the density each
+    assert "mode 1: " in page

@@ -14,6 +14,8 @@ from steincheck.wording import (
     places,
     render,
 )
+from steincheck.wording.chains import words_listed
+from steincheck.wording.groups import describe_group
 from steincheck.wording.moments import as_sentence
 
 LOG = {"estimate": -0.6, "interval": (-0.7, -0.5), "t": 9.0, "pvalue": 0.001, "scales": ("log",)}
@@ -78,7 +80,7 @@ def test_places_name_the_coordinates_in_which_modes_differ():
 def weights_of(shares, n_changes=0):
     shares = np.asarray(shares)
     chains = ChainWeights(
-        len(shares), 4, 1.0, 10.0, n_changes, np.ones(shares.shape[1]), shares, ((0, 1),), ()
+        len(shares), 4, 1.0, 10.0, n_changes, np.ones(shares.shape[1]), shares, ((0, 1),), (), 40
     )
     target = sc.models.gaussian_mixture([[-3.0], [3.0]])
     result = sc.flux_test(target.sample(200, 0), target, modes=[[-3.0], [3.0]], rng=0)
@@ -237,3 +239,74 @@ def test_a_verdict_without_tests_has_no_table():
     verdict = sc.check(np.random.default_rng(0).normal(size=(100, 1)), flat, max_evaluations=2000, rng=0)
     assert not verdict.tests
     assert "what was tested" not in render(verdict) + verdict._repr_html_()
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("changes", "rough", "words"),
+    [
+        ({"kind": "location", "estimate": 0.6}, True, "mean of sigma is too high, by roughly 0.6 sd"),
+        ({"kind": "location", "estimate": -0.6}, True, "mean of sigma is too low, by roughly 0.6 sd"),
+        ({"kind": "scale", "estimate": 0.0}, True, "sigma is constant"),
+        ({"kind": "scale", "estimate": 1e-4}, True, "sigma is too narrow, by orders of magnitude"),
+        (
+            {"kind": "location", "estimate": 0.6, "interval": (0.5, 0.7), "observed": NAN},
+            False,
+            "mean of sigma is 0.6 sd (0.5 to 0.7) too high",
+        ),
+        (
+            {"kind": "scale", "basis": "axis 1", "estimate": 0.5, "interval": (0.4, 0.6)},
+            False,
+            "principal axis 1 is 2.00 (1.67 to 2.50) times too narrow",
+        ),
+        (
+            {"kind": "scale", "basis": "axis 1", "parameters": ("a", "b"), "loadings": (0.6, -0.8)}
+            | {"scales": ("", "log"), "estimate": 0.5, "interval": (0.4, 0.6)},
+            False,
+            "principal axis 1 (0.60 a -0.80 log b) is 2.00 (1.67 to 2.50) times too narrow",
+        ),
+        (
+            {"kind": "correlation", "parameters": ("a", "b"), "observed": 0.5, "expected": NAN},
+            False,
+            "correlation of a and b is wrong: 0.50",
+        ),
+    ],
+)
+def test_misfits_in_words(changes, rough, words):
+    assert describe(replace(feature("scale", scales=()), **changes), rough=rough).startswith(words)
+
+
+def test_many_misfits_that_no_shift_mends_are_named_together():
+    means = [replace(feature("location", estimate=NAN), parameters=(name,)) for name in "abcd"]
+    assert describe_group(means, "abcd", describe, rough=False) == (
+        "means of a, b, c and d do not fit, and no shift or stretch mends them"
+    )
+    spreads = [replace(one, kind="scale") for one in means]
+    assert describe_group(spreads, "abcd", describe, rough=False).startswith(
+        "spreads of a, b, c and d do not fit"
+    )
+    pairs = [replace(one, kind="correlation", parameters=("a", one.parameters[0])) for one in means[1:]]
+    assert describe_group(pairs, "abcd", describe, rough=False) == (
+        "correlations do not fit, among others of a and b; a and c; a and d"
+    )
+
+
+def test_which_chain_differs_or_that_the_beginnings_do():
+    rng = np.random.default_rng(0)
+    target = sc.models.gaussian_mixture([[0.0]])
+    x = rng.normal(size=(4, 500, 1))
+    x[2] += 2
+    verdict = sc.check(x, target, modes=[[0.0]], rng=0)
+    assert any(one.text.startswith("Chain 2 differs from the others") for one in verdict.findings)
+    late = rng.normal(size=(4, 500, 1))
+    late[:, :125] += 1.5
+    verdict = sc.check(late, target, modes=[[0.0]], rng=0)
+    assert any(one.text.startswith("The beginnings of the chains differ") for one in verdict.findings)
+
+
+def test_long_lists_are_cut():
+    names = [str(k) for k in range(12)]
+    assert words_listed(names) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..."
+    assert words_listed(names[:3]) == "0, 1 and 2"
