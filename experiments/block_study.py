@@ -154,8 +154,21 @@ def summary() -> str:
     with TESTS.open(newline="") as file:
         names = next(csv.reader(file))[2:]
     table = np.array([row[2:] for row in rows], dtype=float)
+    tests = list(dict.fromkeys(name.split()[0] for name in names))
+    lines += [
+        "",
+        "Rejected with the wild bootstrap / with blocks, two modes:",
+        "",
+        f"| case | samples | {' | '.join(f'`{test}_test`' for test in tests)} |",
+        "|---|---|" + "---|" * len(tests),
+    ]
+    for case in TEST_CASES:
+        chosen = table[[row[0] == case for row in rows]] <= 0.05
+        rejected = {name: f"{rate:.3f}" for name, rate in zip(names, chosen.mean(axis=0), strict=True)}
+        pairs = [" / ".join(rejected[f"{test} {name}"] for name in BOOTSTRAPS) for test in tests]
+        lines.append(f"| {case} | {len(chosen)} | {' | '.join(pairs)} |")
     lines += ["", "| test | median difference of p | only one rejects | samples |", "|---|---|---|---|"]
-    for test in dict.fromkeys(name.split()[0] for name in names):
+    for test in tests:
         one, other = (table[:, names.index(f"{test} {name}")] for name in BOOTSTRAPS)
         differ = np.mean((one <= 0.05) != (other <= 0.05))
         lines.append(
