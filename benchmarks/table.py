@@ -198,7 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="a few ratios; fails if one has halved")
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
-    parser.add_argument("--largest", type=int, default=SIZES[-1], help="largest n")
+    parser.add_argument("--largest", type=int, default=10**6, help="largest n")
     parser.add_argument("--only", default="", help="only cases whose name begins so")
     options = parser.parse_args()
     if options.smoke:
