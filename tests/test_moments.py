@@ -12,7 +12,7 @@ from scipy import integrate, stats
 import steincheck as sc
 from steincheck.chains import cut_blocks
 from steincheck.modes.search import as_modes
-from steincheck.moments import leading
+from steincheck.moments import frames, leading
 from steincheck.moments.correction import Sample, solve
 from steincheck.moments.features import feature_sums
 from steincheck.moments.frames import DAMPING, make_frame, skew_coefficient, tail_coefficient
@@ -220,13 +220,14 @@ def test_a_diagonal_covariance_has_no_axes_and_nothing_conditional():
     assert len(frame.constants.conditional) == 0
 
 
-def test_pairs_beyond_the_budget_are_left_out_and_reported():
-    d = 120
+def test_pairs_beyond_the_budget_are_left_out_and_reported(monkeypatch):
+    monkeypatch.setattr(frames, "MAX_PAIRS", 200)
+    d = 24
     target, modes = gaussian(np.eye(d))
     x = np.random.default_rng(0).normal(size=(300, d))
-    with pytest.warns(UserWarning, match="2140 of the correlations were left out"):
+    with pytest.warns(UserWarning, match="76 of the correlations were left out"):
         result = sc.moment_test(x, target, modes=modes, n_resamples=49, check_score=False, rng=0)
-    assert result.pairs_left_out == d * (d - 1) // 2 - 5000
+    assert result.pairs_left_out == d * (d - 1) // 2 - 200
     assert sum(f.kind == "scale" for f in result.features) == d
 
 
@@ -593,9 +594,12 @@ def test_draws_are_taken_back_to_the_density(df):
 
 @pytest.mark.parametrize("name", ["t", "log-gamma"])
 def test_intervals_cover_far_from_the_density_and_off_gaussian(name):
-    """One step from these draws underestimates the factor so much that hardly any interval holds it."""
+    """One step from these draws underestimates the factor so much that hardly any interval holds it.
+
+    Of 30 intervals 22 must: if one in three did, with a probability of 1e-5; at 94 %, all but 1e-4.
+    """
     rng = np.random.default_rng(2)
-    runs = 60
+    runs = 30
     if name == "t":
         target, modes = student(2), np.zeros((1, 2))
         samples = [
