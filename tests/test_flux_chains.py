@@ -19,9 +19,9 @@ from steincheck.flux.chain_weights import (
     compared_groups,
     judge_set,
     observed_intervals,
+    settled_modes,
     sojourns_per_mode,
     worth_of_set,
-    worth_per_mode,
 )
 from steincheck.flux.displacements import StepFlows, compare_steps, lattice_steps
 from steincheck.flux.mode_comparison import compare_chain_modes
@@ -153,12 +153,35 @@ class TestChains:
         chain = np.repeat(np.arange(4), 500)
         mode = np.zeros((4, 500), dtype=int)
         mode[3, 100:] = 1
-        assert set_worth(mode.ravel(), chain, 2) == 5
-        assert set_worth(np.repeat([0, 0, 0, 1], 500), chain, 2) == np.inf
-        assert 500 < set_worth(np.random.default_rng(0).integers(2, size=2000), chain, 2) < 4000
+        assert worth_of_set(mode.ravel(), chain, 2) == 5
+        assert worth_of_set(np.repeat([0, 0, 0, 1], 500), chain, 2) == np.inf
+        assert 500 < worth_of_set(np.random.default_rng(0).integers(2, size=2000), chain, 2) < 4000
         halves = np.concatenate([np.tile([0, 1], 500), np.tile([2, 3], 500)])
-        assert set_worth(halves, chain, 4) == np.inf
-        assert set_worth(np.zeros(2000, dtype=int), chain, 2) == np.inf
+        assert worth_of_set(halves, chain, 4) == np.inf
+        assert worth_of_set(np.zeros(2000, dtype=int), chain, 2) == np.inf
+
+    def test_a_tail_draw_nearest_to_another_mode_is_no_change(self):
+        """Chains settle in a mode where they come to its core."""
+        mode = np.array([0, 1, 0, 0, 1, 1, 1, 0, 1, 1])
+        radius = np.array([0.5, 3.0, 0.2, 1.0, 2.5, 0.1, 1.0, 3.0, 2.9, 3.1])
+        chain = np.repeat([0, 1], [7, 3])
+        np.testing.assert_array_equal(settled_modes(mode, radius, 1, chain), [0, 0, 0, 0, 0, 1, 1, *mode[7:]])
+        radius[8] = 0.3
+        np.testing.assert_array_equal(settled_modes(mode, radius, 1, chain), [0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
+
+    @pytest.mark.parametrize(
+        ("starts", "answer"), [((0, 0, 0, 0), False), ((0, 0, 0, 1), False), ((0, 0, 1, 1), None)]
+    )
+    def test_stuck_chains_whose_tails_cross(self, starts, answer):
+        """Modes 6 apart: one draw in 740 is nearest to the other mode, though no chain ever goes there."""
+        target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+        noise = np.random.default_rng(0).normal(size=(4, 1000, 1))
+        x = np.array(starts)[:, None, None] * 6.0 - 3.0 + noise
+        assert np.any((x > 0) != np.array(starts, dtype=bool)[:, None, None])
+        verdict = sc.check(x, target, modes=[[-3.0], [3.0]], rng=0)
+        assert verdict.fits is answer
+        assert verdict.tests["weights"].chains.n_changes == 0
+        assert verdict.tests["weights"].chains.set_size == 40
 
     def test_a_rare_mode_may_be_missed_by_chains_of_little_worth(self):
         location = np.array([[0.0], [1.0], [2.0]])
@@ -178,14 +201,6 @@ class TestChains:
         assert one.pvalue == two.pvalue
 
 
-def intervals_of(mode, chain, n_modes):
-    return observed_intervals(mode, worth_per_mode(mode, chain, n_modes))
-
-
-def set_worth(mode, chain, n_modes):
-    return worth_of_set(mode, chain, worth_per_mode(mode, chain, n_modes))
-
-
 class TestObservedIntervals:
     """Intervals of the shares of the draws at the modes."""
 
@@ -193,7 +208,7 @@ class TestObservedIntervals:
         """Chains of one sojourn each but one: 5 draws, 4 of them at mode 0."""
         mode = np.zeros((4, 500), dtype=int)
         mode[3, 100:] = 1
-        found = intervals_of(mode.ravel(), np.repeat(np.arange(4), 500), 3)
+        found = observed_intervals(mode.ravel(), np.repeat(np.arange(4), 500), 3)
         exact = stats.binomtest(4, 5).proportion_ci(method="exact")
         np.testing.assert_allclose(found[0], exact)
         np.testing.assert_allclose(found[1], 1 - found[0][::-1])
@@ -201,7 +216,7 @@ class TestObservedIntervals:
 
     def test_independent_draws_have_nearly_the_exact_interval(self):
         mode = (np.random.default_rng(0).random(20_000) < 0.3).astype(int)
-        found = intervals_of(mode, np.repeat(np.arange(4), 5000), 2)[1]
+        found = observed_intervals(mode, np.repeat(np.arange(4), 5000), 2)[1]
         exact = stats.binomtest(int(mode.sum()), len(mode)).proportion_ci(method="exact")
         np.testing.assert_allclose(found, exact, atol=0.4 * (exact.high - exact.low))
 
@@ -216,7 +231,7 @@ class TestObservedIntervals:
         covers = []
         for _ in range(200):
             mode = label_chain([1 - weight, weight], rate, n_chains, length, rng).ravel()
-            low, high = intervals_of(mode, chain, 2)[1]
+            low, high = observed_intervals(mode, chain, 2)[1]
             if not np.isnan(low):
                 covers.append(low <= weight <= high)
         assert len(covers) > 100

@@ -32,6 +32,7 @@ MIN_SOJOURNS_OF_TWO = 20  # at each of two modes: below, block sums are too skew
 MIN_SOJOURNS_OF_MANY = 10  # at each of three modes or more, where no single one decides
 WEIGHTY_SHARE = 0.05  # modes below may go uncompared without making the test inconclusive
 DIRECTIONS_PER_CUT_RATE = 5  # every cut hides a little variance in each of k directions: beyond 5, cut rarer
+CORE_SHARE = 0.9  # of the draws of a Gaussian that are in its core
 SET_SIZE = 40  # independent draws, at most, with which a set that cannot be tested is compared
 
 
@@ -243,19 +244,40 @@ class SetJudgement(NamedTuple):
     mode_pvalues: np.ndarray  #: (M,) of the modes by themselves, adjusted for their number
 
 
-def worth_of_set(mode: np.ndarray, chain: np.ndarray, worth: np.ndarray) -> float:
+def settled_modes(mode: np.ndarray, radius: np.ndarray, dim: int, chain: np.ndarray) -> np.ndarray:
+    """The mode in whose core the chain was last, at each draw; before the first, the one it comes to, (n,).
+
+    A draw far out in the tail of one mode may be nearest to another: a chain has changed mode once it is as
+    close to the other as 90 % of the draws of a Gaussian, or as half of all draws. `radius` (n,) is the
+    distance of a draw from its mode in standard deviations. A chain in no core keeps the modes of its draws.
+    """
+    from scipy.special import chdtri
+
+    square = radius**2
+    inside = square <= max(chdtri(dim, 1 - CORE_SHARE), np.median(square))
+    n = len(mode)
+    rows = np.arange(n)
+    first = np.searchsorted(chain, chain, side="left")
+    end = np.searchsorted(chain, chain, side="right")
+    before = np.maximum.accumulate(np.where(inside, rows, -1))
+    after = np.minimum.accumulate(np.where(inside, rows, n)[::-1])[::-1]
+    settled = np.where(before >= first, before, np.where(after < end, after, rows))
+    return mode[settled]
+
+
+def worth_of_set(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> float:
     """How many independent draws the chains are worth for the mode whose share they know worst.
 
-    `worth` (M,) is that for each mode. Infinite where the chains never change between some of the modes they
-    visit, or visit one only: longer chains would show the same shares, and these draws are all there will be.
+    Infinite where the chains never change between some of the modes they visit, or visit one only: longer
+    chains would show the same shares, and these draws are all there will be.
     """
     from scipy.sparse.csgraph import connected_components
 
     visited = np.unique(mode)
-    changes = _changes(mode, chain, len(worth))[np.ix_(visited, visited)]
+    changes = _changes(mode, chain, n_modes)[np.ix_(visited, visited)]
     if len(visited) == 1 or connected_components(changes > 0, directed=False)[0] > 1:
         return np.inf
-    return float(np.nanmin(worth))
+    return min(_effective_draws(mode == k, chain, _gate(n_modes)) for k in visited)
 
 
 def judge_set(
@@ -290,20 +312,17 @@ def judge_set(
     )
 
 
-def worth_per_mode(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> np.ndarray:
-    """How many independent draws the chains are worth for the share of each mode, (M,)."""
-    gate = _gate(n_modes)
-    return np.array([_effective_draws(mode == k, chain, gate) for k in range(n_modes)])
-
-
-def observed_intervals(mode: np.ndarray, worth: np.ndarray) -> np.ndarray:
+def observed_intervals(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> np.ndarray:
     """95 % intervals (M, 2) of the shares of the modes in the chains' distribution, each for one mode alone.
 
     Clopper and Pearson's interval with an effective number of draws (Korn and Graubard 1998, "Confidence
     intervals for proportions with small expected number of positive counts estimated from survey data").
     """
-    shares = np.bincount(mode, minlength=len(worth)) / len(mode)
-    return np.array([_exact_interval(*pair) for pair in zip(shares.tolist(), worth.tolist(), strict=True)])
+    found = np.full((n_modes, 2), np.nan)
+    for k in range(n_modes):
+        inside = mode == k
+        found[k] = _exact_interval(float(inside.mean()), _effective_draws(inside, chain, _gate(n_modes)))
+    return found
 
 
 def _effective_draws(inside: np.ndarray, chain: np.ndarray, gate: int) -> float:

@@ -20,9 +20,9 @@ from .chain_weights import (
     compare_chains,
     judge_set,
     observed_intervals,
+    settled_modes,
     sojourns_per_mode,
     worth_of_set,
-    worth_per_mode,
 )
 from .counts import (
     MIN_DRAWS_FOR_CHI2,
@@ -137,23 +137,25 @@ def compare_chain_modes(
     warnings: list[str],
 ) -> ModeComparison:
     """Compare the weights of the modes by block sign flips, and where that is impossible judge the set."""
-    n_modes = len(modes)
     flows = chain_flows(moments, found.mode, chain)
     tested = compare_chains(flows, modes.locations, chain, rng)
     group = exchange_groups(moments.covariance, moments.expected)
     warnings += _groups_without_exchange(group, moments, modes)
-    worth = worth_per_mode(found.mode, chain, n_modes)
     table = mode_table(
-        found, group, modes.locations, ("",) * n_modes, chain, observed_intervals(found.mode, worth)
+        found,
+        group,
+        modes.locations,
+        ("",) * len(modes),
+        chain,
+        observed_intervals(found.mode, chain, len(modes)),
     )
+    path = settled_modes(found.mode, found.radius, modes.locations.shape[1], chain)
     within = tested.blocks.ess if tested.comparison and tested.blocks else len(chain) / tau_within
-    judged = judge_set(
-        moments, table.implied, modes.locations, within, worth_of_set(found.mode, chain, worth)
-    )
+    judged = judge_set(moments, table.implied, modes.locations, within, worth_of_set(path, chain, len(modes)))
     weighty = _weighty(table, modes)
     outcome = _combined(tested, judged, flows, weighty)
     net, error, pvalues = _single_modes(flows, moments, tested, judged)
-    summary = _chain_summary(found.mode, chain, tested, flows, judged.size)
+    summary = _chain_summary(found.mode, path, chain, tested, flows, judged.size)
     return ModeComparison(
         outcome,
         tested.n_directions if tested.comparison else 0,
@@ -216,10 +218,16 @@ def _single_modes(
 
 
 def _chain_summary(
-    mode: np.ndarray, chain: np.ndarray, tested: ChainComparison, flows: Flows, set_size: int
+    mode: np.ndarray,
+    path: np.ndarray,
+    chain: np.ndarray,
+    tested: ChainComparison,
+    flows: Flows,
+    set_size: int,
 ) -> ChainWeights:
+    """What chains tell, with the `mode` (n,) of each draw and the modes that they settle in, `path` (n,)."""
     n_modes = len(flows.cell)
-    sojourns = sojourns_per_mode(mode, chain, n_modes)
+    sojourns = sojourns_per_mode(path, chain, n_modes)
     n_chains = int(chain.max()) + 1
     blocks = tested.blocks
     shares = np.zeros((n_chains, n_modes))

@@ -226,9 +226,9 @@ class ChainWeights(ChainBlocks):
     n_chains, n_blocks, autocorrelation_time, effective_draws
         As in `ChainBlocks`, for the net flows between modes; 0 blocks and NaN if none are compared.
     n_changes : int
-        Number of changes of mode.
+        Number of changes of mode: from the core of one mode to that of another.
     sojourns : array (M,)
-        Number of sojourns of the chains at each mode.
+        Number of sojourns of the chains at each mode, between such changes.
     shares : array (C, M)
         Share of each mode in the draws of each chain.
     compared : tuple of tuples of int
