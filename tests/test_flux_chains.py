@@ -165,23 +165,28 @@ class TestChains:
         mode = np.array([0, 1, 0, 0, 1, 1, 1, 0, 1, 1])
         radius = np.array([0.5, 3.0, 0.2, 1.0, 2.5, 0.1, 1.0, 3.0, 2.9, 3.1])
         chain = np.repeat([0, 1], [7, 3])
-        np.testing.assert_array_equal(settled_modes(mode, radius, 1, chain), [0, 0, 0, 0, 0, 1, 1, *mode[7:]])
+        found = settled_modes(mode, radius, 1, chain, 1.0)
+        np.testing.assert_array_equal(found, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
+        np.testing.assert_array_equal(settled_modes(mode, radius, 1, chain, 0.5)[7:], mode[7:])
+        np.testing.assert_array_equal(settled_modes(mode, radius, 1, chain, 2.5)[:7], np.zeros(7))
         radius[8] = 0.3
-        np.testing.assert_array_equal(settled_modes(mode, radius, 1, chain), [0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
+        np.testing.assert_array_equal(settled_modes(mode, radius, 1, chain, 0.5)[7:], [1, 1, 1])
 
+    @pytest.mark.parametrize("length", [1000, 20_000])
     @pytest.mark.parametrize(
-        ("starts", "answer"), [((0, 0, 0, 0), False), ((0, 0, 0, 1), False), ((0, 0, 1, 1), None)]
+        ("starts", "answer"),
+        [((0, 0, 0, 1), "does not fit: misfit found"), ((0, 0, 1, 1), "cannot tell")],
     )
-    def test_stuck_chains_whose_tails_cross(self, starts, answer):
+    def test_stuck_chains_whose_tails_cross(self, starts, answer, length):
         """Modes 6 apart: one draw in 740 is nearest to the other mode, though no chain ever goes there."""
         target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-        noise = np.random.default_rng(0).normal(size=(4, 1000, 1))
+        noise = np.random.default_rng(1).normal(size=(4, length, 1))
         x = np.array(starts)[:, None, None] * 6.0 - 3.0 + noise
         assert np.any((x > 0) != np.array(starts, dtype=bool)[:, None, None])
-        verdict = sc.check(x, target, modes=[[-3.0], [3.0]], rng=0)
-        assert verdict.fits is answer
-        assert verdict.tests["weights"].chains.n_changes == 0
-        assert verdict.tests["weights"].chains.set_size == 40
+        result = sc.flux_test(x, target, modes=[[-3.0], [3.0]], rng=0)
+        assert result.answer() == answer
+        assert result.chains.n_changes == 0
+        assert result.chains.set_size == 40
 
     def test_a_rare_mode_may_be_missed_by_chains_of_little_worth(self):
         location = np.array([[0.0], [1.0], [2.0]])

@@ -244,25 +244,35 @@ class SetJudgement(NamedTuple):
     mode_pvalues: np.ndarray  #: (M,) of the modes by themselves, adjusted for their number
 
 
-def settled_modes(mode: np.ndarray, radius: np.ndarray, dim: int, chain: np.ndarray) -> np.ndarray:
-    """The mode in whose core the chain was last, at each draw; before the first, the one it comes to, (n,).
+def settled_modes(
+    mode: np.ndarray, radius: np.ndarray, dim: int, chain: np.ndarray, tau: float
+) -> np.ndarray:
+    """The mode in which the chain has settled at each draw, (n,).
 
-    A draw far out in the tail of one mode may be nearest to another: a chain has changed mode once it is as
-    close to the other as 90 % of the draws of a Gaussian, or as half of all draws. `radius` (n,) is the
-    distance of a draw from its mode in standard deviations. A chain in no core keeps the modes of its draws.
+    A draw far out in the tail of one mode may be nearest to another. A chain has changed mode where it comes
+    to the core of the other, as close as 90 % of the draws of a Gaussian or half of all draws, and stays for
+    longer than `tau`, the autocorrelation time within modes. `radius` (n,) is the distance of a draw from
+    its mode in standard deviations.
     """
     from scipy.special import chdtri
 
     square = radius**2
-    inside = square <= max(chdtri(dim, 1 - CORE_SHARE), np.median(square))
+    core = square <= max(chdtri(dim, 1 - CORE_SHARE), np.median(square))
+    path = _filled(mode, core, chain)
+    starts = np.flatnonzero((np.diff(path, prepend=-1) != 0) | (np.diff(chain, prepend=-1) != 0))
+    length = np.diff(starts, append=len(path))
+    return _filled(path, np.repeat(length > tau, length), chain)
+
+
+def _filled(mode: np.ndarray, known: np.ndarray, chain: np.ndarray) -> np.ndarray:
+    """The last mode that was known, else the next one, in the same chain; without any, as they are."""
     n = len(mode)
     rows = np.arange(n)
+    before = np.maximum.accumulate(np.where(known, rows, -1))
+    after = np.minimum.accumulate(np.where(known, rows, n)[::-1])[::-1]
     first = np.searchsorted(chain, chain, side="left")
     end = np.searchsorted(chain, chain, side="right")
-    before = np.maximum.accumulate(np.where(inside, rows, -1))
-    after = np.minimum.accumulate(np.where(inside, rows, n)[::-1])[::-1]
-    settled = np.where(before >= first, before, np.where(after < end, after, rows))
-    return mode[settled]
+    return mode[np.where(before >= first, before, np.where(after < end, after, rows))]
 
 
 def worth_of_set(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> float:

@@ -149,7 +149,9 @@ def compare_chain_modes(
         chain,
         observed_intervals(found.mode, chain, len(modes)),
     )
-    path = settled_modes(found.mode, found.radius, modes.locations.shape[1], chain)
+    path = found.mode
+    if tested.comparison is None:
+        path = settled_modes(found.mode, found.radius, modes.locations.shape[1], chain, tau_within)
     within = tested.blocks.ess if tested.comparison and tested.blocks else len(chain) / tau_within
     judged = judge_set(moments, table.implied, modes.locations, within, worth_of_set(path, chain, len(modes)))
     weighty = _weighty(table, modes)
@@ -225,7 +227,7 @@ def _chain_summary(
     flows: Flows,
     set_size: int,
 ) -> ChainWeights:
-    """What chains tell, with the `mode` (n,) of each draw and the modes that they settle in, `path` (n,)."""
+    """What chains tell, with the `mode` (n,) of each draw and the mode they have settled in, `path` (n,)."""
     n_modes = len(flows.cell)
     sojourns = sojourns_per_mode(path, chain, n_modes)
     n_chains = int(chain.max()) + 1
@@ -262,11 +264,13 @@ def _why_inconclusive(
         )
     if not flows.groups:
         gate = MIN_SOJOURNS_OF_TWO if weighty.sum() < 3 else MIN_SOJOURNS_OF_MANY
-        visits = int(np.sort(summary.sojourns)[-2])
+        visits = int(summary.sojourns[weighty].min())
+        sojourns = "1 sojourn" if visits == 1 else f"{visits} sojourns"
         longer = gate / max(1, visits)
+        who, them = ("chain", "it") if summary.n_chains == 1 else ("chains", "them")
         return (
-            f"the chains changed mode only {changes}, with {visits} sojourns at the second of the modes, too "
-            f"rarely to compare the weights (at least {gate} are needed): run them about "
+            f"the {who} changed mode only {changes}, with {sojourns} at the mode visited most rarely, too "
+            f"few to compare the weights (at least {gate} are needed at each mode): run {them} about "
             f"{max(longer, 1.5):.2g} times as long"
         )
     if tested.comparison is None:

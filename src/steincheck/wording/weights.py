@@ -11,6 +11,7 @@ from ..result import Finding, FluxResult, ModeTable
 from ..result.modes import TOO_FEW, TOO_MANY
 from .places import MAX_COORDINATES_NAMED
 
+MANY_CHAINS = 10  # so many starting points are a fair picture of the weights more often than not
 MAX_MODES_NAMED = 5  # findings about single modes; the mode table has the rest
 
 
@@ -61,8 +62,8 @@ def weight_context(result: FluxResult) -> list[str]:
         said.append(
             f"The shares of {which} change too slowly along the chains to be tested. H0 is another there: "
             "that this set of draws, whatever the sampler, is as fair a picture of the weights as "
-            f"{chains.set_size} independent draws. A rejection says nothing about the sampler"
-            f"{'.' if chains.n_changes else ': correct chains often fail.'}"
+            f"{chains.set_size} independent draws; a mode without draws is judged by all of them."
+            f"{_about_sampler(result)}"
         )
     if np.isnan(table.observed_interval).any():
         said.append(
@@ -70,6 +71,16 @@ def weight_context(result: FluxResult) -> list[str]:
             "that of the starting points."
         )
     return said
+
+
+def _about_sampler(result: FluxResult) -> str:
+    """What a rejection of the set means; nothing where chains were tested beside it."""
+    chains = result.chains
+    if chains is None or result.variant != "set":
+        return ""
+    few = chains.n_chains < MANY_CHAINS
+    often = ": correct chains often fail" if few and not chains.n_changes else ""
+    return f" A rejection says nothing about the sampler{often}."
 
 
 def _wrong_share(table: ModeTable, k: int, where: str, pvalue: float) -> Finding:
