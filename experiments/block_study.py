@@ -37,7 +37,7 @@ from .running import provenance
 RESULTS = Path(__file__).parent / "results" / "block_study.csv"
 TESTS = RESULTS.with_name("block_tests.csv")
 BLOCKS = (20, 50, 100, 200)
-REPETITIONS = {200: 400, 1000: 60}  # by n
+REPETITIONS = {200: 400, 1000: 200}  # by n
 N_RESAMPLES = 300
 DIM = 5
 CASES = {  # n, shift of the first coordinate, scale of the draws
