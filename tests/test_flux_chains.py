@@ -188,6 +188,22 @@ class TestChains:
         assert result.chains.n_changes == 0
         assert result.chains.set_size == 40
 
+    def test_heavy_modes_that_were_compared_only_together_are_no_sign_of_a_fit(self):
+        """Modes 2 and 3 have 30 % of the mass, and fewer than 10 sojourns each."""
+        rng = np.random.default_rng(0)
+        often = [np.repeat(rng.integers(2, size=20), 20) for _ in range(12)]
+        rarely = [np.repeat(k, 70) for k in (2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3)]
+        mode = np.concatenate([part for pair in zip(often, rarely, strict=True) for part in pair])
+        weights = [0.35, 0.35, 0.15, 0.15]
+        modes = sc.result.Modes(
+            10.0 * np.arange(4)[:, None], np.ones((4, 1, 1)), np.log(weights), np.zeros(4)
+        )
+        found = labels_as_orbits(mode, weights)
+        chain = np.zeros(len(mode), dtype=int)
+        part = compare_chain_modes(found, count_moments(found), modes, chain, 1.0, rng, [])
+        assert part.chains.pooled == (2, 3)
+        assert "modes 2, 3 are visited too rarely" in part.inconclusive
+
     def test_a_rare_mode_may_be_missed_by_chains_of_little_worth(self):
         location = np.array([[0.0], [1.0], [2.0]])
         for share, worth, missing in ((0.3, 5.0, True), (0.01, 5.0, False), (0.01, np.inf, True)):

@@ -277,13 +277,21 @@ def _why_inconclusive(
         too_small = "the net flows between the modes have too small a variance"
         return too_small if tested.blocks is None else f"for the mode weights {tested.blocks.remedy}"
     if _complete(flows, weighty):
-        return ""
+        return _why_pooled(np.flatnonzero(weighty & flows.compared & ~flows.single))
     apart = [", ".join(map(str, group[:MAX_LISTED])) for group in summary.compared]
     apart += [str(k) for k in np.flatnonzero(weighty & ~flows.compared)[:MAX_LISTED]]
     return (
         f"the chains hardly change between these groups of modes, whose weights could not be compared: "
         f"{'; '.join(apart)}"
     )
+
+
+def _why_pooled(modes: np.ndarray) -> str:
+    """Why nothing is known of the weights of these modes among themselves; empty for one mode or none."""
+    if len(modes) < 2:
+        return ""
+    listed = ", ".join(map(str, modes[:MAX_LISTED]))
+    return f"modes {listed} are visited too rarely: their weights were compared only together"
 
 
 def time_within_modes(x: np.ndarray, log_p: np.ndarray, mode: np.ndarray, chain: np.ndarray) -> float:
