@@ -333,7 +333,7 @@ class FluxResult(GofResult):
         return [
             "the chains do not suffice to test the mode weights: H0 is instead that this set of draws, "
             "whatever the sampler, represents the weights as well as "
-            f"{self.chains.set_size} independent draws, and misses no mode that so many draws as these show"
+            f"{self.chains.set_size} independent draws; modes without draws are judged apart"
         ]
 
 

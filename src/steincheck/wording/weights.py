@@ -62,7 +62,7 @@ def weight_context(result: FluxResult) -> list[str]:
         said.append(
             f"The shares of {which} change too slowly along the chains to be tested. H0 is another there: "
             "that this set of draws, whatever the sampler, is as fair a picture of the weights as "
-            f"{chains.set_size} independent draws; a mode without draws is judged by all of them."
+            f"{chains.set_size} independent draws; modes without draws are judged apart."
             f"{_about_sampler(result)}"
         )
     if np.isnan(table.observed_interval).any():
