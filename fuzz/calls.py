@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
-import os
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,143 +12,41 @@ import numpy as np
 import steincheck as sc
 
 from . import values as v
+from .arguments import (
+    AGGREGATED,
+    AT_POINTS,
+    BOUNDS_BESIDE_MODES,
+    MATRIX,
+    MOVED,
+    PARTS,
+    PERTURBATION,
+    POINTS,
+    QUADRATIC,
+    RATIOS,
+    TESTED,
+    TESTED_KINDS,
+    VECTOR,
+    WEIGHTS,
+    Function,
+    modes,
+    normal_draws,
+    small,
+    without,
+    without_score,
+)
+from .packages import packages
+from .records import records
 from .values import Kind, constants
 
 
-class Function(NamedTuple):
-    """A function, the arguments of a sound call, and what else may be given."""
-
-    call: Callable[..., Any]
-    sound: dict[str, Callable[[], Any]]
-    kinds: dict[str, Kind]
-
-
-TESTED = {"draws": v.draws, "target": v.jax_target, "rng": lambda: 0}
-TESTED_KINDS = {"draws": v.DRAWS, "target": v.TARGET, "rng": v.RNG}
-QUADRATIC = {
-    "kernel": v.KERNEL,
-    "precondition": v.PRECONDITION,
-    "bootstrap": v.BOOTSTRAP,
-    "n_resamples": v.COUNT,
-    "check_score": v.SWITCH,
-    "independent": v.SWITCH,
-}
-MOVED = {
-    "modes": v.MODES,
-    "theta": v.THETA,
-    "n_steps": v.COUNT,
-    "accept": v.ACCEPT,
-}
-AGGREGATED = {
-    "bandwidths": v.THETA,
-    "bandwidth_weights": Kind(
-        constants("uniform"),
-        constants([1.0]),
-        constants("banana", -1, [float("nan")], {}, [[1.0]], 1j, object),
-    ),
-    "n_level_resamples": v.COUNT,
-    "alpha": v.LEVEL,
-}
-MATRIX = Kind(
-    {"matrix": lambda: 3 * np.eye(3, 2)},
-    {"huge": lambda: 1e200 * np.eye(3, 2)},
-    {
-        "NaN": lambda: np.full((3, 2), np.nan),
-        "1-d": lambda: np.ones(3),
-        "empty": lambda: np.empty((0, 0)),
-        "complex": lambda: 1j * np.ones((3, 2)),
-        **constants(None, "banana", {}, object, 3.0),
-    },
-)
-
-
-PARTS = v.COUNT._replace(
-    odd=constants(0), bad={label: make for label, make in v.COUNT.bad.items() if label != "0"}
-)
-VECTOR = MATRIX._replace(
-    sound={}, bad={label: make for label, make in MATRIX.bad.items() if label not in ("None", "1-d")}
-)
-
-
-def without(pool: Any, *labels: str) -> Any:
-    """A pool but for some values."""
-    return {label: make for label, make in pool.items() if label not in labels}
-
-
-def small(**more: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
-    """A sound call of a test with few replicates."""
-    return {**TESTED, "n_resamples": lambda: 19, **more}
-
-
-def without_score() -> Kind:
-    """Targets for functions that never ask for the score."""
-    scores = {label: make for label, make in v.TARGET.bad.items() if "score" in label}
-    return v.TARGET._replace(odd={**v.TARGET.odd, **scores}, bad=without(v.TARGET.bad, *scores))
-
-
-def score_only() -> Kind:
-    """Targets for functions that ask for nothing but the score."""
-    kept = {"other dimension", "function", *(label for label in v.TARGET.bad if "score" in label)}
-    kept -= {"score of wrong sign"}
-    kept |= set(v.constants(*v.STRANGE))
-    rest = {label: make for label, make in v.TARGET.bad.items() if label not in kept}
-    return v.TARGET._replace(odd={**v.TARGET.odd, **rest}, bad=without(v.TARGET.bad, *rest))
-
-
-def normal_draws(n: int, rng: np.random.Generator) -> np.ndarray:
-    """A sampler."""
-    return rng.normal(size=(n, 2))
-
-
-def modes() -> Any:
-    """The modes of the target."""
-    return [[-2.0, 0.0], [2.0, 0.0]], [np.eye(2), np.eye(2)]
-
-
-@functools.cache
-def result_of(name: str) -> Any:
-    """A result to be plotted or asked."""
-    x = v.draws(60)
-    target = v.jax_target()
-    if name == "check":
-        return sc.check(x, target, modes=modes(), rng=0)
-    options = {} if name in ("ksd_test", "ksdagg_test", "fssd_test") else {"modes": modes()}
-    return getattr(sc, name)(x, target, rng=0, **options)
-
-
-def result_kind(name: str, others: str) -> Kind:
-    """The result itself, that of another test, or something else."""
-    return Kind(
-        {name: functools.partial(result_of, name)},
-        {others: functools.partial(result_of, others)},
-        constants(*v.STRANGE, 3),
-    )
-
-
-AX = Kind(constants(None), {}, constants("banana", 3, {}, object, float("nan")))
-COORDINATES = Kind(
-    constants(None, [0], (0, 1), [1]),
-    {},
-    constants([5], [-7], "a", 1.5, [0.5], {}, [0, 1, 0], [], [None], object, [True]),
-)
-RATIOS = Kind(
-    {"array": v.draws, "list": lambda: [0.0, 1.0], "number": lambda: 0.5},
-    {"NaN": lambda: v.with_value(np.nan)},
-    constants("a", None, {}, 1j, object),
-)
-POINTS = Kind(
-    {"array": v.draws},
-    {"huge": lambda: 1e300 * v.draws(), "constant": lambda: np.ones((40, 2)), "chains": lambda: v.draws(80)},
-    {
-        "NaN": lambda: v.with_value(np.nan),
-        "4-d": lambda: np.zeros((2, 3, 4, 2)),
-        **constants("a", None, {}, 1j, object),
-    },
-)
-
-
 def _tests() -> dict[str, Function]:
-    moved = {**TESTED_KINDS, **QUADRATIC, **MOVED}
+    moved = {
+        **TESTED_KINDS,
+        **QUADRATIC,
+        **MOVED,
+        "perturbation": PERTURBATION,
+        "bounds": BOUNDS_BESIDE_MODES,
+    }
     steps = {"modes": modes, "theta": lambda: 0.9, "n_steps": lambda: 2}
     several = {**steps, "theta": lambda: (0.8, 1.0)}
     few = {"n_level_resamples": lambda: 19}
@@ -172,6 +69,7 @@ def _tests() -> dict[str, Function]:
                 "bandwidth": v.POSITIVE._replace(sound={}, odd={}),
                 "n_resamples": v.COUNT,
                 "check_score": v.SWITCH,
+                "independent": v.SWITCH,
             },
         ),
         "moment_test": Function(
@@ -182,6 +80,8 @@ def _tests() -> dict[str, Function]:
                 "modes": v.MODES,
                 "n_resamples": v.COUNT._replace(sound=constants(19, np.uint8(99))),
                 "check_score": v.SWITCH,
+                "independent": v.SWITCH,
+                "bounds": BOUNDS_BESIDE_MODES,
             },
         ),
         "flux_test": Function(
@@ -193,6 +93,8 @@ def _tests() -> dict[str, Function]:
                 "modes": v.MODES,
                 "variant": Kind(constants("asymptotic", "exact"), {}, constants(*v.STRANGE, 3)),
                 "anchors": Kind(constants(2, None), {}, constants(-1, 1.5, "a", {}, object, 2**63, True)),
+                "independent": v.SWITCH,
+                "bounds": BOUNDS_BESIDE_MODES,
             },
         ),
         "check": Function(
@@ -201,6 +103,7 @@ def _tests() -> dict[str, Function]:
             {
                 **TESTED_KINDS,
                 "modes": v.MODES,
+                "bounds": BOUNDS_BESIDE_MODES,
                 "alpha": v.LEVEL,
                 "independent": v.SWITCH,
                 "check_score": v.SWITCH,
@@ -208,6 +111,35 @@ def _tests() -> dict[str, Function]:
                 "max_evaluations": Kind(
                     constants(1000, None), {}, {k: x for k, x in v.COUNT.bad.items() if k != "None"}
                 ),
+            },
+        ),
+        "compare": Function(
+            lambda samples, target, **options: sc.compare(samples, target, rng=0, **options),
+            {
+                "samples": lambda: {"one": v.draws(), "other": 2 * v.draws()},
+                "target": v.jax_target,
+                "modes": modes,
+            },
+            {
+                "samples": Kind(
+                    {"one": lambda: {"only": v.draws()}},
+                    {
+                        "numbers as names": lambda: {1: v.draws(), 2: v.draws(60)},
+                        "empty name": lambda: {"": v.draws()},
+                        "chains": lambda: {"a": v.draws(80).reshape(4, 20, 2)},
+                    },
+                    {
+                        "array": v.draws,
+                        "NaN": lambda: {"a": v.draws(), "b": v.with_value(np.nan)},
+                        "three columns": lambda: {"a": v.draws(40, 3)},
+                        "None in it": lambda: {"a": None},
+                        **constants(*v.STRANGE),
+                    },
+                ),
+                "target": v.TARGET,
+                "modes": v.MODES,
+                "alpha": v.LEVEL,
+                "banana": Kind({}, {}, constants(3, None)),
             },
         ),
         "calibrate": Function(
@@ -262,11 +194,17 @@ def _searches() -> dict[str, Function]:
         "starts": Kind({"given": lambda: [[0.0, 1.0]]}, {}, v.MODES.bad | constants(3)),
         "max_modes": v.COUNT,
         "beta": v.POSITIVE,
+        "cut": Kind(
+            constants(None, 5.0, 50),
+            constants(1e-300, 1e300, float("inf")),
+            constants(float("nan"), "a", {}, [], object, 1j, -1.0, True),
+        ),
         "max_evaluations": v.COUNT,
         "progress": v.MAYBE_SWITCH,
         "rng": v.RNG,
     }
     sound = {"target": v.jax_target, "bounds": lambda: (-4.0, 4.0), "rng": lambda: 0}
+    one_draw_allowed = v.DRAWS._replace(bad=without(v.DRAWS.bad, "one draw"))
     return {
         "find_modes": Function(
             sc.find_modes,
@@ -285,7 +223,7 @@ def _searches() -> dict[str, Function]:
         "perturb": Function(
             sc.perturb,
             {**TESTED, "modes": modes, "theta": lambda: 0.9, "n_steps": lambda: 2},
-            {**TESTED_KINDS, "target": without_score(), **MOVED},
+            {**TESTED_KINDS, "draws": one_draw_allowed, "target": without_score(), **MOVED},
         ),
         "local_anchors": Function(
             sc.local_anchors,
@@ -330,7 +268,57 @@ def _makers() -> dict[str, Function]:
         "from_jax": Function(
             sc.from_jax,
             {"log_density": lambda: lambda x: -jnp.sum(x**2), "dim": lambda: 2},
-            {"log_density": function, "dim": dim, "names": v.NAMES},
+            {
+                "log_density": function,
+                "dim": dim,
+                "names": v.NAMES,
+                "sample": batch,
+                "constrained_names": v.NAMES._replace(
+                    odd={**v.NAMES.odd, **constants(["a"])}, bad=constants(3, "ab", {})
+                ),
+                "constrain": Kind(
+                    {}, {"identity": lambda: lambda x: x, "raises": lambda: v.raising}, batch.bad
+                ),
+                "unconstrain": Kind(
+                    {}, {"identity": lambda: lambda x: x, "raises": lambda: v.raising}, batch.bad
+                ),
+            },
+        ),
+        "from_jax_pytree": Function(
+            sc.from_jax_pytree,
+            {"log_density": lambda: _of_dict, "example": lambda: {"a": 0.0, "b": np.zeros(2)}},
+            {
+                "log_density": Kind({}, {"raises": lambda: v.raising}, function.bad),
+                "example": Kind(
+                    {
+                        "more": lambda: {"a": 1.0, "b": np.zeros(3)},
+                        "integers": lambda: {"a": 0, "b": np.zeros(2, dtype=int)},
+                    },
+                    {"NaN": lambda: {"a": np.nan, "b": np.zeros(2)}},
+                    {
+                        "no keys": dict,
+                        "other keys": lambda: {"c": 0.0},
+                        "text": lambda: {"a": "x", "b": np.zeros(2)},
+                        "complex": lambda: {"a": 1j, "b": np.zeros(2)},
+                        "objects": lambda: {"a": object(), "b": np.zeros(2)},
+                        **constants(None, "banana", 3, [], object, float("nan"), datetime.date(2026, 1, 1)),
+                    },
+                ),
+            },
+        ),
+        "target.log_density": Function(
+            lambda x: v.jax_target().log_density(x), {"x": v.draws}, {"x": AT_POINTS}
+        ),
+        "target.score": Function(lambda x: v.jax_target().score(x), {"x": v.draws}, {"x": AT_POINTS}),
+        "target.sample": Function(
+            lambda **options: v.jax_target().sample(**options),
+            {"n": lambda: 5, "rng": lambda: 0},
+            {
+                "n": v.COUNT,
+                "rng": v.RNG,
+                "weights": WEIGHTS._replace(sound=constants([0.5, 0.5], None, [0, 1])),
+                "return_labels": v.SWITCH,
+            },
         ),
         "Target": Function(
             sc.Target,
@@ -386,13 +374,7 @@ def _makers() -> dict[str, Function]:
                         **constants("a", -3, {}, 1j),
                     },
                 ),
-                "weights": Kind(
-                    constants([0.5, 0.5]),
-                    {},
-                    constants(
-                        [1.0], [-1, 2], [0, 0], "ab", {}, 1j, [float("nan"), 1], [[0.5, 0.5]], [1e400, 1]
-                    ),
-                ),
+                "weights": WEIGHTS,
             },
         ),
         "t_banana_mixture": Function(
@@ -403,7 +385,11 @@ def _makers() -> dict[str, Function]:
                 "n_t": PARTS,
                 "n_banana": PARTS,
                 "df": v.POSITIVE,
+                "b": Kind(
+                    constants(0.01, 0, -0.1), constants(1e300), constants("a", None, {}, 1j, float("nan"))
+                ),
                 "box": v.POSITIVE,
+                "weights": WEIGHTS,
                 "rng": v.RNG,
             },
         ),
@@ -437,122 +423,29 @@ def _makers() -> dict[str, Function]:
                 "x0": POINTS._replace(sound={}, odd={}),
                 "scale": v.POSITIVE,
                 "n_iterations": v.COUNT,
+                "blocks": Kind(
+                    constants(None, [[0], [1]], [(0, 1)]),
+                    {},
+                    constants(
+                        [[5]], [[0]], [], [[]], "ab", 3, {}, [[0.5]], [[0, 0], [1]], [[True], [0]], object
+                    ),
+                ),
+                "burn_in": v.COUNT._replace(
+                    sound=constants(0, 2), bad={k: x for k, x in v.COUNT.bad.items() if k != "0"}
+                ),
+                "thin": v.COUNT._replace(sound=constants(1, 2)),
                 "rng": v.RNG,
             },
         ),
     }
+
+
+def _of_dict(position: Any) -> Any:
+    return -0.5 * position["a"] ** 2 - 0.5 * jnp.sum(position["b"] ** 2)
 
 
 def _jax_normal(x: Any) -> Any:
     return -0.5 * jnp.sum(x**2)
 
 
-def _records() -> dict[str, Function]:
-    alpha = {"alpha": v.LEVEL}
-    dim = Kind(constants(2, None), {}, constants(0, -1, 1.5, "a", {}, 3, float("nan"), True))
-    optional = constants("banana", 3, {}, float("nan"))
-    return {
-        "as_draws": Function(
-            sc.as_draws,
-            {"draws": v.draws},
-            {
-                "draws": v.DRAWS._replace(
-                    odd={**v.DRAWS.odd, **{k: v.DRAWS.bad[k] for k in ("three columns", "1-d")}},
-                    bad={k: x for k, x in v.DRAWS.bad.items() if k not in ("three columns", "1-d")},
-                ),
-                "dim": dim,
-                "names": v.NAMES,
-                "var_names": Kind(constants(None), {}, constants(["z"], 3, {}, object)),
-                "minimum": v.COUNT,
-            },
-        ),
-        "result.reject": Function(lambda alpha: result_of("ksd_test").reject(alpha), {}, alpha),
-        "result.summary": Function(lambda alpha: result_of("ksd_test").summary(alpha), {}, alpha),
-        "plot.null_distribution": Function(
-            sc.plot.null_distribution,
-            {"result": lambda: result_of("ksd_test")},
-            {"result": result_kind("ksd_test", "flux_test"), "ax": AX},
-        ),
-        "plot.mode_shares": Function(
-            sc.plot.mode_shares,
-            {"table": lambda: result_of("flux_test").mode_table},
-            {"table": Kind({}, {}, constants(*v.STRANGE)), "ax": AX},
-        ),
-        "plot.effect_sizes": Function(
-            sc.plot.effect_sizes,
-            {"result": lambda: result_of("moment_test")},
-            {"result": result_kind("moment_test", "ksd_test"), "alpha": v.LEVEL, "ax": AX},
-        ),
-        "plot.draws": Function(
-            sc.plot.draws,
-            {"draws": v.draws},
-            {
-                "draws": v.DRAWS._replace(
-                    odd={**v.DRAWS.odd, **{k: v.DRAWS.bad[k] for k in ("three columns", "1-d", "one draw")}},
-                    bad={
-                        k: x for k, x in v.DRAWS.bad.items() if k not in ("three columns", "1-d", "one draw")
-                    },
-                ),
-                "modes": Kind(constants(None), {}, optional),
-                "coordinates": COORDINATES,
-                "names": v.NAMES._replace(bad=without(v.NAMES.bad, "[None, 'a']", "['a', 'a']", "[1, 2]")),
-                "target": Kind({"JAX": v.jax_target}, {}, optional),
-                "ax": AX,
-            },
-        ),
-        "plot.perturbed": Function(
-            sc.plot.perturbed,
-            {"before": v.draws, "after": v.draws},
-            {
-                "before": POINTS,
-                "after": POINTS,
-                "coordinates": COORDINATES._replace(sound=constants((0,), (0, 1))),
-                "ax": AX,
-            },
-        ),
-        "plot.theta_profile": Function(
-            sc.plot.theta_profile,
-            {"result": lambda: result_of("spksd_test")},
-            {"result": result_kind("spksd_test", "ksd_test"), "ax": AX},
-        ),
-        "plot.bandwidth_profile": Function(
-            sc.plot.bandwidth_profile,
-            {"result": lambda: result_of("ksdagg_test")},
-            {"result": result_kind("ksdagg_test", "ksd_test"), "ax": AX},
-        ),
-        "plot.witness": Function(
-            sc.plot.witness,
-            {"x": v.draws, "target": v.jax_target, "rng": lambda: 0},
-            {
-                "x": v.DRAWS,
-                "target": score_only(),
-                "coordinate": Kind(constants(0, 1), {}, constants(5, -7, "a", 1.5, {}, None, float("nan"))),
-                "rng": v.RNG,
-                "ax": AX,
-            },
-        ),
-        "report.write_html": Function(
-            sc.report.write_html,
-            {
-                "path": lambda: os.devnull,
-                "verdict": lambda: result_of("check"),
-                "draws": lambda: v.draws(60),
-                "target": v.jax_target,
-            },
-            {
-                "path": Kind(
-                    {}, {}, constants(None, 3, {}, "/nowhere/a.html", "a\x00b", float("nan"), object)
-                ),
-                "verdict": result_kind("check", "check")._replace(odd={}),
-                "draws": Kind(
-                    {}, {}, {k: v.DRAWS.bad[k] for k in ("three columns", "None", "strings", "NaN", "4-d")}
-                ),
-                "target": Kind(constants(None), {}, optional),
-                "title": Kind(constants(None, "<script>alert(1)</script>"), {}, constants(3, {}, object)),
-                "command": Kind(constants(None, ["a", "b"]), {}, constants(3, float("nan"), object)),
-            },
-        ),
-    }
-
-
-FUNCTIONS: dict[str, Function] = {**_tests(), **_searches(), **_makers(), **_records()}
+FUNCTIONS: dict[str, Function] = {**_tests(), **_searches(), **_makers(), **records(), **packages()}

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import sys
-import tempfile
 import warnings
-from pathlib import Path
 
 import numpy as np
 
 import steincheck as sc
 
+from .arguments import folder
 from .runner import Hang, time_limit
 
-MODEL = """
-import numpy as np
-import steincheck as sc
-target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
-number = 3
-def wrong(x):
-    raise RuntimeError("no")
-broken = sc.Target(wrong, dim=2)
-"""
 ODD_CELLS = (
     "nan",
     "inf",
@@ -104,18 +93,6 @@ WORDS = (
     "é",
     "x" * 300,
 )
-
-
-@functools.cache
-def folder() -> Path:
-    """A folder with a target and sound draws."""
-    place = Path(tempfile.mkdtemp(prefix="steincheck-fuzz-"))
-    x = np.random.default_rng(0).normal(size=(60, 2))
-    np.savetxt(place / "good.csv", x, delimiter=",")
-    np.save(place / "good.npy", x)
-    np.savez(place / "good.npz", x=x, y=x)
-    (place / "model.py").write_text(MODEL)
-    return place
 
 
 def carry_out_file_call(seed: int, number: int) -> tuple[str, str]:

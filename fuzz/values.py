@@ -15,6 +15,8 @@ import numpy as np
 
 import steincheck as sc
 
+from .containers import containers
+
 Pool = dict[str, Callable[[], Any]]
 
 
@@ -36,7 +38,8 @@ def constants(*values: Any) -> Pool:
 
 
 def _label(value: Any) -> str:
-    return "10**400" if isinstance(value, int) and value > 10**300 else repr(value)
+    text = "10**400" if isinstance(value, int) and value > 10**300 else repr(value)
+    return text if len(text) < 60 else f"{text[:20]}... ({len(text)} characters)"
 
 
 def _same(value: Any) -> Any:
@@ -126,6 +129,7 @@ DRAWS = Kind(
         "booleans": lambda: draws() > 0,
         "ragged chains": lambda: [draws(20), draws(21)],
         "Draws of chains": lambda: sc.as_draws(draws(80).reshape(4, 20, 2)),
+        **containers(draws),
     },
     {
         "NaN": lambda: with_value(np.nan),

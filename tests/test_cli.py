@@ -254,7 +254,7 @@ def test_errors(run, case):
     ("text", "message"),
     [
         ("a,b\n1,2\n3\n", "bad.csv, line 3: 1 values, but line 1 has 2"),
-        ("1,2,3\n4,5,6\n", "bad.csv has 3 columns, but the target has dim = 2"),
+        ("1,2,3\n4,5,6\n", "bad.csv has 3 columns, but the target has `dim` = 2"),
         ("1,2\n3,nan\n", "`bad.csv` must be finite: 1 of 2 draws hold NaN or infinity, rows [1]"),
         ("b,c\n1,2\n", "bad.csv` has no column 'a'; its columns are b, c, the target's names a, b"),
     ],

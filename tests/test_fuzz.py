@@ -1,5 +1,6 @@
 """Bad input ends in a TypeError or ValueError that names the argument: the fuzzer, and cases it has found."""
 
+import csv
 import functools
 import sys
 
@@ -8,8 +9,9 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from fuzz.runner import carry_out, plan
+from fuzz.runner import carry_out, plan, single_changes
 
+MIXTURE = sc.models.gaussian_mixture([[0.0, 0.0], [3.0, 0.0]])
 X = np.random.default_rng(0).normal(size=(60, 2))
 HUGE = 10**400
 
@@ -96,6 +98,25 @@ FOUND = {
     ),
     "minimum, complex": (lambda: sc.as_draws(X, minimum=1j), "`minimum`"),
     "names twice": (lambda: sc.as_draws(X, names=["a", "a"]), "`names`"),
+    "rows of text": (lambda: sc.as_draws(X).take("a"), "`rows`"),
+    "rows that are not there": (lambda: sc.as_draws(X).take([100]), "`rows`"),
+    "labels, perhaps": (lambda: MIXTURE.sample(3, 0, return_labels="no"), "`return_labels`"),
+    "three columns of two": (lambda: MIXTURE.score(np.ones((4, 3))), "`x`"),
+    "complex points": (lambda: MIXTURE.log_density(1j * X), "`x`"),
+    "pytree of text": (lambda: sc.from_jax_pytree(lambda p: p["a"], {"a": "x"}), "`example`"),
+    "pytree without the key": (lambda: sc.from_jax_pytree(lambda p: p["b"], {"a": 1.0}), "`log_density`"),
+    "blocks of text": (
+        lambda: sc.samplers.repelling_attracting_metropolis(lambda x: x[0], X[:2], 1.0, 3, blocks="ab"),
+        "`blocks`",
+    ),
+    "one scale of two": (lambda: sc.plot.witness(X, normal(), scales=[1.0], rng=0), "`scales`"),
+    "a coordinate twice": (lambda: sc.plot.pairs(X, coordinates=[0, 1, 0]), "`coordinates`"),
+    "text in a mode search": (
+        lambda: sc.find_modes(
+            sc.Target(lambda x: log_density(x).astype(str), lambda x: -x, dim=2), bounds=(-1, 1), rng=0
+        ),
+        "`log_density`",
+    ),
     "plot of nothing": (lambda: sc.plot.null_distribution(None), "`result`"),
     "plot of a dict": (lambda: sc.plot.mode_shares({}), "`table`"),
     "plot on a word": (lambda: sc.plot.draws(X, ax="banana"), "`ax`"),
@@ -142,20 +163,21 @@ CHEAP = {
 
 
 def test_a_run_of_the_fuzzer_finds_nothing():
-    calls = [plan(2026, number) for number in range(400)]
+    later = len(single_changes(2026))  # calls with several changes
+    calls = [plan(2026, number) for number in (*range(300), *range(later, later + 200))]
     chosen = [call for call in calls if call.function in CHEAP]
     assert len(chosen) > 100
     faults = {str(call): fault for call in chosen if (fault := carry_out(call))}
     assert not faults
 
 
-def test_the_fuzzer_resumes(tmp_path, monkeypatch, capsys):
+def test_the_fuzzer_resumes_and_records_what_it_did(tmp_path, monkeypatch, capsys):
     import fuzz.__main__ as command
 
-    monkeypatch.setattr(command, "STATE", tmp_path / "state.json")
-    monkeypatch.setattr(sys, "argv", ["fuzz", "--seconds", "0.2", "--only", "RBF"])
-    counts = []
-    for _ in range(2):
+    monkeypatch.setattr(command, "FOLDER", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--calls", "3", "--only", "RBF", "--record"])
+    for total in (3, 6):
         assert command.main() == 0
-        counts.append(int(capsys.readouterr().out.split(" calls")[0]))
-    assert counts[1] > counts[0] > 0
+        assert f"{total} calls, 0 with a fault" in capsys.readouterr().out
+        (row,) = csv.DictReader((tmp_path / "runs.csv").open())
+        assert (row["calls"], row["faults"]) == (str(total), "0")

@@ -13,7 +13,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jax.tree_util import Partial
 
-from ._validation import as_generator, as_numbers, as_one_positive, is_number, shown
+from ._validation import as_generator, as_numbers, as_one_positive, is_number, require_switch, shown
 from .draws import as_matrix
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
 from .target import MAX_DIM, Target, jax_target, made_by
@@ -229,6 +229,7 @@ def sensor_network() -> Target:
     """
 
     def sample(n: int, rng: Any = None, *, return_labels: bool = False) -> Any:
+        require_switch(return_labels, "return_labels")
         check_integer("n", n, 1)
         rng = as_generator(rng)
         found = [_propose_sensors(4096, rng)]
@@ -352,6 +353,7 @@ def gb_rbm(B: Any, b: Any = None, c: Any = None) -> Target:
     exact = has_orthogonal_columns(B) or len(c) <= MAX_ENUMERATED
 
     def sample(n: int, rng: Any = None, *, burn_in: int = 2000, return_labels: bool = False) -> Any:
+        require_switch(return_labels, "return_labels")
         x, h = exact_rbm(B, b, c, n, rng) if exact else gibbs_rbm(B, b, c, n, burn_in, rng)
         return (x, h) if return_labels else x
 
@@ -368,6 +370,7 @@ def _mixture_sampler(shares: np.ndarray, dim: int, draw: Callable[..., np.ndarra
     def sample(n: int, rng: Any = None, *, weights: Any = None, return_labels: bool = False) -> Any:
         check_integer("n", n, 1)
         rng = as_generator(rng)
+        require_switch(return_labels, "return_labels")
         chosen = shares if weights is None else _as_weights(weights, len(shares), zero=True)
         labels = rng.choice(len(chosen), size=n, p=chosen)
         x = np.empty((n, dim))

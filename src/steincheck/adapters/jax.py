@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from .._validation import as_numbers
 from ..target import CHUNKS, Batch, Target, from_jax, in_chunks, traced
 from .parameters import element_names
 
@@ -42,7 +43,7 @@ def from_jax_pytree(log_density: Callable[[Any], Any], example: Any) -> Target:
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
     with jax.enable_x64(True):
-        doubles = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), example)
+        doubles = jax.tree.map(lambda leaf: as_numbers(leaf, "example", "a pytree of real numbers"), example)
         flat, restored = ravel_pytree(doubles)
     if not flat.size:
         raise ValueError("`example` must hold at least one number")

@@ -55,11 +55,8 @@ def as_draws(
     >>> as_draws({"tau": np.ones((4, 100)), "mu": np.zeros((4, 100))}, names=["mu", "tau"]).values[0]
     array([0., 1.])
     """
-    if dim is not None:
-        check_count(dim, "dim")
     check_count(minimum, "minimum")
-    if names is not None:
-        check_names(names, "names")
+    check_selection(dim, names)
     if isinstance(draws, Draws):
         own = None if draws.names is None else list(draws.names)
         table = Table(
@@ -68,6 +65,14 @@ def as_draws(
     else:
         table = read_any(draws, dim, names, name)
     return finish(table, dim, names, var_names, name, minimum)
+
+
+def check_selection(dim: Any, names: Any) -> None:
+    """Raise unless these can say which columns are wanted; None stands for all."""
+    if dim is not None:
+        check_count(dim, "dim")
+    if names is not None:
+        check_names(names, "names")
 
 
 def finish(

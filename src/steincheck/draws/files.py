@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import shown
-from .coerce import finish, read_any, stacked
+from .coerce import check_selection, finish, read_any, stacked
 from .containers import CHAIN_COLUMNS, Table, counted_from_0, from_columns
 from .names import canonical, listed, near
 from .record import Draws
@@ -69,6 +69,9 @@ def read_draws(
            [4. , 0.3]])
     """
     files = _as_paths(paths)
+    check_selection(dim, names)
+    if key is not None and not isinstance(key, str):
+        raise TypeError(f"`key` must be the name of an array, got {shown(key)}")
     if not files:
         raise ValueError("`paths` must name at least one file")
     tables = [_read_file(path, dim, names, key) for path in files]
@@ -106,7 +109,7 @@ def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: st
         return _read_parquet(path, names)
     if kind == ".nc":
         return _read_netcdf(path, names)
-    raise ValueError(f"draws are read from {', '.join((*TEXT, *OTHERS))} files, got {path.name}")
+    raise ValueError(f"`paths` must end in {', '.join((*TEXT, *OTHERS))}, got {path.name}")
 
 
 def _read_numpy(path: Path, key: str | None) -> np.ndarray:
@@ -207,7 +210,7 @@ def _check_width(
     counts = len(values) > 1 and np.all(np.diff(values[:, 0]) == 1)
     hint = "; the first one counts rows: remove it" if values.shape[1] == dim + 1 and counts else ""
     raise ValueError(
-        f"{path} has {values.shape[1]} columns{named}, but the target has dim = {dim}: "
+        f"{path} has {values.shape[1]} columns{named}, but the target has `dim` = {dim}: "
         f"one column per coordinate is needed{hint}"
     )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import shown
+
 
 @dataclass(frozen=True, eq=False)
 class Draws:
@@ -64,9 +66,22 @@ class Draws:
         return np.split(self.values, np.flatnonzero(np.diff(self.chain)) + 1)
 
     def take(self, rows: np.ndarray) -> Draws:
-        """Some of the draws, in ascending order of their rows; chains are numbered anew."""
+        """Some of the draws, in ascending order of their rows; chains are numbered anew.
+
+        Parameters
+        ----------
+        rows : array of int or bool
+            Which rows, or for each row whether it is taken.
+        """
+        try:
+            values = self.values[np.asarray(rows)]
+        except IndexError as error:
+            rule = f"`rows` must be row numbers or truth values of {len(self)} draws"
+            raise ValueError(f"{rule}, got {shown(rows)}: {error}") from None
+        if values.ndim != 2:
+            raise ValueError(f"`rows` must be a 1-d array, got {shown(rows)}")
         chain = None if self.chain is None else np.unique(self.chain[rows], return_inverse=True)[1]
-        return replace(self, values=self.values[rows], chain=chain)
+        return replace(self, values=values, chain=chain)
 
     def as_one_chain(self) -> Draws:
         """The same draws, taken for one chain in their order."""

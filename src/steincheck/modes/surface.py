@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from .._compilation import precise
+from .._validation import as_numbers
 from ..target import CHUNKS, Target, raw_score, raw_value_and_score, read_only
 from ..target.compiled import values_and_scores
 
@@ -138,7 +139,7 @@ class Surface:
         """The outputs of a batch function, NaN at the rows where it raises; those are found by halving."""
         try:
             with np.errstate(all="ignore"):
-                values = [np.asarray(value, dtype=float) for value in function(x)]
+                outputs = function(x)
         except Exception as error:  # of the user's function: here it means "not a possible point"
             self.raised = error
             if len(x) <= 1:
@@ -146,6 +147,8 @@ class Surface:
             half = len(x) // 2
             parts = [self._tolerant(function, part, shapes) for part in (x[:half], x[half:])]
             return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
+        rule = "functions that return arrays of real numbers"
+        values = [as_numbers(output, "log_density` and `score", rule) for output in outputs]
         for value, shape in zip(values, shapes, strict=True):
             if value.shape != (len(x), *shape):
                 raise ValueError(

@@ -158,8 +158,8 @@ def pairs(
     chosen = _that_matter(scene, verdict)
     if coordinates is not None:
         chosen = list(coordinates) if isinstance(coordinates, (list, tuple, np.ndarray)) else []
-    if not chosen or not exist(chosen, dim):
-        raise ValueError(f"`coordinates` must be some of 0..{dim - 1}, got {shown(coordinates)}")
+    if not chosen or not exist(chosen, dim) or len(set(chosen)) < len(chosen):
+        raise ValueError(f"`coordinates` must be different ones of 0..{dim - 1}, got {shown(coordinates)}")
     axes = _grid(len(chosen), axes)
     for row, i in enumerate(chosen):
         _draw_diagonal(axes[row, row], scene, i)

@@ -110,7 +110,7 @@ def _scaled_subset(
     x = as_matrix(x, target.dim)
     pick, width = as_generator(rng).spawn(2)
     unit = x.std(axis=0) if scales is None else as_positive(scales, "scales")
-    if len(unit) not in (1, target.dim):
+    if len(unit) != target.dim:
         raise ValueError(f"`scales` must be one number per coordinate, {target.dim}, got {len(unit)}")
     if not (np.isfinite(unit) & (unit > 0)).all():
         raise ValueError(f"`x` must vary in every coordinate, its standard deviations are {unit.tolist()}")

@@ -16,7 +16,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from .._compilation import precise
-from .._validation import check_count
+from .._validation import as_numbers, check_count
 from .record import MAX_DIM, Batch, Target, made_by
 
 CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
@@ -149,7 +149,7 @@ def _trace_or_explain(log_density: Callable[[Any], Any], point: Any) -> tuple[An
             "`log_density` of from_jax must be written with jax.numpy, without float(), NumPy functions and "
             f"`if` on values; a NumPy function goes into steincheck.Target: {reason}"
         ) from error
-    except (TypeError, ValueError, IndexError) as error:
+    except (TypeError, ValueError, LookupError) as error:
         raise ValueError(
             f"`log_density` of from_jax fails for a point of shape {point.shape}: "
             f"{type(error).__name__}: {error}"
@@ -160,7 +160,7 @@ def _holds_single_precision(log_density: Callable[[Any], Any], point: Any) -> bo
     """Whether data of the function come in 32 bits; in its own frame, so that nothing of it stays alive."""
     try:
         return any(array.dtype.itemsize == 4 for array in _closed_over(_trace(log_density, point)[0]))
-    except (TypeError, ValueError, IndexError):  # float32 met float64, or a mistake: it is raised again
+    except (TypeError, ValueError, LookupError):  # float32 met float64, or a mistake: it is raised again
         return True
 
 
@@ -244,7 +244,9 @@ def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -
     """Evaluate a compiled function of rows at any n, in padded chunks of these sizes: few compilations."""
 
     def evaluate(x: np.ndarray) -> Any:
-        x = np.asarray(x, dtype=np.float64)
+        x = as_numbers(x, "x")
+        if x.ndim != 2 or x.shape[1] != dim:
+            raise ValueError(f"`x` must have shape (n, {dim}), one point per row, got {x.shape}")
         parts = []
         with precise():
             if not len(x):
