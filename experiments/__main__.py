@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from .running import FIGURES, RESULTS, one_thread_each, positive, run_figure
+from .running import FIGURES, RESULTS, positive, run_figure
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -26,7 +26,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--methods", help="only these, separated by commas; the others can follow later")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(arguments)
-    one_thread_each()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the workers and writes the times, too
     methods = None if options.methods is None else [name.strip() for name in options.methods.split(",")]
     for figure in FIGURES if options.figure == "all" else (options.figure,):

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .running import keep_worker, one_thread_each, positive, provenance
+from .running import keep_worker, positive, provenance
 
 RESULTS = Path(__file__).parent / "results" / "calibration.csv"
 SEED = 2026
@@ -188,7 +188,6 @@ def main() -> None:
     if arguments.docs:
         write_docs()
         return
-    one_thread_each()
     asked = [
         cell
         for cell in dict.fromkeys(cells())

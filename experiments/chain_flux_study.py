@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .oracles import label_test
-from .running import one_thread_each, positive
+from .running import positive
 
 SEED = 20271
 LEVEL = 0.05
@@ -295,7 +295,6 @@ def main(arguments: list[str] | None = None) -> None:
     names = [name for name in CASES if options.case is None or options.case in name]
     if not names:
         parser.error(f"no case has {options.case!r} in its name; the cases are: {'; '.join(CASES)}")
-    one_thread_each()
     for name in names:
         rows = list(study(name, options.runs))
         save(rows, options.output)

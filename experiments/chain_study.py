@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from .running import one_thread_each, positive
+from .running import positive
 
 RESULTS = Path(__file__).parent / "results" / "chain_study.csv"
 SEED = 2028
@@ -498,7 +498,6 @@ def main() -> None:
     if arguments.table:
         print(table(wrong=False), table(wrong=True), sep="\n\n")
         return
-    one_thread_each()
     names = [name for name in CASES if arguments.case in name]
     if not names:
         parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")

@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from .running import one_thread_each
-
 RESULTS = Path(__file__).parent / "results" / "choices.csv"
 SEED = 31
 HEADER = ("choice", "setting", "quantity", "value", "repetitions", "seed", "version")
@@ -177,7 +175,6 @@ def _forced(target: Any, x: np.ndarray, block: int, sign: int, rng: np.random.Ge
 
 def main() -> None:
     """Measure everything and write the table."""
-    one_thread_each()
     from steincheck import __version__
 
     rows = [*search_costs(), *sensor_modes(), *useful_scales(), *aggregation(), *invariance()]

@@ -26,7 +26,7 @@ import numpy as np
 from scipy import stats
 
 from .oracles import label_test, sign_test
-from .running import keep_worker, one_thread_each, positive
+from .running import keep_worker, positive
 
 SEED = 20230
 LEVEL = 0.05
@@ -419,7 +419,6 @@ def main(arguments: list[str] | None = None) -> None:
     names = [name for name in CASES if options.case is None or options.case in name]
     if not names:
         parser.error(f"no case has {options.case!r} in its name; the cases are: {'; '.join(CASES)}")
-    one_thread_each()
     for name in names:
         rows = study(name, options.repetitions, options.n_jobs)
         save(rows, options.output)

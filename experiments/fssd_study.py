@@ -26,8 +26,6 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import minimize
 
-from .running import one_thread_each
-
 RESULTS = Path(__file__).parent / "results" / "fssd_study.csv"
 SEED = 20261116
 DIM = 10
@@ -200,7 +198,6 @@ def main() -> None:
     )
     parser.add_argument("--case", default="", help="part of the names of the cases to run; by default all")
     arguments = parser.parse_args()
-    one_thread_each()
     names = [name for name in CASES if arguments.case in name]
     if not names:
         parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")

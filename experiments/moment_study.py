@@ -26,7 +26,7 @@ import numpy as np
 from scipy import stats
 
 from .posteriors import published
-from .running import one_thread_each, positive, provenance
+from .running import positive, provenance
 
 SEED = 1408
 LEVEL = 0.05
@@ -512,7 +512,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repetitions", type=positive, help="at most so many per case")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
-    one_thread_each()
     table, others = read(options.results)
     if options.case == "cost" and not any(row["case"].startswith("cost") for row in others):
         others.append(dict(zip(HEADER, map(str, cost(10**6, 20)), strict=True)))

@@ -21,20 +21,6 @@ from .cells import Cell, Row, Store, read_rows
 
 RESULTS = Path(__file__).parent / "results"
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "table1", "fig6", "fig7", "fig8")
-ONE_THREAD = {
-    "NPROC": "1",  # threads of XLA's own pool, which the flags leave alone
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "JAX_PLATFORMS": "cpu",
-}
-
-
-def one_thread_each() -> None:
-    """Let every worker use one core; to be called before JAX is imported, the workers inherit it."""
-    for name, value in ONE_THREAD.items():
-        os.environ.setdefault(name, value)
 
 
 def keep_worker() -> None:

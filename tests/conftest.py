@@ -5,6 +5,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
+# one worker per core: threads of two workers on two cores would wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("NPROC", "1")  # of XLA's own pool
+
 # most of the suite's time is compilation, most programs run once: JAX's own tests do the same
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 

@@ -13,12 +13,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import experiments
 from experiments import cells, choices, drawing, fig1, fig2, running, summary
 from steincheck import models
 
 ROOT = Path(__file__).parents[1]
 COMMITTED = ROOT / "experiments" / "results"
 LABELS_ONLY = ["oracle"]  # needs no compilation
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted by Linux's /proc")
+def test_a_study_uses_one_thread_per_process():
+    product = "import experiments.running, numpy, os; numpy.eye(500) @ numpy.eye(500)"
+    program = f"{product}; print(len(os.listdir('/proc/self/task')))"
+    environment = {name: value for name, value in os.environ.items() if name not in experiments.ONE_THREAD}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "1"
 
 
 # --- rows on disk -----------------------------------------------------------------------------------------
