@@ -212,7 +212,7 @@ def test_unreadable_files(tmp_path):
         read_draws(tmp_path / "x.csv")
     with pytest.raises(IsADirectoryError, match="is a directory"):
         read_draws(tmp_path)
-    with pytest.raises(ValueError, match=r"read from .csv, .*got x.xlsx"):
+    with pytest.raises(ValueError, match=r"`paths` must end in .csv, .*got x.xlsx"):
         read_draws(written(tmp_path, "", "x.xlsx"))
     for name in ("x.npy", "x.npz"):
         with pytest.raises(ValueError, match="cannot be read"):

@@ -10,10 +10,18 @@ from typing import Any
 import numpy as np
 
 
+def as_host(values: Any) -> Any:
+    """A torch tensor as a NumPy array; everything else as it is."""
+    if not callable(getattr(values, "detach", None)):
+        return values
+    tensor = values.detach().cpu()
+    return (tensor.to_dense() if getattr(tensor, "is_sparse", False) else tensor).numpy()
+
+
 def as_numbers(values: Any, name: str, rule: str = "real numbers", *, verb: str = "got") -> np.ndarray:
     """A float64 array; text, truth values, masked and complex values are refused."""
     try:
-        array = np.asarray(values)
+        array = np.asarray(as_host(values))
         if isinstance(values, bool) or array.dtype.kind not in "iuf" or np.ma.is_masked(values):
             raise TypeError
         return array.astype(np.float64)

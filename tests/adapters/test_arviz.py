@@ -57,7 +57,7 @@ def test_bad_values(idata):
         sc.to_arviz(idata, modes=[0, 1, 2])
     with pytest.raises(ValueError, match="`weights` must be finite and not negative"):
         sc.to_arviz(idata, weights=-np.ones(200))
-    with pytest.raises(ValueError, match=r"chains of one length, got lengths \[5, 4\]"):
+    with pytest.raises(ValueError, match=r"chains of one length for ArviZ, got lengths \[5, 4\]"):
         sc.to_arviz([np.zeros((5, 2)), np.zeros((4, 2))])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import as_numbers, require_kind, shown
 from ..draws import Draws, as_draws
 from ..result import Verdict
 from ..target import coordinate_names
@@ -54,7 +55,10 @@ def to_arviz(
         import xarray
     except ImportError:
         raise ImportError("to_arviz needs ArviZ: pip install 'steincheck[arviz]'") from None
+    if attributes is not None and not isinstance(attributes, Mapping):
+        raise TypeError(f"`attributes` must map names to values, got {shown(attributes)}")
     if verdict is not None:
+        require_kind(verdict, Verdict, "verdict")
         modes, weights, attributes = _of_verdict(verdict, modes, weights, attributes)
     groups = _groups(draws, xarray)
     posterior = groups["posterior"]
@@ -62,7 +66,7 @@ def to_arviz(
     axes = {name: posterior[name] for name in ("chain", "draw") if name in posterior.coords}
     added = {}
     if modes is not None:
-        added["mode"] = _per_draw(modes, shape, "modes").astype(int)
+        added["mode"] = _as_integers(_per_draw(modes, shape, "modes"))
     if weights is not None:
         values = _per_draw(weights, shape, "weights")
         if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
@@ -105,7 +109,7 @@ def _dataset(draws: Draws, xarray: Any) -> Any:
     """Dataset with one variable per name: "theta[0]" and "theta[1]" become the variable theta."""
     lengths = draws.lengths if draws.n_chains else np.array([len(draws)])
     if np.ptp(lengths):
-        raise ValueError(f"ArviZ needs chains of one length, got lengths {lengths.tolist()}")
+        raise ValueError(f"`draws` must have chains of one length for ArviZ, got lengths {lengths.tolist()}")
     values = draws.values.reshape(len(lengths), lengths[0], -1)
     names = coordinate_names(draws.shape[1], draws.names)
     variables: dict[str, list[int]] = {}
@@ -137,7 +141,13 @@ def _shape(names: list[str]) -> tuple[int, ...]:
 
 
 def _per_draw(values: Any, shape: tuple[int, int], name: str) -> np.ndarray:
-    array = np.asarray(values, dtype=np.float64)
+    array = as_numbers(values, name)
     if array.size != shape[0] * shape[1]:
         raise ValueError(f"`{name}` must have one value per draw ({shape[0] * shape[1]}), got {array.size}")
     return array.reshape(shape)
+
+
+def _as_integers(modes: np.ndarray) -> np.ndarray:
+    if not (np.isfinite(modes).all() and (modes == np.round(modes)).all()):
+        raise ValueError("`modes` must be integers, the mode of each draw or -1 for none")
+    return modes.astype(int)

@@ -55,7 +55,10 @@ def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Target
         raise ImportError("from_numpyro needs NumPyro: pip install 'steincheck[numpyro]'") from None
     with jax.enable_x64(True):
         args, kwargs = jax.tree.map(_in_double, (args, kwargs))
-        latent = _latent_shapes(model, args, kwargs)
+        try:
+            latent = _latent_shapes(model, args, kwargs)
+        except TypeError as error:
+            raise TypeError(f"`model` fails for the arguments given: {error}") from error
     model = handlers.seed(model, jax.random.key(0))  # for sites that are not substituted: none is left
     shapes = {name: site.unconstrained for name, site in latent.items()}
 

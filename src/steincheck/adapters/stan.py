@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._compilation import user_cache
+from .._validation import shown
 from ..draws.containers import counted_from_0
 from ..target import Target
 from .parameters import Parameters, with_parameters
@@ -95,6 +96,8 @@ def _source(program: str | os.PathLike[str]) -> tuple[str, Path, str]:
     """Code of the program, the folder of its includes, and its name for messages."""
     if isinstance(program, str) and ("{" in program or "\n" in program):
         return program, Path.cwd(), "program.stan"
+    if not isinstance(program, (str, os.PathLike)):
+        raise TypeError(f"`program` must be Stan code or a file, got {shown(program)}")
     path = Path(program)
     if not path.is_file():
         raise FileNotFoundError(f"`program` must be Stan code or a file; there is no file {path}")

@@ -65,7 +65,12 @@ def from_torch(
         names=names,
         sample=sample,
     )
-    check_score(target, probe_points(target.dim), rtol=1e-3 if kind["dtype"] == torch.float64 else 0.05)
+    try:
+        check_score(target, probe_points(target.dim), rtol=1e-3 if kind["dtype"] == torch.float64 else 0.05)
+    except RuntimeError as error:  # of PyTorch: no gradient, or a complex value
+        raise TypeError(
+            f"`log_density` must return a real tensor that depends on the point: {error}"
+        ) from error
     return target
 
 
@@ -94,7 +99,7 @@ def _takes_batches(torch: Any, log_density: Callable[[Any], Any], dim: int, kind
         except Exception:  # of any kind: the function is not one of batches, and is tried with one point
             together = None
         if getattr(together, "shape", None) != (n,):
-            return _check_scalar(torch, log_density(points[0]), dim)
+            return _check_scalar(torch, _at_one_point(log_density, points[0]), dim)
         again = log_density(points)
         try:
             alone = torch.cat([log_density(point[None]) for point in points])
@@ -108,6 +113,15 @@ def _takes_batches(torch: Any, log_density: Callable[[Any], Any], dim: int, kind
             "module first"
         )
     return True
+
+
+def _at_one_point(log_density: Callable[[Any], Any], point: Any) -> Any:
+    try:
+        return log_density(point)
+    except (TypeError, ValueError, LookupError, RuntimeError) as error:
+        raise ValueError(
+            f"`log_density` fails for a point of shape {tuple(point.shape)}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _check_scalar(torch: Any, value: Any, dim: int) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from .._validation import as_numbers, check_count, check_names
-from .containers import Table, as_host, read_container
+from .._validation import as_host, as_numbers, check_count, check_names
+from .containers import Table, read_container
 from .names import base, canonical, listed, near, positions
 from .record import Draws
 
@@ -155,7 +155,7 @@ def read_any(draws: Any, dim: int | None, names: Sequence[str] | None, name: str
     chains = _chain_list(draws, dim)
     if chains is not None:
         return stacked([read_any(part, dim, names, f"{name}[{k}]") for k, part in enumerate(chains)])
-    array = as_numbers(as_host(draws), name, "an array of real numbers with one draw per row")
+    array = as_numbers(draws, name, "an array of real numbers with one draw per row")
     rows_are_chains = dim == 1 and array.ndim == 2 and 1 < array.shape[1] > array.shape[0]
     if array.ndim == 3 or rows_are_chains:
         return _from_chain_array(array[..., None] if array.ndim == 2 else array, name)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import as_host
 from .names import base, canonical, shifted
 
 CHAIN_COLUMNS = ("chain", ".chain", "chain__")
@@ -118,13 +119,6 @@ def flattened(arrays: Mapping[str, np.ndarray], leading: int) -> tuple[list[str]
             labels.append(f"{key}[{','.join(map(str, index))}]" if index else key)
             columns.append(flat[:, k])
     return labels, columns
-
-
-def as_host(values: Any) -> Any:
-    """A torch tensor as a NumPy array; everything else as it is."""
-    if callable(getattr(values, "detach", None)):
-        return values.detach().cpu().numpy()
-    return values
 
 
 def _layout(shapes: list[tuple[int, ...]], dim: int | None, name: str) -> str:
