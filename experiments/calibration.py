@@ -56,7 +56,7 @@ def cells() -> Iterator[Cell]:
     moved = ("pksd", "spksd", "ospksd", "pksdagg")
     dear = ("Gaussian, d = 200", "two Gaussians 6 apart, d = 50", "sensor network, d = 8")
     level.sort(key=lambda name: name in dear)
-    for n, repetitions in ((500, 200), (100, 200), (30, 200), (2000, 100)):
+    for n, repetitions in ((500, 200), (100, 200), (30, 200), (2000, 50)):
         yield from (Cell(name, "flux", n, repetitions) for name in several)
         yield from (Cell(name, "check", n, repetitions) for name in (*chains, *level))
         for test in ("ksd", "fssd", "moments", "pksd", "spksd", "ospksd", "ksdagg", "pksdagg"):
