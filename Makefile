@@ -94,10 +94,11 @@ calibration: setup
 	$(BIN)/python -m experiments.flux_study --n-jobs 2
 	$(BIN)/python -m experiments.choices
 
-# bad input for every public function; resumes where it ended, see fuzz/
+# bad input for every public function, adapters included; resumes where it ended, see fuzz/; fuzz/runs.csv has the runs
 SECONDS ?= 1200
-fuzz: setup
-	MPLBACKEND=agg $(BIN)/python -m fuzz --seconds $(SECONDS)
+SEED ?= 0
+fuzz: $(ADAPTERS)/.installed
+	MPLBACKEND=agg $(ADAPTERS)/bin/python -W ignore -m fuzz --seconds $(SECONDS) --seed $(SEED) --record
 
 # known vulnerabilities of the pinned dependencies (needs the network), and licences
 AUDIT := .venv-audit
