@@ -117,6 +117,8 @@ FOUND = {
         ),
         "`log_density`",
     ),
+    "variables of a class": (lambda: sc.as_draws({"a": X[:, 0]}, var_names=object), "`var_names`"),
+    "names of a plot": (lambda: sc.plot.pairs(X, normal(), names="ab"), "`names`"),
     "plot of nothing": (lambda: sc.plot.null_distribution(None), "`result`"),
     "plot of a dict": (lambda: sc.plot.mode_shares({}), "`table`"),
     "plot on a word": (lambda: sc.plot.draws(X, ax="banana"), "`ax`"),

@@ -269,10 +269,12 @@ def test_pairs_show_the_parameters_of_the_findings():
     given = plt.figure().subplots(2, 2)
     assert plot.pairs(x, target, coordinates=[1, 4], axes=given)[1, 0] is given[1, 0]
     assert (given[1, 0].get_xlabel(), given[1, 0].get_ylabel()) == ("b", "e")
-    with pytest.raises(ValueError, match=r"`coordinates` must be some of 0\.\.4"):
+    with pytest.raises(ValueError, match=r"`coordinates` must be different ones of 0\.\.4"):
         plot.pairs(x, target, coordinates=[5])
     with pytest.raises(ValueError, match=r"`axes` must have shape \(2, 2\)"):
         plot.pairs(x, target, coordinates=[0, 1], axes=given[:1])
+    other = plot.pairs(x, target, coordinates=[0, 1], names=list("vwxyz"))
+    assert (other[1, 0].get_xlabel(), other[1, 0].get_ylabel()) == ("v", "w")
 
 
 def test_effect_sizes_have_names_scales_and_sizes(on_the_log_scale):
@@ -359,7 +361,7 @@ def test_effects_without_a_size_are_left_out_and_directions_named():
 
 def test_scales_of_the_witness_are_one_per_coordinate():
     target = sc.models.gaussian_mixture([[0.0, 0.0, 0.0]])
-    with pytest.raises(ValueError, match="`scales` must be one number per coordinate, 3, got 2"):
+    with pytest.raises(ValueError, match="`scales` must be one number, or one per coordinate, 3, got 2"):
         plot.witness(target.sample(50, 0), target, coordinate=0, scales=[1.0, 2.0])
 
 

@@ -56,7 +56,7 @@ def as_draws(
     array([0., 1.])
     """
     check_count(minimum, "minimum")
-    check_selection(dim, names)
+    check_selection(dim, names, var_names)
     if isinstance(draws, Draws):
         own = None if draws.names is None else list(draws.names)
         table = Table(
@@ -67,12 +67,14 @@ def as_draws(
     return finish(table, dim, names, var_names, name, minimum)
 
 
-def check_selection(dim: Any, names: Any) -> None:
+def check_selection(dim: Any, names: Any, var_names: Any) -> None:
     """Raise unless these can say which columns are wanted; None stands for all."""
     if dim is not None:
         check_count(dim, "dim")
     if names is not None:
         check_names(names, "names")
+    if var_names is not None and not isinstance(var_names, str):
+        check_names(var_names, "var_names")
 
 
 def finish(

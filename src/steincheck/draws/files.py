@@ -69,7 +69,7 @@ def read_draws(
            [4. , 0.3]])
     """
     files = _as_paths(paths)
-    check_selection(dim, names)
+    check_selection(dim, names, var_names)
     if key is not None and not isinstance(key, str):
         raise TypeError(f"`key` must be the name of an array, got {shown(key)}")
     if not files:

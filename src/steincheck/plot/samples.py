@@ -153,7 +153,7 @@ def pairs(
     if verdict is not None:
         require_kind(verdict, Verdict, "verdict")
         modes = verdict.modes if modes is None else modes
-    scene = _scene(draws, modes, None if target is not None else names, target)
+    scene = _scene(draws, modes, names, target)
     dim = scene.x.shape[1]
     chosen = _that_matter(scene, verdict)
     if coordinates is not None:

@@ -29,7 +29,7 @@ def witness(
     target : Target
     coordinate : int
         Which component of g to draw, against the same coordinate of the draws.
-    scales : array (d,), optional
+    scales : float or array (d,), optional
         The kernel measures coordinates in these units; by default the standard deviations of the draws.
     rng : int, Generator or SeedSequence, optional
         Chooses the subset.
@@ -110,8 +110,8 @@ def _scaled_subset(
     x = as_matrix(x, target.dim)
     pick, width = as_generator(rng).spawn(2)
     unit = x.std(axis=0) if scales is None else as_positive(scales, "scales")
-    if len(unit) != target.dim:
-        raise ValueError(f"`scales` must be one number per coordinate, {target.dim}, got {len(unit)}")
+    if np.ndim(scales) and len(unit) != target.dim:
+        raise ValueError(f"`scales` must be one number, or one per coordinate, {target.dim}, got {len(unit)}")
     if not (np.isfinite(unit) & (unit > 0)).all():
         raise ValueError(f"`x` must vary in every coordinate, its standard deviations are {unit.tolist()}")
     x = x[np.sort(pick.choice(len(x), min(len(x), MAX_POINTS), replace=False))]

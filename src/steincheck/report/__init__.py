@@ -372,7 +372,8 @@ def _draws_figure(verdict: Verdict, x: np.ndarray, target: Target | None, number
 
     def all_pairs(figure: Any) -> None:
         axes = figure.subplots(3, 3, squeeze=False)
-        plot.pairs(x, target, modes=verdict.modes, names=verdict.names, coordinates=chosen, axes=axes)
+        names = verdict.names if target is None else None  # a target knows the scales of its parameters
+        plot.pairs(x, target, modes=verdict.modes, names=names, coordinates=chosen, axes=axes)
 
     return _figure(all_pairs, text, number, (6.4, 6.0), "wide")
 
