@@ -88,6 +88,7 @@ class TestChains:
         assert "running longer will not help" in result.inconclusive
         np.testing.assert_allclose(result.chains.shares[:, 0], 1 - np.array(starts))
         assert str(result.chains) == "4 chains with no mode changes in all"
+        assert "statistic" not in result.summary()
         assert "H0 is instead that this set of draws, whatever the sampler," in result.summary()
 
     def test_few_changes_ask_for_longer_chains(self):

@@ -86,9 +86,10 @@ class GofResult:
 
     def _headline(self, alpha: float = 0.05) -> str:
         p = pvalue_text(self.pvalue, smallest=self.at_floor)
+        statistic = "" if np.isnan(self.statistic) else f"statistic = {self.statistic:.4g}, "
         return (
             f"{self.test}: {self.answer(alpha)} at level {alpha:g} (p {p}, "
-            f"statistic = {self.statistic:.4g}, n = {self.n}, d = {self.dim})"
+            f"{statistic}n = {self.n}, d = {self.dim})"
         )
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
