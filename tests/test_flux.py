@@ -468,6 +468,7 @@ class TestCannotTell:
         assert any("hardly any exchange between these groups of modes" in str(one.message) for one in caught)
         assert result.degrees_of_freedom < 3
         assert np.isnan(result.mode_table.implied).any()
+        assert "as expected" not in result.mode_table.words
 
     def test_an_unknown_mode_is_not_seen(self):
         """The limit of the method, for the record: the third mode is neither known nor sampled."""

@@ -111,6 +111,21 @@ class TestChains:
         np.testing.assert_allclose(flows.flow[mode == 0][:, :2], [[-0.5, 0.5]] * np.sum(mode == 0))
         assert np.all(flows.flow[mode < 2][:, 2:] == 0)
 
+    def test_shares_of_groups_that_chains_do_not_cross_are_not_compared(self):
+        """Shares that are right within the pairs say nothing about the shares of the pairs."""
+        rng = np.random.default_rng(3)
+        labels = label_chain([0.5, 0.5], 0.2, 4, 500, rng) + np.array([[0], [0], [2], [2]])
+        locations = np.array([[-15.0], [-5.0], [5.0], [15.0]])
+        target = sc.models.gaussian_mixture(locations)
+        x = locations[labels] + rng.normal(size=(4, 500, 1))
+        result = sc.flux_test(x, target, modes=locations, rng=0)
+        assert sorted(result.chains.compared) == [(0, 1), (2, 3)]
+        assert not result.all_compared
+        assert result.mode_table.words == ("not compared",) * 4
+        verdict = sc.check(x, target, modes=locations, rng=0)
+        assert set(verdict.mode_table.words) == {"not compared"}
+        assert "as expected" not in str(verdict)
+
     def test_rarely_visited_modes_are_pooled(self):
         rng = np.random.default_rng(4)
         weights = np.array([0.42, 0.4, 0.06, 0.06, 0.06])

@@ -56,6 +56,7 @@ class ModeComparison(NamedTuple):
     net_flow: np.ndarray  #: (M,)
     net_flow_se: np.ndarray  #: (M,)
     mode_pvalues: np.ndarray  #: (M,) of single modes, adjusted for their number
+    all_compared: bool  #: whether all modes that matter were compared with each other
     chains: ChainWeights | None = None
     inconclusive: str = ""
 
@@ -83,17 +84,19 @@ def compare_independent(
     single = np.where(variance >= MIN_VARIANCE_FOR_CHI2, flow_pvalues(net, error), rare.tails)
     examined = (variance >= MIN_VARIANCE) | rare.judged
     pvalues = np.where(examined, np.minimum(1.0, n_comparisons(n_modes) * single), np.nan)
-    words = mode_words(net, error, pvalues, LEVEL)
+    table = mode_table(found, group, modes.locations, ("",) * n_modes)
+    all_compared = _exchange(group, _weighty(table, modes))
     if not np.isnan(pvalue):
         warnings += _groups_without_exchange(group, moments, modes)
     return ModeComparison(
         outcome._replace(pvalue=pvalue),
         n_directions,
         "asymptotic" if outcome.null is None else "exact",
-        mode_table(found, group, modes.locations, words),
+        replace(table, words=mode_words(net, error, pvalues, LEVEL, all_compared=all_compared)),
         net,
         error,
         pvalues,
+        all_compared,
     )
 
 
@@ -157,15 +160,17 @@ def compare_chain_modes(
     weighty = _weighty(table, modes)
     outcome = _combined(tested, judged, flows, weighty)
     net, error, pvalues = _single_modes(flows, moments, tested, judged)
+    all_compared = _complete(flows, weighty) and _exchange(group, weighty)
     summary = _chain_summary(found.mode, path, chain, tested, flows, judged.size)
     return ModeComparison(
         outcome,
         tested.n_directions if tested.comparison else 0,
         "block signs" if tested.comparison else "set",
-        replace(table, words=mode_words(net, error, pvalues, LEVEL)),
+        replace(table, words=mode_words(net, error, pvalues, LEVEL, all_compared=all_compared)),
         net,
         error,
         pvalues,
+        all_compared,
         summary,
         _why_inconclusive(summary, tested, flows, weighty),
     )
@@ -175,6 +180,11 @@ def _weighty(table: ModeTable, modes: Modes) -> np.ndarray:
     """Modes (M,) whose weight matters: by their draws, or by what the density implies."""
     implied = np.where(np.isnan(table.implied), modes.laplace_weights, table.implied)
     return (table.observed > WEIGHTY_SHARE) | (implied > WEIGHTY_SHARE)
+
+
+def _exchange(group: np.ndarray, weighty: np.ndarray) -> bool:
+    """Whether all modes that matter exchange draws, by their `group` (M,)."""
+    return len(np.unique(group[weighty])) < 2
 
 
 def _combined(tested: ChainComparison, judged: SetJudgement, flows: Flows, weighty: np.ndarray) -> Comparison:

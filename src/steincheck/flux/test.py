@@ -234,6 +234,7 @@ def _test_modes(
         net_flow=part.net_flow,
         net_flow_se=part.net_flow_se,
         mode_pvalues=part.mode_pvalues,
+        all_compared=part.all_compared,
         acceptance=float(leave.mean()),
         efficiency=moments.efficiency,
         n_anchors=n_anchors,
@@ -335,7 +336,9 @@ def _one_of(by_modes: FluxResult, count: int) -> FluxResult:
     assert by_modes.mode_pvalues is not None
     assert by_modes.mode_table is not None
     pvalues = np.minimum(1.0, max(count, 1) * by_modes.mode_pvalues)
-    words = mode_words(by_modes.net_flow, by_modes.net_flow_se, pvalues, LEVEL)
+    words = mode_words(
+        by_modes.net_flow, by_modes.net_flow_se, pvalues, LEVEL, all_compared=by_modes.all_compared
+    )
     return replace(by_modes, mode_pvalues=pvalues, mode_table=replace(by_modes.mode_table, words=words))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..result.modes import TOO_FEW, TOO_MANY
+from ..result.modes import AS_EXPECTED, NOT_COMPARED, NOT_EXAMINED, TOO_FEW, TOO_MANY
 
 MANY_OR_FEW = (TOO_MANY, TOO_FEW)
 
@@ -25,19 +25,27 @@ def n_comparisons(n_modes: int) -> int:
 
 
 def flow_words(
-    net: np.ndarray, significant: np.ndarray, examined: np.ndarray, choice: tuple[str, str]
+    net: np.ndarray,
+    significant: np.ndarray,
+    examined: np.ndarray,
+    choice: tuple[str, str],
+    otherwise: str = AS_EXPECTED,
 ) -> tuple[str, ...]:
-    """Say "as expected", "not examined", or one of `choice`: of a significant flow out, of one in."""
-    said = np.where(significant, np.where(net < 0, *choice), "as expected")
-    return tuple(np.where(examined, said, "not examined").tolist())
+    """Say "not examined", `otherwise`, or one of `choice`: of a significant flow out, of one in."""
+    words = np.where(significant, np.where(net < 0, *choice), otherwise)
+    return tuple(np.where(examined, words, NOT_EXAMINED).tolist())
 
 
-def mode_words(net: np.ndarray, error: np.ndarray, pvalues: np.ndarray, level: float) -> tuple[str, ...]:
+def mode_words(
+    net: np.ndarray, error: np.ndarray, pvalues: np.ndarray, level: float, *, all_compared: bool = True
+) -> tuple[str, ...]:
     """What the net flow into each mode says at a level, by the p-values of the modes.
 
-    A mode without a p-value was not examined; neither was one without a standard error of its flow, which
-    only the set of draws was asked about, unless the set is clearly wrong there.
+    A mode without a p-value was not examined; neither was one without a standard error of its flow, for which
+    only the set of draws was assessed, unless the set is clearly wrong there. No share is called as expected
+    unless `all_compared`: the net flows of a group of modes say nothing about the share of the group.
     """
     significant = pvalues <= level
     examined = significant | (np.isfinite(pvalues) & np.isfinite(error))
-    return flow_words(net, significant, examined, MANY_OR_FEW)
+    otherwise = AS_EXPECTED if all_compared else NOT_COMPARED
+    return flow_words(net, significant, examined, MANY_OR_FEW, otherwise)

@@ -105,6 +105,9 @@ class Modes:
 
 TOO_MANY = "too many draws"
 TOO_FEW = "too few draws"
+AS_EXPECTED = "as expected"
+NOT_COMPARED = "not compared"
+NOT_EXAMINED = "not examined"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +127,8 @@ class ModeTable:
         95 % confidence intervals, each for one mode alone; NaN for the observed share of a mode that no chain
         ever enters or leaves, which is that of the starting points.
     words : tuple of str
-        "too many draws", "too few draws", "as expected" or "not examined" per mode.
+        Per mode "too many draws", "too few draws", "as expected", "not compared" (with modes of other groups:
+        within its own group the share is as expected) or "not examined".
     """
 
     locations: np.ndarray

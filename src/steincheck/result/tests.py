@@ -268,6 +268,8 @@ class FluxResult(GofResult):
         displacement with displacements only. NaN at modes that chains visit too rarely.
     mode_pvalues : array (M,) or None
         Of each mode by itself, adjusted for the number of modes (Bonferroni); NaN where it was not examined.
+    all_compared : bool
+        Whether all modes of some weight were compared with each other; if not, only within groups.
     lattice : DisplacementTable or None
         Flows along the displacements of a lattice, if draws were moved by them.
     chains : ChainWeights or None
@@ -297,6 +299,7 @@ class FluxResult(GofResult):
     net_flow: np.ndarray = field(kw_only=True)
     net_flow_se: np.ndarray = field(kw_only=True)
     mode_pvalues: np.ndarray | None = field(default=None, kw_only=True)
+    all_compared: bool = field(default=True, kw_only=True)
     lattice: DisplacementTable | None = field(default=None, kw_only=True)
     chains: ChainWeights | None = field(default=None, kw_only=True)
     acceptance: float = field(kw_only=True)

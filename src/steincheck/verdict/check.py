@@ -176,7 +176,13 @@ def _word_modes(tests: dict[str, GofResult], adjusted: Mapping[str, float], alph
     if not isinstance(weights, FluxResult) or weights.mode_table is None or weights.mode_pvalues is None:
         return
     level = alpha / holm_factor(tests, "weights") if adjusted["weights"] <= alpha else -1.0
-    words = mode_words(weights.net_flow, weights.net_flow_se, weights.mode_pvalues, level)
+    words = mode_words(
+        weights.net_flow,
+        weights.net_flow_se,
+        weights.mode_pvalues,
+        level,
+        all_compared=weights.all_compared,
+    )
     tests["weights"] = replace(weights, mode_table=replace(weights.mode_table, words=words))
 
 
