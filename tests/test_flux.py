@@ -11,9 +11,11 @@ from steincheck.flux import orbits as orbits_module
 from steincheck.flux.anchors import Anchors, _mixture, assign, local_anchors, mode_anchors
 from steincheck.flux.counts import count_tails, directions, exchange_groups, joint_probability, jumped_counts
 from steincheck.flux.displacements import hotelling, lattice_steps, sign_test, step_flows
-from steincheck.flux.orbits import count_moments, orbits
+from steincheck.flux.mode_comparison import compare_independent
+from steincheck.flux.orbits import Orbits, count_moments, orbits
 from steincheck.flux.test import flux_test
 from steincheck.modes.search import as_modes
+from steincheck.result import Modes
 
 FAR = ([[0.0], [9.0], [22.0]], [[[1.0]], [[2.0]], [[0.5]]], [0.6, 0.3, 0.1])
 NEAR = ([[-2.0], [2.0], [7.0]], [[[0.5]], [[2.0]], [[1.0]]], [0.2, 0.5, 0.3])
@@ -468,7 +470,18 @@ class TestCannotTell:
         assert any("hardly any exchange between these groups of modes" in str(one.message) for one in caught)
         assert result.degrees_of_freedom < 3
         assert np.isnan(result.mode_table.implied).any()
-        assert "as expected" not in result.mode_table.words
+
+    def test_shares_of_groups_without_exchange_are_not_compared(self):
+        """Draws move within modes 0 and 1, and within modes 2 and 3, only."""
+        weights = np.array([0.3, 0.2, 0.3, 0.2])
+        mode = np.repeat(np.arange(4), [300, 200, 300, 200])
+        together = mode[:, None] // 2 == np.arange(4) // 2
+        found = Orbits(mode, np.where(together, np.log(weights), -60.0), np.zeros(1000))
+        modes = Modes(10.0 * np.arange(4)[:, None], np.ones((4, 1, 1)), np.log(weights), np.zeros(4))
+        options = ("asymptotic", np.random.default_rng(0), [])
+        part = compare_independent(found, count_moments(found), modes, *options)
+        assert not part.all_compared
+        assert part.table.words == ("not compared",) * 4
 
     def test_an_unknown_mode_is_not_seen(self):
         """The limit of the method, for the record: the third mode is neither known nor sampled."""

@@ -66,7 +66,7 @@ class TestChains:
         assert sum(result.reject() for result in naive) > 10
         assert all(sc.flux_test(x, TWO, modes=modes, rng=rng).reject() for x in wrong)
         assert {result.variant for result in good} == {"block signs"}
-        assert not any(result.inconclusive for result in good)
+        assert not any(result.inconclusive or result.set_hypothesis for result in good)
         assert 100 < np.median([result.chains.effective_draws for result in good]) < 400
 
     @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ class TestChains:
         np.testing.assert_allclose(result.chains.shares[:, 0], 1 - np.array(starts))
         assert str(result.chains) == "4 chains with no mode changes in all"
         assert "statistic" not in result.summary()
-        assert "H0 is instead that this set of draws, whatever the sampler," in result.summary()
+        assert "H0 is therefore that this set of draws, whatever the sampler," in result.summary()
 
     def test_few_changes_ask_for_longer_chains(self):
         labels = np.repeat([[0, 1, 0, 1, 0]], 100, axis=1)
@@ -122,6 +122,7 @@ class TestChains:
         assert sorted(result.chains.compared) == [(0, 1), (2, 3)]
         assert not result.all_compared
         assert result.mode_table.words == ("not compared",) * 4
+        assert "For these, H0 is therefore that this set of draws" in result.summary()
         verdict = sc.check(x, target, modes=locations, rng=0)
         assert set(verdict.mode_table.words) == {"not compared"}
         assert "as expected" not in str(verdict)
@@ -292,7 +293,7 @@ class TestObservedIntervals:
         text = str(verdict)
         assert "75.0% (no interval)" in text
         assert "no interval at a mode that no chain ever enters or leaves" in text
-        assert "this set of draws, whatever the sampler, is as fair a picture" in text
+        assert verdict.tests["weights"].set_hypothesis in text
         assert "nan" not in text
         page = tmp_path / "page.html"
         sc.report.write_html(page, verdict, x)

@@ -327,18 +327,33 @@ class FluxResult(GofResult):
         return super().answer(alpha)
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
+        remarks = super()._remarks(alpha)
+        if self.set_hypothesis:
+            remarks.append(self.set_hypothesis)
         reason = f"cannot tell: {self.inconclusive}"
-        told = self.answer(alpha) != "cannot tell" or reason in self.warnings
-        return super()._remarks(alpha) + self._of_set() + ([] if told else [reason])
+        if self.answer(alpha) == "cannot tell" and reason not in self.warnings:
+            remarks.append(reason)
+        return remarks
 
-    def _of_set(self) -> list[str]:
-        if self.chains is None or self.variant != "set":
-            return []
-        return [
-            "the chains do not suffice to test the mode weights: H0 is instead that this set of draws, "
-            "whatever the sampler, represents the weights as well as "
-            f"{self.chains.set_size} independent draws; modes without draws are judged apart"
-        ]
+    @property
+    def set_hypothesis(self) -> str:
+        """H0 for the modes whose weights the chains do not permit to be tested; empty if there are none."""
+        chains = self.chains
+        if chains is None:
+            return ""
+        together = set(chains.compared[0]) if len(chains.compared) == 1 else set()
+        if self.variant != "set":
+            if together - set(chains.pooled) == set(range(len(self.modes))):
+                return ""
+            begin = "The chains change too rarely between some modes for a test of their weights. For these, H0"
+        elif chains.compared:
+            begin = "The chains do not permit a test of the mode weights. H0"
+        else:
+            begin = "The chains change mode too rarely for a test of the mode weights. H0"
+        return (
+            f"{begin} is therefore that this set of draws, whatever the sampler, represents the weights as well "
+            f"as {chains.set_size} independent draws; modes without draws are assessed separately."
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,23 +54,15 @@ def weight_context(result: FluxResult) -> list[str]:
     table = result.mode_table
     if chains is None or table is None:
         return []
-    said = []
-    together = set(chains.compared[0]) if len(chains.compared) == 1 else set()
-    apart = set(range(len(table))) - together | set(chains.pooled)
-    if result.variant == "set" or apart:
-        which = "the modes" if result.variant == "set" else "some modes"
-        said.append(
-            f"The shares of {which} change too slowly along the chains to be tested. H0 is another there: "
-            "that this set of draws, whatever the sampler, is as fair a picture of the weights as "
-            f"{chains.set_size} independent draws; modes without draws are judged apart."
-            f"{_about_sampler(result)}"
-        )
+    sentences = []
+    if result.set_hypothesis:
+        sentences.append(result.set_hypothesis + _about_sampler(result))
     if np.isnan(table.observed_interval).any():
-        said.append(
+        sentences.append(
             "The share of the draws has no interval at a mode that no chain ever enters or leaves: it is "
             "that of the starting points."
         )
-    return said
+    return sentences
 
 
 def _about_sampler(result: FluxResult) -> str:
