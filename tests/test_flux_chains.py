@@ -21,6 +21,7 @@ from steincheck.flux.chain_weights import (
     observed_intervals,
     settled_modes,
     sojourns_per_mode,
+    some_stuck,
     worth_of_set,
 )
 from steincheck.flux.displacements import StepFlows, compare_steps, lattice_steps
@@ -97,8 +98,31 @@ class TestChains:
         result = sc.flux_test(x, TWO, modes=[[-4.0], [4.0]], rng=0)
         assert result.answer() == "cannot tell"
         assert "changed mode only 4 times" in result.inconclusive
+        assert result.inconclusive.endswith("run it about 10 times as long")
         assert result.chains.sojourns.tolist() == [3, 2]
         assert str(result.chains) == "one chain with 4 mode changes in all"
+
+    @pytest.mark.parametrize(
+        ("paths", "stuck"),
+        [
+            ([[0, 1, 0, 1, 0, 1], [1, 0, 1, 0, 1, 0], [0] * 6], True),
+            ([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0], [0] * 6], False),
+            ([[0, 1, 0, 1, 0, 1], [1, 0, 1, 0, 1, 0], [2] * 6], True),
+            ([[0] * 6, [1] * 6], True),
+            ([[0, 1, 0, 1, 0, 1], [1, 0, 1, 0, 1, 0]], False),
+        ],
+    )
+    def test_chains_stuck_beside_others_that_are_not(self, paths, stuck):
+        mode = np.repeat(paths, 50, axis=1)
+        chain = np.repeat(np.arange(len(mode)), mode.shape[1])
+        assert some_stuck(mode.ravel(), chain, 3) == stuck
+
+    def test_longer_chains_are_no_remedy_where_some_are_stuck(self):
+        labels = np.repeat([[0, 1, 0, 1, 0, 1], [1, 0, 1, 0, 1, 0], [0] * 6], 100, axis=1)
+        x = at_two_modes(labels, np.random.default_rng(2))
+        result = sc.flux_test(x, TWO, modes=[[-4.0], [4.0]], rng=0)
+        assert "some chains are stuck: start chains in every mode, or use a sampler" in result.inconclusive
+        assert "times as long" not in result.summary()
 
     def test_groups_that_chains_do_not_cross(self):
         """Two chains in modes 0 and 1, two in 2 and 3: weights are compared within the pairs only."""

@@ -32,6 +32,7 @@ MIN_SOJOURNS_OF_TWO = 20  # at each of two modes: below, block sums are too skew
 MIN_SOJOURNS_OF_MANY = 10  # at each of three modes or more, where no single one decides
 WEIGHTY_SHARE = 0.05  # modes below may go uncompared without making the test inconclusive
 DIRECTIONS_PER_CUT_RATE = 5  # every cut hides a little variance in each of k directions: beyond 5, cut rarer
+MIN_CHANGES_MISSED = 3  # expected of a chain with none, beyond which it is stuck: exp(-3) is .05
 CORE_SHARE = 0.9  # of the draws of a Gaussian that are in its core
 SET_SIZE = 40  # independent draws, at most, with which a set that cannot be tested is compared
 
@@ -281,13 +282,38 @@ def worth_of_set(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> float:
     Infinite where the chains never change between some of the modes they visit, or visit one only: longer
     chains would show the same shares, and these draws are all there will be.
     """
+    visited = np.unique(mode)
+    if len(visited) == 1 or not _connected(mode, chain, n_modes):
+        return np.inf
+    return min(_effective_draws(mode == k, chain, _gate(n_modes)) for k in visited)
+
+
+def _connected(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> bool:
+    """Whether the changes of mode connect all the modes that the chains visit."""
     from scipy.sparse.csgraph import connected_components
 
     visited = np.unique(mode)
     changes = _changes(mode, chain, n_modes)[np.ix_(visited, visited)]
-    if len(visited) == 1 or connected_components(changes > 0, directed=False)[0] > 1:
-        return np.inf
-    return min(_effective_draws(mode == k, chain, _gate(n_modes)) for k in visited)
+    return bool(connected_components(changes > 0, directed=False)[0] == 1)
+
+
+def some_stuck(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> bool:
+    """Whether some chains stay where they are while others change mode.
+
+    Either no chain ever changes between some of the modes visited, or a chain never changes mode though at
+    least three changes were to be expected of it at the rate of the other chains. `mode` (n,) is the mode in
+    which the chain has settled at each draw.
+    """
+    if not _connected(mode, chain, n_modes):
+        return True
+    leaves = (np.diff(mode) != 0) & (np.diff(chain) == 0)
+    length = np.bincount(chain)
+    n_changes = np.bincount(chain[1:][leaves], minlength=len(length))
+    idle = n_changes == 0
+    if not idle.any() or idle.all():
+        return False
+    rate = n_changes.sum() / length[~idle].sum()
+    return bool(rate * length[idle].max() >= MIN_CHANGES_MISSED)
 
 
 def judge_set(

@@ -22,6 +22,7 @@ from .chain_weights import (
     observed_intervals,
     settled_modes,
     sojourns_per_mode,
+    some_stuck,
     worth_of_set,
 )
 from .counts import (
@@ -31,6 +32,7 @@ from .counts import (
     MIN_VARIANCE_FOR_CHI2,
     RARE_LEVEL,
     Comparison,
+    RareModes,
     compare_with_chi2,
     compare_with_samples,
     directions,
@@ -71,7 +73,6 @@ def compare_independent(
 ) -> ModeComparison:
     """Compare the counts of independent draws with their distribution given the orbits."""
     n, n_modes = moments.probabilities.shape
-    variance = np.diag(moments.covariance)
     group = exchange_groups(moments.covariance, moments.expected)
     rare = rare_modes(moments, group)
     outcome, n_directions = _quadratic_form(moments, modes, variant, rng)
@@ -79,11 +80,8 @@ def compare_independent(
     if not n_directions and not np.isnan(pvalue):
         warnings.append("too few draws for this many, or such rare, modes: only a large excess is detectable")
     net = (moments.expected - moments.counts) / n
-    error = np.sqrt(variance) / n
-    # the normal distribution is not trusted where the variance is small
-    single = np.where(variance >= MIN_VARIANCE_FOR_CHI2, flow_pvalues(net, error), rare.tails)
-    examined = (variance >= MIN_VARIANCE) | rare.judged
-    pvalues = np.where(examined, np.minimum(1.0, n_comparisons(n_modes) * single), np.nan)
+    error = np.sqrt(np.diag(moments.covariance)) / n
+    pvalues = _single_counts(net, error, moments, rare)
     table = mode_table(found, group, modes.locations, ("",) * n_modes)
     all_compared = _exchange(group, _weighty(table, modes))
     if not np.isnan(pvalue):
@@ -98,6 +96,15 @@ def compare_independent(
         pvalues,
         all_compared,
     )
+
+
+def _single_counts(net: np.ndarray, error: np.ndarray, moments: CountMoments, rare: RareModes) -> np.ndarray:
+    """P-values (M,) of the single counts, adjusted for their number; NaN where nothing can be said."""
+    variance = np.diag(moments.covariance)
+    # the normal distribution is not trusted where the variance is small
+    single = np.where(variance >= MIN_VARIANCE_FOR_CHI2, flow_pvalues(net, error), rare.tails)
+    examined = (variance >= MIN_VARIANCE) | rare.judged
+    return np.where(examined, np.minimum(1.0, n_comparisons(len(net)) * single), np.nan)
 
 
 def _quadratic_form(
@@ -172,7 +179,7 @@ def compare_chain_modes(
         pvalues,
         all_compared,
         summary,
-        _why_inconclusive(summary, tested, flows, weighty),
+        _why_inconclusive(summary, tested, flows, weighty, some_stuck=some_stuck(path, chain, len(modes))),
     )
 
 
@@ -259,7 +266,7 @@ def _chain_summary(
 
 
 def _why_inconclusive(
-    summary: ChainWeights, tested: ChainComparison, flows: Flows, weighty: np.ndarray
+    summary: ChainWeights, tested: ChainComparison, flows: Flows, weighty: np.ndarray, *, some_stuck: bool
 ) -> str:
     """Why a large p-value says nothing; empty if all modes that matter were compared."""
     changes = "once" if summary.n_changes == 1 else f"{summary.n_changes} times"
@@ -276,12 +283,14 @@ def _why_inconclusive(
         gate = MIN_SOJOURNS_OF_TWO if weighty.sum() < 3 else MIN_SOJOURNS_OF_MANY
         visits = int(summary.sojourns[weighty].min())
         sojourns = "1 sojourn" if visits == 1 else f"{visits} sojourns"
-        longer = gate / max(1, visits)
         who, them = ("chain", "it") if summary.n_chains == 1 else ("chains", "them")
+        remedy = f"run {them} about {max(gate / max(1, visits), 1.5):.2g} times as long"
+        if some_stuck or not visits:
+            remedy = "start chains in every mode, or use a sampler that moves between modes"
+        stuck = "; some chains are stuck" if some_stuck else ""
         return (
             f"the {who} changed mode only {changes}, with {sojourns} at the mode visited most rarely, too "
-            f"few to compare the weights (at least {gate} are needed at each mode): run {them} about "
-            f"{max(longer, 1.5):.2g} times as long"
+            f"few to compare the weights (at least {gate} are needed at each mode){stuck}: {remedy}"
         )
     if tested.comparison is None:
         too_small = "the net flows between the modes have too small a variance"

@@ -341,18 +341,19 @@ class FluxResult(GofResult):
         chains = self.chains
         if chains is None:
             return ""
-        together = set(chains.compared[0]) if len(chains.compared) == 1 else set()
+        begin = "The chains change mode too rarely for a test of the mode weights. H0"
         if self.variant != "set":
+            together = set(chains.compared[0]) if len(chains.compared) == 1 else set()
             if together - set(chains.pooled) == set(range(len(self.modes))):
                 return ""
-            begin = "The chains change too rarely between some modes for a test of their weights. For these, H0"
+            begin = (
+                "The chains change too rarely between some modes for a test of their weights. For these, H0"
+            )
         elif chains.compared:
             begin = "The chains do not permit a test of the mode weights. H0"
-        else:
-            begin = "The chains change mode too rarely for a test of the mode weights. H0"
         return (
-            f"{begin} is therefore that this set of draws, whatever the sampler, represents the weights as well "
-            f"as {chains.set_size} independent draws; modes without draws are assessed separately."
+            f"{begin} is therefore that this set of draws, whatever the sampler, represents the weights as "
+            f"well as {chains.set_size} independent draws; modes without draws are assessed separately."
         )
 
 
