@@ -185,9 +185,9 @@ def _summary(
     repetitions = len(pvalues)
     counts = [int(np.sum(pvalues <= level)) for level in levels]
     intervals = [stats.binomtest(count, repetitions).proportion_ci(method="exact") for count in counts]
-    told = pvalues[np.isfinite(pvalues)]
-    uniform = stats.kstest(told, "uniform").pvalue if len(told) else np.nan
-    excess = stats.kstest(told, "uniform", alternative="greater").pvalue if len(told) else np.nan
+    finite = pvalues[np.isfinite(pvalues)]
+    uniform = stats.kstest(finite, "uniform").pvalue if len(finite) else np.nan
+    excess = stats.kstest(finite, "uniform", alternative="greater").pvalue if len(finite) else np.nan
     return CalibrationResult(
         test=test,
         n=n,

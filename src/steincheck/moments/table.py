@@ -237,49 +237,49 @@ def _priority(feature: MomentFeature, parts: float) -> tuple[int, float]:
     return (2, -abs(feature.t))
 
 
-def _repeats(new: MomentFeature, said: MomentFeature) -> bool:
-    """Whether `said` accounts for `new`."""
-    if said.mode is not None and new.mode is not None and said.mode != new.mode:
+def _repeats(new: MomentFeature, reported: MomentFeature) -> bool:
+    """Whether `reported` accounts for `new`."""
+    if reported.mode is not None and new.mode is not None and reported.mode != new.mode:
         return False
     if new.kind in SHAPES:
-        return _shape_repeats(new, said)
+        return _shape_repeats(new, reported)
     if new.kind == "correlation":
-        return _correlation_repeats(new, said)
-    shared = bool(set(new.parameters) & set(said.parameters))
+        return _correlation_repeats(new, reported)
+    shared = bool(set(new.parameters) & set(reported.parameters))
     if new.basis == "all":
-        return not abs(new.t) > 1.5 * abs(said.t)
-    if said.basis == "all":
-        return _same_size(new, said)
+        return not abs(new.t) > 1.5 * abs(reported.t)
+    if reported.basis == "all":
+        return _same_size(new, reported)
     if new.basis == "own":
-        return shared and new.kind == said.kind
-    return (shared and new.kind == said.kind) or not abs(new.t) > 2 * abs(said.t)
+        return shared and new.kind == reported.kind
+    return (shared and new.kind == reported.kind) or not abs(new.t) > 2 * abs(reported.t)
 
 
-def _shape_repeats(new: MomentFeature, said: MomentFeature) -> bool:
+def _shape_repeats(new: MomentFeature, reported: MomentFeature) -> bool:
     """A shape is reported beside a location or scale if it shows more, and once per parameter."""
-    shared = bool(set(new.parameters) & set(said.parameters)) or "all" in (new.basis, said.basis)
-    shared = shared or not new.basis == said.basis == "own"
-    if said.kind in SHAPES:
-        return shared and (new.kind == said.kind or "skewness" not in (new.kind, said.kind))
+    shared = bool(set(new.parameters) & set(reported.parameters)) or "all" in (new.basis, reported.basis)
+    shared = shared or not new.basis == reported.basis == "own"
+    if reported.kind in SHAPES:
+        return shared and (new.kind == reported.kind or "skewness" not in (new.kind, reported.kind))
     needed = 0.7 if new.kind in ("tails", "skewness") else 1.3
-    if said.basis == "all":
+    if reported.basis == "all":
         needed = 0.7
-    return shared and not abs(new.t) > needed * abs(said.t)
+    return shared and not abs(new.t) > needed * abs(reported.t)
 
 
-def _correlation_repeats(new: MomentFeature, said: MomentFeature) -> bool:
+def _correlation_repeats(new: MomentFeature, reported: MomentFeature) -> bool:
     """Each parameter is reported in one correlation; axes are not reported beside anything plainer."""
     if new.basis != "own":
-        return said.kind != "location"
-    return said.kind == "correlation" and bool(set(new.parameters) & set(said.parameters))
+        return reported.kind != "location"
+    return reported.kind == "correlation" and bool(set(new.parameters) & set(reported.parameters))
 
 
-def _same_size(new: MomentFeature, said: MomentFeature) -> bool:
+def _same_size(new: MomentFeature, reported: MomentFeature) -> bool:
     """Whether the factor of one parameter may be that of all parameters together."""
-    if new.kind != "scale" or said.kind != "overall scale":
+    if new.kind != "scale" or reported.kind != "overall scale":
         return False
     low, high = np.log(np.maximum(new.interval, 1e-300))
-    return bool(abs(np.log(said.estimate) - 0.5 * (low + high)) < high - low)
+    return bool(abs(np.log(reported.estimate) - 0.5 * (low + high)) < high - low)
 
 
 def ordered(records: Iterator[MomentFeature]) -> tuple[MomentFeature, ...]:

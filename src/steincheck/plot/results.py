@@ -145,17 +145,17 @@ def _effect(feature: MomentFeature) -> tuple[str, float, float, float] | None:
     what = {"location": "mean", "scale": "sd", "correlation": "corr.", "overall scale": "sd"}
     if feature.kind not in what:
         return None
-    told = f"{feature.estimate:+.2g}"
+    size = f"{feature.estimate:+.2g}"
     if feature.kind == "location":
-        told += " sd"
+        size += " sd"
     if "scale" in feature.kind:
-        told = f"x {feature.estimate:.2g}"
+        size = f"x {feature.estimate:.2g}"
         with np.errstate(divide="ignore", invalid="ignore"):
             values = np.log2(values)
     if not np.isfinite(values).all():
         return None
     where = "" if feature.mode is None else f"mode {feature.mode}: "
-    label = f"{where}{what[feature.kind]} of {_subject(feature)}: {told}"
+    label = f"{where}{what[feature.kind]} of {_subject(feature)}: {size}"
     return label, float(values[0]), float(values[1]), float(values[2])
 
 

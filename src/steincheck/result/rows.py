@@ -10,10 +10,10 @@ from .modes import ModeTable
 def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str, str]]:
     """The modes as rows of text: number, draws, observed share, implied share, what that says."""
     rows = []
-    for k, said in enumerate(table.words):
+    for k, word in enumerate(table.words):
         observed = _share(table.observed[k], table.observed_interval[k])
         implied = _share(table.implied[k], table.implied_interval[k])
-        words = f"missing, {said}" if table.n_draws[k] == 0 else said
+        words = f"missing, {word}" if table.n_draws[k] == 0 else word
         rows.append((str(k), str(table.n_draws[k]), observed, implied, words))
     return rows
 

@@ -234,11 +234,11 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
         if isinstance(result, FluxResult) and result.variant == "set" and result.chains is not None:
             what, test = WEIGHTS_OF_SET, f"against {result.chains.set_size} independent draws"
         where = " within modes" if several and key != "weights" else ""
-        said = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
-        open_question = isinstance(result, FluxResult) and result.inconclusive and said == "no misfit found"
+        answer = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
+        open_question = isinstance(result, FluxResult) and result.inconclusive and answer == "no misfit found"
         if np.isnan(result.pvalue) or open_question:
-            said = "cannot tell"
+            answer = "cannot tell"
         raw = pvalue_text(result.pvalue, smallest=result.at_floor).removeprefix("= ")
         adjusted = pvalue_text(verdict.adjusted[key], smallest=result.at_floor).removeprefix("= ")
-        rows.append((f"{what}{where} ({test})", raw, adjusted, said))
+        rows.append((f"{what}{where} ({test})", raw, adjusted, answer))
     return rows

@@ -42,7 +42,7 @@ class Case(NamedTuple):
         return Case(self.x[index], self.log_p[index], self.scores[index], chain)
 
 
-class Said(NamedTuple):
+class Remarks(NamedTuple):
     """What is collected for the verdict beside the tests."""
 
     warnings: list[str]
@@ -52,28 +52,28 @@ class Said(NamedTuple):
     not_examined: list[str]
 
 
-def evaluated(sample: Draws, target: Target, independent: bool, check_score: bool, said: Said) -> Case:
+def evaluated(sample: Draws, target: Target, independent: bool, check_score: bool, remarks: Remarks) -> Case:
     """Evaluate log density and score once, and find out whether the draws are chains."""
     x = sample.values
     log_p = log_density_at(target, x)
-    said.warnings.extend(score_warnings(target, x, check=check_score))
+    remarks.warnings.extend(score_warnings(target, x, check=check_score))
     common = None
-    chain = chain_of_draws(sample, log_p, target.names, independent, said.warnings)
+    chain = chain_of_draws(sample, log_p, target.names, independent, remarks.warnings)
     if chain is None:
-        said.context.append("The draws were tested as independent ones.")
+        remarks.context.append("The draws were tested as independent ones.")
     else:
         faults = chain_faults(x, chain, target.names)
-        said.warnings.extend(faults)
-        said.reasons.extend(faults)
+        remarks.warnings.extend(faults)
+        remarks.reasons.extend(faults)
         common = convergence(x, chain)
-        said.warnings.extend(_unmixed(common, parameter_names(target)))
-        said.context.append(_chain_sentence(x, chain, common))
-    said.invalid.extend(invalidating_faults(x, chain))
+        remarks.warnings.extend(_unmixed(common, parameter_names(target)))
+        remarks.context.append(_chain_sentence(x, chain, common))
+    remarks.invalid.extend(invalidating_faults(x, chain))
     if chain is not None and sample.axes_swapped:
-        said.invalid.append("only draws of successive chains are correlated: the axes seem to be swapped")
+        remarks.invalid.append("only draws of successive chains are correlated: the axes seem to be swapped")
     if sample.divergences:
-        said.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
-    said.reasons.extend(lattice_reasons(x, parameter_names(target)))
+        remarks.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
+    remarks.reasons.extend(lattice_reasons(x, parameter_names(target)))
     return Case(x, log_p, score_at(target, x), chain, common)
 
 
@@ -125,11 +125,11 @@ def search(
     max_evaluations: int,
     progress: bool | None,
     rng: np.random.Generator,
-    said: Said,
+    remarks: Remarks,
 ) -> tuple[Modes, np.ndarray]:
     """The modes and the rows to test; without a mode, a stand-in where the held-out draws are."""
     if modes is not None:
-        return known_modes(modes, target, case.x, bounds, warnings=said.warnings, rng=rng)
+        return known_modes(modes, target, case.x, bounds, warnings=remarks.warnings, rng=rng)
     held, tested = hold_out(len(case.x), rng, case.chain)
     known = search_modes(
         target,
@@ -140,20 +140,20 @@ def search(
         progress=progress,
         rng=rng,
     )
-    said.warnings.extend(known.warnings)
+    remarks.warnings.extend(known.warnings)
     if len(held):
-        said.context.append(
+        remarks.context.append(
             f"{len(held)} held-out draws started the mode search; the other {len(tested)} were tested."
         )
-        said.not_examined.append(f"the {len(held)} held-out draws themselves, but for impossible values")
+        remarks.not_examined.append(f"the {len(held)} held-out draws themselves, but for impossible values")
     if not len(known):
-        said.warnings.append(known.search["stopped"])
-        said.reasons.append("no mode was found, so that the mode weights could not be examined")
+        remarks.warnings.append(known.search["stopped"])
+        remarks.reasons.append("no mode was found, so that the mode weights could not be examined")
         return _stand_in(case.x[held] if len(held) else case.x, known), tested
-    said.context.append(f"Mode search: {known.search_sentence}.")
-    said.not_examined.append("modes that the search did not find")
+    remarks.context.append(f"Mode search: {known.search_sentence}.")
+    remarks.not_examined.append("modes that the search did not find")
     if known.symmetries:
-        said.context.append(f"Symmetries of the density: {'; '.join(known.symmetries)}.")
+        remarks.context.append(f"Symmetries of the density: {'; '.join(known.symmetries)}.")
     return known, tested
 
 
@@ -170,7 +170,7 @@ def is_improper(known: Modes) -> bool:
 
 
 def look_for_unknown_modes(
-    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, said: Said
+    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, remarks: Remarks
 ) -> None:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
     tried, strange, locations = climb_from_draws(x, target, known, rng)
@@ -181,4 +181,4 @@ def look_for_unknown_modes(
         f"the weights of unknown modes: {strange} of {tried} draws that were looked at belong to such modes, "
         f"for example ({example}); give `modes`, or a larger `max_evaluations`"
     )
-    (said.reasons if strange > MAX_UNKNOWN_SHARE * tried else said.not_examined).append(text)
+    (remarks.reasons if strange > MAX_UNKNOWN_SHARE * tried else remarks.not_examined).append(text)

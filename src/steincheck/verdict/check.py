@@ -42,7 +42,7 @@ from ..wording import (
     shape_finding,
     weight_findings,
 )
-from .case import Case, Said, evaluated, is_improper, look_for_unknown_modes, search
+from .case import Case, Remarks, evaluated, is_improper, look_for_unknown_modes, search
 from .examine import examined_for_impossible_draws, run_tests
 from .summary import parameter_table
 
@@ -127,20 +127,20 @@ def check(
     seed = fresh_seed(rng)
     streams = np.random.default_rng(seed).spawn(6)
     sample = to_unconstrained(draws, target)
-    said = Said(list(sample.warnings), [], [], [], [])
-    case = evaluated(sample, target, independent, check_score, said)
+    remarks = Remarks(list(sample.warnings), [], [], [], [])
+    case = evaluated(sample, target, independent, check_score, remarks)
     budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
-    known, tested = search(case, target, modes, bounds, budget, progress, streams[0], said)
+    known, tested = search(case, target, modes, bounds, budget, progress, streams[0], remarks)
     tests: dict[str, GofResult] = {}
     if is_improper(known):
-        said.reasons.insert(0, "the density seems to have no finite mass, so that no draws can fit it")
+        remarks.reasons.insert(0, "the density seems to have no finite mass, so that no draws can fit it")
     else:
-        said.reasons.extend(text for text in said.invalid if text not in said.reasons)
-        if not said.invalid:
-            tests = run_tests(case.rows(tested), target, known, alpha, streams, said)
+        remarks.reasons.extend(text for text in remarks.invalid if text not in remarks.reasons)
+        if not remarks.invalid:
+            tests = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
         tests |= examined_for_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
-    return _conclude(case, target, known, tests, mode, alpha, seed, streams[5], said)
+    return _conclude(case, target, known, tests, mode, alpha, seed, streams[5], remarks)
 
 
 def fresh_seed(rng: Any) -> int:
@@ -195,7 +195,7 @@ def _conclude(
     alpha: float,
     seed: int,
     rng: np.random.Generator,
-    said: Said,
+    remarks: Remarks,
 ) -> Verdict:
     """Combine the tests and put everything into words."""
     adjusted = holm({key: 1.0 if np.isnan(result.pvalue) else result.pvalue for key, result in tests.items()})
@@ -204,14 +204,14 @@ def _conclude(
     smallest = any(result.at_floor and adjusted[key] == pvalue for key, result in tests.items())
     weights = tests.get("weights")
     table = weights.mode_table if isinstance(weights, FluxResult) else None
-    said.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
-    look_for_unknown_modes(case.x, target, known, rng, said)
-    fits = False if pvalue <= alpha else None if said.reasons else True
+    remarks.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
+    look_for_unknown_modes(case.x, target, known, rng, remarks)
+    fits = False if pvalue <= alpha else None if remarks.reasons else True
     where = places(*to_constrained(known.locations, target))
     findings = _findings(tests, adjusted, alpha, target, where, case.chain) if fits is False else []
     repair = None if table is None or mode is None else _repair(case, table, mode)
     if repair is not None and (adjusted["weights"] <= alpha or fits is None):
-        said.context.append(
+        remarks.context.append(
             "Importance weights, verdict.mode_weights, give the modes the shares of the density: the draws "
             f"are then worth about {repair.effective_draws:.0f} independent ones."
         )
@@ -230,19 +230,19 @@ def _conclude(
         tests=tests,
         adjusted=adjusted,
         findings=tuple(findings),
-        inconclusive_reasons=tuple(said.reasons),
+        inconclusive_reasons=tuple(remarks.reasons),
         mode_table=table,
         mode_weights=repair,
         modes=known,
-        context=tuple(said.context),
-        not_examined=tuple(said.not_examined + ([] if fits is None else said.reasons)),
-        warnings=tuple(dict.fromkeys(said.warnings)),
+        context=tuple(remarks.context),
+        not_examined=tuple(remarks.not_examined + ([] if fits is None else remarks.reasons)),
+        warnings=tuple(dict.fromkeys(remarks.warnings)),
         n=len(case.x),
         dim=target.dim,
         names=tuple(parameter_names(target)),
         seed=seed,
         version=__version__,
-        sentence=headline(fits, alpha, pvalue, said.reasons, smallest=smallest),
+        sentence=headline(fits, alpha, pvalue, remarks.reasons, smallest=smallest),
         mode_places=where,
         mode_of_draw=mode,
         chain=case.chain,
@@ -304,9 +304,11 @@ def _findings(
     moments = tests.get("moments")
     if isinstance(moments, MomentResult) and adjusted["moments"] <= alpha:
         named = {finding.mode for finding in found}
-        untold = {k: text for k, text in enumerate(where) if k not in named}
+        places_left = {k: text for k, text in enumerate(where) if k not in named}
         parameters = [own[name].parameter if name in own else name for name in names]
-        found += moment_findings(moments, adjusted["moments"], alpha, untold, names=parameters, chain=chain)
+        found += moment_findings(
+            moments, adjusted["moments"], alpha, places_left, names=parameters, chain=chain
+        )
     shape = min(adjusted.get("kernel", 1.0), adjusted.get("moments", 1.0))
     about_moments = any(finding.kind not in WEIGHTS for finding in found)
     if shape <= alpha and not about_moments:  # no single moment shows it

@@ -25,7 +25,7 @@ from ..stein.mode_units import widths_differ
 from ..stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
 from ..target import Target, discontinuity, parameter_names, score_at
 from ..wording import chain_shares, chain_worth, place, weight_context
-from .case import Case, Said
+from .case import Case, Remarks
 
 MIN_DRAWS_FOR_MOMENTS = 100  # below, the bootstrap of the moment test rejects true draws too often
 SHARE_OF_HELD_OUT = 1e-3  # of the level, spent on top of it on impossible values of held-out draws
@@ -38,7 +38,7 @@ def run_tests(
     known: Modes,
     alpha: float,
     streams: list[np.random.Generator],
-    said: Said,
+    remarks: Remarks,
 ) -> dict[str, GofResult]:
     """The tests that apply, in the order of the verdict."""
     tests: dict[str, GofResult] = {}
@@ -48,13 +48,13 @@ def run_tests(
     if case.chain is not None:
         blocks = _blocks_of_chains(case, whiten)
         if not blocks.enough:
-            said.reasons.append(f"the shape could not be tested: {blocks.remedy}")
+            remarks.reasons.append(f"the shape could not be tested: {blocks.remedy}")
     if gap is not None:
         where = place(gap.x, parameter_names(target))
-        said.reasons.append(f"the density {gap.kind} near ({where}), and tests of the shape {gap.remedy}")
+        remarks.reasons.append(f"the density {gap.kind} near ({where}), and tests of the shape {gap.remedy}")
     elif blocks is None or blocks.enough:
-        tests["kernel"] = _kernel_test(case, whiten, known, blocks, alpha, streams[1], said)
-        _add_moments(tests, case, target, known, blocks, streams[2], said)
+        tests["kernel"] = _kernel_test(case, whiten, known, blocks, alpha, streams[1], remarks)
+        _add_moments(tests, case, target, known, blocks, streams[2], remarks)
     if len(known) > 1:
         tests["weights"] = flux_core(
             case.x,
@@ -64,19 +64,19 @@ def run_tests(
             chain=case.chain,
             tau_within=None if blocks is None else blocks.tau,
             rng=streams[3],
-            warnings=said.warnings,
+            warnings=remarks.warnings,
         )
     weights = tests.get("weights")
     if isinstance(weights, FluxResult):
-        said.context.extend(weight_context(weights))
+        remarks.context.extend(weight_context(weights))
     if blocks is not None:
         agreed = _agreement_test(case, whiten, streams[4])
         if np.isnan(agreed.pvalue):
-            said.not_examined.append("whether the chains agree: there are too few blocks to compare")
+            remarks.not_examined.append("whether the chains agree: there are too few blocks to compare")
         else:
             tests["chains"] = agreed
-        said.context.append(chain_worth(blocks, weights))
-        said.context.extend(chain_shares(weights))
+        remarks.context.append(chain_worth(blocks, weights))
+        remarks.context.extend(chain_shares(weights))
     return tests
 
 
@@ -151,7 +151,7 @@ def _kernel_test(
     blocks: Blocks | None,
     alpha: float,
     rng: np.random.Generator,
-    said: Said,
+    remarks: Remarks,
 ) -> KsdaggResult:
     """KSDAgg in units of the average covariance, or of each mode where their widths differ.
 
@@ -159,7 +159,7 @@ def _kernel_test(
     """
     step = -(-len(case.x) // MAX_KERNEL_DRAWS)
     if step > 1:
-        said.not_examined.append(
+        remarks.not_examined.append(
             f"the shape at all draws: the kernel test costs n^2 and looked at one in {step} of the "
             f"{len(case.x)} draws; the other tests looked at all"
         )
@@ -172,7 +172,7 @@ def _kernel_test(
         modes=known if widths_differ(known) else None,
         blocks=None if blocks is None else replace(blocks, label=blocks.label[::step]),
         streams=spawn_streams(rng),
-        warnings=said.warnings,
+        warnings=remarks.warnings,
     )
 
 
@@ -183,7 +183,7 @@ def _add_moments(
     known: Modes,
     blocks: Blocks | None,
     rng: np.random.Generator,
-    said: Said,
+    remarks: Remarks,
 ) -> None:
     """The moment test, where there are draws enough for it."""
     cut = None
@@ -194,13 +194,18 @@ def _add_moments(
     if len(case.x) < MIN_DRAWS_FOR_MOMENTS:
         too_few = f"that takes {MIN_DRAWS_FOR_MOMENTS} draws"
     if too_few:
-        said.not_examined.append(f"location, spread and correlation by themselves: {too_few}")
+        remarks.not_examined.append(f"location, spread and correlation by themselves: {too_few}")
     else:
-        tests["moments"] = _moment_test(case, target, known, cut, rng, said)
+        tests["moments"] = _moment_test(case, target, known, cut, rng, remarks)
 
 
 def _moment_test(
-    case: Case, target: Target, known: Modes, blocks: Blocks | None, rng: np.random.Generator, said: Said
+    case: Case,
+    target: Target,
+    known: Modes,
+    blocks: Blocks | None,
+    rng: np.random.Generator,
+    remarks: Remarks,
 ) -> GofResult:
     result = moment_core(
         case.x,
@@ -212,6 +217,6 @@ def _moment_test(
         score=partial(score_at, target),
         n_resamples=999,
         rng=rng,
-        warnings=said.warnings,
+        warnings=remarks.warnings,
     )
     return in_own_terms(result, target)

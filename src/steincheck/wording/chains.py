@@ -68,14 +68,14 @@ def chain_shares(weights: GofResult | None) -> list[str]:
 
 def _homes(home: np.ndarray) -> str:
     """Which chains stay at which mode."""
-    said = []
+    clauses = []
     for k in np.unique(home):
         members = [str(c) for c in np.flatnonzero(home == k)]
         if len(members) == 1:
-            said.append(f"chain {members[0]} is alone at mode {k}")
+            clauses.append(f"chain {members[0]} is alone at mode {k}")
         else:
-            said.append(f"chains {words_listed(members)} stay at mode {k}")
-    return ", ".join(said)
+            clauses.append(f"chains {words_listed(members)} stay at mode {k}")
+    return ", ".join(clauses)
 
 
 def words_listed(words: Sequence[str]) -> str:

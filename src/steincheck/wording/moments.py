@@ -35,19 +35,19 @@ def moment_findings(
     """
     # by which Holm's method has adjusted the test, of four at the most
     factor = float(np.clip(pvalue / max(result.pvalue, 1e-300), 1.0, 4.0))
-    told = by_size(leading(result, alpha / factor, limit=len(result.features)))
-    reshaped = any(feature.kind in SHAPES for feature in told)
+    reported = by_size(leading(result, alpha / factor, limit=len(result.features)))
+    reshaped = any(feature.kind in SHAPES for feature in reported)
     found = []
     p = min(1.0, factor * result.impossible_pvalue)
-    if result.impossible and (p < CLEARLY_IMPOSSIBLE or not told):
+    if result.impossible and (p < CLEARLY_IMPOSSIBLE or not reported):
         found.append(Finding.without_size("impossible draws", None, p, describe_impossible(result, chain)))
-    untold = dict(places)
-    groups = grouped(told)
+    places_left = dict(places)
+    groups = grouped(reported)
     for group in groups[:MAX_FINDINGS]:
         first = group[0]
-        where = "" if first.mode is None else untold.pop(first.mode, "")
+        where = "" if first.mode is None else places_left.pop(first.mode, "")
         parameters = tuple(dict.fromkeys(name for feature in group for name in feature.parameters))
-        text = as_sentence(_told(group, names, rough=reshaped, place=where), parameters)
+        text = as_sentence(_group_sentence(group, names, rough=reshaped, place=where), parameters)
         p = min(1.0, factor * min(feature.pvalue for feature in group))
         found.append(Finding(first.kind, first.mode, parameters, first.estimate, first.interval, p, text))
     if len(groups) > MAX_FINDINGS:
@@ -56,11 +56,11 @@ def moment_findings(
     return found
 
 
-def _told(group: Sequence[MomentFeature], names: Sequence[str], *, rough: bool, place: str) -> str:
+def _group_sentence(group: Sequence[MomentFeature], names: Sequence[str], *, rough: bool, place: str) -> str:
     """One misfit, or many of one kind, in words."""
     if len(group) == 1:
         return describe(group[0], rough=rough, place=place)
-    return _at_mode(group[0], describe_group(group, names, _said, rough=rough), place)
+    return _at_mode(group[0], describe_group(group, names, _sentence, rough=rough), place)
 
 
 def as_sentence(text: str, parameters: Sequence[str]) -> str:
@@ -106,19 +106,19 @@ def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") ->
     should be 1.11
     """
     rough = rough and feature.kind in SIZED and bool(np.isfinite(feature.estimate))
-    said = _rough(feature) if rough else _said(feature)
-    return _at_mode(feature, said, place)
+    text = _rough(feature) if rough else _sentence(feature)
+    return _at_mode(feature, text, place)
 
 
-def _at_mode(feature: MomentFeature, said: str, place: str) -> str:
+def _at_mode(feature: MomentFeature, text: str, place: str) -> str:
     """The words with the mode that they are about."""
     if feature.mode is None:
-        return said
+        return text
     where = f" ({place})" if place else ""
-    return f"Mode {feature.mode}{where}: {said}"
+    return f"Mode {feature.mode}{where}: {text}"
 
 
-def _said(feature: MomentFeature) -> str:
+def _sentence(feature: MomentFeature) -> str:
     """What a feature says, without its mode."""
     words = {
         "location": _location,
@@ -242,16 +242,16 @@ def _location(feature: MomentFeature) -> str:
         values = f"{np.exp(feature.observed):.3g}, should be {np.exp(feature.expected):.3g}"
         factor = f"{np.exp(abs(gap)):.3g} times too {more}"
         return f"{subject} is {factor}, {size}{on_scale}: geometric mean of the draws {values}"
-    said = f"mean of {subject} is {size} too {high_or_low}{on_scale}"
+    text = f"mean of {subject} is {size} too {high_or_low}{on_scale}"
     if not known:
-        return said
+        return text
     if on_scale == " on the logit scale":
         observed = special.expit(feature.observed)
         expected = special.expit(feature.expected)
-        return f"{said}: centre of the draws {observed:.3g}, should be {expected:.3g}"
+        return f"{text}: centre of the draws {observed:.3g}, should be {expected:.3g}"
     unit = abs(feature.observed - feature.expected) / max(abs(feature.estimate), 1e-300)
     values = f"{_rounded(feature.observed, unit)}, should be {_rounded(feature.expected, unit)}"
-    return f"{said}: mean of the draws {values}"
+    return f"{text}: mean of the draws {values}"
 
 
 def _rounded(value: float, unit: float) -> str:
