@@ -74,7 +74,7 @@ def test_the_skeletons_for_contributors_run():
     assert 0.05 < chains.pvalue < 1
     with pytest.warns(UserWarning, match="cannot tell"):
         assert test(draws[:20].reshape(2, 10, 2), target, rng=0).answer() == "cannot tell"
-    with pytest.warns(UserWarning, match="20 draws are few"):
+    with pytest.warns(UserWarning, match="only 20 draws: below 30"):
         test(draws[:20], target, rng=0)
 
 

@@ -189,7 +189,7 @@ def test_array_files(tmp_path):
         read_draws(tmp_path / "two.npz")
     with pytest.raises(ValueError, match=r"no array 'weight' \(did you mean weights\?\)"):
         read_draws(tmp_path / "two.npz", key="weight")
-    with pytest.raises(ValueError, match=r"`key` names an array of an .npz file, x.npy holds one only"):
+    with pytest.raises(ValueError, match=r"`key` selects an array of an .npz file, but x.npy is not one"):
         read_draws(tmp_path / "x.npy", key="x")
 
 

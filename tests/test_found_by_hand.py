@@ -86,7 +86,7 @@ def test_a_log_density_whose_digits_are_lost_is_refused():
 def test_a_density_without_finite_mass_gets_no_verdict():
     verdict = check(rng().normal(size=(200, 1)), sc.from_jax(lambda x: 0.0 * x[0], 1))
     assert verdict.fits is None
-    assert "no finite mass" in verdict.sentence
+    assert "appears to be improper" in verdict.sentence
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
@@ -213,7 +213,7 @@ def test_an_overlong_name_is_told_in_one_line(run):
 def test_a_density_that_grows_for_ever_has_no_finite_mass_and_no_sizes():
     verdict = check(rng().normal(size=(300, 1)), sc.Target(lambda x: 0.5 * x[:, 0] ** 2, lambda x: x, dim=1))
     assert verdict.fits is None
-    assert "no finite mass" in verdict.sentence
+    assert "appears to be improper" in verdict.sentence
     assert verdict.tests == {}
 
 
@@ -317,7 +317,7 @@ def test_files_of_other_habits_are_read_or_explained(tmp_path):
         assert draws.values.tolist() == [[1, 2], [3, 4]]
     with pytest.raises(ValueError, match="'1D\\+00' is a number as Fortran writes it: put E in place of D"):
         sc.read_draws(written("1D+00,2D+00\n3D+00,4D+00\n"))
-    with pytest.raises(ValueError, match="line 3, column a: '3D-01' is not a number but for Fortran"):
+    with pytest.raises(ValueError, match="line 3, column a: '3D-01' is not a number \\(Fortran"):
         sc.read_draws(written("a,b\n1,2\n3D-01,4\n"))
     named = sc.read_draws(written("chain,a\nc2,1\nc1,2\nc2,3\nc1,4\n"))
     assert named.chain.tolist() == [0, 0, 1, 1]

@@ -398,7 +398,7 @@ def test_many_locations_that_are_no_modes_are_counted():
         result = sc.moment_test(x, target, modes=(places, np.ones((8, 1, 1))), rng=0)
     about = [text for text in result.warnings if text.startswith("`modes`")]
     assert about[0].endswith("a climb from there ends at (0)")
-    assert about[-1] == f"`modes`: {8 - (len(about) - 1)} more rows are no local maxima"
+    assert about[-1] == f"`modes`: {8 - (len(about) - 1)} more rows are not local maxima"
 
 
 def test_given_modes_were_not_searched():

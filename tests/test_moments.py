@@ -796,7 +796,9 @@ def test_few_draws_few_replicates_and_overflow_are_told(normal_target):
     modes = [[0.0, 0.0]]
     with pytest.raises(ValueError, match="`n_resamples` must be at least 19, got 18"):
         sc.moment_test(x, normal_target, modes=modes, n_resamples=18)
-    with pytest.warns(UserWarning, match="60 draws are few: below 100 true draws may be rejected too often"):
+    with pytest.warns(
+        UserWarning, match="only 60 draws: below 100 correct samples may be rejected too often"
+    ):
         sc.moment_test(x, normal_target, modes=modes, rng=0)
 
 

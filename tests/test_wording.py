@@ -111,7 +111,7 @@ def test_shares_of_the_modes_per_chain():
         ("scale", True, "step size"),
         ("location", False, "Jacobians"),
         ("chains", True, "warm-up"),
-        ("impossible draws", False, "draws that are named"),
+        ("impossible draws", False, "draws named above"),
         ("tails", False, "plot.pairs"),
     ],
 )
@@ -278,10 +278,10 @@ def test_misfits_in_words(changes, rough, words):
     assert describe(replace(feature("scale", scales=()), **changes), rough=rough).startswith(words)
 
 
-def test_many_misfits_that_no_shift_mends_are_named_together():
+def test_many_misfits_that_no_shift_corrects_are_named_together():
     means = [replace(feature("location", estimate=NAN), parameters=(name,)) for name in "abcd"]
     assert describe_group(means, "abcd", describe, rough=False) == (
-        "means of a, b, c and d do not fit, and no shift or stretch mends them"
+        "means of a, b, c and d do not fit, and no shift or rescaling corrects them"
     )
     spreads = [replace(one, kind="scale") for one in means]
     assert describe_group(spreads, "abcd", describe, rough=False).startswith(

@@ -31,7 +31,7 @@ def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Target
     -------
     Target
         ``target.unconstrain(mcmc)`` maps draws of the latent sites, ``target.constrain`` maps back;
-        deterministic sites are no coordinates.
+        deterministic sites are not coordinates.
 
     Raises
     ------

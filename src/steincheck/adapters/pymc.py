@@ -35,7 +35,7 @@ def from_pymc(model: Any) -> Target:
     -------
     Target
         ``target.unconstrain(idata)`` maps draws of the free variables, ``target.constrain`` maps back;
-        deterministic variables are no coordinates.
+        deterministic variables are not coordinates.
 
     Raises
     ------

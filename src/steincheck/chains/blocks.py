@@ -97,7 +97,7 @@ class Blocks:
     tau: float  #: autocorrelation time
     times_longer: float  #: how many times longer the chains must be for a test; 1 if they are long enough
     n_chains: int  #: number of chains
-    standing: bool = False  #: whether a chain is stuck, which longer chains do not mend
+    standing: bool = False  #: whether a chain is stuck, which longer chains do not cure
 
     @property
     def enough(self) -> bool:

@@ -43,7 +43,7 @@ def looks_dependent(
 
     H0: the draws are independent, or were shuffled. Looked at are the autocorrelations of the normal scores
     of every coordinate and of the log density, and their sum over whitened coordinates, which sees slow
-    directions that are no axes. Lag 1 takes half of the false alarm rate of 1e-4, lags 2 to 100 the rest.
+    directions that are not axes. Lag 1 takes half of the false alarm rate of 1e-4, lags 2 to 100 the rest.
 
     Parameters
     ----------
@@ -185,8 +185,8 @@ def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | N
     parts = np.split(values, np.flatnonzero(np.diff(chain)) + 1)
     labels = coordinate_names(values.shape[1], names)
     faults = [
-        f"chain {number} is stuck from draw {start} to draw {end}: running it longer will not help, look "
-        "at the steps of the sampler and at the starting point"
+        f"chain {number} is stuck from draw {start} to draw {end}: running it longer will not help; check "
+        "the sampler's step size and the starting point"
         for number, start, end in standing_chains(values, chain)
     ]
     for number, part in enumerate(parts):

@@ -47,7 +47,7 @@ def as_draws(
     Returns
     -------
     Draws
-        Columns of the sampler (``lp__``, ``divergent__``, ...) are no coordinates; divergences are counted.
+        Columns of the sampler (``lp__``, ``divergent__``, ...) are not coordinates; divergences are counted.
         The scale is that of the source: draws of Stan, PyMC and NumPyro are on the constrained scale.
 
     Examples

@@ -29,7 +29,7 @@ class Table:
 
 
 def read_container(draws: Any, names: Sequence[str] | None, dim: int | None, name: str) -> Table | None:
-    """The draws of an object of another package, or None if it is no such object."""
+    """The draws of an object of another package, or None if it is not such an object."""
     if hasattr(draws, "posterior") or hasattr(draws, "data_vars"):
         return _from_arviz(draws, names, name)
     if callable(getattr(draws, "get_samples", None)):

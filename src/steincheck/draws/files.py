@@ -100,7 +100,7 @@ def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: st
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a directory, not a file of draws")
     if key is not None and kind != ".npz":
-        raise ValueError(f"`key` names an array of an .npz file, {path.name} holds one only")
+        raise ValueError(f"`key` selects an array of an .npz file, but {path.name} is not one")
     if kind in TEXT:
         return _read_text(path, dim, names)
     if kind in (".npy", ".npz"):
@@ -169,7 +169,7 @@ class _Layout:
     names: list[str] | None
     first: int  # number of the line that gave the width
     skip: int  # rows of numbers to be left out: column names or warm-up
-    text: list[int]  # columns whose first value is no number
+    text: list[int]  # columns whose first value is not a number
     cmdstan: bool = False
     warning: str = ""
 
@@ -383,7 +383,7 @@ def _rows(path: Path, file: Any, layout: _Layout) -> Iterator[tuple[int, str]]:
 def _complaint(
     path: Path, rows: Iterator[tuple[int, str]], layout: _Layout, used: list[int], error: ValueError
 ) -> str:
-    """Which cell is no number."""
+    """Which cell is not a number."""
     for number, text in rows:
         cells = _cells(text, layout.separator)
         for k in used:
@@ -391,7 +391,7 @@ def _complaint(
                 where = layout.names[k] if layout.names and layout.names[k] else str(k + 1)
                 what = f"{cells[k]!r} is not a number" if cells[k] else "the value is missing"
                 if FORTRAN.fullmatch(cells[k]):
-                    what += " but for Fortran: put E in place of D"
+                    what += " (Fortran notation): write E instead of D"
                 return f"{path}, line {number}, column {where}: {what}"
     return f"{path} cannot be read: {error}"
 

@@ -30,7 +30,7 @@ class StepFlows(NamedTuple):
     """Moves of every draw along and against each displacement."""
 
     steps: np.ndarray  #: (V, d)
-    accept: np.ndarray  #: (n, 2, V) probability of accepting the move forth and back
+    accept: np.ndarray  #: (n, 2, V) probability of accepting the move along and against
     clear: np.ndarray  #: (V,) bool: enough draws contribute
 
     @property
@@ -97,7 +97,7 @@ def share_at_listed_modes(x: np.ndarray, log_p: np.ndarray, modes: Modes, single
 
 
 def step_flows(x: np.ndarray, log_p: np.ndarray, target: Target, steps: np.ndarray) -> StepFlows:
-    """Probability of every draw, with log density `log_p` (n,), of accepting each step forth and back.
+    """Probability of every draw, with log density `log_p` (n,), of accepting each step along and against it.
 
     A step is clear if enough draws contribute, (sum a)^2 / sum a^2. The squares are averaged with
     min(r, 1/r), r the ratio of the densities, which has the same mean under H0: so they do not vanish where

@@ -1,4 +1,4 @@
-"""Shares of the modes: those of the draws, those that the density implies, and weights that repair draws."""
+"""Shares of the modes: those of the draws, those that the density implies, and importance weights."""
 
 from __future__ import annotations
 
@@ -151,9 +151,9 @@ def _standard_error(influence: np.ndarray, chain: np.ndarray | None) -> tuple[np
 def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float = 1.0) -> ModeWeights:
     """Weights per draw that turn draws stuck in known modes into a set with the right shares.
 
-    A draw at mode j has the weight implied_j / observed_j. This mends the weights of the modes, not the fit
-    within them, and needs draws at every mode. The variance of a weighted mean is that of `effective_draws`
-    independent draws, the smaller of
+    A draw at mode j has the weight implied_j / observed_j. This corrects the weights of the modes, not the
+    fit within them, and needs draws at every mode. The variance of a weighted mean is that of
+    `effective_draws` independent draws, the smaller of
 
         1 / sum_j implied_j^2 tau / n_j    and    min_j implied_j (1 - implied_j) / se(implied_j)^2 :
 
@@ -186,8 +186,8 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
     >>> from steincheck.flux import mode_weights
     >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
     >>> result = sc.flux_test(target.sample(1000, rng=0, weights=[0.75, 0.25]), target, rng=0)
-    >>> mended = mode_weights(result.mode_table, result.mode_of_draw)
-    >>> 690 < mended.effective_draws < 710  # of the 900 tested draws
+    >>> corrected = mode_weights(result.mode_table, result.mode_of_draw)
+    >>> 690 < corrected.effective_draws < 710  # of the 900 tested draws
     True
     """
     from scipy.special import ndtri

@@ -1,4 +1,4 @@
-"""Modes that a signed permutation of the coordinates carries upon each other: labels, signs of units."""
+"""Modes that a signed permutation of the coordinates maps onto each other: labels, signs of units."""
 
 from __future__ import annotations
 

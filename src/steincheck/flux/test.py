@@ -38,8 +38,8 @@ MAX_DISTANCE_OF_CLOSE_MODES = 6.0  # standard deviations: beyond, no dip is look
 MIN_DIP = 1.0  # nats between two modes that are apart
 MIN_SHARE_AT_LISTED_MODES = 0.5  # of the draws, for a comparison mode by mode of a lattice not wholly listed
 NOTHING_MOVES = (
-    "no draw could be at another mode by these maps, so the weights were not examined; give more `anchors` "
-    "per mode, or check that the modes are those of the draws"
+    "the maps carry no draw to another mode with appreciable probability, so the mode weights were not "
+    "examined; give more `anchors` per mode, or check that the modes are those of the draws"
 )
 
 
@@ -85,10 +85,10 @@ def flux_test(
 
     For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
     of Q then comes from random signs of blocks. Where the chains change mode too rarely for that, H0 is
-    another: that this set of draws, whatever the sampler, is as fair a picture of the weights as the few
+    instead that this set of draws, whatever the sampler, represents the weights as well as the few
     independent draws that the chains are worth, or as 40 where they never change between some modes
-    (`variant` is "set"). Correct chains that never change mode often fail it, since most such sets are a poor
-    picture; and `inconclusive` says why a large p-value means nothing.
+    (`variant` is "set"). Correct chains that never change mode often fail it, since most such sets represent
+    the weights poorly; and `inconclusive` says why a large p-value means nothing.
 
     The test sees the weights of the modes it knows, nothing else: see `ksd_test` for the fit within modes.
 
@@ -366,8 +366,8 @@ def _warn_few_moving(leave: np.ndarray, warnings: list[str]) -> None:
     moving = np.mean(leave > MIN_PROBABILITY_TO_LEAVE)
     if moving < 0.5:
         warnings.append(
-            f"only {moving:.0%} of the draws could be at another mode, the others do not count: modes are "
-            "far from elliptic (give more `anchors`), or draws belong to unknown modes"
+            f"only {moving:.0%} of the draws can be carried to another mode; the others contribute nothing: "
+            "modes are far from elliptic (give more `anchors`), or draws belong to unknown modes"
         )
 
 
@@ -420,4 +420,6 @@ def _check_anchors(anchors: Anchors, modes: Modes) -> None:
         raise ValueError(f"`anchors` must have dimension {d}, got {anchors.centres.shape[1:]}")
     home = anchors.mode[assign(modes.locations, anchors)]
     if not np.array_equal(home, np.arange(count)):
-        raise ValueError(f"`anchors` must be made for these `modes`: these lie at modes {home.tolist()}")
+        raise ValueError(
+            f"`anchors` must be made for these `modes`: got anchors nearest to modes {home.tolist()}"
+        )

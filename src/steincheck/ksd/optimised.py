@@ -113,7 +113,7 @@ def ospksd_test(
     if len(test) < MIN_TESTED_DRAWS:
         inputs.warnings.append(
             f"{len(test)} draws are tested, the others choose theta: below {MIN_TESTED_DRAWS} the bootstrap "
-            "rejects true draws too often"
+            "rejects correct samples too often"
         )
     if jumps.made is None:
         jumps = jumps._replace(modes=_trained_modes(inputs, target, jumps, train))

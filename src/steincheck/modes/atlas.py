@@ -62,7 +62,7 @@ class Atlas:
 
     @property
     def full(self) -> bool:
-        """Too many modes of some mass, or of any: minor ones must not fill the list for ever."""
+        """Too many modes of some mass, or of any: minor ones must not fill the list indefinitely."""
         weight = self.log_weight
         some = int(np.sum(weight > weight.max(initial=-np.inf) - 10))
         return some >= 6 * self.limits.max_modes or len(weight) >= 24 * self.limits.max_modes

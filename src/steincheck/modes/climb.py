@@ -233,7 +233,7 @@ def _advance(
 
 
 def _shorten(c: _Climbers, rows: np.ndarray, descent: np.ndarray, f: np.ndarray) -> None:
-    """Where the trial was no gain: to the vertex of the parabola, and to rest if no gain could be seen."""
+    """Where the trial was not a gain: to the vertex of the parabola, and to rest if no gain could be seen."""
     c.stride[rows] *= np.clip(-descent / (2 * (f - c.f[rows] - descent)), 0.1, 0.5)
     stuck = rows[-descent < 1e-15 * np.maximum(1.0, np.abs(c.f[rows]))]
     c.rest[stuck] = True

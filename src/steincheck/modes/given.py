@@ -51,7 +51,7 @@ def as_modes(modes: Any, target: Target, warnings: list[str] | None = None) -> M
 
 
 def _far_from_maxima(target: Target, x: np.ndarray, covariances: np.ndarray) -> list[str]:
-    """Which locations are no local maxima: by a Newton step they are far from one, in standard deviations."""
+    """Which locations are not local maxima: the gradient is large per standard deviation."""
     surface = Surface(target)
     slope = surface.value_and_score(x)[1]
     steps = np.sqrt(np.einsum("ni,nij,nj->n", slope, covariances, slope))
@@ -68,7 +68,7 @@ def _far_from_maxima(target: Target, x: np.ndarray, covariances: np.ndarray) -> 
             text += f"; a climb from there ends at ({_short(np.where(visible, ends.x[i], 0.0))})"
         warnings.append(text)
     if len(far) > MAX_NAMED:
-        warnings.append(f"`modes`: {len(far) - MAX_NAMED} more rows are no local maxima")
+        warnings.append(f"`modes`: {len(far) - MAX_NAMED} more rows are not local maxima")
     return warnings
 
 

@@ -38,7 +38,7 @@ BASES_PER_ROUND = 8  # modes about which the starts of one round are placed, at 
 SETTLED_AT_ONCE = 48  # ends per batch of Newton steps
 UNFINISHED_SETTLED = 16  # highest ends of a round, of climbs not at rest, that are settled all the same
 FARTHEST_FLAT_TOP = 1e9  # standard deviations of the draws
-FALSE_FLAT_TOPS = 4  # places without a parabola that are no tops, after which no more are measured
+FALSE_FLAT_TOPS = 4  # places without a parabola that are not tops, after which no more are measured
 SMALL_GAIN = 0.05  # nats by which a climb may have missed a flat or pointed top, once other modes are known
 MAX_SCANNED = 2**16  # points on the lines through one mode
 IMAGE_STARTS = 32  # highest images of a mode under likely symmetries, from which climbs start
@@ -72,7 +72,7 @@ class Hunt:
     explored: list[int] = field(default_factory=list)
     home: list[int] = field(default_factory=list)  #: modes that the first points climb to
     flat_tops_left: int = FALSE_FLAT_TOPS
-    flat: NoTop | None = None  #: why a flat place is no mode
+    flat: NoTop | None = None  #: why a flat place is not a mode
     highest: tuple[float, np.ndarray] | None = None  #: of the ends of climbs that did not come to rest
 
     def stand_in(self) -> Base:
@@ -97,7 +97,7 @@ class Hunt:
 
     @property
     def improper(self) -> bool:
-        """Whether the density has no finite mass: it is constant along a line, or grows for ever."""
+        """Whether the density has no finite mass: it is constant along a line, or grows indefinitely."""
         if not self.surface.scored:
             return False
         if self.flat is not None and self.flat.reason == "constant":

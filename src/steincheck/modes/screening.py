@@ -10,7 +10,7 @@ from .climb import dot
 from .starts import Base, Starts, join
 from .surface import Surface
 
-MIN_SCREENED = 2**12  # points per kind of start, however dear the target
+MIN_SCREENED = 2**12  # points per kind of start, however expensive the target
 MAX_SCREENED = 2**18  # points per kind of start of the cheapest targets
 SCREENING_WORK = 5e8  # operations that the screening of one kind may cost, about 0.2 s
 SCREENED_AT_ONCE = 2**13  # points: they fit into the cache of a processor

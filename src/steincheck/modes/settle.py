@@ -124,7 +124,7 @@ def _kinds(
 
 
 class NoTop(NamedTuple):
-    """Why a place without a parabola is no mode."""
+    """Why a place without a parabola is not a mode."""
 
     reason: Literal["not a top", "still growing", "constant"]
     along: str = ""  #: where the density is constant
@@ -137,7 +137,7 @@ def flat_top(
 
     The highest of many points along the coordinates is taken until none is higher, then the distances are
     found at which log p has dropped by `DROP`: along coordinates and along pairs of them. Where log p rises
-    by more than `max_gain` nats on the way, it is no top.
+    by more than `max_gain` nats on the way, it is not a top.
     """
     top = float(surface.log_density(x[None])[0])
     first = top

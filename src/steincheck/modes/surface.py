@@ -112,7 +112,7 @@ class Surface:
         return value, score
 
     def _fused_value_and_score(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Both at once; of dear targets in small batches, whose intermediate arrays fit into the cache."""
+        """Both at once; expensive targets in small batches, whose intermediate arrays fit into the cache."""
         size = CHUNKS[2]
         if len(x) <= size or self.operations is None or self.operations < MAX_OPERATIONS_IN_LARGE_BATCHES:
             return raw_value_and_score(self.target, x)

@@ -114,7 +114,7 @@ def _axes(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distinct_axes(vectors: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Ranks of the axes that are no coordinate and along which the spread is that of no coordinate."""
+    """Ranks of the axes that are not coordinates and have a spread unlike that of any coordinate."""
     mixed = (vectors**2).max(axis=1) < SAME_DIRECTION
     stretched = np.abs(np.log(values)) > np.log(MIN_CONDITIONING)
     return np.flatnonzero((mixed & stretched).any(axis=0))

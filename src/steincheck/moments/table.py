@@ -213,7 +213,7 @@ def _hidden(shape: MomentFeature, found: Sequence[MomentFeature]) -> bool:
     for feature in found:
         if None not in (feature.mode, shape.mode) and feature.mode != shape.mode:
             continue
-        size = abs(feature.estimate)  # NaN where no size mends the draws: the shape is then the point
+        size = abs(feature.estimate)  # NaN where no size corrects the draws: the shape is then the point
         if feature.kind == "location" and size > 1.0:
             return True
         if feature.kind in ("scale", "overall scale") and (size < 0.6 or size > 1.7):

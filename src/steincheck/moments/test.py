@@ -128,7 +128,7 @@ def moment_test(
         _warn_repeats(x, warnings)
     if len(x) < MIN_DRAWS_FOR_LEVEL:
         warnings.append(
-            f"{len(x)} draws are few: below {MIN_DRAWS_FOR_LEVEL} true draws may be rejected too often"
+            f"only {len(x)} draws: below {MIN_DRAWS_FOR_LEVEL} correct samples may be rejected too often"
         )
     known, rows = known_modes(modes, target, x, bounds, chain=chain, warnings=warnings, rng=search)
     x = x[rows]
@@ -158,7 +158,7 @@ def moment_test(
 
 
 def _warn_repeats(x: np.ndarray, warnings: list[str]) -> None:
-    """Note if some draws are identical: independent ones of a density never are."""
+    """Warn if some draws are identical: independent ones of a density never are."""
     identity = identical_draws(x, [])
     if identity is not None:
         repeated = len(x) - len(np.unique(identity))

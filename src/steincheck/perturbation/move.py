@@ -197,7 +197,7 @@ def _far_from_origin(maps: JumpMaps, theta: np.ndarray) -> tuple[str, ...]:
         return ()
     return (
         "the modes have different covariances and lie far from the origin: jumps with theta other than 1 "
-        "miss them; subtract a common centre from the draws, and add it to what the density is given",
+        "miss them; centre the draws and shift the target accordingly",
     )
 
 

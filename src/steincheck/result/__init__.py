@@ -1,4 +1,4 @@
-"""What a test returns: records that know nobody."""
+"""What a test returns: records without dependencies."""
 
 from .calibration import CalibrationResult
 from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable, ModeWeights

@@ -32,11 +32,11 @@ class CalibrationResult:
     n_inconclusive : int
         Samples of which the test says that it cannot tell; they count as not rejected.
     uniform_pvalue : float
-        Kolmogorov-Smirnov test of the hypothesis that the p-values are uniform, as those of an exact test of
-        true draws are.
+        Kolmogorov-Smirnov test of the hypothesis that the p-values are uniform, as those of an exact test
+        are when the draws come from the target.
     excess_pvalue : float
-        The one-sided test: small if small p-values come too often, as they must not for true draws, and
-        large for a conservative test, whose p-values are not uniform either.
+        The one-sided test: small if small p-values come too often, as they must not for correct draws,
+        and large for a conservative test, whose p-values are not uniform either.
     seed : int or SeedSequence
         What gives the same samples and p-values again.
     """

@@ -177,9 +177,9 @@ class DisplacementTable:
     ----------
     displacements : array (V, d)
     flow : array (V, 2)
-        Mean probability of moving forth and back.
+        Mean probability of moving along and against each.
     net_flow, net_flow_se : arrays (V,)
-        Forth minus back, positive where there are too few draws ahead, and its standard error.
+        Along minus against, positive where there are too few draws ahead, and its standard error.
     words : tuple of str
         "too few draws ahead", "too few draws behind", "as expected" or "not examined" per displacement.
     pvalue : float

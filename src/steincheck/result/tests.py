@@ -262,7 +262,7 @@ class FluxResult(GofResult):
     mode_of_draw : array (n,) or None
         The mode of each draw; None with displacements only.
     flow : array (M, M)
-        Mean probability of going from mode i to mode j; (V, 2), forth and back, with displacements only.
+        Mean probability of going from mode i to mode j; (V, 2), along and against, with displacements only.
     net_flow, net_flow_se : arrays (M,) or (V,)
         Net flow into each mode, positive where there are too few draws, and its standard error; along each
         displacement with displacements only. NaN at modes that chains visit too rarely.
@@ -289,7 +289,7 @@ class FluxResult(GofResult):
         How the p-value was found: "asymptotic", "exact", for chains "block signs", or "set" if the chains
         change mode too rarely and the set of draws was compared with `chains.set_size` independent ones.
     inconclusive : str
-        Why a large p-value is no sign of a fit; empty if it is one.
+        Why a large p-value is not evidence of a fit; empty if nothing speaks against reading it so.
     """
 
     modes: Modes = field(kw_only=True)

@@ -48,7 +48,7 @@ def _everywhere(arrays: Sequence[Any]) -> Any:
     """The active backend; that of Dask with a copy of the arrays on every worker.
 
     By itself joblib sends large arguments to one worker of Dask, which others ask: if it is lost, they wait
-    for ever.
+    indefinitely.
     """
     from joblib import parallel_config
     from joblib.parallel import get_active_backend

@@ -13,7 +13,7 @@ from .record import Batch, Target
 
 MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
 MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
-MAX_SHORTENINGS = 8  # of steps that are too long: by a factor of 1e-24 at the most
+MAX_SHORTENINGS = 8  # of steps that are too long: by a factor of 1e-24 at most
 
 
 def raw_value_and_score(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -64,8 +64,8 @@ def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.r
     if gap is not None:
         place = np.array2string(gap.x, precision=4, threshold=8)
         found.append(
-            f"the density {gap.kind} near x = {place}: Stein tests {gap.remedy}; true draws may be rejected, "
-            "wrong ones pass"
+            f"the density {gap.kind} near x = {place}: Stein tests {gap.remedy}; correct draws may be "
+            "rejected and wrong ones accepted"
         )
     return found
 
@@ -87,8 +87,9 @@ def _hard_edge(
 ) -> Break | None:
     """The highest point at which the density drops by more than `EDGE_DROP` below `low`.
 
-    Some draws are moved forth and back, by 0.3 and by 0.9 standard deviations. Where the density is almost 0
-    there, the edge between is bracketed; a bracket is given up where log p is below `low` on its inner side.
+    Some draws are moved along and against a direction, by 0.3 and by 0.9 standard deviations. Where the
+    density is almost 0 there, the edge between is bracketed; a bracket is given up where log p is below `low`
+    on its inner side.
     """
     rows = np.arange(0, len(x), max(1, len(x) // MAX_MOVED_DRAWS))
     moves = x.std(axis=0) * rng.standard_normal((len(rows), x.shape[1]))

@@ -83,7 +83,7 @@ def _unmixed(common: Convergence, names: Sequence[str]) -> list[str]:
     k = int(np.argmax(rhat))
     if not rhat[k] > MAX_RHAT:
         return []
-    return [f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed, or are still on their way"]
+    return [f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"]
 
 
 def lattice_reasons(x: np.ndarray, names: Sequence[str]) -> list[str]:
@@ -145,10 +145,10 @@ def search(
         remarks.context.append(
             f"{len(held)} held-out draws started the mode search; the other {len(tested)} were tested."
         )
-        remarks.not_examined.append(f"the {len(held)} held-out draws themselves, but for impossible values")
+        remarks.not_examined.append(f"the {len(held)} held-out draws, except for impossible values")
     if not len(known):
         remarks.warnings.append(known.search["stopped"])
-        remarks.reasons.append("no mode was found, so that the mode weights could not be examined")
+        remarks.reasons.append("no mode was found, so the mode weights could not be examined")
         return _stand_in(case.x[held] if len(held) else case.x, known), tested
     remarks.context.append(f"Mode search: {known.search_sentence}.")
     remarks.not_examined.append("modes that the search did not find")
@@ -178,7 +178,7 @@ def look_for_unknown_modes(
         return
     example = place(locations[0], parameter_names(target))
     text = (
-        f"the weights of unknown modes: {strange} of {tried} draws that were looked at belong to such modes, "
+        f"the weights of modes not found: {strange} of {tried} draws examined belong to unknown modes, "
         f"for example ({example}); give `modes`, or a larger `max_evaluations`"
     )
     (remarks.reasons if strange > MAX_UNKNOWN_SHARE * tried else remarks.not_examined).append(text)

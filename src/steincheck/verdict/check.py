@@ -133,7 +133,7 @@ def check(
     known, tested = search(case, target, modes, bounds, budget, progress, streams[0], remarks)
     tests: dict[str, GofResult] = {}
     if is_improper(known):
-        remarks.reasons.insert(0, "the density seems to have no finite mass, so that no draws can fit it")
+        remarks.reasons.insert(0, "the density appears to be improper, so no draws can fit it")
     else:
         remarks.reasons.extend(text for text in remarks.invalid if text not in remarks.reasons)
         if not remarks.invalid:
@@ -356,8 +356,8 @@ def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], 
         elif apart:
             listed = ", ".join(map(str, apart[:5])) + (", ..." if len(apart) > 5 else "")
             reasons.append(
-                f"the weight of mode {listed} could not be compared with that of the others: hardly any draw "
-                "could be at both by the linear maps between them"
+                f"the weight of mode {listed} could not be compared with that of the others: the linear maps "
+                "carry hardly any draw from one to the other"
             )
     for result in tests.values():
         floor = len(tests) * result.smallest_pvalue

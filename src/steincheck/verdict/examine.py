@@ -27,7 +27,7 @@ from ..target import Target, discontinuity, parameter_names, score_at
 from ..wording import chain_shares, chain_worth, place, weight_context
 from .case import Case, Remarks
 
-MIN_DRAWS_FOR_MOMENTS = 100  # below, the bootstrap of the moment test rejects true draws too often
+MIN_DRAWS_FOR_MOMENTS = 100  # below, the bootstrap of the moment test rejects correct samples too often
 SHARE_OF_HELD_OUT = 1e-3  # of the level, spent on top of it on impossible values of held-out draws
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
 
@@ -192,7 +192,7 @@ def _add_moments(
         cut = moment_blocks(blocks, plain_features(case.x, case.scores, whiten), case.chain)
     too_few = "" if cut is None else cut.remedy
     if len(case.x) < MIN_DRAWS_FOR_MOMENTS:
-        too_few = f"that takes {MIN_DRAWS_FOR_MOMENTS} draws"
+        too_few = f"this requires at least {MIN_DRAWS_FOR_MOMENTS} draws"
     if too_few:
         remarks.not_examined.append(f"location, spread and correlation by themselves: {too_few}")
     else:

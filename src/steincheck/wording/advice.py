@@ -36,7 +36,7 @@ def advice(
     chains : bool
         The draws are Markov chains.
     weighable : bool
-        Every mode has draws, so that weights can mend the shares.
+        Every mode has draws, so weights can correct the shares.
     locations : str
         The expression that gives the mode locations in the user's parameters.
     stuck : bool
@@ -56,11 +56,11 @@ def advice(
         steps.append("discard the warm-up: leave out the first draws of every chain, then check again")
     elif "chains" in kinds:
         steps.append(
-            "look at the trace of the chain that is named: more warm-up helps a chain that has not yet "
+            "inspect the trace of the chain named above: more warm-up helps a chain that has not yet "
             "converged, more draws do not"
         )
     if "impossible draws" in kinds and not warm_up:
-        steps.append("look at the draws that are named: a few wrong ones can make everything else look wrong")
+        steps.append("inspect the draws named above: a few wrong ones can make everything else look wrong")
     if kinds & SPREADS or "location" in kinds:
         steps += _about_moments(chains, findings, scales)
     if kinds & SHAPES:
@@ -72,7 +72,7 @@ def advice(
 
 
 def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -> list[str]:
-    """To mend the shares of the modes."""
+    """To correct the shares of the modes."""
     steps = []
     if weighable:
         steps.append(
@@ -90,7 +90,7 @@ def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -
 
 
 def _about_moments(chains: bool, findings: Sequence[Finding], scales: Mapping[str, str]) -> list[str]:
-    """To mend means, spreads and correlations: what follows from the largest effects."""
+    """To correct means, spreads and correlations: what follows from the largest effects."""
     shift = _largest(findings, {"location"})
     spread = _largest(findings, SPREADS)
     steps = []

@@ -76,7 +76,7 @@ def describe_group(
     listed = listing([feature.parameters[0] for feature in group], names)
     if first.kind in SIZED and np.isnan(first.estimate):
         what = "means" if first.kind == "location" else "spreads"
-        return f"{what} of {listed} do not fit, and no shift or stretch mends them"
+        return f"{what} of {listed} do not fit, and no shift or rescaling corrects them"
     on_scale = f" on the {first.scales[0]} scale" if first.scales and first.scales[0] else ""
     if first.kind == "skewness":
         return f"{listed} are too skewed to the {'right' if first.t < 0 else 'left'}{on_scale}"

@@ -33,7 +33,7 @@ def moment_findings(
     `places` says where modes are; each is told once. `names` are those of all parameters, `chain` (n,) is
     that of every draw, if there are any.
     """
-    # by which Holm's method has adjusted the test, of four at the most
+    # by which Holm's method has adjusted the test, of four at most
     factor = float(np.clip(pvalue / max(result.pvalue, 1e-300), 1.0, 4.0))
     reported = by_size(leading(result, alpha / factor, limit=len(result.features)))
     reshaped = any(feature.kind in SHAPES for feature in reported)
@@ -137,10 +137,10 @@ def _sentence(feature: MomentFeature) -> str:
 
 
 def _unsized(feature: MomentFeature) -> str:
-    """What does not fit, where no shift and stretch explains it."""
+    """What does not fit, where no shift and rescaling explains it."""
     what = {"location": "mean", "correlation": "correlation"}.get(feature.kind, "spread")
     subject = " and ".join(feature.parameters) if feature.kind == "correlation" else _subject(feature)
-    return f"{what} of {subject}{_on_scale(feature)} does not fit, and no shift or stretch mends it"
+    return f"{what} of {subject}{_on_scale(feature)} does not fit, and no shift or rescaling corrects it"
 
 
 def _rough(feature: MomentFeature) -> str:
