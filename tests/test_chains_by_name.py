@@ -106,7 +106,7 @@ def test_chains_in_any_form_give_the_same_result(name, chains):
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_array_that_shows_autocorrelation_is_one_chain(name, chains):
     x, target = chains(name, length=1200)
-    with pytest.warns(UserWarning, match="were tested as one chain; if they are not, shuffle them"):
+    with pytest.warns(UserWarning, match="were tested as one chain; if they are independent, shuffle them"):
         found = run(name, x[0], target)
     assert found.chains.n_chains == 1
     assert found.pvalue == run(name, x[:1], target).pvalue

@@ -170,7 +170,10 @@ def test_names_with_commas_and_the_header_of_a_column_without_a_name(tmp_path):
         ("1.5,x\n3,4\n", "line 1: 'x' is not a number, but '1.5' is"),
         ("a,b\n", "holds no draws"),
         ("", "holds no draws"),
-        ("i,a,b\n1,3.5,4\n2,4.5,5\n", r"has 3 columns \(i, a, b\), but the target has `dim` = 2.*counts"),
+        (
+            "i,a,b\n1,3.5,4\n2,4.5,5\n",
+            r"has 3 columns \(i, a, b\), but the target has `dim` = 2.*numbers the rows",
+        ),
     ],
 )
 def test_bad_text_files(tmp_path, text, message):

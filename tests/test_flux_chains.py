@@ -439,7 +439,7 @@ class TestLattices:
         result = flux_core(x, log_p, target, modes, rng=np.random.default_rng(0), warnings=warnings)
         assert result.lattice is not None
         assert result.mode_table is not None
-        assert any("and to the modes that are listed" in text for text in warnings)
+        assert any("and between the modes listed" in text for text in warnings)
         by_modes = flux_core(x, log_p, target, modes, anchors=1, rng=np.random.default_rng(0), warnings=[])
         assert result.pvalue == pytest.approx(min(1, 2 * min(by_modes.pvalue, result.lattice.pvalue)))
 

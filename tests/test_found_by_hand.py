@@ -315,7 +315,7 @@ def test_files_of_other_habits_are_read_or_explained(tmp_path):
         draws = sc.read_draws(written(text))
         assert draws.names == ("a", "b")
         assert draws.values.tolist() == [[1, 2], [3, 4]]
-    with pytest.raises(ValueError, match="'1D\\+00' is a number as Fortran writes it: put E in place of D"):
+    with pytest.raises(ValueError, match="'1D\\+00' is a number in Fortran notation: write E instead of D"):
         sc.read_draws(written("1D+00,2D+00\n3D+00,4D+00\n"))
     with pytest.raises(ValueError, match="line 3, column a: '3D-01' is not a number \\(Fortran"):
         sc.read_draws(written("a,b\n1,2\n3D-01,4\n"))

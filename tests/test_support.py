@@ -77,7 +77,9 @@ def test_a_hard_edge_cannot_tell(log_density):
 
 
 def test_single_tests_warn_of_a_jump():
-    with pytest.warns(UserWarning, match="the density jumps by a factor of 7.39 near x = .*wrong ones accepted"):
+    with pytest.warns(
+        UserWarning, match="the density jumps by a factor of 7.39 near x = .*wrong ones accepted"
+    ):
         sc.ksd_test(rng(6).normal(size=(300, 2)), sc.Target(stepped, np.negative, dim=2), rng=0)
 
 

@@ -453,8 +453,8 @@ def test_chains_stuck_at_every_mode_are_not_told_to_start_there(homes, fits):
     x = np.stack([rng.normal([home, 0], 1, size=(500, 2)) for home in homes])
     verdict = sc.check(x, target, modes=[[-5.0, 0.0], [5.0, 0.0]], rng=0)
     assert verdict.fits is fits
-    assert "start chains at every mode" not in verdict.text
-    assert "use a sampler that changes modes" in verdict.text
+    assert "start chains in every mode" not in verdict.text
+    assert "use a sampler that moves between modes" in verdict.text
     assert any(text.startswith("R-hat of x[0] is 1.") for text in verdict.warnings)
     assert verdict.text.index("R-hat of x[0]") < verdict.text.index("what was tested")
 
@@ -468,9 +468,11 @@ def test_a_mean_field_fit_names_all_widths_and_the_correlations():
     )
     x = np.random.default_rng(0).normal(size=(1000, d)) / np.sqrt(np.diag(precision))
     widths, correlations = sc.check(x, target, modes=np.zeros((1, d)), rng=0).findings
-    assert re.match(r"x\[0\] \.\.\. x\[9\] are 2\.\d* to 3\.\d* times too narrow, most x", widths.text)
+    assert re.match(
+        r"x\[0\] \.\.\. x\[9\] are 2\.\d* to 3\.\d* times too narrow, x\[\d\] the most", widths.text
+    )
     assert len(widths.parameters) == d
-    assert correlations.text.startswith("Correlations are too weak, among others of x[")
+    assert correlations.text.startswith("Correlations are too weak, among them those of x[")
     assert "should be 0.9" in correlations.text
 
 

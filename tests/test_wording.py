@@ -105,7 +105,7 @@ def test_shares_of_the_modes_per_chain():
 @pytest.mark.parametrize(
     ("kind", "chains", "words"),
     [
-        ("missing mode", True, "start chains at every mode (`m`)"),
+        ("missing mode", True, "start chains in every mode (`m`)"),
         ("mode share", False, "sample again from every mode"),
         ("scale", False, "variational inference"),
         ("scale", True, "step size"),
@@ -151,7 +151,7 @@ def test_chains_at_every_mode_are_not_told_to_start_there():
     options = {"chains": True, "locations": "m", "stuck": True}
     assert not any("start chains" in step for step in advice(False, found, weighable=True, **options))
     (only,) = advice(False, found, weighable=False, **options)
-    assert only.startswith("use a sampler that changes modes")
+    assert only.startswith("use a sampler that moves between modes")
 
 
 def test_warm_up_is_the_only_advice_about_first_draws():
@@ -201,9 +201,9 @@ def test_many_misfits_of_one_kind_share_a_sentence(moments):
     ]
     found = moment_findings(replace(moments, features=tuple(features)), 0.001, 0.05, names=names)
     assert [finding.text for finding in found] == [
-        "x[0] ... x[9] are 2 to 3.12 times too narrow, most x[9]: sd of the draws 0.32, should be 1",
+        "x[0] ... x[9] are 2 to 3.12 times too narrow, x[9] the most: sd of the draws 0.32, should be 1",
         "Mean of x[3] is 0.9 sd (0.81 to 0.99) too high: mean of the draws 0.9, should be 0",
-        "Correlations are too weak, among others of x[0] and x[1]: 0.00, should be 0.80; "
+        "Correlations are too weak, among them those of x[0] and x[1]: 0.00, should be 0.80; "
         "x[2] and x[3]: 0.00, should be 0.80; x[4] and x[5]: 0.00, should be 0.80",
     ]
     assert set(found[0].parameters) == set(names)
@@ -289,7 +289,7 @@ def test_many_misfits_that_no_shift_corrects_are_named_together():
     )
     pairs = [replace(one, kind="correlation", parameters=("a", one.parameters[0])) for one in means[1:]]
     assert describe_group(pairs, "abcd", describe, rough=False) == (
-        "correlations do not fit, among others of a and b; a and c; a and d"
+        "correlations do not fit, among them those of a and b; a and c; a and d"
     )
 
 

@@ -115,15 +115,15 @@ Data = Annotated[
     Path | None, typer.Option(metavar="DATA.json", help="Data of the Stan program or arguments of the model.")
 ]
 Alpha = Annotated[float, typer.Option(help="Level: the probability of a false alarm you accept.")]
-Seed = Annotated[int | None, typer.Option(min=0, help="Seed, to get the same numbers again.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed, for reproducible results.")]
 Json = Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write the outcome as JSON.")]
 Report = Annotated[Path | None, typer.Option(metavar="OUT.html", help="Write a report, one HTML page.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing; the exit status tells.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing; the exit status is the answer.")]
 Bounds = Annotated[
     str | None,
     typer.Option(
         metavar="LOW,HIGH[;LOW,HIGH...]",
-        help="A box also searched for modes: one pair for all coordinates or one pair each. Never needed.",
+        help="A box also searched for modes: one pair for all coordinates or one per coordinate. Optional.",
     ),
 ]
 ModesFile = Annotated[
@@ -131,16 +131,18 @@ ModesFile = Annotated[
     typer.Option(
         "--modes",
         metavar="FILE",
-        help="Mode locations, one per row, in a file like DRAWS; none are searched for.",
+        help="Mode locations, one per row, in a file like DRAWS; replaces the mode search.",
     ),
 ]
 Independent = Annotated[
     bool, typer.Option("--independent", help="The draws are independent, whatever their order suggests.")
 ]
 MaxEvaluations = Annotated[
-    int | None, typer.Option(min=1, help="Stop the mode search after so many evaluations of the density.")
+    int | None, typer.Option(min=1, help="Stop the mode search after this many evaluations of the density.")
 ]
-Key = Annotated[str | None, typer.Option(metavar="NAME", help="Which array, if DRAWS is an npz of several.")]
+Key = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Which array to read if the .npz file has several.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -276,14 +278,14 @@ def modes(
     data: Data = None,
     draws: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DRAWS", help="Draws that tell the search where to start and in which units."),
+        typer.Option(metavar="DRAWS", help="Draws that give the search its starting points and its scale."),
     ] = None,
     bounds: Bounds = None,
     seed: Seed = None,
     max_evaluations: MaxEvaluations = None,
     key: Key = None,
     json: Json = None,
-    picture: Annotated[Path | None, typer.Option(metavar="OUT.png", help="Draw the modes.")] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="OUT.png", help="Plot the modes.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """List the modes of the density."""
@@ -358,7 +360,7 @@ def demo(
     x = np.random.default_rng(seed).normal(-3.0, 1.0, size=(1000, 1))
     _say(
         "The density has two equal bumps, at -3 and at 3. The sample: 1000 draws from the left bump only.\n"
-        "Half of the density is missing. Which tests see it? (a small p-value speaks against the sample)\n"
+        "Half of the density is missing. Which tests see it? (a small p-value is evidence against it)\n"
     )
     lines = {
         "ksd": "KSD test          looks only within modes that have draws",

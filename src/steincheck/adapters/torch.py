@@ -106,11 +106,11 @@ def _takes_batches(torch: Any, log_density: Callable[[Any], Any], dim: int, kind
         except ValueError:  # batch normalisation in training mode
             alone = torch.full_like(together, torch.nan)
     if not torch.allclose(together, again, equal_nan=True):
-        raise ValueError("`log_density` is random: two calls differ; call eval() of the module first")
+        raise ValueError("`log_density` is random: two calls differ; call the module's eval() first")
     if not torch.allclose(together, alone, rtol=1e-4, atol=1e-6, equal_nan=True):
         raise ValueError(
-            "`log_density` mixes the rows of a batch: a row alone has another value; call eval() of the "
-            "module first"
+            "`log_density` mixes the rows of a batch: a row on its own gives another value; call the "
+            "module's eval() first"
         )
     return True
 

@@ -96,7 +96,7 @@ def _check_tails(target: Target) -> None:
     if len(flat):
         raise ValueError(
             f"the density does not depend on {names[flat[0] % target.dim]}, at least far out: it is improper "
-            "and has no draws; give the parameter a proper prior"
+            "and cannot be sampled; give the parameter a proper prior"
         )
     growing = np.flatnonzero(known & (change > 0))
     if len(growing):

@@ -33,7 +33,7 @@ class Dependence:
 
     def __str__(self) -> str:
         which = "successive draws" if self.lag == 1 else f"draws {self.lag} apart"
-        return f"{which} are correlated ({self.correlation:.2f} in {self.where}), as those of Markov chains"
+        return f"{which} are correlated ({self.correlation:.2f} in {self.where}), as in a Markov chain"
 
 
 def looks_dependent(
@@ -66,7 +66,7 @@ def looks_dependent(
     >>> looks_dependent(steps) is None
     True
     >>> print(looks_dependent(np.cumsum(steps, axis=0)))
-    successive draws are correlated (0.97 in all coordinates together), as those of Markov chains
+    successive draws are correlated (0.97 in all coordinates together), as in a Markov chain
     """
     n, d = values.shape
     if n < MIN_DRAWS_TO_SEE_ORDER:

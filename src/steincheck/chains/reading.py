@@ -50,6 +50,7 @@ def chain_of_draws(
     if found is None:
         return None
     warnings.append(
-        f"{found}: they were tested as one chain; if they are not, shuffle them or give `independent=True`"
+        f"{found}: they were tested as one chain; if they are independent, shuffle them or give "
+        "`independent=True`"
     )
     return np.zeros(len(sample.values), dtype=int)

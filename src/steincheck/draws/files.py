@@ -208,7 +208,7 @@ def _check_width(
         return
     named = f" ({listed(labels)})" if labels else ""
     counts = len(values) > 1 and np.all(np.diff(values[:, 0]) == 1)
-    hint = "; the first one counts rows: remove it" if values.shape[1] == dim + 1 and counts else ""
+    hint = "; the first one numbers the rows: remove it" if values.shape[1] == dim + 1 and counts else ""
     raise ValueError(
         f"{path} has {values.shape[1]} columns{named}, but the target has `dim` = {dim}: "
         f"one column per coordinate is needed{hint}"
@@ -254,7 +254,7 @@ def _cells(text: str, separator: str | None) -> list[str]:
 def _header(cells: list[str], where: str) -> list[str] | None:
     """The cells as column names, or None when they are all numbers."""
     for cell in filter(FORTRAN.fullmatch, cells):
-        raise ValueError(f"{where}: {cell!r} is a number as Fortran writes it: put E in place of D")
+        raise ValueError(f"{where}: {cell!r} is a number in Fortran notation: write E instead of D")
     numbers = [cell for cell in cells if _is_number(cell)]
     if len(numbers) == len(cells):
         return None

@@ -78,7 +78,7 @@ def compare_independent(
     outcome, n_directions = _quadratic_form(moments, modes, variant, rng)
     pvalue = rare.combined_with(outcome.pvalue)
     if not n_directions and not np.isnan(pvalue):
-        warnings.append("too few draws for this many, or such rare, modes: only a large excess is detectable")
+        warnings.append("too few draws for modes this many or this rare: only a large excess is detectable")
     net = (moments.expected - moments.counts) / n
     error = np.sqrt(np.diag(moments.covariance)) / n
     pvalues = _single_counts(net, error, moments, rare)
@@ -273,7 +273,7 @@ def _why_inconclusive(
     if not summary.n_changes:
         who = "the chains never change mode" if summary.n_chains > 1 else "the chain never changes mode"
         everywhere = np.all(summary.sojourns[weighty] > 0)
-        other = "use a sampler that changes modes" if everywhere else "start chains at every mode"
+        other = "use a sampler that moves between modes" if everywhere else "start chains in every mode"
         close = ", however close to those of the density," if everywhere else ""
         return (
             f"{who}: the shares of the modes{close} are those of the starting points, and running longer "
@@ -294,13 +294,13 @@ def _why_inconclusive(
         )
     if tested.comparison is None:
         too_small = "the net flows between the modes have too small a variance"
-        return too_small if tested.blocks is None else f"for the mode weights {tested.blocks.remedy}"
+        return too_small if tested.blocks is None else f"for the mode weights, {tested.blocks.remedy}"
     if _complete(flows, weighty):
         return _why_pooled(np.flatnonzero(weighty & flows.compared & ~flows.single))
     apart = [", ".join(map(str, group[:MAX_LISTED])) for group in summary.compared]
     apart += [str(k) for k in np.flatnonzero(weighty & ~flows.compared)[:MAX_LISTED]]
     return (
-        f"the chains hardly change between these groups of modes, whose weights could not be compared: "
+        "the chains hardly ever change between these groups of modes, whose weights could not be compared: "
         f"{'; '.join(apart)}"
     )
 

@@ -81,7 +81,7 @@ def flux_test(
 
     If the modes are part of a lattice too large to be listed, draws are moved by its displacements v instead,
     f_v(x) = min(1, p(x+v)/p(x)) - min(1, p(x-v)/p(x)), and Hotelling's T2 of the means of f_v is used; both
-    ways, each at half of the level, if most draws are at modes that are listed.
+    tests are made, each at half of the level, if most draws are at listed modes.
 
     For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
     of Q then comes from random signs of blocks. Where the chains change mode too rarely for that, H0 is
@@ -302,7 +302,7 @@ def _test_steps(
     shortest = steps[: max(1, len(sample.x) // DRAWS_PER_DISPLACEMENT)]
     flows = step_flows(sample.x, sample.log_p, sample.target, shortest)
     outcome, table, inconclusive = _compared_steps(flows, sample.chain, variant, rng)
-    instead = "not to modes" if by_modes is None else "and to the modes that are listed"
+    instead = "not between modes" if by_modes is None else "and between the modes listed"
     warnings.append(
         f"the modes are part of a larger lattice: draws were moved by its displacements, {instead}"
     )

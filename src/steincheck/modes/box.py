@@ -79,7 +79,7 @@ def box_search(
     explore : bool
         Walk to the neighbours.
     max_evaluations : int
-        No further mode is explored after so many evaluations.
+        No further mode is explored after this many evaluations.
     progress : bool, optional
         Show a progress bar; by default on a terminal where rich is installed.
     rng : int, Generator or SeedSequence, optional
@@ -129,13 +129,14 @@ def _search(
         if not peaks:
             raise ValueError(
                 f"no mode found from {len(x)} starts: {tally['outside_support']} lie where the density is 0, "
-                f"{tally['saddle_points']} ended at saddle points, {tally['not_converged']} nowhere. Give "
-                "`bounds` or `starts` inside the support; a density without a smooth maximum has no modes"
+                f"{tally['saddle_points']} ended at saddle points, {tally['not_converged']} did not "
+                "converge. Give `bounds` or `starts` inside the support; a density without a smooth maximum "
+                "has no modes"
             )
         if explore:
             chosen, explored, stopped = walk_on(plan, peaks, rng, tick)
         else:
-            chosen, explored, stopped = heaviest(peaks, plan.cut), [], "not asked to explore"
+            chosen, explored, stopped = heaviest(peaks, plan.cut), [], "exploration was not requested"
     counts = np.bincount(label[label >= 0], minlength=len(peaks))
     return _record(plan, peaks, chosen, counts, explored, stopped)
 
@@ -195,7 +196,7 @@ def _record(
     tally["non_finite"] = plan.surface.failures
     if len(heavy) > len(chosen) or tally["not_examined"]:
         stopped = f"there are more than max_modes = {plan.max_modes} modes"
-        warnings.append(f"{stopped}: not all were looked for")
+        warnings.append(f"{stopped}: the search was cut short")
     if not plan.surface.target.has_score:
         warnings.append(NO_SCORE)
     if flat := sum(peaks[k].kind == "flat" for k in chosen):

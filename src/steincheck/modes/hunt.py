@@ -97,7 +97,7 @@ class Hunt:
 
     @property
     def improper(self) -> bool:
-        """Whether the density has no finite mass: it is constant along a line, or grows indefinitely."""
+        """Whether the density is improper: it is constant along a line, or grows indefinitely."""
         if not self.surface.scored:
             return False
         if self.flat is not None and self.flat.reason == "constant":
@@ -114,12 +114,12 @@ class Hunt:
         if not self.surface.scored:
             return "the score is not finite at any start"
         if self.flat is not None and self.flat.reason == "constant":
-            return f"the density is constant {self.flat.along}, so it has no maximum and no finite mass"
+            return f"the density is constant {self.flat.along}, so it has no maximum and is improper"
         if self.highest is None:
             return "no climb came to rest"
         grows = f"the density grows towards {self._place()}, where the log density is {self.highest[0]:.4g}"
         if self.ran_away(self.highest[1]):
-            return f"{grows}: it seems to have no finite mass"
+            return f"{grows}: it appears to be improper"
         if self.surface.exhausted and self.rounds <= 1:
             return f"{self.surface.exhausted} was reached before a climb came to rest"
         if self._at_edge():

@@ -332,8 +332,8 @@ def _figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str
         pictures.append(
             (
                 lambda ax: plot.effect_sizes(moments, alpha=verdict.alpha, ax=ax),
-                "How much is off, with 95 % intervals: means in standard deviations, spreads as log2 of the "
-                "factor (1 is twice too wide), correlations as a difference; 0 is no misfit.",
+                "Size of the misfits, with 95 % intervals: means in standard deviations, spreads as log2 of "
+                "the factor (1 is twice too wide), correlations as a difference; 0 means no misfit.",
             )
         )
     n_bars = max(len(table) if table is not None else 1, 5)

@@ -289,7 +289,7 @@ class FluxResult(GofResult):
         How the p-value was found: "asymptotic", "exact", for chains "block signs", or "set" if the chains
         change mode too rarely and the set of draws was compared with `chains.set_size` independent ones.
     inconclusive : str
-        Why a large p-value is not evidence of a fit; empty if nothing speaks against reading it so.
+        Why a large p-value is not evidence of a fit; empty if it is.
     """
 
     modes: Modes = field(kw_only=True)

@@ -208,7 +208,7 @@ def check_finite(bandwidths: np.ndarray, scores: np.ndarray, *values: np.ndarray
     if bad.any():
         raise ValueError(
             f"the Stein kernel is not finite with the bandwidth {bandwidths[bad][0]:.3g} and scores up to "
-            f"{np.abs(scores).max():.3g}: give `kernel` another bandwidth, or other units to the draws"
+            f"{np.abs(scores).max():.3g}: give `kernel` another bandwidth, or rescale the draws"
         )
 
 

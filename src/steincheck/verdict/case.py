@@ -60,7 +60,7 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
     common = None
     chain = chain_of_draws(sample, log_p, target.names, independent, remarks.warnings)
     if chain is None:
-        remarks.context.append("The draws were tested as independent ones.")
+        remarks.context.append("The draws were tested as independent.")
     else:
         faults = chain_faults(x, chain, target.names)
         remarks.warnings.extend(faults)
@@ -165,7 +165,7 @@ def _stand_in(x: np.ndarray, none: Modes) -> Modes:
 
 
 def is_improper(known: Modes) -> bool:
-    """Whether the search says that the density has no finite mass: nothing can be a sample of it."""
+    """Whether the search says that the density is improper: nothing can be a sample of it."""
     return known.search.get("reason") == "improper"
 
 

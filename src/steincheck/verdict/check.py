@@ -355,9 +355,10 @@ def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], 
             reasons.append(weights.inconclusive)
         elif apart:
             listed = ", ".join(map(str, apart[:5])) + (", ..." if len(apart) > 5 else "")
+            which = f"modes {listed}" if len(apart) > 1 else f"mode {listed}"
             reasons.append(
-                f"the weight of mode {listed} could not be compared with that of the others: the linear maps "
-                "carry hardly any draw from one to the other"
+                f"the weight of {which} could not be compared with that of the others: the linear maps carry "
+                "hardly any draw from one to the other"
             )
     for result in tests.values():
         floor = len(tests) * result.smallest_pvalue

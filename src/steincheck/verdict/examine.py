@@ -160,8 +160,8 @@ def _kernel_test(
     step = -(-len(case.x) // MAX_KERNEL_DRAWS)
     if step > 1:
         remarks.not_examined.append(
-            f"the shape at all draws: the kernel test costs n^2 and looked at one in {step} of the "
-            f"{len(case.x)} draws; the other tests looked at all"
+            f"the shape at all draws: the cost of the kernel test grows as n^2, so it used one in {step} of "
+            f"the {len(case.x)} draws; the other tests used all"
         )
     size = int(np.clip(50 / alpha, 1000, 10_000))
     return ksdagg_core(

@@ -80,11 +80,11 @@ def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -
         )
     if stuck:
         steps.append(
-            "use a sampler that changes modes, such as tempering: every mode has chains already, and "
-            "their shares are those of the starting points"
+            "use a sampler that moves between modes, such as tempering: there are chains in every mode "
+            "already, and the shares are those of the starting points"
         )
         return steps
-    again = "start chains at every mode" if chains else "sample again from every mode"
+    again = "start chains in every mode" if chains else "sample again from every mode"
     steps.append(f"{again} (`{locations}`), then check again")
     return steps
 
@@ -104,7 +104,7 @@ def _about_moments(chains: bool, findings: Sequence[Finding], scales: Mapping[st
         return steps
     if shift >= RIVAL_EFFECT * spread and not steps:
         steps.append(
-            "check the density that the sampler saw: constants such as priors and Jacobians move means"
+            "check the density that the sampler saw: omitted or altered priors and Jacobians shift means"
         )
     if spread >= RIVAL_EFFECT * shift:
         advised = (

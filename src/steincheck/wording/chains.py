@@ -19,7 +19,7 @@ def agreement_finding(result: AgreementResult, pvalue: float) -> Finding:
     if result.starts_differ:
         text = "The beginnings of the chains differ from the rest: leave out more draws as warm-up"
     else:
-        text = f"Chain {result.odd_chain} differs from the others: look at it, and at its starting point"
+        text = f"Chain {result.odd_chain} differs from the others: inspect it and its starting point"
     return Finding.without_size("chains", None, pvalue, text)
 
 
@@ -33,10 +33,7 @@ def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
     if isinstance(weights, FluxResult) and weights.chains is not None:
         chains = weights.chains
         if chains.n_changes == 0:
-            return (
-                f"{text}; they never change mode, so that the shares of the modes are those of the starting "
-                "points."
-            )
+            return f"{text}; they never change mode, so the mode shares are those of the starting points."
         changes = f"{chains.n_changes} change{'s' if chains.n_changes > 1 else ''} of mode"
         if weights.variant == "set":
             return f"{text}, but too few for the mode weights ({changes})."

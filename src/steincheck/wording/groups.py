@@ -91,7 +91,7 @@ def describe_group(
         factors = [1 / size if narrow else size for size in sizes]
         size = f"{listed} are {_range(factors, '.3g')} times too {'narrow' if narrow else 'wide'}{on_scale}"
     details = "" if rough else describe(first).partition(": ")[2]
-    most = f", most {first.parameters[0]}" if len(set(sizes)) > 1 else ""
+    most = f", {first.parameters[0]} the most" if len(set(sizes)) > 1 else ""
     return f"{size}{most}" + (f": {details}" if details else "")
 
 
@@ -103,11 +103,11 @@ def _range(values: Sequence[float], digits: str) -> str:
 def _correlations(group: Sequence[MomentFeature], describe: Describe) -> str:
     if np.isnan(group[0].estimate):
         pairs = [" and ".join(feature.parameters) for feature in group[:MAX_PAIRS]]
-        return f"correlations do not fit, among others of {'; '.join(pairs)}"
+        return f"correlations do not fit, among them those of {'; '.join(pairs)}"
     weaker = [abs(feature.observed) < abs(feature.expected) for feature in group]
     word = "too weak" if all(weaker) else "wrong" if any(weaker) else "too strong"
     pairs = [describe(feature).removeprefix("correlation of ") for feature in group[:MAX_PAIRS]]
-    return f"correlations are {word}, among others of {'; '.join(pairs)}"
+    return f"correlations are {word}, among them those of {'; '.join(pairs)}"
 
 
 def listing(chosen: Sequence[str], names: Sequence[str]) -> str:

@@ -51,7 +51,7 @@ def moment_findings(
         p = min(1.0, factor * min(feature.pvalue for feature in group))
         found.append(Finding(first.kind, first.mode, parameters, first.estimate, first.interval, p, text))
     if len(groups) > MAX_FINDINGS:
-        text = f'And {len(groups) - MAX_FINDINGS} more: `verdict.tests["moments"].significant()` has all'
+        text = f'And {len(groups) - MAX_FINDINGS} more: `verdict.tests["moments"].significant()` lists all'
         found.append(Finding.without_size(groups[MAX_FINDINGS][0].kind, None, found[-1].pvalue, text))
     return found
 
