@@ -20,7 +20,7 @@ from .draws import as_matrix
 __all__ = ["gibbs_rbm", "repelling_attracting_metropolis"]
 
 MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
-FEW_GIVEN_UP = 1e-5  # share of updates so rejected from which on the user is told
+FEW_GIVEN_UP = 1e-5  # share of updates so rejected from which on the user is warned
 SEGMENT = 2**19  # numbers a compiled call returns: bounds memory; a new n_iterations compiles nothing
 MAX_INTEGER = 10**9  # iterations, draws, components: more would never end
 MAX_ENUMERATED = 16  # hidden units of an RBM whose 2^d_h states are enumerated

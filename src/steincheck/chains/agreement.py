@@ -36,7 +36,7 @@ def agreement(
 
     where Y_b is the sum of the whitened features over block b divided by the root of its length and m_c the
     number of blocks of chain c. A single chain is compared in quarters, and its first two blocks with the
-    rest. The smaller one of the two p-values is adjusted in the same permutations.
+    rest. The smaller of the two p-values is adjusted in the same permutations.
 
     Parameters
     ----------

@@ -146,7 +146,7 @@ def cut_blocks(
     Parameters
     ----------
     tau : float
-        Autocorrelation time of the draws' contributions to the statistic; the largest one of several.
+        Autocorrelation time of the draws' contributions to the statistic; the largest of several.
     chain : array (n,) of int
         The chain of each draw, 0, 1, ... in order.
     max_blocks : int

@@ -237,11 +237,11 @@ def _flipped(features: np.ndarray, blocks: Blocks, found: Directions, rng: np.ra
 
 
 class SetJudgement(NamedTuple):
-    """Whether the set of draws is a fair picture of the weights, whatever made it."""
+    """How well the set of draws represents the weights, whatever made it."""
 
     missing_pvalue: float  #: of the modes without draws
     size: int  #: independent draws with which the set is compared
-    set_pvalue: float  #: how often they are a worse picture
+    set_pvalue: float  #: how often they represent the weights less well
     mode_pvalues: np.ndarray  #: (M,) of the modes by themselves, adjusted for their number
 
 

@@ -1,4 +1,4 @@
-"""Features about coordinates of the target, told of the user's own parameters."""
+"""Features of the target's coordinates, expressed in the user's own parameters."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class GofResult:
         )
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
-        """What is said beside the answer, other than warnings."""
+        """Remarks that accompany the answer, other than warnings."""
         return [] if self.chains is None else [str(self.chains)]
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from ..chains import Blocks
 from ..result import AgreementResult, Finding, FluxResult, GofResult
 
-MAX_CHAINS_LISTED = 8  # chains whose shares are told one by one
+MAX_CHAINS_LISTED = 8  # chains whose shares are listed one by one
 MAX_MODES_LISTED = 4  # modes of each
 MIN_SHARE_TO_STAY = 0.99  # of a chain's draws at one mode, to say that it stays there
 

@@ -15,7 +15,7 @@ from .groups import SIZED, by_size, describe_group, grouped
 
 MAX_FINDINGS = 8  # sentences about moments; the record of the test has the rest
 MAX_WARM_UP_SHARE = 0.05  # of a chain, within which impossible draws are its beginning
-CLEARLY_IMPOSSIBLE = 1e-4  # p-value below which single draws are told before what else is wrong
+CLEARLY_IMPOSSIBLE = 1e-4  # p-value below which single draws are reported before anything else
 SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
 
 
@@ -28,9 +28,9 @@ def moment_findings(
     names: Sequence[str] = (),
     chain: np.ndarray | None = None,
 ) -> list[Finding]:
-    """The features worth telling, the largest effects first, and draws that are all but impossible.
+    """The features worth reporting, the largest effects first, and draws that are all but impossible.
 
-    `places` says where modes are; each is told once. `names` are those of all parameters, `chain` (n,) is
+    `places` says where modes are; each is named once. `names` are those of all parameters, `chain` (n,) is
     that of every draw, if there are any.
     """
     # by which Holm's method has adjusted the test, of four at most
@@ -88,8 +88,8 @@ def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") ->
     """What a feature of the moment test says, with its size.
 
     Sizes are exact for draws that are a shifted and stretched copy of the density; where the shape is wrong
-    too they are `rough`, and neither an interval nor what the value should be is told. A parameter that was
-    examined on another scale than its own is told on its own where that can be said: a mean on the log scale
+    too they are `rough`, and neither an interval nor what the value should be is given. For a parameter that
+    was examined on another scale, its own scale is used where that is exact: a mean on the log scale
     is a geometric mean, a standard deviation there a factor.
 
     Examples

@@ -11,7 +11,7 @@ from ..result import Finding, FluxResult, ModeTable
 from ..result.modes import TOO_FEW, TOO_MANY
 from .places import MAX_COORDINATES_NAMED
 
-MANY_CHAINS = 10  # so many starting points are a fair picture of the weights more often than not
+MANY_CHAINS = 10  # this many starting points represent the weights well more often than not
 MAX_MODES_NAMED = 5  # findings about single modes; the mode table has the rest
 
 
