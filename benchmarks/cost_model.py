@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from steincheck.stein.blocks import BLOCKS_PER_PIECE, LARGE_TILE, PARTS_PER_WORKER, PIECES_HELD
+from steincheck.stein.blocks import BLOCKS_PER_PIECE, LARGE_TILE_SIDE, PARTS_PER_WORKER, PIECES_HELD
 from steincheck.stein.bootstrap import N_RANDOM_BLOCKS
 
 from .table import RESULTS
@@ -31,7 +31,7 @@ def row(n: int, d: int) -> str:
     flops = pairs * (8 * d + ELEMENTWISE + 2 * BLOCKS_PER_PIECE[0])
     data = n * (2 * d * 4 + 8)  # draws and scores in float32, block in int64
     results = WORKERS * PARTS_PER_WORKER * N_RANDOM_BLOCKS**2 * 8
-    pieces = min(PIECES_HELD, n / LARGE_TILE) * LARGE_TILE * (2 * d * 4 + 12)
+    pieces = min(PIECES_HELD, n / LARGE_TILE_SIDE) * LARGE_TILE_SIDE * (2 * d * 4 + 12)
     hours = pairs * seconds_per_pair(d) / 3600
     memory = BASE_GIB + (data + pieces) / 2**30
     wall = hours * 3600 / WORKERS

@@ -221,7 +221,7 @@ def test_a_diagonal_covariance_has_no_axes_and_nothing_conditional():
 
 
 def test_pairs_beyond_the_budget_are_left_out_and_reported(monkeypatch):
-    monkeypatch.setattr(frames, "MAX_PAIRS", 200)
+    monkeypatch.setattr(frames, "MAX_CORRELATIONS", 200)
     d = 24
     target, modes = gaussian(np.eye(d))
     x = np.random.default_rng(0).normal(size=(300, d))

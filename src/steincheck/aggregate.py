@@ -34,7 +34,8 @@ from .stein.quadratic import (
 )
 from .target import Target, score_at
 
-N_RESAMPLES = 2000  # more than of one test: the smallest of ten p-values is judged, at a tenth of the level
+# more than of one test: the smallest of ten p-values is judged, at a tenth of the level
+N_AGGREGATE_RESAMPLES = 2000
 DRAWS_FOR_LARGEST_DISTANCE = 500  # of the default collection, as in the reference implementation
 
 
@@ -46,8 +47,8 @@ class Aggregation:
     bandwidth_weights: Any = "uniform"
     kernel: Any = IMQ()
     bootstrap: Bootstrap | str | None = None
-    n_resamples: int = N_RESAMPLES
-    n_level_resamples: int = N_RESAMPLES
+    n_resamples: int = N_AGGREGATE_RESAMPLES
+    n_level_resamples: int = N_AGGREGATE_RESAMPLES
     alpha: float = 0.05
 
     @property
@@ -65,8 +66,8 @@ def ksdagg_test(
     kernel: Any = IMQ(),
     precondition: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
-    n_resamples: int = N_RESAMPLES,
-    n_level_resamples: int = N_RESAMPLES,
+    n_resamples: int = N_AGGREGATE_RESAMPLES,
+    n_level_resamples: int = N_AGGREGATE_RESAMPLES,
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,

@@ -20,7 +20,7 @@ from .target import MAX_DIM, Target, jax_target, made_by
 
 __all__ = ["gaussian_mixture", "gb_rbm", "sensor_network", "t_banana_mixture"]
 
-CHUNKS = (
+MODEL_CHUNKS = (
     1,
     32,
     256,
@@ -384,7 +384,7 @@ def _mixture_sampler(shares: np.ndarray, dim: int, draw: Callable[..., np.ndarra
 
 def _model(formula: Any, parameters: tuple, dim: int, sample: Any, names: Any = None) -> Target:
     """Target of a JAX formula (parameters, x) -> log p."""
-    return jax_target(Partial(formula, parameters), dim, chunks=CHUNKS, names=names, sample=sample)
+    return jax_target(Partial(formula, parameters), dim, chunks=MODEL_CHUNKS, names=names, sample=sample)
 
 
 def _as_weights(weights: Any, count: int, *, zero: bool = False) -> np.ndarray:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .blocks import MAX_BLOCKS, Blocks, autocorrelation_time, block_sums, cut_blocks
+from .blocks import MAX_SIGN_BLOCKS, Blocks, autocorrelation_time, block_sums, cut_blocks
 
-MAX_CHAINS = 100  # more chains of a few draws each have no blocks to permute
+MAX_CHAINS_COMPARED = 100  # more chains of a few draws each have no blocks to permute
 SEGMENTS_OF_ONE_CHAIN = 4  # a single chain is compared with itself in quarters
 FIRST_BLOCKS_OF_ONE_CHAIN = 2  # one block of 20 would have no p-value below .05
 
@@ -112,7 +112,7 @@ def _slowest(features: np.ndarray, chain: np.ndarray) -> float:
 def _short_blocks(tau: float, chain: np.ndarray) -> Blocks:
     """Blocks as for the sign flips, but at least two per chain where the chains are long enough."""
     n_chains = int(chain[-1]) + 1
-    return cut_blocks(tau, chain, max_blocks=max(MAX_BLOCKS, 2 * min(n_chains, MAX_CHAINS)))
+    return cut_blocks(tau, chain, max_blocks=max(MAX_SIGN_BLOCKS, 2 * min(n_chains, MAX_CHAINS_COMPARED)))
 
 
 def upper_ranks(statistics: np.ndarray) -> np.ndarray:

@@ -15,10 +15,11 @@ import numpy as np
 
 from ..result import ChainBlocks
 
-CUT_EVERY = 10  # autocorrelation times per cut: each cut hides tau^2/2 of a variance of N tau, 5 % in all
-MAX_BLOCKS = 20  # in all: 40 blocks reject .08 of true samples at ESS 210, see docs/theory/chains.md
+TIMES_PER_CUT = 10  # autocorrelation times per cut: each cut hides tau^2/2 of a variance of N tau, 5 % in all
+MAX_SIGN_BLOCKS = 20  # in all: 40 blocks reject .08 of true samples at ESS 210, see docs/theory/chains.md
 MIN_BLOCKS = 8  # fewer have at most 64 sign patterns, so no p-value below .016
-MAX_CHAIN_BLOCKS = 100  # chains are blocks if there are more than MAX_BLOCKS; groups of them beyond this
+# chains are blocks if there are more than MAX_SIGN_BLOCKS, and groups of chains if there are more than this
+MAX_CHAINS_AS_BLOCKS = 100
 MAX_BLOCKS_FOR_ALL_SIGNS = 11  # 2^10 patterns: as many as are drawn at random otherwise
 
 
@@ -134,9 +135,9 @@ def cut_blocks(
     tau: float,
     chain: np.ndarray,
     *,
-    max_blocks: int = MAX_BLOCKS,
+    max_blocks: int = MAX_SIGN_BLOCKS,
     min_blocks: int = MIN_BLOCKS,
-    cut_every: int = CUT_EVERY,
+    cut_every: int = TIMES_PER_CUT,
 ) -> Blocks:
     """Cut chains into blocks: one cut per 10 ``tau``, at most 20 blocks in all, at least one per chain.
 
@@ -167,7 +168,7 @@ def cut_blocks(
     lengths = np.bincount(chain)
     n_chains = len(lengths)
     if n_chains > max_blocks:
-        count = min(n_chains, MAX_CHAIN_BLOCKS)
+        count = min(n_chains, MAX_CHAINS_AS_BLOCKS)
         return Blocks(chain * count // n_chains, count, float(tau), 1.0, n_chains)
     parts = _parts(lengths, cut_every * tau, max_blocks)
     label = np.concatenate(

@@ -18,7 +18,7 @@ MIN_DRAWS_TO_SEE_ORDER = 30  # fewer independent draws cannot be told from a cha
 STILL_SHARE = 0.25  # of a chain spent at one point: far more than rejections of a working sampler explain
 MIN_EQUAL = 10  # equal draws below which nothing is reported
 MAX_REPETITION = 1.1  # mean multiplicity of a draw beyond which draws are not treated as independent
-SMALLEST_EIGENVALUE = 1e-12  # relative to the largest, of directions in which the draws vary
+MIN_VARIANCE_RATIO = 1e-12  # relative to the largest, of directions in which the draws vary
 SAME_SHARE = 0.1  # of the draws equal at the same times in two chains
 
 
@@ -125,7 +125,7 @@ def _whitening(columns: np.ndarray) -> np.ndarray:
     eigenvalues, vectors = np.linalg.eigh(columns @ columns.T / columns.shape[1])
     if not eigenvalues[-1] > 0:
         return np.zeros((1, len(columns)))
-    kept = eigenvalues > SMALLEST_EIGENVALUE * eigenvalues[-1]
+    kept = eigenvalues > MIN_VARIANCE_RATIO * eigenvalues[-1]
     return (vectors[:, kept] / np.sqrt(eigenvalues[kept])).T
 
 

@@ -16,7 +16,7 @@ from ..chains.blocks import Blocks, autocorrelation_time, block_signs, block_sum
 from .counts import (
     MIN_VARIANCE,
     MIN_VARIANCE_FOR_CHI2,
-    N_RESAMPLES,
+    N_FLUX_RESAMPLES,
     RARE_LEVEL,
     Comparison,
     Directions,
@@ -232,7 +232,7 @@ def _slowest(features: np.ndarray, found: Directions, chain: np.ndarray) -> floa
 def _flipped(features: np.ndarray, blocks: Blocks, found: Directions, rng: np.random.Generator) -> Comparison:
     """|sum f|^2 ranked among its values with a random sign per block."""
     sums = block_sums(features, blocks.label)
-    signs = block_signs(blocks.count, N_RESAMPLES, rng)
+    signs = block_signs(blocks.count, N_FLUX_RESAMPLES, rng)
     return rank_forms(np.vstack([sums.sum(axis=0), signs @ sums]), found)
 
 

@@ -12,12 +12,12 @@ from ..result import DisplacementTable
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
 from .anchors import Anchors, assign, shape_difference
-from .counts import N_RESAMPLES
+from .counts import N_FLUX_RESAMPLES
 from .shares import LEVEL
 from .words import flow_pvalues, flow_words
 
 MAX_ELEMENTS = 4_000_000  # numbers in the largest temporary array
-MAX_MODES = 256  # among which displacements are looked for
+MAX_LATTICE_MODES = 256  # among which displacements are looked for
 EQUAL_SHAPES = 0.1  # relative difference of covariances up to which modes may be part of a lattice
 EQUAL_STEPS = 0.3  # standard deviations within which displacements count as equal
 MAX_DROP = 3.0  # nats by which the next mode of a lattice may be lower
@@ -58,7 +58,7 @@ def lattice_steps(target: Target, modes: Modes) -> np.ndarray | None:
 
 def _generators(z: np.ndarray) -> np.ndarray | None:
     """Differences of points z (M, d), the shortest first, none an integer combination of those before."""
-    first, second = np.triu_indices(min(len(z), MAX_MODES), 1)
+    first, second = np.triu_indices(min(len(z), MAX_LATTICE_MODES), 1)
     left = z[second] - z[first]
     left = left[np.argsort(np.linalg.norm(left, axis=1), kind="stable")]
     basis = np.empty((0, z.shape[1]))
@@ -132,7 +132,7 @@ def compare_steps(flows: StepFlows, variant: str, rng: np.random.Generator) -> S
     clear = flows.clear
     if variant == "asymptotic" and clear.any() and n >= DRAWS_PER_DISPLACEMENT * clear.sum():
         return StepTest(*hotelling(flows.net[:, clear]), None)
-    statistic, null, freedom = sign_test(flows.accept, N_RESAMPLES, rng)
+    statistic, null, freedom = sign_test(flows.accept, N_FLUX_RESAMPLES, rng)
     p = pvalue(statistic * (1 - 1e-9), null) if freedom else np.nan
     return StepTest(statistic, p, freedom, null)
 

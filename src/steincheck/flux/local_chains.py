@@ -11,7 +11,7 @@ from ..target import CHUNKS, Batch, Target, raw_score
 
 N_WALKERS = 64  # chains per mode where modes are few
 MIN_WALKERS = 8  # with four anchors in ten dimensions, fewer give too few points to fit
-MAX_CHAINS = 1024  # in all, as far as `MIN_WALKERS` allows: about 10^6 evaluations of the score
+MAX_LOCAL_CHAINS = 1024  # in all, as far as `MIN_WALKERS` allows: about 10^6 evaluations of the score
 N_TRANSITIONS = 60  # of every chain, the first half to adapt the step
 N_LEAPS = 16  # leapfrog steps per transition
 TARGET_ACCEPTANCE = 0.65  # optimal for Hamiltonian Monte Carlo (Beskos et al. 2013)
@@ -27,7 +27,7 @@ def local_chains(
     ellipse however narrow, and a multiple of the identity, good where it is a thin ring.
     """
     count, d = locations.shape
-    n_walkers = int(np.clip(MAX_CHAINS // count, MIN_WALKERS, N_WALKERS))
+    n_walkers = int(np.clip(MAX_LOCAL_CHAINS // count, MIN_WALKERS, N_WALKERS))
     roots = symmetric_roots(covariances).root
     metrics = (roots, np.eye(d) * np.linalg.eigvalsh(roots)[:, :1, None])
     steps = np.array([np.full(count, 0.5), np.ones(count)])

@@ -16,7 +16,7 @@ from .surface import Surface
 
 FIRST_STOP_OF_RAY = 2.1  # standard deviations
 MIN_LENGTH_OF_RAY = 20.0  # standard deviations, even out of the box
-HALVINGS = 3  # of the stretch in which a ray left the basin of its mode
+RAY_HALVINGS = 3  # of the stretch in which a ray left the basin of its mode
 MIN_RAYS_OF_FIRST_MODE = 64  # random ones per batch
 MIN_RAYS_OF_OTHER_MODES = 16  # random ones
 MODES_EXPLORED_TOGETHER = 8  # after the first
@@ -151,7 +151,7 @@ def _walk(  # noqa: PLR0914 (the state of all rays)
         rows = rows[radius[rows] < reach[rows]]
         radius = np.minimum(2 * radius, reach)
     rows = np.flatnonzero(np.isfinite(far))
-    for _ in range(HALVINGS if len(rows) else 0):
+    for _ in range(RAY_HALVINGS if len(rows) else 0):
         probe(rows, 0.5 * (near + far))
     order = np.argsort(squared(ends.x - x, hessian), kind="stable")
     label = gather(plan, ends, peaks, order, np.sqrt(np.diag(covariance[0])), limit)

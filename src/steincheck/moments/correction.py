@@ -13,7 +13,7 @@ MAX_STEPS = 25
 MAX_SHIFT = 100.0  # standard deviations per step
 MAX_LOG_STRETCH = 5.0  # per step and direction
 MIN_DRAWS_PER_DIMENSION = 4  # below, the mode's Gaussian stands in for those missing
-SMALLEST_EIGENVALUE = 1e-14  # relative to the largest, of the covariance of draws that are all but singular
+EIGENVALUE_FLOOR = 1e-14  # relative to the largest, of the covariance of draws that are all but singular
 
 Scores = Callable[[np.ndarray], np.ndarray]
 
@@ -139,7 +139,7 @@ def _white(first: FirstMoments, prior: np.ndarray) -> White:
     d = len(first.mean)
     added = max(0.0, 1 - first.weight / (MIN_DRAWS_PER_DIMENSION * d))
     root, inverse_root, _ = symmetric_roots(
-        (1 - added) * first.covariance + added * prior, floor=SMALLEST_EIGENVALUE
+        (1 - added) * first.covariance + added * prior, floor=EIGENVALUE_FLOOR
     )
     product = -root @ first.product @ inverse_root
     product = (1 - added) * 0.5 * (product + product.T) + added * inverse_root @ prior @ inverse_root

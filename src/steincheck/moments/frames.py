@@ -12,7 +12,7 @@ from scipy import special
 
 from ..result import Modes
 
-MAX_PAIRS = 5000  # correlations per basis: all of them up to d = 100
+MAX_CORRELATIONS = 5000  # correlations per basis: all of them up to d = 100
 SAME_DIRECTION = 0.95  # squared loading above which an axis is as good as the coordinate itself
 MIN_CONDITIONING = 1.05  # variance over conditional variance below which the two are as good as equal
 MAX_STRIP_SHARE = 0.03  # of the variance that may come from where responsibilities change
@@ -126,11 +126,11 @@ def _pairs(correlation: np.ndarray, d: int, n_axes: int) -> tuple[np.ndarray, np
     Over the budget, coordinates come in the order of their correlation at the modes, axes of their widths.
     """
     own = np.stack(np.triu_indices(d, 1))
-    if own.shape[1] > MAX_PAIRS:
+    if own.shape[1] > MAX_CORRELATIONS:
         strength = np.abs(correlation[:, own[0], own[1]]).max(axis=0)
-        order = np.argsort(-strength, kind="stable")[:MAX_PAIRS]
+        order = np.argsort(-strength, kind="stable")[:MAX_CORRELATIONS]
         own = own[:, np.sort(order)]
-    axes = np.stack(np.triu_indices(n_axes, 1))[:, :MAX_PAIRS] + d
+    axes = np.stack(np.triu_indices(n_axes, 1))[:, :MAX_CORRELATIONS] + d
     left_out = d * (d - 1) // 2 + n_axes * (n_axes - 1) // 2 - own.shape[1] - axes.shape[1]
     return *np.concatenate([own, axes], axis=1), left_out
 

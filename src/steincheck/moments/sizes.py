@@ -19,13 +19,13 @@ from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
 from .frames import Constants, Frame, log_responsibilities
 
 MAX_DRAWS_AT_ONCE = 10_000  # the map found from so many takes one more step with all draws
-MIN_RESPONSIBILITY = 0.01  # draws with less at a mode do not count for its sizes
+MIN_RESPONSIBILITY_TO_SIZE = 0.01  # draws with less at a mode do not count for its sizes
 MIN_DRAWS_FOR_SIZES = 5  # responsibility below which a mode has no sizes
 MIN_DRAWS_TO_SOLVE = 20  # with fewer, one step is as good as the draws allow
 MAX_DRAWS_TO_TEST = 1000  # corrected draws that are tested once more
 MIN_DRAWS_TO_TEST = 50
 MAX_PVALUE_STILL_WRONG = 0.01  # of corrected draws, up to which sizes are not believed
-MAX_BLOCKS = 250  # behind the standard errors
+MAX_ERROR_BLOCKS = 250  # behind the standard errors
 MAX_OPERATIONS = 4e9  # many dimensions get fewer blocks
 MAX_NUMBERS = 4e6  # in the matrices of all blocks
 
@@ -60,7 +60,7 @@ def sizes(
     shares = _shares(constants, x)
     effects = []
     for k in range(len(constants.centre)):
-        rows = np.flatnonzero(shares[:, k] > MIN_RESPONSIBILITY)
+        rows = np.flatnonzero(shares[:, k] > MIN_RESPONSIBILITY_TO_SIZE)
         weight = shares[rows, k].sum()
         if weight < MIN_DRAWS_FOR_SIZES:
             effects.append(_unknown(constants))
@@ -79,7 +79,7 @@ def sizes(
 def _blocks(constants: Constants) -> int:
     d, directions = constants.project.shape[1:]
     most = min(MAX_OPERATIONS / (directions**2 * d), MAX_NUMBERS / d**2)
-    return int(np.clip(most, 20, MAX_BLOCKS))
+    return int(np.clip(most, 20, MAX_ERROR_BLOCKS))
 
 
 def _shares(constants: Constants, x: np.ndarray) -> np.ndarray:

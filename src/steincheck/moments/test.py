@@ -33,12 +33,12 @@ from .table import SHAPES, Column, Table, columns_of, leading, ordered
 
 __all__ = ["leading", "moment_core", "moment_test"]
 
-MAX_BLOCKS = 2000  # resampled; more draws are summed over blocks of 2, 4, 8, ... first
+MAX_RESAMPLED_BLOCKS = 2000  # more draws are summed over blocks of 2, 4, 8, ... first
 MAX_CHAIN_BLOCKS = 50  # of chains, cut in halves that are resampled
 MIN_CHAIN_BLOCKS = 16  # fewer have replicates too heavy in the tails to reject anything
-CUT_EVERY = 6  # autocorrelation times per block; its halves share a twelfth of its variance
+TIMES_PER_CHAIN_BLOCK = 6  # autocorrelation times per block; its halves share a twelfth of its variance
 MIN_DRAWS_TO_RESAMPLE = 20  # below, the bootstrap has too few draws to leave out
-MIN_DRAWS_FOR_LEVEL = 100  # the smallest n at which the level was studied
+MIN_MOMENT_DRAWS = 100  # the smallest n at which the level was studied
 MAX_PVALUE_OF_MISFIT = 0.05  # up to which sizes are solved for
 MIN_RESAMPLES = 19  # below, no p-value can be as small as .05, and far quantiles are not defined
 SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but impossible
@@ -126,9 +126,9 @@ def moment_test(
     warnings.extend(support_warnings(target, x, log_p, look))
     if chain is None:
         _warn_repeats(x, warnings)
-    if len(x) < MIN_DRAWS_FOR_LEVEL:
+    if len(x) < MIN_MOMENT_DRAWS:
         warnings.append(
-            f"only {len(x)} draws: below {MIN_DRAWS_FOR_LEVEL} correct samples may be rejected too often"
+            f"only {len(x)} draws: below {MIN_MOMENT_DRAWS} correct samples may be rejected too often"
         )
     known, rows = known_modes(modes, target, x, bounds, chain=chain, warnings=warnings, rng=search)
     x = x[rows]
@@ -195,7 +195,7 @@ def moment_blocks(blocks: Blocks, features: np.ndarray, chain: np.ndarray) -> Bl
     """
     tau = max(blocks.tau, float(np.max(autocorrelation_time(features, chain))))
     cut = cut_blocks(
-        tau, chain, max_blocks=MAX_CHAIN_BLOCKS, min_blocks=MIN_CHAIN_BLOCKS, cut_every=CUT_EVERY
+        tau, chain, max_blocks=MAX_CHAIN_BLOCKS, min_blocks=MIN_CHAIN_BLOCKS, cut_every=TIMES_PER_CHAIN_BLOCK
     )
     return replace(cut, standing=blocks.standing)
 
@@ -360,8 +360,8 @@ def _columns(
 
 
 def _blocks(n: int) -> np.ndarray:
-    """Draws one by one, or in blocks of 2, 4, 8, ... neighbours, at most `MAX_BLOCKS` of them."""
-    size = 1 << max(0, int(np.ceil(np.log2(n / MAX_BLOCKS))))
+    """Draws one by one, or in blocks of 2, 4, 8, ... neighbours, at most `MAX_RESAMPLED_BLOCKS` of them."""
+    size = 1 << max(0, int(np.ceil(np.log2(n / MAX_RESAMPLED_BLOCKS))))
     return np.arange(n) // size
 
 

@@ -40,10 +40,10 @@ COLOURS = {
 }
 SIZES = {"font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
 MAX_SETTING_LENGTH = 120  # characters of a setting; arrays are shown by their shape
-MAX_MODES = 40  # rows of the table; the JSON has all
-MAX_PARAMETERS = 40  # rows of the summary; the JSON has all
-MAX_CHAINS = 16  # rows of the shares per chain
-MAX_CHAIN_MODES = 8  # and its columns
+MAX_MODE_ROWS = 40  # rows of the table; the JSON has all
+MAX_PARAMETER_ROWS = 40  # rows of the summary; the JSON has all
+MAX_CHAIN_ROWS = 16  # rows of the shares per chain
+MAX_CHAIN_COLUMNS = 8  # and its columns
 
 
 def write_html(
@@ -231,16 +231,20 @@ def _modes(verdict: Verdict) -> str:
     wrong = [words.startswith("too") and bool(verdict.findings) for words in table.words]
     head = ("mode", "draws", "share of the draws", "share of the density", "result", "where")
     kinds = ("", "number", "number", "number", "words", "where")
-    more = f"<p>The {MAX_MODES} highest of {len(table)} modes.</p>" if len(table) > MAX_MODES else ""
+    more = f"<p>The {MAX_MODE_ROWS} highest of {len(table)} modes.</p>" if len(table) > MAX_MODE_ROWS else ""
     note = '<p class="soft">In brackets: 95 % intervals, each for one mode alone.</p>'
-    return _table(head, kinds, rows[:MAX_MODES], wrong[:MAX_MODES]) + more + note + _chains(verdict)
+    return _table(head, kinds, rows[:MAX_MODE_ROWS], wrong[:MAX_MODE_ROWS]) + more + note + _chains(verdict)
 
 
 def _chains(verdict: Verdict) -> str:
     """Shares of the modes per chain."""
     weights = verdict.tests.get("weights")
     chains = weights.chains if isinstance(weights, FluxResult) else None
-    if chains is None or not 1 < len(chains.shares) <= MAX_CHAINS or chains.shares.shape[1] > MAX_CHAIN_MODES:
+    if (
+        chains is None
+        or not 1 < len(chains.shares) <= MAX_CHAIN_ROWS
+        or chains.shares.shape[1] > MAX_CHAIN_COLUMNS
+    ):
         return ""
     head = ("chain", *(f"mode {k}" for k in range(chains.shares.shape[1])))
     rows = [(str(c), *(f"{share:.1%}" for share in row)) for c, row in enumerate(chains.shares)]
@@ -258,13 +262,13 @@ def _parameters(verdict: Verdict) -> str:
     kinds = ["number" if column not in ("parameter", "scale") else "" for column in table.columns]
     wrong = [bool(verdict.findings) and p <= verdict.alpha for p in table["pvalue"]]
     rows = table.cells()
-    more = f"<p>The first {MAX_PARAMETERS} of {len(rows)}.</p>" if len(rows) > MAX_PARAMETERS else ""
+    more = f"<p>The first {MAX_PARAMETER_ROWS} of {len(rows)}.</p>" if len(rows) > MAX_PARAMETER_ROWS else ""
     note = (
         "Mean and sd of the draws on the parameter's own scale; shift: standard deviations by which the mean "
         "is too high; sd_factor: how many times too wide, both on the scale that is named."
     )
     head = [column.replace("_", " ") for column in table.columns]
-    body = _table(head, kinds, rows[:MAX_PARAMETERS], wrong[:MAX_PARAMETERS])
+    body = _table(head, kinds, rows[:MAX_PARAMETER_ROWS], wrong[:MAX_PARAMETER_ROWS])
     return f'{body}{more}<p class="soft">{escape(note)}</p>'
 
 

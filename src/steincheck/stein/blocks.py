@@ -26,8 +26,8 @@ from .tiles import (
 )
 
 MIN_DRAWS_FOR_LARGE_TILES = 4096  # below, too much of a large tile would be padding
-SMALL_TILE = 512  # rows and columns
-LARGE_TILE = 1024
+SMALL_TILE_SIDE = 512  # rows and columns
+LARGE_TILE_SIDE = 1024
 ROWS_PER_STRIP = 128  # of a tile, evaluated at once: their products stay in the cache of one core
 # Largest squared distance from the centre up to which tiles are evaluated in float32, in units of the least
 # bandwidth plus the squared distance that 1 % of the pairs fall below: what the kernel sees of a squared
@@ -164,7 +164,7 @@ def _computed(sample: Callable[[int], _Sample], count: int, options: _Options) -
 
 
 def _tile_size(n: int) -> int:
-    return LARGE_TILE if n > MIN_DRAWS_FOR_LARGE_TILES else SMALL_TILE
+    return LARGE_TILE_SIDE if n > MIN_DRAWS_FOR_LARGE_TILES else SMALL_TILE_SIDE
 
 
 def _sum_tiles(

@@ -13,7 +13,7 @@ from jax import lax
 
 from .._validation import as_generator, as_numbers, is_number, shown
 
-MAX_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
+MAX_MEDIAN_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
 PAIRS_PER_PASS = 10_000  # whose differences are held at once
 MAX_UNROLLED_DIMENSION = 8  # up to here differences are formed coordinate by coordinate
 
@@ -213,15 +213,15 @@ def median_bandwidth(
         raise ValueError(f"`x` must hold at least 2 finite draws, shape (n, d), got shape {x.shape}")
     generator = as_generator(rng)
     n = len(x)
-    if n * (n - 1) // 2 <= MAX_PAIRS:
+    if n * (n - 1) // 2 <= MAX_MEDIAN_PAIRS:
         from scipy.spatial.distance import pdist
 
         r2 = pdist(x, "sqeuclidean")
     else:
-        i = generator.integers(n, size=MAX_PAIRS)
-        j = (i + generator.integers(1, n, size=MAX_PAIRS)) % n
-        r2 = np.empty(MAX_PAIRS)
-        for start in range(0, MAX_PAIRS, PAIRS_PER_PASS):
+        i = generator.integers(n, size=MAX_MEDIAN_PAIRS)
+        j = (i + generator.integers(1, n, size=MAX_MEDIAN_PAIRS)) % n
+        r2 = np.empty(MAX_MEDIAN_PAIRS)
+        for start in range(0, MAX_MEDIAN_PAIRS, PAIRS_PER_PASS):
             part = slice(start, start + PAIRS_PER_PASS)
             gap = x.take(i[part], axis=0) - x.take(j[part], axis=0)
             r2[part] = np.einsum("ij,ij->i", gap, gap)

@@ -12,7 +12,7 @@ from .blocks import block_sums
 from .quadratic import Calibrated, Resampling, flip_signs
 
 MAX_RATIO_OF_WIDTHS = 3.0  # of modes, up to which the average covariance is a fair unit for all of them
-MIN_RESPONSIBILITY = 1e-10  # of a mode for a draw; with less, the draw adds nothing
+NEGLIGIBLE_RESPONSIBILITY = 1e-10  # of a mode for a draw; with less, the draw adds nothing
 
 
 class ModeView(NamedTuple):
@@ -62,7 +62,7 @@ def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[Mode
     """
     shares = responsibilities(x, modes)
     precisions = np.linalg.inv(modes.covariances)
-    members = [np.flatnonzero(r > MIN_RESPONSIBILITY) for r in shares]
+    members = [np.flatnonzero(r > NEGLIGIBLE_RESPONSIBILITY) for r in shares]
     pull = np.zeros_like(x)
     for r, rows, centre, precision in zip(shares, members, modes.locations, precisions, strict=True):
         pull[rows] += r[rows, None] * ((centre - x[rows]) @ precision)

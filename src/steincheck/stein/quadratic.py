@@ -21,7 +21,7 @@ from .tiles import quadratic_forms
 
 Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
 
-MIN_DRAWS_FOR_LEVEL = 30  # with fewer, bootstraps reject correct samples too often
+MIN_KERNEL_DRAWS = 30  # with fewer, bootstraps reject correct samples too often
 MAX_WEIGHTS = 2 * 10**10  # bytes of a bootstrap's weights that are held at once
 MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
@@ -87,9 +87,9 @@ def prepare(
     warnings.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
     warn_few_resamples(n_resamples, "n_resamples", warnings)
     n = len(sample.x)
-    if n < MIN_DRAWS_FOR_LEVEL:
+    if n < MIN_KERNEL_DRAWS:
         warnings.append(
-            f"only {n} draws: below {MIN_DRAWS_FOR_LEVEL} the bootstrap rejects correct samples too often"
+            f"only {n} draws: below {MIN_KERNEL_DRAWS} the bootstrap rejects correct samples too often"
         )
     warnings.extend(score_warnings(target, sample.x, check=check_score))
     whiten = None if precondition is None else _root(precondition, target.dim)

@@ -10,7 +10,7 @@ from .evaluation import precision, read_only
 from .record import Target
 
 MAX_MOVED_DRAWS = 1000  # draws that are moved to look for an edge
-HALVINGS = 60  # of a bracket about an edge: down to the resolution of the numbers
+EDGE_HALVINGS = 60  # of a bracket about an edge: down to the resolution of the numbers
 EDGE_DROP = 40.0  # nats: a larger drop within a bracket is an edge, whatever the floor beyond it
 N_LINES = 256  # lines between draws and through them, along which jumps are looked for
 COARSE_PARTS = 24  # of a line at first
@@ -98,7 +98,7 @@ def _hard_edge(
     height = np.tile(log_p[rows], 4)
     floor = low - EDGE_DROP
     left = (_quiet_log_density(target, outside) < floor) & (height > low)
-    for _ in range(HALVINGS):
+    for _ in range(EDGE_HALVINGS):
         inside, outside, height = inside[left], outside[left], height[left]
         if not len(inside):
             return None

@@ -15,7 +15,7 @@ from ..target import Target
 from .check import check, fresh_seed
 
 N_ANGLES = 720  # of the quadrature over directions; the integrand is smooth but for kinks
-COLUMNS = ("sample", "misplaced", "worst", "fits", "pvalue", "n", "ess")
+COMPARISON_COLUMNS = ("sample", "misplaced", "worst", "fits", "pvalue", "n", "ess")
 
 
 class Effect(NamedTuple):
@@ -112,7 +112,7 @@ def compare(
     effects = {name: largest_effect(verdict) for name, verdict in found.items()}
     order = sorted(found, key=lambda name: (np.isnan(effects[name].misplaced), effects[name].misplaced))
     rows = tuple(_row(name, found[name], effects[name]) for name in order)
-    return Comparison({name: found[name] for name in order}, Table(COLUMNS, rows))
+    return Comparison({name: found[name] for name in order}, Table(COMPARISON_COLUMNS, rows))
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

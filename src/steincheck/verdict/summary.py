@@ -11,7 +11,7 @@ from ..result import GofResult, MomentFeature, MomentResult, Table
 from ..target import Target, parameter_names
 from .case import Case
 
-COLUMNS = (
+SUMMARY_COLUMNS = (
     "parameter",
     "mean",
     "sd",
@@ -40,7 +40,7 @@ def parameter_table(case: Case, target: Target, moments: GofResult | None) -> Ta
         misfit = _misfit(by_parameter.get(scale.parameter, []))
         spread = float(values.std(ddof=1)) if len(values) > 1 else np.nan
         rows.append((scale.parameter, float(values.mean()), spread, *common, scale.scale, *misfit))
-    return Table(COLUMNS, tuple(rows))
+    return Table(SUMMARY_COLUMNS, tuple(rows))
 
 
 def _features(moments: GofResult | None) -> Mapping[str, list[MomentFeature]]:

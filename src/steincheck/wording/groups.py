@@ -11,7 +11,7 @@ from .chains import words_listed
 
 MIN_GROUP = 4  # misfits of one kind and direction, from which on they share a sentence
 MAX_NAMES = 4  # parameters listed in a sentence
-MAX_PAIRS = 3  # correlations listed in a sentence
+MAX_PAIRS_LISTED = 3  # correlations listed in a sentence
 SIZED = ("location", "scale", "overall scale")
 
 Describe = Callable[[MomentFeature], str]
@@ -102,11 +102,11 @@ def _range(values: Sequence[float], digits: str) -> str:
 
 def _correlations(group: Sequence[MomentFeature], describe: Describe) -> str:
     if np.isnan(group[0].estimate):
-        pairs = [" and ".join(feature.parameters) for feature in group[:MAX_PAIRS]]
+        pairs = [" and ".join(feature.parameters) for feature in group[:MAX_PAIRS_LISTED]]
         return f"correlations do not fit, among them those of {'; '.join(pairs)}"
     weaker = [abs(feature.observed) < abs(feature.expected) for feature in group]
     word = "too weak" if all(weaker) else "wrong" if any(weaker) else "too strong"
-    pairs = [describe(feature).removeprefix("correlation of ") for feature in group[:MAX_PAIRS]]
+    pairs = [describe(feature).removeprefix("correlation of ") for feature in group[:MAX_PAIRS_LISTED]]
     return f"correlations are {word}, among them those of {'; '.join(pairs)}"
 
 
