@@ -113,6 +113,24 @@ def test_modules_are_small_and_well_named(path):
     assert path.stem not in RULED_OUT
 
 
+def constants(path):
+    """Names of the constants that a module defines."""
+    nodes = [
+        node for node in ast.parse(path.read_text()).body if isinstance(node, (ast.Assign, ast.AnnAssign))
+    ]
+    targets = [node.target if isinstance(node, ast.AnnAssign) else node.targets[0] for node in nodes]
+    return [target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper()]
+
+
+def test_the_name_of_a_constant_means_one_thing():
+    homes = {}
+    for name, path in MODULES.items():
+        for constant in constants(path):
+            homes.setdefault(constant, []).append(name)
+    assert len(homes) > 100
+    assert not {constant: names for constant, names in homes.items() if len(names) > 1}
+
+
 def test_the_layers_test_sees_imports_of_every_kind():
     assert {"stein.quadratic", "perturbation.move"} <= imported(SOURCE / "aggregate.py")
     assert "modes.box" in imported(SOURCE / "modes" / "search.py")

@@ -13,10 +13,9 @@ from ._progress import progress_bar
 from ._validation import as_positive, check_count, check_jobs, check_level, check_switch, seeded
 from .draws import Draws, to_unconstrained
 from .result import CalibrationResult
+from .result.plain import USUAL_LEVELS
 from .target import Target, require_target
 from .verdict.check import check
-
-LEVELS = (0.01, 0.05, 0.1)
 
 
 def calibrate(
@@ -26,7 +25,7 @@ def calibrate(
     *,
     test: Callable[..., Any] = check,
     repetitions: int = 200,
-    alpha: Any = LEVELS,
+    alpha: Any = USUAL_LEVELS,
     n_jobs: int = 1,
     progress: bool | None = None,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,

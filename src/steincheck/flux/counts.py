@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..chains.agreement import upper_ranks
-from .orbits import CountMoments
+from .orbits import MAX_ELEMENTS, CountMoments
 
 N_FLUX_RESAMPLES = 999  # samples in which every draw has jumped
-MAX_ELEMENTS = 4_000_000  # uniforms at once
 MIN_VARIANCE = 0.5  # of a direction of the counts: below, a single draw more or less would decide
 MIN_VARIANCE_FOR_CHI2 = 10.0  # below, the chi-square distribution is not trusted
 MIN_DRAWS_FOR_CHI2 = 100  # with two modes the level .05 is .057 there

@@ -13,10 +13,10 @@ from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
 from .anchors import Anchors, assign, shape_difference
 from .counts import N_FLUX_RESAMPLES
+from .orbits import MAX_ELEMENTS
 from .shares import LEVEL
 from .words import flow_pvalues, flow_words
 
-MAX_ELEMENTS = 4_000_000  # numbers in the largest temporary array
 MAX_LATTICE_MODES = 256  # among which displacements are looked for
 EQUAL_SHAPES = 0.1  # relative difference of covariances up to which modes may be part of a lattice
 EQUAL_STEPS = 0.3  # standard deviations within which displacements count as equal

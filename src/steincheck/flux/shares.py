@@ -12,7 +12,7 @@ from .orbits import Orbits
 
 ASSIGNMENT_ERROR = 1e-3  # of implied shares: where a mode ends is not defined more exactly
 LEVEL = 0.05  # of the words about single modes in `flux_test`, and 1 minus the coverage of the intervals
-NEGLIGIBLE_SHARE = 0.01  # of a mode without draws that importance weights may leave out
+NEGLIGIBLE_SHARE = 0.01  # of a mode that may have no draws, or go unexamined
 MAX_NEWTON_STEPS = 50
 
 

@@ -13,7 +13,7 @@ from .features import Sums
 from .frames import Frame, axis_parameters
 
 MIN_DRAWS_PER_MODE = 40  # responsibility below which a mode has no features of its own
-SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
+SHAPE_KINDS = ("skewness", "tails", "extremes", "radius", "radius spread")
 
 
 class Column(NamedTuple):
@@ -194,8 +194,8 @@ def leading(result: MomentResult, alpha: float = 0.05, *, limit: int = 8) -> tup
     """
     chosen: list[MomentFeature] = []
     found = [feature for feature in result.significant(alpha) if _differs(feature)]
-    found = [feature for feature in found if feature.kind not in SHAPES or not _hidden(feature, found)]
-    parts = max((abs(f.t) for f in found if f.basis != "all" and f.kind not in SHAPES), default=0.0)
+    found = [feature for feature in found if feature.kind not in SHAPE_KINDS or not _hidden(feature, found)]
+    parts = max((abs(f.t) for f in found if f.basis != "all" and f.kind not in SHAPE_KINDS), default=0.0)
     for feature in sorted(found, key=lambda feature: _priority(feature, parts)):
         if not any(_repeats(feature, other) for other in chosen):
             chosen.append(feature)
@@ -225,7 +225,7 @@ def _hidden(shape: MomentFeature, found: Sequence[MomentFeature]) -> bool:
 
 def _priority(feature: MomentFeature, parts: float) -> tuple[int, float]:
     """How plainly the feature speaks, then |t|; an overall scale that shows more than any part is first."""
-    if feature.kind in SHAPES:
+    if feature.kind in SHAPE_KINDS:
         return (3, -abs(feature.t))
     if feature.kind == "correlation":
         return (1 if feature.basis == "own" else 4, -abs(feature.t))
@@ -241,7 +241,7 @@ def _repeats(new: MomentFeature, reported: MomentFeature) -> bool:
     """Whether `reported` accounts for `new`."""
     if reported.mode is not None and new.mode is not None and reported.mode != new.mode:
         return False
-    if new.kind in SHAPES:
+    if new.kind in SHAPE_KINDS:
         return _shape_repeats(new, reported)
     if new.kind == "correlation":
         return _correlation_repeats(new, reported)
@@ -259,7 +259,7 @@ def _shape_repeats(new: MomentFeature, reported: MomentFeature) -> bool:
     """A shape is reported beside a location or scale if it shows more, and once per parameter."""
     shared = bool(set(new.parameters) & set(reported.parameters)) or "all" in (new.basis, reported.basis)
     shared = shared or not new.basis == reported.basis == "own"
-    if reported.kind in SHAPES:
+    if reported.kind in SHAPE_KINDS:
         return shared and (new.kind == reported.kind or "skewness" not in (new.kind, reported.kind))
     needed = 0.7 if new.kind in ("tails", "skewness") else 1.3
     if reported.basis == "all":

@@ -29,7 +29,7 @@ from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t
 from .own_scale import in_own_terms
 from .sizes import Score, sizes
-from .table import SHAPES, Column, Table, columns_of, leading, ordered
+from .table import SHAPE_KINDS, Column, Table, columns_of, leading, ordered
 
 __all__ = ["leading", "moment_core", "moment_test"]
 
@@ -334,7 +334,8 @@ def _examine(
         warnings.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
     kept = [column for column, good in zip(about, finite, strict=True) if good]
     kinds = np.array([column.kind for column in kept])
-    plain = ~np.isin(kinds, ("correlation", *SHAPES))  # location and scale; there are d^2 / 2 correlations
+    # location and scale; there are d^2 / 2 correlations
+    plain = ~np.isin(kinds, ("correlation", *SHAPE_KINDS))
     groups = np.unique(kinds, return_inverse=True)[1]
     found = max_t(columns[:, finite], groups, plain, n_resamples, rng, halves=data.halves)
     misfit = found.adjusted.min() <= MAX_PVALUE_OF_MISFIT

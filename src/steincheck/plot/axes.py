@@ -11,13 +11,9 @@ from .._validation import shown
 from ..draws import as_draws
 from ..target import coordinate_names
 
-# distinct to colour-blind eyes, in print and on screen
-FIRST = "#2a6fb0"
-SECOND = "#c2571a"
-QUIET = "#8a8f98"
-PAPER = "#ffffff"
+MUTED_COLOUR = "#8a8f98"
+PAPER_COLOUR = "#ffffff"
 MAX_POINTS = 1000  # drawn in a scatter plot, and used for a witness: more hide each other
-MAX_BARS = 15  # modes or parameters in one picture: more cannot be read
 MAX_NAME_LENGTH = 24  # characters of a parameter's name
 
 

@@ -18,7 +18,8 @@ from ..result import (
     SpksdResult,
     pvalue_text,
 )
-from .axes import FIRST, MAX_BARS, QUIET, SECOND, axes_or_new, with_legend
+from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
+from .axes import MUTED_COLOUR, axes_or_new, with_legend
 
 
 def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
@@ -47,9 +48,9 @@ def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
     if result.null_distribution is None or not len(result.null_distribution):
         raise ValueError(f"`result`: the {result.test} has no simulated null distribution to draw")
     ax = axes_or_new(ax)
-    ax.hist(np.ravel(result.null_distribution), bins=40, color=QUIET, label="if the draws fit")
+    ax.hist(np.ravel(result.null_distribution), bins=40, color=MUTED_COLOUR, label="if the draws fit")
     p = pvalue_text(result.pvalue, smallest=result.at_floor)
-    ax.axvline(result.statistic, color=SECOND, lw=2, label=f"observed, p {p}")
+    ax.axvline(result.statistic, color=CONTRAST_COLOUR, lw=2, label=f"observed, p {p}")
     ax.set(xlabel=f"statistic of the {result.test}", ylabel="replicates")
     ax.margins(x=0.08)
     return with_legend(ax)
@@ -83,8 +84,8 @@ def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
     place = np.arange(len(order), dtype=float)
     ax = axes_or_new(ax)
     for share, interval, shift, colour, mark, label in (
-        (table.observed, table.observed_interval, -0.12, FIRST, "o", "share of the draws"),
-        (table.implied, table.implied_interval, 0.12, SECOND, "s", "share of the density"),
+        (table.observed, table.observed_interval, -0.12, MAIN_COLOUR, "o", "share of the draws"),
+        (table.implied, table.implied_interval, 0.12, CONTRAST_COLOUR, "s", "share of the density"),
     ):
         centre, ends = 100 * share[order], 100 * interval[order]
         length = np.clip(np.stack([centre - ends[:, 0], ends[:, 1] - centre]), 0, None)
@@ -129,8 +130,8 @@ def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Any = None) -
     ax = axes_or_new(ax)
     for place, (_, centre, low, high) in enumerate(rows):
         ends = np.array([[centre - low], [high - centre]]).clip(0)
-        ax.errorbar([centre], [place], xerr=ends, fmt="o", ms=5, lw=1.6, color=FIRST)
-    ax.axvline(0.0, color=QUIET, lw=1)
+        ax.errorbar([centre], [place], xerr=ends, fmt="o", ms=5, lw=1.6, color=MAIN_COLOUR)
+    ax.axvline(0.0, color=MUTED_COLOUR, lw=1)
     ax.set_yticks(range(len(rows)), [row[0] for row in rows], parse_math=False)
     ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
     ax.set_xlabel("too small | too large")
@@ -202,12 +203,16 @@ def theta_profile(result: GofResult, *, ax: Any = None) -> Any:
         )
     ax = axes_or_new(ax)
     if isinstance(result, OspksdResult):
-        ax.plot(result.theta, result.criterion, ".-", color=FIRST, label="criterion (training draws)")
-        ax.axvline(result.chosen_theta, color=SECOND, lw=1.5, label=f"chosen, {result.chosen_theta:.3g}")
+        ax.plot(result.theta, result.criterion, ".-", color=MAIN_COLOUR, label="criterion (training draws)")
+        ax.axvline(
+            result.chosen_theta, color=CONTRAST_COLOUR, lw=1.5, label=f"chosen, {result.chosen_theta:.3g}"
+        )
         ax.set_ylabel("criterion")
     else:
-        ax.plot(result.theta, result.theta_statistics, ".-", color=FIRST, label="after perturbation")
-        ax.axhline(result.identity_statistic, color=SECOND, lw=1.5, ls="--", label="unperturbed draws")
+        ax.plot(result.theta, result.theta_statistics, ".-", color=MAIN_COLOUR, label="after perturbation")
+        ax.axhline(
+            result.identity_statistic, color=CONTRAST_COLOUR, lw=1.5, ls="--", label="unperturbed draws"
+        )
         ax.set_ylabel("statistic")
     ax.set_xlabel("jump scale theta")
     return with_legend(ax)
@@ -243,8 +248,8 @@ def bandwidth_profile(result: GofResult, *, ax: Any = None) -> Any:
     ratio = result.statistics / np.maximum(result.thresholds, np.finfo(float).tiny)
     ax = axes_or_new(ax)
     widths, position = np.unique(np.sqrt(result.bandwidths), return_inverse=True)
-    ax.plot(position, np.maximum(ratio, 0), "o", color=FIRST, label="observed")
-    ax.axhline(1, color=SECOND, lw=1.5, ls="--", label="misfit above")
+    ax.plot(position, np.maximum(ratio, 0), "o", color=MAIN_COLOUR, label="observed")
+    ax.axhline(1, color=CONTRAST_COLOUR, lw=1.5, ls="--", label="misfit above")
     ax.set(xlabel="width of the kernel", ylabel="statistic / threshold", ylim=(0, None))
     marked = np.unique(np.linspace(0, len(widths) - 1, 5).round().astype(int))
     ax.set_xticks(marked, [f"{widths[k]:.2g}" for k in marked])

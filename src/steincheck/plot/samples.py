@@ -11,13 +11,12 @@ from .._validation import require_kind, shown
 from ..adapters.parameters import OwnScale, own_scales
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, Verdict
+from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR
 from ..target import Target, require_target
 from .axes import (
-    FIRST,
     MAX_POINTS,
-    PAPER,
-    QUIET,
-    SECOND,
+    MUTED_COLOUR,
+    PAPER_COLOUR,
     as_points,
     axes_or_new,
     checked,
@@ -243,15 +242,19 @@ def _draw_one(ax: Any, scene: Scene, k: int) -> None:
     own = scene.own[k]
     centres = scene.centres[:, k]
     if len(scene.x):
-        ax.hist(own.values(scene.x[:, k]), bins=50, density=True, color=FIRST, alpha=0.6, label="draws")
+        ax.hist(own.values(scene.x[:, k]), bins=50, density=True, color=MAIN_COLOUR, alpha=0.6, label="draws")
     if scene.target is not None and scene.target.dim == 1:
         grid, density = density_curve(scene.target, np.concatenate([scene.x[:, 0], centres]), centres)
         ax.plot(
-            own.values(grid), density / np.exp(own.log_slope(grid)), color=SECOND, lw=1.8, label="density"
+            own.values(grid),
+            density / np.exp(own.log_slope(grid)),
+            color=CONTRAST_COLOUR,
+            lw=1.8,
+            label="density",
         )
     for number, centre in enumerate(centres):
         label = None if number else "modes"
-        ax.axvline(own.values(centre), color=QUIET, lw=1, ls=":", label=label)
+        ax.axvline(own.values(centre), color=MUTED_COLOUR, lw=1, ls=":", label=label)
     ax.set_ylabel("density")
 
 
@@ -262,7 +265,7 @@ def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     flat = scene.centres[:, list(chosen)]
     shown = np.stack([first.values(points[:, 0]), second.values(points[:, 1])], axis=1)
     if len(shown):
-        ax.scatter(shown[:, 0], shown[:, 1], s=5, color=FIRST, alpha=0.5, lw=0, label="draws")
+        ax.scatter(shown[:, 0], shown[:, 1], s=5, color=MAIN_COLOUR, alpha=0.5, lw=0, label="draws")
     lines = scene.target is not None and scene.target.dim == 2 and scene.covariances is not None
     if lines:
         _draw_contours(ax, scene, chosen)
@@ -272,10 +275,10 @@ def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
         for radius, style in ((1, "-"), (2, "--")):
             label = f"modes, {radius} sd" if k == 0 else None
             u, v = _ellipse(flat[k], shape, radius)
-            ax.plot(first.values(u), second.values(v), style, color=SECOND, lw=1.1, label=label)
+            ax.plot(first.values(u), second.values(v), style, color=CONTRAST_COLOUR, lw=1.1, label=label)
     centres = np.stack([first.values(flat[:, 0]), second.values(flat[:, 1])], axis=1)
     if len(flat) and scene.covariances is None:
-        ax.scatter(centres[:, 0], centres[:, 1], marker="x", color=SECOND, label="modes")
+        ax.scatter(centres[:, 0], centres[:, 1], marker="x", color=CONTRAST_COLOUR, label="modes")
     _label(ax, centres, np.ptp(np.concatenate([shown, centres]), axis=0), scene.mode_labels())
 
 
@@ -295,12 +298,12 @@ def _draw_contours(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
         scene.own[j].values(found.lines[j]),
         found.height.T if i == 0 else found.height,
         levels=found.levels,
-        colors=SECOND,
+        colors=CONTRAST_COLOUR,
         linewidths=1.1,
         linestyles=["--", "-"],
     )
     label = "density, 39 % and 86 %" if found.complete else "density"
-    ax.plot([], [], color=SECOND, lw=1.1, label=label)
+    ax.plot([], [], color=CONTRAST_COLOUR, lw=1.1, label=label)
 
 
 def _ellipse(centre: np.ndarray, covariance: np.ndarray, radius: float) -> np.ndarray:
@@ -322,9 +325,9 @@ def _label(ax: Any, places: np.ndarray, extent: np.ndarray, words: Sequence[str]
                 place,
                 (6, 5),
                 textcoords="offset points",
-                color=SECOND,
+                color=CONTRAST_COLOUR,
                 weight="bold",
-                bbox={"boxstyle": "round,pad=0.1", "fc": PAPER, "ec": "none", "alpha": 0.7},
+                bbox={"boxstyle": "round,pad=0.1", "fc": PAPER_COLOUR, "ec": "none", "alpha": 0.7},
             )
 
 
@@ -380,7 +383,7 @@ def perturbed(
     chosen = checked(coordinates, before.shape[1])
     labels = labels_of(names, before.shape[1])
     ax = axes_or_new(ax)
-    samples = ((before, FIRST, "before"), (after, SECOND, "after the perturbation"))
+    samples = ((before, MAIN_COLOUR, "before"), (after, CONTRAST_COLOUR, "after the perturbation"))
     if len(chosen) == 1:
         k = chosen[0]
         edges = np.histogram_bin_edges(np.concatenate([before[:, k], after[:, k]]), bins=60)

@@ -9,10 +9,11 @@ import numpy as np
 
 from .._validation import as_generator, as_positive
 from ..draws import as_matrix
+from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.tiles import quadratic_forms
 from ..target import Target, require_target, score_at
-from .axes import FIRST, MAX_POINTS, QUIET, SECOND, axes_or_new, checked, labels_of, with_legend
+from .axes import MAX_POINTS, MUTED_COLOUR, axes_or_new, checked, labels_of, with_legend
 
 
 def witness(
@@ -57,8 +58,8 @@ def witness(
     gap = z[:, k, None] - z[:, k]  # x - y, one column per y
     values = np.mean(phi * s[:, k, None] + 2 * first * gap, axis=0)
     ax = axes_or_new(ax)
-    ax.axhline(0, color=QUIET, lw=1)
-    ax.scatter(x[:, k], values, s=6, color=FIRST, alpha=0.6, lw=0)
+    ax.axhline(0, color=MUTED_COLOUR, lw=1)
+    ax.scatter(x[:, k], values, s=6, color=MAIN_COLOUR, alpha=0.6, lw=0)
     ax.set_xlabel(labels_of(target.names, target.dim)[k], parse_math=False)
     ax.set_ylabel("Stein witness")
     return ax
@@ -95,9 +96,11 @@ def contributions(
     assert sums is not None
     values = sums[0, 0] / (len(x) - 1)
     ax = axes_or_new(ax)
-    ax.axhline(0, color=QUIET, lw=1)
-    ax.scatter(x[:, k], values, s=6, color=FIRST, alpha=0.6, lw=0)
-    ax.axhline(values.mean(), color=SECOND, lw=1.5, label=f"mean = the statistic, {values.mean():.3g}")
+    ax.axhline(0, color=MUTED_COLOUR, lw=1)
+    ax.scatter(x[:, k], values, s=6, color=MAIN_COLOUR, alpha=0.6, lw=0)
+    ax.axhline(
+        values.mean(), color=CONTRAST_COLOUR, lw=1.5, label=f"mean = the statistic, {values.mean():.3g}"
+    )
     ax.set_xlabel(labels_of(target.names, target.dim)[k], parse_math=False)
     ax.set_ylabel("contribution of the draw")
     return with_legend(ax)

@@ -21,22 +21,23 @@ import numpy as np
 from .. import plot
 from .._validation import require_kind, shown
 from ..draws import as_draws, to_unconstrained
-from ..plot.axes import FIRST, MAX_BARS, PAPER, QUIET, SECOND
+from ..plot.axes import MUTED_COLOUR, PAPER_COLOUR
 from ..plot.samples import coordinates_that_matter
 from ..result import FluxResult, MomentResult, Verdict, as_plain, pvalue_text
+from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from ..result.rows import mode_rows
 from ..result.verdict import test_rows
 from ..target import Target, require_target
 
 __all__ = ["write_html"]
 
-INK = "#101113"  # drawn in this colour, then replaced by the page's own
+INK_COLOUR = "#101113"  # drawn in this colour, then replaced by the page's own
 COLOURS = {
-    INK: "--ink",
-    PAPER: "--panel",
-    FIRST: "--first",
-    SECOND: "--second",
-    QUIET: "--quiet",
+    INK_COLOUR: "--ink",
+    PAPER_COLOUR: "--panel",
+    MAIN_COLOUR: "--first",
+    CONTRAST_COLOUR: "--second",
+    MUTED_COLOUR: "--quiet",
 }
 SIZES = {"font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
 MAX_SETTING_LENGTH = 120  # characters of a setting; arrays are shown by their shape
@@ -408,7 +409,7 @@ def _svg(draw: Callable[[Any], None], text: str, number: int, size: tuple[float,
     except ImportError:
         raise ImportError("the report needs matplotlib: pip install 'steincheck[plot]'") from None
     style: dict[Any, Any] = dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK_COLOUR
     )
     buffer = io.StringIO()
     with mpl.rc_context(style | {"svg.fonttype": "none", "svg.hashsalt": "steincheck"} | SIZES):

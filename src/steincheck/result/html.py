@@ -11,15 +11,16 @@ from .modes import ModeTable
 from .rows import mode_rows
 from .table import html_table
 
-FIRST = "#2a6fb0"  # observed
-SECOND = "#c2571a"  # implied by the density
-ANSWER = {True: "#1c7a45", False: "#b3321f", None: "#8a6100"}
-MAX_BARS = 15  # modes drawn
+# distinct to colour-blind eyes, in print and on screen
+MAIN_COLOUR = "#2a6fb0"  # of what is observed
+CONTRAST_COLOUR = "#c2571a"  # of what it is compared with
+ANSWER_COLOUR = {True: "#1c7a45", False: "#b3321f", None: "#8a6100"}
+MAX_BARS = 15  # modes or parameters in one picture: more cannot be read
 
 
 def answer_html(text: str, fits: bool | None) -> str:
     """The answer behind a bar of its colour."""
-    style = f"border-left:.4em solid {ANSWER[fits]};padding-left:.6em;font-size:1.1em"
+    style = f"border-left:.4em solid {ANSWER_COLOUR[fits]};padding-left:.6em;font-size:1.1em"
     return f'<p style="{style}">{escape(text)}</p>'
 
 
@@ -48,14 +49,17 @@ def share_bars(table: ModeTable) -> str:
     for k in range(count):
         top = 26 * k
         lines.append(f'<text x="52" y="{top + 17}" text-anchor="end" fill="currentColor">mode {k}</text>')
-        for share, shift, colour in ((table.observed[k], 4, FIRST), (table.implied[k], 13, SECOND)):
+        for share, shift, colour in (
+            (table.observed[k], 4, MAIN_COLOUR),
+            (table.implied[k], 13, CONTRAST_COLOUR),
+        ):
             if np.isfinite(share):
                 width = max(300 * float(share), 1.0)
                 bar = f'x="60" y="{top + shift}" width="{width:.1f}" height="8" fill="{colour}"'
                 lines.append(f"<rect {bar}/>")
     foot = 26 * count + 16
-    lines.append(f'<text x="60" y="{foot}" fill="{FIRST}">share of the draws</text>')
-    lines.append(f'<text x="190" y="{foot}" fill="{SECOND}">share of the density</text>')
+    lines.append(f'<text x="60" y="{foot}" fill="{MAIN_COLOUR}">share of the draws</text>')
+    lines.append(f'<text x="190" y="{foot}" fill="{CONTRAST_COLOUR}">share of the density</text>')
     words = "; ".join(
         f"mode {k}: {table.observed[k]:.1%} of the draws, {table.implied[k]:.1%} of the density"
         for k in range(count)

@@ -16,6 +16,7 @@ from .._progress import ticking
 from .kernels import products_with_columns, stein_values
 from .sharing import n_workers, share_out
 from .tiles import (
+    MIN_DRAWS_FOR_LARGE_TILES,
     MIN_EVALUATIONS_FOR_PROGRESS,
     Piece,
     check_finite,
@@ -25,7 +26,6 @@ from .tiles import (
     without_bandwidth,
 )
 
-MIN_DRAWS_FOR_LARGE_TILES = 4096  # below, too much of a large tile would be padding
 SMALL_TILE_SIDE = 512  # rows and columns
 LARGE_TILE_SIDE = 1024
 ROWS_PER_STRIP = 128  # of a tile, evaluated at once: their products stay in the cache of one core

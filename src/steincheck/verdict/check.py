@@ -14,7 +14,7 @@ from ..adapters.parameters import own_scales, to_constrained
 from ..draws import to_unconstrained
 from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
-from ..flux.shares import mode_weights
+from ..flux.shares import NEGLIGIBLE_SHARE, mode_weights
 from ..flux.words import mode_words
 from ..modes.search import MAX_EVALUATIONS
 from ..result import (
@@ -48,7 +48,6 @@ from .summary import parameter_table
 
 MIN_DRAWS_FOR_VERDICT = 50  # below this n a non-rejection is inconclusive
 MIN_DRAWS_TO_WEIGHT = 20  # at every mode, before weights are advised
-NEGLIGIBLE_SHARE = 0.01  # a mode of a smaller share may go unexamined
 
 
 def check(

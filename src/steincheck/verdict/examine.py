@@ -14,6 +14,7 @@ from ..moments.frames import make_frame
 from ..moments.lines import impossible_draws
 from ..moments.own_scale import in_own_terms
 from ..moments.test import (
+    MIN_MOMENT_DRAWS,
     moment_blocks,
     moment_core,
     only_impossible,
@@ -27,7 +28,6 @@ from ..target import Target, discontinuity, parameter_names, score_at
 from ..wording import chain_shares, chain_worth, place, weight_context
 from .case import Case, Remarks
 
-MIN_DRAWS_FOR_MOMENTS = 100  # below, the bootstrap of the moment test rejects correct samples too often
 SHARE_OF_HELD_OUT = 1e-3  # of the level, spent on top of it on impossible values of held-out draws
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
 
@@ -191,8 +191,8 @@ def _add_moments(
         whiten = np.linalg.cholesky(np.mean(known.covariances, axis=0))
         cut = moment_blocks(blocks, plain_features(case.x, case.scores, whiten), case.chain)
     too_few = "" if cut is None else cut.remedy
-    if len(case.x) < MIN_DRAWS_FOR_MOMENTS:
-        too_few = f"this requires at least {MIN_DRAWS_FOR_MOMENTS} draws"
+    if len(case.x) < MIN_MOMENT_DRAWS:
+        too_few = f"this requires at least {MIN_MOMENT_DRAWS} draws"
     if too_few:
         remarks.not_examined.append(f"location, spread and correlation by themselves: {too_few}")
     else:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from ..moments.table import SHAPE_KINDS
 from ..result import Finding
 from .groups import size_of_effect
 
 WEIGHTS = {"missing mode", "mode share", "trend", "flow"}
 SPREADS = {"scale", "overall scale", "correlation"}
-SHAPES = {"skewness", "tails", "extremes", "radius", "radius spread", "shape"}
+SHAPE_FINDINGS = {*SHAPE_KINDS, "shape"}
 RIVAL_EFFECT = 0.5  # of the largest effect, from which on the other is advised about too
 
 
@@ -63,7 +64,7 @@ def advice(
         steps.append("inspect the draws named above: a few wrong ones can make everything else look wrong")
     if kinds & SPREADS or "location" in kinds:
         steps += _about_moments(chains, findings, scales)
-    if kinds & SHAPES:
+    if kinds & SHAPE_FINDINGS:
         steps.append(
             "see `steincheck.plot.pairs` for where draws and density differ; a transformation of the "
             "parameters or a richer approximation may be needed"

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 from scipy import special
 
+from ..moments.table import SHAPE_KINDS
 from ..moments.test import leading
 from ..result import Finding, MomentFeature, MomentResult
 from .chains import words_listed
@@ -16,7 +17,6 @@ from .groups import SIZED, by_size, describe_group, grouped
 MAX_FINDINGS = 8  # sentences about moments; the record of the test has the rest
 MAX_WARM_UP_SHARE = 0.05  # of a chain, within which impossible draws are its beginning
 CLEARLY_IMPOSSIBLE = 1e-4  # p-value below which single draws are reported before anything else
-SHAPES = ("skewness", "tails", "extremes", "radius", "radius spread")
 
 
 def moment_findings(
@@ -36,7 +36,7 @@ def moment_findings(
     # by which Holm's method has adjusted the test, of four at most
     factor = float(np.clip(pvalue / max(result.pvalue, 1e-300), 1.0, 4.0))
     reported = by_size(leading(result, alpha / factor, limit=len(result.features)))
-    reshaped = any(feature.kind in SHAPES for feature in reported)
+    reshaped = any(feature.kind in SHAPE_KINDS for feature in reported)
     found = []
     p = min(1.0, factor * result.impossible_pvalue)
     if result.impossible and (p < CLEARLY_IMPOSSIBLE or not reported):
