@@ -292,18 +292,18 @@ def test_sensor_log_density_is_the_papers_formula():
 def test_the_plan_of_sensor_draws_uses_every_factor_once():
     rings = [pair for row in models.PLAN for pair in row[1:3] if pair]
     unseen = [pair for row in models.PLAN for pair in row[3]]
-    assert sorted(rings) == sorted(models.OBSERVED)
-    assert sorted(unseen) == sorted(models.UNOBSERVED)
+    assert sorted(rings) == sorted(models.OBSERVED_DISTANCES)
+    assert sorted(unseen) == sorted(models.UNOBSERVED_PAIRS)
 
 
 def test_bounds_of_the_chances_of_acceptance_hold():
     """Mean fits over the random turn on a fine grid of radii and gaps; the worst turn is included."""
-    gaps = {0: [np.linalg.norm(np.subtract(*models.KNOWN))], 2: None, 3: np.linspace(0.002, 1.5, 250)}
+    gaps = {0: [np.linalg.norm(np.subtract(*models.KNOWN_SENSORS))], 2: None, 3: np.linspace(0.002, 1.5, 250)}
     gaps[2] = gaps[0]
     for sensor, ring, fit, _, bound in models.PLAN:
         if fit is None:
             continue
-        y, other = models.OBSERVED[ring], models.SHRINK * models.OBSERVED[fit]
+        y, other = models.OBSERVED_DISTANCES[ring], models.SHRINK * models.OBSERVED_DISTANCES[fit]
         radii = models.SHRINK * y + models.SPREAD * np.linspace(-models.CUT, models.CUT, 131)
         count = int(4 * y / models.SPREAD)
         for gap in gaps[sensor]:

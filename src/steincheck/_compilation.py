@@ -15,8 +15,8 @@ import jax
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 SWITCH = "STEINCHECK_COMPILATION_CACHE"  # "off", or another directory
-DIRECTORY = "jax_compilation_cache_dir"  # the two settings of JAX that matter
-SHORTEST = "jax_persistent_cache_min_compile_time_secs"
+DIRECTORY_SETTING = "jax_compilation_cache_dir"  # the two settings of JAX that matter
+MIN_SECONDS_SETTING = "jax_persistent_cache_min_compile_time_secs"
 MIN_SECONDS = 0.05  # programs that compile faster are not worth a file
 MAX_BYTES = 200_000_000  # of all files; beyond, the older half goes
 
@@ -30,11 +30,11 @@ def precise() -> Iterator[None]:
     directory.
     """
     with jax.enable_x64(True):
-        directory = None if getattr(jax.config, DIRECTORY) else _directory()
+        directory = None if getattr(jax.config, DIRECTORY_SETTING) else _directory()
         if directory is None:
             yield
             return
-        seconds = getattr(jax.config, SHORTEST)
+        seconds = getattr(jax.config, MIN_SECONDS_SETTING)
         try:
             _set(directory, MIN_SECONDS)
             yield
@@ -43,8 +43,8 @@ def precise() -> Iterator[None]:
 
 
 def _set(directory: str | None, seconds: float) -> None:
-    jax.config.update(DIRECTORY, directory)
-    jax.config.update(SHORTEST, seconds)
+    jax.config.update(DIRECTORY_SETTING, directory)
+    jax.config.update(MIN_SECONDS_SETTING, seconds)
     reset_cache()
 
 

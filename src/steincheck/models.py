@@ -29,12 +29,12 @@ MODEL_CHUNKS = (
 )  # the batch shapes compiled: more than for a user's function, which compiles anew
 
 # The sensor problem: sensors 0 to 3 are unknown, 4 and 5 known; the observed distances of pairs.
-KNOWN = np.array([[0.5, 0.3], [0.3, 0.7]])
-OBSERVED = {
+KNOWN_SENSORS = np.array([[0.5, 0.3], [0.3, 0.7]])
+OBSERVED_DISTANCES = {
     (0, 4): 0.6103, (0, 5): 0.3631, (2, 4): 0.2995, (2, 5): 0.5656,
     (0, 3): 0.9266, (1, 2): 0.297, (1, 3): 0.8524,
 }  # fmt: skip
-UNOBSERVED = ((0, 1), (0, 2), (1, 4), (1, 5), (2, 3), (3, 4), (3, 5))
+UNOBSERVED_PAIRS = ((0, 1), (0, 2), (1, 4), (1, 5), (2, 3), (3, 4), (3, 5))
 # standard deviations
 NOISE = 0.02
 RANGE = 0.3
@@ -244,16 +244,16 @@ def sensor_network() -> Target:
 
 def sensor_log_density(x: Any) -> Any:
     """Log density of `sensor_network` at one point (8,) in JAX operations, for compiled samplers."""
-    points = jnp.concatenate([jnp.reshape(x, (4, 2)), jnp.asarray(KNOWN, dtype=x.dtype)])
+    points = jnp.concatenate([jnp.reshape(x, (4, 2)), jnp.asarray(KNOWN_SENSORS, dtype=x.dtype)])
 
     def squared_distances(pairs: Any) -> Any:
         first, second = np.array(list(pairs)).T
         return jnp.sum((points[first] - points[second]) ** 2, axis=1)
 
-    r2 = squared_distances(OBSERVED)
+    r2 = squared_distances(OBSERVED_DISTANCES)
     distance = jnp.sqrt(jnp.maximum(r2, 1e-300))  # where sensors coincide, it still has a gradient
-    errors = (np.array(list(OBSERVED.values())) - distance) / NOISE
-    unseen = jnp.log(-jnp.expm1(-0.5 * squared_distances(UNOBSERVED) / RANGE**2))
+    errors = (np.array(list(OBSERVED_DISTANCES.values())) - distance) / NOISE
+    unseen = jnp.log(-jnp.expm1(-0.5 * squared_distances(UNOBSERVED_PAIRS) / RANGE**2))
     square = jnp.sum(errors**2) + jnp.sum(r2) / RANGE**2 + jnp.sum(x**2) / PRIOR**2
     return jnp.sum(unseen) - 0.5 * square
 
@@ -274,15 +274,18 @@ def sensor_labels(x: Any) -> np.ndarray:
         along, away = end - start, point - start
         return (along[..., 0] * away[..., 1] > along[..., 1] * away[..., 0]).astype(int)
 
-    return side(KNOWN[0], KNOWN[1], one) + 2 * side(KNOWN[0], KNOWN[1], three) + 4 * side(one, two, four)
+    first, second = KNOWN_SENSORS
+    return side(first, second, one) + 2 * side(first, second, three) + 4 * side(one, two, four)
 
 
 def _propose_sensors(size: int, rng: np.random.Generator) -> np.ndarray:
     """What rejection leaves of `size` proposals: exact independent draws of the sensor posterior, (m, 8)."""
-    places = {4 + k: np.tile(known, (size, 1)) for k, known in enumerate(KNOWN)}
+    places = {4 + k: np.tile(known, (size, 1)) for k, known in enumerate(KNOWN_SENSORS)}
     for sensor, ring, fit, unseen, bound in PLAN:
         anchor, other = places[sum(ring) - sensor], places[sum(fit) - sensor] if fit else None
-        x, probability = _on_rings(anchor, OBSERVED[ring], other, OBSERVED[fit] if fit else 0.0, rng)
+        x, probability = _on_rings(
+            anchor, OBSERVED_DISTANCES[ring], other, OBSERVED_DISTANCES[fit] if fit else 0.0, rng
+        )
         places[sensor] = x
         for i, j in unseen:
             probability *= -np.expm1(-0.5 * np.sum((places[i] - places[j]) ** 2, axis=1) / RANGE**2)

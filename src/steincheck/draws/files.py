@@ -19,10 +19,10 @@ from .containers import CHAIN_COLUMNS, Table, counted_from_0, from_columns
 from .names import canonical, listed, near
 from .record import Draws
 
-TEXT = (".csv", ".tsv", ".txt")
-OTHERS = (".npy", ".npz", ".parquet", ".nc")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+BINARY_SUFFIXES = (".npy", ".npz", ".parquet", ".nc")
 SEPARATOR_LINE = re.compile(r'"?sep=.?"?', re.IGNORECASE)  # the first line of spreadsheets' files
-FORTRAN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[dD][+-]?\d+")
+FORTRAN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[dD][+-]?\d+")
 
 
 def read_draws(
@@ -101,7 +101,7 @@ def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: st
         raise IsADirectoryError(f"{path} is a directory, not a file of draws")
     if key is not None and kind != ".npz":
         raise ValueError(f"`key` selects an array of an .npz file, but {path.name} is not one")
-    if kind in TEXT:
+    if kind in TEXT_SUFFIXES:
         return _read_text(path, dim, names)
     if kind in (".npy", ".npz"):
         return read_any(_read_numpy(path, key), dim, names, str(path))
@@ -109,7 +109,7 @@ def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: st
         return _read_parquet(path, names)
     if kind == ".nc":
         return _read_netcdf(path, names)
-    raise ValueError(f"`paths` must end in {', '.join((*TEXT, *OTHERS))}, got {path.name}")
+    raise ValueError(f"`paths` must end in {', '.join((*TEXT_SUFFIXES, *BINARY_SUFFIXES))}, got {path.name}")
 
 
 def _read_numpy(path: Path, key: str | None) -> np.ndarray:
@@ -253,7 +253,7 @@ def _cells(text: str, separator: str | None) -> list[str]:
 
 def _header(cells: list[str], where: str) -> list[str] | None:
     """The cells as column names, or None when they are all numbers."""
-    for cell in filter(FORTRAN.fullmatch, cells):
+    for cell in filter(FORTRAN_NUMBER.fullmatch, cells):
         raise ValueError(f"{where}: {cell!r} is a number in Fortran notation: write E instead of D")
     numbers = [cell for cell in cells if _is_number(cell)]
     if len(numbers) == len(cells):
@@ -390,7 +390,7 @@ def _complaint(
             if not _is_number(cells[k]):
                 where = layout.names[k] if layout.names and layout.names[k] else str(k + 1)
                 what = f"{cells[k]!r} is not a number" if cells[k] else "the value is missing"
-                if FORTRAN.fullmatch(cells[k]):
+                if FORTRAN_NUMBER.fullmatch(cells[k]):
                     what += " (Fortran notation): write E instead of D"
                 return f"{path}, line {number}, column {where}: {what}"
     return f"{path} cannot be read: {error}"

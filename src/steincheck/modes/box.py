@@ -20,7 +20,7 @@ from ..draws import as_matrix
 from ..result import Modes
 from ..target import NO_SCORE, Target, require_target
 from .climb import climb
-from .explore import MOVING, SADDLE, SKIPPED, Plan, gather, heaviest
+from .explore import MOVING_LABEL, SADDLE_LABEL, SKIPPED_LABEL, Plan, gather, heaviest
 from .explore import explore as walk_on
 from .merge import Peak, columns
 from .surface import Surface
@@ -146,9 +146,9 @@ def _count(plan: Plan, label: np.ndarray, n_starts: int, outside: int) -> None:
         starts=n_starts,
         converged=int(np.sum(label >= 0)),
         outside_support=outside,
-        not_converged=int(np.sum(label == MOVING)) - outside,
-        saddle_points=int(np.sum(label == SADDLE)),
-        not_examined=int(np.sum(label == SKIPPED)),
+        not_converged=int(np.sum(label == MOVING_LABEL)) - outside,
+        saddle_points=int(np.sum(label == SADDLE_LABEL)),
+        not_examined=int(np.sum(label == SKIPPED_LABEL)),
     )
 
 

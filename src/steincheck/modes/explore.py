@@ -23,9 +23,9 @@ MODES_EXPLORED_TOGETHER = 8  # after the first
 HITS_PER_NEIGHBOUR = 3  # random rays that must meet each direct neighbour of the first mode
 MAX_BATCHES_OF_RAYS = 16  # about the first mode
 # why a climb has no mode
-MOVING = -1
-SADDLE = -2
-SKIPPED = -3
+MOVING_LABEL = -1
+SADDLE_LABEL = -2
+SKIPPED_LABEL = -3
 
 
 class Plan(NamedTuple):
@@ -155,7 +155,7 @@ def _walk(  # noqa: PLR0914 (the state of all rays)
         probe(rows, 0.5 * (near + far))
     order = np.argsort(squared(ends.x - x, hessian), kind="stable")
     label = gather(plan, ends, peaks, order, np.sqrt(np.diag(covariance[0])), limit)
-    plan.tally["not_examined"] += int(np.sum(label == SKIPPED))
+    plan.tally["not_examined"] += int(np.sum(label == SKIPPED_LABEL))
     return label
 
 
@@ -163,7 +163,7 @@ def gather(
     plan: Plan, ends: Ends, peaks: list[Peak], order: np.ndarray, width: np.ndarray, limit: int
 ) -> np.ndarray:
     """Add the modes at which climbs ended to `peaks`, in `order`; returns each climb's mode, or why none."""
-    label = np.full(len(ends.x), MOVING)
+    label = np.full(len(ends.x), MOVING_LABEL)
     for k, known in enumerate(peaks):
         label[ends.at(*known[:3])] = k
     for i in order[ends.rest[order]]:
@@ -171,7 +171,9 @@ def gather(
             continue
         peak = settle_one(plan.surface, ends.x[i], width) if len(peaks) < limit else None
         if peak is None or peak.kind in ("saddle", "moving"):
-            label[i] = SKIPPED if peak is None else SADDLE if peak.kind == "saddle" else MOVING
+            label[i] = (
+                SKIPPED_LABEL if peak is None else SADDLE_LABEL if peak.kind == "saddle" else MOVING_LABEL
+            )
             continue
         x, _, hessians, _ = columns([*peaks, peak])
         k = nearest(peak.x, peak.hessian, x[:-1], hessians[:-1], plan.beta)
@@ -179,7 +181,7 @@ def gather(
             peaks.append(peak)
         elif peak.log_density > peaks[k].log_density:
             peaks[k] = peak
-        label[(label == MOVING) & ends.at(*peaks[k][:3])] = k
+        label[(label == MOVING_LABEL) & ends.at(*peaks[k][:3])] = k
         label[i] = k
     return label
 

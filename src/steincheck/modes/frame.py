@@ -15,7 +15,7 @@ from ..target.compiled import jax_target
 from ..target.evaluation import raw_score
 
 MIN_DRAWS_PER_DIM = 2  # below, the covariance of the draws is mostly noise
-NEARLY_SINGULAR = 1e-7  # smallest eigenvalue of the draws' correlation matrix that the usual search can bear
+MIN_CORRELATION_EIGENVALUE = 1e-7  # of the draws, smallest, that the usual search can bear
 
 
 class Frame(NamedTuple):
@@ -68,7 +68,7 @@ def frame_of(draws: np.ndarray | None) -> Frame | None:
     if not (deviation > 0).all():
         return None
     values = np.linalg.eigvalsh(np.corrcoef(draws.T))
-    if values[0] > NEARLY_SINGULAR:
+    if values[0] > MIN_CORRELATION_EIGENVALUE:
         return None
     singular, vectors = np.linalg.svd(draws - draws.mean(axis=0), full_matrices=False)[1:]
     if singular[-1] <= 1e-13 * singular[0]:  # exactly on a plane: there are no units across it

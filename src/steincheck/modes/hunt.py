@@ -31,7 +31,7 @@ MIN_EVALUATIONS = 100_000  # before which no search of a fast target ends
 MAX_FULL_EFFORT_DIM = 100  # above it the search is smaller: a step costs d^2, and starts meet few basins
 STARTS_PER_KIND = 128  # per round
 ANNEALED_CHAINS = 64  # per round
-DIFFERENCES = 32  # starts per round at m_i + m_j - m_k
+DIFFERENCE_STARTS = 32  # starts per round at m_i + m_j - m_k
 CLIMB_ITERATIONS = 200  # per climb of a round; slower ones are settled if they are high
 HOME_CLIMBS = 16  # from held-out draws
 BASES_PER_ROUND = 8  # modes about which the starts of one round are placed, at most
@@ -304,7 +304,7 @@ def _starts_of_round(state: Hunt) -> Starts:
     parts.append(kinds.annealed(surface, used[0], chains, rng))
     parts += _scans_and_images(state)
     if len(bases) > 2:
-        parts.append(kinds.differences(bases, DIFFERENCES, rng))
+        parts.append(kinds.differences(bases, DIFFERENCE_STARTS, rng))
     if state.rounds == 1 and len(state.origin.extra):
         parts.append(kinds.points(state.origin.extra, state.stand_in().metric))
     return kinds.join(parts)

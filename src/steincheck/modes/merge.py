@@ -9,7 +9,7 @@ import numpy as np
 
 from .climb import squared
 
-SINGULAR = 1e-9  # eigenvalues of a Hessian of unit diagonal that are not distinguished from 0
+MIN_HESSIAN_EIGENVALUE = 1e-9  # eigenvalues of a Hessian of unit diagonal that are not distinguished from 0
 
 
 class Peak(NamedTuple):
@@ -66,7 +66,7 @@ def spectrum(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def inverse_root(hessian: np.ndarray) -> np.ndarray | None:
     """L with L L' = inverse Hessian, or None where that is not positive definite."""
-    return None if spectrum(hessian)[1][0] <= SINGULAR else mode_root(hessian)
+    return None if spectrum(hessian)[1][0] <= MIN_HESSIAN_EIGENVALUE else mode_root(hessian)
 
 
 def mode_root(hessian: np.ndarray) -> np.ndarray:

@@ -7,17 +7,17 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from .climb import dot
-from .merge import SINGULAR, Peak, spectrum
+from .merge import MIN_HESSIAN_EIGENVALUE, Peak, spectrum
 from .surface import Surface
 
 SETTLED_DECREMENT = 1e-6  # nats: Newton decrement that a mode must have
 NEWTON_ROUNDS = 4  # Hessians per end, at most
-CHORDS = 3  # Newton steps with one Hessian
+STEPS_PER_HESSIAN = 3  # Newton steps with one Hessian
 PARABOLA_RADIUS = 0.1  # standard deviations from a mode at which log p must drop as a parabola does ...
 PARABOLA_FACTOR = 5.0  # ... up to this factor: at the top of -x^4, or at a kink, the Hessian is an accident
 DROP = 0.5  # nats: the width of a flat or pointed top is where log p has dropped by this much, as at 1 sd
 RADII = 4.0 ** np.arange(-16, 13)  # in units of the search, at which a flat top is looked at
-POLISHING = 40  # moves to the highest point seen, at most, before a flat top is measured
+MAX_POLISHING_MOVES = 40  # moves to the highest point seen, at most, before a flat top is measured
 MAX_FULL_DIM = 12  # above it only the coordinates' widths of a flat top are measured, no correlations
 
 
@@ -57,7 +57,7 @@ def _chords(
     surface: Surface, x: np.ndarray, value: np.ndarray, g: np.ndarray, hessian: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A few Newton steps with one Hessian, each kept where it lowers the Newton decrement."""
-    for _ in range(CHORDS):
+    for _ in range(STEPS_PER_HESSIAN):
         decrement, step = _newton(hessian, g)
         ahead, slope = surface.value_and_score(x + step)
         better = np.isfinite(ahead) & (_newton(hessian, slope)[0] < decrement)
@@ -93,8 +93,8 @@ def _newton(hessian: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     good = np.isfinite(hessian).all(axis=(1, 2))
     safe = np.where(good[:, None, None], hessian, np.eye(hessian.shape[1]))
     scale, values, vectors = spectrum(safe)
-    good &= values[:, 0] > SINGULAR
-    values = np.where(values > SINGULAR, values, 1.0)
+    good &= values[:, 0] > MIN_HESSIAN_EIGENVALUE
+    values = np.where(values > MIN_HESSIAN_EIGENVALUE, values, 1.0)
     along = np.einsum("nij,ni->nj", vectors, g * scale)
     step = scale * np.einsum("nij,nj->ni", vectors, along / values)
     decrement = 0.5 * dot(step, g)
@@ -143,7 +143,7 @@ def flat_top(
     first = top
     d = len(x)
     axes = np.concatenate([np.diag(unit), -np.diag(unit)])
-    for _ in range(POLISHING):
+    for _ in range(MAX_POLISHING_MOVES):
         points = x + (RADII[:, None, None] * axes).reshape(-1, d)
         values = surface.log_density(points)
         best = int(np.argmax(values))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .climb import ITERATIONS
-from .merge import SINGULAR, Peak, inverse_root, spectrum
+from .merge import MIN_HESSIAN_EIGENVALUE, Peak, inverse_root, spectrum
 from .settle import flat_top
 from .surface import Surface
 
@@ -52,11 +52,11 @@ def settle_one(surface: Surface, x: np.ndarray, width: np.ndarray) -> Peak:
 def _kind(surface: Surface, x: np.ndarray, log_density: float, g: np.ndarray, hessian: np.ndarray) -> str:
     """What a point is, by the gradient and the Hessian there."""
     scale, values, vectors = spectrum(hessian)
-    if 0.5 * np.sum(((g * scale) @ vectors) ** 2 / np.maximum(np.abs(values), SINGULAR)) > 1e-8:
+    if 0.5 * np.sum(((g * scale) @ vectors) ** 2 / np.maximum(np.abs(values), MIN_HESSIAN_EIGENVALUE)) > 1e-8:
         return "moving"
-    if values[0] < -SINGULAR:
+    if values[0] < -MIN_HESSIAN_EIGENVALUE:
         return "saddle"
-    if values[0] <= SINGULAR:
+    if values[0] <= MIN_HESSIAN_EIGENVALUE:
         return "flat"
     # Is log p a parabola at a thousandth of its width? At the top of -x^4 the Hessian is an accident.
     axes = 1e-3 * (scale[:, None] * vectors / np.sqrt(values)).T

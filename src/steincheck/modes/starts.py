@@ -13,9 +13,9 @@ from .surface import Surface
 BASE = 3.0  # scales are powers of this ...
 MAX_POWER = 7.0  # ... up to 3^7 = 2187 standard deviations
 FIRST_STRIDE = 0.3  # of the scale of a start: the first step of its climb
-HMC_LEAPS = 8  # leapfrog steps per move of an annealed chain
-HMC_HOT = 4  # moves at the first temperature
-HMC_COOLING = 12  # moves while the temperature falls to 1
+LEAPS_PER_MOVE = 8  # leapfrog steps per move of an annealed chain
+N_HOT_MOVES = 4  # moves at the first temperature
+N_COOLING_MOVES = 12  # moves while the temperature falls to 1
 SCAN_DIRECTIONS = 64  # lines through a mode along which log p is scanned, at most
 SCAN_RATIO = 1.0015  # of successive points on a line, where the target is cheap enough
 SCAN_STARTS = 32  # highest inner maxima of a scan, from which climbs start
@@ -105,10 +105,10 @@ def annealed(surface: Surface, base: Base, n: int, rng: np.random.Generator) -> 
     heat = 9 ** rng.uniform(1, MAX_POWER, size=n)
     value, score = surface.value_and_score(x)
     stride = np.full(n, 0.5)
-    for move in range(HMC_HOT + HMC_COOLING):
+    for move in range(N_HOT_MOVES + N_COOLING_MOVES):
         if surface.exhausted:
             break
-        heat_now = heat ** (1 - max(0, move - HMC_HOT + 1) / HMC_COOLING)
+        heat_now = heat ** (1 - max(0, move - N_HOT_MOVES + 1) / N_COOLING_MOVES)
         x, value, score, accepted = _hamiltonian(surface, base, x, value, score, heat_now, stride, rng)
         stride = stride * np.where(accepted, 1.15, 0.5)
     return points(x, base.metric)
@@ -131,11 +131,11 @@ def _hamiltonian(
     force = (stride / np.sqrt(heat))[:, None]
     y, ahead, slope = x, value, score
     momentum = z + 0.5 * force * (slope @ base.root)
-    for leap in range(HMC_LEAPS):
+    for leap in range(LEAPS_PER_MOVE):
         with np.errstate(over="ignore", invalid="ignore"):
             y = y + step * (momentum @ base.root.T)
         ahead, slope = surface.value_and_score(y)
-        momentum = momentum + (0.5 if leap == HMC_LEAPS - 1 else 1.0) * force * (slope @ base.root)
+        momentum = momentum + (0.5 if leap == LEAPS_PER_MOVE - 1 else 1.0) * force * (slope @ base.root)
     with np.errstate(invalid="ignore", over="ignore"):
         gain = (ahead - value) / heat + 0.5 * (dot(z, z) - dot(momentum, momentum))
     accepted = np.log(rng.random(len(x))) < np.where(np.isnan(gain), -np.inf, gain)

@@ -11,13 +11,13 @@ from ..adapters.parameters import OwnScale
 from ..target import Target, log_density_at
 
 SHARES = (0.865, 0.393)  # of the mass within 2 and 1 sd of a Gaussian of two coordinates
-COARSE = 90  # points per axis of the grid that covers a density of two coordinates
-FINE = 160  # and of the grid on which its lines are drawn
-N_ON_A_LINE = 2001  # points of the grid that covers a density of one coordinate
+N_COARSE_POINTS = 90  # points per axis of the grid that covers a density of two coordinates
+N_FINE_POINTS = 160  # and of the grid on which its lines are drawn
+N_LINE_POINTS = 2001  # points of the grid that covers a density of one coordinate
 MAX_REFINED = 8  # modes near which grids are finer
 MAX_DOUBLINGS = 14  # of the window
 MAX_ENLARGEMENTS = 5  # of the part on which lines are drawn, where these reach its border
-STRIP = 0.1  # of the window, at each of its sides
+STRIP_WIDTH = 0.1  # of the window, at each of its sides
 MAX_MASS_IN_STRIP = 0.001  # beyond, the window is extended on that side
 
 
@@ -62,7 +62,7 @@ def contours(
     inside = wide.log_height >= _levels(wide.log_height, mass, mass.sum())[0]
     part = np.stack([_extent(wide.lines[k], np.any(inside, axis=1 - k)) for k in range(2)], axis=1)
     for _ in range(MAX_ENLARGEMENTS):
-        lines = [_line(part[:, k], FINE, centres[:, k], widths[:, k]) for k in range(2)]
+        lines = [_line(part[:, k], N_FINE_POINTS, centres[:, k], widths[:, k]) for k in range(2)]
         fine = _evaluated(target, own, lines)
         fine_mass = fine.mass(reference)
         total = fine_mass.sum() + mass[~_within(wide.lines, part)].sum()
@@ -90,7 +90,7 @@ def _covering(
     """A grid over the window, extended where mass is cut off; and whether that succeeded."""
     window = window.copy()
     for _ in range(MAX_DOUBLINGS):
-        lines = [_line(window[:, k], COARSE, centres[:, k], widths[:, k]) for k in range(2)]
+        lines = [_line(window[:, k], N_COARSE_POINTS, centres[:, k], widths[:, k]) for k in range(2)]
         grid = _evaluated(target, own, lines)
         mass = grid.mass(float(grid.log_p.max()))
         cut = np.stack([_in_strips(lines[k], mass.sum(axis=1 - k)) for k in range(2)], axis=1)
@@ -113,7 +113,7 @@ def _extended(window: np.ndarray, cut: np.ndarray) -> np.ndarray | None:
 def _in_strips(line: np.ndarray, mass: np.ndarray) -> np.ndarray:
     """Shares of the mass in the strips at both ends of an axis."""
     extent = line[-1] - line[0]
-    ends = (line < line[0] + STRIP * extent, line > line[-1] - STRIP * extent)
+    ends = (line < line[0] + STRIP_WIDTH * extent, line > line[-1] - STRIP_WIDTH * extent)
     return np.array([mass[end].sum() for end in ends]) / mass.sum()
 
 
@@ -176,5 +176,5 @@ def _line_near(window: np.ndarray, centres: np.ndarray) -> np.ndarray:
     low, high = window
     near = 0.25 * (high - low) * np.geomspace(1e-8, 1, 161)
     extra = [np.array([c, *(c - near), *(c + near)]) for c in centres]
-    grid = np.unique(np.concatenate([np.linspace(low, high, N_ON_A_LINE), *extra]))
+    grid = np.unique(np.concatenate([np.linspace(low, high, N_LINE_POINTS), *extra]))
     return grid[(grid >= low) & (grid <= high)]

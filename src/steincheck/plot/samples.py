@@ -28,8 +28,8 @@ from .density import contours, density_curve
 
 MAX_ELLIPSES = 20  # modes drawn as ellipses
 MAX_PAIRED = 3  # coordinates of `pairs`, unless they are given
-NEAR = 3.0  # standard deviations of a mode within which draws are at it
-MIN_SHARE_NEAR = 0.005  # of the draws, below which a mode is labelled as empty
+MAX_DISTANCE_AT_MODE = 3.0  # standard deviations of a mode within which draws are at it
+MIN_SHARE_AT_MODE = 0.005  # of the draws, below which a mode is labelled as empty
 
 
 class Scene(NamedTuple):
@@ -49,9 +49,9 @@ class Scene(NamedTuple):
         labels = []
         for k, (centre, covariance) in enumerate(zip(self.centres, self.covariances, strict=True)):
             z = np.linalg.solve(np.linalg.cholesky(covariance), (self.x - centre).T)
-            near = np.mean(np.sum(z**2, axis=0) < NEAR**2 + self.x.shape[1])
+            near = np.mean(np.sum(z**2, axis=0) < MAX_DISTANCE_AT_MODE**2 + self.x.shape[1])
             few = "no draws" if near == 0 else "hardly any draws"
-            labels.append(f"{k}: {few}" if near < MIN_SHARE_NEAR else str(k))
+            labels.append(f"{k}: {few}" if near < MIN_SHARE_AT_MODE else str(k))
         return labels
 
 

@@ -18,7 +18,7 @@ FINE_PARTS = 8  # of the least regular part, again and again
 MIN_PART = 1e-13  # of a line: there a continuous log density does not change
 MAX_RESOLUTION = 1e-4  # of a line: where rounding of the coordinates is coarser, no jump can be told
 MIN_JUMP = 0.02  # of the density, relative
-OUTSTANDING = 10.0  # how many times more log p changes over a jump than beside it
+MIN_JUMP_RATIO = 10.0  # how many times more log p changes over a jump than beside it
 
 
 class Break(NamedTuple):
@@ -154,7 +154,7 @@ def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -
         if not len(lines.start):
             return None
         lines, steps = _divided(lines, FINE_PARTS, target, low - EDGE_DROP)
-    rows = np.flatnonzero(steps.matter(least, low) & (steps.size > OUTSTANDING * steps.beside))
+    rows = np.flatnonzero(steps.matter(least, low) & (steps.size > MIN_JUMP_RATIO * steps.beside))
     if not len(rows):
         return None
     best = rows[np.argmax(steps.size[rows])]

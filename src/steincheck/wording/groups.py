@@ -12,7 +12,7 @@ from .chains import words_listed
 MIN_GROUP = 4  # misfits of one kind and direction, from which on they share a sentence
 MAX_NAMES = 4  # parameters listed in a sentence
 MAX_PAIRS_LISTED = 3  # correlations listed in a sentence
-SIZED = ("location", "scale", "overall scale")
+KINDS_WITH_SIZE = ("location", "scale", "overall scale")
 
 Describe = Callable[[MomentFeature], str]
 
@@ -55,7 +55,7 @@ def _alike(feature: MomentFeature) -> tuple[object, ...]:
     """What misfits must have in common to share a sentence."""
     if feature.basis != "own" or feature.estimate == 0:
         return (id(feature),)
-    if feature.kind == "correlation" or (feature.kind in SIZED and np.isnan(feature.estimate)):
+    if feature.kind == "correlation" or (feature.kind in KINDS_WITH_SIZE and np.isnan(feature.estimate)):
         return (feature.kind, feature.mode, bool(np.isnan(feature.estimate)))
     direction = feature.estimate < 1 if feature.kind == "scale" else feature.t > 0
     if feature.kind == "location":
@@ -74,7 +74,7 @@ def describe_group(
     if first.kind == "correlation":
         return _correlations(group, describe)
     listed = listing([feature.parameters[0] for feature in group], names)
-    if first.kind in SIZED and np.isnan(first.estimate):
+    if first.kind in KINDS_WITH_SIZE and np.isnan(first.estimate):
         what = "means" if first.kind == "location" else "spreads"
         return f"{what} of {listed} do not fit, and no shift or rescaling corrects them"
     on_scale = f" on the {first.scales[0]} scale" if first.scales and first.scales[0] else ""

@@ -12,11 +12,11 @@ from ..moments.table import SHAPE_KINDS
 from ..moments.test import leading
 from ..result import Finding, MomentFeature, MomentResult
 from .chains import words_listed
-from .groups import SIZED, by_size, describe_group, grouped
+from .groups import KINDS_WITH_SIZE, by_size, describe_group, grouped
 
 MAX_FINDINGS = 8  # sentences about moments; the record of the test has the rest
 MAX_WARM_UP_SHARE = 0.05  # of a chain, within which impossible draws are its beginning
-CLEARLY_IMPOSSIBLE = 1e-4  # p-value below which single draws are reported before anything else
+MAX_PVALUE_TO_LEAD = 1e-4  # p-value below which single draws are reported before anything else
 
 
 def moment_findings(
@@ -39,7 +39,7 @@ def moment_findings(
     reshaped = any(feature.kind in SHAPE_KINDS for feature in reported)
     found = []
     p = min(1.0, factor * result.impossible_pvalue)
-    if result.impossible and (p < CLEARLY_IMPOSSIBLE or not reported):
+    if result.impossible and (p < MAX_PVALUE_TO_LEAD or not reported):
         found.append(Finding.without_size("impossible draws", None, p, describe_impossible(result, chain)))
     places_left = dict(places)
     groups = grouped(reported)
@@ -105,7 +105,7 @@ def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") ->
     tau is 1.82 times too large, 2 sd (1.9 to 2.1) on the log scale: geometric mean of the draws 2.01,
     should be 1.11
     """
-    rough = rough and feature.kind in SIZED and bool(np.isfinite(feature.estimate))
+    rough = rough and feature.kind in KINDS_WITH_SIZE and bool(np.isfinite(feature.estimate))
     text = _rough(feature) if rough else _sentence(feature)
     return _at_mode(feature, text, place)
 
@@ -131,7 +131,7 @@ def _sentence(feature: MomentFeature) -> str:
         "radius": _radius,
         "radius spread": _radius_spread,
     }
-    if feature.kind in (*SIZED, "correlation") and not np.isfinite(feature.estimate):
+    if feature.kind in (*KINDS_WITH_SIZE, "correlation") and not np.isfinite(feature.estimate):
         return _unsized(feature)
     return words[feature.kind](feature)
 
