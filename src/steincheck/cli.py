@@ -85,7 +85,8 @@ app = typer.Typer(
     "Try [bold]steincheck demo[/bold] first.",
     epilog="Exit status: 0 no misfit found, 1 misfit found, 2 error, 3 cannot tell.",
 )
-out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
 
 DrawsFiles = Annotated[
     list[Path],

@@ -282,10 +282,10 @@ def _propose_sensors(size: int, rng: np.random.Generator) -> np.ndarray:
     """What rejection leaves of `size` proposals: exact independent draws of the sensor posterior, (m, 8)."""
     places = {4 + k: np.tile(known, (size, 1)) for k, known in enumerate(KNOWN_SENSORS)}
     for sensor, ring, fit, unseen, bound in PLAN:
-        anchor, other = places[sum(ring) - sensor], places[sum(fit) - sensor] if fit else None
-        x, probability = _on_rings(
-            anchor, OBSERVED_DISTANCES[ring], other, OBSERVED_DISTANCES[fit] if fit else 0.0, rng
-        )
+        anchor = places[sum(ring) - sensor]
+        other = places[sum(fit) - sensor] if fit else None
+        other_distance = OBSERVED_DISTANCES[fit] if fit else 0.0
+        x, probability = _on_rings(anchor, OBSERVED_DISTANCES[ring], other, other_distance, rng)
         places[sensor] = x
         for i, j in unseen:
             probability *= -np.expm1(-0.5 * np.sum((places[i] - places[j]) ** 2, axis=1) / RANGE**2)
@@ -304,12 +304,15 @@ def _on_rings(
     radii are accepted with a probability proportional to r. Of evenly spaced angles, turned at random, one is
     picked in proportion to its fit, and accepted with the mean fit: exact however many angles there are.
     """
-    z, turn = rng.standard_normal(len(anchor)), rng.uniform(0, 2 * pi, len(anchor))
+    z = rng.standard_normal(len(anchor))
+    turn = rng.uniform(0, 2 * pi, len(anchor))
     radius = SHRINK * distance + SPREAD * z
     probability = np.where(np.abs(z) < CUT, radius, 0) / (SHRINK * distance + SPREAD * CUT)
     if other is not None:
         angles = np.linspace(0, 2 * pi, num=int(4 * distance / SPREAD), endpoint=False)
-        gap, cos, sin = anchor - other, np.cos(turn), np.sin(turn)
+        gap = anchor - other
+        cos = np.cos(turn)
+        sin = np.sin(turn)
         turned = np.column_stack([gap[:, 0] * cos + gap[:, 1] * sin, gap[:, 1] * cos - gap[:, 0] * sin])
         r2 = (2 * radius[:, None] * turned) @ np.stack([np.cos(angles), np.sin(angles)])
         r2 += (radius**2 + np.sum(gap**2, axis=1))[:, None]

@@ -263,7 +263,8 @@ def _chosen(
     table: Table, names: Sequence[str] | None, var_names: Sequence[str] | None, what: str
 ) -> tuple[np.ndarray, list[str] | None]:
     """The columns asked for by `var_names`, then in the order of the target's `names`."""
-    values, own = table.values, table.names
+    values = table.values
+    own = table.names
     if own is None:
         if var_names is not None:
             raise ValueError(f"`var_names` selects by name, but {what} has no names")

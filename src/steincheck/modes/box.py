@@ -118,7 +118,8 @@ def _search(
     plan: Plan, x: np.ndarray, rng: np.random.Generator, explore: bool, progress: bool | None
 ) -> Modes:
     peaks = list[Peak]()
-    tally, box = plan.tally, plan.box
+    tally = plan.tally
+    box = plan.box
     with progress_bar(progress) as tick:
         tick("climbing from the starts", 0, 1)
         width = np.where(box[1] > box[0], box[1] - box[0], 1.0)
@@ -136,7 +137,9 @@ def _search(
         if explore:
             chosen, explored, stopped = walk_on(plan, peaks, rng, tick)
         else:
-            chosen, explored, stopped = heaviest(peaks, plan.cut), [], "exploration was not requested"
+            chosen = heaviest(peaks, plan.cut)
+            explored = []
+            stopped = "exploration was not requested"
     counts = np.bincount(label[label >= 0], minlength=len(peaks))
     return _record(plan, peaks, chosen, counts, explored, stopped)
 

@@ -285,7 +285,9 @@ def _climb_from(state: Hunt, first: Starts) -> None:
 
 def _starts_of_round(state: Hunt) -> Starts:
     """The starts of one round: all kinds about several modes, chains, scans, images, differences."""
-    atlas, rng, surface = state.atlas, state.rng, state.surface
+    atlas = state.atlas
+    rng = state.rng
+    surface = state.surface
     heavy = atlas.heavy()
     bases = [atlas.base(k) for k in heavy] or [state.stand_in()]
     per_kind = max(8, int(STARTS_PER_KIND * state.limits.effort))
@@ -334,7 +336,8 @@ def _least_used(state: Hunt, heavy: list[int]) -> list[Base]:
 
 def _scans_and_images(state: Hunt) -> list[Starts]:
     """Lines through the two heaviest modes not scanned yet, and their images under likely symmetries."""
-    atlas, surface = state.atlas, state.surface
+    atlas = state.atlas
+    surface = state.surface
     budget = int(0.1 * _planned(state.limits))
     scan_points = max(budget, int(state.limits.effort * min(MAX_SCANNED, affordable_points(surface, 1))))
     new = [k for k in atlas.heavy() if k not in state.scanned][: 2 if state.rounds > 1 else 1]

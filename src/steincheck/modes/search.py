@@ -212,11 +212,14 @@ def _origin(
     elif starts is not None and len(starts) > 1:
         centre, scale = median_and_mad(starts)
     elif starts is not None:
-        centre, scale = starts[0], np.maximum(1.0, np.abs(starts[0]))
+        centre = starts[0]
+        scale = np.maximum(1.0, np.abs(starts[0]))
     elif box is not None:
-        centre, scale = box.mean(axis=0), 0.25 * (box[1] - box[0])
+        centre = box.mean(axis=0)
+        scale = 0.25 * (box[1] - box[0])
     else:
-        centre, scale = np.zeros(dim), np.ones(dim)
+        centre = np.zeros(dim)
+        scale = np.ones(dim)
     points = centre + scale * rng.standard_normal((32, dim))
     if starts is not None:
         points = np.concatenate([starts, points])
@@ -278,7 +281,9 @@ def _neighbours_first(state: Hunt, order: list[int]) -> list[int]:
 
 def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
     """The modes chosen, in an order that does not depend on the seed, and how they were found."""
-    atlas, surface, target = state.atlas, state.surface, state.surface.target
+    atlas = state.atlas
+    surface = state.surface
+    target = state.surface.target
     d = surface.dim
     search = {
         "starts": state.climbs,

@@ -27,7 +27,8 @@ def settle_one(surface: Surface, x: np.ndarray, width: np.ndarray) -> Peak:
     options = {"maxiter": ITERATIONS, "gtol": 1e-7}
     with np.errstate(all="ignore"):
         found = minimize(objective, np.zeros(len(x)), jac=True, method="BFGS", options=options)
-    x, width = x + root @ found.x, np.sqrt(np.diag(root @ found.hess_inv @ root.T))
+    x = x + root @ found.x
+    width = np.sqrt(np.diag(root @ found.hess_inv @ root.T))
     g = surface.score(x[None])[0]
     for _ in range(5):
         hessian = curvature(surface, x, width)
@@ -40,7 +41,8 @@ def settle_one(surface: Surface, x: np.ndarray, width: np.ndarray) -> Peak:
         gradient = surface.score(ahead)[0]
         if np.sum((gradient @ newton) ** 2) >= np.sum((g @ newton) ** 2):
             break
-        x, g = ahead[0], gradient
+        x = ahead[0]
+        g = gradient
     log_density = float(surface.log_density(x[None])[0])
     kind = _kind(surface, x, log_density, g, hessian)
     if kind == "flat":

@@ -129,7 +129,9 @@ def _hamiltonian(
     # At temperature T the density p^(1/T) is wider by sqrt(T), and so are the steps.
     step = (stride * np.sqrt(heat))[:, None]
     force = (stride / np.sqrt(heat))[:, None]
-    y, ahead, slope = x, value, score
+    y = x
+    ahead = value
+    slope = score
     momentum = z + 0.5 * force * (slope @ base.root)
     for leap in range(LEAPS_PER_MOVE):
         with np.errstate(over="ignore", invalid="ignore"):

@@ -87,7 +87,8 @@ def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
         (table.observed, table.observed_interval, -0.12, MAIN_COLOUR, "o", "share of the draws"),
         (table.implied, table.implied_interval, 0.12, CONTRAST_COLOUR, "s", "share of the density"),
     ):
-        centre, ends = 100 * share[order], 100 * interval[order]
+        centre = 100 * share[order]
+        ends = 100 * interval[order]
         length = np.clip(np.stack([centre - ends[:, 0], ends[:, 1] - centre]), 0, None)
         ax.errorbar(centre, place + shift, xerr=length, fmt=mark, ms=5, lw=1.6, color=colour, label=label)
     ax.set_yticks(place, [f"mode {k}" for k in order])

@@ -191,7 +191,8 @@ def check_output(path: str | Path) -> Path:
         raise IsADirectoryError(f"cannot write {path}: it is a directory")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no directory {path.parent}")
-    exists, in_place = path.exists(), path.exists() and not path.is_file()  # a pipe or a terminal
+    exists = path.exists()
+    in_place = exists and not path.is_file()  # a pipe or a terminal
     needed = [path] * exists + [path.parent] * (not in_place)
     if not all(os.access(place, os.W_OK) for place in needed):
         raise PermissionError(f"cannot write {path}: permission denied, for the file or its directory")

@@ -232,7 +232,8 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
     for key, result in verdict.tests.items():
         what, test = WHAT[key]
         if isinstance(result, FluxResult) and result.variant == "set" and result.chains is not None:
-            what, test = WEIGHTS_OF_SET, f"against {result.chains.set_size} independent draws"
+            what = WEIGHTS_OF_SET
+            test = f"against {result.chains.set_size} independent draws"
         where = " within modes" if several and key != "weights" else ""
         answer = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
         open_question = isinstance(result, FluxResult) and result.inconclusive and answer == "no misfit found"
