@@ -21,9 +21,8 @@ ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever 
 MIN_TRAINING_ROWS = 256  # training draws are padded to a power of 2, and to no less than this
 REGULARISATION = 1e-2  # in the power criterion, as in the reference implementation
 STARTING_BANDWIDTHS = (4.0, 2.0, 1.0, 0.5, 0.25)  # times the median squared distance; the widest first
-NARROWING_PENALTY = (
-    0.6  # null standard deviations per halving: a narrow kernel gains more from a climb by noise
-)
+# null standard deviations per halving: a narrow kernel gains more from a climb by noise
+NARROWING_PENALTY = 0.6
 REACH = 5.0  # locations stay within so many standard deviations of the mean of the training draws
 MAX_ITERATIONS = 5  # more of them fit the noise of the training draws (experiments/fssd_study.py)
 MIN_SHARE_SEEN = 1e-6  # of the mean square of the start's features, below which a climb's end is not taken

@@ -20,20 +20,20 @@ from .target import MAX_DIM, Target, jax_target, made_by
 
 __all__ = ["gaussian_mixture", "gb_rbm", "sensor_network", "t_banana_mixture"]
 
-MODEL_CHUNKS = (
-    1,
-    32,
-    256,
-    2048,
-    8192,
-)  # the batch shapes compiled: more than for a user's function, which compiles anew
+# the batch shapes compiled: more than for a user's function, which compiles anew
+MODEL_CHUNKS = (1, 32, 256, 2048, 8192)
 
 # The sensor problem: sensors 0 to 3 are unknown, 4 and 5 known; the observed distances of pairs.
 KNOWN_SENSORS = np.array([[0.5, 0.3], [0.3, 0.7]])
 OBSERVED_DISTANCES = {
-    (0, 4): 0.6103, (0, 5): 0.3631, (2, 4): 0.2995, (2, 5): 0.5656,
-    (0, 3): 0.9266, (1, 2): 0.297, (1, 3): 0.8524,
-}  # fmt: skip
+    (0, 4): 0.6103,
+    (0, 5): 0.3631,
+    (2, 4): 0.2995,
+    (2, 5): 0.5656,
+    (0, 3): 0.9266,
+    (1, 2): 0.297,
+    (1, 3): 0.8524,
+}
 UNOBSERVED_PAIRS = ((0, 1), (0, 2), (1, 4), (1, 5), (2, 3), (3, 4), (3, 5))
 # standard deviations
 NOISE = 0.02
@@ -105,10 +105,16 @@ def _log_gaussians(parameters: Any, x: Any) -> Any:
 
 
 def t_banana_mixture(
-    dim: int = 50, *, n_t: int = 10, n_banana: int = 10, df: float = 7.0, b: float = 0.003,
-    box: float = 20.0, weights: Any = None,
+    dim: int = 50,
+    *,
+    n_t: int = 10,
+    n_banana: int = 10,
+    df: float = 7.0,
+    b: float = 0.003,
+    box: float = 20.0,
+    weights: Any = None,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
-) -> Target:  # fmt: skip
+) -> Target:
     """Mixture of multivariate t and banana-shaped t distributions, normalised (paper, App. H.2).
 
     The first `n_t` components have density t(x; mu, S), S = 0.1 sqrt(d) I, the others t(phi(x); mu, C) with

@@ -176,9 +176,15 @@ def _start(log_density: Any, x: Any, blocks: int) -> _State:
 
 @partial(jax.jit, static_argnums=0)
 def _run(
-    log_density: Any, state: Any, steps: Any, burn_in: Any, thin: Any, kept: Any,
-    normals: Any, log_uniforms: Any,
-) -> tuple[Any, tuple[Any, Any]]:  # fmt: skip
+    log_density: Any,
+    state: Any,
+    steps: Any,
+    burn_in: Any,
+    thin: Any,
+    kept: Any,
+    normals: Any,
+    log_uniforms: Any,
+) -> tuple[Any, tuple[Any, Any]]:
     """As many proposals of every chain as there are random numbers: states, and which of them to keep."""
 
     def one(state: _State, normal: Any, log_uniform: Any) -> tuple[_State, tuple[Any, Any]]:

@@ -10,9 +10,8 @@ from scipy import special
 
 from ..target import coordinate_names
 
-FALSE_ALARM = (
-    1e-4  # probability that independent draws are taken for a chain, Bonferroni over all that is seen
-)
+# probability that independent draws are taken for a chain, Bonferroni over all that is seen
+FALSE_ALARM = 1e-4
 MAX_LAG = 100  # chains stored in turn, draw by draw, are alike at a lag of their number
 MIN_DRAWS_TO_SEE_ORDER = 30  # fewer independent draws cannot be told from a chain at that level
 STILL_SHARE = 0.25  # of a chain spent at one point: far more than rejections of a working sampler explain

@@ -328,9 +328,13 @@ def _values(path: Path, layout: _Layout, used: list[int]) -> np.ndarray:
             if first is None:
                 return np.empty((0, len(used)))
             return np.loadtxt(
-                _again(first, lines), delimiter=layout.separator, comments=None, usecols=used, ndmin=2,
+                _again(first, lines),
+                delimiter=layout.separator,
+                comments=None,
+                usecols=used,
+                ndmin=2,
                 quotechar='"',
-            )  # fmt: skip
+            )
     except ValueError as error:
         if str(error).startswith(str(path)):
             raise

@@ -22,9 +22,8 @@ class Orbits(NamedTuple):
 
     mode: np.ndarray  #: (n,) the mode of each draw
     log_weight: np.ndarray  #: (n, M) log of the mass the density puts on the draw's image at each mode
-    radius: (
-        np.ndarray
-    )  #: (n,) distance from the draw's anchor in its standard deviations, same for all images
+    #: (n,) distance from the draw's anchor in its standard deviations, same for all images
+    radius: np.ndarray
 
     def probabilities(self) -> np.ndarray:
         """Probability (n, M) of each mode, given the orbit, if the draw comes from the density."""

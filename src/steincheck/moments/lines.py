@@ -12,9 +12,8 @@ from .frames import Constants, nearest
 
 MAX_RANKED = 100  # draws whose rank on their ray is found, at some 350 evaluations of the density each
 MAX_SUSPECTS = 20  # coordinates of draws whose tail probability is computed
-MIN_SUSPECT_DISTANCE = (
-    4.5  # conditional standard deviations from the conditional mean; 1 in 150,000 Gaussian draws
-)
+# conditional standard deviations from the conditional mean; 1 in 150,000 Gaussian draws
+MIN_SUSPECT_DISTANCE = 4.5
 MAX_DISTANCE = 1e4  # standard deviations to which lines are followed
 COARSE_STEP = 0.2  # of the logarithm of a radius
 NEAR_STEPS = np.geomspace(1e-9, COARSE_STEP, 30)  # of the same, about each draw: a ridge may be very thin

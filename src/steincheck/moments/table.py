@@ -131,9 +131,8 @@ class Table(NamedTuple):
         j = column.directions[0]
         still = _is_constant(effects, j)
         shift = effects.mean[j] if still else effects.shift[j]
-        sd = (
-            1.0 if still else effects.sd[j] * np.exp(-effects.log_factor[j])
-        )  # what it should be, in units of z
+        # what it should be, in units of z
+        sd = 1.0 if still else effects.sd[j] * np.exp(-effects.log_factor[j])
         error = 0.0 if still else effects.shift_se[j]
         unit = self._unit(column)
         centre = self.frame.constants.centre[column.mode or 0, j] if np.isfinite(unit) else np.nan
