@@ -30,6 +30,7 @@ ROW = {room: row for row, rooms in enumerate(LAYERS) for room in rooms}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 RULED_OUT = {"utils", "util", "helpers", "helper", "common", "misc", "base", "types", "config"}
 MAX_LINES = 500
+MAX_BODY_LINES = 40
 OPTIONAL = {
     "arviz",
     "bridgestan",
@@ -111,6 +112,18 @@ def test_there_is_no_cycle():
 def test_modules_are_small_and_well_named(path):
     assert len(path.read_text().splitlines()) <= MAX_LINES
     assert path.stem not in RULED_OUT
+
+
+def body_lines(function):
+    """Lines of a function without its signature and its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return function.end_lineno - body[0].lineno + 1 if body else 0
+
+
+@pytest.mark.parametrize("path", [SOURCE / "__init__.py", *FILES], ids=name_of)
+def test_functions_are_short(path):
+    functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
+    assert not {n.name: body_lines(n) for n in functions if body_lines(n) > MAX_BODY_LINES}
 
 
 def constants(path):

@@ -124,12 +124,7 @@ def moment_test(
     search, resample, look = generator.spawn(3)
     warnings.extend(score_warnings(target, x, check=check_score))
     warnings.extend(support_warnings(target, x, log_p, look))
-    if chain is None:
-        _warn_repeats(x, warnings)
-    if len(x) < MIN_MOMENT_DRAWS:
-        warnings.append(
-            f"only {len(x)} draws: below {MIN_MOMENT_DRAWS} correct samples may be rejected too often"
-        )
+    _warn_sample(x, chain, warnings)
     known, rows = known_modes(modes, target, x, bounds, chain=chain, warnings=warnings, rng=search)
     x = x[rows]
     scores = score_at(target, x)
@@ -157,14 +152,18 @@ def moment_test(
     return in_own_terms(result, target)
 
 
-def _warn_repeats(x: np.ndarray, warnings: list[str]) -> None:
-    """Warn if some draws are identical: independent ones of a density never are."""
-    identity = identical_draws(x, [])
+def _warn_sample(x: np.ndarray, chain: np.ndarray | None, warnings: list[str]) -> None:
+    """Warn if draws are few, or some of them identical: independent ones of a density never are."""
+    identity = identical_draws(x, []) if chain is None else None
     if identity is not None:
         repeated = len(x) - len(np.unique(identity))
         warnings.append(
             f"{repeated} of {len(x)} draws repeat others exactly, as those of Markov chains do: this test "
             "counts each of them as an independent draw"
+        )
+    if len(x) < MIN_MOMENT_DRAWS:
+        warnings.append(
+            f"only {len(x)} draws: below {MIN_MOMENT_DRAWS} correct samples may be rejected too often"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,46 @@ from .summary import parameter_table
 
 MIN_DRAWS_FOR_VERDICT = 50  # below this n a non-rejection is inconclusive
 MIN_DRAWS_TO_WEIGHT = 20  # at every mode, before weights are advised
+
+
+class Combined(NamedTuple):
+    """The tests that ran, taken together at one level."""
+
+    tests: dict[str, GofResult]
+    adjusted: dict[str, float]  #: p-values, by Holm's method
+    alpha: float
+
+    @property
+    def pvalue(self) -> float:
+        """Smallest adjusted p-value; 1 if no test ran."""
+        return min(self.adjusted.values(), default=1.0)
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether a test with the smallest adjusted p-value cannot give a smaller one."""
+        return any(
+            result.at_floor and self.adjusted[key] == self.pvalue for key, result in self.tests.items()
+        )
+
+    @property
+    def rejected(self) -> bool:
+        """Whether any test rejects."""
+        return self.pvalue <= self.alpha
+
+    @property
+    def weights(self) -> FluxResult | None:
+        """The test of the mode weights, if it ran."""
+        result = self.tests.get("weights")
+        return result if isinstance(result, FluxResult) else None
+
+    @property
+    def mode_table(self) -> ModeTable | None:
+        """Shares of the modes, if the mode weights were tested."""
+        return None if self.weights is None else self.weights.mode_table
+
+    def rejects(self, name: str) -> bool:
+        """Whether one test rejects; one that did not run does not."""
+        return name in self.adjusted and self.adjusted[name] <= self.alpha
 
 
 def check(
@@ -139,7 +179,10 @@ def check(
             tests = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
         tests |= examined_for_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
-    return _conclude(case, target, known, tests, mode, alpha, seed, streams[5], remarks)
+    combined = _combine(tests, alpha)
+    remarks.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
+    look_for_unknown_modes(case.x, target, known, streams[5], remarks)
+    return _as_verdict(case, target, known, combined, mode, seed, remarks)
 
 
 def fresh_seed(rng: Any) -> int:
@@ -169,11 +212,20 @@ def holm_factor(tests: Mapping[str, GofResult], name: str) -> int:
     return sum(not result.pvalue < tests[name].pvalue for result in tests.values())
 
 
-def _word_modes(tests: dict[str, GofResult], adjusted: Mapping[str, float], alpha: float) -> None:
+def _combine(tests: Mapping[str, GofResult], alpha: float) -> Combined:
+    """Adjust the p-values by Holm's method, a test without one counting as 1; word the mode table by them."""
+    raw = {key: 1.0 if np.isnan(result.pvalue) else result.pvalue for key, result in tests.items()}
+    adjusted = holm(raw)
+    return Combined(_word_modes(tests, adjusted, alpha), adjusted, float(alpha))
+
+
+def _word_modes(
+    tests: Mapping[str, GofResult], adjusted: Mapping[str, float], alpha: float
+) -> dict[str, GofResult]:
     """Let the mode table name the modes that the findings name, and none if the test does not reject."""
     weights = tests.get("weights")
     if not isinstance(weights, FluxResult) or weights.mode_table is None or weights.mode_pvalues is None:
-        return
+        return dict(tests)
     level = alpha / holm_factor(tests, "weights") if adjusted["weights"] <= alpha else -1.0
     words = mode_words(
         weights.net_flow,
@@ -182,55 +234,38 @@ def _word_modes(tests: dict[str, GofResult], adjusted: Mapping[str, float], alph
         level,
         all_compared=weights.all_compared,
     )
-    tests["weights"] = replace(weights, mode_table=replace(weights.mode_table, words=words))
+    return {**tests, "weights": replace(weights, mode_table=replace(weights.mode_table, words=words))}
 
 
-def _conclude(
+def _as_verdict(
     case: Case,
     target: Target,
     known: Modes,
-    tests: dict[str, GofResult],
+    combined: Combined,
     mode: np.ndarray | None,
-    alpha: float,
     seed: int,
-    rng: np.random.Generator,
     remarks: Remarks,
 ) -> Verdict:
-    """Combine the tests and put everything into words."""
-    adjusted = holm({key: 1.0 if np.isnan(result.pvalue) else result.pvalue for key, result in tests.items()})
-    _word_modes(tests, adjusted, alpha)
-    pvalue = min(adjusted.values(), default=1.0)
-    smallest = any(result.at_floor and adjusted[key] == pvalue for key, result in tests.items())
-    weights = tests.get("weights")
-    table = weights.mode_table if isinstance(weights, FluxResult) else None
-    remarks.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
-    look_for_unknown_modes(case.x, target, known, rng, remarks)
-    fits = False if pvalue <= alpha else None if remarks.reasons else True
+    """The answer, and everything that is known about it in words."""
+    fits = False if combined.rejected else None if remarks.reasons else True
     where = places(*to_constrained(known.locations, target))
-    findings = _findings(tests, adjusted, alpha, target, where, case.chain) if fits is False else []
-    repair = None if table is None or mode is None else _repair(case, table, mode)
-    if repair is not None and (adjusted["weights"] <= alpha or fits is None):
+    findings = _findings(combined, target, where, case.chain) if fits is False else []
+    repair = _repair(case, combined.mode_table, mode)
+    if repair is not None and (combined.rejects("weights") or fits is None):
         remarks.context.append(
             "Importance weights, verdict.mode_weights, give the modes the shares of the density: the draws "
             f"are then worth about {repair.effective_draws:.0f} independent ones."
         )
-    weighable = (
-        repair is not None
-        and table is not None
-        and bool((table.n_draws >= MIN_DRAWS_TO_WEIGHT)[table.implied > NEGLIGIBLE_SHARE].all())
-    )
-    locations = "verdict.modes.locations"
-    if target.constrain is not None:
-        locations = f"target.constrain({locations})"
+    smallest = combined.at_floor
     verdict = Verdict(
         fits=fits,
-        pvalue=pvalue,
-        alpha=float(alpha),
-        tests=tests,
-        adjusted=adjusted,
+        pvalue=combined.pvalue,
+        alpha=combined.alpha,
+        tests=combined.tests,
+        adjusted=combined.adjusted,
         findings=tuple(findings),
         inconclusive_reasons=tuple(remarks.reasons),
-        mode_table=table,
+        mode_table=combined.mode_table,
         mode_weights=repair,
         modes=known,
         context=tuple(remarks.context),
@@ -241,23 +276,43 @@ def _conclude(
         names=tuple(parameter_names(target)),
         seed=seed,
         version=__version__,
-        sentence=headline(fits, alpha, pvalue, remarks.reasons, smallest=smallest),
+        sentence=headline(fits, combined.alpha, combined.pvalue, remarks.reasons, smallest=smallest),
         mode_places=where,
         mode_of_draw=mode,
         chain=case.chain,
-        parameters=parameter_table(case, target, tests.get("moments")),
-        advice=advice(
-            fits,
-            findings,
-            chains=case.chain is not None,
-            weighable=weighable,
-            locations=locations,
-            stuck=_stuck(weights),
-            warm_up=_is_warm_up(findings, tests, case.chain),
-            scales={own.parameter: own.scale for own in own_scales(target).values()},
-        ),
+        parameters=parameter_table(case, target, combined.tests.get("moments")),
+        advice=_advice(fits, findings, combined, case.chain, target, weighable=repair is not None),
     )
     return replace(verdict, text=render(verdict))
+
+
+def _advice(
+    fits: bool | None,
+    findings: Sequence[Finding],
+    combined: Combined,
+    chain: np.ndarray | None,
+    target: Target,
+    *,
+    weighable: bool,
+) -> tuple[str, ...]:
+    """What to do; importance weights are advised if `weighable` and every mode that matters has draws."""
+    table = combined.mode_table
+    if weighable and table is not None:
+        matters = table.implied > NEGLIGIBLE_SHARE
+        weighable = bool((table.n_draws[matters] >= MIN_DRAWS_TO_WEIGHT).all())
+    locations = "verdict.modes.locations"
+    if target.constrain is not None:
+        locations = f"target.constrain({locations})"
+    return advice(
+        fits,
+        findings,
+        chains=chain is not None,
+        weighable=weighable,
+        locations=locations,
+        stuck=_stuck(combined.weights),
+        warm_up=_is_warm_up(findings, combined.tests, chain),
+        scales={own.parameter: own.scale for own in own_scales(target).values()},
+    )
 
 
 def _mode_of_every_draw(
@@ -274,8 +329,10 @@ def _mode_of_every_draw(
     return mode
 
 
-def _repair(case: Case, table: ModeTable, mode: np.ndarray) -> ModeWeights | None:
+def _repair(case: Case, table: ModeTable | None, mode: np.ndarray | None) -> ModeWeights | None:
     """Importance weights of all draws; None where a mode has no draws or its weight is unknown."""
+    if table is None or mode is None:
+        return None
     tau = 1.0 if case.chain is None else time_within_modes(case.x, case.log_p, mode, case.chain)
     try:
         return mode_weights(table, mode, tau)
@@ -284,44 +341,44 @@ def _repair(case: Case, table: ModeTable, mode: np.ndarray) -> ModeWeights | Non
 
 
 def _findings(
-    tests: Mapping[str, GofResult],
-    adjusted: Mapping[str, float],
-    alpha: float,
+    combined: Combined,
     target: Target,
     where: Sequence[str],
     chain: np.ndarray | None,
 ) -> list[Finding]:
     """What is wrong and by how much: mode weights, moments, the rest of the shape, the chains."""
     found: list[Finding] = []
+    tests = combined.tests
+    adjusted = combined.adjusted
     names = parameter_names(target)
     own = own_scales(target)
-    weights = tests.get("weights")
-    if isinstance(weights, FluxResult) and adjusted["weights"] <= alpha:
+    weights = combined.weights
+    if weights is not None and combined.rejects("weights"):
         found += weight_findings(
             weights, where, names, own, adjusted["weights"], holm_factor(tests, "weights")
         )
     moments = tests.get("moments")
-    if isinstance(moments, MomentResult) and adjusted["moments"] <= alpha:
+    if isinstance(moments, MomentResult) and combined.rejects("moments"):
         named = {finding.mode for finding in found}
         places_left = {k: text for k, text in enumerate(where) if k not in named}
         parameters = [own[name].parameter if name in own else name for name in names]
         found += moment_findings(
-            moments, adjusted["moments"], alpha, places_left, names=parameters, chain=chain
+            moments, adjusted["moments"], combined.alpha, places_left, names=parameters, chain=chain
         )
     shape = min(adjusted.get("kernel", 1.0), adjusted.get("moments", 1.0))
     about_moments = any(finding.kind not in WEIGHTS for finding in found)
-    if shape <= alpha and not about_moments:  # no single moment shows it
+    if shape <= combined.alpha and not about_moments:  # no single moment shows it
         concerned = shape_coordinates(moments) if isinstance(moments, MomentResult) else ()
         found.append(shape_finding(shape, concerned, several=len(where) > 1))
     chains = tests.get("chains")
-    if isinstance(chains, AgreementResult) and adjusted["chains"] <= alpha:
+    if isinstance(chains, AgreementResult) and combined.rejects("chains"):
         found.append(agreement_finding(chains, adjusted["chains"]))
     return found
 
 
-def _stuck(weights: GofResult | None) -> bool:
+def _stuck(weights: FluxResult | None) -> bool:
     """Whether there are chains at every mode of some weight, which hardly ever leave it."""
-    if not isinstance(weights, FluxResult) or weights.variant != "set" or weights.mode_table is None:
+    if weights is None or weights.variant != "set" or weights.mode_table is None:
         return False
     table = weights.mode_table
     weighty = table.implied > NEGLIGIBLE_SHARE
