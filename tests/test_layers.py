@@ -135,13 +135,19 @@ def constants(path):
     return [target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper()]
 
 
-def test_the_name_of_a_constant_means_one_thing():
+def classes(path):
+    """Names of the classes that a module defines."""
+    return [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+
+
+@pytest.mark.parametrize("defined", [constants, classes])
+def test_the_name_of_a_constant_or_a_class_means_one_thing(defined):
     homes = {}
     for name, path in MODULES.items():
-        for constant in constants(path):
-            homes.setdefault(constant, []).append(name)
-    assert len(homes) > 100
-    assert not {constant: names for constant, names in homes.items() if len(names) > 1}
+        for item in defined(path):
+            homes.setdefault(item, []).append(name)
+    assert len(homes) > 50
+    assert not {item: names for item, names in homes.items() if len(names) > 1}
 
 
 def test_the_layers_test_sees_imports_of_every_kind():

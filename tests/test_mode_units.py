@@ -7,7 +7,7 @@ from scipy import stats
 import steincheck as sc
 from steincheck.aggregate import Aggregation, ksdagg_core
 from steincheck.modes.search import as_modes
-from steincheck.stein.blocks import block_sums
+from steincheck.stein.blocks import sums_of_block_pairs
 from steincheck.stein.kernels import IMQ
 from steincheck.stein.mode_units import at_own_mode, mode_views, responsibilities, widths_differ
 from steincheck.stein.quadratic import spawn_streams
@@ -57,9 +57,9 @@ def test_weights_of_draws_enter_the_sums_over_blocks():
     scores = rng.normal(size=(1, 60, 3))
     weight = rng.random(60)
     block = rng.permutation(60) % 7
-    alone = block_sums(x, scores, IMQ(), 2.0, np.arange(60), single=False).table[0, 0]
+    alone = sums_of_block_pairs(x, scores, IMQ(), 2.0, np.arange(60), single=False).table[0, 0]
     member = (block[:, None] == np.arange(7)) * weight[:, None]
-    found = block_sums(x, scores, IMQ(), 2.0, block, weight=weight, single=False).table[0, 0]
+    found = sums_of_block_pairs(x, scores, IMQ(), 2.0, block, weight=weight, single=False).table[0, 0]
     np.testing.assert_allclose(found, member.T @ alone @ member, rtol=1e-10)
 
 
@@ -73,7 +73,9 @@ def test_the_kernel_of_each_mode_has_mean_zero_by_quadrature():
     np.testing.assert_allclose(responsibilities(grid, modes).sum(axis=0), 1.0)
     for view in views:
         q = len(view.rows)
-        table = block_sums(view.z[None], view.scores[None], IMQ(), 1.5, np.arange(q) // 2, weight=view.weight)
+        table = sums_of_block_pairs(
+            view.z[None], view.scores[None], IMQ(), 1.5, np.arange(q) // 2, weight=view.weight
+        )
         row = rows_of(view, 1.5)
         assert np.abs(row @ p[view.rows]).max() < 1e-4 * np.abs(row).max()
         np.testing.assert_allclose(table.table.sum(), row.sum() - np.trace(row), rtol=1e-3)

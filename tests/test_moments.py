@@ -13,7 +13,7 @@ import steincheck as sc
 from steincheck.chains import cut_blocks
 from steincheck.modes.search import as_modes
 from steincheck.moments import frames, leading
-from steincheck.moments.correction import Sample, solve
+from steincheck.moments.correction import WeightedDraws, solve
 from steincheck.moments.features import feature_sums
 from steincheck.moments.frames import DAMPING, make_frame, skew_coefficient, tail_coefficient
 from steincheck.moments.lines import coordinate_tails, ray_ranks
@@ -585,7 +585,7 @@ def test_draws_are_taken_back_to_the_density(df):
         return -(df + 3) * y / (df + np.sum(y**2, axis=1, keepdims=True))
 
     x = exact @ stretch + offset
-    affine = solve(Sample(x, score(x), np.ones(len(x))), np.eye(3), score)
+    affine = solve(WeightedDraws(x, score(x), np.ones(len(x))), np.eye(3), score)
     back = affine(x)
     np.testing.assert_allclose(np.cov(back.T), np.cov(exact.T), atol=0.06 * np.trace(np.cov(exact.T)))
     np.testing.assert_allclose(affine.matrix @ stretch @ (affine.matrix @ stretch).T, np.eye(3), atol=0.06)

@@ -11,7 +11,7 @@ import pytest
 
 from steincheck.stein import blocks
 from steincheck.stein import tiles as stein
-from steincheck.stein.blocks import block_sums, single_suffices
+from steincheck.stein.blocks import single_suffices, sums_of_block_pairs
 from steincheck.stein.kernels import IMQ, RBF, stein_kernel
 from steincheck.stein.quadratic import flip_signs
 from steincheck.stein.tiles import quadratic_forms
@@ -176,7 +176,7 @@ def test_pairs_of_identical_draws_are_left_out(d):
     np.testing.assert_allclose(
         forms.replicates[0], np.einsum("bi,ij,bj->b", weights, h, weights), rtol=1e-9, atol=1e-9
     )
-    sums = block_sums(x, s, IMQ(), 3.0, np.arange(300) % 7, identity=identity, single=False)
+    sums = sums_of_block_pairs(x, s, IMQ(), 3.0, np.arange(300) % 7, identity=identity, single=False)
     member = np.eye(7)[np.arange(300) % 7]
     np.testing.assert_allclose(sums.table[0, 0], member.T @ h @ member, rtol=1e-9, atol=1e-9)
 
@@ -188,7 +188,7 @@ def test_block_sums_equal_dense_sums(samples, n, d, q):
     block = np.random.default_rng(5).permutation(n) % q
     member = np.eye(q)[block]
     for single, accuracy in ((False, 1e-12), (True, 1e-6)):
-        sums = block_sums(x, s, IMQ(), widths, block, row_sums=True, single=single)
+        sums = sums_of_block_pairs(x, s, IMQ(), widths, block, row_sums=True, single=single)
         for k, width in enumerate(widths):
             each = np.array([dense(IMQ(width), x[j], s[j]) for j in range(samples)])
             expected = member.T @ each @ member
@@ -205,9 +205,9 @@ def test_float32_is_used_only_where_it_resolves_the_distances():
     block = np.arange(800) % 10
     assert single_suffices(near, np.array([20.0]))
     assert not single_suffices(far, np.array([20.0]))
-    exact = block_sums(near, slopes, IMQ(), 20.0, block, single=False).table
+    exact = sums_of_block_pairs(near, slopes, IMQ(), 20.0, block, single=False).table
     spread = np.abs(exact).mean()
-    assert np.abs(block_sums(near, slopes, IMQ(), 20.0, block).table - exact).max() < 1e-4 * spread
+    assert np.abs(sums_of_block_pairs(near, slopes, IMQ(), 20.0, block).table - exact).max() < 1e-4 * spread
 
 
 def test_float32_moves_replicates_by_little_even_if_the_bandwidth_is_tiny():
@@ -220,7 +220,9 @@ def test_float32_moves_replicates_by_little_even_if_the_bandwidth_is_tiny():
     widths = np.array([0.01, 1.0, 100.0])
     assert single_suffices(x, widths)
     exact, single = (
-        flip_signs(block_sums(x, s, IMQ(), widths, block, single=single).table, np.bincount(block), signs)
+        flip_signs(
+            sums_of_block_pairs(x, s, IMQ(), widths, block, single=single).table, np.bincount(block), signs
+        )
         for single in (False, True)
     )
     spread = exact.replicates.std(axis=1)
@@ -232,7 +234,7 @@ def test_a_new_n_compiles_no_new_block_tile():
     x, s = stack(1, 900, 3)
     sizes = []
     for n in (600, 900, 750):
-        block_sums(x[:, :n], s[:, :n], IMQ(), 2.0, np.arange(n) % 8)
+        sums_of_block_pairs(x[:, :n], s[:, :n], IMQ(), 2.0, np.arange(n) % 8)
         sizes.append(blocks._tile._cache_size())
     assert len(set(sizes)) == 1
 
@@ -248,7 +250,7 @@ def test_the_time_left_is_shown_on_a_terminal_and_nothing_in_a_pipe(monkeypatch,
     monkeypatch.setattr(stein, "MIN_EVALUATIONS_FOR_PROGRESS", 0)
     x, s = stack(1, 600, 3)
     for compute in (
-        lambda: block_sums(x, s, IMQ(), 2.0, np.arange(600) % 8),
+        lambda: sums_of_block_pairs(x, s, IMQ(), 2.0, np.arange(600) % 8),
         lambda: quadratic_forms(x, s, IMQ(), 2.0),
     ):
         monkeypatch.setattr(sys, "stderr", stream())
@@ -260,7 +262,7 @@ def test_the_time_left_is_shown_on_a_terminal_and_nothing_in_a_pipe(monkeypatch,
 def test_a_short_test_shows_no_progress(monkeypatch):
     x, s = stack(1, 600, 3)
     monkeypatch.setattr(sys, "stderr", Terminal())
-    block_sums(x, s, IMQ(), 2.0, np.arange(600) % 8)
+    sums_of_block_pairs(x, s, IMQ(), 2.0, np.arange(600) % 8)
     assert not sys.stderr.getvalue()
 
 
@@ -273,11 +275,11 @@ def test_an_interrupt_stops_a_long_pass_at_once_and_leaves_nothing_behind():
     try:
         timer.start()
         with pytest.raises(KeyboardInterrupt):
-            block_sums(x, s, IMQ(), 2.0, block)  # takes seconds
+            sums_of_block_pairs(x, s, IMQ(), 2.0, block)  # takes seconds
     finally:
         timer.cancel()
         signal.signal(signal.SIGINT, handler)
     assert jax.config.jax_enable_x64 == before
-    few = block_sums(x[:, :700], s[:, :700], IMQ(), 2.0, block[:700])
+    few = sums_of_block_pairs(x[:, :700], s[:, :700], IMQ(), 2.0, block[:700])
     expected = dense(IMQ(2.0), x[0, :700], s[0, :700]).sum()
     assert few.table.sum() == pytest.approx(expected, rel=1e-5)

@@ -36,7 +36,7 @@ class Placement(NamedTuple):
     bandwidth: float  #: in units of squared distance
 
 
-class Moments(NamedTuple):
+class FeatureMoments(NamedTuple):
     """First and second moments of the features of n draws, in the order (coordinate, location)."""
 
     n: int
@@ -235,7 +235,7 @@ def _flipped(
     x: np.ndarray,
     scores: np.ndarray,
     placement: Placement,
-    moments: Moments,
+    moments: FeatureMoments,
     chain: np.ndarray,
     n_resamples: int,
     streams: Streams,
@@ -272,7 +272,7 @@ def _features_of(x: np.ndarray, scores: np.ndarray, placement: Placement) -> np.
     return tau
 
 
-def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> Moments:
+def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> FeatureMoments:
     """Moments of the features over the draws, chunk by chunk: memory does not grow with n."""
     total: Any = 0.0
     second: Any = 0.0
@@ -283,7 +283,7 @@ def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> 
             sums, products = _chunk_sums(padded, padded_scores, present, *placement)
             total = total + np.asarray(sums)
             second = second + np.asarray(products)
-    return Moments(len(x), total / len(x), second / len(x))
+    return FeatureMoments(len(x), total / len(x), second / len(x))
 
 
 def _padded(x: np.ndarray, scores: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

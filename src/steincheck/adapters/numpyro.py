@@ -96,7 +96,7 @@ def _in_double(leaf: Any) -> Any:
     return leaf
 
 
-class Shapes(NamedTuple):
+class SiteShapes(NamedTuple):
     """Of the value of a latent site, as stored and in the whole space."""
 
     constrained: tuple[int, ...]
@@ -105,7 +105,7 @@ class Shapes(NamedTuple):
 
 def _latent_shapes(
     model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> dict[str, Shapes]:
+) -> dict[str, SiteShapes]:
     """The latent sites in the order of the model, found by tracing: nothing is computed."""
     from numpyro import handlers
     from numpyro.infer import init_to_uniform, util
@@ -117,9 +117,9 @@ def _latent_shapes(
         _check_sites(sites)
         values = {name: site["value"] for name, site in sites.items() if _is_latent(site)}
         free = util.unconstrain_fn(seeded, args, kwargs, values)
-        found.update({name: Shapes(jnp.shape(values[name]), jnp.shape(free[name])) for name in values})
+        found.update({name: SiteShapes(jnp.shape(values[name]), jnp.shape(free[name])) for name in values})
 
-    found: dict[str, Shapes] = {}
+    found: dict[str, SiteShapes] = {}
     jax.eval_shape(record, jax.random.key(0))
     return found
 

@@ -78,14 +78,14 @@ def from_pymc(model: Any) -> Target:
     return target
 
 
-class Shapes(NamedTuple):
+class VariableShapes(NamedTuple):
     """Of the free variables by name, in the whole space and as their owner knows them."""
 
     values: ShapeByName
     parameters: ShapeByName
 
 
-def _shapes(model: Any) -> Shapes:
+def _shapes(model: Any) -> VariableShapes:
     import pytensor
 
     start = model.initial_point()
@@ -93,7 +93,7 @@ def _shapes(model: Any) -> Shapes:
     outputs = model.replace_rvs_by_values(model.free_RVs)
     function = pytensor.function(model.value_vars, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
     names = [rv.name for rv in model.free_RVs]
-    return Shapes(
+    return VariableShapes(
         dict(zip(names, map(np.shape, points), strict=True)),
         dict(zip(names, map(np.shape, function(*points)), strict=True)),
     )

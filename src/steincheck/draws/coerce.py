@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from .._validation import as_host, as_numbers, check_count, check_names
-from .containers import Table, read_container
+from .containers import RawDraws, read_container
 from .names import base, canonical, listed, near, positions
 from .record import Draws
 
@@ -59,7 +59,7 @@ def as_draws(
     check_selection(dim, names, var_names)
     if isinstance(draws, Draws):
         own = None if draws.names is None else list(draws.names)
-        table = Table(
+        table = RawDraws(
             draws.values, own, draws.chain, draws.divergences, list(draws.warnings), draws.axes_swapped
         )
     else:
@@ -78,7 +78,7 @@ def check_selection(dim: Any, names: Any, var_names: Any) -> None:
 
 
 def finish(
-    table: Table,
+    table: RawDraws,
     dim: int | None,
     names: Sequence[str] | None,
     var_names: Sequence[str] | None,
@@ -149,7 +149,7 @@ def _column(array: np.ndarray, dim: int, name: str) -> np.ndarray:
     return array[:, None]
 
 
-def read_any(draws: Any, dim: int | None, names: Sequence[str] | None, name: str) -> Table:
+def read_any(draws: Any, dim: int | None, names: Sequence[str] | None, name: str) -> RawDraws:
     """A table of the draws in any form; columns are not chosen yet."""
     table = read_container(draws, names, dim, name)
     if table is not None:
@@ -164,10 +164,10 @@ def read_any(draws: Any, dim: int | None, names: Sequence[str] | None, name: str
     if array.ndim == 1 and dim is None:
         array = array[:, None]
     if dim is None and array.ndim == 2:
-        return Table(array)
+        return RawDraws(array)
     if dim is None:
         raise ValueError(f"`{name}` must have shape (n, d) or (chain, draw, d), got {array.shape}")
-    return Table(_shaped(array, dim, name))
+    return RawDraws(_shaped(array, dim, name))
 
 
 def _shaped(array: np.ndarray, dim: int, name: str) -> np.ndarray:
@@ -200,7 +200,7 @@ def _chain_list(draws: Any, dim: int | None) -> list[Any] | None:
     return None
 
 
-def stacked(tables: Sequence[Table]) -> Table:
+def stacked(tables: Sequence[RawDraws]) -> RawDraws:
     """Tables of one or more chains each below each other; columns by the names of the first."""
     columns = tables[0].names
     values = []
@@ -221,7 +221,7 @@ def stacked(tables: Sequence[Table]) -> Table:
         chains.append(count + (np.zeros(len(own), dtype=int) if table.chain is None else table.chain))
         count = int(chains[-1][-1]) + 1
     known = [table.divergences for table in tables if table.divergences is not None]
-    return Table(
+    return RawDraws(
         np.concatenate(values),
         columns,
         np.concatenate(chains),
@@ -230,9 +230,9 @@ def stacked(tables: Sequence[Table]) -> Table:
     )
 
 
-def _from_chain_array(array: np.ndarray, name: str) -> Table:
+def _from_chain_array(array: np.ndarray, name: str) -> RawDraws:
     n_chains, length, dim = array.shape
-    table = Table(array.reshape(n_chains * length, dim), None, np.repeat(np.arange(n_chains), length))
+    table = RawDraws(array.reshape(n_chains * length, dim), None, np.repeat(np.arange(n_chains), length))
     if n_chains > length > 1 and np.isfinite(array).all():
         along_draws, along_chains = _strengths(array)
         if along_draws < 4:  # chains of so few draws are autocorrelated as a rule
@@ -260,7 +260,7 @@ def _strengths(array: np.ndarray) -> tuple[float, float]:
 
 
 def _chosen(
-    table: Table, names: Sequence[str] | None, var_names: Sequence[str] | None, what: str
+    table: RawDraws, names: Sequence[str] | None, var_names: Sequence[str] | None, what: str
 ) -> tuple[np.ndarray, list[str] | None]:
     """The columns asked for by `var_names`, then in the order of the target's `names`."""
     values = table.values

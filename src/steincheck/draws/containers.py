@@ -17,7 +17,7 @@ DIVERGENCE_COLUMNS = ("divergent__", "diverging")
 
 
 @dataclass(eq=False)
-class Table:
+class RawDraws:
     """Named columns of numbers, as read; nothing is chosen or checked yet."""
 
     values: np.ndarray  # (n, k)
@@ -28,7 +28,7 @@ class Table:
     axes_swapped: bool = False  # (draw, chain, d) read as (chain, draw, d), by the correlations
 
 
-def read_container(draws: Any, names: Sequence[str] | None, dim: int | None, name: str) -> Table | None:
+def read_container(draws: Any, names: Sequence[str] | None, dim: int | None, name: str) -> RawDraws | None:
     """The draws of an object of another package, or None if it is not such an object."""
     if hasattr(draws, "posterior") or hasattr(draws, "data_vars"):
         return _from_arviz(draws, names, name)
@@ -45,7 +45,9 @@ def read_container(draws: Any, names: Sequence[str] | None, dim: int | None, nam
     return None
 
 
-def from_columns(labels: Sequence[Any], columns: Sequence[np.ndarray], names: Sequence[str] | None) -> Table:
+def from_columns(
+    labels: Sequence[Any], columns: Sequence[np.ndarray], names: Sequence[str] | None
+) -> RawDraws:
     """Columns with their labels: chain and draw columns sort the rows, sampler columns are set aside."""
     wanted = {canonical(name) for name in names or ()}
     found = {canonical(label): k for k, label in reversed(list(enumerate(labels)))}
@@ -56,7 +58,7 @@ def from_columns(labels: Sequence[Any], columns: Sequence[np.ndarray], names: Se
     chain = special(CHAIN_COLUMNS)
     draw = special(DRAW_COLUMNS)
     diverging = special(DIVERGENCE_COLUMNS)
-    table = Table(np.empty((len(columns[0]) if columns else 0, 0)), [])
+    table = RawDraws(np.empty((len(columns[0]) if columns else 0, 0)), [])
     kept = []
     for label, column in zip(labels, columns, strict=True):
         own = canonical(label)
@@ -84,7 +86,7 @@ def from_mapping(
     name: str,
     *,
     chains: bool | None = None,
-) -> Table:
+) -> RawDraws:
     """A dict of arrays (draw, ...), (chain, draw, ...) or (..., draw); `chains` says which, if known."""
     arrays = {str(key): np.asarray(as_host(value)) for key, value in draws.items()}
     if not arrays:
@@ -151,7 +153,7 @@ def _numbers(column: Any) -> np.ndarray | None:
         return None
 
 
-def _sorted(table: Table, chain: Any, draw: Any) -> Table:
+def _sorted(table: RawDraws, chain: Any, draw: Any) -> RawDraws:
     """The rows chain by chain and draw by draw, as far as columns tell."""
     n = len(table.values)
     order = np.arange(n)
@@ -166,7 +168,7 @@ def _sorted(table: Table, chain: Any, draw: Any) -> Table:
     return table
 
 
-def _from_arviz(draws: Any, names: Sequence[str] | None, name: str) -> Table:
+def _from_arviz(draws: Any, names: Sequence[str] | None, name: str) -> RawDraws:
     """ArviZ InferenceData, DataTree, or an xarray Dataset of draws."""
     posterior = getattr(draws, "posterior", draws)
     arrays = {}
@@ -190,7 +192,7 @@ def _from_arviz(draws: Any, names: Sequence[str] | None, name: str) -> Table:
     return table
 
 
-def _from_numpyro(mcmc: Any, names: Sequence[str] | None, dim: int | None, name: str) -> Table:
+def _from_numpyro(mcmc: Any, names: Sequence[str] | None, dim: int | None, name: str) -> RawDraws:
     """NumPyro's MCMC, or anything with ``get_samples``."""
     try:
         samples = mcmc.get_samples(group_by_chain=True)
@@ -203,7 +205,7 @@ def _from_numpyro(mcmc: Any, names: Sequence[str] | None, dim: int | None, name:
     return table
 
 
-def _from_cmdstanpy(fit: Any, names: Sequence[str] | None) -> Table:
+def _from_cmdstanpy(fit: Any, names: Sequence[str] | None) -> RawDraws:
     values = np.asarray(fit.draws())
     labels = [counted_from_0(label) for label in fit.column_names]
     flat = values.swapaxes(0, 1).reshape(-1, values.shape[-1])  # (draw, chain, column) as CmdStanPy has it
@@ -213,7 +215,7 @@ def _from_cmdstanpy(fit: Any, names: Sequence[str] | None) -> Table:
     return table
 
 
-def _from_pystan(fit: Any, names: Sequence[str] | None) -> Table:
+def _from_pystan(fit: Any, names: Sequence[str] | None) -> RawDraws:
     labels = [*fit.sample_and_sampler_param_names, *map(counted_from_0, fit.constrained_param_names)]
     warm_up = fit.num_warmup // fit.num_thin if fit.save_warmup else 0
     values = np.asarray(fit.values)[:, warm_up:, :]  # (column, draw, chain)
@@ -233,7 +235,7 @@ def counted_from_0(label: str) -> str:
     return label if label.endswith("__") else shifted(canonical(label), -1)
 
 
-def _from_frame(frame: Any, names: Sequence[str] | None) -> Table:
+def _from_frame(frame: Any, names: Sequence[str] | None) -> RawDraws:
     """A pandas or polars data frame."""
     index_names = getattr(getattr(frame, "index", None), "names", [])
     if any(label in CHAIN_COLUMNS for label in index_names):

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._validation import shown
 from .coerce import check_selection, finish, read_any, stacked
-from .containers import CHAIN_COLUMNS, Table, counted_from_0, from_columns
+from .containers import CHAIN_COLUMNS, RawDraws, counted_from_0, from_columns
 from .names import canonical, listed, near
 from .record import Draws
 
@@ -93,7 +93,7 @@ def _as_paths(paths: Any) -> list[Path]:
     return [Path(path) for path in listed_paths]
 
 
-def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: str | None) -> Table:
+def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: str | None) -> RawDraws:
     kind = path.suffix.lower()
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
@@ -133,7 +133,7 @@ def _read_numpy(path: Path, key: str | None) -> np.ndarray:
         raise ValueError(f"{path} cannot be read as an array of numbers: {error}") from None
 
 
-def _read_parquet(path: Path, names: Sequence[str] | None) -> Table:
+def _read_parquet(path: Path, names: Sequence[str] | None) -> RawDraws:
     try:
         from pyarrow import parquet
     except ImportError:
@@ -146,7 +146,7 @@ def _read_parquet(path: Path, names: Sequence[str] | None) -> Table:
     return from_columns(content.column_names, columns, names)
 
 
-def _read_netcdf(path: Path, names: Sequence[str] | None) -> Table:
+def _read_netcdf(path: Path, names: Sequence[str] | None) -> RawDraws:
     readers = ("h5netcdf", "netCDF4")
     if not find_spec("xarray") or not any(find_spec(reader) for reader in readers):
         raise ImportError("netCDF files need xarray and h5netcdf: pip install 'steincheck[arviz]'")
@@ -174,7 +174,7 @@ class _Layout:
     warning: str = ""
 
 
-def _read_text(path: Path, dim: int | None, names: Sequence[str] | None) -> Table:
+def _read_text(path: Path, dim: int | None, names: Sequence[str] | None) -> RawDraws:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             layout = _layout(path, file, names)
@@ -187,7 +187,7 @@ def _read_text(path: Path, dim: int | None, names: Sequence[str] | None) -> Tabl
         raise ValueError(f"{path} holds no draws")
     if layout.names is None:
         _check_width(path, values, dim, None)
-        return Table(values, warnings=[layout.warning] if layout.warning else [])
+        return RawDraws(values, warnings=[layout.warning] if layout.warning else [])
     columns = list(values.T)
     numbered = [k for k in layout.text if canonical(labels[k]) in CHAIN_COLUMNS and k not in used]
     columns += [_numbered(path, layout, k) for k in numbered]

@@ -18,7 +18,7 @@ from .counts import (
     MIN_VARIANCE_FOR_CHI2,
     N_FLUX_RESAMPLES,
     RARE_LEVEL,
-    Comparison,
+    CountTest,
     Directions,
     count_tails,
     directions,
@@ -63,7 +63,7 @@ class Flows(NamedTuple):
 class ChainComparison(NamedTuple):
     """Outcome of the test of the weights by block sign flips."""
 
-    comparison: Comparison | None  #: None if the chains are too short
+    comparison: CountTest | None  #: None if the chains are too short
     blocks: Blocks | None  #: None if no modes are compared, or their counts hardly vary
     n_directions: int
 
@@ -229,7 +229,7 @@ def _slowest(features: np.ndarray, found: Directions, chain: np.ndarray) -> floa
     return max(autocorrelation_time(part @ part.sum(axis=0), chain) for part in parts)
 
 
-def _flipped(features: np.ndarray, blocks: Blocks, found: Directions, rng: np.random.Generator) -> Comparison:
+def _flipped(features: np.ndarray, blocks: Blocks, found: Directions, rng: np.random.Generator) -> CountTest:
     """|sum f|^2 ranked among its values with a random sign per block."""
     sums = block_sums(features, blocks.label)
     signs = block_signs(blocks.count, N_FLUX_RESAMPLES, rng)

@@ -33,7 +33,7 @@ class Directions(NamedTuple):
         return 0 < 3 * self.n_trend <= self.columns.shape[1]
 
 
-class Comparison(NamedTuple):
+class CountTest(NamedTuple):
     """Outcome of the comparison of the counts with their expectation."""
 
     statistic: float
@@ -61,7 +61,7 @@ def directions(
     return Directions((vectors[:, kept] / root) @ rotation, values[kept], n_trend)
 
 
-def compare_with_chi2(gap: np.ndarray, found: Directions) -> Comparison:
+def compare_with_chi2(gap: np.ndarray, found: Directions) -> CountTest:
     """Q = |columns' gap|^2 of gap = counts - expected against chi-square, with its trend part if examined."""
     from scipy.special import chdtrc
 
@@ -69,18 +69,18 @@ def compare_with_chi2(gap: np.ndarray, found: Directions) -> Comparison:
     k = len(squares)
     whole = float(chdtrc(k, squares.sum()))
     if not found.trend_examined:
-        return Comparison(float(squares.sum()), whole, np.nan, None)
+        return CountTest(float(squares.sum()), whole, np.nan, None)
     trend = float(chdtrc(found.n_trend, squares[: found.n_trend].sum()))
     smallest = min(whole / (1 - TREND_LEVEL), trend / TREND_LEVEL)
-    return Comparison(float(squares.sum()), joint_probability(smallest, k, found.n_trend), trend, None)
+    return CountTest(float(squares.sum()), joint_probability(smallest, k, found.n_trend), trend, None)
 
 
-def compare_with_samples(gap: np.ndarray, samples: np.ndarray, found: Directions) -> Comparison:
+def compare_with_samples(gap: np.ndarray, samples: np.ndarray, found: Directions) -> CountTest:
     """Q of gap (M,) ranked among the Q of `samples` (B, M), which are exchangeable with it under H0."""
     return rank_forms(np.vstack([gap, samples]) @ found.columns, found)
 
 
-def rank_forms(projections: np.ndarray, found: Directions) -> Comparison:
+def rank_forms(projections: np.ndarray, found: Directions) -> CountTest:
     """Rank |row|^2 of the first of the `projections` (1 + B, k), with its trend part if that is examined.
 
     With a trend the p-value is that of min(p_Q / 0.8, p_trend / 0.2), ranked among the same samples.
@@ -94,7 +94,7 @@ def rank_forms(projections: np.ndarray, found: Directions) -> Comparison:
         trend = float(trend_ranks[0])
         ranks = np.minimum(ranks / (1 - TREND_LEVEL), trend_ranks / TREND_LEVEL)
     p = float(np.mean(ranks <= ranks[0] * (1 + 1e-12)))
-    return Comparison(float(whole[0]), p, trend, whole[1:])
+    return CountTest(float(whole[0]), p, trend, whole[1:])
 
 
 def joint_probability(smallest: float, k: int, r: int) -> float:

@@ -31,7 +31,7 @@ from .counts import (
     MIN_VARIANCE,
     MIN_VARIANCE_FOR_CHI2,
     RARE_LEVEL,
-    Comparison,
+    CountTest,
     RareModes,
     compare_with_chi2,
     compare_with_samples,
@@ -51,7 +51,7 @@ MAX_LISTED = 10  # modes and groups named in a sentence
 class ModeComparison(NamedTuple):
     """Outcome of the comparison of the modes' weights."""
 
-    outcome: Comparison
+    outcome: CountTest
     degrees_of_freedom: int
     variant: str
     table: ModeTable
@@ -109,12 +109,12 @@ def _single_counts(net: np.ndarray, error: np.ndarray, moments: CountMoments, ra
 
 def _quadratic_form(
     moments: CountMoments, modes: Modes, variant: str, rng: np.random.Generator
-) -> tuple[Comparison, int]:
+) -> tuple[CountTest, int]:
     """The quadratic form of the counts, exact where its limit is not trusted; NaN if no direction is left."""
     found = directions(moments.covariance, modes.locations)
     n_directions = len(found.variances)
     if not n_directions:
-        return Comparison(np.nan, np.nan, np.nan, None), 0
+        return CountTest(np.nan, np.nan, np.nan, None), 0
     variance = np.diag(moments.covariance)
     smallest = min(found.variances.min(), variance[variance >= MIN_VARIANCE].min(initial=np.inf))
     few = len(moments.probabilities) < MIN_DRAWS_FOR_CHI2 or smallest < MIN_VARIANCE_FOR_CHI2
@@ -194,9 +194,9 @@ def _exchange(group: np.ndarray, weighty: np.ndarray) -> bool:
     return len(np.unique(group[weighty])) < 2
 
 
-def _combined(tested: ChainComparison, judged: SetJudgement, flows: Flows, weighty: np.ndarray) -> Comparison:
+def _combined(tested: ChainComparison, judged: SetJudgement, flows: Flows, weighty: np.ndarray) -> CountTest:
     """The test of the modes compared and the judgement of the set for the others, within one level."""
-    outcome = tested.comparison or Comparison(np.nan, 1.0, np.nan, None)
+    outcome = tested.comparison or CountTest(np.nan, 1.0, np.nan, None)
     if tested.comparison and len(flows.groups) == 1 and flows.single.all():
         return outcome
     if tested.comparison is None:

@@ -43,7 +43,7 @@ NOTHING_MOVES = (
 )
 
 
-class _Sample(NamedTuple):
+class _FluxSample(NamedTuple):
     """The draws as the core gets them."""
 
     x: np.ndarray  #: (n, d)
@@ -185,7 +185,7 @@ def flux_core(
     `chain` (n,) numbers the chains, 0, 1, ... in order; None for independent draws. `tau_within` is the
     autocorrelation time of the draws within modes, estimated here if not given.
     """
-    sample = _Sample(x, log_p, target, modes, chain)
+    sample = _FluxSample(x, log_p, target, modes, chain)
     seed = seeded(rng)[1]
     _, anchor_stream, test_stream = rng.spawn(3)
     _warn_close_modes(modes, target, warnings)
@@ -204,7 +204,7 @@ def flux_core(
 
 
 def _test_modes(
-    sample: _Sample,
+    sample: _FluxSample,
     variant: str,
     anchors: int | Anchors | None,
     tau_within: float | None,
@@ -247,7 +247,7 @@ def _test_modes(
 
 
 def _common(
-    sample: _Sample, statistic: float, pvalue: float, null: np.ndarray | None, leave: np.ndarray
+    sample: _FluxSample, statistic: float, pvalue: float, null: np.ndarray | None, leave: np.ndarray
 ) -> dict[str, Any]:
     """The fields of a result that do not depend on how draws were moved."""
     return {
@@ -270,7 +270,7 @@ def _flow_between_modes(probabilities: np.ndarray, mode: np.ndarray, n_modes: in
 
 
 def _chosen_orbits(
-    sample: _Sample, anchors: int | Anchors | None, rng: np.random.Generator
+    sample: _FluxSample, anchors: int | Anchors | None, rng: np.random.Generator
 ) -> tuple[Orbits, CountMoments, int]:
     """The orbits of the draws, what they say about the counts, and the number of anchors used."""
 
@@ -291,7 +291,7 @@ def _chosen_orbits(
 
 
 def _test_steps(
-    sample: _Sample,
+    sample: _FluxSample,
     steps: np.ndarray,
     variant: str,
     by_modes: FluxResult | None,

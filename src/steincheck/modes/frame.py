@@ -18,7 +18,7 @@ MIN_DRAWS_PER_DIM = 2  # below, the covariance of the draws is mostly noise
 MIN_CORRELATION_EIGENVALUE = 1e-7  # of the draws, smallest, that the usual search can bear
 
 
-class Frame(NamedTuple):
+class SearchFrame(NamedTuple):
     """x = centre + root z."""
 
     centre: np.ndarray
@@ -60,7 +60,7 @@ def _framed(log_density: Any, centre: Any, root: Any, z: Any) -> Any:
     return log_density(centre + root @ z)
 
 
-def frame_of(draws: np.ndarray | None) -> Frame | None:
+def frame_of(draws: np.ndarray | None) -> SearchFrame | None:
     """The frame of draws (n, d) that are nearly on a plane; None if they are not, or too few to say."""
     if draws is None or len(draws) < MIN_DRAWS_PER_DIM * draws.shape[1] or draws.shape[1] < 2:
         return None
@@ -73,4 +73,4 @@ def frame_of(draws: np.ndarray | None) -> Frame | None:
     singular, vectors = np.linalg.svd(draws - draws.mean(axis=0), full_matrices=False)[1:]
     if singular[-1] <= 1e-13 * singular[0]:  # exactly on a plane: there are no units across it
         return None
-    return Frame(np.median(draws, axis=0), vectors.T * singular / np.sqrt(len(draws)))
+    return SearchFrame(np.median(draws, axis=0), vectors.T * singular / np.sqrt(len(draws)))

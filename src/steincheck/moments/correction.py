@@ -29,7 +29,7 @@ class Affine(NamedTuple):
         return y @ self.matrix.T + self.offset
 
 
-class Step(NamedTuple):
+class ScoringStep(NamedTuple):
     """One step of Fisher scoring, in the coordinates in which the draws are white."""
 
     mean: np.ndarray  # (d,) of the draws
@@ -63,7 +63,7 @@ class FirstMoments(NamedTuple):
     product: np.ndarray  # (d, d), covariance of t and y
 
 
-class Sample(NamedTuple):
+class WeightedDraws(NamedTuple):
     """Draws, scores at them and weights."""
 
     y: np.ndarray  # (n, d)
@@ -80,7 +80,7 @@ class Sample(NamedTuple):
         return FirstMoments(float(self.weight.sum()), mean, pull, covariance, (self.t - pull).T @ weighted)
 
 
-def solve(sample: Sample, prior: np.ndarray, scores: Scores) -> Affine:
+def solve(sample: WeightedDraws, prior: np.ndarray, scores: Scores) -> Affine:
     """The affine map after which the draws satisfy Stein's identity for all affine fields.
 
     Fisher scoring; `scores` evaluates them at moved draws. If the draws are an affine image of the density,
@@ -99,13 +99,13 @@ def solve(sample: Sample, prior: np.ndarray, scores: Scores) -> Affine:
         move = step.map
         total = Affine(move.matrix @ total.matrix, move.matrix @ total.offset + move.offset)
         y = total(sample.y)
-        moved = Sample(y, scores(y), sample.weight)
+        moved = WeightedDraws(y, scores(y), sample.weight)
         if not np.isfinite(moved.t).all():
             return nothing
     return total if step.size < 0.1 else nothing
 
 
-def scoring_step(first: FirstMoments, sample: Sample, prior: np.ndarray) -> Step:
+def scoring_step(first: FirstMoments, sample: WeightedDraws, prior: np.ndarray) -> ScoringStep:
     """Where location, scale and correlation should go, to first order; fourth moments are those of `sample`.
 
     With white draws w, conjugate scores u and P = -E[u w'] the step is exp(-log(P) / information): exact for
@@ -122,7 +122,9 @@ def scoring_step(first: FirstMoments, sample: Sample, prior: np.ndarray) -> Step
     information, pairs = _information(u, w, sample.weight / sample.weight.sum(), white.trust)
     shift, generator = _towards_fit(inverse @ white.root @ first.pull, log_product, information, pairs)
     stretch = _exponential(generator)
-    return Step(first.mean, white.root, white.inverse_root, inverse, information, pairs, shift, stretch)
+    return ScoringStep(
+        first.mean, white.root, white.inverse_root, inverse, information, pairs, shift, stretch
+    )
 
 
 class White(NamedTuple):

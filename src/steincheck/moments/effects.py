@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from ..chains import block_standard_error
-from .correction import Affine, FirstMoments, Sample, Step, scoring_step
+from .correction import Affine, FirstMoments, ScoringStep, WeightedDraws, scoring_step
 
 
 class Effects(NamedTuple):
@@ -31,7 +31,7 @@ class Effects(NamedTuple):
     overall_se: np.ndarray
 
 
-class Moments(NamedTuple):
+class MeanAndCovariance(NamedTuple):
     """Mean and covariance, and the sums over blocks of the influence of the draws on them."""
 
     mean: np.ndarray  # (d,)
@@ -58,7 +58,7 @@ class BlockTotals(NamedTuple):
             origin, np.zeros(q), np.zeros((q, d)), np.zeros((q, d)), np.zeros((q, d, d)), np.zeros((q, d, d))
         )
 
-    def add(self, sample: Sample, home: np.ndarray) -> None:
+    def add(self, sample: WeightedDraws, home: np.ndarray) -> None:
         """Add draws whose blocks `home` (n,) do not decrease."""
         starts = np.flatnonzero(np.diff(home, prepend=-1))
         ends = np.append(starts[1:], len(home))
@@ -99,8 +99,8 @@ class BlockTotals(NamedTuple):
 
 
 def corrected_moments(
-    totals: BlockTotals, affine: Affine, sample: Sample, prior: np.ndarray
-) -> tuple[Moments, Moments]:
+    totals: BlockTotals, affine: Affine, sample: WeightedDraws, prior: np.ndarray
+) -> tuple[MeanAndCovariance, MeanAndCovariance]:
     """Moments of draws y, and of the same draws after `affine` and one more step of scoring.
 
     `totals` are of y and of the scores t at ``affine(y)``; `sample` are draws after `affine`, for the fourth
@@ -109,7 +109,9 @@ def corrected_moments(
     """
     centred, mean, pull = totals.centred()
     covariance = centred.yy.sum(axis=0)
-    own = Moments(mean, covariance, centred.y, centred.yy - centred.weight[:, None, None] * covariance)
+    own = MeanAndCovariance(
+        mean, covariance, centred.y, centred.yy - centred.weight[:, None, None] * covariance
+    )
     moved = FirstMoments(
         float(totals.weight.sum()),
         affine(mean[None])[0],
@@ -120,7 +122,7 @@ def corrected_moments(
     return own, _after(scoring_step(moved, sample, prior), centred, affine)
 
 
-def _after(step: Step, totals: BlockTotals, affine: Affine) -> Moments:
+def _after(step: ScoringStep, totals: BlockTotals, affine: Affine) -> MeanAndCovariance:
     """Moments after a step: what the step does to them, and what the draws' own moments do."""
     d = len(step.shift)
     white = step.inverse_root @ affine.matrix  # from centred draws to w
@@ -136,7 +138,7 @@ def _after(step: Step, totals: BlockTotals, affine: Affine) -> Moments:
     generator[:, np.arange(d), np.arange(d)] = first[:, d:]
     generator -= totals.weight[:, None, None] * generator.sum(axis=0)
     root = step.root @ step.stretch
-    return Moments(
+    return MeanAndCovariance(
         step.mean + step.root @ step.shift,
         root @ (white @ totals.yy.sum(axis=0) @ white.T) @ root.T,
         (w + first[:, :d]) @ step.root,
@@ -145,7 +147,10 @@ def _after(step: Step, totals: BlockTotals, affine: Affine) -> Moments:
 
 
 def effects_of(
-    own: Moments, right: Moments, project: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
+    own: MeanAndCovariance,
+    right: MeanAndCovariance,
+    project: np.ndarray,
+    pairs: tuple[np.ndarray, np.ndarray],
 ) -> Effects:
     """Sizes along the columns of `project` (d, K), of pairs of them, and of coordinates given the others."""
     gap = own.mean - right.mean
@@ -177,7 +182,7 @@ def _quadratic(matrix: np.ndarray, project: np.ndarray) -> np.ndarray:
 
 
 def _correlations(
-    moments: Moments, project: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
+    moments: MeanAndCovariance, project: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Correlations of pairs of columns, and the influence on them (q, P)."""
     first, second = pairs
@@ -191,7 +196,9 @@ def _correlations(
     return value, influence / scale - 0.5 * value * (relative[:, first] + relative[:, second])
 
 
-def _given_others(own: Moments, right: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _given_others(
+    own: MeanAndCovariance, right: MeanAndCovariance
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Shift and log factor of each coordinate with the others held fixed, each with its standard error."""
     precision = [np.linalg.pinv(moments.covariance, hermitian=True) for moments in (own, right)]
     stiffness = [np.diag(matrix) for matrix in precision]
@@ -208,7 +215,7 @@ def _given_others(own: Moments, right: Moments) -> tuple[np.ndarray, np.ndarray,
     )
 
 
-def _overall(own: Moments, right: Moments) -> tuple[np.ndarray, np.ndarray]:
+def _overall(own: MeanAndCovariance, right: MeanAndCovariance) -> tuple[np.ndarray, np.ndarray]:
     """Log of the overall factor, from the mean variance tr(C_right^-1 C_own) / d, and its standard error."""
     precision = np.linalg.pinv(right.covariance, hermitian=True)
     total = np.sum(precision * own.covariance)

@@ -10,11 +10,11 @@ import numpy as np
 from scipy import special
 
 from ..chains.blocks import MIN_BLOCKS, block_signs
-from ..stein.blocks import block_sums
+from ..stein.blocks import sums_of_block_pairs
 from ..stein.bootstrap import pvalue
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.quadratic import flip_signs, whitened, whitened_scores
-from .correction import Affine, Sample, solve
+from .correction import Affine, WeightedDraws, solve
 from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
 from .frames import Constants, Frame, log_responsibilities
 
@@ -32,7 +32,7 @@ MAX_NUMBERS = 4e6  # in the matrices of all blocks
 Score = Callable[[np.ndarray], np.ndarray]
 
 
-class Case(NamedTuple):
+class ModeDraws(NamedTuple):
     """Draws sorted by block, as one mode sees them."""
 
     x: np.ndarray  # (n, d)
@@ -65,7 +65,7 @@ def sizes(
         if weight < MIN_DRAWS_FOR_SIZES:
             effects.append(_unknown(constants))
             continue
-        case = Case(x, scores, groups, shares[:, k])
+        case = ModeDraws(x, scores, groups, shares[:, k])
         enough = weight > MIN_DRAWS_TO_SOLVE
         effects.append(_at_mode(case, rows, constants, k, score if enough else None, rng))
     total = shares.sum(axis=0)
@@ -97,7 +97,7 @@ def _unknown(constants: Constants) -> Effects:
 
 
 def _at_mode(
-    case: Case,
+    case: ModeDraws,
     rows: np.ndarray,
     constants: Constants,
     k: int,
@@ -119,7 +119,7 @@ def _at_mode(
     return effects
 
 
-def _still_wrong(sample: Sample, home: np.ndarray, rng: np.random.Generator) -> bool:
+def _still_wrong(sample: WeightedDraws, home: np.ndarray, rng: np.random.Generator) -> bool:
     """Whether a kernel test with signs of blocks rejects the corrected draws of a mode at the level .01."""
     chosen = np.flatnonzero(sample.weight > 0.5)
     chosen = chosen[:: -(-len(chosen) // MAX_DRAWS_TO_TEST) or 1]
@@ -133,7 +133,7 @@ def _still_wrong(sample: Sample, home: np.ndarray, rng: np.random.Generator) -> 
     whiten = np.linalg.cholesky(covariance)
     z = whitened(y, whiten)
     slopes = whitened_scores(sample.t[chosen], whiten)
-    table = block_sums(z[None], slopes[None], IMQ(), median_bandwidth(z), block).table
+    table = sums_of_block_pairs(z[None], slopes[None], IMQ(), median_bandwidth(z), block).table
     found = flip_signs(table, np.bincount(block), block_signs(int(block[-1]) + 1, 999, rng))
     return pvalue(float(found.statistics[0]), found.replicates[0]) <= MAX_PVALUE_STILL_WRONG
 
@@ -148,8 +148,8 @@ def _without_sizes(effects: Effects) -> Effects:
 
 
 def _solved(
-    case: Case, rows: np.ndarray, constants: Constants, k: int, prior: np.ndarray, score: Score
-) -> tuple[Affine, BlockTotals, Sample] | None:
+    case: ModeDraws, rows: np.ndarray, constants: Constants, k: int, prior: np.ndarray, score: Score
+) -> tuple[Affine, BlockTotals, WeightedDraws] | None:
     """The map that corrects the draws, and what `_totals` makes of it; None where that fails."""
     moved_scores = partial(_moved_scores, constants, k, score)
     some = _sample(case, rows[:: -(-len(rows) // MAX_DRAWS_AT_ONCE)], constants, k)
@@ -161,21 +161,26 @@ def _solved(
     return (affine, totals, sample) if np.isfinite(totals.ty).all() else None
 
 
-def _as_given(case: Case, rows: np.ndarray | slice, constants: Constants, k: int) -> Sample:
+def _as_given(case: ModeDraws, rows: np.ndarray | slice, constants: Constants, k: int) -> WeightedDraws:
     """Draws in their own coordinates."""
     x = case.x[rows]
-    return Sample(x, _component_scores(constants, k, x, case.scores[rows]), case.weight[rows])
+    return WeightedDraws(x, _component_scores(constants, k, x, case.scores[rows]), case.weight[rows])
 
 
-def _sample(case: Case, rows: np.ndarray | slice, constants: Constants, k: int) -> Sample:
+def _sample(case: ModeDraws, rows: np.ndarray | slice, constants: Constants, k: int) -> WeightedDraws:
     """Draws in the standardised coordinates of mode k."""
     x, scores, weight = _as_given(case, rows, constants, k)
-    return Sample((x - constants.centre[k]) / constants.sd[k], constants.sd[k] * scores, weight)
+    return WeightedDraws((x - constants.centre[k]) / constants.sd[k], constants.sd[k] * scores, weight)
 
 
 def _totals(
-    case: Case, rows: np.ndarray, constants: Constants, k: int, affine: Affine, moved_scores: Score | None
-) -> tuple[BlockTotals, Sample]:
+    case: ModeDraws,
+    rows: np.ndarray,
+    constants: Constants,
+    k: int,
+    affine: Affine,
+    moved_scores: Score | None,
+) -> tuple[BlockTotals, WeightedDraws]:
     """Sums over blocks of draws and of the scores at them after `affine`; and some draws after it."""
     take = _as_given if moved_scores is None else _sample  # sums are standardised faster than draws
     totals = BlockTotals.empty(
@@ -194,7 +199,7 @@ def _totals(
         kept.append(some._replace(y=affine(some.y)))
     if moved_scores is None:
         totals = totals.standardised(constants.centre[k], constants.sd[k])
-    return totals, Sample(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
+    return totals, WeightedDraws(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
 
 
 def _neighbours(rows: np.ndarray) -> np.ndarray | slice:

@@ -68,7 +68,7 @@ def _basis(frame: Frame, direction: int, d: int) -> str:
     return "own" if direction < d else f"axis {frame.axis_rank[direction - d] + 1}"
 
 
-class Table(NamedTuple):
+class FeatureWriter(NamedTuple):
     """What is needed to turn columns into records."""
 
     frame: Frame

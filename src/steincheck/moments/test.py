@@ -29,7 +29,7 @@ from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t
 from .own_scale import in_own_terms
 from .sizes import Score, sizes
-from .table import SHAPE_KINDS, Column, Table, columns_of, leading, ordered
+from .table import SHAPE_KINDS, Column, FeatureWriter, columns_of, leading, ordered
 
 __all__ = ["leading", "moment_core", "moment_test"]
 
@@ -341,7 +341,7 @@ def _examine(
     with np.errstate(all="ignore"):
         whole = data.home // 2 if data.halves else data.home
         effects, blocks = sizes(data.x, data.scores, whole, frame, score if misfit else None, rng)
-        table = Table(frame, names, effects, quantile(blocks))
+        table = FeatureWriter(frame, names, effects, quantile(blocks))
         rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), strict=True)
         return found, ordered(table.record(column, t, p) for column, t, p in rows)
 

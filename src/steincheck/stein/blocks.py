@@ -42,14 +42,14 @@ MIN_EVALUATIONS_TO_SHARE = 10**8  # of the kernel: about a second; with fewer, s
 PARTS_PER_WORKER = 4  # workers of different speed finish nearly together; each part takes a moment to send
 
 
-class BlockSums(NamedTuple):
+class BlockPairSums(NamedTuple):
     """Sums of the Stein matrices over pairs of blocks; the first axis has one entry per bandwidth."""
 
     table: np.ndarray  #: (K, J, q, q), symmetric; a draw with itself and identical draws count 0
     row_sums: np.ndarray | None  #: (K, n) sums over all other draws and all samples, if asked for
 
 
-def block_sums(
+def sums_of_block_pairs(
     x: np.ndarray,
     scores: np.ndarray,
     kernel: Any,
@@ -60,7 +60,7 @@ def block_sums(
     weight: np.ndarray | None = None,
     row_sums: bool = False,
     single: bool | None = None,
-) -> BlockSums:
+) -> BlockPairSums:
     """Sum the Stein kernel over all pairs of blocks, for every sample of a stack and every bandwidth.
 
     Every pair of draws is evaluated once per bandwidth, its distance once in all. Nothing of size n x n is
@@ -91,9 +91,9 @@ def block_sums(
     origin = x[0].mean(axis=0)
 
     @lru_cache(maxsize=2)
-    def sample(j: int) -> _Sample:
+    def sample(j: int) -> _SortedSample:
         centred = (x[j, order] - origin).astype(dtype)
-        return _Sample(centred, scores[j, order].astype(dtype), ranks, labels, weights)
+        return _SortedSample(centred, scores[j, order].astype(dtype), ranks, labels, weights)
 
     table = np.zeros((len(widths), len(x), labels[-1] + 1, labels[-1] + 1))
     rows = np.zeros((len(widths), len(block)))
@@ -103,7 +103,7 @@ def block_sums(
             rows += sums.rows
     table += table.transpose(0, 1, 3, 2)
     check_finite(widths, scores, table)
-    return BlockSums(table, rows[:, np.argsort(order)] if row_sums else None)
+    return BlockPairSums(table, rows[:, np.argsort(order)] if row_sums else None)
 
 
 def single_suffices(x: np.ndarray, bandwidths: np.ndarray) -> bool:
@@ -124,7 +124,7 @@ class _Options(NamedTuple):
     row_sums: bool
 
 
-class _Sample(NamedTuple):
+class _SortedSample(NamedTuple):
     """The draws of one sample, sorted by block; arrays that travel to workers."""
 
     x: np.ndarray  # (n, d)
@@ -134,14 +134,16 @@ class _Sample(NamedTuple):
     weight: np.ndarray | None  # (n,) of each draw; None if all have the weight 1
 
 
-class _Sums(NamedTuple):
+class _TileSums(NamedTuple):
     """Sums over some tiles above the diagonal."""
 
     table: np.ndarray  # (K, q, q)
     rows: np.ndarray | None  # (K, n)
 
 
-def _computed(sample: Callable[[int], _Sample], count: int, options: _Options) -> Iterator[tuple[int, _Sums]]:
+def _computed(
+    sample: Callable[[int], _SortedSample], count: int, options: _Options
+) -> Iterator[tuple[int, _TileSums]]:
     """Sums over the tiles of each of `count` samples, in one or several parts, with the sample's number."""
     n = len(sample(0).label)
     side = -(-n // _tile_size(n))
@@ -176,12 +178,12 @@ def _sum_tiles(
     tiles: range,
     options: _Options,
     tick: Callable[[], object] = lambda: None,
-) -> _Sums:
+) -> _TileSums:
     """Sums over the tiles with these numbers, which count them column by column above the diagonal.
 
     Arrays are arguments of their own: those joblib sends to a worker once.
     """
-    sample = _Sample(x, scores, identity, label, weight)
+    sample = _SortedSample(x, scores, identity, label, weight)
     size = _tile_size(len(x))
     count = len(options.widths)
     first = label[::size]
@@ -210,7 +212,7 @@ def _sum_tiles(
                 rows[:, a * size : (a + 1) * size] += np.asarray(sums[0])
                 rows[:, b * size : (b + 1) * size] += np.asarray(sums[1])
             tick()
-    return _Sums(table[:, :-width, :-width], None if rows is None else rows[:, : len(x)])
+    return _TileSums(table[:, :-width, :-width], None if rows is None else rows[:, : len(x)])
 
 
 def _blocks_per_piece(label: np.ndarray, size: int) -> int:
@@ -232,7 +234,7 @@ def _position(tile: int) -> tuple[int, int]:
     return tile - column * (column + 1) // 2, column
 
 
-def _labelled_piece(sample: _Sample, rows: slice) -> Piece:
+def _labelled_piece(sample: _SortedSample, rows: slice) -> Piece:
     """Some rows, padded to the full length of the slice; padding has the index and the label -1."""
     x, scores, identity, label, weight = sample
     size = rows.stop - rows.start

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..result import Modes
-from .blocks import block_sums
+from .blocks import sums_of_block_pairs
 from .quadratic import Calibrated, Resampling, flip_signs
 
 MAX_RATIO_OF_WIDTHS = 3.0  # of modes, up to which the average covariance is a fair unit for all of them
@@ -100,7 +100,7 @@ def calibrate_over_modes(
         if len(view.rows) < 2:
             continue
         labels = block[view.rows]
-        part = block_sums(
+        part = sums_of_block_pairs(
             view.z[None],
             view.scores[None],
             kernel,

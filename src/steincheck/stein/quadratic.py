@@ -14,7 +14,7 @@ from ..chains.order import standing_chains
 from ..chains.reading import read_sample
 from ..result import ChainBlocks
 from ..target import Target, require_target, score_at, score_warnings, support_warnings
-from .blocks import block_sums
+from .blocks import sums_of_block_pairs
 from .bootstrap import multinomial, normaliser, random_blocks, wild
 from .kernels import IMQ, check_kernel, median_bandwidth
 from .tiles import quadratic_forms
@@ -322,7 +322,9 @@ def chain_blocks(
     whole = np.zeros(len(some), dtype=int)  # the row sums are those of one block too
     slowest = 1.0
     for samples, scores in stacks:
-        part = block_sums(samples[:, ::step], scores[:, ::step], kernel, bandwidths, whole, row_sums=True)
+        part = sums_of_block_pairs(
+            samples[:, ::step], scores[:, ::step], kernel, bandwidths, whole, row_sums=True
+        )
         assert part.row_sums is not None
         slowest = max(slowest, float(np.max(autocorrelation_time(part.row_sums.T, some))))
     standing = bool(standing_chains(stacks[0][0][0], chain))
@@ -359,7 +361,7 @@ def calibrated_statistics(
         each = None if forms.row_sums is None else forms.row_sums.sum(axis=2) / (n * (n - 1))
         return Calibrated(forms.total / (n * (n - 1)), forms.replicates / normaliser(weights), each)
     block = resampled.block
-    sums = block_sums(samples, scores, kernel, bandwidths, block, identity=resampled.identity)
+    sums = sums_of_block_pairs(samples, scores, kernel, bandwidths, block, identity=resampled.identity)
     return flip_signs(sums.table, np.bincount(block), weights)
 
 

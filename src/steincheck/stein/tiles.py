@@ -102,7 +102,7 @@ def quadratic_forms(
         long = n * n // 2 * len(widths) * (len(x) + len(weights)) >= MIN_EVALUATIONS_FOR_PROGRESS
         with ticking("Stein kernel", len(groups) * len(right), shown=long) as tick:
             for group in groups:
-                sums = _Sums(len(group), chunks, rows, row_sums)
+                sums = _Accumulator(len(group), chunks, rows, row_sums)
                 for step in stream(left, right, partial(compute, bandwidths=group)):
                     sums.add(step)
                     if step.closes:
@@ -123,7 +123,7 @@ def _joined(found: list[Forms]) -> Forms:
     )
 
 
-class Step(NamedTuple):
+class TileResult(NamedTuple):
     """What was computed for one tile that reaches above the diagonal."""
 
     row: int
@@ -134,17 +134,17 @@ class Step(NamedTuple):
 
 def stream(
     left: Sequence[Piece], right: Sequence[Piece], compute: Callable[[Piece, Piece], Any]
-) -> Iterator[Step]:
+) -> Iterator[TileResult]:
     """Evaluate `compute` for every tile of H that reaches above the diagonal, column by column."""
     rows = len(left[0].index)
     columns = len(right[0].index)
     for b, below in enumerate(right):
         last = min(len(left), -(-(b + 1) * columns // rows)) - 1
         for a in range(last + 1):
-            yield Step(a, b, compute(left[a], below), a == last)
+            yield TileResult(a, b, compute(left[a], below), a == last)
 
 
-class _Sums:
+class _Accumulator:
     """Accumulates tiles (rows, K, columns) into the total, the replicates and the row sums."""
 
     def __init__(self, count: int, weights: list, rows: int, row_sums: bool) -> None:
@@ -156,7 +156,7 @@ class _Sums:
         self.by_column: dict[int, Any] = {}
         self.waiting: list[Any] = []
 
-    def add(self, step: Step) -> None:
+    def add(self, step: TileResult) -> None:
         h, sums = step.value
         if self.by_row is not None:
             self.by_row[step.row] = self.by_row.get(step.row, 0.0) + sums[0]
@@ -166,7 +166,7 @@ class _Sums:
         if step.closes or len(self.waiting) == self.together:
             self._multiply(step)
 
-    def _multiply(self, step: Step) -> None:
+    def _multiply(self, step: TileResult) -> None:
         first = step.row + 1 - len(self.waiting)
         for c, (left, across) in enumerate(self.weights, start=1):
             product = _multiply_add(left[first : step.row + 1], self.waiting)
