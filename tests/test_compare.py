@@ -7,7 +7,7 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck.result.table import _cell
-from steincheck.verdict.compare import correlated, largest_effect, shifted, stretched
+from steincheck.verdict.compare import largest_effect, tv_of_correlation, tv_of_scale, tv_of_shift
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def test_samples_are_ordered_by_the_size_of_their_misfit(comparison):
     table = comparison.table
     assert table["sample"] == list(comparison.verdicts)
     assert table["misplaced"][0] < 0.05
-    assert table["misplaced"][1] == pytest.approx(shifted(0.3), abs=0.04)
-    assert table["misplaced"][2] == pytest.approx(correlated(0.0, 0.9), abs=0.1)
+    assert table["misplaced"][1] == pytest.approx(tv_of_shift(0.3), abs=0.04)
+    assert table["misplaced"][2] == pytest.approx(tv_of_correlation(0.0, 0.9), abs=0.1)
     assert table["worst"][2].startswith("correlation of a and b")
     assert table["n"] == [4000, 1000, 1000]
     assert 3000 < table["ess"][0] < 6000
@@ -72,8 +72,8 @@ def test_distances_of_gaussians_against_quadrature(size):
         return 0.5 * np.trapezoid(np.abs(one - two), grid)
 
     standard = stats.norm.pdf(grid)
-    assert shifted(-size) == pytest.approx(distance(standard, stats.norm.pdf(grid, size)), abs=1e-6)
-    assert stretched(size) == pytest.approx(distance(standard, stats.norm.pdf(grid, 0, size)), abs=1e-6)
+    assert tv_of_shift(-size) == pytest.approx(distance(standard, stats.norm.pdf(grid, size)), abs=1e-6)
+    assert tv_of_scale(size) == pytest.approx(distance(standard, stats.norm.pdf(grid, 0, size)), abs=1e-6)
 
 
 @pytest.mark.parametrize(("one", "two"), [(0.0, 0.9), (-0.03, -0.9), (0.5, 0.6), (0.3, 0.3)])
@@ -82,7 +82,7 @@ def test_distance_of_correlations_against_quadrature(one, two):
     points = np.stack(np.meshgrid(grid, grid), axis=-1)
     densities = [stats.multivariate_normal([0, 0], [[1, r], [r, 1]]).pdf(points) for r in (one, two)]
     expected = 0.5 * np.abs(densities[0] - densities[1]).sum() * (grid[1] - grid[0]) ** 2
-    assert correlated(one, two) == pytest.approx(expected, abs=1e-3)
+    assert tv_of_correlation(one, two) == pytest.approx(expected, abs=1e-3)
 
 
 def test_the_summary_has_one_row_per_parameter(comparison):
@@ -143,7 +143,7 @@ def test_wrong_weights_are_an_effect_and_no_size_is_said():
     table = sc.compare({"wrong": x}, target, modes=[[-3.0], [3.0]], rng=0).table
     assert table["worst"][0] == "share of mode 1: 22%, should be 50%"
     assert table["misplaced"][0] == pytest.approx(0.28, abs=0.01)
-    assert stretched(1.0) == 0.0
+    assert tv_of_scale(1.0) == 0.0
     verdict = sc.check(x, target, modes=[[-3.0], [3.0]], rng=0)
     nothing = largest_effect(replace(verdict, tests={}, adjusted={}))
     assert nothing.words == "no size known"

@@ -20,7 +20,7 @@ from steincheck.modes.settle import flat_top, settle
 from steincheck.modes.single import curvature
 from steincheck.modes.starts import Base, points, scan_rays, scanned
 from steincheck.modes.surface import Surface
-from steincheck.modes.symmetry import SignedPermutation, describe, layouts, read_off
+from steincheck.modes.symmetry import SignedPermutation, layouts, read_off, symmetry_text
 
 MEANS = np.array([[0.0, 0.0, 0.0], [30.0, -20.0, 5.0], [-8.0, 9.0, 40.0]])
 ROOTS = np.random.default_rng(0).normal(size=(3, 3, 3)) + 2 * np.eye(3)
@@ -453,11 +453,11 @@ class TestSymmetry:
         ],
     )
     def test_words(self, order, sign, words):
-        assert describe(SignedPermutation(order, sign)) == words
+        assert symmetry_text(SignedPermutation(order, sign)) == words
 
     def test_names(self):
         g = SignedPermutation((1, 0), (1, 1))
-        assert describe(g, ["mu[0]", "mu[1]"]) == "exchange of coordinates mu[0] and mu[1]"
+        assert symmetry_text(g, ["mu[0]", "mu[1]"]) == "exchange of coordinates mu[0] and mu[1]"
 
 
 def test_what_the_target_raises_is_said():

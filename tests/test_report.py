@@ -87,7 +87,7 @@ class Reader(HTMLParser):
 def large():
     """A page of 10,000 draws in ten dimensions."""
     x = np.random.default_rng(0).normal(size=(10_000, 10))
-    return report.render(a_verdict(10_000, 10), x, title=EVIL, command=["steincheck", "check", EVIL])
+    return report.page_html(a_verdict(10_000, 10), x, title=EVIL, command=["steincheck", "check", EVIL])
 
 
 def test_the_page_is_small_and_stands_alone(large):
@@ -141,7 +141,7 @@ def test_colours_come_from_the_page(large):
 @pytest.mark.parametrize(("fits", "kind"), [(True, "fits"), (None, "unknown")])
 def test_other_verdicts(fits, kind):
     x = np.random.default_rng(0).normal(size=(60, 2))
-    page = report.render(a_verdict(60, 2, fits, findings=(), warnings=()), x)
+    page = report.page_html(a_verdict(60, 2, fits, findings=(), warnings=()), x)
     assert f'<h1 class="{kind}">' in page
     assert ("no proof" in page) == (fits is True)
     assert "Warnings" not in page
@@ -152,7 +152,7 @@ def test_one_mode_and_one_dimension():
     verdict = a_verdict(60, 1)
     one = Modes(np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1), np.zeros(1))
     target = sc.models.gaussian_mixture([[0.0]])
-    page = report.render(replace(verdict, modes=one, mode_table=None), target.sample(60, 0), target)
+    page = report.page_html(replace(verdict, modes=one, mode_table=None), target.sample(60, 0), target)
     assert page.count("<svg") == 1
     assert ">Modes</h2>" not in page
     assert "within modes" not in page
@@ -162,7 +162,7 @@ def test_one_mode_and_one_dimension():
 def test_writing(tmp_path):
     verdict, x = a_verdict(60, 2), np.random.default_rng(0).normal(size=(60, 2))
     report.write_html(tmp_path / "v.html", verdict, x)
-    assert (tmp_path / "v.html").read_text() == report.render(verdict, x)
+    assert (tmp_path / "v.html").read_text() == report.page_html(verdict, x)
     assert [path.name for path in tmp_path.iterdir()] == ["v.html"]
     with pytest.raises(ValueError, match="`draws` must be the 60 draws of the verdict, got 59"):
         report.write_html(tmp_path / "w.html", verdict, x[1:])
@@ -185,7 +185,7 @@ def test_links_are_followed_and_modes_kept(tmp_path):
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'steincheck\[plot\]'"):
-        report.render(a_verdict(60, 2), np.zeros((60, 2)))
+        report.page_html(a_verdict(60, 2), np.zeros((60, 2)))
 
 
 def test_a_command_is_a_list_and_a_path_a_path(tmp_path):

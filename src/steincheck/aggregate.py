@@ -10,7 +10,7 @@ import numpy as np
 from ._validation import announce, as_generator, as_numbers, as_positive, check_count, check_level
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept, metropolis
-from .perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, perturbed
+from .perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, requested_perturbation
 from .result import KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import MinP, min_p, wild
 from .stein.kernels import IMQ, median_bandwidth
@@ -246,7 +246,7 @@ def pksdagg_test(
     )
     jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
-    moved, chain = perturbed(inputs, target, jumps)
+    moved, chain = requested_perturbation(inputs, target, jumps)
     result = pksdagg_core(
         score_at(target, moved.draws),
         target,

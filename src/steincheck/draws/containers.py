@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_host
-from .names import base, canonical, shifted
+from .names import base, canonical, reindexed
 
 CHAIN_COLUMNS = ("chain", ".chain", "chain__")
 DRAW_COLUMNS = ("draw", ".iteration", "iteration", "iter__", ".draw", "draw__")  # the first found sorts
@@ -232,7 +232,7 @@ def counted_from_0(label: str) -> str:
     >>> counted_from_0("theta.1.2"), counted_from_0("mu"), counted_from_0("lp__")
     ('theta[0,1]', 'mu', 'lp__')
     """
-    return label if label.endswith("__") else shifted(canonical(label), -1)
+    return label if label.endswith("__") else reindexed(canonical(label), -1)
 
 
 def _from_frame(frame: Any, names: Sequence[str] | None) -> RawDraws:

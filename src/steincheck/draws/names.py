@@ -35,7 +35,7 @@ def base(name: str) -> str:
     return name.partition("[")[0]
 
 
-def shifted(name: str, by: int) -> str:
+def reindexed(name: str, by: int) -> str:
     """A canonical name with `by` added to its indices; names without indices, or with words, stay."""
     match = BRACKETS.fullmatch(name)
     if match is None or not all(part.isdigit() for part in match[2].split(",")):
@@ -71,7 +71,7 @@ def _recount(have: list[str], want: list[str], variable: str) -> list[str]:
     """`have` with the indices of one variable counted from 0 instead of 1, or the reverse, if that helps."""
     own = [name for name in want if base(name) == variable]
     for by in (-1, 1):
-        counted = [shifted(name, by) if base(name) == variable else name for name in have]
+        counted = [reindexed(name, by) if base(name) == variable else name for name in have]
         if all(name in counted for name in own):
             return counted
     return have

@@ -24,7 +24,7 @@ from .counts import (
     directions,
     rank_forms,
 )
-from .displacements import StepFlows, StepTest, whitened
+from .displacements import StepFlows, StepTest, unit_second_moments
 from .orbits import CountMoments
 from .shares import LEVEL
 
@@ -209,7 +209,7 @@ def compare_chain_steps(
     net = flows.net
     often = [min(n_sojourns(column > 0, chain), n_sojourns(column < 0, chain)) >= gate for column in net.T]
     usable = flows.clear & np.array(often, dtype=bool)
-    features = whitened(net[:, usable]) if usable.any() else np.zeros((len(net), 0))
+    features = unit_second_moments(net[:, usable]) if usable.any() else np.zeros((len(net), 0))
     k = features.shape[1]
     none = Directions(np.empty((0, k)), np.empty(0), 0)
     tau = _slowest(features, none, chain)

@@ -163,14 +163,14 @@ def hotelling(flow: np.ndarray) -> tuple[float, float, int]:
     from scipy.special import fdtrc
 
     n = len(flow)
-    white = whitened(flow)
+    white = unit_second_moments(flow)
     k = white.shape[1]
     t0 = n * float(np.sum(white.mean(axis=0) ** 2))
     ratio = t0 / max(n - t0, 1e-12 * n)
     return (n - 1) * ratio, float(fdtrc(k, n - k, (n - k) / k * ratio)), k
 
 
-def whitened(flow: np.ndarray) -> np.ndarray:
+def unit_second_moments(flow: np.ndarray) -> np.ndarray:
     """Combinations (n, k) of the columns of `flow` (n, V) with second moments S0 = I.
 
     The rank k is the number of eigenvalues of the scaled second moments above 1e-10 of the largest.

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._validation import announce
 from ..perturbation.maps import Accept, metropolis
-from ..perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, perturbed
+from ..perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, requested_perturbation
 from ..result import PksdResult, SpksdResult
 from ..stein.kernels import IMQ
 from ..stein.quadratic import (
@@ -102,7 +102,7 @@ def pksd_test(
         bootstrap=bootstrap,
         kernel=kernel,
     )
-    moved, chain = perturbed(inputs, target, jumps)
+    moved, chain = requested_perturbation(inputs, target, jumps)
     result = pksd_core(inputs, score_at(target, moved.draws), target, moved, chain)
     announce(result.warnings)
     return result
@@ -192,7 +192,7 @@ def spksd_test(
         bootstrap=bootstrap,
         kernel=kernel,
     )
-    moved, chain = perturbed(inputs, target, jumps)
+    moved, chain = requested_perturbation(inputs, target, jumps)
     result = spksd_core(inputs, score_at(target, moved.draws), target, moved, chain)
     announce(result.warnings)
     return result

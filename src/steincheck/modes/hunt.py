@@ -31,7 +31,7 @@ MIN_EVALUATIONS = 100_000  # before which no search of a fast target ends
 MAX_FULL_EFFORT_DIM = 100  # above it the search is smaller: a step costs d^2, and starts meet few basins
 STARTS_PER_KIND = 128  # per round
 ANNEALED_CHAINS = 64  # per round
-DIFFERENCE_STARTS = 32  # starts per round at m_i + m_j - m_k
+LATTICE_STARTS = 32  # starts per round at m_i + m_j - m_k
 CLIMB_ITERATIONS = 200  # per climb of a round; slower ones are settled if they are high
 HOME_CLIMBS = 16  # from held-out draws
 BASES_PER_ROUND = 8  # modes about which the starts of one round are placed, at most
@@ -284,7 +284,7 @@ def _climb_from(state: Hunt, first: Starts) -> None:
 
 
 def _starts_of_round(state: Hunt) -> Starts:
-    """The starts of one round: all kinds about several modes, chains, scans, images, differences."""
+    """The starts of one round: all kinds about several modes, chains, scans, images, lattice points."""
     atlas = state.atlas
     rng = state.rng
     surface = state.surface
@@ -306,7 +306,7 @@ def _starts_of_round(state: Hunt) -> Starts:
     parts.append(kinds.annealed(surface, used[0], chains, rng))
     parts += _scans_and_images(state)
     if len(bases) > 2:
-        parts.append(kinds.differences(bases, DIFFERENCE_STARTS, rng))
+        parts.append(kinds.lattice_points(bases, LATTICE_STARTS, rng))
     if state.rounds == 1 and len(state.origin.extra):
         parts.append(kinds.points(state.origin.extra, state.stand_in().metric))
     return kinds.join(parts)

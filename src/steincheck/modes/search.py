@@ -20,7 +20,7 @@ from .hunt import Hunt, Origin, effort, hunt, look_from
 from .merge import Peak, merge, tie_order
 from .starts import BASE, MAX_POWER
 from .surface import Surface
-from .symmetry import describe
+from .symmetry import symmetry_text
 
 __all__ = [
     "Modes",
@@ -330,7 +330,7 @@ def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any)
         onto = (gaps == 0).any(axis=1)
         moved = np.diag(gaps) > 0
         if onto.mean() >= needed and moved.any():
-            words.append(describe(g, names))
+            words.append(symmetry_text(g, names))
     return tuple(dict.fromkeys(words))
 
 

@@ -180,7 +180,7 @@ def scan_rays(base: Base) -> np.ndarray:
     return np.concatenate([signs * base.sd / np.sqrt(d), np.diag(base.sd), base.root.T])[:SCAN_DIRECTIONS]
 
 
-def differences(bases: list[Base], n: int, rng: np.random.Generator) -> Starts:
+def lattice_points(bases: list[Base], n: int, rng: np.random.Generator) -> Starts:
     """m_i + m_j - m_k of random triples of modes: the next points of a lattice."""
     triples = rng.integers(len(bases), size=(n, 3))
     places = np.array([base.x for base in bases])

@@ -116,7 +116,7 @@ def read_off(first: np.ndarray, second: np.ndarray, width: np.ndarray) -> Signed
     return SignedPermutation(tuple(order.tolist()), tuple(sign.tolist()))
 
 
-def describe(g: SignedPermutation, names: Sequence[str] | None = None) -> str:
+def symmetry_text(g: SignedPermutation, names: Sequence[str] | None = None) -> str:
     """A symmetry in words, for example "label switching of coordinates (0, 1) and (2, 3)"."""
     label = [str(name) for name in (names if names is not None else range(len(g.order)))]
     moved = [i for i, j in enumerate(g.order) if i != j]

@@ -139,7 +139,7 @@ def _damped(constants: Constants, x: np.ndarray) -> Constants:
     """With middle and width of the draws, robustly."""
     z = np.empty((len(x), constants.project.shape[2]))
     radius = np.empty(len(x))
-    label = nearest(constants, x)
+    label = most_responsible(constants, x)
     for k in np.unique(label):
         rows = label == k
         away = x[rows] - constants.centre[k]
@@ -199,7 +199,7 @@ def log_responsibilities(constants: Constants, x: np.ndarray) -> np.ndarray:
     return constants.sharpness * np.stack(columns, axis=1)
 
 
-def nearest(constants: Constants, x: np.ndarray) -> np.ndarray:
+def most_responsible(constants: Constants, x: np.ndarray) -> np.ndarray:
     """The mode with the largest responsibility for each row of `x`."""
     if len(constants.centre) == 1:
         return np.zeros(len(x), dtype=int)

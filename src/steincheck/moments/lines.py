@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .frames import Constants, nearest
+from .frames import Constants, most_responsible
 
 MAX_RANKED = 100  # draws whose rank on their ray is found, at some 350 evaluations of the density each
 MAX_SUSPECTS = 20  # coordinates of draws whose tail probability is computed
@@ -140,7 +140,7 @@ def _suspects(x: np.ndarray, constants: Constants) -> tuple[np.ndarray, np.ndarr
     found = [np.empty((0, 4))]
     for start in range(0, len(x), ROWS_AT_ONCE):
         some = x[start : start + ROWS_AT_ONCE]
-        label = nearest(constants, some)
+        label = most_responsible(constants, some)
         for k in np.unique(label):
             rows = np.flatnonzero(label == k)
             near = some if len(rows) == len(some) else some[rows]

@@ -266,7 +266,9 @@ def check_same_draws(perturbation: Perturbation, x: np.ndarray, log_p: np.ndarra
         )
 
 
-def perturbed(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Perturbation, np.ndarray | None]:
+def requested_perturbation(
+    inputs: Prepared, target: Target, jumps: Jumps
+) -> tuple[Perturbation, np.ndarray | None]:
     """The perturbation that `jumps` asks for; its `draws` are those to be tested, with their chains (n,)."""
     if jumps.made is not None:
         check_same_draws(jumps.made, inputs.x, inputs.log_p)

@@ -94,10 +94,10 @@ def write_html(
     x = sample.values
     if len(x) != verdict.n:
         raise ValueError(f"`draws` must be the {verdict.n} draws of the verdict, got {len(x)}")
-    write_text(path, render(verdict, x, target, title=title, command=command))
+    write_text(path, page_html(verdict, x, target, title=title, command=command))
 
 
-def render(
+def page_html(
     verdict: Verdict,
     x: np.ndarray,
     target: Target | None = None,

@@ -163,27 +163,27 @@ def _of_feature(feature: MomentFeature) -> Effect | None:
     about = " and ".join(feature.parameters)
     scales = "".join(f" ({scale} scale)" for scale in dict.fromkeys(feature.scales) if scale)
     if feature.kind == "location" and np.isfinite(estimate):
-        return Effect(shifted(estimate), f"mean of {about}{scales}: {estimate:+.2g} sd")
+        return Effect(tv_of_shift(estimate), f"mean of {about}{scales}: {estimate:+.2g} sd")
     if feature.kind == "scale" and np.isfinite(estimate):
-        return Effect(stretched(estimate), f"sd of {about}{scales}: {estimate:.2g} times what it should be")
+        return Effect(tv_of_scale(estimate), f"sd of {about}{scales}: {estimate:.2g} times what it should be")
     if feature.kind == "correlation" and np.isfinite(feature.expected):
-        size = correlated(feature.observed, feature.expected)
+        size = tv_of_correlation(feature.observed, feature.expected)
         words = f"{feature.observed:.2f}, should be {feature.expected:.2f}"
         return Effect(size, f"correlation of {about}{scales}: {words}")
     return None
 
 
-def shifted(delta: float) -> float:
+def tv_of_shift(delta: float) -> float:
     """Total variation distance of N(0, 1) and N(delta, 1)."""
     return float(2 * special.ndtr(abs(delta) / 2) - 1)
 
 
-def stretched(factor: float) -> float:
+def tv_of_scale(factor: float) -> float:
     """Total variation distance of N(0, 1) and N(0, factor^2).
 
     Examples
     --------
-    >>> round(stretched(2.0), 3), round(stretched(0.5), 3), stretched(0.0)
+    >>> round(tv_of_scale(2.0), 3), round(tv_of_scale(0.5), 3), tv_of_scale(0.0)
     (0.323, 0.323, 1.0)
     """
     if factor <= 0:
@@ -195,7 +195,7 @@ def stretched(factor: float) -> float:
     return float(2 * (special.ndtr(crossing) - special.ndtr(crossing / c)))
 
 
-def correlated(observed: float, expected: float) -> float:
+def tv_of_correlation(observed: float, expected: float) -> float:
     """Total variation distance of two bivariate Gaussians of unit variances with these correlations.
 
     Whitened by the second, the first has independent components with variances (1 + o) / (1 + e) and
