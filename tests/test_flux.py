@@ -352,6 +352,13 @@ class TestAnchors:
         assert chosen.efficiency > 0.85
         np.testing.assert_allclose(four.mode_table.implied, [0.6, 0.4], atol=0.03)
 
+    def test_modes_are_validated_once(self, monkeypatch):
+        target, modes = mixture(*NEAR)
+        x = draw(NEAR, 100, np.random.default_rng(0))
+        expected = flux_test(x, target, modes=modes, anchors=2, rng=0).statistic
+        monkeypatch.setattr("steincheck.flux.anchors.as_modes", None)
+        assert flux_test(x, target, modes=modes, anchors=2, rng=0).statistic == expected
+
     def test_level_and_power(self):
         target, sample, modes = arcs()
         several = local_anchors(target, modes, 4, rng=1)

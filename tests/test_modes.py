@@ -11,7 +11,7 @@ from conftest import mixture_log_density
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
-from steincheck.modes.search import Modes, as_modes, box_search, climb_from_draws, merge
+from steincheck.modes.search import Modes, as_modes, box_search, climb_from_draws, known_modes, merge
 
 
 def mixture(means, covariances=None, weights=None, *, score=True):
@@ -404,3 +404,17 @@ def test_many_locations_that_are_no_modes_are_counted():
 def test_given_modes_were_not_searched():
     target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
     assert as_modes([[0.0]], target).search_sentence == "the modes were given, or found in a box"
+
+
+def test_a_test_that_searches_in_a_box_silences_no_warning_of_the_density():
+    def log_density(x):
+        warnings.warn("mine", RuntimeWarning, stacklevel=2)
+        return -0.5 * np.sum(x**2, axis=1)
+
+    target = sc.Target(log_density, lambda x: -x, dim=1)
+    told = []
+    with pytest.warns(RuntimeWarning, match="mine"):
+        known_modes(
+            None, target, np.zeros((5, 1)), (-1, 1), warnings=told, rng=np.random.default_rng(0), in_box=True
+        )
+    assert "mine" not in told

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import as_count, as_generator, as_numbers
-from ..modes.search import Modes, as_modes
+from ..modes.given import as_modes
 from ..modes.symmetry import SignedPermutation
 from ..perturbation.maps import symmetric_roots
+from ..result import Modes
 from ..target import CHUNKS, Target, require_target
 from .local_chains import local_chains
 from .symmetries import images_of_modes
@@ -121,8 +122,12 @@ def local_anchors(
     """
     require_target(target)
     n_anchors = as_count(n_anchors, "n_anchors")
-    modes = as_modes(modes, target)
-    chain_stream, cluster_stream = as_generator(rng).spawn(2)
+    return local_anchors_core(target, as_modes(modes, target), n_anchors, as_generator(rng))
+
+
+def local_anchors_core(target: Target, modes: Modes, n_anchors: int, rng: np.random.Generator) -> Anchors:
+    """As `local_anchors`, all of it validated."""
+    chain_stream, cluster_stream = rng.spawn(2)
     single = mode_anchors(modes)
     sources = images_of_modes(target, modes)
     originals = [k for k, source in enumerate(sources) if source is None]

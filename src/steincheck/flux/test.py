@@ -13,7 +13,7 @@ from ..modes.search import known_modes, refuse_modes_and_bounds
 from ..result import DisplacementTable, FluxResult, Modes
 from ..stein.quadratic import chain_of_rows
 from ..target import Target, log_density_at, require_target
-from .anchors import Anchors, assign, local_anchors, mode_anchors
+from .anchors import Anchors, assign, local_anchors_core, mode_anchors
 from .chain_weights import compare_chain_steps
 from .displacements import (
     DRAWS_PER_DISPLACEMENT,
@@ -41,6 +41,14 @@ NOTHING_MOVES = (
     "the maps carry no draw to another mode with appreciable probability, so the mode weights were not "
     "examined; give more `anchors` per mode, or check that the modes are those of the draws"
 )
+
+
+class _FluxStreams(NamedTuple):
+    """Independent streams: a result does not depend on whether modes were searched for or given."""
+
+    search: np.random.Generator
+    anchors: np.random.Generator
+    test: np.random.Generator
 
 
 class _FluxSample(NamedTuple):
@@ -142,20 +150,11 @@ def flux_test(
             "`independent=True` if they are independent"
         )
     generator, seed = seeded(rng)
-    search_stream = seeded(seed)[0].spawn(1)[0]  # the first of the three streams of the core
-    known, rows = known_modes(modes, target, x, bounds, chain=chain, rng=search_stream, warnings=warnings)
+    streams = _FluxStreams(*generator.spawn(3))
+    known, rows = known_modes(modes, target, x, bounds, chain=chain, rng=streams.search, warnings=warnings)
     _check_number_of_modes(known, searched=modes is None)
-    result = flux_core(
-        x[rows],
-        log_p[rows],
-        target,
-        known,
-        variant=variant,
-        anchors=anchors,
-        chain=chain_of_rows(chain, rows),
-        rng=generator,
-        warnings=warnings,
-    )
+    sample = _FluxSample(x[rows], log_p[rows], target, known, chain_of_rows(chain, rows))
+    result = _test_weights(sample, variant, anchors, None, streams, warnings)
     settings = {
         "variant": variant,
         "anchors": anchors,
@@ -185,22 +184,33 @@ def flux_core(
     `chain` (n,) numbers the chains, 0, 1, ... in order; None for independent draws. `tau_within` is the
     autocorrelation time of the draws within modes, estimated here if not given.
     """
+    settings = {"variant": variant, "anchors": anchors, "rng": seeded(rng)[1]}
     sample = _FluxSample(x, log_p, target, modes, chain)
-    seed = seeded(rng)[1]
-    _, anchor_stream, test_stream = rng.spawn(3)
-    _warn_close_modes(modes, target, warnings)
-    steps = lattice_steps(target, modes) if anchors is None else None
-    streams = (anchor_stream, test_stream)
+    streams = _FluxStreams(*rng.spawn(3))
+    return replace(_test_weights(sample, variant, anchors, tau_within, streams, warnings), settings=settings)
+
+
+def _test_weights(
+    sample: _FluxSample,
+    variant: str,
+    anchors: int | Anchors | None,
+    tau_within: float | None,
+    streams: _FluxStreams,
+    warnings: list[str],
+) -> FluxResult:
+    """Compare the weights mode by mode, along the displacements of a lattice, or both."""
+    modes = sample.modes
+    _warn_close_modes(modes, sample.target, warnings)
+    steps = lattice_steps(sample.target, modes) if anchors is None else None
     if steps is None:
         result = _test_modes(sample, variant, anchors, tau_within, streams, warnings)
     else:
-        share = share_at_listed_modes(x, log_p, modes, mode_anchors(modes))
+        share = share_at_listed_modes(sample.x, sample.log_p, modes, mode_anchors(modes))
         by_modes = None
         if share >= MIN_SHARE_AT_LISTED_MODES:
             by_modes = _test_modes(sample, variant, anchors, tau_within, streams, warnings)
-        result = _test_steps(sample, steps, variant, by_modes, test_stream, warnings)
-    settings = {"variant": variant, "anchors": anchors, "rng": seed}
-    return replace(result, settings=settings, warnings=tuple(dict.fromkeys(warnings)))
+        result = _test_steps(sample, steps, variant, by_modes, streams.test, warnings)
+    return replace(result, warnings=tuple(dict.fromkeys(warnings)))
 
 
 def _test_modes(
@@ -208,16 +218,16 @@ def _test_modes(
     variant: str,
     anchors: int | Anchors | None,
     tau_within: float | None,
-    streams: tuple[np.random.Generator, np.random.Generator],
+    streams: _FluxStreams,
     warnings: list[str],
 ) -> FluxResult:
     """Compare the weights mode by mode."""
-    found, moments, n_anchors = _chosen_orbits(sample, anchors, streams[0])
+    found, moments, n_anchors = _chosen_orbits(sample, anchors, streams.anchors)
     if sample.chain is None:
-        part = compare_independent(found, moments, sample.modes, variant, streams[1], warnings)
+        part = compare_independent(found, moments, sample.modes, variant, streams.test, warnings)
     else:
         tau = tau_within or time_within_modes(sample.x, sample.log_p, found.mode, sample.chain)
-        part = compare_chain_modes(found, moments, sample.modes, sample.chain, tau, streams[1], warnings)
+        part = compare_chain_modes(found, moments, sample.modes, sample.chain, tau, streams.test, warnings)
     n, n_modes = moments.probabilities.shape
     leave = 1 - moments.probabilities[np.arange(n), found.mode]
     inconclusive = part.inconclusive
@@ -282,11 +292,11 @@ def _chosen_orbits(
         _check_anchors(anchors, sample.modes)
         return carried(anchors)
     if anchors is not None and anchors > 1:
-        return carried(local_anchors(sample.target, sample.modes, as_count(anchors, "anchors"), rng=rng))
+        return carried(local_anchors_core(sample.target, sample.modes, int(anchors), rng))
     single = carried(mode_anchors(sample.modes))
     if anchors == 1 or single[1].efficiency >= MIN_EFFICIENCY:
         return single
-    several = carried(local_anchors(sample.target, sample.modes, N_LOCAL_ANCHORS, rng=rng))
+    several = carried(local_anchors_core(sample.target, sample.modes, N_LOCAL_ANCHORS, rng))
     return several if several[1].efficiency > single[1].efficiency else single
 
 
@@ -400,6 +410,8 @@ def _check_arguments(target: Any, modes: Any, bounds: Any, variant: Any, anchors
     count = isinstance(anchors, (int, np.integer)) and not isinstance(anchors, bool) and anchors >= 1
     if not (anchors is None or isinstance(anchors, Anchors) or count):
         raise ValueError(f"`anchors` must be a positive integer, Anchors or None, got {anchors!r}")
+    if count:
+        as_count(anchors, "anchors")
 
 
 def _check_number_of_modes(modes: Modes, searched: bool) -> None:

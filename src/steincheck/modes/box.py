@@ -25,6 +25,9 @@ from .explore import explore as walk_on
 from .merge import Peak, columns
 from .surface import Surface
 
+N_STARTS = 512
+MAX_BOX_MODES = 64
+MAX_BOX_EVALUATIONS = 5_000_000
 COUNTS = (
     "starts",
     "converged",
@@ -44,12 +47,12 @@ def box_search(
     bounds: Any = None,
     *,
     starts: Any = None,
-    n_starts: int = 512,
-    max_modes: int = 64,
+    n_starts: int = N_STARTS,
+    max_modes: int = MAX_BOX_MODES,
     beta: float = 1.0,
     cut: float | None = None,
     explore: bool = True,
-    max_evaluations: int = 5_000_000,
+    max_evaluations: int = MAX_BOX_EVALUATIONS,
     progress: bool | None = None,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Modes:
@@ -102,16 +105,48 @@ def box_search(
     max_evaluations = as_count(max_evaluations, "max_evaluations", maximum=10**12)
     require_switch(explore, "explore")
     check_switch(progress, "progress")
-    cut = 20 + target.dim / 2 if cut is None else cut
     as_one_positive(beta, "beta")
-    as_one_positive(cut, "cut")
-    streams = as_generator(rng).spawn(2)
+    if cut is not None:
+        as_one_positive(cut, "cut")
+    modes = box_search_core(
+        target,
+        bounds,
+        starts,
+        as_generator(rng),
+        n_starts=n_starts,
+        max_modes=max_modes,
+        beta=beta,
+        cut=cut,
+        explore=explore,
+        max_evaluations=max_evaluations,
+        progress=progress,
+    )
+    announce(modes.warnings)
+    return modes
+
+
+def box_search_core(
+    target: Target,
+    bounds: Any,
+    starts: Any,
+    rng: np.random.Generator,
+    *,
+    n_starts: int = N_STARTS,
+    max_modes: int = MAX_BOX_MODES,
+    beta: float = 1.0,
+    cut: float | None = None,
+    explore: bool = True,
+    max_evaluations: int = MAX_BOX_EVALUATIONS,
+    progress: bool | None = None,
+) -> Modes:
+    """As `box_search`, with all but the box and the starts validated; warnings are in the record only."""
+    if cut is None:
+        cut = 20 + target.dim / 2
+    streams = rng.spawn(2)
     x, box = _starts(target, bounds, starts, n_starts, streams[0])
     tally = Counter(dict.fromkeys(COUNTS, 0))
     plan = Plan(Surface(target), box, beta, cut, max_modes, max_evaluations, tally)
-    modes = _search(plan, x, streams[1], explore, progress)
-    announce(modes.warnings)
-    return modes
+    return _search(plan, x, streams[1], explore, progress)
 
 
 def _search(

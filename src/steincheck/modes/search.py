@@ -12,7 +12,7 @@ from ..draws import as_matrix
 from ..result import Modes
 from ..target import NO_SCORE, Target, require_target
 from .atlas import Atlas, Limits
-from .box import as_box, box_search, flat_warning
+from .box import as_box, box_search, box_search_core, flat_warning
 from .explore import Plan, explore
 from .frame import frame_of
 from .given import as_modes, as_starts, refuse_modes_and_bounds
@@ -409,7 +409,7 @@ def known_modes(
     if modes is not None:
         return as_modes(modes, target, warnings), rows
     if in_box and bounds is not None:
-        found = _quiet_box_search(target, bounds, starts, rng)
+        found = box_search_core(target, bounds, starts, rng)
         warnings.extend(found.warnings)
         return found, rows
     tested = np.setdiff1d(rows, held) if held is not None else rows
@@ -427,14 +427,6 @@ def known_modes(
         raise ValueError(found.search["stopped"])
     warnings.extend(found.warnings)
     return found, tested
-
-
-def _quiet_box_search(target: Target, bounds: Any, starts: Any, rng: np.random.Generator) -> Modes:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return box_search(target, bounds, starts=starts, rng=rng)
 
 
 def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
