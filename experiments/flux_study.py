@@ -278,7 +278,7 @@ def shares_case(sample: tuple[float, ...]) -> Callable:
 def modulated(last: int) -> Problem:
     """A Gaussian times exp(4 cos x): a lattice of modes, listed up to number `last` on either side."""
     from steincheck import Target
-    from steincheck.modes.search import as_modes
+    from steincheck.modes.given import as_modes
 
     target = Target(
         lambda x: -0.5 * (x[:, 0] / 12) ** 2 + 4 * np.cos(x[:, 0]),

@@ -15,7 +15,6 @@ import numpy as np
 from jax.tree_util import Partial
 
 import steincheck as sc
-from steincheck.modes.search import as_modes
 from steincheck.perturbation import Perturbation
 
 from .cells import Cell, Row
@@ -61,9 +60,11 @@ def modes_of(target: sc.Target, box: tuple[float, float], n_starts: int = 500, *
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = sc.box_search(target, box, n_starts=n_starts, progress=False, rng=0, **options)
-    places, shapes = found.locations.round(8) + 0.0, found.covariances.round(10) + 0.0
+    places = found.locations.round(8) + 0.0
     order = np.lexsort(places.round(4).T[::-1])
-    return as_modes((places[order], shapes[order]), target)
+    places = places[order]
+    shapes = found.covariances.round(10)[order] + 0.0
+    return sc.Modes(places, shapes, target.log_density(places), np.zeros(len(places), dtype=int))
 
 
 Outcome = tuple[float, float, str]  # statistic, p-value, detail

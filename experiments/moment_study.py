@@ -268,7 +268,7 @@ def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Ge
     """KSDAgg for modes of sd 1 and `width`, stretched by `factors`; one metric, and units of each."""
     import steincheck as sc
     from steincheck.aggregate import Aggregation, ksdagg_core
-    from steincheck.modes.search import as_modes
+    from steincheck.modes.given import as_modes
     from steincheck.stein.quadratic import spawn_streams
 
     problem = unequal_modes(width)
@@ -370,7 +370,7 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
     """
     import time
 
-    from steincheck.modes.search import as_modes
+    from steincheck.modes.given import as_modes
     from steincheck.moments.test import moment_core
 
     problem = gaussian(d)

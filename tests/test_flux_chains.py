@@ -30,7 +30,7 @@ from steincheck.flux.orbits import Orbits, count_moments
 from steincheck.flux.shares import implied_shares
 from steincheck.flux.symmetries import images_of_modes
 from steincheck.flux.test import _compared_steps
-from steincheck.modes.search import as_modes
+from steincheck.modes.given import as_modes
 
 RESULTS = Path(__file__).parents[1] / "experiments" / "results" / "chain_flux_study.csv"
 TWO = sc.models.gaussian_mixture([[-4.0], [4.0]])

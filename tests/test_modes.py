@@ -11,7 +11,11 @@ from conftest import mixture_log_density
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
-from steincheck.modes.search import Modes, as_modes, box_search, climb_from_draws, known_modes, merge
+from steincheck.modes.box import box_search
+from steincheck.modes.given import as_modes
+from steincheck.modes.merge import merge
+from steincheck.modes.search import climb_from_draws, known_modes
+from steincheck.result import Modes
 
 
 def mixture(means, covariances=None, weights=None, *, score=True):

@@ -11,7 +11,7 @@ from scipy import integrate, stats
 
 import steincheck as sc
 from steincheck.chains import cut_blocks
-from steincheck.modes.search import as_modes
+from steincheck.modes.given import as_modes
 from steincheck.moments import frames, leading
 from steincheck.moments.correction import WeightedDraws, solve
 from steincheck.moments.features import feature_sums

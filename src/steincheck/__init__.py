@@ -24,7 +24,8 @@ from .flux.anchors import Anchors, local_anchors
 from .flux.test import flux_test
 from .fssd import fssd_test
 from .ksd import ksd_test, ospksd_test, pksd_test, spksd_test
-from .modes.search import box_search, find_modes
+from .modes.box import box_search
+from .modes.search import find_modes
 from .moments.test import moment_test
 from .perturbation import Perturbation, barker, metropolis, perturb
 from .result import (

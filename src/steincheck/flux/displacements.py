@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..modes.search import Modes
 from ..perturbation.maps import symmetric_roots
-from ..result import DisplacementTable
+from ..result import DisplacementTable, Modes
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
 from .anchors import Anchors, assign, shape_difference

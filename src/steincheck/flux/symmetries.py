@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..modes.search import Modes
 from ..modes.symmetry import SignedPermutation
+from ..result import Modes
 from ..target import Target
 
 EQUAL_HEIGHT = 1e-6  # nats, relative to the size of log p, by which symmetric modes may differ

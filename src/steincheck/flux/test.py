@@ -9,7 +9,8 @@ import numpy as np
 
 from .._validation import announce, as_count, seeded
 from ..chains import block_standard_error, block_sums, read_sample
-from ..modes.search import known_modes, refuse_modes_and_bounds
+from ..modes.given import refuse_modes_and_bounds
+from ..modes.search import known_modes
 from ..result import DisplacementTable, FluxResult, Modes
 from ..stein.quadratic import chain_of_rows
 from ..target import Target, log_density_at, require_target

@@ -1,6 +1,7 @@
 """Modes of a target: where they are, how wide they are, and how they were found."""
 
+from ..result import Modes
 from .box import box_search
-from .search import Modes, find_modes
+from .search import find_modes
 
 __all__ = ["Modes", "box_search", "find_modes"]

@@ -12,28 +12,15 @@ from ..draws import as_matrix
 from ..result import Modes
 from ..target import NO_SCORE, Target, require_target
 from .atlas import Atlas, Limits
-from .box import as_box, box_search, box_search_core, flat_warning
+from .box import as_box, box_search_core, flat_warning
 from .explore import Plan, explore
 from .frame import frame_of
 from .given import as_modes, as_starts, refuse_modes_and_bounds
 from .hunt import Hunt, Origin, effort, hunt, look_from
-from .merge import Peak, merge, tie_order
+from .merge import Peak, tie_order
 from .starts import BASE, MAX_POWER
 from .surface import Surface
 from .symmetry import symmetry_text
-
-__all__ = [
-    "Modes",
-    "as_modes",
-    "box_search",
-    "climb_from_draws",
-    "find_modes",
-    "hold_out",
-    "known_modes",
-    "merge",
-    "refuse_modes_and_bounds",
-    "search_modes",
-]
 
 MAX_EVALUATIONS = 6_000_000
 MAX_SECONDS = 60.0
@@ -415,18 +402,35 @@ def known_modes(
     tested = np.setdiff1d(rows, held) if held is not None else rows
     if held is None:
         held, tested = hold_out(len(x), rng, chain)
-    found = search_modes(
+    found = search_from_draws(target, x, held, bounds, starts=starts, rng=rng)
+    if not len(found):
+        raise ValueError(found.search["stopped"])
+    warnings.extend(found.warnings)
+    return found, tested
+
+
+def search_from_draws(
+    target: Target,
+    x: np.ndarray,
+    held: np.ndarray,
+    bounds: Any,
+    *,
+    starts: np.ndarray | None = None,
+    max_evaluations: int = MAX_EVALUATIONS,
+    progress: bool | None = None,
+    rng: np.random.Generator,
+) -> Modes:
+    """Search from the rows `held` of the draws `x` (n, d); from median and MAD of all if none is held out."""
+    return search_modes(
         target,
         x[held] if len(held) else None,
         location=None if len(held) else rounded_location(x),
         starts=starts,
         box=None if bounds is None else as_box(bounds, target.dim),
+        max_evaluations=max_evaluations,
+        progress=progress,
         rng=rng,
     )
-    if not len(found):
-        raise ValueError(found.search["stopped"])
-    warnings.extend(found.warnings)
-    return found, tested
 
 
 def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from .._validation import announce, as_count, as_generator, as_numbers, as_positive, shown
 from ..draws import to_unconstrained
-from ..modes.search import as_modes, known_modes, refuse_modes_and_bounds
+from ..modes.given import as_modes, refuse_modes_and_bounds
+from ..modes.search import known_modes
 from ..result import Modes
 from ..stein.quadratic import Prepared, chain_of_rows
 from ..target import Target, log_density_at, require_target

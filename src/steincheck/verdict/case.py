@@ -10,13 +10,12 @@ import numpy as np
 from ..chains import chain_faults, chain_of_draws, convergence, invalidating_faults, lattice_step
 from ..chains.convergence import Convergence
 from ..draws import Draws
-from ..modes.box import as_box
 from ..modes.search import (
     climb_from_draws,
     hold_out,
     known_modes,
     rounded_location,
-    search_modes,
+    search_from_draws,
 )
 from ..result import Modes
 from ..target import Target, log_density_at, parameter_names, score_at, score_warnings
@@ -131,14 +130,8 @@ def search(
     if modes is not None:
         return known_modes(modes, target, case.x, bounds, warnings=remarks.warnings, rng=rng)
     held, tested = hold_out(len(case.x), rng, case.chain)
-    known = search_modes(
-        target,
-        case.x[held] if len(held) else None,
-        location=None if len(held) else rounded_location(case.x),
-        box=None if bounds is None else as_box(bounds, target.dim),
-        max_evaluations=max_evaluations,
-        progress=progress,
-        rng=rng,
+    known = search_from_draws(
+        target, case.x, held, bounds, max_evaluations=max_evaluations, progress=progress, rng=rng
     )
     remarks.warnings.extend(known.warnings)
     if len(held):
