@@ -1,6 +1,7 @@
 """The architecture: imports point one way, no cycles, modules stay small, no rag-bag names."""
 
 import ast
+import importlib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -112,6 +113,13 @@ def test_there_is_no_cycle():
 def test_modules_are_small_and_well_named(path):
     assert len(path.read_text().splitlines()) <= MAX_LINES
     assert path.stem not in RULED_OUT
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "__main__"])
+def test_no_function_hides_its_module(name):
+    module = importlib.import_module(f"{PACKAGE}.{name}")
+    parent, _, own = module.__name__.rpartition(".")
+    assert getattr(importlib.import_module(parent), own) is module
 
 
 def body_lines(function):

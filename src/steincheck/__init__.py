@@ -55,7 +55,7 @@ from .result import (
 from .stein.bootstrap import multinomial, wild
 from .stein.kernels import IMQ, RBF, median_bandwidth
 from .target import Target, check_score, from_jax
-from .verdict.check import check
+from .verdict.answer import check
 from .verdict.compare import Comparison, compare
 
 __all__ = [

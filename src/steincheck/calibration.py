@@ -15,7 +15,7 @@ from .draws import Draws, to_unconstrained
 from .result import CalibrationResult
 from .result.plain import USUAL_LEVELS
 from .target import Target, require_target
-from .verdict.check import check
+from .verdict.answer import check
 
 
 def calibrate(

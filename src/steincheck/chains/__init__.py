@@ -1,6 +1,5 @@
 """Dependent draws: autocorrelation time, effective sample size, blocks, and what is wrong with the chains."""
 
-from .agreement import Agreement, agreement
 from .blocks import (
     Blocks,
     autocorrelation_time,
@@ -10,7 +9,7 @@ from .blocks import (
     block_sums,
     cut_blocks,
 )
-from .convergence import Convergence, convergence
+from .diagnostics import Convergence, convergence
 from .order import (
     Dependence,
     chain_faults,
@@ -19,6 +18,7 @@ from .order import (
     looks_dependent,
     standing_chains,
 )
+from .permutation import Agreement, agreement
 from .reading import Sample, chain_of_draws, read_sample
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..chains.agreement import upper_ranks
+from ..chains.permutation import upper_ranks
 from .orbits import MAX_ELEMENTS, CountMoments
 
 N_FLUX_RESAMPLES = 999  # samples in which every draw has jumped

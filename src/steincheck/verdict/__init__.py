@@ -1,5 +1,5 @@
 """One answer from all tests: `check`."""
 
-from .check import check
+from .answer import check
 
 __all__ = ["check"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..chains import chain_faults, chain_of_draws, convergence, invalidating_faults, lattice_step
-from ..chains.convergence import Convergence
+from ..chains.diagnostics import Convergence
 from ..draws import Draws
 from ..modes.search import (
     climb_from_draws,

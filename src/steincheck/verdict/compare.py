@@ -12,7 +12,7 @@ from scipy import special
 
 from ..result import FluxResult, MomentFeature, MomentResult, Table, Verdict
 from ..target import Target
-from .check import check, fresh_seed
+from .answer import check, fresh_seed
 
 N_ANGLES = 720  # of the quadrature over directions; the integrand is smooth but for kinks
 COMPARISON_COLUMNS = ("sample", "misplaced", "worst", "fits", "pvalue", "n", "ess")

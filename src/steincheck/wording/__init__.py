@@ -1,7 +1,7 @@
 """Findings and verdicts as sentences."""
 
-from .advice import WEIGHTS, advice
 from .chains import agreement_finding, chain_shares, chain_worth
+from .mode_places import place, places
 from .moments import (
     describe,
     describe_impossible,
@@ -9,7 +9,7 @@ from .moments import (
     moment_findings,
     shape_coordinates,
 )
-from .places import place, places
+from .remedies import WEIGHTS, advice
 from .verdicts import headline, render, shape_finding
 from .weights import weight_context, weight_findings
 

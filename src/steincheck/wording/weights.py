@@ -9,7 +9,7 @@ import numpy as np
 from ..adapters.parameters import OwnScale
 from ..result import Finding, FluxResult, ModeTable
 from ..result.modes import TOO_FEW, TOO_MANY
-from .places import MAX_COORDINATES_NAMED
+from .mode_places import MAX_COORDINATES_NAMED
 
 MANY_CHAINS = 10  # this many starting points represent the weights well more often than not
 MAX_MODES_NAMED = 5  # findings about single modes; the mode table has the rest
