@@ -136,3 +136,8 @@ def test_every_page_is_in_the_table_of_contents():
     entries = re.findall(r"^([a-z][\w/-]*)$", (DOCS / "index.md").read_text(), re.MULTILINE)
     pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
     assert {page for page in pages if not page.startswith("_build")} == {*entries, "index"}
+
+
+def test_the_citation_has_the_version():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r"^version: (.*)$", citation, re.MULTILINE) == [sc.__version__]
