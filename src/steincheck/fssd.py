@@ -11,10 +11,11 @@ import numpy as np
 from ._compilation import precise
 from ._validation import announce, as_count, as_numbers, as_positive, require_switch
 from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_blocks
+from .draws.record import chain_of_rows
 from .result import ChainBlocks, FssdResult
 from .stein.bootstrap import pvalue
 from .stein.kernels import median_bandwidth
-from .stein.quadratic import Prepared, Streams, chain_of_rows, prepare, split_rows
+from .stein.quadratic import Prepared, Streams, prepare, split_rows
 from .target import Target, score_at
 
 ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import special
 
 from ..draws import as_draws
+from ..draws.names import variable_of
 from ..target import Batch, Target, parameter_names
 
 ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
@@ -123,11 +124,6 @@ class Parameters:
                 return f"{variable} = {_shown(values[columns])}"
         columns = np.flatnonzero(self._moved(point[None], values[None])[0]).tolist()
         return ", ".join(f"{self.names[k]} = {values[k]:.6g}" for k in columns[:5])
-
-
-def variable_of(name: str) -> str:
-    """The variable of a parameter's name: "theta" of "theta[0]"."""
-    return name.partition("[")[0]
 
 
 def element_names(variable: str, shape: Sequence[int]) -> list[str]:

@@ -10,7 +10,7 @@ from scipy import special
 
 from .._validation import as_host, as_numbers, check_count, check_names
 from .containers import RawDraws, read_container
-from .names import base, canonical, listed, near, positions
+from .names import canonical, listed, near, positions, variable_of
 from .record import Draws
 
 
@@ -282,7 +282,7 @@ def _chosen(
 def _picked(columns: Sequence[str], var_names: Sequence[str], what: str) -> list[int]:
     picked = []
     for wanted in map(canonical, var_names):
-        found = [k for k, column in enumerate(columns) if wanted in (column, base(column))]
+        found = [k for k, column in enumerate(columns) if wanted in (column, variable_of(column))]
         if not found:
             raise ValueError(
                 f"`var_names`: {what} has no variable {wanted!r}{near(wanted, columns)}; "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_host
-from .names import base, canonical, reindexed
+from .names import canonical, reindexed, variable_of
 
 CHAIN_COLUMNS = ("chain", ".chain", "chain__")
 DRAW_COLUMNS = ("draw", ".iteration", "iteration", "iter__", ".draw", "draw__")  # the first found sorts
@@ -96,8 +96,8 @@ def from_mapping(
             raise TypeError(f"`{name}`[{key!r}] must be an array of real numbers with an axis of draws")
         if not value.size:
             raise ValueError(f"`{name}`[{key!r}] must hold draws, got shape {value.shape}")
-    wanted = {base(canonical(label)) for label in names or ()}
-    used = [value.shape for key, value in arrays.items() if base(canonical(key)) in wanted]
+    wanted = {variable_of(canonical(label)) for label in names or ()}
+    used = [value.shape for key, value in arrays.items() if variable_of(canonical(key)) in wanted]
     layout = "chains" if chains else _layout(used or [a.shape for a in arrays.values()], dim, name)
     if layout == "last":
         arrays = {key: np.moveaxis(value, -1, 0) for key, value in arrays.items()}

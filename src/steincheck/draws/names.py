@@ -30,7 +30,7 @@ def canonical(name: Any) -> str:
     return text
 
 
-def base(name: str) -> str:
+def variable_of(name: str) -> str:
     """The variable of a canonical name: "theta" of "theta[0]"."""
     return name.partition("[")[0]
 
@@ -53,7 +53,7 @@ def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[
     """
     have = [canonical(column) for column in columns]
     want = [canonical(name) for name in wanted]
-    for variable in {base(name) for name in want if name not in have}:
+    for variable in {variable_of(name) for name in want if name not in have}:
         have = _recount(have, want, variable)
     missing = [given for given, name in zip(wanted, want, strict=True) if name not in have]
     if missing:
@@ -69,9 +69,9 @@ def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[
 
 def _recount(have: list[str], want: list[str], variable: str) -> list[str]:
     """`have` with the indices of one variable counted from 0 instead of 1, or the reverse, if that helps."""
-    own = [name for name in want if base(name) == variable]
+    own = [name for name in want if variable_of(name) == variable]
     for by in (-1, 1):
-        counted = [reindexed(name, by) if base(name) == variable else name for name in have]
+        counted = [reindexed(name, by) if variable_of(name) == variable else name for name in have]
         if all(name in counted for name in own):
             return counted
     return have

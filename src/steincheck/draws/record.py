@@ -80,8 +80,7 @@ class Draws:
             raise ValueError(f"{rule}, got {shown(rows)}: {error}") from None
         if values.ndim != 2:
             raise ValueError(f"`rows` must be a 1-d array, got {shown(rows)}")
-        chain = None if self.chain is None else np.unique(self.chain[rows], return_inverse=True)[1]
-        return replace(self, values=values, chain=chain)
+        return replace(self, values=values, chain=chain_of_rows(self.chain, rows))
 
     def as_one_chain(self) -> Draws:
         """The same draws, taken for one chain in their order."""
@@ -104,3 +103,8 @@ class Draws:
         if np.ptp(lengths) == 0:
             return f"{len(lengths)} x {lengths[0]} draws"
         return f"{len(self)} draws of {len(lengths)} chains"
+
+
+def chain_of_rows(chain: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    """The chains of some of the draws, numbered anew."""
+    return None if chain is None else np.unique(chain[rows], return_inverse=True)[1]

@@ -9,10 +9,10 @@ import numpy as np
 
 from .._validation import announce, as_count, seeded
 from ..chains import block_standard_error, block_sums, read_sample
+from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes
 from ..result import DisplacementTable, FluxResult, Modes
-from ..stein.quadratic import chain_of_rows
 from ..target import Target, log_density_at, require_target
 from .anchors import Anchors, assign, local_anchors_core, mode_anchors
 from .chain_weights import compare_chain_steps

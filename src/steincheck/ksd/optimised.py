@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import announce
+from ..draws.record import chain_of_rows
 from ..modes.search import known_modes
 from ..perturbation.maps import Accept, metropolis
 from ..perturbation.move import (
@@ -25,7 +26,6 @@ from ..stein.kernels import IMQ
 from ..stein.quadratic import (
     Bootstrap,
     Prepared,
-    chain_of_rows,
     choose_bandwidth,
     identical_draws,
     prepare,

@@ -11,13 +11,13 @@ import numpy as np
 
 from .._validation import announce, as_count, require_switch, seeded
 from ..chains import Blocks, autocorrelation_time, cut_blocks, read_sample
+from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes
 from ..result import Modes, MomentFeature, MomentResult
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.quadratic import (
     chain_blocks,
-    chain_of_rows,
     identical_draws,
     whitened,
     whitened_scores,

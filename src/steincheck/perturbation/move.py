@@ -9,10 +9,11 @@ import numpy as np
 
 from .._validation import announce, as_count, as_generator, as_numbers, as_positive, shown
 from ..draws import to_unconstrained
+from ..draws.record import chain_of_rows
 from ..modes.given import as_modes, refuse_modes_and_bounds
 from ..modes.search import known_modes
 from ..result import Modes
-from ..stein.quadratic import Prepared, chain_of_rows
+from ..stein.quadratic import Prepared
 from ..target import Target, log_density_at, require_target
 from .maps import Accept, JumpMaps, barker, jump_maps, metropolis
 from .runs import run_compiled, run_steps, skip_rejections

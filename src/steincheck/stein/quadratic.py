@@ -12,6 +12,7 @@ from .._validation import Seed, as_numbers, check_count, is_number, require_swit
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
 from ..chains.order import standing_chains
 from ..chains.reading import read_sample
+from ..draws.record import chain_of_rows
 from ..result import ChainBlocks
 from ..target import Target, require_target, score_at, score_warnings, support_warnings
 from .blocks import sums_of_block_pairs
@@ -174,11 +175,6 @@ def split_rows(
     position = np.arange(n) - (np.cumsum(lengths) - lengths)[chain]
     early = position < np.round(train_fraction * lengths)[chain]
     return np.flatnonzero(early), np.flatnonzero(~early)
-
-
-def chain_of_rows(chain: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
-    """The chains of some of the draws, numbered anew."""
-    return None if chain is None else np.unique(chain[rows], return_inverse=True)[1]
 
 
 def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:

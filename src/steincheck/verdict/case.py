@@ -10,6 +10,7 @@ import numpy as np
 from ..chains import chain_faults, chain_of_draws, convergence, invalidating_faults, lattice_step
 from ..chains.diagnostics import Convergence
 from ..draws import Draws
+from ..draws.record import chain_of_rows
 from ..modes.search import (
     climb_from_draws,
     hold_out,
@@ -37,7 +38,7 @@ class Case(NamedTuple):
 
     def rows(self, index: np.ndarray) -> Case:
         """Some of the draws, their chains numbered anew."""
-        chain = None if self.chain is None else np.unique(self.chain[index], return_inverse=True)[1]
+        chain = chain_of_rows(self.chain, index)
         return Case(self.x[index], self.log_p[index], self.scores[index], chain)
 
 
