@@ -13,7 +13,7 @@ from .perturbation.maps import Accept, metropolis
 from .perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, requested_perturbation
 from .result import KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import MinP, min_p, wild
-from .stein.kernels import IMQ, median_bandwidth
+from .stein.kernels import IMQ, Kernel, median_bandwidth
 from .stein.mode_units import at_own_mode, calibrate_over_modes
 from .stein.quadratic import (
     Bootstrap,
@@ -45,7 +45,7 @@ class Aggregation:
 
     bandwidths: Any = None
     bandwidth_weights: Any = "uniform"
-    kernel: Any = IMQ()
+    kernel: Kernel = IMQ()
     bootstrap: Bootstrap | str | None = None
     n_resamples: int = N_AGGREGATE_RESAMPLES
     n_level_resamples: int = N_AGGREGATE_RESAMPLES
@@ -63,7 +63,7 @@ def ksdagg_test(
     *,
     bandwidths: Any = None,
     bandwidth_weights: Any = "uniform",
-    kernel: Any = IMQ(),
+    kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
     n_resamples: int = N_AGGREGATE_RESAMPLES,
@@ -190,7 +190,7 @@ def pksdagg_test(
     *,
     bandwidths: Any = None,
     bandwidth_weights: Any = None,
-    kernel: Any = IMQ(),
+    kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
     modes: Any = None,

@@ -22,7 +22,7 @@ from ..perturbation.move import (
     warn_moves,
 )
 from ..result import Modes, OspksdResult
-from ..stein.kernels import IMQ
+from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import (
     Bootstrap,
     Prepared,
@@ -46,7 +46,7 @@ def ospksd_test(
     draws: Any,
     target: Target,
     *,
-    kernel: Any = IMQ(),
+    kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
     n_resamples: int = 999,

@@ -9,7 +9,7 @@ import numpy as np
 from .._validation import announce
 from ..result import KsdResult
 from ..stein.bootstrap import multinomial, pvalue
-from ..stein.kernels import IMQ
+from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import (
     Bootstrap,
     Calibrated,
@@ -32,7 +32,7 @@ def ksd_test(
     draws: Any,
     target: Target,
     *,
-    kernel: Any = IMQ(),
+    kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
     n_resamples: int = 999,

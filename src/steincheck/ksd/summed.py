@@ -10,7 +10,7 @@ from .._validation import announce
 from ..perturbation.maps import Accept, metropolis
 from ..perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, requested_perturbation
 from ..result import PksdResult, SpksdResult
-from ..stein.kernels import IMQ
+from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import (
     Bootstrap,
     Prepared,
@@ -30,7 +30,7 @@ def pksd_test(
     draws: Any,
     target: Target,
     *,
-    kernel: Any = IMQ(),
+    kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
     n_resamples: int = 999,
@@ -130,7 +130,7 @@ def spksd_test(
     draws: Any,
     target: Target,
     *,
-    kernel: Any = IMQ(),
+    kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
     bootstrap: Bootstrap | str | None = None,
     n_resamples: int = 999,

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._compilation import precise
 from .._progress import ticking
-from .kernels import products_with_columns, stein_values
+from .kernels import Kernel, products_with_columns, stein_values
 from .sharing import n_workers, share_out
 from .tiles import (
     MIN_DRAWS_FOR_LARGE_TILES,
@@ -52,7 +52,7 @@ class BlockPairSums(NamedTuple):
 def sums_of_block_pairs(
     x: np.ndarray,
     scores: np.ndarray,
-    kernel: Any,
+    kernel: Kernel,
     bandwidths: Any,
     block: np.ndarray,
     *,
@@ -119,7 +119,7 @@ def single_suffices(x: np.ndarray, bandwidths: np.ndarray) -> bool:
 class _Options(NamedTuple):
     """What is computed of every tile."""
 
-    kernel: Any
+    kernel: Kernel
     widths: tuple[float, ...]
     row_sums: bool
 
@@ -257,7 +257,7 @@ def _tile(
     right: Piece,
     bandwidths: Any,
     *,
-    kernel: Any,
+    kernel: Kernel,
     width: int,
     row_sums: bool,
     repeats: bool,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,13 @@ from .._validation import as_generator, as_numbers, is_number, shown
 MAX_MEDIAN_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
 PAIRS_PER_PASS = 10_000  # whose differences are held at once
 MAX_UNROLLED_DIMENSION = 8  # up to here differences are formed coordinate by coordinate
+
+
+class Kernel(Protocol):
+    """A radial kernel k(x, y) = phi(r2), r2 the squared distance: all that a test needs of it."""
+
+    def profile(self, r2: Any) -> tuple[Any, Any, Any]:
+        """phi, phi', phi'' at squared distances `r2`."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ def _inverse_square_root(q: Any) -> Any:
     return y * (1.5 - half * y * y)
 
 
-def stein_kernel(kernel: Any, x: Any, sx: Any, y: Any, sy: Any) -> Any:
+def stein_kernel(kernel: Kernel, x: Any, sx: Any, y: Any, sy: Any) -> Any:
     """u(x_i, y_j) for all rows of x (n, d) and y (m, d) with scores sx, sy: an (n, m) JAX array.
 
     u(x, y) = phi s(x).s(y) - 2 phi' (s(x) - s(y)).(x - y) - 2 d phi' - 4 r2 phi''
@@ -138,7 +145,7 @@ def products_with_columns(x: Any, sx: Any, y: Any, sy: Any) -> Products:
     return Products(r2, cross, inner, d)
 
 
-def stein_values(kernel: Any, r2: Any, cross: Any, inner: Any, dim: int) -> Any:
+def stein_values(kernel: Kernel, r2: Any, cross: Any, inner: Any, dim: int) -> Any:
     """The Stein kernel from the products of `pair_products`."""
     phi, first, second = kernel.profile(r2)
     return phi * inner - 2 * first * (cross + dim) - 4 * r2 * second

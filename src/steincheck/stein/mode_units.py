@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..result import Modes
 from .blocks import sums_of_block_pairs
+from .kernels import Kernel
 from .quadratic import Calibrated, Resampling, flip_signs
 
 MAX_RATIO_OF_WIDTHS = 3.0  # of modes, up to which the average covariance is a fair unit for all of them
@@ -87,7 +88,7 @@ def calibrate_over_modes(
     x: np.ndarray,
     scores: np.ndarray,
     modes: Modes,
-    kernel: Any,
+    kernel: Kernel,
     bandwidths: np.ndarray,
     resampled: Resampling,
 ) -> Calibrated:

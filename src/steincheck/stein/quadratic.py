@@ -17,7 +17,7 @@ from ..result import ChainBlocks
 from ..target import Target, require_target, score_at, score_warnings, support_warnings
 from .blocks import sums_of_block_pairs
 from .bootstrap import multinomial, normaliser, random_blocks, wild
-from .kernels import IMQ, check_kernel, median_bandwidth
+from .kernels import IMQ, Kernel, check_kernel, median_bandwidth
 from .tiles import quadratic_forms
 
 Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
@@ -55,7 +55,7 @@ class Prepared(NamedTuple):
     log_p: np.ndarray  # log density of the draws
     chain: np.ndarray | None  # (n,) chain of each draw; None for independent draws
     seed: Seed
-    kernel: Any
+    kernel: Kernel
     bootstrap: Bootstrap | str | None
     n_resamples: int
     independent: bool  # as the user said
@@ -71,7 +71,7 @@ def prepare(
     *,
     independent: bool = False,
     bootstrap: Any = None,
-    kernel: Any = IMQ(),
+    kernel: Kernel = IMQ(),
 ) -> Prepared:
     """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
     check_kernel(kernel)
@@ -190,7 +190,7 @@ def whitened_scores(scores: np.ndarray, whiten: np.ndarray | None) -> np.ndarray
 
 
 def choose_bandwidth(
-    x: np.ndarray, kernel: Any, whiten: np.ndarray | None, rng: np.random.Generator
+    x: np.ndarray, kernel: Kernel, whiten: np.ndarray | None, rng: np.random.Generator
 ) -> float:
     """The kernel's own bandwidth, or the median squared distance of the draws `x`."""
     width = getattr(kernel, "bandwidth", 1.0)
@@ -302,7 +302,7 @@ Stack = tuple[np.ndarray, np.ndarray]  # samples (J, n, d) of the same draws and
 
 
 def chain_blocks(
-    chain: np.ndarray | None, bootstrap: Any, stacks: Sequence[Stack], kernel: Any, bandwidths: Any
+    chain: np.ndarray | None, bootstrap: Any, stacks: Sequence[Stack], kernel: Kernel, bandwidths: Any
 ) -> Blocks | None:
     """Blocks of chains for statistics of `stacks`; None for independent draws or the user's own bootstrap.
 
@@ -338,7 +338,7 @@ class Calibrated(NamedTuple):
 def calibrated_statistics(
     samples: np.ndarray,
     scores: np.ndarray,
-    kernel: Any,
+    kernel: Kernel,
     bandwidths: Any,
     resampled: Resampling,
     *,
@@ -390,7 +390,7 @@ def scores_of_moved(target: Target, x: np.ndarray, scores: np.ndarray, samples: 
 
 
 def settings(
-    kernel: Any, whiten: np.ndarray | None, bootstrap: str, n_resamples: int, **more: Any
+    kernel: Kernel, whiten: np.ndarray | None, bootstrap: str, n_resamples: int, **more: Any
 ) -> dict[str, Any]:
     """What is needed to run the test again, but for the seed."""
     return {

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._compilation import precise
 from .._progress import ticking
-from .kernels import pair_products, stein_values
+from .kernels import Kernel, pair_products, stein_values
 
 MIN_DRAWS_FOR_LARGE_TILES = 4096  # below, too much of a large tile would be padding
 SMALL_TILE = (256, 256)  # rows, columns
@@ -54,7 +54,7 @@ class Piece(NamedTuple):
 def quadratic_forms(
     x: np.ndarray,
     scores: np.ndarray,
-    kernel: Any,
+    kernel: Kernel,
     bandwidths: Any,
     weights: np.ndarray | None = None,
     *,
@@ -260,7 +260,7 @@ def _chunks(weights: np.ndarray) -> list[np.ndarray]:
 
 @partial(jax.jit, static_argnames=("kernel", "single", "row_sums", "repeats"))
 def _tile(
-    left: Piece, right: Piece, bandwidths: Any, *, kernel: Any, single: bool, row_sums: bool, repeats: bool
+    left: Piece, right: Piece, bandwidths: Any, *, kernel: Kernel, single: bool, row_sums: bool, repeats: bool
 ) -> tuple[Any, Any]:
     """The part of one tile of H above the diagonal, (rows, K, columns), and its sums by row and column."""
     keep = pairs_to_keep(left, right, repeats)
