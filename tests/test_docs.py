@@ -141,3 +141,11 @@ def test_every_page_is_in_the_table_of_contents():
 def test_the_citation_has_the_version():
     citation = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.*)$", citation, re.MULTILINE) == [sc.__version__]
+
+
+def test_random_sources_have_one_type():
+    signatures = [inspect.signature(f) for f in vars(sc).values() if inspect.isfunction(f)]
+    sources = [signature.parameters["rng"] for signature in signatures if "rng" in signature.parameters]
+    optional = [source.annotation for source in sources if source.default is None]
+    assert len(optional) > 10
+    assert set(optional) == {"RandomSource"}

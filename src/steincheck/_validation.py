@@ -155,6 +155,8 @@ def check_level(alpha: float) -> None:
 
 
 Seed = int | np.random.SeedSequence
+#: what `rng` may be
+RandomSource = np.random.Generator | np.random.SeedSequence | int | None
 
 
 def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:

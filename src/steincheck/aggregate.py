@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ._validation import announce, as_generator, as_numbers, as_positive, check_count, check_level
+from ._validation import (
+    RandomSource,
+    announce,
+    as_generator,
+    as_numbers,
+    as_positive,
+    check_count,
+    check_level,
+)
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept, metropolis
 from .perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, requested_perturbation
@@ -71,7 +79,7 @@ def ksdagg_test(
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> KsdaggResult:
     """KSD test aggregated over bandwidths (KSDAgg): no bandwidth to choose, no draws spent on choosing.
 
@@ -204,7 +212,7 @@ def pksdagg_test(
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> PksdaggResult:
     """Perturbed KSD test aggregated over bandwidths: no split of the draws, no theta or bandwidth to choose.
 
@@ -328,7 +336,7 @@ def _aggregate(found: Calibrated, resampled: Resampling, options: Aggregation, w
 def collection(
     x: np.ndarray,
     bandwidths: Any,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
     *,
     evenly: bool = False,
 ) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._progress import progress_bar
-from ._validation import as_positive, check_count, check_jobs, check_level, check_switch, seeded
+from ._validation import RandomSource, as_positive, check_count, check_jobs, check_level, check_switch, seeded
 from .draws import Draws, to_unconstrained
 from .result import CalibrationResult
 from .result.plain import USUAL_LEVELS
@@ -28,7 +28,7 @@ def calibrate(
     alpha: Any = USUAL_LEVELS,
     n_jobs: int = 1,
     progress: bool | None = None,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> CalibrationResult:
     """How often does a test reject samples of n draws? Its level on a target, or its power.
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._compilation import precise
-from ._validation import announce, as_count, as_numbers, as_positive, require_switch
+from ._validation import RandomSource, announce, as_count, as_numbers, as_positive, require_switch
 from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_blocks
 from .draws.record import chain_of_rows
 from .result import ChainBlocks, FssdResult
@@ -84,7 +84,7 @@ def fssd_test(
     n_resamples: int = 3000,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> FssdResult:
     """Finite-set Stein discrepancy test (FSSD-opt).
 

@@ -13,7 +13,15 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jax.tree_util import Partial
 
-from ._validation import as_generator, as_numbers, as_one_positive, is_number, require_switch, shown
+from ._validation import (
+    RandomSource,
+    as_generator,
+    as_numbers,
+    as_one_positive,
+    is_number,
+    require_switch,
+    shown,
+)
 from .draws import as_matrix
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
 from .target import MAX_DIM, Target, jax_target, made_by
@@ -113,7 +121,7 @@ def t_banana_mixture(
     b: float = 0.003,
     box: float = 20.0,
     weights: Any = None,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> Target:
     """Mixture of multivariate t and banana-shaped t distributions, normalised (paper, App. H.2).
 

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from ._compilation import precise
-from ._validation import as_generator, as_numbers, shown
+from ._validation import RandomSource, as_generator, as_numbers, shown
 from .draws import as_matrix
 
 __all__ = ["gibbs_rbm", "repelling_attracting_metropolis"]
@@ -60,7 +60,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
     blocks: Sequence[Sequence[int]] | None = None,
     burn_in: int = 0,
     thin: int = 1,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> Chains:
     """Repelling-attracting Metropolis (RAM): random walks that go down a mode before they go up the next.
 
@@ -302,7 +302,7 @@ def gibbs_rbm(
     c: Any,
     n: int,
     burn_in: int = 2000,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gibbs sampler of the Gaussian-Bernoulli RBM, one chain per draw.
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import as_count, as_generator, as_numbers
+from .._validation import RandomSource, as_count, as_generator, as_numbers
 from ..modes.given import as_modes
 from ..modes.symmetry import SignedPermutation
 from ..perturbation.maps import symmetric_roots
@@ -90,7 +90,7 @@ def local_anchors(
     modes: Any,
     n_anchors: int = 4,
     *,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> Anchors:
     """Several anchors per mode, from short Hamiltonian chains that start at the modes.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import announce, as_count, seeded
+from .._validation import RandomSource, announce, as_count, seeded
 from ..chains import block_standard_error, block_sums, read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
@@ -71,7 +71,7 @@ def flux_test(
     variant: str = "asymptotic",
     anchors: int | Anchors | None = None,
     independent: bool = False,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> FluxResult:
     """Mode-flux test: does each mode hold the share the density implies?
 

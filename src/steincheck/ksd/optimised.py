@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import announce
+from .._validation import RandomSource, announce
 from ..draws.record import chain_of_rows
 from ..modes.search import known_modes
 from ..perturbation.maps import Accept, metropolis
@@ -59,7 +59,7 @@ def ospksd_test(
     train_fraction: float = 0.5,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> OspksdResult:
     """KSD test summed over the identity and one perturbation chosen on a training half (ospKSD).
 

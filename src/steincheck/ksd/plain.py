@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import announce
+from .._validation import RandomSource, announce
 from ..result import KsdResult
 from ..stein.bootstrap import multinomial, pvalue
 from ..stein.kernels import IMQ, Kernel
@@ -38,7 +38,7 @@ def ksd_test(
     n_resamples: int = 999,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> KsdResult:
     """Kernel Stein discrepancy test.
 

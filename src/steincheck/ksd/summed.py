@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import announce
+from .._validation import RandomSource, announce
 from ..perturbation.maps import Accept, metropolis
 from ..perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, requested_perturbation
 from ..result import PksdResult, SpksdResult
@@ -42,7 +42,7 @@ def pksd_test(
     perturbation: Perturbation | None = None,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> PksdResult:
     """KSD test after one perturbation (pKSD).
 
@@ -142,7 +142,7 @@ def spksd_test(
     perturbation: Perturbation | None = None,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> SpksdResult:
     """KSD test summed over the identity and a grid of perturbations (spKSD).
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._progress import progress_bar
 from .._validation import (
+    RandomSource,
     announce,
     as_count,
     as_generator,
@@ -54,7 +55,7 @@ def box_search(
     explore: bool = True,
     max_evaluations: int = MAX_BOX_EVALUATIONS,
     progress: bool | None = None,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> Modes:
     """Find the modes of a target from uniform starts in a box (paper, Alg. 2).
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._progress import progress_bar
-from .._validation import announce, as_count, as_generator, as_one_positive, check_switch
+from .._validation import RandomSource, announce, as_count, as_generator, as_one_positive, check_switch
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import NO_SCORE, Target, require_target
@@ -41,7 +41,7 @@ def find_modes(
     max_evaluations: int = MAX_EVALUATIONS,
     max_seconds: float | None = MAX_SECONDS,
     progress: bool | None = None,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> Modes:
     """Find the modes of a target: local maxima of log p, their widths, and the symmetries between them.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import announce, as_count, require_switch, seeded
+from .._validation import RandomSource, announce, as_count, require_switch, seeded
 from ..chains import Blocks, autocorrelation_time, cut_blocks, read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
@@ -54,7 +54,7 @@ def moment_test(
     n_resamples: int = 999,
     check_score: bool = True,
     independent: bool = False,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> MomentResult:
     """Test means, standard deviations, correlations and shapes of the draws against the density.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import announce, as_count, as_generator, as_numbers, as_positive, shown
+from .._validation import RandomSource, announce, as_count, as_generator, as_numbers, as_positive, shown
 from ..draws import to_unconstrained
 from ..draws.record import chain_of_rows
 from ..modes.given import as_modes, refuse_modes_and_bounds
@@ -79,7 +79,7 @@ def perturb(
     *,
     n_steps: int,
     accept: Accept = metropolis,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> Perturbation:
     """Apply `n_steps` transitions of the jump kernel to every draw, for all jump scales at once.
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._validation import as_generator, as_numbers, is_number, shown
+from .._validation import RandomSource, as_generator, as_numbers, is_number, shown
 
 MAX_MEDIAN_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
 PAIRS_PER_PASS = 10_000  # whose differences are held at once
@@ -192,9 +192,7 @@ def _require(bandwidth: Any) -> Any:
     return bandwidth
 
 
-def median_bandwidth(
-    x: np.ndarray, *, rng: np.random.Generator | np.random.SeedSequence | int | None = None
-) -> float:
+def median_bandwidth(x: np.ndarray, *, rng: RandomSource = None) -> float:
     """Median over pairs i < j of different draws of |x_i - x_j|^2.
 
     All pairs where there are at most half a million; otherwise a random half million, drawn with `rng`.

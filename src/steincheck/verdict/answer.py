@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import as_generator, check_count, check_level, check_switch, require_switch
+from .._validation import RandomSource, as_generator, check_count, check_level, check_switch, require_switch
 from .._version import __version__
 from ..adapters.parameters import own_scales, to_constrained
 from ..draws import to_unconstrained
@@ -101,7 +101,7 @@ def check(
     check_score: bool = True,
     max_evaluations: int | None = None,
     progress: bool | None = None,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
 ) -> Verdict:
     """Do the draws fit the density? Are modes missing or weighted wrongly? What else is wrong?
 

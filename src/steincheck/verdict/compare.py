@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
+from .._validation import RandomSource
 from ..result import FluxResult, MomentFeature, MomentResult, Table, Verdict
 from ..target import Target
 from .answer import check, fresh_seed
@@ -60,7 +61,7 @@ def compare(
     samples: Mapping[str, Any],
     target: Target,
     *,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    rng: RandomSource = None,
     **options: Any,
 ) -> Comparison:
     """Check several samples against one target and order them by the size of their misfit.
