@@ -55,10 +55,7 @@ def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Target
         raise ImportError("from_numpyro needs NumPyro: pip install 'steincheck[numpyro]'") from None
     with jax.enable_x64(True):
         args, kwargs = jax.tree.map(_in_double, (args, kwargs))
-        try:
-            latent = _latent_shapes(model, args, kwargs)
-        except TypeError as error:
-            raise TypeError(f"`model` fails for the arguments given: {error}") from error
+        latent = _latent_shapes_or_error(model, args, kwargs)
     model = handlers.seed(model, jax.random.key(0))  # for sites that are not substituted: none is left
     shapes = {name: site.unconstrained for name, site in latent.items()}
 
@@ -101,6 +98,16 @@ class SiteShapes(NamedTuple):
 
     constrained: tuple[int, ...]
     unconstrained: tuple[int, ...]
+
+
+def _latent_shapes_or_error(
+    model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, SiteShapes]:
+    """The latent sites; arguments that the model does not take are an error of the user's call."""
+    try:
+        return _latent_shapes(model, args, kwargs)
+    except TypeError as error:
+        raise TypeError(f"`model` fails for the arguments given: {error}") from error
 
 
 def _latent_shapes(
