@@ -68,6 +68,16 @@ def test_a_right_score_beside_a_kink_is_right():
         sc.check_score(wrong, x)
 
 
+def test_a_right_score_is_right_whatever_the_farthest_draw():
+    """At 1 the score of Cauchy's distribution is stationary: a long step looks right to second order."""
+    target = sc.Target(lambda x: -np.log1p(x[:, 0] ** 2), lambda x: -2 * x / (1 + x**2), dim=1)
+    draws = np.concatenate([[1.0], np.linspace(-3, 3, 28), [4947.0]])[:, None]
+    assert sc.check_score(target, draws).max() < 1e-3
+    wrong = sc.Target(target.log_density, lambda x: -2.01 * x / (1 + x**2), dim=1)
+    with pytest.raises(ValueError, match="`score` disagrees"):
+        sc.check_score(wrong, draws)
+
+
 def test_a_hessian_of_the_wrong_sign_is_named():
     def hessian(x):
         return np.broadcast_to(np.eye(2), (len(x), 2, 2))

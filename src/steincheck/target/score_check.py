@@ -8,6 +8,7 @@ from .._validation import as_count, as_numbers, as_one_positive
 from .evaluation import differences, log_density_at, read_only, score_at
 from .record import Target, require_target
 
+NORMAL_QUARTILE_RANGE = 1.349  # in standard deviations
 NO_SCORE = "the target has no score: finite differences of its log density are used"
 
 
@@ -60,10 +61,10 @@ def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float
     n_points = as_count(n_points, "n_points")
     rtol = as_one_positive(rtol, "rtol")
     rows = np.unique(np.linspace(0, len(x) - 1, num=min(n_points, len(x))).astype(int))
-    spread = x.std(axis=0)
+    step = 1e-4 * _widths(x)
     given = score_at(target, x[rows])
     log_density_at(target, x[rows])  # says which draws have no density
-    found = differences(target.log_density, x[rows], 1e-4 * np.where(spread > 0, spread, 1.0))
+    found = differences(target.log_density, x[rows], step)
     size = np.maximum(np.abs(given), np.abs(found.central)).max(axis=0)
     # at a kink the score is that of one side or any value between
     gap = np.maximum(np.abs(given - found.central) - found.one_sided, 0.0)
@@ -71,8 +72,17 @@ def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float
     if wrong.any():
         raise ValueError(_complaint(target, rows, given, found.central, gap, np.flatnonzero(wrong)))
     if target.hessian is not None and target.jax_log_density is None:
-        _compare_hessian(target, x[rows[0]], 1e-4 * np.where(spread > 0, spread, 1.0))
+        _compare_hessian(target, x[rows[0]], step)
     return gap.max(axis=0) / np.where(size > 0, size, 1.0)
+
+
+def _widths(x: np.ndarray) -> np.ndarray:
+    """Width (d,) of the bulk of the draws: one of Cauchy's may be a thousand times farther out."""
+    spread = x.std(axis=0)
+    low, high = np.quantile(x, (0.25, 0.75), axis=0)
+    bulk = (high - low) / NORMAL_QUARTILE_RANGE
+    width = np.where(bulk > 0, np.minimum(spread, bulk), spread)
+    return np.where(width > 0, width, 1.0)
 
 
 def _complaint(
