@@ -151,7 +151,7 @@ def records() -> dict[str, Function]:
             sc.plot.pairs,
             {"draws": v.draws},
             {
-                "draws": several,
+                "draws": several._replace(bad=without(several.bad, "None")),  # the modes of a verdict alone
                 "target": Kind({"JAX": v.jax_target, "None": lambda: None}, {}, optional),
                 "verdict": Kind(
                     {"None": lambda: None}, {"other draws": lambda: result_of("check")}, optional
