@@ -193,8 +193,11 @@ def folder() -> Path:
     """A folder with a target and sound draws."""
     place = Path(tempfile.mkdtemp(prefix="steincheck-fuzz-"))
     x = np.random.default_rng(0).normal(size=(60, 2))
-    np.savetxt(place / "good.csv", x, delimiter=",")
-    np.save(place / "good.npy", x)
+    kept = place / "kept"  # no command of the fuzzer writes there
+    kept.mkdir()
+    for where in (place, kept):
+        np.savetxt(where / "good.csv", x, delimiter=",")
+        np.save(where / "good.npy", x)
     np.savez(place / "good.npz", x=x, y=x)
     (place / "model.py").write_text(MODEL)
     return place

@@ -50,14 +50,14 @@ def records() -> dict[str, Function]:
         ),
         "read_draws": Function(
             sc.read_draws,
-            {"paths": lambda: folder() / "good.csv"},
+            {"paths": lambda: folder() / "kept" / "good.csv"},
             {
                 "paths": Kind(
                     {
-                        "text": lambda: str(folder() / "good.csv"),
-                        "two": lambda: [folder() / "good.csv", folder() / "good.npy"],
+                        "text": lambda: str(folder() / "kept" / "good.csv"),
+                        "two": lambda: [folder() / "kept" / "good.csv", folder() / "kept" / "good.npy"],
                     },
-                    {"same twice": lambda: [folder() / "good.csv"] * 2},
+                    {"same twice": lambda: [folder() / "kept" / "good.csv"] * 2},
                     {
                         "absent": lambda: folder() / "absent.csv",
                         "folder": folder,
