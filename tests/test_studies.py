@@ -1,7 +1,8 @@
 """Rows of the committed studies come out the same again, from their seeds; for the figures: test_experiments.
 
 Cheap rows are repeated whole. Where a row counts what happened in many samples, the first of these are
-repeated and compared with the row as far as it tells. Not repeated: ram_study, whose chains take minutes.
+repeated and compared with the row as far as it tells. Of ram_study, whose chains take minutes, the chains of
+one row are committed.
 """
 
 import csv
@@ -20,6 +21,7 @@ from experiments import (
     fssd_study,
     mode_study,
     moment_study,
+    ram_study,
 )
 
 
@@ -122,3 +124,12 @@ def test_calibration_study():
     row = calibration.run(calibration.Cell("power: shift .3", "flux", 1000, int(expected["repetitions"])), 1)
     for field in ("rate_01", "rate_05", "rate_10", "inconclusive", "uniform_pvalue", "excess_pvalue"):
         assert float(row[field]) == pytest.approx(float(expected[field]), rel=0.02)
+
+
+def test_ram_study():
+    (expected,) = committed(ram_study.RESULTS / "ram_study.csv", scale=ram_study.KEPT_SCALE, chains="0 to 4")
+    with np.load(ram_study.KEPT_CHAINS) as file:
+        row = ram_study.answer(file["draws"], ram_study.KEPT_SCALE, 0)
+    for field in ("answer", "weights", "null", "changes", "kinds"):
+        assert str(row[field]) == expected[field]
+    assert float(row["pvalue"]) == pytest.approx(float(expected["pvalue"]), rel=0.02)
