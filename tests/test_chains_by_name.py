@@ -168,7 +168,7 @@ def test_bootstraps_of_single_draws_are_refused_for_chains(chains):
         return np.repeat(2.0 * rng.integers(2, size=(size, 10)) - 1, n // 10, axis=1)
 
     own = run("ksd_test", x, target, bootstrap=signs_of_tenths)
-    assert own.settings["bootstrap"] == "signs_of_tenths"
+    assert own.settings["bootstrap"] is signs_of_tenths
     assert own.chains is None
     assert run("ksd_test", x, target, bootstrap="blocks").pvalue == run("ksd_test", x, target).pvalue
 

@@ -128,7 +128,7 @@ def test_check_measures_each_mode_in_its_own_units_where_widths_differ():
     wide = stretched(target, modes, (2.0, 2.0), 500, rng)
     seen = sc.check(wide, target, modes=modes, rng=1).tests["kernel"]
     assert seen.pvalue <= 0.005
-    assert seen.settings["units"] == "those of each mode"
+    assert seen.units == "those of each mode"
     similar, known = two_modes(2.0)
     even = sc.check(similar.sample(200, rng), similar, modes=known, rng=1).tests["kernel"]
-    assert even.settings["units"] == "one metric"
+    assert even.units == "one metric"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,14 @@ def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:
     if rng is None:
         rng = np.random.SeedSequence().generate_state(1)[0]
     return as_generator(int(rng) if isinstance(rng, np.integer) else rng), rng
+
+
+def recorded(**arguments: Any) -> dict[str, Any]:
+    """Arguments as a result records them: arrays and lists are copied, as the user may change them later."""
+    return {
+        name: deepcopy(value) if isinstance(value, (list, tuple, np.ndarray)) else value
+        for name, value in arguments.items()
+    }
 
 
 def announce(texts: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from ._validation import (
     as_positive,
     check_count,
     check_level,
+    recorded,
 )
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept, metropolis
 from .perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, requested_perturbation
-from .result import KsdaggResult, Modes, PksdaggResult
+from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import MinP, min_p, wild
 from .stein.kernels import IMQ, Kernel, median_bandwidth
 from .stein.mode_units import at_own_mode, calibrate_over_modes
@@ -34,7 +35,6 @@ from .stein.quadratic import (
     prepare,
     resampling,
     scores_of_moved,
-    settings,
     warn_few_resamples,
     warn_units,
     whitened,
@@ -45,6 +45,9 @@ from .target import Target, score_at
 # more than of one test: the smallest of ten p-values is judged, at a tenth of the level
 N_AGGREGATE_RESAMPLES = 2000
 DRAWS_FOR_LARGEST_DISTANCE = 500  # of the default collection, as in the reference implementation
+
+
+Aggregated = TypeVar("Aggregated", bound=KsdaggResult)
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ def ksdagg_test(
         warnings=inputs.warnings,
     )
     announce(result.warnings)
-    return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
+    return _rerunnable(result, inputs)
 
 
 def ksdagg_core(
@@ -183,12 +186,8 @@ def ksdagg_core(
     outcome = _aggregate(found, resampled, options, shares)
     return KsdaggResult(
         **_fields("KSDAgg test", x, warnings, found, outcome, widths, shares, resampled),
-        settings=_settings(
-            options,
-            whiten if modes is None else None,
-            resampled,
-            units="one metric" if modes is None else "those of each mode",
-        ),
+        settings=_settings(options, whiten if modes is None else None, resampled),
+        units=ONE_METRIC if modes is None else "those of each mode",
     )
 
 
@@ -266,7 +265,7 @@ def pksdagg_test(
         warnings=inputs.warnings,
     )
     announce(result.warnings)
-    return replace(result, settings={**result.settings, "independent": independent, "rng": inputs.seed})
+    return _rerunnable(result, inputs, **jump_settings(jumps))
 
 
 def pksdagg_core(
@@ -304,7 +303,7 @@ def pksdagg_core(
     outcome = _aggregate(found, resampled, options, shares)
     return PksdaggResult(
         **_fields("pKSDAgg test", x, warnings, found, outcome, np.tile(widths, 2), shares, resampled),
-        settings=_settings(options, whiten, resampled, **jump_settings(moved)),
+        settings=_settings(options, whiten, resampled),
         modes=moved.modes,
         theta=moved.theta,
         acceptance=moved.acceptance,
@@ -407,18 +406,30 @@ def _prepare(
     return inputs
 
 
-def _settings(
-    options: Aggregation, whiten: np.ndarray | None, resampled: Resampling, **more: Any
-) -> dict[str, Any]:
-    return settings(
-        options.kernel,
-        whiten,
-        resampled.name,
-        options.n_resamples,
+def _settings(options: Aggregation, whiten: np.ndarray | None, resampled: Resampling) -> dict[str, Any]:
+    """The options, with the bootstrap that was used."""
+    return recorded(
+        kernel=options.kernel,
+        precondition=None if whiten is None else whiten @ whiten.T,
+        bootstrap=resampled.bootstrap,
+        n_resamples=options.n_resamples,
         n_level_resamples=options.n_level_resamples,
         alpha=options.alpha,
-        **more,
+        bandwidths=options.bandwidths,
+        bandwidth_weights=options.bandwidth_weights,
     )
+
+
+def _rerunnable(result: Aggregated, inputs: Prepared, **more: Any) -> Aggregated:
+    """The result with all arguments of its door in its settings."""
+    asked = recorded(
+        precondition=inputs.precondition,
+        **more,
+        check_score=inputs.check_score,
+        independent=inputs.independent,
+        rng=inputs.seed,
+    )
+    return replace(result, settings={**result.settings, **asked})
 
 
 def _fields(

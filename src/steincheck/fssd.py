@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._compilation import precise
-from ._validation import RandomSource, announce, as_count, as_numbers, as_positive, require_switch
+from ._validation import RandomSource, announce, as_count, as_numbers, as_positive, recorded, require_switch
 from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_blocks
 from .draws.record import chain_of_rows
 from .result import ChainBlocks, FssdResult
@@ -150,17 +150,17 @@ def fssd_test(
         placement = _given_placement(locations, bandwidth, x, inputs.streams)
         scores = score_at(target, x)
         tested = np.arange(len(x))
-    settings = {
-        "n_locations": n_locations,
-        "train_fraction": train_fraction,
-        "optimise": optimise,
-        "locations": locations,
-        "bandwidth": bandwidth,
-        "n_resamples": n_resamples,
-        "check_score": check_score,
-        "independent": independent,
-        "rng": inputs.seed,
-    }
+    settings = recorded(
+        n_locations=n_locations,
+        train_fraction=train_fraction,
+        optimise=optimise,
+        locations=locations,
+        bandwidth=bandwidth,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=inputs.seed,
+    )
     result = fssd_core(
         x[tested],
         scores[tested],

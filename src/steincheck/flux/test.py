@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, seeded
+from .._validation import RandomSource, announce, as_count, recorded, seeded
 from ..chains import block_standard_error, block_sums, read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
@@ -156,13 +156,9 @@ def flux_test(
     _check_number_of_modes(known, searched=modes is None)
     sample = _FluxSample(x[rows], log_p[rows], target, known, chain_of_rows(chain, rows))
     result = _test_weights(sample, variant, anchors, None, streams, warnings)
-    settings = {
-        "variant": variant,
-        "anchors": anchors,
-        "bounds": bounds,
-        "independent": independent,
-        "rng": seed,
-    }
+    settings = recorded(
+        modes=modes, bounds=bounds, variant=variant, anchors=anchors, independent=independent, rng=seed
+    )
     announce(warnings)
     return replace(result, settings=settings)
 

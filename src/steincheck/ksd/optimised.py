@@ -115,12 +115,14 @@ def ospksd_test(
             f"{len(test)} draws are tested, the others choose theta: below {MIN_TESTED_DRAWS} the bootstrap "
             "rejects correct samples too often"
         )
+    trained = jumps
     if jumps.made is None:
-        jumps = jumps._replace(modes=_trained_modes(inputs, target, jumps, train))
-    choice = _choose_theta(inputs, target, jumps, train)
-    final = _moved_part(inputs, target, jumps, test, choice)
+        trained = jumps._replace(modes=_trained_modes(inputs, target, jumps, train))
+    choice = _choose_theta(inputs, target, trained, train)
+    final = _moved_part(inputs, target, trained, test, choice)
     chain = chain_of_rows(inputs.chain, test)
-    result = _tested_pair(inputs, target, final, choice, chain, train_fraction)
+    asked = {**jump_settings(jumps), "train_fraction": train_fraction}
+    result = _tested_pair(inputs, target, final, choice, chain, asked)
     announce(result.warnings)
     return result
 
@@ -208,18 +210,17 @@ def _tested_pair(
     final: Perturbation,
     choice: _Choice,
     chain: np.ndarray | None,
-    train_fraction: float,
+    asked: dict[str, Any],
 ) -> OspksdResult:
-    """The test on the other draws: unperturbed, and perturbed with the chosen theta."""
+    """The test on the other draws, unperturbed and perturbed with the chosen theta; `asked` are settings."""
     x = final.draws
     samples = np.concatenate([x[None], final.samples])
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
     stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
     found = calibrated(inputs, stack, x, chain, choice.width, parts=True)
     moved = choice.moved
-    more = {**jump_settings(moved), "train_fraction": train_fraction}
     return OspksdResult(
-        **outcome("ospKSD test", inputs, inputs.x, found, **more),
+        **outcome("ospKSD test", inputs, inputs.x, found, **asked),
         bandwidth=choice.width,
         modes=moved.modes,
         theta=moved.theta,

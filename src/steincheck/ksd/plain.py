@@ -165,7 +165,6 @@ def outcome(name: str, inputs: Prepared, x: np.ndarray, found: Found, **more: An
     """The fields that all results have; `more` settings than the common ones may be given."""
     statistic = float(found.statistics.statistics[0])
     null = found.statistics.replicates[0]
-    common = settings(inputs.kernel, inputs.whiten, found.resampled.name, inputs.n_resamples)
     return {
         "test": name,
         "statistic": statistic,
@@ -174,6 +173,6 @@ def outcome(name: str, inputs: Prepared, x: np.ndarray, found: Found, **more: An
         "n": x.shape[0],
         "dim": x.shape[1],
         "warnings": tuple(inputs.warnings),
-        "settings": {**common, **more, "independent": inputs.independent, "rng": inputs.seed},
+        "settings": settings(inputs, found.resampled, **more),
         "chains": found.resampled.chains,
     }

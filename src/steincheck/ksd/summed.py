@@ -8,7 +8,7 @@ import numpy as np
 
 from .._validation import RandomSource, announce
 from ..perturbation.maps import Accept, metropolis
-from ..perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, requested_perturbation
+from ..perturbation.move import N_STEPS, Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
 from ..result import PksdResult, SpksdResult
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import (
@@ -103,13 +103,18 @@ def pksd_test(
         kernel=kernel,
     )
     moved, chain = requested_perturbation(inputs, target, jumps)
-    result = pksd_core(inputs, score_at(target, moved.draws), target, moved, chain)
+    result = pksd_core(inputs, score_at(target, moved.draws), target, moved, chain, jumps)
     announce(result.warnings)
     return result
 
 
 def pksd_core(
-    inputs: Prepared, scores: np.ndarray, target: Target, moved: Perturbation, chain: np.ndarray | None
+    inputs: Prepared,
+    scores: np.ndarray,
+    target: Target,
+    moved: Perturbation,
+    chain: np.ndarray | None,
+    jumps: Jumps,
 ) -> PksdResult:
     """The test of `pksd_test` on a perturbation; `scores` and `chain` are those of its unperturbed draws."""
     x = moved.draws
@@ -118,7 +123,7 @@ def pksd_core(
     stack = (whitened(moved.samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
     found = calibrated(inputs, stack, x, chain, width)
     return PksdResult(
-        **outcome("pKSD test", inputs, x, found, **jump_settings(moved)),
+        **outcome("pKSD test", inputs, x, found, **jump_settings(jumps)),
         bandwidth=width,
         modes=moved.modes,
         theta=moved.theta,
@@ -193,13 +198,18 @@ def spksd_test(
         kernel=kernel,
     )
     moved, chain = requested_perturbation(inputs, target, jumps)
-    result = spksd_core(inputs, score_at(target, moved.draws), target, moved, chain)
+    result = spksd_core(inputs, score_at(target, moved.draws), target, moved, chain, jumps)
     announce(result.warnings)
     return result
 
 
 def spksd_core(
-    inputs: Prepared, scores: np.ndarray, target: Target, moved: Perturbation, chain: np.ndarray | None
+    inputs: Prepared,
+    scores: np.ndarray,
+    target: Target,
+    moved: Perturbation,
+    chain: np.ndarray | None,
+    jumps: Jumps,
 ) -> SpksdResult:
     """The test of `spksd_test` on a perturbation; `scores` and `chain` are those of its unperturbed draws."""
     x = moved.draws
@@ -209,7 +219,7 @@ def spksd_core(
     stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
     found = calibrated(inputs, stack, x, chain, width, parts=True)
     return SpksdResult(
-        **outcome("spKSD test", inputs, x, found, **jump_settings(moved)),
+        **outcome("spKSD test", inputs, x, found, **jump_settings(jumps)),
         bandwidth=width,
         modes=moved.modes,
         theta=moved.theta,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, require_switch, seeded
+from .._validation import RandomSource, announce, as_count, recorded, require_switch, seeded
 from ..chains import Blocks, autocorrelation_time, cut_blocks, read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
@@ -129,13 +129,14 @@ def moment_test(
     known, rows = known_modes(modes, target, x, bounds, chain=chain, warnings=warnings, rng=search)
     x = x[rows]
     scores = score_at(target, x)
-    settings = {
-        "bounds": bounds,
-        "n_resamples": n_resamples,
-        "check_score": check_score,
-        "independent": independent,
-        "rng": seed,
-    }
+    settings = recorded(
+        modes=modes,
+        bounds=bounds,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=seed,
+    )
     result = moment_core(
         x,
         scores,

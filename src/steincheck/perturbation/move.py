@@ -12,7 +12,7 @@ from ..draws import to_unconstrained
 from ..draws.record import chain_of_rows
 from ..modes.given import as_modes, refuse_modes_and_bounds
 from ..modes.search import known_modes
-from ..result import Modes
+from ..result import Modes, as_plain
 from ..stein.quadratic import Prepared
 from ..target import Target, log_density_at, require_target
 from .maps import Accept, JumpMaps, barker, jump_maps, metropolis
@@ -59,6 +59,11 @@ class Perturbation:
     accept: str
     warnings: tuple[str, ...] = ()
     log_density: np.ndarray | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """How it was made, in plain Python values; the draws themselves are left out."""
+        record = {name: getattr(self, name) for name in ("theta", "acceptance", "n_steps", "accept")}
+        return as_plain(record)
 
 
 def warn_moves(moved: Perturbation, warnings: list[str]) -> None:
@@ -245,9 +250,17 @@ def as_jumps(
     return Jumps(perturbation, None, None, perturbation.theta, perturbation.n_steps, accept)
 
 
-def jump_settings(moved: Perturbation) -> dict[str, Any]:
-    """How the draws were perturbed."""
-    return {"theta": moved.theta, "n_steps": moved.n_steps, "accept": moved.accept}
+def jump_settings(jumps: Jumps) -> dict[str, Any]:
+    """The arguments by which the draws were perturbed."""
+    if jumps.made is not None:
+        return {"perturbation": jumps.made}
+    return {
+        "modes": jumps.modes,
+        "bounds": jumps.bounds,
+        "theta": jumps.theta,
+        "n_steps": jumps.n_steps,
+        "accept": jumps.accept,
+    }
 
 
 def check_same_draws(perturbation: Perturbation, x: np.ndarray, log_p: np.ndarray) -> None:

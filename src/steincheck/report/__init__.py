@@ -23,7 +23,7 @@ from .._validation import require_kind, shown
 from ..draws import as_draws, to_unconstrained
 from ..plot.axes import MUTED_COLOUR, PAPER_COLOUR
 from ..plot.samples import coordinates_that_matter
-from ..result import FluxResult, MomentResult, Verdict, as_plain, pvalue_text
+from ..result import FluxResult, KsdaggResult, MomentResult, Verdict, as_plain, pvalue_text
 from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from ..result.rows import mode_rows
 from ..result.verdict import test_rows
@@ -309,6 +309,8 @@ def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -
         for key, value in as_plain(result.settings).items():
             if value is not None:
                 rows.append((f"{result.test}: {key}", _shortened(value)))
+        if isinstance(result, KsdaggResult):
+            rows.append((f"{result.test}: units", result.units))
     text = shlex.join(command) if command else call
     return f"<pre>{escape(text)}</pre>" + _table(
         ("setting", "value"), ("", "value"), rows, [False] * len(rows)

@@ -5,6 +5,7 @@ from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTabl
 from .plain import as_plain, pvalue_text
 from .table import Table
 from .tests import (
+    ONE_METRIC,
     AgreementResult,
     FluxResult,
     FssdResult,
@@ -21,6 +22,7 @@ from .tests import (
 from .verdict import Finding, Verdict
 
 __all__ = [
+    "ONE_METRIC",
     "AgreementResult",
     "CalibrationResult",
     "ChainBlocks",

@@ -31,7 +31,12 @@ def pvalue_text(p: float, *, smallest: bool = False) -> str:
 
 
 def as_plain(value: Any) -> Any:
-    """Turn arrays, NumPy scalars and records into lists, numbers and dictionaries; non-finite into None."""
+    """Turn arrays, NumPy scalars and records into lists, numbers and dictionaries; non-finite into None.
+
+    Functions are written by name, kernels as they are printed.
+    """
+    if callable(value) or hasattr(value, "profile"):
+        return getattr(value, "__name__", repr(value))
     if hasattr(value, "to_dict"):
         return as_plain(value.to_dict())
     if is_dataclass(value) and not isinstance(value, type):

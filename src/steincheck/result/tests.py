@@ -14,6 +14,8 @@ from .html import answer_html, list_html, modes_html
 from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable
 from .plain import as_plain, pvalue_text
 
+ONE_METRIC = "one metric"  # of the kernel, for draws at all modes
+
 
 @dataclass(frozen=True, eq=False)
 class GofResult:
@@ -35,7 +37,8 @@ class GofResult:
     warnings : tuple of str
         What the user should know before believing the p-value.
     settings : mapping
-        What is needed to run it again, the seed included.
+        The arguments that run it again, the seed included: ``test(draws, target, **result.settings)``. It
+        holds the kernel and functions themselves; `to_dict` writes them as text.
     chains : ChainBlocks or None
         How Markov chains were cut into blocks; None for independent draws.
     """
@@ -187,6 +190,9 @@ class KsdaggResult(GofResult):
     levels, thresholds : arrays (K,)
         A single test rejects at the level asked for if its p-value is at most `levels`, which is when its
         statistic exceeds `thresholds`.
+    units : str
+        "one metric" of the kernel for all draws, or, as `check` takes where the widths of modes differ,
+        "those of each mode".
     """
 
     bandwidths: np.ndarray = field(kw_only=True)
@@ -195,6 +201,7 @@ class KsdaggResult(GofResult):
     pvalues: np.ndarray = field(kw_only=True)
     levels: np.ndarray = field(kw_only=True)
     thresholds: np.ndarray = field(kw_only=True)
+    units: str = field(default=ONE_METRIC, kw_only=True)
 
     @property
     def smallest_pvalue(self) -> float:

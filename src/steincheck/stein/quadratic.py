@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import Seed, as_numbers, check_count, is_number, require_switch, seeded, shown
+from .._validation import Seed, as_numbers, check_count, is_number, recorded, require_switch, seeded, shown
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
 from ..chains.order import standing_chains
 from ..chains.reading import read_sample
@@ -58,7 +58,9 @@ class Prepared(NamedTuple):
     kernel: Kernel
     bootstrap: Bootstrap | str | None
     n_resamples: int
-    independent: bool  # as the user said
+    precondition: Any  # this and what follows as the user said
+    check_score: bool
+    independent: bool
 
 
 def prepare(
@@ -105,6 +107,8 @@ def prepare(
         kernel,
         bootstrap,
         n_resamples,
+        precondition,
+        check_score,
         independent,
     )
 
@@ -221,7 +225,7 @@ def identical_draws(x: np.ndarray, warnings: list[str]) -> np.ndarray | None:
 class Resampling(NamedTuple):
     """How the null distribution is simulated."""
 
-    name: str
+    bootstrap: Bootstrap | str  # that made the weights
     weights: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks; B = 0 if there are too few
     block: np.ndarray | None  # (n,) block of each draw
     identity: np.ndarray | None  # (n,) equal for identical draws
@@ -270,7 +274,7 @@ def resampling(
             f"{n * n_resamples / 1e9:.0f} GB; bootstrap='blocks' takes none"
         )
     weights = _weights(function, n, n_resamples, streams.bootstrap)
-    return Resampling(getattr(function, "__name__", repr(function)), weights, None, identity)
+    return Resampling(function, weights, None, identity)
 
 
 def _flipped_chains(
@@ -389,14 +393,15 @@ def scores_of_moved(target: Target, x: np.ndarray, scores: np.ndarray, samples: 
     return out
 
 
-def settings(
-    kernel: Kernel, whiten: np.ndarray | None, bootstrap: str, n_resamples: int, **more: Any
-) -> dict[str, Any]:
-    """What is needed to run the test again, but for the seed."""
-    return {
-        "kernel": repr(kernel),
-        "precondition": None if whiten is None else whiten @ whiten.T,
-        "bootstrap": bootstrap,
-        "n_resamples": n_resamples,
+def settings(inputs: Prepared, resampled: Resampling, **more: Any) -> dict[str, Any]:
+    """The arguments to run the test again with, the bootstrap and the seed being those that were used."""
+    return recorded(
+        kernel=inputs.kernel,
+        precondition=inputs.precondition,
+        bootstrap=resampled.bootstrap,
+        n_resamples=inputs.n_resamples,
         **more,
-    }
+        check_score=inputs.check_score,
+        independent=inputs.independent,
+        rng=inputs.seed,
+    )

@@ -1,0 +1,119 @@
+"""`result.settings` are the arguments of a test: they run it again, and are text only in JSON."""
+
+import inspect
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import steincheck as sc
+
+MODES = [[-3.0, 0.0], [3.0, 0.0]]
+BOUNDS = [(-8.0, 8.0), (-6.0, 6.0)]
+FEW = {"n_resamples": 99}
+KERNEL = {"kernel": sc.RBF(2.0), "precondition": [[2.0, 0.3], [0.3, 1.0]], "bootstrap": sc.wild}
+JUMPS = {"modes": MODES, "theta": [0.8, 1.2], "n_steps": 4, "accept": sc.barker}
+ONE_JUMP = JUMPS | {"theta": 0.8}
+AGGREGATED = FEW | {"n_level_resamples": 99}
+CASES = [
+    ("ksd_test", FEW),
+    ("ksd_test", FEW | KERNEL | {"check_score": False}),
+    ("pksd_test", FEW),
+    ("pksd_test", FEW | KERNEL | ONE_JUMP),
+    ("spksd_test", FEW | {"bounds": BOUNDS}),
+    ("spksd_test", FEW | KERNEL | JUMPS),
+    ("ospksd_test", FEW | {"bounds": BOUNDS}),
+    ("ospksd_test", FEW | KERNEL | JUMPS | {"train_fraction": 0.3}),
+    ("ksdagg_test", AGGREGATED),
+    (
+        "ksdagg_test",
+        AGGREGATED
+        | KERNEL
+        | {"kernel": sc.RBF(), "bandwidths": [0.5, 2.0], "bandwidth_weights": [0.3, 0.7], "alpha": 0.1},
+    ),
+    ("pksdagg_test", AGGREGATED),
+    ("pksdagg_test", AGGREGATED | KERNEL | JUMPS | {"kernel": sc.RBF(), "bandwidths": "paper"}),
+    ("fssd_test", FEW | {"n_locations": 3, "train_fraction": 0.4, "optimise": False}),
+    ("fssd_test", FEW | {"locations": [[0.0, 0.0], [1.0, 1.0]], "bandwidth": 3.0}),
+    ("flux_test", {}),
+    ("flux_test", {"modes": MODES, "variant": "exact", "anchors": 2}),
+    ("moment_test", FEW),
+    ("moment_test", FEW | {"modes": MODES, "check_score": False}),
+]
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return sc.models.gaussian_mixture(MODES)
+
+
+def same(first, again):
+    return again.pvalue == first.pvalue and again.statistic == first.statistic and again.n == first.n
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_settings_run_the_test_again(name, options, mixture):
+    test = getattr(sc, name)
+    draws = mixture.sample(150, 1, weights=[0.6, 0.4])
+    first = test(draws, mixture, rng=np.random.default_rng(2), **options)
+    assert same(first, test(draws, mixture, **first.settings))
+    restored = pickle.loads(pickle.dumps(first))
+    assert same(first, test(draws, mixture, **restored.settings))
+    arguments = set(inspect.signature(test).parameters) - {"draws", "target", "perturbation"}
+    assert set(first.settings) == arguments
+    assert json.loads(first.to_json())["settings"].keys() == arguments
+
+
+@pytest.mark.parametrize("name", dict(CASES))
+def test_settings_run_the_test_of_chains_again(name, mixture):
+    test = getattr(sc, name)
+    rng = np.random.default_rng(3)
+    chains = mixture.sample(1200, rng).reshape(4, 300, 2)
+    options = FEW if "n_resamples" in inspect.signature(test).parameters else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = test(chains, mixture, rng=rng, **options)
+        again = test(chains, mixture, **first.settings)
+    assert first.chains is not None
+    assert same(first, again)
+
+
+@pytest.mark.parametrize("name", ["pksd_test", "spksd_test", "ospksd_test", "pksdagg_test"])
+def test_a_given_perturbation_is_in_the_settings(name, mixture):
+    test = getattr(sc, name)
+    draws = mixture.sample(150, 1)
+    moved = sc.perturb(draws, mixture, MODES, 0.8, n_steps=5, rng=0)
+    first = test(draws, mixture, perturbation=moved, rng=3, **FEW)
+    assert first.settings["perturbation"] is moved
+    assert same(first, test(draws, mixture, **first.settings))
+    written = json.loads(first.to_json())["settings"]["perturbation"]
+    assert written == {
+        "theta": [0.8],
+        "acceptance": moved.acceptance.tolist(),
+        "n_steps": 5,
+        "accept": "metropolis",
+    }
+
+
+def test_what_the_user_changes_later_is_not_recorded(mixture):
+    draws = mixture.sample(150, 1)
+    modes = np.array(MODES)
+    metric = np.diag([2.0, 1.0])
+    first = sc.pksd_test(draws, mixture, modes=modes, precondition=metric, rng=0, **FEW)
+    modes += 1
+    metric *= 5
+    assert same(first, sc.pksd_test(draws, mixture, **first.settings))
+
+
+def test_kernels_and_functions_are_text_in_json(mixture):
+    draws = mixture.sample(150, 1)
+    result = sc.spksd_test(draws, mixture, rng=0, **FEW, **KERNEL, **JUMPS)
+    assert result.settings["kernel"] == sc.RBF(2.0)
+    assert result.settings["bootstrap"] is sc.wild
+    written = json.loads(result.to_json())["settings"]
+    assert written["kernel"] == "RBF(bandwidth=2.0)"
+    assert written["bootstrap"] == "wild"
+    assert written["accept"] == "barker"
+    assert written["precondition"] == KERNEL["precondition"]
