@@ -62,14 +62,26 @@ def _tests() -> dict[str, Function]:
             small(n_locations=lambda: 2),
             {
                 **TESTED_KINDS,
-                "n_locations": v.COUNT._replace(sound=constants(1, 5, np.int32(7))),
-                "train_fraction": v.FRACTION,
-                "optimise": v.SWITCH,
-                "locations": Kind({"given": lambda: [[0.0, 1.0]]}, v.MODES.odd, v.MODES.bad),
+                "n_locations": v.COUNT._replace(
+                    sound=constants(1, 5, np.int32(7)), bad=without(v.COUNT.bad, "None")
+                ),
+                "train_fraction": v.FRACTION._replace(bad=without(v.FRACTION.bad, "None")),
+                "optimise": v.MAYBE_SWITCH,
+                "locations": Kind({}, {}, {"beside n_locations": lambda: [[0.0, 1.0]]}),
                 "bandwidth": v.POSITIVE._replace(sound={}, odd={}),
                 "n_resamples": v.COUNT,
                 "check_score": v.SWITCH,
                 "independent": v.SWITCH,
+            },
+        ),
+        "fssd_test, locations": Function(
+            sc.fssd_test,
+            small(locations=lambda: [[0.0, 1.0]]),
+            {
+                **TESTED_KINDS,
+                "n_locations": Kind(constants(None), {}, constants(1, 0)),
+                "locations": Kind({"given": lambda: [[0.0, 1.0]]}, v.MODES.odd, v.MODES.bad),
+                "bandwidth": v.POSITIVE,
             },
         ),
         "moment_test": Function(

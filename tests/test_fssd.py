@@ -184,6 +184,14 @@ def test_level_over_500_samples_with_optimised_locations():
             r"`bandwidth` must be one number, got shape \(2,\)",
         ),
         ({"bandwidth": 1.0}, "`bandwidth` goes with `locations`"),
+        (
+            {"locations": np.zeros((1, 2)), "n_locations": 10},
+            "`locations` are not trained: give them or `n_locations`, not both",
+        ),
+        (
+            {"locations": np.zeros((1, 2)), "train_fraction": 0.2, "optimise": False},
+            "`locations` are not trained: give them or `train_fraction`, `optimise`, not both",
+        ),
         ({"n_resamples": 0}, "`n_resamples` must be a positive integer"),
     ],
 )
@@ -279,6 +287,16 @@ def test_settings_run_it_again(normal_target):
     again = fssd_test(x, normal_target, **first.settings)
     assert again.pvalue == first.pvalue
     np.testing.assert_array_equal(again.null_distribution, first.null_distribution)
+
+
+def test_none_stands_for_the_documented_training(normal_target):
+    x = np.random.default_rng(18).normal(size=(100, 2))
+    first = fssd_test(x, normal_target, rng=0)
+    said = {"n_locations": 10, "train_fraction": 0.2, "optimise": True}
+    assert said.items() <= first.settings.items()
+    assert fssd_test(x, normal_target, rng=0, **said).pvalue == first.pvalue
+    given = fssd_test(x, normal_target, locations=[[0.0, 1.0]], rng=0)
+    assert [given.settings[name] for name in said] == [None] * 3
 
 
 def test_warning_points_at_the_line_of_the_user(normal_target):

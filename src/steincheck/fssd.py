@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._compilation import precise
-from ._validation import RandomSource, announce, as_count, as_numbers, as_positive, recorded, require_switch
+from ._validation import RandomSource, announce, as_count, as_numbers, as_positive, check_switch, recorded
 from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_blocks
 from .draws.record import chain_of_rows
 from .result import ChainBlocks, FssdResult
@@ -28,6 +28,14 @@ REACH = 5.0  # locations stay within so many standard deviations of the mean of 
 MAX_ITERATIONS = 5  # more of them fit the noise of the training draws (experiments/fssd_study.py)
 MIN_SHARE_SEEN = 1e-6  # of the mean square of the start's features, below which a climb's end is not taken
 MIN_EIGENVALUE = 1e-12  # largest eigenvalue times bandwidth below which no location sees a draw
+
+
+class Training(NamedTuple):
+    """How locations are found on a part of the draws."""
+
+    n_locations: int = 10
+    train_fraction: float = 0.2
+    optimise: bool = True
 
 
 class Placement(NamedTuple):
@@ -76,9 +84,9 @@ def fssd_test(
     draws: Any,
     target: Target,
     *,
-    n_locations: int = 10,
-    train_fraction: float = 0.2,
-    optimise: bool = True,
+    n_locations: int | None = None,
+    train_fraction: float | None = None,
+    optimise: bool | None = None,
     locations: Any = None,
     bandwidth: float | None = None,
     n_resamples: int = 3000,
@@ -105,13 +113,13 @@ def fssd_test(
     ----------
     draws, target, check_score, independent, rng
         As in `ksd_test`.
-    n_locations : int
-        J, if `locations` are not given.
-    train_fraction : float
-        Share of the draws used to place the locations, in (0, 1).
-    optimise : bool
-        Maximise the estimated power; otherwise locations are drawn from a Gaussian fitted to the training
-        draws and the bandwidth is their median squared distance.
+    n_locations : int, optional
+        J, by default 10. This, `train_fraction` and `optimise` are not to be given beside `locations`.
+    train_fraction : float, optional
+        Share of the draws used to place the locations, in (0, 1); by default 0.2.
+    optimise : bool, optional
+        By default True: the estimated power is maximised. Otherwise locations are drawn from a Gaussian
+        fitted to the training draws and the bandwidth is their median squared distance.
     locations : array (J, d), optional
         Locations of your own: nothing is trained and all draws are tested.
     bandwidth : float, optional
@@ -139,21 +147,21 @@ def fssd_test(
     >>> sc.fssd_test(draws, target, rng=0).reject()
     True
     """
-    require_switch(optimise, "optimise")
+    training = _training(n_locations, train_fraction, optimise, locations)
     inputs = prepare(draws, target, None, n_resamples, check_score, rng, independent=independent)
     x = inputs.x
-    if locations is None:
-        train, tested = _split(inputs, n_locations, train_fraction, bandwidth)
+    if training is not None:
+        train, tested = _split(inputs, training, bandwidth)
         scores = score_at(target, x)
-        placement = _trained_placement(x[train], scores[train], n_locations, optimise, inputs.streams)
+        placement = _trained_placement(x[train], scores[train], training, inputs.streams)
     else:
         placement = _given_placement(locations, bandwidth, x, inputs.streams)
         scores = score_at(target, x)
         tested = np.arange(len(x))
     settings = recorded(
-        n_locations=n_locations,
-        train_fraction=train_fraction,
-        optimise=optimise,
+        n_locations=None if training is None else training.n_locations,
+        train_fraction=None if training is None else training.train_fraction,
+        optimise=None if training is None else training.optimise,
         locations=locations,
         bandwidth=bandwidth,
         n_resamples=n_resamples,
@@ -334,13 +342,11 @@ def _negative_criterion(locations: Any, log_bandwidth: Any, x: Any, scores: Any,
 _value_and_slopes = jax.jit(jax.value_and_grad(_negative_criterion, argnums=(0, 1)))
 
 
-def _trained_placement(
-    x: np.ndarray, scores: np.ndarray, n_locations: int, optimise: bool, streams: Streams
-) -> Placement:
+def _trained_placement(x: np.ndarray, scores: np.ndarray, training: Training, streams: Streams) -> Placement:
     """Locations drawn from a Gaussian fitted to the training draws; to optimise, the best of a few climbs."""
-    locations = _gaussian_locations(x, n_locations, streams.blocks)
+    locations = _gaussian_locations(x, training.n_locations, streams.blocks)
     median = median_bandwidth(x, rng=streams.bandwidth)
-    if not optimise:
+    if not training.optimise:
         return Placement(locations, median)
     # in units in which a standard normal is unchanged: the criterion's regularisation has units
     unit = float(np.sqrt(median / (2 * x.shape[1])))
@@ -428,16 +434,27 @@ def _given_placement(locations: Any, bandwidth: Any, x: np.ndarray, streams: Str
     return Placement(places, float(as_positive(bandwidth, "bandwidth")[0]))
 
 
-def _split(
-    inputs: Prepared, n_locations: Any, train_fraction: Any, bandwidth: Any
-) -> tuple[np.ndarray, np.ndarray]:
+def _training(n_locations: Any, train_fraction: Any, optimise: Any, locations: Any) -> Training | None:
+    """How locations are trained, with defaults where nothing is said; None if `locations` are given."""
+    asked = Training(n_locations, train_fraction, optimise)
+    check_switch(optimise, "optimise")
+    said = {name: value for name, value in asked._asdict().items() if value is not None}
+    if locations is None:
+        return Training()._replace(**said)
+    if said:
+        names = ", ".join(f"`{name}`" for name in said)
+        raise ValueError(f"`locations` are not trained: give them or {names}, not both")
+    return None
+
+
+def _split(inputs: Prepared, training: Training, bandwidth: Any) -> tuple[np.ndarray, np.ndarray]:
     """Rows to train the locations with, and rows to test, if the arguments allow it."""
     if bandwidth is not None:
         raise ValueError(
             "`bandwidth` goes with `locations`; without them both are found on the training draws"
         )
-    n_locations = as_count(n_locations, "n_locations")
-    train, tested = split_rows(len(inputs.x), train_fraction, inputs.streams.split, inputs.chain)
+    n_locations = as_count(training.n_locations, "n_locations")
+    train, tested = split_rows(len(inputs.x), training.train_fraction, inputs.streams.split, inputs.chain)
     if n_locations > len(train):
         raise ValueError(
             f"`n_locations` must not exceed the training draws, got {n_locations} for {len(train)}; "
