@@ -46,7 +46,17 @@ PERTURBATION = Kind(
     constants("banana", 3, {}, float("nan"), [], object),
 )
 BOUNDS_BESIDE_MODES = Kind(constants(None), {**v.BOUNDS.sound, **v.BOUNDS.odd}, v.BOUNDS.bad)
+WITH_BANDWIDTH = {
+    "wide": v.KERNEL.sound["wide"],
+    "tiny": v.KERNEL.odd["tiny"],
+    "huge": v.KERNEL.odd["huge"],
+}
 AGGREGATED = {
+    "kernel": Kind(
+        {label: make for label, make in v.KERNEL.sound.items() if label not in WITH_BANDWIDTH},
+        {label: make for label, make in v.KERNEL.odd.items() if label not in WITH_BANDWIDTH},
+        {**v.KERNEL.bad, **WITH_BANDWIDTH},
+    ),
     "bandwidths": v.THETA,
     "bandwidth_weights": Kind(
         constants("uniform"),

@@ -206,6 +206,15 @@ def test_bad_input(normal_target, change, message):
         ksdagg_test(np.random.default_rng(0).normal(size=(50, 2)), normal_target, **change)
 
 
+@pytest.mark.parametrize("test", [ksdagg_test, sc.pksdagg_test])
+def test_a_kernel_with_its_own_bandwidth_is_refused(test):
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    with pytest.raises(
+        ValueError, match=r"`kernel` must have no bandwidth of its own, got 123.0: .*`bandwidths`"
+    ):
+        test(target.sample(60, 0), target, kernel=sc.IMQ(bandwidth=123.0), rng=0)
+
+
 def rbm(noise, n, rng, dim=20, hidden=8):
     """The paper's standard Gaussian-Bernoulli RBM, and draws of one whose B has noise on it."""
     b_matrix, b, c = (

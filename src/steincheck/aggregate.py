@@ -16,6 +16,7 @@ from ._validation import (
     check_count,
     check_level,
     recorded,
+    shown,
 )
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept, metropolis
@@ -105,7 +106,7 @@ def ksdagg_test(
     bandwidth_weights : "uniform" or array
         Weights of the bandwidths; positive, with sum 1.
     kernel : IMQ, RBF or any object with `profile`
-        Its bandwidth is replaced by each of `bandwidths`.
+        Without a bandwidth of its own: it is used with each of `bandwidths`.
     bootstrap : callable or "blocks", optional
         As in `ksd_test`; by default `wild` up to 10,000 draws, blocks beyond. With blocks, as for Markov
         chains, one set of sign patterns serves both purposes.
@@ -391,6 +392,12 @@ def _prepare(
 ) -> Prepared:
     check_level(options.alpha)
     check_count(options.n_level_resamples, "n_level_resamples")
+    width = getattr(options.kernel, "bandwidth", None)
+    if width is not None:
+        raise ValueError(
+            f"`kernel` must have no bandwidth of its own, got {shown(width)}: it is used with each of "
+            "`bandwidths`, where a single one may be given too"
+        )
     inputs = prepare(
         draws,
         target,
