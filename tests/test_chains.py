@@ -286,6 +286,17 @@ def test_agreement_sees_an_odd_chain_and_burn_in():
     assert np.mean(early) > 0.6
 
 
+def test_agreement_returns_its_null_distribution():
+    rng = np.random.default_rng(12)
+    chain = np.repeat(np.arange(4), 250)
+    found = agreement(rng.normal(size=(1000, 2)), chain, rng, n_resamples=199)
+    assert found.statistic == -min(found.between_pvalue, found.start_pvalue)
+    assert found.null_distribution.shape == (199,)
+    as_large = np.sum(found.null_distribution >= found.statistic - 1e-9)
+    assert found.pvalue == (1 + as_large) / 200
+    assert 0.01 < found.pvalue < 1
+
+
 def test_agreement_of_a_single_chain_and_of_many():
     rng = np.random.default_rng(9)
     x, chain = ar1(rng, 1, 2000, 2, 0.5)

@@ -295,6 +295,10 @@ def test_good_chains_pass_and_an_odd_one_is_named(scaled):
     odd = sc.check(x * SCALES, scaled, rng=0)
     assert odd.fits is False
     assert "Chain 1 differs from the others" in " ".join(map(str, odd.findings))
+    assert good.tests["chains"].smallest_pvalue == odd.tests["chains"].smallest_pvalue == 0.001
+    assert not good.tests["chains"].at_floor
+    assert odd.tests["chains"].at_floor
+    assert odd.tests["chains"].statistic == -0.001
 
 
 def test_draws_at_a_hard_edge_cannot_tell():

@@ -15,13 +15,32 @@ FIRST_BLOCKS_OF_ONE_CHAIN = 2  # one block of 20 would have no p-value below .05
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Outcome of the test that blocks of all chains, early and late, have the same mean features."""
+    """Outcome of the test that blocks of all chains, early and late, have the same mean features.
 
-    pvalue: float  #: of both comparisons; NaN if there are too few blocks to tell
-    between_pvalue: float  #: of the comparison of the chains (of the quarters of a single chain)
-    start_pvalue: float  #: of the comparison of the chains' first blocks with the rest
-    odd_chain: int  #: the chain (quarter of a single one) that differs most from the others
-    blocks: Blocks  #: the blocks that were permuted
+    Attributes
+    ----------
+    statistic : float
+        Minus the smaller one of the p-values of the two comparisons.
+    pvalue : float
+        Of both comparisons; NaN if there are too few blocks to tell.
+    null_distribution : array or None
+        The statistic of every permutation; None if there are too few blocks.
+    between_pvalue, start_pvalue : float
+        Of the comparison of the chains (of the quarters of a single one), and of their first blocks with the
+        rest.
+    odd_chain : int
+        The chain (quarter of a single one) that differs most from the others.
+    blocks : Blocks
+        The blocks that were permuted.
+    """
+
+    statistic: float
+    pvalue: float
+    null_distribution: np.ndarray | None
+    between_pvalue: float
+    start_pvalue: float
+    odd_chain: int
+    blocks: Blocks
 
 
 def agreement(
@@ -72,10 +91,12 @@ def agreement(
     groups = owner == np.unique(owner)[:, None]
     odd_chain = int(np.argmax(np.sum((groups @ sums) ** 2, axis=1) / groups.sum(axis=1)))
     if not blocks.enough or blocks.count < 1.5 * len(groups):
-        return Agreement(np.nan, np.nan, np.nan, odd_chain, blocks)
+        return Agreement(np.nan, np.nan, None, np.nan, np.nan, odd_chain, blocks)
     ranks = _permutation_ranks(sums @ sums.T, groups, first, rng, n_resamples)
-    joint = upper_ranks(-ranks.min(axis=0))
-    return Agreement(float(joint[0]), float(ranks[0, 0]), float(ranks[1, 0]), odd_chain, blocks)
+    statistics = -ranks.min(axis=0)
+    pvalue = float(upper_ranks(statistics)[0])
+    between, start = ranks[:, 0].tolist()
+    return Agreement(float(statistics[0]), pvalue, statistics[1:], between, start, odd_chain, blocks)
 
 
 def _permutation_ranks(

@@ -454,6 +454,8 @@ class MomentResult(GofResult):
 class AgreementResult(GofResult):
     """Outcome of the test in `check` of whether Markov chains agree, also with their beginnings.
 
+    `statistic` is minus the smaller one of the p-values of the two comparisons.
+
     Attributes
     ----------
     between_pvalue, start_pvalue : float
@@ -468,6 +470,11 @@ class AgreementResult(GofResult):
     start_pvalue: float = field(kw_only=True)
     odd_chain: int = field(kw_only=True)
     n_blocks: int = field(kw_only=True)
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether no permutation was as extreme in one of the comparisons, which only bounds the p-value."""
+        return bool(0 < -self.statistic <= 1.03 * self.smallest_pvalue)
 
     @property
     def starts_differ(self) -> bool:

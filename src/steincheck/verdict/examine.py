@@ -96,9 +96,9 @@ def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) ->
     found = agreement(plain_features(case.x, case.scores, whiten), case.chain, rng)
     return AgreementResult(
         "agreement of the chains",
-        -np.log10(found.pvalue),
+        found.statistic,
         found.pvalue,
-        None,
+        found.null_distribution,
         *case.x.shape,
         between_pvalue=found.between_pvalue,
         start_pvalue=found.start_pvalue,
