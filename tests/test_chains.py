@@ -6,20 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from steincheck.chains import (
-    agreement,
-    autocorrelation_time,
-    autocovariance,
-    block_signs,
-    block_sums,
-    chain_faults,
-    convergence,
-    cut_blocks,
-    invalidating_faults,
-    lattice_step,
-    looks_dependent,
-    standing_chains,
-)
+from steincheck.chains import agreement, autocorrelation_time, convergence, cut_blocks, looks_dependent
+from steincheck.chains.blocks import autocovariance, block_signs, block_sums
+from steincheck.chains.order import chain_faults, invalidating_faults, lattice_step, standing_chains
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "convergence.json").read_text())
 

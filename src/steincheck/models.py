@@ -26,7 +26,7 @@ from .draws import as_matrix
 from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
 from .target import MAX_DIM, Target, jax_target, made_by
 
-__all__ = ["gaussian_mixture", "gb_rbm", "sensor_network", "t_banana_mixture"]
+__all__ = ["gaussian_mixture", "gb_rbm", "sensor_labels", "sensor_network", "t_banana_mixture"]
 
 # the batch shapes compiled: more than for a user's function, which compiles anew
 MODEL_CHUNKS = (1, 32, 256, 2048, 8192)
@@ -277,10 +277,26 @@ def _log_sensors(_: Any, x: Any) -> Any:
 
 
 def sensor_labels(x: Any) -> np.ndarray:
-    """Which of the eight modes of `sensor_network` the draws (n, 8) belong to: integers 0 to 7, (n,).
+    """Which of the eight modes of `sensor_network` the draws belong to.
 
     Sensors 1 and 3 may lie on either side of the line through the known sensors, sensor 4 on either side of
     the line from sensor 1 to 2: label = side of sensor 1 + 2 (side of sensor 3) + 4 (side of sensor 4).
+
+    Parameters
+    ----------
+    x : array (n, 8)
+        The draws.
+
+    Returns
+    -------
+    array (n,)
+        Integers 0 to 7.
+
+    Examples
+    --------
+    >>> target = sensor_network()
+    >>> sorted(set(sensor_labels(target.sample(500, 0)).tolist()))
+    [0, 1, 2, 3, 4, 5, 6, 7]
     """
     one, two, three, four = np.moveaxis(as_matrix(x, 8, minimum=1).reshape(-1, 4, 2), 1, 0)
 

@@ -17,7 +17,7 @@ from ._compilation import precise
 from ._validation import RandomSource, as_generator, as_numbers, shown
 from .draws import as_matrix
 
-__all__ = ["gibbs_rbm", "repelling_attracting_metropolis"]
+__all__ = ["Chains", "gibbs_rbm", "repelling_attracting_metropolis"]
 
 MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
 FEW_GIVEN_UP = 1e-5  # share of updates so rejected from which on the user is warned
@@ -28,11 +28,20 @@ DRAW_Z, DOWN, UP, DOWN_AGAIN = range(4)  # what a chain is doing
 
 
 class Chains(NamedTuple):
-    """Draws of several Markov chains."""
+    """Draws of several Markov chains.
 
-    draws: np.ndarray  #: (chains, kept, d)
-    acceptance: np.ndarray  #: (chains, blocks) share of updates accepted, burn-in included
-    given_up: np.ndarray  #: (chains,) number of updates given up because a forced move took too many tries
+    Attributes
+    ----------
+    draws : array (chains, kept, d)
+    acceptance : array (chains, blocks)
+        Share of updates accepted, burn-in included.
+    given_up : array (chains,)
+        Number of updates given up because a forced move took too many tries.
+    """
+
+    draws: np.ndarray
+    acceptance: np.ndarray
+    given_up: np.ndarray
 
 
 class _State(NamedTuple):

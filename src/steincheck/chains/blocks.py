@@ -91,14 +91,30 @@ def autocorrelation_time(h: np.ndarray, chain: np.ndarray | None = None) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Chains cut into blocks for a statistic whose contributions have autocorrelation time ``tau``."""
+    """Chains cut into blocks for a statistic whose contributions have autocorrelation time ``tau``.
 
-    label: np.ndarray  #: (n,) the block of each draw, 0, 1, ... in order
-    count: int  #: number of blocks
-    tau: float  #: autocorrelation time
-    times_longer: float  #: how many times longer the chains must be for a test; 1 if they are long enough
-    n_chains: int  #: number of chains
-    standing: bool = False  #: whether a chain is stuck, which longer chains do not cure
+    Attributes
+    ----------
+    label : array (n,)
+        The block of each draw, 0, 1, ... in order.
+    count : int
+        Number of blocks.
+    tau : float
+        Autocorrelation time.
+    times_longer : float
+        How many times longer the chains must be for a test; 1 if they are long enough.
+    n_chains : int
+        Number of chains.
+    standing : bool
+        Whether a chain is stuck, which longer chains do not cure.
+    """
+
+    label: np.ndarray
+    count: int
+    tau: float
+    times_longer: float
+    n_chains: int
+    standing: bool = False
 
     @property
     def enough(self) -> bool:
@@ -156,6 +172,10 @@ def cut_blocks(
         Fewest blocks for a test.
     cut_every : int
         Autocorrelation times per cut.
+
+    Returns
+    -------
+    Blocks
 
     Examples
     --------

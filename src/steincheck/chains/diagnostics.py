@@ -12,11 +12,21 @@ MIN_DRAWS_PER_CHAIN = 4  # per chain: halves of two draws are the least that hav
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
-    """What is commonly reported about chains, one number per coordinate."""
+    """What is commonly reported about chains, one number per coordinate.
 
-    ess_bulk: np.ndarray  #: (d,) effective sample size for the centre of the distribution
-    ess_tail: np.ndarray  #: (d,) effective sample size for the 5 % and 95 % quantiles, the smaller one
-    rhat: np.ndarray  #: (d,) rank-normalised split R-hat: the larger one for location and spread
+    Attributes
+    ----------
+    ess_bulk : array (d,)
+        Effective sample size for the centre of the distribution.
+    ess_tail : array (d,)
+        Effective sample size for the 5 % and 95 % quantiles, the smaller one.
+    rhat : array (d,)
+        Rank-normalised split R-hat: the larger one for location and spread.
+    """
+
+    ess_bulk: np.ndarray
+    ess_tail: np.ndarray
+    rhat: np.ndarray
 
 
 def convergence(values: np.ndarray, chain: np.ndarray) -> Convergence:

@@ -23,12 +23,24 @@ SAME_SHARE = 0.1  # of the draws equal at the same times in two chains
 
 @dataclass(frozen=True)
 class Dependence:
-    """Where draws that are given without chains are most clearly dependent."""
+    """Where draws that are given without chains are most clearly dependent.
 
-    lag: int  #: distance of the draws compared
-    correlation: float  #: rank correlation at that distance
-    where: str  #: the coordinate, "the log density" or "all coordinates together"
-    pvalue: float  #: of independence, adjusted for all lags and coordinates
+    Attributes
+    ----------
+    lag : int
+        Distance of the draws compared.
+    correlation : float
+        Rank correlation at that distance.
+    where : str
+        The coordinate, "the log density" or "all coordinates together".
+    pvalue : float
+        Of independence, adjusted for all lags and coordinates.
+    """
+
+    lag: int
+    correlation: float
+    where: str
+    pvalue: float
 
     def __str__(self) -> str:
         which = "successive draws" if self.lag == 1 else f"draws {self.lag} apart"

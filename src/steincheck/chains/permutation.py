@@ -69,6 +69,10 @@ def agreement(
     n_resamples : int
         Number of random permutations.
 
+    Returns
+    -------
+    Agreement
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

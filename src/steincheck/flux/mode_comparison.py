@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..chains import autocorrelation_time, block_standard_error, block_sums
+from ..chains.blocks import autocorrelation_time, block_standard_error, block_sums
 from ..result import ChainWeights, Modes, ModeTable
 from .chain_weights import (
     MIN_SOJOURNS_OF_MANY,

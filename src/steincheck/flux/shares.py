@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..chains import autocorrelation_time, block_standard_error, block_sums, cut_blocks
+from ..chains.blocks import autocorrelation_time, block_standard_error, block_sums, cut_blocks
 from ..result import ModeTable, ModeWeights
 from .orbits import Orbits
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, recorded, seeded
-from ..chains import block_standard_error, block_sums, read_sample
+from ..chains.blocks import block_standard_error, block_sums
+from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes

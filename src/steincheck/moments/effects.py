@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from ..chains import block_standard_error
+from ..chains.blocks import block_standard_error
 from .correction import Affine, FirstMoments, ScoringStep, WeightedDraws, scoring_step
 
 

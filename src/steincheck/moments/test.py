@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, recorded, require_switch, seeded
-from ..chains import Blocks, autocorrelation_time, cut_blocks, read_sample
+from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
+from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..chains import chain_faults, chain_of_draws, convergence, invalidating_faults, lattice_step
-from ..chains.diagnostics import Convergence
+from ..chains.diagnostics import Convergence, convergence
+from ..chains.order import chain_faults, invalidating_faults, lattice_step
+from ..chains.reading import chain_of_draws
 from ..draws import Draws
 from ..draws.record import chain_of_rows
 from ..modes.search import (

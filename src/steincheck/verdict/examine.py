@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from ..aggregate import Aggregation, collection, ksdagg_core
-from ..chains import Blocks, agreement
+from ..chains.blocks import Blocks
+from ..chains.permutation import agreement
 from ..flux.test import flux_core
 from ..moments.frames import make_frame
 from ..moments.lines import impossible_draws

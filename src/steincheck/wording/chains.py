@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..chains import Blocks
+from ..chains.blocks import Blocks
 from ..result import AgreementResult, Finding, FluxResult, GofResult
 
 MAX_CHAINS_LISTED = 8  # chains whose shares are listed one by one
