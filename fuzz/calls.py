@@ -351,8 +351,8 @@ def _makers() -> dict[str, Function]:
         ),
         "median_bandwidth": Function(
             sc.median_bandwidth,
-            {"x": v.draws},
-            {"x": v.DRAWS._replace(bad=without(v.DRAWS.bad, "three columns")), "rng": v.RNG},
+            {"draws": v.draws},
+            {"draws": v.DRAWS._replace(bad=without(v.DRAWS.bad, "three columns")), "rng": v.RNG},
         ),
         "multinomial": Function(
             sc.multinomial,

@@ -22,7 +22,7 @@ def records() -> dict[str, Function]:
     several = v.DRAWS._replace(odd={**v.DRAWS.odd, **unusual}, bad=without(v.DRAWS.bad, *unusual))
     names = v.NAMES._replace(bad=without(v.NAMES.bad, "[None, 'a']", "['a', 'a']", "[1, 2]"))
     stein = {
-        "x": v.DRAWS,
+        "draws": v.DRAWS,
         "target": score_only(),
         "coordinate": Kind(constants(0, 1), {}, constants(5, -7, "a", 1.5, {}, None, float("nan"))),
         "scales": Kind(
@@ -141,11 +141,11 @@ def records() -> dict[str, Function]:
         ),
         "plot.witness": Function(
             sc.plot.witness,
-            {"x": v.draws, "target": v.jax_target, "rng": lambda: 0},
+            {"draws": v.draws, "target": v.jax_target, "rng": lambda: 0},
             stein,
         ),
         "plot.contributions": Function(
-            sc.plot.contributions, {"x": v.draws, "target": v.jax_target, "rng": lambda: 0}, stein
+            sc.plot.contributions, {"draws": v.draws, "target": v.jax_target, "rng": lambda: 0}, stein
         ),
         "plot.pairs": Function(
             sc.plot.pairs,

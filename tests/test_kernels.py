@@ -57,7 +57,7 @@ def test_median_bandwidth_of_many_draws_is_close_to_the_law():
 
 
 def test_constant_draws_have_no_bandwidth():
-    with pytest.raises(ValueError, match="`x` must not be constant"):
+    with pytest.raises(ValueError, match="`draws` must not be constant"):
         median_bandwidth(np.ones((10, 2)))
 
 

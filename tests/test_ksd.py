@@ -134,7 +134,7 @@ def test_finite_difference_scores_are_flagged():
     ("change", "error", "message"),
     [
         ({"draws": np.zeros((5, 3))}, ValueError, "`draws` must have shape"),
-        ({"draws": np.zeros((50, 2))}, ValueError, "`x` must not be constant"),
+        ({"draws": np.zeros((50, 2))}, ValueError, "`draws` must not be constant"),
         ({"draws": np.full((5, 2), np.nan)}, ValueError, r"rows \[0, 1, 2, 3, 4\]"),
         ({"target": lambda x: 0}, TypeError, "`target` must be a steincheck.Target"),
         ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer, got 0"),

@@ -323,7 +323,12 @@ def test_many_draws_are_thinned(target):
         (lambda t, r: plot.draws(np.zeros((3, 2)), names=["a"]), "`names` must have one name per coordinate"),
         (lambda t, r: plot.draws(np.zeros((3, 2)), coordinates=(2,)), "must be one or two of 0..1"),
         (lambda t, r: plot.perturbed(np.zeros((3, 2)), np.zeros((3, 1))), "must have one dimension"),
-        (lambda t, r: plot.witness(np.zeros((3, 1)), t), "`x` must vary in every coordinate"),
+        (lambda t, r: plot.witness(np.zeros((3, 1)), t), "`draws` must vary in every coordinate"),
+        (lambda t, r: plot.witness(np.zeros((3, 2)), t), r"`draws` must have shape \(n, 1\)"),
+        (
+            lambda t, r: plot.contributions(draws=[["a"]], target=t),
+            "`draws` must be an array of real numbers",
+        ),
         (lambda t, r: plot.witness(np.zeros((3, 1)), t, coordinate=1), "`coordinate` must be"),
     ],
 )

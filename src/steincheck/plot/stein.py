@@ -17,7 +17,7 @@ from .axes import MAX_POINTS, MUTED_COLOUR, axes_or_new, checked, labels_of, wit
 
 
 def witness(
-    x: Any, target: Target, *, coordinate: int = 0, scales: Any = None, rng: Any = None, ax: Any = None
+    draws: Any, target: Target, *, coordinate: int = 0, scales: Any = None, rng: Any = None, ax: Any = None
 ) -> Any:
     """The Stein witness of one coordinate at the draws.
 
@@ -26,7 +26,7 @@ def witness(
 
     Parameters
     ----------
-    x : array (n, d)
+    draws : array (n, d)
     target : Target
     coordinate : int
         Which component of g to draw, against the same coordinate of the draws.
@@ -51,7 +51,7 @@ def witness(
     """
     require_target(target)
     (k,) = checked([coordinate], target.dim, "coordinate")
-    x, z, s, kernel = _scaled_subset(x, target, scales, rng)
+    x, z, s, kernel = _scaled_subset(draws, target, scales, rng)
     r2 = np.maximum(np.sum(z**2, axis=1)[:, None] + np.sum(z**2, axis=1) - 2 * z @ z.T, 0.0)
     with jax.enable_x64(True):
         phi, first, _ = (np.asarray(part) for part in kernel.profile(r2))
@@ -66,7 +66,7 @@ def witness(
 
 
 def contributions(
-    x: Any, target: Target, *, coordinate: int = 0, scales: Any = None, rng: Any = None, ax: Any = None
+    draws: Any, target: Target, *, coordinate: int = 0, scales: Any = None, rng: Any = None, ax: Any = None
 ) -> Any:
     """What each draw contributes to the KSD statistic, against one of its coordinates.
 
@@ -74,7 +74,7 @@ def contributions(
 
     Parameters
     ----------
-    x, target, coordinate, scales, rng, ax
+    draws, target, coordinate, scales, rng, ax
         As in `witness`.
 
     Returns
@@ -91,7 +91,7 @@ def contributions(
     """
     require_target(target)
     (k,) = checked([coordinate], target.dim, "coordinate")
-    x, z, s, kernel = _scaled_subset(x, target, scales, rng)
+    x, z, s, kernel = _scaled_subset(draws, target, scales, rng)
     sums = quadratic_forms(z[None], s[None], kernel, kernel.bandwidth, row_sums=True).row_sums
     assert sums is not None
     values = sums[0, 0] / (len(x) - 1)
@@ -107,16 +107,18 @@ def contributions(
 
 
 def _scaled_subset(
-    x: Any, target: Target, scales: Any, rng: Any
+    draws: Any, target: Target, scales: Any, rng: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, IMQ]:
     """At most 1000 draws; themselves and their scores in units of `scales`; the kernel."""
-    x = as_matrix(x, target.dim)
+    x = as_matrix(draws, target.dim, name="draws")
     pick, width = as_generator(rng).spawn(2)
     unit = x.std(axis=0) if scales is None else as_positive(scales, "scales")
     if np.ndim(scales) and len(unit) != target.dim:
         raise ValueError(f"`scales` must be one number, or one per coordinate, {target.dim}, got {len(unit)}")
     if not (np.isfinite(unit) & (unit > 0)).all():
-        raise ValueError(f"`x` must vary in every coordinate, its standard deviations are {unit.tolist()}")
+        raise ValueError(
+            f"`draws` must vary in every coordinate, its standard deviations are {unit.tolist()}"
+        )
     x = x[np.sort(pick.choice(len(x), min(len(x), MAX_POINTS), replace=False))]
     z = (x - x.mean(axis=0)) / unit
     return x, z, score_at(target, x) * unit, IMQ(median_bandwidth(z, rng=width))

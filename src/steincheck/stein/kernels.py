@@ -192,14 +192,14 @@ def _require(bandwidth: Any) -> Any:
     return bandwidth
 
 
-def median_bandwidth(x: np.ndarray, *, rng: RandomSource = None) -> float:
+def median_bandwidth(draws: np.ndarray, *, rng: RandomSource = None) -> float:
     """Median over pairs i < j of different draws of |x_i - x_j|^2.
 
     All pairs where there are at most half a million; otherwise a random half million, drawn with `rng`.
 
     Parameters
     ----------
-    x : array (n, d)
+    draws : array (n, d)
     rng : int, Generator or SeedSequence, optional
 
     Returns
@@ -213,9 +213,9 @@ def median_bandwidth(x: np.ndarray, *, rng: RandomSource = None) -> float:
     >>> median_bandwidth(np.array([[0.0], [1.0], [3.0]]))
     4.0
     """
-    x = as_numbers(x, "x", "an array of real numbers with one draw per row")
+    x = as_numbers(draws, "draws", "an array of real numbers with one draw per row")
     if x.ndim != 2 or len(x) < 2 or not x.shape[1] or not np.isfinite(x).all():
-        raise ValueError(f"`x` must hold at least 2 finite draws, shape (n, d), got shape {x.shape}")
+        raise ValueError(f"`draws` must hold at least 2 finite draws, shape (n, d), got shape {x.shape}")
     generator = as_generator(rng)
     n = len(x)
     if n * (n - 1) // 2 <= MAX_MEDIAN_PAIRS:
@@ -231,11 +231,11 @@ def median_bandwidth(x: np.ndarray, *, rng: RandomSource = None) -> float:
             gap = x.take(i[part], axis=0) - x.take(j[part], axis=0)
             r2[part] = np.einsum("ij,ij->i", gap, gap)
     if not np.isfinite(r2).all():
-        raise ValueError("`x` must not be so large: squared distances between draws overflow")
+        raise ValueError("`draws` must not be so large: squared distances between draws overflow")
     apart = r2[r2 > 0]
     if not len(apart):
         raise ValueError(
-            "`x` must not be constant: all distances between draws are 0, so the kernel has no width; "
+            "`draws` must not be constant: all distances between draws are 0, so the kernel has no width; "
             "give one where the test takes it, by kernel=IMQ(bandwidth=1.0) or bandwidths=[1.0]"
         )
     return float(np.median(apart))
