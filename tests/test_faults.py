@@ -1,5 +1,6 @@
 """Faults from outside: signals, full disks, threads, pickles; what is the user's stays as it was."""
 
+import dataclasses
 import json
 import os
 import pickle
@@ -250,6 +251,21 @@ def test_targets_pickle_in_full_precision(target):
     assert again.names == target.names
     if target.sample is not None:
         assert np.array_equal(again.sample(3, 0), target.sample(3, 0))
+
+
+def test_a_target_with_a_field_replaced_pickles_with_it():
+    """Compiled functions cannot be pickled: the target is made again, then the field is replaced again."""
+    renamed = dataclasses.replace(sc.models.gaussian_mixture([[-3.0], [3.0]]), names=["mu"])
+    for _ in range(2):
+        renamed = pickle.loads(pickle.dumps(renamed))
+        assert renamed.names == ["mu"]
+        np.testing.assert_array_equal(
+            renamed.score([[1.0]]), sc.models.gaussian_mixture([[-3.0], [3.0]]).score([[1.0]])
+        )
+        assert renamed.sample(3, 0).shape == (3, 1)
+    other = pickle.loads(pickle.dumps(dataclasses.replace(renamed, log_density=np.sum)))
+    assert other.log_density is np.sum
+    assert other.names == ["mu"]
 
 
 def test_results_verdicts_and_modes_pickle():

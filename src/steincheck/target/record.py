@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.tree_util import Partial
@@ -15,6 +14,13 @@ from .._validation import check_count, check_names
 
 MAX_DIM = 10**6  # a matrix of this order is beyond any memory
 Batch = Callable[[np.ndarray], np.ndarray]
+
+
+class _Recipe(NamedTuple):
+    """How a target was made, and the fields it had then."""
+
+    call: Callable[[], Target]
+    made: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +73,9 @@ class Target:
     constrained_names: Sequence[str] | None = field(default=None, kw_only=True)
     constrain: Batch | None = field(default=None, kw_only=True)
     unconstrain: Callable[[Any], np.ndarray] | None = field(default=None, kw_only=True)
+    _recipe: _Recipe | None = field(
+        default=None, kw_only=True
+    )  # a field, so that dataclasses.replace keeps it
 
     def __post_init__(self) -> None:
         optional = ("score", "hessian", "sample", "jax_log_density", "constrain", "unconstrain")
@@ -97,8 +106,13 @@ class Target:
         return f"<Target: {', '.join(parts)}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        recipe = self.__dict__.get("_recipe")
-        return super().__reduce_ex__(protocol) if recipe is None else (operator.call, (recipe,))
+        recipe = self._recipe
+        if recipe is None:
+            return super().__reduce_ex__(protocol)
+        changed = {
+            name: getattr(self, name) for name in recipe.made if getattr(self, name) is not recipe.made[name]
+        }
+        return _made_again, (recipe.call, changed)
 
     @property
     def has_score(self) -> bool:
@@ -108,8 +122,14 @@ class Target:
 
 def made_by(target: Target, maker: Callable[..., Target], *arguments: Any, **options: Any) -> Target:
     """The target, to be pickled as this call, since compiled functions cannot be."""
-    object.__setattr__(target, "_recipe", functools.partial(maker, *arguments, **options))
-    return target
+    made = {item.name: getattr(target, item.name) for item in fields(target) if item.name != "_recipe"}
+    return replace(target, _recipe=_Recipe(functools.partial(maker, *arguments, **options), made))
+
+
+def _made_again(call: Callable[[], Target], changed: dict[str, Any]) -> Target:
+    """The target that was made by `call`, with fields that were replaced later."""
+    target = call()
+    return replace(target, **changed) if changed else target
 
 
 def coordinate_names(dim: int, names: Sequence[str] | None = None) -> list[str]:
