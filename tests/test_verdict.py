@@ -301,6 +301,15 @@ def test_good_chains_pass_and_an_odd_one_is_named(scaled):
     assert odd.tests["chains"].statistic == -0.001
 
 
+@pytest.mark.parametrize("options", [{"bounds": (1, -1)}, {"modes": [[0.0]], "bounds": (-1, 1)}])
+def test_bounds_are_validated_before_the_density_is_evaluated(options):
+    def log_density(x):
+        pytest.fail("the density was evaluated")
+
+    with pytest.raises(ValueError, match="`bounds`"):
+        sc.check(np.zeros((60, 1)), sc.Target(log_density, dim=1), rng=0, **options)
+
+
 def test_draws_at_a_hard_edge_cannot_tell():
     """Stein's identity fails where the density ends abruptly: never a misfit."""
     target = sc.Target(

@@ -16,6 +16,8 @@ from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
 from ..flux.shares import NEGLIGIBLE_SHARE, mode_weights
 from ..flux.words import mode_words
+from ..modes.box import as_box
+from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import MAX_EVALUATIONS
 from ..result import (
     AgreementResult,
@@ -163,6 +165,9 @@ def check(
     require_switch(independent, "independent")
     require_switch(check_score, "check_score")
     check_switch(progress, "progress")
+    refuse_modes_and_bounds(modes, bounds)
+    if bounds is not None:
+        as_box(bounds, target.dim)
     seed = fresh_seed(rng)
     streams = np.random.default_rng(seed).spawn(6)
     sample = to_unconstrained(draws, target)
