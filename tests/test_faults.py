@@ -1,5 +1,6 @@
 """Faults from outside: signals, full disks, threads, pickles; what is the user's stays as it was."""
 
+import copy
 import dataclasses
 import json
 import os
@@ -266,6 +267,19 @@ def test_a_target_with_a_field_replaced_pickles_with_it():
     other = pickle.loads(pickle.dumps(dataclasses.replace(renamed, log_density=np.sum)))
     assert other.log_density is np.sum
     assert other.names == ["mu"]
+
+
+def test_the_tests_of_a_verdict_are_read_only_and_survive_copies():
+    target = sc.models.gaussian_mixture([[0.0]])
+    verdict = sc.check(target.sample(150, 0), target, modes=[[0.0]], rng=0)
+    copies = [copy.copy(verdict), copy.deepcopy(verdict), pickle.loads(pickle.dumps(verdict))]
+    for one in (verdict, dataclasses.replace(verdict, alpha=0.1), *copies):
+        assert list(one.tests) == ["kernel", "moments"]
+        assert one.adjusted == verdict.adjusted
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            one.tests["kernel"] = None
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            one.adjusted["kernel"] = 1.0
 
 
 def test_results_verdicts_and_modes_pickle():

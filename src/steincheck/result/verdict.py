@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from .table import Table, html_table
 from .tests import FluxResult, GofResult
 
 NO_ROWS = Table(("parameter",), ())
+READ_ONLY = ("tests", "adjusted")  # mappings of a verdict
 WHAT = {
     "kernel": ("shape", "kernel test"),
     "moments": ("location, spread, correlation, tails", "moment test"),
@@ -84,7 +86,8 @@ class Verdict:
     alpha : float
         The level.
     tests : mapping of str to GofResult
-        The tests that ran: "kernel" and "moments" look at the shape, "weights" at the mode weights.
+        The tests that ran: "kernel" and "moments" look at the shape, "weights" at the mode weights, "chains"
+        at whether Markov chains agree with each other. Read-only, as is `adjusted`.
     adjusted : mapping of str to float
         The p-values of the tests, adjusted.
     findings : tuple of Finding
@@ -148,6 +151,17 @@ class Verdict:
     chain: np.ndarray | None = None
     parameters: Table = NO_ROWS
     advice: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in READ_ONLY:
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {name: dict(getattr(self, name)) for name in READ_ONLY}  # views do not pickle
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        Verdict.__post_init__(self)
 
     def __str__(self) -> str:
         return self.text
