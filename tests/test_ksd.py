@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import steincheck as sc
+from steincheck.ksd import optimised
 from steincheck.ksd.optimised import power_criterion
 from steincheck.stein import quadratic
 from steincheck.stein.kernels import stein_kernel
@@ -420,6 +421,15 @@ def test_one_perturbation_serves_several_tests(test):
         test(x[::-1], bimodal(), perturbation=moved)
     with pytest.raises(ValueError, match="`bounds` is the box of the mode search: give `modes` or `bounds`"):
         test(x, bimodal(), modes=BIMODAL, bounds=(-10, 16))
+
+
+def test_a_perturbation_is_compared_with_the_draws_once(monkeypatch):
+    x = weighted(0.4, 120, np.random.default_rng(22))
+    moved = sc.perturb(x, bimodal(), BIMODAL, [0.8, 1.2], n_steps=10, rng=0)
+    seen = []
+    monkeypatch.setattr(optimised, "check_same_draws", lambda *arguments: seen.append(arguments))
+    sc.ospksd_test(x, bimodal(), perturbation=moved, rng=1)
+    assert len(seen) == 1
 
 
 def test_settings_suffice_to_run_a_test_again(normal_target):

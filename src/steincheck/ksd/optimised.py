@@ -116,7 +116,9 @@ def ospksd_test(
             "rejects correct samples too often"
         )
     trained = jumps
-    if jumps.made is None:
+    if jumps.made is not None:
+        check_same_draws(jumps.made, inputs.x, inputs.log_p)
+    else:
         trained = jumps._replace(modes=_trained_modes(inputs, target, jumps, train))
     choice = _choose_theta(inputs, target, trained, train)
     final = _moved_part(inputs, target, trained, test, choice)
@@ -183,7 +185,6 @@ def _moved_part(
     chosen = slice(None) if choice is None else slice(choice.best, choice.best + 1)
     made = jumps.made
     if made is not None:
-        check_same_draws(made, inputs.x, inputs.log_p)
         return replace(
             made,
             samples=made.samples[chosen][:, rows],
