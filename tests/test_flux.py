@@ -13,6 +13,7 @@ from steincheck.flux.counts import count_tails, directions, exchange_groups, joi
 from steincheck.flux.displacements import hotelling, lattice_steps, sign_test, step_flows
 from steincheck.flux.mode_comparison import compare_independent
 from steincheck.flux.orbits import Orbits, count_moments, orbits
+from steincheck.flux.shares import _wilson_interval
 from steincheck.flux.test import flux_test
 from steincheck.modes.given import as_modes
 from steincheck.result import Modes
@@ -772,3 +773,10 @@ def test_anchors_belong_to_modes_by_number():
     flat = Anchors([0, 1], [[-3.0, 0.0], [3.0, 0.0]], np.tile(np.eye(2), (2, 1, 1)), np.zeros(2))
     with pytest.raises(ValueError, match=r"`anchors` must have dimension 1, got \(2,\)"):
         flux_test(target.sample(100, 0), target, modes=[[-3.0], [3.0]], anchors=flat)
+
+
+@pytest.mark.parametrize("n", [7, 200])
+def test_intervals_of_observed_shares_are_those_of_scipy(n):
+    counts = np.array([0, 1, n // 3, n])
+    expected = [stats.binomtest(int(k), n).proportion_ci(0.95, method="wilson") for k in counts]
+    np.testing.assert_allclose(_wilson_interval(counts / n, n), expected, rtol=1e-12, atol=1e-12)

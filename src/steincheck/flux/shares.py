@@ -119,7 +119,10 @@ def _implied_interval(estimate: ImpliedShares, chain: np.ndarray | None) -> np.n
 
 
 def _wilson_interval(observed: np.ndarray, n: int) -> np.ndarray:
-    """Wilson's intervals (M, 2) of the shares of n independent draws."""
+    """Wilson's intervals (M, 2) of the shares of n independent draws.
+
+    SciPy has them for one whole count at a time: `scipy.stats.binomtest(k, n).proportion_ci`.
+    """
     from scipy.special import ndtri
 
     z2 = ndtri(1 - LEVEL / 2) ** 2 / n
