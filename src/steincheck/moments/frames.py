@@ -54,7 +54,6 @@ class Frame:
     n_axes: int
     axis_rank: np.ndarray  # (n_axes,) position of each axis among all, widest first
     loadings: np.ndarray  # (M, n_axes, d), of unit length, in standardised coordinates
-    precision_diagonal: np.ndarray  # (M, d), variance over conditional variance of each coordinate
     pairs_left_out: int
 
 
@@ -92,7 +91,7 @@ def make_frame(modes: Modes, x: np.ndarray) -> Frame:
     )
     some = x[:: -(-len(x) // 10_000)]
     constants = _softened(_damped(constants, some), some)
-    return Frame(constants, len(kept), kept, loadings, conditioning, left_out)
+    return Frame(constants, len(kept), kept, loadings, left_out)
 
 
 def _directions(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -330,7 +330,7 @@ def _examine(
     warnings: list[str],
 ) -> tuple[Maximum, tuple[MomentFeature, ...]]:
     """The largest |t|, and all features with their sizes and adjusted p-values."""
-    about, columns = _columns(data, frame, lines, data.home)
+    about, columns = _columns(data, frame, lines)
     finite = np.isfinite(columns).all(axis=0)
     if not finite.all():
         warnings.append(f"{np.sum(~finite)} of {len(finite)} moments overflow and were left out")
@@ -349,16 +349,14 @@ def _examine(
         return found, ordered(table.record(column, t, p) for column, t, p in rows)
 
 
-def _columns(
-    data: Data, frame: Frame, lines: Lines | None, home: np.ndarray
-) -> tuple[list[Column], np.ndarray]:
-    """The meaning of every feature, and its sums over the blocks `home` (n,)."""
+def _columns(data: Data, frame: Frame, lines: Lines | None) -> tuple[list[Column], np.ndarray]:
+    """The meaning of every feature, and its sums over the blocks."""
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = feature_sums(data.x, data.scores, frame, home)
+        sums = feature_sums(data.x, data.scores, frame, data.home)
     ranked = lines is not None and len(lines.rows) > 0
     about, parts = columns_of(frame, sums, ranked)
     if lines is not None and ranked:
-        parts.append(_rank_sums(lines, home))
+        parts.append(_rank_sums(lines, data.home))
     return about, np.concatenate(parts, axis=1)
 
 
