@@ -117,7 +117,7 @@ def _scaled_subset(
         raise ValueError(f"`scales` must be one number, or one per coordinate, {target.dim}, got {len(unit)}")
     if not (np.isfinite(unit) & (unit > 0)).all():
         raise ValueError(
-            f"`draws` must vary in every coordinate, its standard deviations are {unit.tolist()}"
+            f"`draws` must vary in every coordinate, their standard deviations are {unit.tolist()}"
         )
     x = x[np.sort(pick.choice(len(x), min(len(x), MAX_POINTS), replace=False))]
     z = (x - x.mean(axis=0)) / unit
