@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck._validation import as_generator, seeded
+from steincheck._validation import as_count, as_generator, check_switch, seeded
 from steincheck.draws import Draws, as_draws, as_matrix, read_draws
 from steincheck.draws.names import canonical, positions
 
@@ -65,6 +65,21 @@ def test_draws_are_copied():
 def test_bad_draws(x, dim, error, message):
     with pytest.raises(error, match=message):
         as_matrix(x, dim)
+
+
+def test_counts_and_switches():
+    assert as_count(np.int32(3), "n") == 3
+    assert as_count(0, "n", minimum=0) == 0
+    with pytest.raises(ValueError, match="`n` must be a positive integer, got 0"):
+        as_count(0, "n")
+    with pytest.raises(ValueError, match="`n` must be an integer of at least 2, got 1"):
+        as_count(1, "n", minimum=2)
+    with pytest.raises(ValueError, match="`n` must be at most 5, got 6"):
+        as_count(6, "n", maximum=5)
+    check_switch(np.True_, "flag")
+    check_switch(None, "flag", optional=True)
+    with pytest.raises(TypeError, match="`flag` must be True or False, got None"):
+        check_switch(None, "flag")
 
 
 def test_generators():

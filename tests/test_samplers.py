@@ -206,9 +206,9 @@ def test_a_hopeless_scale_ends_with_a_warning(monkeypatch):
         ({"scale": [1.0, 1.0, 1.0]}, "`scale` must be positive and finite, one number or 2"),
         ({"blocks": [[0]]}, "`blocks` must hold every coordinate"),
         ({"blocks": [[0, 1], [1]]}, "`blocks` must hold every coordinate"),
-        ({"n_iterations": 0}, "`n_iterations` must be an integer of at least 1"),
+        ({"n_iterations": 0}, "`n_iterations` must be a positive integer"),
         ({"burn_in": 10}, "`n_iterations` must exceed `burn_in`"),
-        ({"thin": 0}, "`thin` must be an integer of at least 1"),
+        ({"thin": 0}, "`thin` must be a positive integer"),
         ({"x0": [[np.inf, 0.0]]}, "`x0` must be finite"),
         ({"log_density": lambda x: x}, "`log_density` must map one point"),
         ({"log_density": lambda x: jnp.log(-jnp.sum(x**2) - 1)}, "finite at every row of `x0`"),
@@ -246,5 +246,5 @@ def test_exact_rbm_draws_need_structure_or_few_hidden_units():
 
 @pytest.mark.parametrize(("n", "burn_in"), [(0, 5), (5, 0), (2.5, 5)])
 def test_gibbs_rejects_bad_counts(n, burn_in):
-    with pytest.raises(ValueError, match="must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="must be a positive integer"):
         gibbs_rbm(np.eye(2), None, None, n, burn_in)

@@ -10,6 +10,11 @@ from typing import Any
 
 import numpy as np
 
+MAX_COUNT = 10**6  # of replicates, steps, modes: more would never end, or fit into no memory
+Seed = int | np.random.SeedSequence
+#: what `rng` may be
+RandomSource = np.random.Generator | np.random.SeedSequence | int | None
+
 
 def as_host(values: Any) -> Any:
     """A torch tensor as a NumPy array; everything else as it is."""
@@ -48,21 +53,14 @@ def as_one_positive(value: Any, name: str) -> float:
     return float(as_positive(value, name)[0])
 
 
-MAX_COUNT = 10**6  # of replicates, steps, modes: more would never end, or fit into no memory
-
-
-def as_count(value: Any, name: str, *, maximum: int = MAX_COUNT) -> int:
-    """A positive integer, at most `maximum`."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{name}` must be a positive integer, got {shown(value)}")
+def as_count(value: Any, name: str, *, minimum: int = 1, maximum: int = MAX_COUNT) -> int:
+    """An integer, at least `minimum` and at most `maximum`."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < minimum:
+        rule = "a positive integer" if minimum == 1 else f"an integer of at least {minimum}"
+        raise ValueError(f"`{name}` must be {rule}, got {shown(value)}")
     if value > maximum:
         raise ValueError(f"`{name}` must be at most {maximum}, got {shown(value)}")
     return int(value)
-
-
-def check_count(value: Any, name: str, *, maximum: int = MAX_COUNT) -> None:
-    """Raise unless `value` is a positive integer, at most `maximum`."""
-    as_count(value, name, maximum=maximum)
 
 
 def is_number(value: Any) -> bool:
@@ -70,15 +68,10 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def check_switch(value: Any, name: str) -> None:
-    """Raise unless `value` is True or False, or None, which stands for a default."""
-    if not (value is None or isinstance(value, (bool, np.bool_))):
+def check_switch(value: Any, name: str, *, optional: bool = False) -> None:
+    """Raise unless `value` is True or False, or None where it is `optional`."""
+    if not (isinstance(value, (bool, np.bool_)) or (optional and value is None)):
         raise TypeError(f"`{name}` must be True or False, got {shown(value)}")
-
-
-def require_switch(value: Any, name: str) -> None:
-    """Raise unless `value` is True or False."""
-    check_switch("None" if value is None else value, name)
 
 
 def require_kind(value: Any, kind: type, name: str) -> None:
@@ -153,11 +146,6 @@ def check_level(alpha: float) -> None:
     """Raise unless `alpha` is a level."""
     if not is_number(alpha) or not 0 < alpha < 1:
         raise ValueError(f"`alpha` must lie strictly between 0 and 1, got {shown(alpha)}")
-
-
-Seed = int | np.random.SeedSequence
-#: what `rng` may be
-RandomSource = np.random.Generator | np.random.SeedSequence | int | None
 
 
 def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:

@@ -10,10 +10,10 @@ import numpy as np
 from ._validation import (
     RandomSource,
     announce,
+    as_count,
     as_generator,
     as_numbers,
     as_positive,
-    check_count,
     check_level,
     recorded,
     shown,
@@ -391,7 +391,7 @@ def _prepare(
     rng: Any,
 ) -> Prepared:
     check_level(options.alpha)
-    check_count(options.n_level_resamples, "n_level_resamples")
+    as_count(options.n_level_resamples, "n_level_resamples")
     width = getattr(options.kernel, "bandwidth", None)
     if width is not None:
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._progress import progress_bar
-from ._validation import RandomSource, as_positive, check_count, check_jobs, check_level, check_switch, seeded
+from ._validation import RandomSource, as_count, as_positive, check_jobs, check_level, check_switch, seeded
 from .draws import Draws, to_unconstrained
 from .result import CalibrationResult
 from .result.plain import USUAL_LEVELS
@@ -80,13 +80,13 @@ def calibrate(
     draw = _sampler(target, sample)
     if not callable(test):
         raise TypeError(f"`test` must be a function test(draws, target, rng=...), got {test!r}")
-    check_count(n, "n", maximum=10**9)
-    check_count(repetitions, "repetitions")
+    as_count(n, "n", maximum=10**9)
+    as_count(repetitions, "repetitions")
     levels = as_positive(alpha, "alpha")
     for level in levels:
         check_level(float(level))
     check_jobs(n_jobs)
-    check_switch(progress, "progress")
+    check_switch(progress, "progress", optional=True)
     generator, seed = seeded(rng)
     work = partial(_repetition, draw, test, target, int(n))
     pvalues = np.empty(repetitions)

@@ -437,7 +437,7 @@ def _given_placement(locations: Any, bandwidth: Any, x: np.ndarray, streams: Str
 def _training(n_locations: Any, train_fraction: Any, optimise: Any, locations: Any) -> Training | None:
     """How locations are trained, with defaults where nothing is said; None if `locations` are given."""
     asked = Training(n_locations, train_fraction, optimise)
-    check_switch(optimise, "optimise")
+    check_switch(optimise, "optimise", optional=True)
     said = {name: value for name, value in asked._asdict().items() if value is not None}
     if locations is None:
         return Training()._replace(**said)

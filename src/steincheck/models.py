@@ -15,15 +15,16 @@ from jax.tree_util import Partial
 
 from ._validation import (
     RandomSource,
+    as_count,
     as_generator,
     as_numbers,
     as_one_positive,
+    check_switch,
     is_number,
-    require_switch,
     shown,
 )
 from .draws import as_matrix
-from .samplers import MAX_ENUMERATED, as_rbm, check_integer, exact_rbm, gibbs_rbm, has_orthogonal_columns
+from .samplers import MAX_ENUMERATED, MAX_INTEGER, as_rbm, exact_rbm, gibbs_rbm, has_orthogonal_columns
 from .target import MAX_DIM, Target, jax_target, made_by
 
 __all__ = ["gaussian_mixture", "gb_rbm", "sensor_labels", "sensor_network", "t_banana_mixture"]
@@ -198,9 +199,7 @@ def t_banana_mixture(
 def _count_of_parts(dim: Any, n_t: Any, n_banana: Any) -> int:
     """The number of components, if all three numbers are ones."""
     for name, value, least in (("dim", dim, 2), ("n_t", n_t, 0), ("n_banana", n_banana, 0)):
-        check_integer(name, value, least)
-        if value > MAX_DIM:
-            raise ValueError(f"`{name}` must be at most {MAX_DIM}, got {shown(value)}")
+        as_count(value, name, minimum=least, maximum=MAX_DIM)
     count = int(n_t) + int(n_banana)
     if not count:
         raise ValueError("`n_t` and `n_banana` must not both be 0")
@@ -243,8 +242,8 @@ def sensor_network() -> Target:
     """
 
     def sample(n: int, rng: Any = None, *, return_labels: bool = False) -> Any:
-        require_switch(return_labels, "return_labels")
-        check_integer("n", n, 1)
+        check_switch(return_labels, "return_labels")
+        as_count(n, "n", maximum=MAX_INTEGER)
         rng = as_generator(rng)
         found = [_propose_sensors(4096, rng)]
         while sum(map(len, found)) < n:
@@ -389,7 +388,7 @@ def gb_rbm(B: Any, b: Any = None, c: Any = None) -> Target:
     exact = has_orthogonal_columns(B) or len(c) <= MAX_ENUMERATED
 
     def sample(n: int, rng: Any = None, *, burn_in: int = 2000, return_labels: bool = False) -> Any:
-        require_switch(return_labels, "return_labels")
+        check_switch(return_labels, "return_labels")
         x, h = exact_rbm(B, b, c, n, rng) if exact else gibbs_rbm(B, b, c, n, burn_in, rng)
         return (x, h) if return_labels else x
 
@@ -404,9 +403,9 @@ def _log_rbm(parameters: Any, x: Any) -> Any:
 
 def _mixture_sampler(shares: np.ndarray, dim: int, draw: Callable[..., np.ndarray]) -> Callable[..., Any]:
     def sample(n: int, rng: Any = None, *, weights: Any = None, return_labels: bool = False) -> Any:
-        check_integer("n", n, 1)
+        as_count(n, "n", maximum=MAX_INTEGER)
         rng = as_generator(rng)
-        require_switch(return_labels, "return_labels")
+        check_switch(return_labels, "return_labels")
         chosen = shares if weights is None else _as_weights(weights, len(shares), zero=True)
         labels = rng.choice(len(chosen), size=n, p=chosen)
         x = np.empty((n, dim))

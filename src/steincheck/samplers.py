@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from ._compilation import precise
-from ._validation import RandomSource, as_generator, as_numbers, shown
+from ._validation import RandomSource, as_count, as_generator, as_numbers, shown
 from .draws import as_matrix
 
 __all__ = ["Chains", "gibbs_rbm", "repelling_attracting_metropolis"]
@@ -279,20 +279,12 @@ def _as_groups(blocks: Any, d: int) -> list[list[int]]:
 
 def _check_counts(n_iterations: Any, burn_in: Any, thin: Any) -> None:
     for name, value, least in (("n_iterations", n_iterations, 1), ("burn_in", burn_in, 0), ("thin", thin, 1)):
-        check_integer(name, value, least)
+        as_count(value, name, minimum=least, maximum=MAX_INTEGER)
     if n_iterations - burn_in < thin:
         raise ValueError(
             "`n_iterations` must exceed `burn_in` by at least `thin` for one draw to be kept, "
             f"got {n_iterations}, {burn_in} and {thin}"
         )
-
-
-def check_integer(name: str, value: Any, least: int) -> None:
-    """Raise unless `value` is an integer and at least `least`."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{name}` must be an integer of at least {least}, got {shown(value)}")
-    if value > MAX_INTEGER:
-        raise ValueError(f"`{name}` must be at most {MAX_INTEGER}, got {shown(value)}")
 
 
 def _check_numbers(state: _State) -> None:
@@ -353,8 +345,8 @@ def gibbs_rbm(
     ((5, 3), (5, 2))
     """
     B, b, c = as_rbm(B, b, c)
-    check_integer("n", n, 1)
-    check_integer("burn_in", burn_in, 1)
+    as_count(n, "n", maximum=MAX_INTEGER)
+    as_count(burn_in, "burn_in", maximum=MAX_INTEGER)
     rng = as_generator(rng)
     h = 2.0 * rng.integers(2, size=(n, len(c))) - 1
     for _ in range(burn_in):
@@ -371,7 +363,7 @@ def exact_rbm(B: Any, b: Any, c: Any, n: int, rng: Any = None) -> tuple[np.ndarr
     and the signs are independent, for any d_h; otherwise the 2^d_h weights are enumerated, for d_h <= 16.
     """
     B, b, c = as_rbm(B, b, c)
-    check_integer("n", n, 1)
+    as_count(n, "n", maximum=MAX_INTEGER)
     rng = as_generator(rng)
     gram = B.T @ B
     field = c + 0.5 * (b @ B)

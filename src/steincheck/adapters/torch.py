@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..target import Batch, Target, check_score
+from .._validation import as_count
+from ..target import MAX_DIM, Batch, Target, check_score
 from .parameters import probe_points
 
 CHUNK = 4096  # points per call of the function, which bounds the memory
@@ -47,8 +48,7 @@ def from_torch(
     """
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
-    if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool) or dim < 1:
-        raise ValueError(f"`dim` must be a positive integer, got {dim!r}")
+    as_count(dim, "dim", maximum=MAX_DIM)
     try:
         import torch
     except ImportError:

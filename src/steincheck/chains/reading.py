@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._validation import check_switch
 from ..draws import Draws, to_unconstrained
 from ..target import Target, log_density_at
 from .order import chain_faults, looks_dependent
@@ -40,8 +41,7 @@ def chain_of_draws(
     sample: Draws, log_p: np.ndarray, names: Sequence[str] | None, independent: Any, warnings: list[str]
 ) -> np.ndarray | None:
     """The chain (n,) of each draw, None for independent draws; a chain that was not declared is warned of."""
-    if not isinstance(independent, (bool, np.bool_)):
-        raise TypeError(f"`independent` must be True or False, got {independent!r}")
+    check_switch(independent, "independent")
     if independent:
         return None
     if sample.chain is not None:

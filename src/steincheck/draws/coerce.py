@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from .._validation import as_host, as_numbers, check_count, check_names
+from .._validation import as_count, as_host, as_numbers, check_names
 from .containers import RawDraws, read_container
 from .names import canonical, listed, near, positions, variable_of
 from .record import Draws
@@ -55,7 +55,7 @@ def as_draws(
     >>> as_draws({"tau": np.ones((4, 100)), "mu": np.zeros((4, 100))}, names=["mu", "tau"]).values[0]
     array([0., 1.])
     """
-    check_count(minimum, "minimum")
+    as_count(minimum, "minimum")
     check_selection(dim, names, var_names)
     if isinstance(draws, Draws):
         own = None if draws.names is None else list(draws.names)
@@ -70,7 +70,7 @@ def as_draws(
 def check_selection(dim: Any, names: Any, var_names: Any) -> None:
     """Raise unless these can say which columns are wanted; None stands for all."""
     if dim is not None:
-        check_count(dim, "dim")
+        as_count(dim, "dim")
     if names is not None:
         check_names(names, "names")
     if var_names is not None and not isinstance(var_names, str):

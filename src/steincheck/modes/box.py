@@ -15,7 +15,6 @@ from .._validation import (
     as_generator,
     as_one_positive,
     check_switch,
-    require_switch,
 )
 from ..draws import as_matrix
 from ..result import Modes
@@ -104,8 +103,8 @@ def box_search(
     n_starts = as_count(n_starts, "n_starts")
     max_modes = as_count(max_modes, "max_modes")
     max_evaluations = as_count(max_evaluations, "max_evaluations", maximum=10**12)
-    require_switch(explore, "explore")
-    check_switch(progress, "progress")
+    check_switch(explore, "explore")
+    check_switch(progress, "progress", optional=True)
     as_one_positive(beta, "beta")
     if cut is not None:
         as_one_positive(cut, "cut")

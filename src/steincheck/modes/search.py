@@ -101,7 +101,7 @@ def find_modes(
     require_target(target)
     max_modes = as_count(max_modes, "max_modes")
     max_evaluations = as_count(max_evaluations, "max_evaluations", maximum=10**12)
-    check_switch(progress, "progress")
+    check_switch(progress, "progress", optional=True)
     as_one_positive(beta, "beta")
     if cut is not None:
         as_one_positive(cut, "cut")

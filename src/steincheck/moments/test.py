@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, recorded, require_switch, seeded
+from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded
 from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
@@ -121,7 +121,7 @@ def moment_test(
     n_resamples = as_count(n_resamples, "n_resamples")
     if n_resamples < MIN_RESAMPLES:
         raise ValueError(f"`n_resamples` must be at least {MIN_RESAMPLES}, got {n_resamples}")
-    require_switch(check_score, "check_score")
+    check_switch(check_score, "check_score")
     generator, seed = seeded(rng)
     search, resample, look = generator.spawn(3)
     warnings.extend(score_warnings(target, x, check=check_score))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import as_generator, check_count
+from .._validation import as_count, as_generator
 
 N_RANDOM_BLOCKS = 100  # of independent draws: the power is that of one sign per draw, see experiments
 
@@ -61,8 +61,8 @@ def wild(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _checked(n: Any, size: Any, rng: Any) -> np.random.Generator:
-    check_count(n, "n", maximum=10**9)
-    check_count(size, "size")
+    as_count(n, "n", maximum=10**9)
+    as_count(size, "size")
     return as_generator(rng)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import Seed, as_numbers, check_count, is_number, recorded, require_switch, seeded, shown
+from .._validation import Seed, as_count, as_numbers, check_switch, is_number, recorded, seeded, shown
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
 from ..chains.order import standing_chains
 from ..chains.reading import read_sample
@@ -78,9 +78,9 @@ def prepare(
     """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
     check_kernel(kernel)
     require_target(target)
-    check_count(n_resamples, "n_resamples")
+    as_count(n_resamples, "n_resamples")
     check_bootstrap(bootstrap)
-    require_switch(check_score, "check_score")
+    check_switch(check_score, "check_score")
     sample = read_sample(draws, target, independent=independent)
     if sample.chain is not None:
         _refuse_resampled_draws(bootstrap)

@@ -16,7 +16,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from .._compilation import precise
-from .._validation import as_numbers, check_count
+from .._validation import as_count, as_numbers
 from .record import MAX_DIM, Batch, Target, made_by
 
 CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
@@ -61,7 +61,7 @@ def from_jax(
     """
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
-    check_count(dim, "dim", maximum=MAX_DIM)
+    as_count(dim, "dim", maximum=MAX_DIM)
     own, returned = traced(log_density, int(dim))
     _check_returned(returned, int(dim))
     if returned.dtype != jnp.float64:

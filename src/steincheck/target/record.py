@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.tree_util import Partial
 
-from .._validation import check_count, check_names
+from .._validation import as_count, check_names
 
 MAX_DIM = 10**6  # a matrix of this order is beyond any memory
 Batch = Callable[[np.ndarray], np.ndarray]
@@ -84,7 +84,7 @@ class Target:
             required = name == "log_density"
             if not (callable(value) or (value is None and not required)):
                 raise TypeError(f"`{name}` must be a function, got {type(value).__name__}")
-        check_count(self.dim, "dim", maximum=MAX_DIM)
+        as_count(self.dim, "dim", maximum=MAX_DIM)
         if self.names is not None:
             check_names(self.names, "names")
             if len(self.names) != self.dim:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, as_generator, check_count, check_level, check_switch, require_switch
+from .._validation import RandomSource, as_count, as_generator, check_level, check_switch
 from .._version import __version__
 from ..adapters.parameters import own_scales, to_constrained
 from ..draws import to_unconstrained
@@ -161,10 +161,10 @@ def check(
     check_level(alpha)
     require_target(target)
     if max_evaluations is not None:
-        check_count(max_evaluations, "max_evaluations", maximum=10**12)
-    require_switch(independent, "independent")
-    require_switch(check_score, "check_score")
-    check_switch(progress, "progress")
+        as_count(max_evaluations, "max_evaluations", maximum=10**12)
+    check_switch(independent, "independent")
+    check_switch(check_score, "check_score")
+    check_switch(progress, "progress", optional=True)
     refuse_modes_and_bounds(modes, bounds)
     if bounds is not None:
         as_box(bounds, target.dim)
