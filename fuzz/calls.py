@@ -63,7 +63,7 @@ def _tests() -> dict[str, Function]:
             {
                 **TESTED_KINDS,
                 "n_locations": v.COUNT._replace(
-                    sound=constants(1, 5, np.int32(7)), bad=without(v.COUNT.bad, "None")
+                    sound=constants(1, 5, np.int32(7), None), bad=without(v.COUNT.bad, "None")
                 ),
                 "train_fraction": v.FRACTION._replace(bad=without(v.FRACTION.bad, "None")),
                 "optimise": v.MAYBE_SWITCH,

@@ -114,7 +114,8 @@ def fssd_test(
     draws, target, check_score, independent, rng
         As in `ksd_test`.
     n_locations : int, optional
-        J, by default 10. This, `train_fraction` and `optimise` are not to be given beside `locations`.
+        J, by default 10, or the number of training draws if that is smaller. This, `train_fraction` and
+        `optimise` are not to be given beside `locations`.
     train_fraction : float, optional
         Share of the draws used to place the locations, in (0, 1); by default 0.2.
     optimise : bool, optional
@@ -152,6 +153,7 @@ def fssd_test(
     x = inputs.x
     if training is not None:
         train, tested = _split(inputs, training, bandwidth)
+        training = _with_enough_draws(training, len(train), default=n_locations is None)
         scores = score_at(target, x)
         placement = _trained_placement(x[train], scores[train], training, inputs.streams)
     else:
@@ -438,6 +440,8 @@ def _training(n_locations: Any, train_fraction: Any, optimise: Any, locations: A
     """How locations are trained, with defaults where nothing is said; None if `locations` are given."""
     asked = Training(n_locations, train_fraction, optimise)
     check_switch(optimise, "optimise", optional=True)
+    if n_locations is not None:
+        as_count(n_locations, "n_locations")
     said = {name: value for name, value in asked._asdict().items() if value is not None}
     if locations is None:
         return Training()._replace(**said)
@@ -453,11 +457,17 @@ def _split(inputs: Prepared, training: Training, bandwidth: Any) -> tuple[np.nda
         raise ValueError(
             "`bandwidth` goes with `locations`; without them both are found on the training draws"
         )
-    n_locations = as_count(training.n_locations, "n_locations")
-    train, tested = split_rows(len(inputs.x), training.train_fraction, inputs.streams.split, inputs.chain)
-    if n_locations > len(train):
+    return split_rows(len(inputs.x), training.train_fraction, inputs.streams.split, inputs.chain)
+
+
+def _with_enough_draws(training: Training, n_train: int, *, default: bool) -> Training:
+    """The training with at most as many locations as training draws: fewer by default, else an error."""
+    n_locations = training.n_locations
+    if default:
+        n_locations = max(1, min(n_locations, n_train))
+    if n_locations > n_train:
         raise ValueError(
-            f"`n_locations` must not exceed the training draws, got {n_locations} for {len(train)}; "
+            f"`n_locations` must not exceed the training draws, got {n_locations} for {n_train}; "
             "use fewer locations, more draws or a larger `train_fraction`"
         )
-    return train, tested
+    return training._replace(n_locations=n_locations)
