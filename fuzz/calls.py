@@ -34,6 +34,7 @@ from .arguments import (
     without,
     without_score,
 )
+from .chains import chains
 from .packages import packages
 from .records import records
 from .values import Kind, constants
@@ -460,4 +461,11 @@ def _jax_normal(x: Any) -> Any:
     return -0.5 * jnp.sum(x**2)
 
 
-FUNCTIONS: dict[str, Function] = {**_tests(), **_searches(), **_makers(), **records(), **packages()}
+FUNCTIONS: dict[str, Function] = {
+    **_tests(),
+    **_searches(),
+    **_makers(),
+    **records(),
+    **chains(),
+    **packages(),
+}

@@ -327,3 +327,66 @@ def test_chains_of_one_value_agree():
     """Whitening leaves nothing; the chains are stuck, but they do not differ."""
     found = agreement(np.ones((400, 2)), np.repeat(np.arange(4), 100), np.random.default_rng(0))
     assert found is None or not found.pvalue <= 0.05
+
+
+X = np.random.default_rng(0).normal(size=(40, 2))
+TWO = np.repeat([0, 1], 20)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: autocorrelation_time("banana"), "`h` must be an array of real numbers"),
+        (lambda: autocorrelation_time(None), "`h` must be"),
+        (lambda: autocorrelation_time([[1.0], [1.0, 2.0]]), "`h` must be"),
+        (lambda: autocorrelation_time(np.full(9, np.nan)), "`h` must be finite"),
+        (lambda: autocorrelation_time(1e300 * X), "`h` must be finite and of size at most 1e[+]140"),
+        (lambda: autocorrelation_time(np.zeros((2, 3, 4))), "`h` must have shape"),
+        (lambda: autocorrelation_time([]), "`h` must have shape"),
+        (lambda: autocorrelation_time(X, TWO[:5]), r"`chain` must have shape \(40,\)"),
+        (lambda: autocorrelation_time(X, TWO[::-1]), "`chain` must be the chain of each draw, 0, 1"),
+        (lambda: autocorrelation_time(X, TWO / 2), "`chain` must be the chain"),
+        (lambda: autocorrelation_time(X, 2 * TWO), "`chain` must be the chain"),
+        (lambda: autocorrelation_time(X, np.where(TWO, np.inf, 0)), "`chain` must be the chain"),
+        (lambda: cut_blocks("3", TWO), "`tau`"),
+        (lambda: cut_blocks(0.0, TWO), "`tau` must be positive"),
+        (lambda: cut_blocks([3.0, 4.0], TWO), "`tau` must be one number"),
+        (lambda: cut_blocks(3.0, None), "`chain` must be the chain"),
+        (lambda: cut_blocks(3.0, TWO, max_blocks=0), "`max_blocks` must be a positive integer"),
+        (lambda: cut_blocks(3.0, TWO, min_blocks=1.5), "`min_blocks`"),
+        (lambda: cut_blocks(3.0, TWO, cut_every="a"), "`cut_every`"),
+        (lambda: convergence(X[:, 0], TWO), "`values` must have shape"),
+        (lambda: convergence(X, None), "`chain` must be the chain"),
+        (lambda: convergence(X + np.nan, TWO), "`values` must be finite"),
+        (lambda: agreement("banana", TWO, 0), "`features` must be"),
+        (lambda: agreement(X, TWO + 1, 0), "`chain` must be the chain"),
+        (lambda: agreement(X, np.repeat([0, 1], [1, 39]), 0), "`chain` must give every chain at least 2"),
+        (lambda: agreement(X, TWO, "seed"), "`rng`"),
+        (lambda: agreement(X, TWO, 0, n_resamples=0), "`n_resamples`"),
+        (lambda: agreement(X, TWO, 0, n_resamples=10**6), "`n_resamples` must be at most 100000"),
+        (lambda: looks_dependent(None), "`values` must be"),
+        (lambda: looks_dependent(X[:, 0]), "`values` must have shape"),
+        (lambda: looks_dependent(X, X), r"`log_density` must have shape \(40,\)"),
+        (lambda: looks_dependent(X, np.full(40, np.nan)), "`log_density` must be finite"),
+        (lambda: looks_dependent(X, names="ab"), "`names` must be"),
+        (lambda: looks_dependent(X, names=["a"]), "`names` must name 2 coordinates, got 1"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_lists_small_integers_and_seeds_are_taken():
+    times = autocorrelation_time(X, TWO)
+    np.testing.assert_array_equal(autocorrelation_time(X.tolist(), TWO.tolist()), times)
+    chain = np.repeat(np.arange(200), 3)
+    wide = cut_blocks(1.0, chain)
+    np.testing.assert_array_equal(cut_blocks(1.0, chain.astype(np.uint8)).label, wide.label)
+    x, chain = ar1(np.random.default_rng(0), 4, 250, 2, 0.5)
+    seeded = agreement(x, chain, 7)
+    assert seeded.pvalue == agreement(x, chain, np.random.default_rng(7)).pvalue
+
+
+def test_a_tiny_autocorrelation_time_cuts_as_often_as_may_be():
+    assert cut_blocks(1e-300, TWO).count == cut_blocks(0.01, TWO).count == 20

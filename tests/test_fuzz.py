@@ -160,7 +160,8 @@ def test_a_target_is_printed_in_one_line():
 CHEAP = {
     *("from_jax", "Target", "median_bandwidth", "multinomial", "wild", "IMQ", "RBF", "barker", "metropolis"),
     *("as_draws", "gaussian_mixture", "t_banana_mixture", "gb_rbm", "result.reject", "result.summary"),
-    *("check_score", "ksd_test"),
+    *("check_score", "ksd_test", "chains.looks_dependent", "chains.autocorrelation_time"),
+    *("chains.convergence", "chains.agreement", "chains.cut_blocks"),
 }
 
 

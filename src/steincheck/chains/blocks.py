@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import as_count, as_numbers, as_one_positive
 from ..result import ChainBlocks
+from .arguments import as_chain, as_columns, as_series
 
 TIMES_PER_CUT = 10  # autocorrelation times per cut: each cut hides tau^2/2 of a variance of N tau, 5 % in all
 MAX_SIGN_BLOCKS = 20  # in all: 40 blocks reject .08 of true samples at ESS 210, see docs/theory/chains.md
@@ -52,7 +54,7 @@ def autocovariance(h: np.ndarray, chain: np.ndarray | None = None) -> np.ndarray
     return np.fft.irfft(spectrum.sum(axis=0), 2 * length)[:length] / len(h)
 
 
-def autocorrelation_time(h: np.ndarray, chain: np.ndarray | None = None) -> Any:
+def autocorrelation_time(h: Any, chain: Any = None) -> Any:
     """Integrated autocorrelation time by Geyer's initial monotone sequence, at least 1.
 
     ``tau = -1 + 2 sum_m Gamma_m`` with ``Gamma_m = rho_2m + rho_2m+1``, summed while positive and made
@@ -77,9 +79,16 @@ def autocorrelation_time(h: np.ndarray, chain: np.ndarray | None = None) -> Any:
     >>> bool(1.8 < autocorrelation_time(noise[1:] + noise[:-1]) < 2.2)
     True
     """
+    values = as_numbers(h, "h", "an array of real numbers, one per draw, or one column for each of several")
+    values = as_columns(values, "h") if values.ndim == 2 else as_series(values, "h")
+    return autocorrelation_time_core(values, None if chain is None else as_chain(chain, len(values)))
+
+
+def autocorrelation_time_core(h: np.ndarray, chain: np.ndarray | None = None) -> Any:
+    """As `autocorrelation_time`, with validated arguments."""
     h = np.asarray(h, dtype=float)
     if h.ndim == 2:
-        return np.array([autocorrelation_time(column, chain) for column in h.T])
+        return np.array([autocorrelation_time_core(column, chain) for column in h.T])
     covariance = autocovariance(h, chain)
     if covariance[0] <= 0:
         return 1.0
@@ -149,7 +158,7 @@ class Blocks:
 
 def cut_blocks(
     tau: float,
-    chain: np.ndarray,
+    chain: Any,
     *,
     max_blocks: int = MAX_SIGN_BLOCKS,
     min_blocks: int = MIN_BLOCKS,
@@ -185,6 +194,24 @@ def cut_blocks(
     >>> cut_blocks(30.0, np.repeat([0, 1, 2, 3], 250)).remedy  # doctest: +ELLIPSIS
     'the 1000 draws are worth about 33 independent ones ... run the chains about 1.2 times as long'
     """
+    return cut_blocks_core(
+        as_one_positive(tau, "tau"),
+        as_chain(chain),
+        max_blocks=as_count(max_blocks, "max_blocks"),
+        min_blocks=as_count(min_blocks, "min_blocks"),
+        cut_every=as_count(cut_every, "cut_every"),
+    )
+
+
+def cut_blocks_core(
+    tau: float,
+    chain: np.ndarray,
+    *,
+    max_blocks: int = MAX_SIGN_BLOCKS,
+    min_blocks: int = MIN_BLOCKS,
+    cut_every: int = TIMES_PER_CUT,
+) -> Blocks:
+    """As `cut_blocks`, with validated arguments."""
     lengths = np.bincount(chain)
     n_chains = len(lengths)
     if n_chains > max_blocks:
@@ -204,7 +231,8 @@ def cut_blocks(
 def _parts(lengths: np.ndarray, between_cuts: float, max_blocks: int) -> np.ndarray:
     """Number of blocks per chain, with so many draws between two cuts."""
     cap = np.maximum(1, max_blocks * lengths // lengths.sum())
-    return np.minimum(np.minimum(1 + (lengths // between_cuts).astype(int), cap), lengths)
+    cuts = np.minimum(lengths // between_cuts, lengths).astype(int)
+    return np.minimum(np.minimum(1 + cuts, cap), lengths)
 
 
 def _times_longer(lengths: np.ndarray, between_cuts: float, max_blocks: int, min_blocks: int) -> float:

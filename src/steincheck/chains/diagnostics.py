@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
+
+from .arguments import as_chain, as_columns
 
 MIN_DRAWS_PER_CHAIN = 4  # per chain: halves of two draws are the least that have a variance
 
@@ -29,7 +32,7 @@ class Convergence:
     rhat: np.ndarray
 
 
-def convergence(values: np.ndarray, chain: np.ndarray) -> Convergence:
+def convergence(values: Any, chain: Any) -> Convergence:
     """Bulk and tail ESS and rank-normalised split R-hat of every coordinate.
 
     The definitions are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021),
@@ -54,6 +57,12 @@ def convergence(values: np.ndarray, chain: np.ndarray) -> Convergence:
     >>> [round(float(v[0]), 3) for v in vars(convergence(x, np.repeat([0, 1], 200))).values()]
     [412.675, 407.213, 1.0]
     """
+    x = as_columns(values, "values")
+    return convergence_core(x, as_chain(chain, len(x)))
+
+
+def convergence_core(values: np.ndarray, chain: np.ndarray) -> Convergence:
+    """As `convergence`, with validated arguments."""
     lengths = np.bincount(chain)
     shortest = int(lengths.min())
     if shortest < MIN_DRAWS_PER_CHAIN:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
 
+from .._validation import check_names
 from ..target import coordinate_names
+from .arguments import as_columns, as_series
 
 # probability that independent draws are taken for a chain, Bonferroni over all that is seen
 FALSE_ALARM = 1e-4
@@ -48,7 +51,7 @@ class Dependence:
 
 
 def looks_dependent(
-    values: np.ndarray, log_density: np.ndarray | None = None, names: Sequence[str] | None = None
+    values: Any, log_density: Any = None, names: Sequence[str] | None = None
 ) -> Dependence | None:
     """Are draws that are given as an (n, d) array autocorrelated in their order?
 
@@ -79,6 +82,20 @@ def looks_dependent(
     >>> print(looks_dependent(np.cumsum(steps, axis=0)))
     successive draws are correlated (0.97 in all coordinates together), as in a Markov chain
     """
+    x = as_columns(values, "values")
+    if log_density is not None:
+        log_density = as_series(log_density, "log_density", len(x))
+    if names is not None:
+        check_names(names, "names")
+        if len(names) != x.shape[1]:
+            raise ValueError(f"`names` must name {x.shape[1]} coordinates, got {len(names)} names")
+    return looks_dependent_core(x, log_density, names)
+
+
+def looks_dependent_core(
+    values: np.ndarray, log_density: np.ndarray | None = None, names: Sequence[str] | None = None
+) -> Dependence | None:
+    """As `looks_dependent`, with validated arguments."""
     n, d = values.shape
     if n < MIN_DRAWS_TO_SEE_ORDER:
         return None

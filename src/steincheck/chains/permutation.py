@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .blocks import MAX_SIGN_BLOCKS, Blocks, autocorrelation_time, block_sums, cut_blocks
+from .._validation import RandomSource, as_count, as_generator
+from .arguments import as_chain, as_columns
+from .blocks import MAX_SIGN_BLOCKS, Blocks, autocorrelation_time_core, block_sums, cut_blocks_core
 
 MAX_CHAINS_COMPARED = 100  # more chains of a few draws each have no blocks to permute
 SEGMENTS_OF_ONE_CHAIN = 4  # a single chain is compared with itself in quarters
+MAX_PERMUTATIONS = 10**5  # a matrix of the blocks is made for each of them
 FIRST_BLOCKS_OF_ONE_CHAIN = 2  # one block of 20 would have no p-value below .05
 
 
@@ -43,9 +47,7 @@ class Agreement:
     blocks: Blocks
 
 
-def agreement(
-    features: np.ndarray, chain: np.ndarray, rng: np.random.Generator, *, n_resamples: int = 999
-) -> Agreement:
+def agreement(features: Any, chain: Any, rng: RandomSource, *, n_resamples: int = 999) -> Agreement:
     """Test whether chains agree, and whether their beginnings agree with the rest.
 
     H0: the chains are stationary with one distribution. Long blocks are then nearly exchangeable, whatever
@@ -63,8 +65,8 @@ def agreement(
         Functions of the draws, for instance Stein features with mean 0 under the target: scores s and
         x s + 1. These do not differ between well-separated modes, so that chains in different modes agree.
     chain : array (n,) of int
-        The chain of each draw, 0, 1, ... in order.
-    rng : Generator
+        The chain of each draw, 0, 1, ... in order; at least two draws each.
+    rng : int, Generator, SeedSequence or None
         Source of randomness.
     n_resamples : int
         Number of random permutations.
@@ -84,6 +86,16 @@ def agreement(
     >>> found.pvalue <= 0.01, found.odd_chain
     (True, 2)
     """
+    columns = as_columns(features, "features")
+    labels = as_chain(chain, len(columns), minimum=2)
+    as_count(n_resamples, "n_resamples", maximum=MAX_PERMUTATIONS)
+    return agreement_core(columns, labels, as_generator(rng), n_resamples=n_resamples)
+
+
+def agreement_core(
+    features: np.ndarray, chain: np.ndarray, rng: np.random.Generator, *, n_resamples: int = 999
+) -> Agreement:
+    """As `agreement`, with validated arguments."""
     white = _whitened(features)
     blocks = _short_blocks(_slowest(white, chain), chain)
     sums = block_sums(white, blocks.label) / np.sqrt(np.bincount(blocks.label))[:, None]
@@ -128,7 +140,7 @@ def _slowest(features: np.ndarray, chain: np.ndarray) -> float:
     position = np.arange(len(chain)) - starts[chain]
     late = 2 * position >= np.bincount(chain)[chain]
     whole, half = (
-        float(np.max(autocorrelation_time(part - _chain_means(part, own)[own], own)))
+        float(np.max(autocorrelation_time_core(part - _chain_means(part, own)[own], own)))
         for part, own in ((features, chain), (features[late], chain[late]))
     )
     return min(whole, 3 * half)
@@ -137,7 +149,9 @@ def _slowest(features: np.ndarray, chain: np.ndarray) -> float:
 def _short_blocks(tau: float, chain: np.ndarray) -> Blocks:
     """Blocks as for the sign flips, but at least two per chain where the chains are long enough."""
     n_chains = int(chain[-1]) + 1
-    return cut_blocks(tau, chain, max_blocks=max(MAX_SIGN_BLOCKS, 2 * min(n_chains, MAX_CHAINS_COMPARED)))
+    return cut_blocks_core(
+        tau, chain, max_blocks=max(MAX_SIGN_BLOCKS, 2 * min(n_chains, MAX_CHAINS_COMPARED))
+    )
 
 
 def upper_ranks(statistics: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from .._validation import check_switch
 from ..draws import Draws, to_unconstrained
 from ..target import Target, log_density_at
-from .order import chain_faults, looks_dependent
+from .order import chain_faults, looks_dependent_core
 
 
 class Sample(NamedTuple):
@@ -46,7 +46,7 @@ def chain_of_draws(
         return None
     if sample.chain is not None:
         return sample.chain
-    found = looks_dependent(sample.values, log_p, names)
+    found = looks_dependent_core(sample.values, log_p, names)
     if found is None:
         return None
     warnings.append(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded
-from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
+from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
@@ -195,8 +195,8 @@ def moment_blocks(blocks: Blocks, features: np.ndarray, chain: np.ndarray) -> Bl
     The slowest feature counts: the largest t may be about a single coordinate, which moves slowly while a
     kernel sees all of them at once.
     """
-    tau = max(blocks.tau, float(np.max(autocorrelation_time(features, chain))))
-    cut = cut_blocks(
+    tau = max(blocks.tau, float(np.max(autocorrelation_time_core(features, chain))))
+    cut = cut_blocks_core(
         tau, chain, max_blocks=MAX_CHAIN_BLOCKS, min_blocks=MIN_CHAIN_BLOCKS, cut_every=TIMES_PER_CHAIN_BLOCK
     )
     return replace(cut, standing=blocks.standing)

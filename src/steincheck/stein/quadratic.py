@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import Seed, as_count, as_numbers, check_switch, is_number, recorded, seeded, shown
-from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
+from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, cut_blocks_core
 from ..chains.order import standing_chains
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
@@ -326,9 +326,9 @@ def chain_blocks(
             samples[:, ::step], scores[:, ::step], kernel, bandwidths, whole, row_sums=True
         )
         assert part.row_sums is not None
-        slowest = max(slowest, float(np.max(autocorrelation_time(part.row_sums.T, some))))
+        slowest = max(slowest, float(np.max(autocorrelation_time_core(part.row_sums.T, some))))
     standing = bool(standing_chains(stacks[0][0][0], chain))
-    return replace(cut_blocks(slowest * step, chain), standing=standing)
+    return replace(cut_blocks_core(slowest * step, chain), standing=standing)
 
 
 class Calibrated(NamedTuple):

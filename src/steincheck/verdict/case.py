@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..chains.diagnostics import Convergence, convergence
+from ..chains.diagnostics import Convergence, convergence_core
 from ..chains.order import chain_faults, invalidating_faults, lattice_step
 from ..chains.reading import chain_of_draws
 from ..draws import Draws
@@ -66,7 +66,7 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
         faults = chain_faults(x, chain, target.names)
         remarks.warnings.extend(faults)
         remarks.reasons.extend(faults)
-        common = convergence(x, chain)
+        common = convergence_core(x, chain)
         remarks.warnings.extend(_unmixed(common, parameter_names(target)))
         remarks.context.append(_chain_sentence(x, chain, common))
     remarks.invalid.extend(invalidating_faults(x, chain))

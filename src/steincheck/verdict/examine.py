@@ -9,7 +9,7 @@ import numpy as np
 
 from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks
-from ..chains.permutation import agreement
+from ..chains.permutation import agreement_core
 from ..flux.test import flux_core
 from ..moments.frames import make_frame
 from ..moments.lines import impossible_draws
@@ -94,7 +94,7 @@ def _blocks_of_chains(case: Case, whiten: np.ndarray) -> Blocks:
 def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) -> AgreementResult:
     """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
     assert case.chain is not None
-    found = agreement(plain_features(case.x, case.scores, whiten), case.chain, rng)
+    found = agreement_core(plain_features(case.x, case.scores, whiten), case.chain, rng)
     return AgreementResult(
         "agreement of the chains",
         found.statistic,
