@@ -68,13 +68,8 @@ def plan(seed: int, number: int) -> Call:
 def carry_out(call: Call) -> str:
     """What is wrong with how the call ended; empty if nothing is."""
     function = FUNCTIONS[call.function]
-    arguments = {name: make() for name, make in function.sound.items()}
-    refusable = False
-    for name, label in call.changed:
-        kind = function.kinds[name]
-        refusable |= label in kind.bad
-        pool = next(pool for pool in (kind.bad, kind.odd, kind.sound) if label in pool)
-        arguments[name] = pool[label]()
+    refusable = any(label in function.kinds[name].bad for name, label in call.changed)
+    arguments = _arguments(function, call)
     try:
         with time_limit(SECONDS_PER_CALL), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -90,6 +85,18 @@ def carry_out(call: Call) -> str:
     except Exception as error:
         return f"raw: {type(error).__name__}: {_first_line(error)}"
     return "accepted" if refusable else ""
+
+
+def _arguments(function: Function, call: Call) -> dict[str, Any]:
+    """What the function is called with; NumPy warns of some of it when it is made."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        arguments = {name: make() for name, make in function.sound.items()}
+        for name, label in call.changed:
+            kind = function.kinds[name]
+            pool = next(pool for pool in (kind.bad, kind.odd, kind.sound) if label in pool)
+            arguments[name] = pool[label]()
+    return arguments
 
 
 def fault_of_message(error: Exception, function: Function, call: Call) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from fuzz.runner import carry_out, plan, single_changes
+from fuzz.runner import Call, carry_out, plan, single_changes
 
 MIXTURE = sc.models.gaussian_mixture([[0.0, 0.0], [3.0, 0.0]])
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -172,6 +172,10 @@ def test_a_run_of_the_fuzzer_finds_nothing():
     assert len(chosen) > 100
     faults = {str(call): fault for call in chosen if (fault := carry_out(call))}
     assert not faults
+
+
+def test_the_fuzzer_takes_values_that_numpy_warns_of():
+    assert not carry_out(Call("ksd_test", (("draws", "matrix"),)))
 
 
 def test_the_fuzzer_resumes_and_records_what_it_did(tmp_path, monkeypatch, capsys):
