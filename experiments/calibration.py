@@ -169,6 +169,25 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def pooled(rows: list[dict[str, Any]]) -> str:
+    """The rates at level .05 over all models with correct draws, one row per n, as a table in Markdown."""
+    level = [row for row in rows if not row["model"].startswith("power")]
+    lines = ["| n | " + " | ".join(TESTS) + " |", "|---|" + "---|" * len(TESTS)]
+    for n in sorted({int(row["n"]) for row in level}):
+        cells_of_n = [row for row in level if int(row["n"]) == n]
+        rates = [_pooled_rate([row for row in cells_of_n if row["test"] == test]) for test in TESTS]
+        lines.append(f"| {n} | " + " | ".join(rates) + " |")
+    return "\n".join(lines)
+
+
+def _pooled_rate(rows: list[dict[str, Any]]) -> str:
+    samples = sum(int(row["repetitions"]) for row in rows)
+    if not samples:
+        return ""
+    rejected = sum(float(row["rate_05"]) * int(row["repetitions"]) for row in rows)
+    return f"{rejected / samples:.3f}".replace("0.", ".", 1)
+
+
 def _shown(row: dict[str, Any] | None) -> str:
     return "" if row is None else f"{float(row['rate_05']):.3f}".replace("0.", ".", 1)
 
@@ -178,7 +197,8 @@ def write_docs() -> None:
     text = DOCS.read_text()
     before, mark, rest = text.partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
-    DOCS.write_text(f"{before}{mark}\n\n{table(list(read().values()))}\n\n{MARKS[1]}{after}")
+    rows = list(read().values())
+    DOCS.write_text(f"{before}{mark}\n\n{pooled(rows)}\n\n{table(rows)}\n\n{MARKS[1]}{after}")
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import steincheck as sc
-from experiments.calibration import FIELDS, RESULTS, TESTS, cells, table
+from experiments.calibration import FIELDS, RESULTS, TESTS, cells, pooled, table
 from experiments.calibration_models import build
 
 TARGET = sc.models.gaussian_mixture([[0.0, 0.0]])
@@ -182,6 +182,7 @@ def test_rows_are_cells_of_the_study_and_say_where_they_come_from():
 def test_the_table_of_the_docs_is_that_of_the_study():
     text = (Path(__file__).parents[1] / "docs" / "calibration.md").read_text()
     assert table(rows()) in text
+    assert pooled(rows()) in text
 
 
 @pytest.mark.parametrize(

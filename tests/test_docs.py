@@ -80,7 +80,7 @@ def test_the_skeletons_for_contributors_run():
 
 EXPECTED = {  # the answers that the text of a page speaks of
     "start.md": {"verdict": False},
-    "limits.md": {"fooled": True, "told": False},
+    "limits.md": {"fooled": True, "informed": False},
     "tutorials/numpy.md": {"good": True, "verdict": False},
     "tutorials/missing-mode.md": {"first": False, "verdict": False, "repaired": True},
     "tutorials/compare.md": {"verdict": False},

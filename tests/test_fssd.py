@@ -313,6 +313,7 @@ def test_given_locations_have_the_median_bandwidth_unless_one_is_given(normal_ta
     assert fssd_test(x, normal_target, locations=[[0.0, 1.0]], bandwidth=3.0, rng=0).bandwidth == 3.0
 
 
+@pytest.mark.filterwarnings("ignore:only [0-9]+ draws")
 @pytest.mark.parametrize("n", [30, 49, 50, 100])
 def test_few_draws_have_as_many_locations_as_training_draws_by_default(normal_target, n):
     x = np.random.default_rng(0).normal(size=(n, 2))

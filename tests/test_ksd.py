@@ -440,7 +440,7 @@ def test_settings_suffice_to_run_a_test_again(normal_target):
 
 
 def test_a_warning_points_at_the_line_that_called_the_test(normal_target):
-    with pytest.warns(UserWarning, match="only [0-9]+ draws: below 30") as heard:
+    with pytest.warns(UserWarning, match="only [0-9]+ draws: below 50") as heard:
         sc.ksd_test(np.random.default_rng(24).normal(size=(10, 2)), normal_target, rng=0)
     assert heard[0].filename == __file__
 

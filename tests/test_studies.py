@@ -25,6 +25,9 @@ from experiments import (
 )
 
 
+OTHER_MACHINE = 1e-3  # one climb may take a step more or less where sums are rounded otherwise
+
+
 @pytest.fixture(autouse=True)
 def studies_ignore_warnings():
     """As the studies do: some of their samples are warned about."""
@@ -47,15 +50,18 @@ def test_mode_study(name, seed):
     case = mode_study.TARGETS[name]()
     row, modes = mode_study.run(name, case, seed, max_seconds=1e6)  # a busy machine stops none
     (expected,) = committed(mode_study.TABLE, target=name, seed=seed)
-    for field in ("dim", "expected", "found", "evaluations", "rounds", "stopped"):
+    for field in ("dim", "expected", "found", "rounds", "stopped"):
         assert str(row[field]) == expected[field]
+    assert row["evaluations"] == pytest.approx(int(expected["evaluations"]), rel=OTHER_MACHINE)
     assert f"{mode_study.missed_mass(case, [modes])[0]:.4f}" == expected["missed_mass"]
 
 
 def test_frontier_of_the_mode_search():
     (expected,) = committed(mode_study.RESULTS / "mode_frontier.csv", dim=2, ratio=0.001)
     row = mode_study.how_often(2, 0.001, int(expected["repetitions"]), max_seconds=1e6)
+    evaluations = row.pop("evaluations")
     assert {name: str(value) for name, value in row.items()}.items() <= expected.items()
+    assert evaluations == pytest.approx(int(expected["evaluations"]), rel=OTHER_MACHINE)
 
 
 def test_check_study():

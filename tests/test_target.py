@@ -334,7 +334,7 @@ class TestSupport:
 
     def test_few_draws_are_named(self):
         x = np.random.default_rng(7).normal(size=(10, 1))
-        with pytest.warns(UserWarning, match="only 10 draws: below 30"):
+        with pytest.warns(UserWarning, match="only 10 draws: below 50"):
             sc.ksd_test(x, self.target(), rng=0)
 
     def test_heavy_tails_are_not(self):

@@ -22,7 +22,7 @@ from .tiles import quadratic_forms
 
 Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
 
-MIN_KERNEL_DRAWS = 30  # with fewer, bootstraps reject correct samples too often
+MIN_KERNEL_DRAWS = 50  # with fewer, bootstraps reject correct samples too often
 MAX_WEIGHTS = 2 * 10**10  # bytes of a bootstrap's weights that are held at once
 MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
