@@ -16,7 +16,10 @@ from .values import Kind, constants
 def records() -> dict[str, Function]:
     """Draws, results, plots and reports."""
     alpha = {"alpha": v.LEVEL}
-    dim = Kind(constants(2, None), {}, constants(0, -1, 1.5, "a", {}, 3, float("nan"), True))
+    dim = Kind(constants(2, None), constants(3), constants(0, -1, 1.5, "a", {}, float("nan"), True))
+    chosen_names = v.NAMES._replace(  # one of the columns that a container names
+        odd={**v.NAMES.odd, **constants(["a"])}, bad=without(v.NAMES.bad, "['a']")
+    )
     optional = constants("banana", 3, {}, float("nan"))
     unusual = {k: v.DRAWS.bad[k] for k in ("three columns", "1-d", "one draw")}
     several = v.DRAWS._replace(odd={**v.DRAWS.odd, **unusual}, bad=without(v.DRAWS.bad, *unusual))
@@ -43,7 +46,7 @@ def records() -> dict[str, Function]:
                     bad={k: x for k, x in v.DRAWS.bad.items() if k not in ("three columns", "1-d")},
                 ),
                 "dim": dim,
-                "names": v.NAMES,
+                "names": chosen_names,
                 "var_names": Kind(constants(None), {}, constants(["z"], 3, {}, object)),
                 "minimum": v.COUNT,
             },
