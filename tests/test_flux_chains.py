@@ -33,6 +33,7 @@ from steincheck.flux.test import _compared_steps
 from steincheck.modes.given import as_modes
 
 RESULTS = Path(__file__).parents[1] / "experiments" / "results" / "chain_flux_study.csv"
+MBAR = json.loads((Path(__file__).parent / "reference" / "mbar.json").read_text())
 TWO = sc.models.gaussian_mixture([[-4.0], [4.0]])
 
 
@@ -359,6 +360,21 @@ def test_implied_shares_are_those_of_mbar():
     found = implied_shares(log_weight, mode)
     np.testing.assert_allclose(found.share, mass, rtol=1e-8)
     np.testing.assert_allclose(found.influence.mean(axis=0), 0, atol=1e-8)
+
+
+def test_implied_shares_are_those_of_pymbar():
+    """Four Gaussian states, the last one without draws, against the free energies that pymbar computed."""
+    state = np.repeat(np.arange(4), MBAR["counts"])
+    rng = np.random.default_rng(MBAR["seed"])
+    x = rng.normal(np.take(MBAR["centres"], state), np.take(MBAR["scales"], state))
+    log_weight = -0.5 * ((x[:, None] - MBAR["centres"]) / MBAR["scales"]) ** 2
+    found = implied_shares(log_weight, state)
+    free_energy = np.log(found.share[0] / found.share)
+    np.testing.assert_allclose(free_energy, MBAR["free_energy"], rtol=1e-9, atol=1e-12)
+    relative = found.influence - found.influence[:, :1]
+    standard_error = np.sqrt(np.mean(relative**2, axis=0) / len(x))
+    # ours from the spread of the influences, pymbar's from the information
+    np.testing.assert_allclose(standard_error, MBAR["standard_error"], rtol=0.05)
 
 
 class TestSymmetries:
