@@ -43,7 +43,7 @@ def search_costs() -> list[tuple]:
                 modes = box_search(target, bounds=(-box, box), explore=explore, rng=SEED + seed)
                 seconds.append(time.process_time() - start)
                 found.append(len(modes))
-                evaluations.append(modes.search["evaluations"])
+                evaluations.append(modes.search.n_evaluations)
             setting = f"{name}, {'with' if explore else 'without'} exploration"
             for quantity, value in (
                 ("fewest modes found", min(found)),

@@ -58,10 +58,10 @@ def run(name: str, case: Case, seed: int, **options: Any) -> tuple[dict, sc.Mode
         "dim": case.target.dim,
         "expected": case.expected,
         "found": int(np.sum(weights > HEAVY * weights.max())),
-        "evaluations": modes.search["evaluations"],
+        "evaluations": modes.search.n_evaluations,
         "cpu_seconds": f"{seconds:.2f}",
-        "rounds": modes.search["rounds"],
-        "stopped": modes.search["stopped"],
+        "rounds": modes.search.n_rounds,
+        "stopped": modes.search.stopped,
         "version": sc.__version__,
         "commit": commit(),
     }

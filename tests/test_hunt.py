@@ -68,7 +68,7 @@ def test_modes_far_away_in_any_coordinates(matrix):
         inverse @ modes.covariances[order] @ inverse.T, COVARIANCES, rtol=1e-3, atol=1e-2
     )
     np.testing.assert_allclose(modes.laplace_weights[order], WEIGHTS, rtol=1e-3)
-    assert modes.search["stopped"] == "no mode of weight above 1/1000 was new in the last round"
+    assert modes.search.stopped == "no mode of weight above 1/1000 was new in the last round"
 
 
 @functools.cache  # compiled once
@@ -144,7 +144,7 @@ class TestHostileTargets:
         target = sc.Target(log_density, lambda x: -x, dim=2)
         modes = find_modes(target, draws=np.random.default_rng(0).normal(size=(30, 2)), rng=0)
         np.testing.assert_allclose(modes.locations, [[0, 0]], atol=1e-6)
-        assert modes.search["non_finite"] > 100
+        assert modes.search.n_non_finite > 100
         assert modes.warnings == ()
 
     @pytest.mark.parametrize(
@@ -164,7 +164,8 @@ class TestHostileTargets:
             find_modes(target, rng=0)
         empty = search_modes(target, None, rng=np.random.default_rng(0))
         assert len(empty) == 0
-        assert empty.search["stopped"].startswith("no mode found: ")
+        assert empty.search.stopped.startswith("no mode found: ")
+        assert empty.search.reason == ("no mode" if "at all starts" in words else "improper")
 
     def test_a_maximum_at_a_hard_edge_is_told(self):
         target = sc.from_jax(lambda x: jnp.where(x[0] > 0, -x[0] - 0.5 * x[1] ** 2, -jnp.inf), 2)
@@ -215,7 +216,7 @@ class TestBudget:
         target = sc.models.gaussian_mixture(20.0 * np.arange(10)[:, None])
         with pytest.warns(UserWarning, match="ended early: max_evaluations reached"):
             modes = find_modes(target, max_evaluations=2000, rng=0)
-        assert modes.search["evaluations"] < 8000
+        assert modes.search.n_evaluations < 8000
 
     def test_a_slow_target_is_searched_less_and_stops_in_time(self):
         def log_density(x):
@@ -227,7 +228,7 @@ class TestBudget:
         with pytest.warns(UserWarning, match="ended early: max_seconds"):
             modes = find_modes(target, max_seconds=0.5, rng=0)
         assert time.perf_counter() - begin < 20
-        assert modes.search["effort"] < 0.1
+        assert modes.search.effort < 0.1
         np.testing.assert_allclose(modes.locations, [[0, 0]], atol=1e-6)
 
     def test_a_fast_target_is_searched_in_full(self):
@@ -248,11 +249,24 @@ def test_the_sentence_says_how_hard_it_looked():
     modes = find_modes(target, draws=target.sample(30, 0), rng=0)
     words = modes.search_sentence
     assert (
-        f"searched {modes.search['evaluations']:,} points up to 2187 standard deviations from the draws"
+        f"searched {modes.search.n_evaluations:,} points up to 2187 standard deviations from the draws"
         in words
     )
     assert "no mode of weight above 1/1000 was new in the last round" in words
     assert "narrower than these in 10 dimensions" in words
+
+
+@pytest.mark.filterwarnings("ignore:the mode search ended early")
+def test_the_record_of_a_search_without_a_box():
+    target = sc.models.gaussian_mixture([[0.0], [9.0]])
+    search = find_modes(target, draws=target.sample(30, 0), max_modes=1, rng=0).search
+    assert isinstance(search, sc.ModeSearch)
+    assert (search.reason, search.from_draws, search.farthest) == ("max_modes", True, 2187)
+    assert (search.n_converged, search.n_dropped) == (None, None)
+    counts = ["starts", "not_converged", "rounds", "evaluations", "non_finite"]
+    record = search.to_dict()
+    assert list(record) == [*counts, "farthest", "from_draws", "effort", "reason", "stopped", "explored"]
+    assert [record[name] for name in counts] == [getattr(search, f"n_{name}") for name in counts]
 
 
 class TestHeldOut:
@@ -302,7 +316,7 @@ class TestHeldOut:
         modes, rows = known_modes([(0.0,), (9.0,)], target, x, None, warnings=[], rng=rng)
         assert (len(modes), len(rows)) == (2, 200)
         modes, rows = known_modes(None, target, x, (-5, 15), warnings=[], rng=rng, in_box=True)
-        assert (len(modes), len(rows), modes.search["starts"]) == (2, 200, 512)
+        assert (len(modes), len(rows), modes.search.n_starts) == (2, 200, 512)
 
 
 class TestParts:
@@ -539,15 +553,15 @@ class TestManyDimensions:
     def test_few_evaluations_do_in_many_dimensions(self):
         modes = sc.find_modes(self.target(), rng=0)
         assert len(modes) == 1
-        assert modes.search["evaluations"] < 50_000
-        assert modes.search["effort"] == 0.25
+        assert modes.search.n_evaluations < 50_000
+        assert modes.search.effort == 0.25
 
     def test_the_clock_is_looked_at_in_every_stage(self):
         target = self.target()
         search_modes(target, None, max_evaluations=5000, rng=np.random.default_rng(0))  # compiles
         before = time.process_time()
         modes = search_modes(target, None, max_seconds=2.0, rng=np.random.default_rng(0))
-        assert "max_seconds" in modes.search["stopped"] or "no mode of weight" in modes.search["stopped"]
+        assert "max_seconds" in modes.search.stopped or "no mode of weight" in modes.search.stopped
         assert time.process_time() - before < 12
 
     def test_likely_symmetries_of_many_coordinates_are_listed_at_once(self):

@@ -78,9 +78,9 @@ def test_a_gaussian_mixture_gives_means_covariances_and_weights():
     match = np.linalg.norm(modes.locations[:, None] - means, axis=2).argmin(axis=1)
     np.testing.assert_allclose(modes.covariances, covariances[match], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(modes.laplace_weights, weights[match], rtol=1e-5)
-    assert modes.n_starts.sum() == modes.search["starts"] == 512
+    assert modes.n_starts.sum() == modes.search.n_starts == 512
     assert modes.warnings == ()
-    assert modes.search["stopped"] == "a round of exploration found nothing new"
+    assert modes.search.stopped == "a round of exploration found nothing new"
 
 
 def test_overlapping_components_are_located_to_eight_digits():
@@ -103,7 +103,7 @@ def test_a_target_with_one_mode_gives_one(dim):
     np.testing.assert_allclose(modes.locations, np.ones((1, dim)), atol=1e-8)
     np.testing.assert_allclose(modes.covariances[0], np.eye(dim), atol=1e-8)
     assert modes.n_starts.tolist() == [512]
-    assert modes.search["evaluations"] < 40_000
+    assert modes.search.n_evaluations < 40_000
 
 
 @pytest.mark.parametrize("score", [True, False])
@@ -132,7 +132,7 @@ def test_a_saddle_point_is_no_mode():
     target = mixture([[-3.0, 0.0], [3.0, 0.0]])
     modes = box_search(target, starts=[[0.0, 0.0], [1.0, 1.0]], explore=False)
     assert_same_points(modes.locations, [[3.0, 0.0]], 1e-6)
-    assert (modes.search["saddle_points"], modes.search["converged"]) == (1, 1)
+    assert (modes.search.n_saddle_points, modes.search.n_converged) == (1, 1)
     with pytest.raises(ValueError, match="1 ended at saddle points"):
         box_search(target, starts=[[0.0, 0.0]])
 
@@ -146,7 +146,7 @@ def test_modes_of_no_mass_are_dropped_by_mass_not_by_height():
     modes = box_search(target, starts=means + 0.01, explore=False)
     assert_same_points(modes.locations, means[:2], 1e-6)
     assert np.ptp(modes.log_density) > 80
-    assert modes.search["dropped"] == 1
+    assert modes.search.n_dropped == 1
     assert len(box_search(target, starts=means + 0.01, cut=60, explore=False)) == 3
 
 
@@ -178,7 +178,7 @@ def test_the_support_may_end_anywhere():
         modes = box_search(target, bounds=(-10, 10), rng=0)
     np.testing.assert_allclose(modes.locations, [[2.0, 4.0]], atol=1e-8)
     np.testing.assert_allclose(modes.covariances[0], np.diag([2.0, 4.0]), rtol=1e-4)
-    outside = modes.search["outside_support"]
+    outside = modes.search.n_outside_support
     assert 330 < outside < 440
     assert modes.n_starts[0] == 512 - outside
     with pytest.raises(ValueError, match="no mode found from 512 starts: 512 lie where the density is 0"):
@@ -190,7 +190,7 @@ def test_a_nan_at_a_start_is_outside_the_support_and_counted():
     with pytest.warns(UserWarning, match="lie where the density is 0"):
         modes = box_search(target, bounds=(-5, 5), rng=0)
     np.testing.assert_allclose(modes.locations, [[0.0]], atol=1e-8)
-    assert modes.search["non_finite"] >= modes.search["outside_support"] > 50
+    assert modes.search.n_non_finite >= modes.search.n_outside_support > 50
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-3])
@@ -225,7 +225,7 @@ def test_exploration_finds_modes_no_start_hits():
     assert_same_points(near.locations, means[:1], 1e-6)
     assert_same_points(all_of_them.locations, means, 1e-6)
     assert all_of_them.n_starts.tolist().count(0) == 4
-    assert all_of_them.search["rounds"] >= 2
+    assert all_of_them.search.n_rounds >= 2
     assert_same_points(box_search(target, starts=[[27.0, 1.0]], rng=0).locations, means, 1e-6)
 
 
@@ -238,7 +238,7 @@ def test_a_lattice_too_large_to_list_has_one_mode_with_all_its_neighbours(turned
     assert len(modes) == 24
     hidden = (modes.locations if rotation is None else modes.locations @ rotation.T)[:, :20]
     np.testing.assert_allclose(np.abs(hidden), 3.0, atol=1e-5)
-    home = modes.search["explored"][0]
+    home = modes.search.explored[0]
     flips = (np.sign(hidden) != np.sign(hidden[home])).sum(axis=1)
     assert np.sum(flips == 1) == 20
 
@@ -246,8 +246,8 @@ def test_a_lattice_too_large_to_list_has_one_mode_with_all_its_neighbours(turned
 def test_the_cap_on_evaluations_is_told():
     target = mixture(20.0 * np.arange(10)[:, None])
     modes = box_search(target, bounds=(-1, 1), max_evaluations=1, rng=0)
-    assert modes.search["stopped"] == "max_evaluations reached while exploring"
-    assert len(modes.search["explored"]) == 1
+    assert modes.search.stopped == "max_evaluations reached while exploring"
+    assert len(modes.search.explored) == 1
 
 
 def test_all_twenty_modes_of_the_t_banana_mixture():
@@ -255,14 +255,14 @@ def test_all_twenty_modes_of_the_t_banana_mixture():
     modes = box_search(target, bounds=(-20, 20), rng=0)
     assert_same_points(modes.locations, tops, 1e-3)
     np.testing.assert_allclose(target.score(modes.locations), 0, atol=1e-8)
-    assert (modes.search["saddle_points"], modes.search["not_converged"]) == (0, 0)
+    assert (modes.search.n_saddle_points, modes.search.n_not_converged) == (0, 0)
 
 
 def test_all_thirty_two_modes_of_the_rbm():
     modes = box_search(rbm(5, 50), bounds=(-10, 10), rng=0)
     corners = 3.0 * np.array(np.meshgrid(*[[-1, 1]] * 5)).reshape(5, -1).T
     assert_same_points(modes.locations, np.pad(corners, ((0, 0), (0, 45))), 1e-5)
-    assert (modes.search["saddle_points"], modes.search["not_converged"]) == (0, 0)
+    assert (modes.search.n_saddle_points, modes.search.n_not_converged) == (0, 0)
     np.testing.assert_allclose(modes.laplace_weights, 1 / 32, rtol=1e-6)
 
 
@@ -378,6 +378,37 @@ def test_the_table_and_the_dictionary():
     assert record["search"]["starts"] == 512
     plain = Modes(np.zeros((1, 2)), np.eye(2)[None], np.zeros(1), np.zeros(1, int), ("mind",))
     assert str(plain).endswith("warning: mind")
+    assert plain.search is None
+    assert plain.to_dict()["search"] == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "stopped"),
+    [
+        ({}, "complete", "a round of exploration found nothing new"),
+        ({"explore": False}, "not explored", "exploration was not requested"),
+        ({"max_modes": 1}, "max_modes", "there are more than max_modes = 1 modes"),
+        ({"max_evaluations": 1}, "max_evaluations", "max_evaluations reached while exploring"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:there are more than max_modes")
+def test_the_record_of_a_search_in_a_box(options, reason, stopped):
+    search = box_search(mixture([[-3.0, 0.0], [3.0, 0.0]]), (-10, 10), rng=0, **options).search
+    assert isinstance(search, sc.ModeSearch)
+    assert (search.reason, search.stopped) == (reason, stopped)
+    assert (search.farthest, search.from_draws, search.effort) == (None, None, None)
+    counts = "starts converged not_converged outside_support saddle_points not_examined dropped rounds"
+    names = [*counts.split(), "evaluations", "non_finite"]
+    record = search.to_dict()
+    assert list(record) == [*names, "reason", "stopped", "explored"]
+    assert [record[name] for name in names] == [getattr(search, f"n_{name}") for name in names]
+    assert record["explored"] == list(search.explored)
+
+
+def test_a_record_of_a_search_cannot_be_changed():
+    search = box_search(mixture([[-3.0, 0.0], [3.0, 0.0]]), (-10, 10), explore=False, rng=0).search
+    with pytest.raises(AttributeError):
+        search.reason = "complete"
 
 
 def test_given_locations_that_are_no_maxima_are_named_with_the_nearest_maximum():

@@ -17,7 +17,8 @@ from .._validation import (
     check_switch,
 )
 from ..draws import as_matrix
-from ..result import Modes
+from ..result import Modes, ModeSearch
+from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
 from .climb import climb
 from .explore import MOVING_LABEL, SADDLE_LABEL, SKIPPED_LABEL, Plan, gather, heaviest
@@ -153,6 +154,7 @@ def _search(
     plan: Plan, x: np.ndarray, rng: np.random.Generator, explore: bool, progress: bool | None
 ) -> Modes:
     peaks = list[Peak]()
+    reason: SearchEnd
     tally = plan.tally
     box = plan.box
     with progress_bar(progress) as tick:
@@ -170,13 +172,13 @@ def _search(
                 "has no modes"
             )
         if explore:
-            chosen, explored, stopped = walk_on(plan, peaks, rng, tick)
+            chosen, explored, reason = walk_on(plan, peaks, rng, tick)
         else:
             chosen = heaviest(peaks, plan.cut)
             explored = []
-            stopped = "exploration was not requested"
+            reason = "not explored"
     counts = np.bincount(label[label >= 0], minlength=len(peaks))
-    return _record(plan, peaks, chosen, counts, explored, stopped)
+    return _record(plan, peaks, chosen, counts, explored, reason)
 
 
 def _count(plan: Plan, label: np.ndarray, n_starts: int, outside: int) -> None:
@@ -222,7 +224,12 @@ def as_box(bounds: Any, dim: int) -> np.ndarray:
 
 
 def _record(
-    plan: Plan, peaks: list[Peak], order: list[int], counts: np.ndarray, explored: list[int], stopped: str
+    plan: Plan,
+    peaks: list[Peak],
+    order: list[int],
+    counts: np.ndarray,
+    explored: list[int],
+    reason: SearchEnd,
 ) -> Modes:
     """Drop what has no mass or is over the cap, sort by height, and say what the user should know."""
     tally = plan.tally
@@ -232,7 +239,9 @@ def _record(
     tally["dropped"] = len(peaks) - len(heavy)
     tally["evaluations"] = plan.surface.evaluations
     tally["non_finite"] = plan.surface.failures
+    stopped = _stopped(reason)
     if len(heavy) > len(chosen) or tally["not_examined"]:
+        reason = "max_modes"
         stopped = f"there are more than max_modes = {plan.max_modes} modes"
         warnings.append(f"{stopped}: the search was cut short")
     if not plan.surface.target.has_score:
@@ -244,11 +253,42 @@ def _record(
         if tally[key] > 0.1 * tally["starts"]:
             warnings.append(f"{tally[key]} of {tally['starts']} starts {words}: modes may be missing")
     chosen.sort(key=lambda k: -peaks[k].log_density)
-    search = {**tally, "explored": [chosen.index(k) for k in explored if k in chosen], "stopped": stopped}
+    places = tuple(chosen.index(k) for k in explored if k in chosen)
+    search = _search_record(tally, reason, stopped, places)
     x, log_density, hessians, _ = columns([peaks[k] for k in chosen])
     covariances = np.linalg.inv(hessians)
     covariances = 0.5 * (covariances + covariances.transpose(0, 2, 1))
     return Modes(x, covariances, log_density, counts[chosen], tuple(warnings), search)
+
+
+def _search_record(
+    tally: Counter[str], reason: SearchEnd, stopped: str, explored: tuple[int, ...]
+) -> ModeSearch:
+    return ModeSearch(
+        n_starts=tally["starts"],
+        n_converged=tally["converged"],
+        n_not_converged=tally["not_converged"],
+        n_outside_support=tally["outside_support"],
+        n_saddle_points=tally["saddle_points"],
+        n_not_examined=tally["not_examined"],
+        n_dropped=tally["dropped"],
+        n_rounds=tally["rounds"],
+        n_evaluations=tally["evaluations"],
+        n_non_finite=tally["non_finite"],
+        reason=reason,
+        stopped=stopped,
+        explored=explored,
+    )
+
+
+def _stopped(reason: SearchEnd) -> str:
+    """Why the search ended, in words."""
+    match reason:
+        case "complete":
+            return "a round of exploration found nothing new"
+        case "not explored":
+            return "exploration was not requested"
+    return f"{reason} reached while exploring"
 
 
 def flat_warning(flat: int, total: int) -> str:

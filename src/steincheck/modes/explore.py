@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,8 @@ MIN_RAYS_OF_OTHER_MODES = 16  # random ones
 MODES_EXPLORED_TOGETHER = 8  # after the first
 HITS_PER_NEIGHBOUR = 3  # random rays that must meet each direct neighbour of the first mode
 MAX_BATCHES_OF_RAYS = 16  # about the first mode
+WalkEnd = Literal["complete", "max_modes", "max_evaluations"]
+
 # why a climb has no mode
 MOVING_LABEL = -1
 SADDLE_LABEL = -2
@@ -42,20 +44,22 @@ class Plan(NamedTuple):
 
 def explore(
     plan: Plan, peaks: list[Peak], rng: np.random.Generator, tick: Callable[[str, int, int], object]
-) -> tuple[list[int], list[int], str]:
-    """Walk from mode to mode, breadth first; returns the order in which to keep modes, and why it ended."""
+) -> tuple[list[int], list[int], WalkEnd]:
+    """Walk from mode to mode, breadth first.
+
+    Returns the order in which to keep modes, those that were explored, and why the walk ended.
+    """
     d = plan.surface.dim
     tally = plan.tally
     queue = [(k, 1) for k in heaviest(peaks, plan.cut) if peaks[k].kind == "mode"]
     explored = list[int]()
     first = list[int]()
     learnt = np.empty((0, d))
-    stopped = "a round of exploration found nothing new"
+    reason: WalkEnd = "complete"
     while queue:
         tick("exploring", len(explored), len(explored) + len(queue))
         if explored and (len(peaks) >= plan.max_modes or plan.surface.evaluations >= plan.max_evaluations):
-            over = "max_modes" if len(peaks) >= plan.max_modes else "max_evaluations"
-            stopped = f"{over} reached while exploring"
+            reason = "max_modes" if len(peaks) >= plan.max_modes else "max_evaluations"
             break
         known = len(peaks)
         size = MODES_EXPLORED_TOGETHER if explored else 1
@@ -72,7 +76,7 @@ def explore(
         tally["rounds"] = group[-1][1]
         heavy = heaviest(peaks, plan.cut)
         queue += [(k, tally["rounds"] + 1) for k in range(known, len(peaks)) if k in heavy]
-    return [*first, *heaviest(peaks, plan.cut)], explored, stopped
+    return [*first, *heaviest(peaks, plan.cut)], explored, reason
 
 
 def _random_rays(peak: Peak, n: int, rng: np.random.Generator) -> np.ndarray:

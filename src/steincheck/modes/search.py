@@ -9,7 +9,8 @@ import numpy as np
 from .._progress import progress_bar
 from .._validation import RandomSource, announce, as_count, as_generator, as_one_positive, check_switch
 from ..draws import as_matrix
-from ..result import Modes
+from ..result import Modes, ModeSearch
+from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
 from .atlas import Atlas, Limits
 from .box import as_box, box_search_core, flat_warning
@@ -125,9 +126,14 @@ def find_modes(
         rng=generator,
     )
     if not len(modes):
-        raise ValueError(modes.search["stopped"])
+        raise ValueError(why_none(modes))
     announce(modes.warnings)
     return modes
+
+
+def why_none(found: Modes) -> str:
+    """Why a search found no mode, in words."""
+    return "" if found.search is None else found.search.stopped
 
 
 def search_modes(
@@ -269,36 +275,42 @@ def _neighbours_first(state: Hunt, order: list[int]) -> list[int]:
 def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
     """The modes chosen, in an order that does not depend on the seed, and how they were found."""
     atlas = state.atlas
-    surface = state.surface
     target = state.surface.target
-    d = surface.dim
-    search = {
-        "starts": state.climbs,
-        "not_converged": state.not_converged,
-        "rounds": state.rounds,
-        "evaluations": surface.evaluations,
-        "non_finite": surface.failures,
-        "farthest": BASE**MAX_POWER,
-        "from_draws": drawn,
-        "effort": state.limits.effort,
-        "reason": state.reason,
-        "stopped": state.stopped,
-        "explored": [],
-    }
+    d = state.surface.dim
     if not chosen:
-        search["reason"] = "improper" if state.improper else "no mode"
-        search["stopped"] = "no mode found: " + state.why_no_mode()
+        stopped = "no mode found: " + state.why_no_mode()
+        search = _search_record(state, "improper" if state.improper else "no mode", stopped, drawn=drawn)
         return Modes(np.empty((0, d)), np.empty((0, d, d)), np.empty(0), np.empty(0, dtype=int), (), search)
     x = np.array([atlas.peaks[k].x for k in chosen])
     covariances = np.array([atlas.roots[k] @ atlas.roots[k].T for k in chosen])
     height = np.array([atlas.peaks[k].log_density for k in chosen])
     order = tie_order(x, height, np.sqrt(np.einsum("nii->ni", covariances).min(axis=0)))
-    search["explored"] = [order.index(chosen.index(k)) for k in state.explored if k in chosen]
+    assert state.reason is not None  # the search has ended
+    explored = tuple(order.index(chosen.index(k)) for k in state.explored if k in chosen)
+    search = _search_record(state, state.reason, state.stopped, explored, drawn=drawn)
     counts = np.array([atlas.n_starts[k] for k in chosen])
     words = _symmetries(state, x[order], covariances[order], target.names)
     warnings = _search_warnings(state, [chosen[i] for i in order])
     names = tuple(target.names or ())
     return Modes(x[order], covariances[order], height[order], counts[order], warnings, search, words, names)
+
+
+def _search_record(
+    state: Hunt, reason: SearchEnd, stopped: str, explored: tuple[int, ...] = (), *, drawn: bool
+) -> ModeSearch:
+    return ModeSearch(
+        n_starts=state.climbs,
+        n_not_converged=state.not_converged,
+        n_rounds=state.rounds,
+        n_evaluations=state.surface.evaluations,
+        n_non_finite=state.surface.failures,
+        farthest=BASE**MAX_POWER,
+        from_draws=drawn,
+        effort=state.limits.effort,
+        reason=reason,
+        stopped=stopped,
+        explored=explored,
+    )
 
 
 def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any) -> tuple[str, ...]:
@@ -404,7 +416,7 @@ def known_modes(
         held, tested = hold_out(len(x), rng, chain)
     found = search_from_draws(target, x, held, bounds, starts=starts, rng=rng)
     if not len(found):
-        raise ValueError(found.search["stopped"])
+        raise ValueError(why_none(found))
     warnings.extend(found.warnings)
     return found, tested
 

@@ -1,7 +1,7 @@
 """What a test returns: records without dependencies."""
 
 from .calibration import CalibrationResult
-from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable, ModeWeights
+from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeSearch, ModeTable, ModeWeights
 from .plain import as_plain, pvalue_text
 from .table import Table
 from .tests import (
@@ -34,6 +34,7 @@ __all__ = [
     "GofResult",
     "KsdResult",
     "KsdaggResult",
+    "ModeSearch",
     "ModeTable",
     "ModeWeights",
     "Modes",

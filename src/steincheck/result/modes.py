@@ -2,13 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import numpy as np
 
 from .plain import as_plain
+
+SearchEnd = Literal[
+    "complete",
+    "max_modes",
+    "max_rounds",
+    "max_evaluations",
+    "max_seconds",
+    "not explored",
+    "no mode",
+    "improper",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModeSearch:
+    """How a mode search went, and why it ended; None where a number is not one of this search.
+
+    Attributes
+    ----------
+    n_starts : int
+        Climbs; in a box, of the uniform starts and those given.
+    n_converged, n_outside_support, n_saddle_points, n_not_examined : int or None
+        In a box, the climbs that ended at a mode, those that began where the density is 0, those that ended
+        at a saddle point, and those left out because `max_modes` was reached.
+    n_not_converged : int
+        Climbs that did not come to rest.
+    n_dropped : int or None
+        In a box, the modes left out because of their small mass.
+    n_rounds : int
+        Rounds of climbs; in a box, of exploration.
+    n_evaluations, n_non_finite : int
+        Points at which the density was evaluated, and those where it or its score was not finite.
+    farthest : float or None
+        Without a box, the largest distance of starts from the modes known, in standard deviations.
+    from_draws : bool or None
+        Without a box, whether draws gave location and scale.
+    effort : float or None
+        Without a box, the numbers of starts as a share of the usual ones: 1, or less for slow targets.
+    reason : str
+        "complete" if nothing new was found at the end; the limit that ended the search, "max_modes",
+        "max_rounds", "max_evaluations" or "max_seconds"; "not explored" in a box with ``explore=False``;
+        "no mode", or "improper" where that is because the density is improper.
+    stopped : str
+        The same in words.
+    explored : tuple of int
+        Modes from which rays were sent to their neighbours.
+    """
+
+    n_starts: int
+    n_converged: int | None = None
+    n_not_converged: int
+    n_outside_support: int | None = None
+    n_saddle_points: int | None = None
+    n_not_examined: int | None = None
+    n_dropped: int | None = None
+    n_rounds: int
+    n_evaluations: int
+    n_non_finite: int
+    farthest: float | None = None
+    from_draws: bool | None = None
+    effort: float | None = None
+    reason: SearchEnd
+    stopped: str
+    explored: tuple[int, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON: what this search counts, by names without "n_"."""
+        values = {item.name.removeprefix("n_"): getattr(self, item.name) for item in fields(self)}
+        return as_plain({name: value for name, value in values.items() if value is not None})
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +85,7 @@ class Modes:
 
     At a mode with a flat or pointed top the covariance says where log p has dropped by 1/2. `n_starts` is how
     many climbs ended at each mode (0: found by symmetry or exploration, or given by the user), `search` how
-    the search went: starts, rounds, evaluations, why it stopped; `symmetries` says which symmetries of the
+    the search went: starts, rounds, evaluations, why it ended; `symmetries` says which symmetries of the
     density take modes to each other; `names` are those of the parameters, where they are known.
 
     Attributes
@@ -28,7 +96,8 @@ class Modes:
     n_starts : array (M,)
         Climbs that ended at each mode.
     warnings, symmetries : tuple of str
-    search : mapping
+    search : ModeSearch or None
+        None for modes that were given.
     """
 
     locations: np.ndarray  #: (M, d)
@@ -36,7 +105,7 @@ class Modes:
     log_density: np.ndarray  #: (M,), up to the target's constant
     n_starts: np.ndarray  #: (M,)
     warnings: tuple[str, ...] = ()
-    search: Mapping[str, Any] = field(default_factory=dict)
+    search: ModeSearch | None = None
     symmetries: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
@@ -58,12 +127,12 @@ class Modes:
         >>> modes.search_sentence  # doctest: +ELLIPSIS
         'searched ... points up to 2187 standard deviations from the first point; no mode of weight ...'
         """
-        if "farthest" not in self.search:
+        if self.search is None or self.search.farthest is None:
             return "the modes were given, or found in a box"
-        begin = "the draws" if self.search["from_draws"] else "the first point"
+        begin = "the draws" if self.search.from_draws else "the first point"
         text = (
-            f"searched {self.search['evaluations']:,} points up to {self.search['farthest']:.0f} standard "
-            f"deviations from {begin}; {self.search['stopped']}"
+            f"searched {self.search.n_evaluations:,} points up to {self.search.farthest:.0f} standard "
+            f"deviations from {begin}; {self.search.stopped}"
         )
         d = self.locations.shape[1]
         if d >= 10:
@@ -83,7 +152,8 @@ class Modes:
                 f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({place})"
             )
         lines += [f"symmetry: {words}" for words in self.symmetries]
-        lines += [f"search ended: {self.search['stopped']}"] if "stopped" in self.search else []
+        if self.search is not None:
+            lines.append(f"search ended: {self.search.stopped}")
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
 
     def _entry(self, i: int, value: float) -> str:
@@ -99,8 +169,11 @@ class Modes:
             "laplace_weights",
             "warnings",
             "search",
+            "symmetries",
+            "names",
         )
-        return as_plain({name: getattr(self, name) for name in (*names, "symmetries", "names")})
+        values = {name: getattr(self, name) for name in names}
+        return as_plain({**values, "search": self.search or {}})
 
 
 TOO_MANY = "too many draws"

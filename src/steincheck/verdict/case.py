@@ -18,6 +18,7 @@ from ..modes.search import (
     known_modes,
     rounded_location,
     search_from_draws,
+    why_none,
 )
 from ..result import Modes
 from ..target import Target, log_density_at, parameter_names, score_at, score_warnings
@@ -142,7 +143,7 @@ def search(
         )
         remarks.not_examined.append(f"the {len(held)} held-out draws, except for impossible values")
     if not len(known):
-        remarks.warnings.append(known.search["stopped"])
+        remarks.warnings.append(why_none(known))
         remarks.reasons.append("no mode was found, so the mode weights could not be examined")
         return _stand_in(case.x[held] if len(held) else case.x, known), tested
     remarks.context.append(f"Mode search: {known.search_sentence}.")
@@ -161,7 +162,7 @@ def _stand_in(x: np.ndarray, none: Modes) -> Modes:
 
 def is_improper(known: Modes) -> bool:
     """Whether the search says that the density is improper: nothing can be a sample of it."""
-    return known.search.get("reason") == "improper"
+    return known.search is not None and known.search.reason == "improper"
 
 
 def look_for_unknown_modes(
