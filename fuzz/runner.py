@@ -20,20 +20,10 @@ NAMED_BY_TARGETS = {
     *("log_density", "score", "hessian", "dim", "names"),
     *("x", "draws", "n", "bandwidth", "kernel"),
 }
-
-
 # after the single changes these are called less often: they took three quarters of the time
 SLOW = {
     *("report.write_html", "local_anchors", "repelling_attracting_metropolis", "plot.witness", "plot.pairs"),
-    *(
-        "plot.contributions",
-        "plot.theta_profile",
-        "from_numpyro",
-        "from_pymc",
-        "to_arviz",
-        "compare",
-        "check",
-    ),
+    *("plot.contributions", "plot.theta_profile", "from_numpyro", "from_pymc", "to_arviz", "check"),
     *("pksd_test", "spksd_test", "ospksd_test", "pksdagg_test", "ksdagg_test", "moment_test", "fssd_test"),
     *("flux_test", "box_search", "find_modes", "compare"),
 }

@@ -24,7 +24,6 @@ from experiments import (
     ram_study,
 )
 
-
 OTHER_MACHINE = 1e-3  # one climb may take a step more or less where sums are rounded otherwise
 
 
