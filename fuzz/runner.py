@@ -77,7 +77,6 @@ def plan(seed: int, number: int) -> Call:
 def carry_out(call: Call) -> str:
     """What is wrong with how the call ended; empty if nothing is."""
     function = FUNCTIONS[call.function]
-    refusable = any(label in function.kinds[name].bad for name, label in call.changed)
     arguments = _arguments(function, call)
     try:
         with time_limit(SECONDS_PER_CALL), warnings.catch_warnings():
@@ -93,7 +92,14 @@ def carry_out(call: Call) -> str:
         return f"hang: no end within {SECONDS_PER_CALL} s"
     except Exception as error:
         return f"raw: {type(error).__name__}: {_first_line(error)}"
-    return "accepted" if refusable else ""
+    return "accepted" if _must_be_refused(call, function) else ""
+
+
+def _must_be_refused(call: Call, function: Function) -> bool:
+    """Whether one value is bad and the others are sound: two wrong dimensions may agree with each other."""
+    sound = [label in function.kinds[name].sound for name, label in call.changed]
+    bad = [label in function.kinds[name].bad for name, label in call.changed]
+    return sum(bad) == 1 and sum(sound) == len(call.changed) - 1
 
 
 def _arguments(function: Function, call: Call) -> dict[str, Any]:
