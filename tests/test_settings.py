@@ -70,8 +70,10 @@ def test_settings_run_the_test_again(name, options, mixture):
 def test_settings_run_the_test_of_chains_again(name, mixture):
     test = getattr(sc, name)
     rng = np.random.default_rng(3)
-    chains = mixture.sample(1200, rng).reshape(4, 300, 2)
-    options = FEW if "n_resamples" in inspect.signature(test).parameters else {}
+    chains = mixture.sample(800, rng).reshape(4, 200, 2)
+    jumps = ONE_JUMP if name == "pksd_test" else JUMPS
+    known = inspect.signature(test).parameters
+    options = {option: value for option, value in (AGGREGATED | jumps).items() if option in known}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         first = test(chains, mixture, rng=rng, **options)
