@@ -99,7 +99,9 @@ LOG_DENSITY = Kind(
 
 def chains() -> dict[str, Function]:
     """Dependence, autocorrelation times, blocks, diagnostics and agreement."""
-    names = v.NAMES._replace(odd=without(v.NAMES.odd, "['', 'b']"))
+    names = v.NAMES._replace(  # one name is right for one column
+        odd={**without(v.NAMES.odd, "['', 'b']"), **constants(["a"])}, bad=without(v.NAMES.bad, "['a']")
+    )
     return {
         "chains.looks_dependent": Function(
             sc.chains.looks_dependent,
