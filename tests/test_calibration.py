@@ -19,12 +19,14 @@ TARGET = sc.models.gaussian_mixture([[0.0, 0.0]])
 QUICK = functools.partial(sc.ksd_test, n_resamples=99)
 SEES = (0.98, 1.0)
 SEES_NOTHING = (0.0, 0.15)  # a rejection rate of .05 in 100 repetitions is above with probability below 1e-4
+SEES_LITTLE = (0.0, 0.4)  # 13 of 100 in Fig. 1
 # case -> test -> (least, largest) rejection rate at level .05; a row of the study needs an entry
 POWER = {
     "power: left component only": {
         "ksd": SEES_NOTHING,
         "ksdagg": SEES_NOTHING,
-        "fssd": (0.0, 0.2),
+        "fssd": SEES_LITTLE,
+        "moments": SEES_NOTHING,
         "pksd": SEES,
         "spksd": SEES,
         "ospksd": SEES,
@@ -33,6 +35,10 @@ POWER = {
         "check": SEES,
     },
     "power: weight .4": {
+        "ksd": SEES_NOTHING,
+        "fssd": SEES_NOTHING,
+        "moments": SEES_NOTHING,
+        "pksd": (0.1, 0.7),
         "ksdagg": SEES_NOTHING,
         "spksd": (0.7, 1.0),
         "ospksd": (0.0, 0.4),
@@ -41,7 +47,10 @@ POWER = {
         "check": SEES,
     },
     "power: weight .3": {
+        "ksd": SEES_NOTHING,
+        "fssd": SEES_NOTHING,
         "moments": SEES_NOTHING,
+        "pksd": (0.7, 1.0),
         "ksdagg": SEES_NOTHING,
         "spksd": SEES,
         "ospksd": (0.8, 1.0),
@@ -51,6 +60,7 @@ POWER = {
     },
     "power: shift .3": {
         "ksd": (0.9, 1.0),
+        "pksd": (0.9, 1.0),
         "ksdagg": (0.9, 1.0),
         "fssd": (0.9, 1.0),
         "spksd": (0.9, 1.0),
@@ -151,6 +161,14 @@ def test_quick_level(model, test):
     assert found.excess_pvalue > 1e-5
 
 
+LIBERAL_WITH_30_DRAWS = {  # docs/calibration.md says why; these tests warn below 50 draws
+    ("units from 1e-6 to 1e6, d = 3", "ospksd"),
+    ("Gaussian, d = 1", "fssd"),
+    ("Cauchy, d = 1", "fssd"),
+    ("log-gamma .3, d = 2", "fssd"),
+}
+
+
 def rows():
     with RESULTS.open() as file:
         return list(csv.DictReader(file))
@@ -165,8 +183,11 @@ def test_committed_study_meets_its_thresholds(row):
         assert low <= float(row["rate_05"]) <= high
         return
     total = int(row["repetitions"])
-    for name, level in (("rate_01", 0.01), ("rate_05", 0.05), ("rate_10", 0.1)):
-        assert round(float(row[name]) * total) <= stats.binom.ppf(1 - 3e-5, total, level), name
+    within = all(
+        round(float(row[name]) * total) <= stats.binom.ppf(1 - 3e-5, total, level)
+        for name, level in (("rate_01", 0.01), ("rate_05", 0.05), ("rate_10", 0.1))
+    )
+    assert within == ((row["model"], row["test"]) not in LIBERAL_WITH_30_DRAWS or row["n"] != "30")
 
 
 def test_rows_are_cells_of_the_study_and_say_where_they_come_from():
