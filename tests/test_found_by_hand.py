@@ -78,6 +78,22 @@ def test_a_right_score_is_right_whatever_the_farthest_draw():
         sc.check_score(wrong, draws)
 
 
+@pytest.mark.parametrize("shape", [(1000, 2), (4, 250, 2)])
+def test_draws_given_several_times_are_neither_a_fit_nor_a_misfit(shape):
+    """Tiled draws are correlated at the lag of the copies, and were tested as chains."""
+    draws = np.tile(rng().normal(size=(50, 2)), (20, 1)).reshape(shape)
+    verdict = check(draws, GAUSSIAN, modes=ORIGIN)
+    assert verdict.fits is None
+    assert "repeat others exactly" in verdict.sentence or "are the same" in verdict.sentence
+
+
+def test_rejections_of_a_chain_are_no_copies():
+    draws = np.repeat(rng(1).normal(size=(600, 2)), rng(2).geometric(0.4, size=600), axis=0)
+    verdict = check(draws[None], GAUSSIAN, modes=ORIGIN)
+    assert verdict.fits is not None
+    assert "kernel" in verdict.tests
+
+
 def test_a_hessian_of_the_wrong_sign_is_named():
     def hessian(x):
         return np.broadcast_to(np.eye(2), (len(x), 2, 2))

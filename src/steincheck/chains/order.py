@@ -158,10 +158,11 @@ def _whitening(columns: np.ndarray) -> np.ndarray:
 
 
 def invalidating_faults(values: np.ndarray, chain: np.ndarray | None) -> list[str]:
-    """What makes every p-value invalid: chains that are copies, independent draws that repeat too often.
+    """What makes every p-value invalid: chains that are copies, draws that repeat too often.
 
-    Copies count as further evidence where there is none. A tenth more variance than that of independent
-    draws, ``sum m^2 / n`` for multiplicities m, is too much.
+    Draws of a chain may repeat the one before them, but none farther back. Copies count as further evidence
+    where there is none. A tenth more variance than that of independent draws, ``sum m^2 / n`` for
+    multiplicities m, is too much.
 
     Examples
     --------
@@ -169,17 +170,27 @@ def invalidating_faults(values: np.ndarray, chain: np.ndarray | None) -> list[st
     >>> invalidating_faults(np.concatenate([x, x]), None)
     ['50 of 100 draws repeat others exactly: they are not independent; give the chains in their order']
     """
-    if chain is not None:
-        return _equal_chains(values, chain)
+    if chain is None:
+        remedy = "they are not independent; give the chains in their order"
+        return _copies(values, remedy)
+    same = _equal_chains(values, chain)
+    if same:
+        return same
+    arrives = np.ones(len(values), dtype=bool)  # a rejection repeats the draw before it
+    arrives[1:] = np.any(values[1:] != values[:-1], axis=1) | (chain[1:] != chain[:-1])
+    return _copies(values[arrives], "chains do not come back to a point; give every draw once")
+
+
+def _copies(values: np.ndarray, remedy: str) -> list[str]:
+    """A sentence if draws repeat others too often, with what is to be done."""
+    if len(np.unique(values[:, 0])) == len(values):
+        return []
     multiplicity = np.unique(values, axis=0, return_counts=True)[1]
     if np.sum(multiplicity**2) <= MAX_REPETITION * len(values):
         return []
     if all(lattice_step(column) for column in values.T):  # rounded draws repeat without being copies
         return []
-    return [
-        f"{len(values) - len(multiplicity)} of {len(values)} draws repeat others exactly: they are not "
-        "independent; give the chains in their order"
-    ]
+    return [f"{len(values) - len(multiplicity)} of {len(values)} draws repeat others exactly: {remedy}"]
 
 
 def lattice_step(column: np.ndarray) -> float:
