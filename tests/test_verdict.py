@@ -366,7 +366,7 @@ def test_modes_may_be_given(two_modes):
     ("options", "error", "message"),
     [
         ({"alpha": 0}, ValueError, "`alpha` must lie strictly between 0 and 1"),
-        ({"bounds": (1, -1)}, ValueError, "`bounds` must be finite with low < high"),
+        ({"bounds": (1, -1)}, ValueError, "`bounds` must have low < high"),
         ({"modes": [[0.0, 1.0]]}, ValueError, "`modes` must have shape"),
         ({"modes": [[0.0]], "bounds": (-1, 1)}, ValueError, "`modes` or `bounds`, not both"),
         ({"rng": "seed"}, TypeError, "`rng` must be a non-negative int"),

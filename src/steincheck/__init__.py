@@ -16,6 +16,7 @@ from .adapters import (
     from_stan,
     from_torch,
     to_arviz,
+    unbounded,
 )
 from .aggregate import ksdagg_test, pksdagg_test
 from .calibration import calibrate
@@ -127,5 +128,6 @@ __all__ = [
     "samplers",
     "spksd_test",
     "to_arviz",
+    "unbounded",
     "wild",
 ]

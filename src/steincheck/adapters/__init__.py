@@ -2,6 +2,7 @@
 
 from ..draws import to_unconstrained
 from .arviz import to_arviz
+from .bounded import unbounded
 from .bridgestan import from_bridgestan
 from .jax import from_jax_pytree
 from .loading import load_model
@@ -24,4 +25,5 @@ __all__ = [
     "to_arviz",
     "to_constrained",
     "to_unconstrained",
+    "unbounded",
 ]

@@ -14,6 +14,7 @@ from .._validation import (
     as_count,
     as_generator,
     as_one_positive,
+    as_pairs,
     check_switch,
 )
 from ..draws import as_matrix
@@ -210,16 +211,10 @@ def _starts(
 
 
 def as_box(bounds: Any, dim: int) -> np.ndarray:
-    """Lower and upper corner (2, d) of one (low, high) pair or one per coordinate."""
-    try:
-        pairs = np.asarray(bounds, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"`bounds` must be (low, high) pairs of numbers, got {bounds!r}") from None
-    if pairs.shape not in ((2,), (dim, 2)):
-        raise ValueError(f"`bounds` must be one (low, high) pair or {dim} of them, got shape {pairs.shape}")
-    box = np.broadcast_to(pairs, (dim, 2)).T
-    for k in np.flatnonzero(~(np.isfinite(box).all(axis=0) & (box[0] < box[1]))):
-        raise ValueError(f"`bounds` must be finite with low < high, coordinate {k} has {box[:, k].tolist()}")
+    """Lower and upper corner (2, d) of one finite (low, high) pair or one per coordinate."""
+    box = as_pairs(bounds, dim)
+    for k in np.flatnonzero(~np.isfinite(box).all(axis=0)):
+        raise ValueError(f"`bounds` must be finite, coordinate {k} has {box[:, k].tolist()}")
     return box
 
 

@@ -12,6 +12,11 @@ from .record import Target
 MAX_MOVED_DRAWS = 1000  # draws that are moved to look for an edge
 EDGE_HALVINGS = 60  # of a bracket about an edge: down to the resolution of the numbers
 EDGE_DROP = 40.0  # nats: a larger drop within a bracket is an edge, whatever the floor beyond it
+FIRST_HALVINGS = 8  # of all brackets, to see which draws are nearest to an edge
+NEAREST_DRAWS = 5  # to an edge, at which it is seen how fast the density vanishes there
+# Where p vanishes as the distance to the power a, the score has moments of orders below a + 1. Without the
+# third, its mean over the draws is far from normal.
+MIN_EXPONENT = 2.0
 N_LINES = 256  # lines between draws and through them, along which jumps are looked for
 COARSE_PARTS = 24  # of a line at first
 FINE_PARTS = 8  # of the least regular part, again and again
@@ -22,14 +27,17 @@ MIN_JUMP_RATIO = 10.0  # how many times more log p changes over a jump than besi
 
 
 class Break(NamedTuple):
-    """Where a density is discontinuous: Stein's identity does not hold there."""
+    """Where a density is discontinuous, or almost so: Stein's identity or its normal limit fails there."""
 
     x: np.ndarray
     drop: float  #: nats by which log p falls; more than `EDGE_DROP` is an edge of the support
+    exponent: float = 0.0  #: power of the distance to the edge as which the density vanishes
 
     @property
     def kind(self) -> str:
         """What the density does there."""
+        if self.exponent > 0:
+            return f"vanishes only as the distance to its edge to the power {self.exponent:.2g}"
         if self.drop >= EDGE_DROP:
             return "ends abruptly"
         return f"jumps by a factor of {np.exp(self.drop):.3g}"
@@ -37,8 +45,11 @@ class Break(NamedTuple):
     @property
     def remedy(self) -> str:
         """What to do about it."""
+        transform = "transform the parameters to the whole space, as steincheck.unbounded does"
+        if self.exponent > 0:
+            return f"need the power {MIN_EXPONENT:g}, or scores are too large there: {transform}"
         if self.drop >= EDGE_DROP:
-            return "need one that vanishes at its edge: transform the parameters to the whole space"
+            return f"need one that vanishes at its edge: {transform}"
         return "need a continuous one: check the parts on either side separately"
 
 
@@ -71,45 +82,85 @@ def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.r
 
 
 def discontinuity(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator) -> Break | None:
-    """A point at which the density ends abruptly or jumps, where it is high enough to matter; or None.
+    """A point at which the density ends abruptly, vanishes too slowly or jumps, where it matters; or None.
 
-    It matters if log p just inside is not far below its median: Stein's identity is off by the jump of the
-    density, which shows against noise of 1/sqrt(n).
+    An edge or a jump matters if log p just inside is not far below its median: Stein's identity is off by the
+    jump of the density, which shows against noise of 1/sqrt(n).
     """
     other = rng.spawn(1)[0]
     low = float(np.median(log_p)) - 5 - 0.5 * np.log(len(x))
-    edge = _hard_edge(target, x, log_p, low, rng)
+    ways = _ways_out(x, log_p, rng)
+    edge = _hard_edge(target, ways, low)
+    if edge is None:
+        edge = _slow_edge(target, ways)
     return _jump(target, x, low, other) if edge is None else edge
 
 
-def _hard_edge(
-    target: Target, x: np.ndarray, log_p: np.ndarray, low: float, rng: np.random.Generator
-) -> Break | None:
-    """The highest point at which the density drops by more than `EDGE_DROP` below `low`.
+class _Brackets(NamedTuple):
+    """Pairs of points, of which the first may be inside the support and the second outside."""
 
-    Some draws are moved along and against a direction, by 0.3 and by 0.9 standard deviations. Where the
-    density is almost 0 there, the edge between is bracketed; a bracket is given up where log p is below `low`
-    on its inner side.
-    """
+    start: np.ndarray  #: (m, d) draws from which they began
+    inside: np.ndarray  #: (m, d)
+    outside: np.ndarray  #: (m, d)
+    height: np.ndarray  #: (m,) log p at `inside`
+
+    def rows(self, rows: np.ndarray) -> _Brackets:
+        """Some of the brackets."""
+        return _Brackets(*(part[rows] for part in self))
+
+    def halved(self, target: Target, floor: float) -> _Brackets:
+        """Brackets of half the length; a point is inside if log p is above `floor`."""
+        middle = 0.5 * (self.inside + self.outside)
+        value = _quiet_log_density(target, middle)
+        within = value > floor
+        inside = np.where(within[:, None], middle, self.inside)
+        outside = np.where(within[:, None], self.outside, middle)
+        return _Brackets(self.start, inside, outside, np.where(within, value, self.height))
+
+
+def _ways_out(x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator) -> _Brackets:
+    """Some draws, moved along and against a direction, by 0.3 and by 0.9 standard deviations."""
     rows = np.arange(0, len(x), max(1, len(x) // MAX_MOVED_DRAWS))
     moves = x.std(axis=0) * rng.standard_normal((len(rows), x.shape[1]))
     outside = np.concatenate([x[rows] + length * moves for length in (0.3, -0.3, 0.9, -0.9)])
-    inside = np.tile(x[rows], (4, 1))
-    height = np.tile(log_p[rows], 4)
+    start = np.tile(x[rows], (4, 1))
+    return _Brackets(start, start, outside, np.tile(log_p[rows], 4))
+
+
+def _hard_edge(target: Target, ways: _Brackets, low: float) -> Break | None:
+    """The highest point at which the density drops by more than `EDGE_DROP` below `low`.
+
+    A bracket is given up where log p is below `low` on its inner side.
+    """
     floor = low - EDGE_DROP
-    left = (_quiet_log_density(target, outside) < floor) & (height > low)
+    left = ways.rows((_quiet_log_density(target, ways.outside) < floor) & (ways.height > low))
     for _ in range(EDGE_HALVINGS):
-        inside, outside, height = inside[left], outside[left], height[left]
-        if not len(inside):
+        if not len(left.start):
             return None
-        middle = 0.5 * (inside + outside)
-        value = _quiet_log_density(target, middle)
-        within = value >= floor
-        inside = np.where(within[:, None], middle, inside)
-        outside = np.where(within[:, None], outside, middle)
-        height = np.where(within, value, height)
-        left = height > low
-    return Break(inside[np.argmax(height)], np.inf) if left.any() else None
+        left = left.halved(target, floor)
+        left = left.rows(left.height > low)
+    return Break(left.inside[np.argmax(left.height)], np.inf) if len(left.start) else None
+
+
+def _slow_edge(target: Target, ways: _Brackets) -> Break | None:
+    """The edge of a density that vanishes there more slowly than the distance to the power `MIN_EXPONENT`.
+
+    The power is that by which p falls when the draws nearest to the edge come twice as near.
+    """
+    left = ways.rows(np.isneginf(_quiet_log_density(target, ways.outside)))
+    if not len(left.start):
+        return None
+    for _ in range(FIRST_HALVINGS):
+        left = left.halved(target, -np.inf)
+    spread = np.std(ways.start, axis=0)
+    distance = np.linalg.norm((left.inside - left.start)[:, spread > 0] / spread[spread > 0], axis=1)
+    left = left.rows(np.argsort(distance)[:NEAREST_DRAWS])
+    for _ in range(EDGE_HALVINGS):
+        left = left.halved(target, -np.inf)
+    nearer = _quiet_log_density(target, 0.5 * (left.start + left.inside))
+    fall = _quiet_log_density(target, left.start) - nearer
+    exponent = float(np.median(fall) / np.log(2))
+    return Break(left.inside[0], np.inf, max(exponent, 1e-3)) if exponent < MIN_EXPONENT else None
 
 
 class _Lines(NamedTuple):

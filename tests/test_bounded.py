@@ -1,0 +1,163 @@
+"""Densities of bounded parameters taken to the whole space: SciPy's densities, Jacobians, level."""
+
+import pickle
+import warnings
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import steincheck as sc
+from steincheck.adapters.verification import log_jacobian
+from steincheck.target import central_differences
+
+INF = np.inf
+BOUNDS = [(3, INF), (-INF, 1), (0, 2), (-INF, INF)]
+
+
+def log_density(x):
+    """3 + exponential, 1 - exponential, 2 beta(2, 2) and a normal; -inf outside the support."""
+    inside = (x[:, 0] > 3) & (x[:, 1] < 1) & (x[:, 2] > 0) & (x[:, 2] < 2)
+    ends = np.log(np.where(inside, x[:, 2] * (2 - x[:, 2]), 1.0))
+    return np.where(inside, x[:, 1] - x[:, 0] + ends - 0.5 * x[:, 3] ** 2, -INF)
+
+
+def score(x):
+    one = np.ones(len(x))
+    return np.stack([-one, one, 1 / x[:, 2] - 1 / (2 - x[:, 2]), -x[:, 3]], axis=1)
+
+
+def sample(n, rng):
+    rng = np.random.default_rng(rng)
+    return np.stack(
+        [
+            3 + rng.exponential(size=n),
+            1 - rng.exponential(size=n),
+            2 * rng.beta(2, 2, size=n),
+            rng.normal(size=n),
+        ],
+        axis=1,
+    )
+
+
+def in_numpy():
+    return sc.Target(log_density, score, dim=4, sample=sample)
+
+
+def in_jax():
+    def one(x):
+        inside = (x[0] > 3) & (x[1] < 1) & (x[2] > 0) & (x[2] < 2)
+        ends = jnp.log(jnp.where(inside, x[2] * (2 - x[2]), 1.0))
+        return jnp.where(inside, x[1] - x[0] + ends - 0.5 * x[3] ** 2, -jnp.inf)
+
+    return sc.from_jax(one, dim=4, sample=sample)
+
+
+@pytest.fixture(params=[in_numpy, in_jax], ids=["NumPy", "JAX"])
+def free(request):
+    return sc.unbounded(request.param(), BOUNDS)
+
+
+@pytest.fixture
+def points():
+    return np.random.default_rng(0).normal(size=(30, 4))
+
+
+def test_there_and_back(free, points):
+    x = free.constrain(points)
+    assert np.isfinite(log_density(x)).all()
+    np.testing.assert_allclose(free.unconstrain(x), points, rtol=1e-9, atol=1e-12)
+
+
+def test_the_jacobian_is_that_of_the_map(free, points):
+    maps = sc.adapters.parameters.Parameters(
+        tuple(free.constrained_names), ("x",) * 4, free.constrain, free.unconstrain
+    )
+    expected = log_density(free.constrain(points)) + log_jacobian(maps, points)
+    np.testing.assert_allclose(free.log_density(points), expected, atol=1e-7)
+
+
+def test_the_score_is_the_gradient(free, points):
+    np.testing.assert_allclose(free.score(points), central_differences(free.log_density, points), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "bounds"),
+    [(stats.gamma(1.5), (0, INF)), (stats.beta(5, 2), (0, 1)), (stats.weibull_max(2), (-INF, 0))],
+    ids=["gamma", "beta", "negative"],
+)
+def test_a_density_stays_normalised(distribution, bounds):
+    free = sc.unbounded(sc.Target(lambda x: distribution.logpdf(x[:, 0]), dim=1), bounds)
+    total, _ = integrate.quad(lambda y: np.exp(free.log_density(np.array([[y]]))[0]), -40, 10)
+    assert total == pytest.approx(1, abs=1e-7)
+
+
+def test_names_tell_the_scale():
+    target = sc.Target(lambda x: -x.sum(axis=1), dim=3, names=["tau", "p", "mu"])
+    free = sc.unbounded(target, [(0, INF), (0, 1), (-INF, INF)])
+    assert free.names == ["log tau", "logit p", "mu"]
+    assert free.constrained_names == ("tau", "p", "mu")
+
+
+def test_correct_draws_are_rejected_at_the_level_and_wrong_ones_named():
+    """Gamma(1.5), of which a third of the correct samples are rejected on its own scale."""
+    gamma = sc.from_jax(lambda x: jnp.where(x[0] > 0, 0.5 * jnp.log(x[0]) - x[0], -jnp.inf), 1, names=["tau"])
+    free = sc.unbounded(gamma, (0, INF))
+    modes = [[np.log(1.5)]]
+    test = partial(sc.ksd_test, n_resamples=199)
+    found = sc.calibrate(
+        free, lambda n, rng: np.log(rng.gamma(1.5, size=(n, 1))), 200, test=test, repetitions=100, rng=0
+    )
+    assert found.rates[1] <= stats.binom(found.repetitions, 0.05).isf(1e-4) / found.repetitions
+    verdict = sc.check({"tau": np.random.default_rng(1).gamma(2.5, size=500)}, free, modes=modes, rng=0)
+    assert verdict.fits is False
+    assert any("tau is" in finding.text for finding in verdict.findings)
+
+
+def test_samples_of_the_target_are_transformed(free):
+    y = free.sample(5, 0)
+    np.testing.assert_allclose(free.constrain(y), sample(5, 0))
+
+
+def test_a_transformed_model_pickles():
+    gaussian = sc.models.gaussian_mixture([[1.0, 1.0]])
+    free = sc.unbounded(gaussian, [(-50, 50), (-INF, INF)])
+    again = pickle.loads(pickle.dumps(free))
+    y = np.array([[0.3, -0.2]])
+    np.testing.assert_allclose(again.log_density(y), free.log_density(y))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ((1, 1), "`bounds` must have low < high, coordinate 0 has"),
+        ((np.nan, 1), "`bounds` must have low < high"),
+        ([(0, 1)] * 3, "`bounds` must be one .* pair or 4 of them"),
+        (None, "`bounds` must be .low, high. pairs of numbers"),
+        ((-(10**400), 10**400), "`bounds` must be .low, high. pairs of numbers"),
+    ],
+)
+def test_bad_bounds_are_named(bounds, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        sc.unbounded(in_numpy(), bounds)
+
+
+def test_rows_outside_the_support_are_named(free):
+    x = sample(4, 0)
+    x[2, 0] = 2.5
+    with pytest.raises(ValueError, match=r"rows \[2\]"):
+        free.unconstrain(x)
+
+
+def test_a_transformed_target_is_not_transformed_again(free):
+    with pytest.raises(ValueError, match="`target` must not have been transformed already"):
+        sc.unbounded(free, (0, INF))
+
+
+def test_far_points_raise_no_warning(free):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value = free.log_density(np.array([[800.0, 800.0, 800.0, 1.0], [-800.0, -800.0, -800.0, 1.0]]))
+    assert not np.isfinite(value).any() or (value < -300).all()
