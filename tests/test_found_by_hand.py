@@ -168,6 +168,31 @@ def test_text_is_read_as_it_is_meant(tmp_path, name, text, names, expected):
     assert sc.read_draws(tmp_path / name, names=names).values.tolist() == expected
 
 
+@pytest.mark.parametrize("delimiter", [" ", ",", ";", "\t"])
+@pytest.mark.parametrize("header", ["tau,mu", "tau, mu", "tau mu", "tau;mu", "tau\tmu", "tau,mu\nmade today"])
+def test_a_header_of_savetxt_names_the_columns_whatever_separates_them(tmp_path, delimiter, header):
+    np.savetxt(tmp_path / "h.csv", [[1.5, 2], [3, 4]], delimiter=delimiter, header=header)
+    draws = sc.read_draws(tmp_path / "h.csv", names=["mu", "tau"])
+    assert draws.values.tolist() == [[2, 1.5], [4, 3]]
+    assert draws.warnings == ()
+
+
+@pytest.mark.parametrize("header", ["tau,mu", "tau mu"])
+def test_a_header_of_savetxt_names_the_parameters_of_a_model(tmp_path, header):
+    """The command line reads draws of models before it knows which of their names are meant."""
+    np.savetxt(tmp_path / "h.csv", [[1.5, 2], [3, 4]], header=header)
+    assert sc.read_draws(tmp_path / "h.csv").names == ("tau", "mu")
+
+
+@pytest.mark.parametrize("header", ["Tau,Mu", "tau,mu,lp", "alpha,beta", "tau = first, mu = second"])
+@pytest.mark.parametrize("delimiter", [" ", ","])
+def test_names_in_a_comment_that_do_not_fit_are_told(tmp_path, delimiter, header):
+    np.savetxt(tmp_path / "h.csv", [[1.5, 2], [3, 4]], delimiter=delimiter, header=header)
+    (warning,) = sc.read_draws(tmp_path / "h.csv", names=["mu", "tau"]).warnings
+    assert "does not say which column is which of mu, tau: the columns are taken in the order" in warning
+    assert sc.read_draws(tmp_path / "h.csv", names=["x", "y"]).values.tolist() == [[1.5, 2], [3, 4]]
+
+
 def test_underscores_in_numbers_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text("1_5,2\n3,4\n")
     with pytest.raises(ValueError, match="1_5"):
