@@ -115,6 +115,34 @@ def test_a_density_without_finite_mass_gets_no_verdict():
     assert "appears to be improper" in verdict.sentence
 
 
+def normal(x):
+    return -0.5 * np.sum(x**2, axis=1)
+
+
+MIXING = {
+    "draws less their mean": lambda x: normal(x - x.mean(axis=0)),
+    "cumulative sums": lambda x: np.cumsum(normal(x)),
+    "less the largest": lambda x: normal(x) - normal(x).max(),
+    "less the smallest": lambda x: normal(x) - normal(x).min(),
+    "weights that sum to 1": lambda x: normal(x) - np.logaddexp.reduce(normal(x)),
+}
+
+
+@pytest.mark.parametrize("score", [None, np.negative], ids=["no score", "score"])
+@pytest.mark.parametrize("log_density", MIXING.values(), ids=MIXING)
+def test_a_log_density_that_mixes_the_points_is_refused(log_density, score):
+    mixing = sc.Target(log_density, score, dim=2)
+    draws = rng().normal(size=(300, 2))
+    for test in (check, functools.partial(sc.ksd_test, rng=0), functools.partial(sc.flux_test, rng=0)):
+        with pytest.raises(ValueError, match="`log_density` must give every point a value of its own"):
+            test(draws, mixing)
+
+
+def test_a_log_density_in_single_precision_does_not_mix_the_points():
+    rounded = sc.Target(lambda x: normal(x).astype(np.float32) - np.float32(3e4), np.negative, dim=2)
+    assert 0 < sc.ksd_test(rng().normal(size=(300, 2)), rounded, rng=0).pvalue <= 1
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
 def test_units_do_not_matter(scale):
     target = sc.models.gaussian_mixture([[0.0, 0.0], [1e3 * scale, 0.0]], scale**2)
