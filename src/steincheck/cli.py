@@ -486,9 +486,9 @@ def main() -> None:
             if seen:
                 _end_interrupted(seen)
             raise
-        except (KeyboardInterrupt, Exception) as error:
+        except BaseException as error:  # whatever the user's code raises: status 1 is a misfit
             cause = error.error if isinstance(error, _Raised) else error
-            if seen or not isinstance(cause, Exception):
+            if seen or isinstance(cause, KeyboardInterrupt):
                 _end_interrupted(seen)
             err.print("[red]error:[/red]", end=" ")
             err.print(explain(cause), markup=False, soft_wrap=True)
