@@ -394,6 +394,29 @@ def test_axes_of_another_kind_are_refused(projection):
     plt.close(figure)
 
 
+TOO_LARGE = {
+    "bounds": lambda huge: sc.find_modes(GAUSSIAN, bounds=(-huge, huge), rng=0),
+    "starts": lambda huge: sc.find_modes(GAUSSIAN, starts=[[huge, 0.5]], rng=0),
+    "max_seconds": lambda huge: sc.find_modes(GAUSSIAN, max_seconds=huge, rng=0),
+    "cut": lambda huge: sc.find_modes(GAUSSIAN, cut=huge, rng=0),
+    "modes": lambda huge: check(rng().normal(size=(60, 2)), GAUSSIAN, modes=[[huge, 0]]),
+    "alpha": lambda huge: check(rng().normal(size=(60, 2)), GAUSSIAN, alpha=huge),
+    "theta": lambda huge: sc.perturb(rng().normal(size=(60, 2)), GAUSSIAN, ORIGIN, [huge], n_steps=2, rng=0),
+    "precondition": lambda huge: sc.ksd_test(
+        rng().normal(size=(60, 2)), GAUSSIAN, precondition=[[huge, 0], [0, 1]]
+    ),
+    "bandwidth": lambda huge: sc.IMQ(huge),
+    "beta": lambda huge: sc.IMQ(beta=huge),
+    "draws": lambda huge: sc.as_draws([[huge, 0.5], [1, 2]]),
+}
+
+
+@pytest.mark.parametrize("argument", TOO_LARGE)
+def test_integers_that_no_float_can_hold_are_refused_by_name(argument):
+    with pytest.raises(ValueError, match=f"`{argument}` must .*got "):
+        TOO_LARGE[argument](10**400)
+
+
 def test_an_empty_chain_is_named():
     with pytest.raises(ValueError, match="chain 1 of 2 has none"):
         sc.as_draws([rng().normal(size=(50, 2)), np.empty((0, 2))])

@@ -32,7 +32,20 @@ def as_numbers(values: Any, name: str, rule: str = "real numbers", *, verb: str 
             raise TypeError
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
+        if _beyond_floats(values):
+            raise ValueError(f"`{name}` must be below 1.8e308 in size, {verb} {shown(values)}") from None
         raise TypeError(f"`{name}` must be {rule}, {verb} {_describe(values)}") from None
+
+
+def _beyond_floats(values: Any) -> bool:
+    """Whether an integer among the values is larger than any float."""
+    try:
+        array = np.asarray(values)
+        if array.dtype == object:
+            array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        return isinstance(error, OverflowError)
+    return False
 
 
 def as_positive(values: Any, name: str) -> np.ndarray:

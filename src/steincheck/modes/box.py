@@ -13,6 +13,7 @@ from .._validation import (
     announce,
     as_count,
     as_generator,
+    as_numbers,
     as_one_positive,
     check_switch,
 )
@@ -211,10 +212,7 @@ def _starts(
 
 def as_box(bounds: Any, dim: int) -> np.ndarray:
     """Lower and upper corner (2, d) of one (low, high) pair or one per coordinate."""
-    try:
-        pairs = np.asarray(bounds, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"`bounds` must be (low, high) pairs of numbers, got {bounds!r}") from None
+    pairs = as_numbers(bounds, "bounds", "(low, high) pairs of numbers")
     if pairs.shape not in ((2,), (dim, 2)):
         raise ValueError(f"`bounds` must be one (low, high) pair or {dim} of them, got shape {pairs.shape}")
     box = np.broadcast_to(pairs, (dim, 2)).T
