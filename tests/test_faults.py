@@ -250,6 +250,35 @@ def test_tests_called_from_several_threads_give_what_they_give_alone():
     assert found == alone
 
 
+def test_calibration_in_several_threads_leaves_the_warnings_filters_as_they_were():
+    """The first thread to come in is the first to go."""
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+    waits = {
+        "first": lambda: (first_in.set(), second_in.wait(30)),
+        "second": lambda: (second_in.set(), first_out.wait(30)),
+    }
+
+    def work(name):
+        def sample(n, rng):
+            waits[name]()
+            warnings.warn("not for the user", stacklevel=1)
+            return rng.normal(size=(n, 2))
+
+        target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=2)
+        sc.calibrate(target, sample, 50, test=sc.ksd_test, repetitions=1, rng=0)
+
+    with warnings.catch_warnings():
+        filters = list(warnings.filters)
+        first, second = (threading.Thread(target=work, args=(name,)) for name in waits)
+        first.start()
+        first_in.wait(30)
+        second.start()
+        first.join()
+        first_out.set()
+        second.join()
+        assert warnings.filters == filters
+
+
 def one_point(x):
     return -0.5 * jnp.sum(x**2)
 
