@@ -310,6 +310,19 @@ def test_a_terminal_without_greek_and_a_name_that_is_no_utf8_keep_the_json(run, 
     assert written["names"] == ["\u03b1", "\u65e5"]
 
 
+def test_a_report_shows_every_letter_and_warns_of_none(run, tmp_path):
+    name = os.fsdecode(b"draws-\xff.npy")
+    np.save(tmp_path / name, rng().normal(size=(120, 2)))
+    done = run("check", name, "--target", "model.py:target", "--seed", "0", "--report", "out.html")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == b""
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    pictures = page[page.index("<svg") : page.rindex("</svg>")]
+    assert "\u65e5" in pictures
+    assert "\u65e5" in page[page.rindex("</svg>") :]
+    assert "draws-\\udcff.npy" in page
+
+
 def test_an_overlong_name_is_told_in_one_line(run):
     name = "x" * 300 + ".json"
     done = run("test", "ksd", "draws.npy", "--target", "model.py:target", "--json", name)
