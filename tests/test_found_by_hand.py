@@ -21,6 +21,10 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
+def normal(x):
+    return -0.5 * np.sum(x**2, axis=1)
+
+
 def check(*arguments, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -94,13 +98,39 @@ def test_rejections_of_a_chain_are_no_copies():
     assert "kernel" in verdict.tests
 
 
-def test_a_hessian_of_the_wrong_sign_is_named():
+@pytest.mark.parametrize("score", [None, np.negative], ids=["no score", "score"])
+def test_a_hessian_of_the_wrong_sign_is_named(score):
     def hessian(x):
         return np.broadcast_to(np.eye(2), (len(x), 2, 2))
 
-    wrong = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=2, hessian=hessian)
-    with pytest.raises(ValueError, match=r"`hessian` disagrees .* \(the sign is reversed\)"):
-        sc.ksd_test(rng().normal(size=(50, 2)), wrong, rng=0)
+    wrong = sc.Target(normal, score, dim=2, hessian=hessian)
+    draws = rng().normal(size=(50, 2))
+    two = [[0.0, 0.0], [1.0, 1.0]]
+    for use in (
+        lambda: sc.ksd_test(draws, wrong, rng=0),
+        lambda: check(draws, wrong, modes=ORIGIN),
+        lambda: sc.flux_test(draws, wrong, modes=two, rng=0),
+        lambda: sc.perturb(draws, wrong, two, [1.0], n_steps=2, rng=0),
+    ):
+        with pytest.raises(ValueError, match=r"`hessian` disagrees .* \(the sign is reversed\)"):
+            use()
+
+
+def test_a_right_hessian_is_not_blamed_for_rounding_or_for_modes_that_are_none():
+    def bimodal(x):
+        return np.log(np.cosh(3 * x[:, 0])) - 0.5 * x[:, 0] ** 2 - 4.5
+
+    def hessian(x):
+        return (9 / np.cosh(3 * x) ** 2 - 1)[:, :, None]
+
+    draws = rng().normal(size=(50, 1))
+    for constant in (0.0, 1e8):
+        right = sc.Target(lambda x, c=constant: bimodal(x) + c, dim=1, hessian=hessian)
+        with pytest.warns(UserWarning, match="no score"):
+            assert sc.ksd_test(draws, right, rng=0).pvalue > 0
+    right = sc.Target(bimodal, dim=1, hessian=hessian)
+    with pytest.raises(ValueError, match="`modes` must be local maxima"):
+        sc.flux_test(draws, right, modes=[[0.0], [3.0]], rng=0)
 
 
 def test_a_log_density_whose_digits_are_lost_is_refused():
@@ -113,10 +143,6 @@ def test_a_density_without_finite_mass_gets_no_verdict():
     verdict = check(rng().normal(size=(200, 1)), sc.from_jax(lambda x: 0.0 * x[0], 1))
     assert verdict.fits is None
     assert "appears to be improper" in verdict.sentence
-
-
-def normal(x):
-    return -0.5 * np.sum(x**2, axis=1)
 
 
 MIXING = {
