@@ -29,9 +29,10 @@ def as_draws(
     ----------
     draws : object
         Arrays (NumPy, JAX, torch) of shape (n, d) or (chain, draw, d); a list of chains, which may differ in
-        length; ArviZ InferenceData or DataTree, an xarray Dataset; a pandas or polars data frame, sorted by
-        its columns ``chain`` (``.chain``) and ``draw`` (``.draw``, ``.iteration``); a dict of arrays
-        (draw, ...) or (chain, draw, ...); NumPyro's MCMC; fits of CmdStanPy and PyStan; ``Draws``.
+        length; ArviZ InferenceData or DataTree, an xarray Dataset or DataArray, whose labels name the
+        columns if they are text; a pandas, polars or PyArrow table, sorted by its columns ``chain``
+        (``.chain``) and ``draw`` (``.draw``, ``.iteration``); a dict of arrays (draw, ...) or
+        (chain, draw, ...); NumPyro's MCMC; fits of CmdStanPy and PyStan; ``Draws``.
     dim : int, optional
         Dimension of the target.
     names : sequence of str, optional

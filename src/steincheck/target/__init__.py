@@ -18,7 +18,7 @@ from .record import (
     parameter_names,
     require_target,
 )
-from .score_check import NO_SCORE, check_score, score_warnings
+from .score_check import NO_SCORE, check_hessian, check_score, score_warnings
 from .support import Break, discontinuity, support_warnings
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Break",
     "Target",
     "central_differences",
+    "check_hessian",
     "check_score",
     "coordinate_names",
     "discontinuity",

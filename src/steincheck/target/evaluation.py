@@ -13,6 +13,8 @@ from .record import Batch, Target
 
 MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
 MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
+MAX_RELATIVE_ROUNDING = 1e-5  # of a log density in single precision
+N_EVALUATED_AGAIN = 5  # points whose log density must not depend on the points evaluated with them
 MAX_SHORTENINGS = 8  # of steps that are too long: by a factor of 1e-24 at most
 
 
@@ -110,7 +112,37 @@ def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> 
             f"`log_density` must be smaller: near {np.median(value):.2g} it is rounded to {rounding:.2g}, "
             "which hides how draws differ; subtract a constant"
         )
+    if not proposal and target.jax_log_density is None and len(x) > 1:
+        _refuse_mixed_rows(target, x, value)
     return value
+
+
+def _refuse_mixed_rows(target: Target, x: np.ndarray, value: np.ndarray) -> None:
+    """Raise if the log density of a point depends on the points it is evaluated with.
+
+    A few points are evaluated again, neither the highest nor the lowest: they may be what all others depend
+    on. Noise of a log density that is itself an estimate is allowed.
+    """
+    n = len(x)
+    rows = np.argsort(value)[np.linspace(0.75 * n, 0.25 * n, num=min(N_EVALUATED_AGAIN, n // 2)).astype(int)]
+    again, gap = _evaluated_again(target, x[rows], value[rows])
+    allowed = MAX_ROUNDING + MAX_RELATIVE_ROUNDING * np.abs(value[rows])
+    if (gap <= allowed).all():
+        return
+    noise = _evaluated_again(target, x[rows], again)[1].max()
+    if not (gap <= allowed + 10 * noise).all():
+        k = int(np.argmax(gap - allowed))
+        raise ValueError(
+            "`log_density` must give every point a value of its own, whatever the other points: at row "
+            f"{rows[k]} it is {value[rows[k]]:.6g} in a call with {n} points, {again[k]:.6g} in a call with "
+            f"{len(rows)}"
+        )
+
+
+def _evaluated_again(target: Target, x: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The log density at the rows of `x`, and how far it is from `value`."""
+    again = _as_floats("log_density", called("log_density", target.log_density, x), (len(x),))
+    return again, np.abs(again - value)
 
 
 def score_at(target: Target, x: np.ndarray) -> np.ndarray:
