@@ -182,10 +182,9 @@ def flux_core(
     `chain` (n,) numbers the chains, 0, 1, ... in order; None for independent draws. `tau_within` is the
     autocorrelation time of the draws within modes, estimated here if not given.
     """
-    settings = {"variant": variant, "anchors": anchors, "rng": seeded(rng)[1]}
     sample = _FluxSample(x, log_p, target, modes, chain)
     streams = _FluxStreams(*rng.spawn(3))
-    return replace(_test_weights(sample, variant, anchors, tau_within, streams, warnings), settings=settings)
+    return _test_weights(sample, variant, anchors, tau_within, streams, warnings)
 
 
 def _test_weights(
