@@ -130,6 +130,31 @@ def test_the_smallest_possible_pvalue_is_an_upper_bound():
     assert not sc.ksd_test(rng().normal(size=(100, 2)), GAUSSIAN, n_resamples=99, rng=0).at_floor
 
 
+def test_no_rejection_at_a_level_out_of_reach_is_no_answer():
+    found = sc.ksd_test(rng().normal(size=(100, 2)), GAUSSIAN, n_resamples=199, rng=0)
+    assert found.answer(0.005) == "no misfit found"
+    assert found.answer(0.001) == "cannot tell"
+    assert "cannot reach the level 0.001: its smallest p-value is 0.005" in found.summary(0.001)
+    far = np.array([[40.0, 0.0], *rng().normal(size=(150, 2))])
+    with pytest.warns(UserWarning, match="all but impossible"):
+        impossible = sc.moment_test(far, GAUSSIAN, modes=[[0.0, 0.0]], n_resamples=99, rng=0)
+    assert impossible.smallest_pvalue > 0.001 >= impossible.pvalue
+    assert impossible.answer(0.001) == "does not fit: misfit found"
+    assert "cannot tell" not in impossible.summary(0.001)
+
+
+@pytest.mark.parametrize("bootstrap", [sc.wild, "blocks"])
+def test_the_smallest_pvalue_of_aggregated_tests_is_attained(bootstrap):
+    options = {"bootstrap": bootstrap, "n_resamples": 300, "n_level_resamples": 200, "rng": 0}
+    far = sc.ksdagg_test(rng().normal(size=(400, 2)) + 2, GAUSSIAN, **options)
+    assert far.pvalue == far.smallest_pvalue
+    assert far.at_floor
+    assert np.ptp(far.pvalues) == 0
+    near = sc.ksdagg_test(rng().normal(size=(400, 2)), GAUSSIAN, **options)
+    assert not near.at_floor
+    assert near.answer(0.9 * near.smallest_pvalue) == "cannot tell"
+
+
 def test_a_collapsed_coordinate_is_told():
     x = rng().normal(size=(200, 2)) * [1.0, 0.0]
     for test in (sc.fssd_test, sc.ksd_test):

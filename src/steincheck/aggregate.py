@@ -325,7 +325,7 @@ def _aggregate(found: Calibrated, resampled: Resampling, options: Aggregation, w
     replicates = found.replicates
     if not replicates.shape[1]:
         unknown = np.full(len(weights), np.nan)
-        return MinP(np.nan, unknown, unknown, unknown, np.empty(0))
+        return MinP(np.nan, np.nan, unknown, unknown, unknown, np.empty(0))
     if resampled.block is None:
         first, second = np.split(replicates, [options.n_resamples], axis=1)
         return min_p(found.statistics, first, second, weights, options.alpha)
@@ -463,6 +463,7 @@ def _fields(
         "bandwidth_weights": weights,
         "statistics": found.statistics,
         "pvalues": outcome.pvalues,
+        "pvalue_floor": outcome.floor,
         "levels": outcome.levels,
         "thresholds": outcome.thresholds,
     }

@@ -256,16 +256,12 @@ def one_test(
         options |= {"bounds": _bounds(bounds), "modes": _modes(modes_file, density)}
     with _working(quiet):
         result = run(to_unconstrained(sample, density), density, rng=seed, **options)
-    unreachable = _out_of_reach(result, alpha)
     if not quiet:
         _say(f"{result.summary(alpha)}\n  seed {result.settings['rng']}, steincheck {__version__}")
-        if unreachable:
-            replicates = len(result.null_distribution)
-            _say(f"  cannot tell: {replicates} replicates cannot reach the level {alpha:g}")
     if json:
         pages.write_text(json, result.to_json() + "\n")
         _wrote(json, quiet)
-    if unreachable or result.answer(alpha) == "cannot tell":
+    if result.answer(alpha) == "cannot tell":
         raise typer.Exit(CANNOT_TELL)
     raise typer.Exit(MISFIT if result.reject(alpha) else FITS)
 
@@ -390,11 +386,6 @@ def _named(name: str, tests: dict[str, Callable[..., Any]]) -> Callable[..., Any
             f"there is no test {name!r}{near(name, list(tests))}; the tests are {', '.join(tests)}"
         )
     return tests[name]
-
-
-def _out_of_reach(result: Any, alpha: float) -> bool:
-    """Whether even the smallest p-value of a simulated null distribution would not be below alpha."""
-    return result.null_distribution is not None and alpha * (len(result.null_distribution) + 1) < 1
 
 
 def _load_draws(paths: list[Path], target: Target, key: str | None) -> Draws:

@@ -78,10 +78,13 @@ class GofResult:
         return f"<div>{answer_html(self._headline(), fits)}{list_html(remarks, 'Warnings')}</div>"
 
     def answer(self, alpha: float = 0.05) -> str:
-        """What the test says at level `alpha`, in a few words."""
-        if np.isnan(self.pvalue):
-            return "cannot tell"
-        return "does not fit: misfit found" if self.reject(alpha) else "no misfit found"
+        """What the test says at level `alpha`, in a few words.
+
+        "cannot tell" if there is no p-value, or if none that is possible would reject.
+        """
+        if self.reject(alpha):
+            return "does not fit: misfit found"
+        return "cannot tell" if np.isnan(self.pvalue) or self._out_of_reach(alpha) else "no misfit found"
 
     def summary(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, with its warnings."""
@@ -98,7 +101,15 @@ class GofResult:
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
         """Remarks that accompany the answer, other than warnings."""
-        return [] if self.chains is None else [str(self.chains)]
+        remarks = [] if self.chains is None else [str(self.chains)]
+        if self._out_of_reach(alpha):
+            floor = f"its smallest p-value is {self.smallest_pvalue:.2g}"
+            remarks.append(f"cannot tell: the test cannot reach the level {alpha:g}: {floor}")
+        return remarks
+
+    def _out_of_reach(self, alpha: float) -> bool:
+        """Whether a p-value above `alpha` says nothing, since none that is possible would be below."""
+        return bool(self.pvalue > alpha and self.smallest_pvalue > alpha)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -191,6 +202,8 @@ class KsdaggResult(GofResult):
     levels, thresholds : arrays (K,)
         A single test rejects at the level asked for if its p-value is at most `levels`, which is when its
         statistic exceeds `thresholds`.
+    pvalue_floor : float
+        The smallest attainable p-value: the smallest weighted p-values of replicates tie.
     units : str
         "one metric" of the kernel for all draws, or, as `check` takes where the widths of modes differ,
         "those of each mode".
@@ -202,16 +215,13 @@ class KsdaggResult(GofResult):
     pvalues: np.ndarray = field(kw_only=True)
     levels: np.ndarray = field(kw_only=True)
     thresholds: np.ndarray = field(kw_only=True)
+    pvalue_floor: float = field(kw_only=True)
     units: str = field(default=ONE_METRIC, kw_only=True)
 
     @property
     def smallest_pvalue(self) -> float:
-        """The smallest attainable p-value: the smallest weighted p-values tie."""
-        if self.null_distribution is None:
-            return 0.0
-        null = np.asarray(self.null_distribution)
-        floor = 1 / (np.max(self.bandwidth_weights) * (len(null) + 1))
-        return float(np.mean(np.append(null, 0.0) >= -floor * (1 + 1e-9)))
+        """The smallest attainable p-value, `pvalue_floor`."""
+        return self.pvalue_floor
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,7 +349,7 @@ class FluxResult(GofResult):
         if self.set_hypothesis:
             remarks.append(self.set_hypothesis)
         reason = f"cannot tell: {self.inconclusive}"
-        if self.answer(alpha) == "cannot tell" and reason not in self.warnings:
+        if self.inconclusive and not self.reject(alpha) and reason not in self.warnings:
             remarks.append(reason)
         return remarks
 

@@ -254,8 +254,9 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
             test = f"against {result.chains.set_size} independent draws"
         where = " within modes" if several and key != "weights" else ""
         answer = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
-        open_question = isinstance(result, FluxResult) and result.inconclusive and answer == "no misfit found"
-        if np.isnan(result.pvalue) or open_question:
+        inconclusive = isinstance(result, FluxResult) and bool(result.inconclusive)
+        inconclusive |= len(verdict.tests) * result.smallest_pvalue > verdict.alpha
+        if np.isnan(result.pvalue) or (inconclusive and answer == "no misfit found"):
             answer = "cannot tell"
         raw = pvalue_text(result.pvalue, smallest=result.at_floor).removeprefix("= ")
         adjusted = pvalue_text(verdict.adjusted[key], smallest=result.at_floor).removeprefix("= ")
