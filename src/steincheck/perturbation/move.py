@@ -25,7 +25,7 @@ FAR_FROM_ORIGIN = 3.0  # distance of the modes' centre, relative to their distan
 STEPS_PER_PAIR = 10  # with more steps per pair of modes, skipping rejections is faster
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Perturbation:
     """Draws after the perturbation; made by `perturb`, and taken by the perturbed tests.
 
@@ -59,6 +59,12 @@ class Perturbation:
     accept: str
     warnings: tuple[str, ...] = ()
     log_density: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        n, dim = self.draws.shape
+        scales = f"{len(self.theta)} theta" if len(self.theta) > 1 else f"theta = {self.theta[0]:g}"
+        steps = f"{self.n_steps} steps by {self.accept} between {len(self.modes)} modes"
+        return f"<Perturbation: {n} draws, d = {dim}, {scales}, {steps}>"
 
     def to_dict(self) -> dict[str, Any]:
         """How it was made, in plain Python values; the draws themselves are left out."""

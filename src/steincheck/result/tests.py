@@ -17,7 +17,7 @@ from .plain import as_plain, pvalue_text
 ONE_METRIC = "one metric"  # of the kernel, for draws at all modes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GofResult:
     """Outcome of one goodness-of-fit test of H0: the draws come from the target.
 
@@ -72,6 +72,9 @@ class GofResult:
     def __str__(self) -> str:
         return self.summary()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._sentence()}>"
+
     def _repr_html_(self) -> str:
         fits = None if self.answer() == "cannot tell" else not self.reject()
         remarks = [*self._remarks(), *self.warnings]
@@ -92,12 +95,12 @@ class GofResult:
         return "\n  ".join([self._headline(alpha), *self._remarks(alpha), *warnings])
 
     def _headline(self, alpha: float = 0.05) -> str:
+        return f"{self.test}: {self._sentence(alpha)}"
+
+    def _sentence(self, alpha: float = 0.05) -> str:
         p = pvalue_text(self.pvalue, smallest=self.at_floor)
         statistic = "" if np.isnan(self.statistic) else f"statistic = {self.statistic:.4g}, "
-        return (
-            f"{self.test}: {self.answer(alpha)} at level {alpha:g} (p {p}, "
-            f"{statistic}n = {self.n}, d = {self.dim})"
-        )
+        return f"{self.answer(alpha)} at level {alpha:g} (p {p}, {statistic}n = {self.n}, d = {self.dim})"
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
         """Remarks that accompany the answer, other than warnings."""
@@ -120,7 +123,7 @@ class GofResult:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KsdResult(GofResult):
     """Outcome of `ksd_test`.
 
@@ -133,7 +136,7 @@ class KsdResult(GofResult):
     bandwidth: float = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PksdResult(KsdResult):
     """Outcome of `pksd_test`.
 
@@ -150,7 +153,7 @@ class PksdResult(KsdResult):
     acceptance: np.ndarray = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SpksdResult(PksdResult):
     """Outcome of `spksd_test`.
 
@@ -166,7 +169,7 @@ class SpksdResult(PksdResult):
     theta_statistics: np.ndarray = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OspksdResult(PksdResult):
     """Outcome of `ospksd_test`.
 
@@ -189,7 +192,7 @@ class OspksdResult(PksdResult):
     theta_statistic: float = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KsdaggResult(GofResult):
     """Outcome of `ksdagg_test`; `statistic` is minus the smallest weighted p-value of the single tests.
 
@@ -224,7 +227,7 @@ class KsdaggResult(GofResult):
         return self.pvalue_floor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PksdaggResult(KsdaggResult):
     """Outcome of `pksdagg_test`; arrays over bandwidths hold the unperturbed draws first, then the perturbed.
 
@@ -239,7 +242,7 @@ class PksdaggResult(KsdaggResult):
     acceptance: np.ndarray = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FssdResult(GofResult):
     """Outcome of `fssd_test`.
 
@@ -267,7 +270,7 @@ class FssdResult(GofResult):
     n_test: int = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FluxResult(GofResult):
     """Outcome of `flux_test`; `pvalue` is NaN, with a warning, if no draw could be at another mode.
 
@@ -428,7 +431,7 @@ class MomentFeature:
         return as_plain(dict(self.__dict__))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MomentResult(GofResult):
     """Outcome of `moment_test`; `statistic` is the largest |t| of the features.
 
@@ -461,7 +464,7 @@ class MomentResult(GofResult):
         return tuple(feature for feature in self.features if feature.pvalue <= alpha)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AgreementResult(GofResult):
     """Outcome of the test in `check` of whether Markov chains agree, also with their beginnings.
 
