@@ -378,7 +378,13 @@ def _findings(
         places_left = {k: text for k, text in enumerate(where) if k not in named}
         parameters = [own[name].parameter if name in own else name for name in names]
         found += moment_findings(
-            moments, adjusted["moments"], combined.alpha, places_left, names=parameters, chain=chain
+            moments,
+            adjusted["moments"],
+            combined.alpha,
+            places_left,
+            factor=holm_factor(tests, "moments"),
+            names=parameters,
+            chain=chain,
         )
     shape = min(adjusted.get("kernel", 1.0), adjusted.get("moments", 1.0))
     about_moments = any(finding.kind not in WEIGHTS for finding in found)
