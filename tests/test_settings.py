@@ -66,6 +66,12 @@ def test_settings_run_the_test_again(name, options, mixture):
     assert json.loads(first.to_json())["settings"].keys() == arguments
 
 
+def test_settings_record_the_defaults_that_were_used(mixture):
+    result = sc.pksd_test(mixture.sample(150, 1), mixture, modes=MODES, rng=0, **FEW)
+    assert result.settings["n_steps"] == 10
+    assert result.settings["accept"] is sc.metropolis
+
+
 @pytest.mark.parametrize("name", dict(CASES))
 def test_settings_run_the_test_of_chains_again(name, mixture):
     test = getattr(sc, name)

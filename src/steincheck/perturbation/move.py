@@ -235,22 +235,17 @@ def as_jumps(
     *,
     default_theta: Any = THETA,
 ) -> Jumps:
-    """Validate what all perturbed tests take."""
+    """Validate what all perturbed tests take; arguments that are None have their defaults."""
     refuse_modes_and_bounds(modes, bounds)
-    n_steps = _check_steps(n_steps, accept)
+    given = {"modes": modes, "bounds": bounds, "theta": theta, "n_steps": n_steps, "accept": accept}
+    accept = metropolis if accept is None else accept
+    n_steps = _check_steps(N_STEPS if n_steps is None else n_steps, accept)
     if perturbation is None:
         scales = as_positive(default_theta if theta is None else theta, "theta")
         return Jumps(None, modes, bounds, scales, n_steps, accept)
     if not isinstance(perturbation, Perturbation):
         raise TypeError(f"`perturbation` must come from perturb, got {type(perturbation).__name__}")
-    given = {
-        "modes": modes is not None,
-        "bounds": bounds is not None,
-        "theta": theta is not None,
-        "n_steps": n_steps != N_STEPS,
-        "accept": accept is not metropolis,
-    }
-    twice = [f"`{name}`" for name, is_given in given.items() if is_given]
+    twice = [f"`{name}`" for name, value in given.items() if value is not None]
     if twice:
         raise ValueError(f"`perturbation` has its own {', '.join(twice)}: give one or the other")
     return Jumps(perturbation, None, None, perturbation.theta, perturbation.n_steps, accept)
