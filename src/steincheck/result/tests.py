@@ -380,24 +380,29 @@ class FluxResult(GofResult):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AgreementResult(GofResult):
-    """Outcome of the test in `check` of whether Markov chains agree, also with their beginnings.
+    """Outcome of `chains.agreement`, and of the same test in `check`: do Markov chains agree?
 
-    `statistic` is minus the smaller one of the p-values of the two comparisons.
+    `statistic` is minus the smaller one of the p-values of the two comparisons; `pvalue` is that of both, NaN
+    if there are too few blocks to tell. `dim` is the number of features, in `check` that of the coordinates.
+    `settings` are empty.
 
     Attributes
     ----------
     between_pvalue, start_pvalue : float
-        Of the comparison of the chains, and of their first blocks with the rest.
+        Of the comparison of the chains (of the quarters of a single one), and of their first blocks with the
+        rest.
     odd_chain : int
-        The chain that differs most from the others.
-    n_blocks : int
-        Number of blocks that were permuted.
+        The chain (quarter of a single one) that differs most from the others.
     """
 
     between_pvalue: float = field(kw_only=True)
     start_pvalue: float = field(kw_only=True)
     odd_chain: int = field(kw_only=True)
-    n_blocks: int = field(kw_only=True)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks that were permuted."""
+        return 0 if self.chains is None else self.chains.n_blocks
 
     @property
     def at_floor(self) -> bool:
