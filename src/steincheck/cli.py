@@ -294,7 +294,7 @@ def modes(
     held = None if sample is None else sample.values
     options: dict[str, Any] = {} if max_evaluations is None else {"max_evaluations": max_evaluations}
     with _working(quiet):
-        found = find_modes(density, draws=held, bounds=_bounds(bounds), rng=seed, **options)
+        found = find_modes(density, draws=sample, bounds=_bounds(bounds), rng=seed, **options)
     if sample is not None and sample.names and not found.names:
         found = replace(found, names=tuple(sample.names))
     if not quiet:
