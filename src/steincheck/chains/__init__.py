@@ -15,3 +15,7 @@ __all__ = [
     "cut_blocks",
     "looks_dependent",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

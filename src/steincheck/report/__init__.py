@@ -47,6 +47,10 @@ MAX_CHAIN_ROWS = 16  # rows of the shares per chain
 MAX_CHAIN_COLUMNS = 8  # and its columns
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def write_html(
     path: str | Path,
     verdict: Verdict,
