@@ -107,6 +107,7 @@ def _tests() -> dict[str, Function]:
                 "modes": v.MODES,
                 "variant": Kind(constants("asymptotic", "exact"), {}, constants(*v.STRANGE, 3)),
                 "anchors": Kind(constants(2, None), {}, constants(-1, 1.5, "a", {}, object, 2**63, True)),
+                "n_resamples": v.COUNT,
                 "independent": v.SWITCH,
                 "bounds": BOUNDS_BESIDE_MODES,
             },

@@ -373,6 +373,16 @@ def test_a_level_out_of_reach_is_no_fit(run):
         assert "no misfit found" not in out
 
 
+def test_replicates_of_one_test_may_be_chosen(run, folder):
+    options = ("good.csv", "--target", "model.py:target", "--seed", 0, "--json", "one.json")
+    for name in ("ksd", "flux"):
+        run("test", name, *options, "--n-resamples", 199)
+        assert json.loads((folder / "one.json").read_text())["settings"]["n_resamples"] == 199
+    status, _, errors = run("test", "ksd", *options, "--n-resamples", 0)
+    assert status == cli.ERROR
+    assert "--n-resamples" in errors
+
+
 def test_how_often_a_test_rejects(run, folder):
     (folder / "wide.py").write_text(
         "import steincheck as sc\n"

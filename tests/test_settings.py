@@ -38,7 +38,7 @@ CASES = [
     ("fssd_test", FEW | {"n_locations": 3, "train_fraction": 0.4, "optimise": False}),
     ("fssd_test", FEW | {"locations": [[0.0, 0.0], [1.0, 1.0]], "bandwidth": 3.0}),
     ("flux_test", {}),
-    ("flux_test", {"modes": MODES, "variant": "exact", "anchors": 2}),
+    ("flux_test", FEW | {"modes": MODES, "variant": "exact", "anchors": 2}),
     ("moment_test", FEW),
     ("moment_test", FEW | {"modes": MODES, "check_score": False}),
 ]

@@ -141,6 +141,9 @@ Independent = Annotated[
 MaxEvaluations = Annotated[
     int | None, typer.Option(min=1, help="Stop the mode search after this many evaluations of the density.")
 ]
+Resamples = Annotated[
+    int | None, typer.Option("--n-resamples", min=1, help="Replicates of a simulated null distribution.")
+]
 Key = Annotated[
     str | None, typer.Option(metavar="NAME", help="Which array to read if the .npz file has several.")
 ]
@@ -238,6 +241,7 @@ def one_test(
     bounds: Bounds = None,
     modes_file: ModesFile = None,
     independent: Independent = False,
+    n_resamples: Resamples = None,
     key: Key = None,
     json: Json = None,
     quiet: Quiet = False,
@@ -252,6 +256,7 @@ def one_test(
     density = source.load()
     sample = _load_draws(draws, density, key)
     options: dict[str, Any] = {"independent": independent}
+    options |= {} if n_resamples is None else {"n_resamples": n_resamples}
     if name in WITH_MODES:
         options |= {"bounds": _bounds(bounds), "modes": _modes(modes_file, density)}
     with _working(quiet):
