@@ -92,6 +92,11 @@ def without(pool: Any, *labels: str) -> Any:
     return {label: make for label, make in pool.items() if label not in labels}
 
 
+def optional(kind: Kind) -> Kind:
+    """The same values of an argument that has a default where it is None."""
+    return kind._replace(sound={**kind.sound, **constants(None)}, bad=without(kind.bad, "None"))
+
+
 def small(**more: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
     """A sound call of a test with few replicates."""
     return {**TESTED, "n_resamples": lambda: 19, **more}

@@ -30,6 +30,7 @@ from .arguments import (
     Function,
     modes,
     normal_draws,
+    optional,
     small,
     without,
     without_score,
@@ -45,6 +46,8 @@ def _tests() -> dict[str, Function]:
         **TESTED_KINDS,
         **QUADRATIC,
         **MOVED,
+        "n_steps": optional(v.COUNT),
+        "accept": optional(v.ACCEPT),
         "perturbation": PERTURBATION,
         "bounds": BOUNDS_BESIDE_MODES,
     }
@@ -63,9 +66,7 @@ def _tests() -> dict[str, Function]:
             small(n_locations=lambda: 2),
             {
                 **TESTED_KINDS,
-                "n_locations": v.COUNT._replace(
-                    sound=constants(1, 5, np.int32(7), None), bad=without(v.COUNT.bad, "None")
-                ),
+                "n_locations": optional(v.COUNT._replace(sound=constants(1, 5, np.int32(7)))),
                 "train_fraction": v.FRACTION._replace(bad=without(v.FRACTION.bad, "None")),
                 "optimise": v.MAYBE_SWITCH,
                 "locations": Kind({}, {}, {"beside n_locations": lambda: [[0.0, 1.0]]}),
@@ -106,6 +107,7 @@ def _tests() -> dict[str, Function]:
                 "modes": v.MODES,
                 "variant": Kind(constants("asymptotic", "exact"), {}, constants(*v.STRANGE, 3)),
                 "anchors": Kind(constants(2, None), {}, constants(-1, 1.5, "a", {}, object, 2**63, True)),
+                "n_resamples": v.COUNT,
                 "independent": v.SWITCH,
                 "bounds": BOUNDS_BESIDE_MODES,
             },

@@ -48,7 +48,6 @@ def records() -> dict[str, Function]:
                 "dim": dim,
                 "names": chosen_names,
                 "var_names": Kind(constants(None), {}, constants(["z"], 3, {}, object)),
-                "minimum": v.COUNT,
             },
         ),
         "read_draws": Function(

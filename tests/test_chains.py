@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import steincheck as sc
 from steincheck.chains import agreement, autocorrelation_time, convergence, cut_blocks, looks_dependent
 from steincheck.chains.blocks import autocovariance, block_signs, block_sums
 from steincheck.chains.order import chain_faults, invalidating_faults, lattice_step, standing_chains
@@ -251,7 +252,7 @@ def test_agreement_keeps_its_level():
     pvalues = []
     for k in range(300):
         x, chain = ar1(rng, 4, (250, 400)[k % 2], 3, (0.0, 0.6)[k % 2])
-        pvalues.append(agreement(stein_features(x), chain, rng, n_resamples=199).pvalue)
+        pvalues.append(agreement(stein_features(x), chain, rng=rng, n_resamples=199).pvalue)
     assert stats.binomtest(int(np.sum(np.array(pvalues) <= 0.05)), 300, 0.06).pvalue > 1e-4
     assert stats.kstest(pvalues, "uniform").pvalue > 1e-4
 
@@ -262,14 +263,14 @@ def test_agreement_sees_an_odd_chain_and_burn_in():
     early = []
     for _ in range(40):
         x, chain = ar1(rng, 4, 250, 5, 0.5)
-        found = agreement(stein_features(x + 0.4 * (chain == 2)[:, None]), chain, rng)
+        found = agreement(stein_features(x + 0.4 * (chain == 2)[:, None]), chain, rng=rng)
         odd.append(found.pvalue <= 0.01 and found.odd_chain == 2 and found.between_pvalue <= 0.01)
         way = rng.normal(size=(4, 5))
         way *= 3 / np.linalg.norm(way, axis=1, keepdims=True)
         time = np.tile(np.arange(250), 4)
         x, _ = ar1(rng, 4, 250, 5, 0.5)
         started = x + way[chain] * np.maximum(0, 1 - time / 25)[:, None]
-        found = agreement(stein_features(started), chain, rng)
+        found = agreement(stein_features(started), chain, rng=rng)
         early.append(found.pvalue <= 0.01 and found.start_pvalue <= 0.01)
     assert np.mean(odd) > 0.6
     assert np.mean(early) > 0.6
@@ -278,7 +279,7 @@ def test_agreement_sees_an_odd_chain_and_burn_in():
 def test_agreement_returns_its_null_distribution():
     rng = np.random.default_rng(12)
     chain = np.repeat(np.arange(4), 250)
-    found = agreement(rng.normal(size=(1000, 2)), chain, rng, n_resamples=199)
+    found = agreement(rng.normal(size=(1000, 2)), chain, rng=rng, n_resamples=199)
     assert found.statistic == -min(found.between_pvalue, found.start_pvalue)
     assert found.null_distribution.shape == (199,)
     as_large = np.sum(found.null_distribution >= found.statistic - 1e-9)
@@ -286,29 +287,40 @@ def test_agreement_returns_its_null_distribution():
     assert 0.01 < found.pvalue < 1
 
 
+def test_agreement_is_a_result_as_that_of_a_verdict():
+    x, chain = ar1(np.random.default_rng(13), 4, 250, 2, 0.5)
+    found = agreement(x, chain, n_resamples=99)  # a seed is not needed
+    assert isinstance(found, sc.AgreementResult)
+    assert (found.n, found.dim, found.chains.n_chains) == (1000, 2, 4)
+    assert found.answer(0.005) == "cannot tell"
+    assert str(found).startswith("agreement of the chains: ")
+    with pytest.raises(TypeError, match="positional"):
+        agreement(x, chain, 0)
+
+
 def test_agreement_of_a_single_chain_and_of_many():
     rng = np.random.default_rng(9)
     x, chain = ar1(rng, 1, 2000, 2, 0.5)
     drifting = x + np.linspace(0, 1, 2000)[:, None]
-    found = agreement(stein_features(drifting), chain, rng)
+    found = agreement(stein_features(drifting), chain, rng=rng)
     assert found.pvalue <= 0.01
-    assert found.blocks.count >= 8
+    assert found.n_blocks == found.chains.n_blocks >= 8
     early = x + 3 * np.maximum(0, 1 - np.arange(2000) / 200)[:, None]
-    assert agreement(stein_features(early), chain, rng).start_pvalue <= 0.02
+    assert agreement(stein_features(early), chain, rng=rng).start_pvalue <= 0.02
     x, chain = ar1(rng, 30, 100, 2, 0.0)
-    assert agreement(stein_features(x + (chain == 4)[:, None]), chain, rng).odd_chain == 4
+    assert agreement(stein_features(x + (chain == 4)[:, None]), chain, rng=rng).odd_chain == 4
     x, chain = ar1(rng, 4, 50, 2, 0.99)
-    assert np.isnan(agreement(stein_features(x), chain, rng).pvalue)
+    assert np.isnan(agreement(stein_features(x), chain, rng=rng).pvalue)
 
 
 def test_agreement_does_not_depend_on_units_or_constant_features():
     x, chain = ar1(np.random.default_rng(10), 4, 250, 3, 0.3)
     features = stein_features(x)
     scaled = np.concatenate([features * 10.0 ** np.arange(-3, 3), np.ones((1000, 1))], axis=1)
-    one = agreement(features, chain, np.random.default_rng(0)).pvalue
-    assert agreement(scaled, chain, np.random.default_rng(0)).pvalue == pytest.approx(one, abs=0.01)
+    one = agreement(features, chain, rng=np.random.default_rng(0)).pvalue
+    assert agreement(scaled, chain, rng=np.random.default_rng(0)).pvalue == pytest.approx(one, abs=0.01)
     many = np.random.default_rng(0).normal(size=(1000, 300))
-    assert agreement(many, chain, np.random.default_rng(0)).pvalue > 1e-3
+    assert agreement(many, chain, rng=np.random.default_rng(0)).pvalue > 1e-3
 
 
 def test_chains_of_very_different_lengths_are_told_to_grow_alike():
@@ -325,7 +337,7 @@ def test_a_coordinate_that_never_changes_has_no_step():
 
 def test_chains_of_one_value_agree():
     """Whitening leaves nothing; the chains are stuck, but they do not differ."""
-    found = agreement(np.ones((400, 2)), np.repeat(np.arange(4), 100), np.random.default_rng(0))
+    found = agreement(np.ones((400, 2)), np.repeat(np.arange(4), 100), rng=np.random.default_rng(0))
     assert found is None or not found.pvalue <= 0.05
 
 
@@ -358,12 +370,12 @@ TWO = np.repeat([0, 1], 20)
         (lambda: convergence(X[:, 0], TWO), "`values` must have shape"),
         (lambda: convergence(X, None), "`chain` must be the chain"),
         (lambda: convergence(X + np.nan, TWO), "`values` must be finite"),
-        (lambda: agreement("banana", TWO, 0), "`features` must be"),
-        (lambda: agreement(X, TWO + 1, 0), "`chain` must be the chain"),
-        (lambda: agreement(X, np.repeat([0, 1], [1, 39]), 0), "`chain` must give every chain at least 2"),
-        (lambda: agreement(X, TWO, "seed"), "`rng`"),
-        (lambda: agreement(X, TWO, 0, n_resamples=0), "`n_resamples`"),
-        (lambda: agreement(X, TWO, 0, n_resamples=10**6), "`n_resamples` must be at most 100000"),
+        (lambda: agreement("banana", TWO), "`features` must be"),
+        (lambda: agreement(X, TWO + 1), "`chain` must be the chain"),
+        (lambda: agreement(X, np.repeat([0, 1], [1, 39])), "`chain` must give every chain at least 2"),
+        (lambda: agreement(X, TWO, rng="seed"), "`rng`"),
+        (lambda: agreement(X, TWO, n_resamples=0), "`n_resamples`"),
+        (lambda: agreement(X, TWO, n_resamples=10**6), "`n_resamples` must be at most 100000"),
         (lambda: looks_dependent(None), "`values` must be"),
         (lambda: looks_dependent(X[:, 0]), "`values` must have shape"),
         (lambda: looks_dependent(X, X), r"`log_density` must have shape \(40,\)"),
@@ -384,8 +396,8 @@ def test_lists_small_integers_and_seeds_are_taken():
     wide = cut_blocks(1.0, chain)
     np.testing.assert_array_equal(cut_blocks(1.0, chain.astype(np.uint8)).label, wide.label)
     x, chain = ar1(np.random.default_rng(0), 4, 250, 2, 0.5)
-    seeded = agreement(x, chain, 7)
-    assert seeded.pvalue == agreement(x, chain, np.random.default_rng(7)).pvalue
+    seeded = agreement(x, chain, rng=7)
+    assert seeded.pvalue == agreement(x, chain, rng=np.random.default_rng(7)).pvalue
 
 
 def test_a_tiny_autocorrelation_time_cuts_as_often_as_may_be():

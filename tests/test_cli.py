@@ -368,9 +368,24 @@ def test_outputs_never_replace_inputs_or_each_other(run, folder):
 
 
 def test_a_level_out_of_reach_is_no_fit(run):
-    status, out, _ = run("test", "ksd", "left.npy", "--target", "model.py:target", "--alpha", "0.0001")
-    assert status == cli.CANNOT_TELL
-    assert "cannot reach the level 0.0001" in out
+    for name, alpha in (("ksd", "0.0005"), ("ksdagg", "0.001")):
+        status, out, _ = run(
+            "test", name, "good.csv", "--target", "model.py:target", "--alpha", alpha, "--seed", 0
+        )
+        assert status == cli.CANNOT_TELL
+        assert f"test: cannot tell at level {alpha}" in out
+        assert f"cannot tell: the test cannot reach the level {alpha}" in out
+        assert "no misfit found" not in out
+
+
+def test_replicates_of_one_test_may_be_chosen(run, folder):
+    options = ("good.csv", "--target", "model.py:target", "--seed", 0, "--json", "one.json")
+    for name in ("ksd", "flux"):
+        run("test", name, *options, "--n-resamples", 199)
+        assert json.loads((folder / "one.json").read_text())["settings"]["n_resamples"] == 199
+    status, _, errors = run("test", "ksd", *options, "--n-resamples", 0)
+    assert status == cli.ERROR
+    assert "--n-resamples" in errors
 
 
 def test_how_often_a_test_rejects(run, folder):

@@ -1,4 +1,5 @@
 import functools
+import inspect
 import sys
 
 import numpy as np
@@ -475,3 +476,32 @@ def test_draws_without_chains_are_one_part_and_a_series_is_a_column():
     assert draws.values.shape == (5, 1)
     (part,) = draws.by_chain()
     np.testing.assert_array_equal(part, draws.values)
+
+
+@pytest.mark.parametrize("door", ["find_modes", "witness", "contributions"])
+def test_searches_and_pictures_read_what_the_tests_read(door):
+    """A positive parameter on its own scale, by name; its logarithm is the coordinate of the target."""
+    target = sc.Target(
+        lambda u: -0.5 * np.sum(u**2, axis=1),
+        lambda u: -u,
+        dim=2,
+        names=["log tau", "mu"],
+        constrained_names=["tau", "mu"],
+        constrain=lambda u: np.column_stack([np.exp(u[:, 0]), u[:, 1]]),
+        unconstrain=lambda x: np.column_stack([np.log(x[:, 0]), x[:, 1]]),
+    )
+    u = np.random.default_rng(0).normal(size=(40, 2))
+    columns = {"mu": u[:, 1], "tau": np.exp(u[:, 0])}
+
+    def outcome(draws):
+        if door == "find_modes":
+            return sc.find_modes(target, draws=draws, rng=0).locations
+        return getattr(sc.plot, door)(draws, target, rng=0).collections[0].get_offsets()
+
+    expected = outcome(u)
+    for draws in (columns, sc.as_draws(columns), u.reshape(2, 20, 2), [u[:10], u[10:]]):
+        np.testing.assert_allclose(outcome(draws), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_as_draws_shows_only_what_users_may_give():
+    assert list(inspect.signature(sc.as_draws).parameters) == ["draws", "dim", "names", "var_names"]

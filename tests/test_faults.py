@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import importlib
 import json
 import os
 import pickle
@@ -21,7 +22,7 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck import _signals
+from steincheck import _signals, _startup
 from steincheck.report import write_text
 
 MODEL = """
@@ -100,6 +101,44 @@ def test_an_interruption_during_the_imports_is_said(tmp_path, way):
     status, said = interrupted([sys.executable, *options], tmp_path, tmp_path / "started")
     assert status == 130
     assert said.split() == ["interrupted"]
+
+
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        (["-m", "steincheck"], True),
+        (["-I", "-m", "steincheck", "check", "steincheck"], True),
+        (["-m", "host", "steincheck"], False),
+        (["-m", "host", "-m", "steincheck"], False),
+        (["-m", "host"], False),
+        (["host.py", "-m", "steincheck"], False),
+    ],
+)
+def test_only_its_own_command_takes_ctrl_c_over(words, taken, monkeypatch):
+    handlers = []
+    monkeypatch.setattr("steincheck_command.end_at_once_when_interrupted", lambda: handlers.append(1))
+    module = words.index("-m") + 1 if words[0] != "host.py" else 0
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, *words])
+    monkeypatch.setattr(sys, "argv", ["-m" if module else "host.py", *words[module + 1 :]])
+    importlib.reload(_startup)
+    assert bool(handlers) is taken
+
+
+def test_a_host_that_imports_the_package_keeps_its_ctrl_c(tmp_path):
+    host = tmp_path / "host"
+    host.mkdir()
+    (host / "__init__.py").write_text("from steincheck import _startup\n")
+    (host / "__main__.py").write_text(
+        "import signal\nassert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    package = tmp_path / "steincheck"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    shutil.copy(Path(sc.__file__).parent / "_startup.py", package)
+    shutil.copy(Path(sc.__file__).parents[1] / "steincheck_command.py", tmp_path)
+    command = [sys.executable, "-m", "host", "steincheck"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 SWALLOWS = """

@@ -609,6 +609,19 @@ def test_weak_exchange_is_no_comparison():
     assert exchange_groups(covariance, expected).tolist() == [0, 0, 0, 0]
 
 
+def test_the_number_of_replicates_may_be_chosen():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    modes = [[-3.0], [3.0]]
+    x = target.sample(200, 0)
+    usual = flux_test(x, target, modes=modes, variant="exact", rng=0)
+    few = flux_test(x, target, modes=modes, variant="exact", n_resamples=99, rng=0)
+    chains = flux_test(x.reshape(2, 100, 1), target, modes=modes, n_resamples=99, rng=0)
+    assert [len(result.null_distribution) for result in (usual, few, chains)] == [999, 99, 99]
+    assert few.smallest_pvalue == 0.01
+    assert few.pvalue == pytest.approx(usual.pvalue, abs=0.2)
+    assert flux_test(x, target, modes=modes, n_resamples=99, rng=0).null_distribution is None  # no need
+
+
 def test_few_draws_are_tested_exactly():
     target, modes = mixture(*NEAR)
     x = draw(NEAR, 99, np.random.default_rng(0))
@@ -628,6 +641,7 @@ def test_close_modes_are_flagged():
     ("change", "error", "message"),
     [
         ({"modes": [[0.0]]}, ValueError, "at least two modes, but 1 is known: give all `modes` you know"),
+        ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer, got 0"),
         ({"variant": "fast"}, ValueError, "`variant` must be 'asymptotic' or 'exact', got 'fast'"),
         ({"anchors": 0}, ValueError, "`anchors` must be a positive integer, Anchors or None, got 0"),
         ({"anchors": "four"}, ValueError, "`anchors` must be a positive integer"),

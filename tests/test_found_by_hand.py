@@ -184,6 +184,54 @@ def test_the_smallest_possible_pvalue_is_an_upper_bound():
     assert not sc.ksd_test(rng().normal(size=(100, 2)), GAUSSIAN, n_resamples=99, rng=0).at_floor
 
 
+def test_no_rejection_at_a_level_out_of_reach_is_no_answer():
+    found = sc.ksd_test(rng().normal(size=(100, 2)), GAUSSIAN, n_resamples=199, rng=0)
+    assert found.answer(0.005) == "no misfit found"
+    assert found.answer(0.001) == "cannot tell"
+    assert "cannot reach the level 0.001: its smallest p-value is 0.005" in found.summary(0.001)
+    far = np.array([[40.0, 0.0], *rng().normal(size=(150, 2))])
+    with pytest.warns(UserWarning, match="all but impossible"):
+        impossible = sc.moment_test(far, GAUSSIAN, modes=[[0.0, 0.0]], n_resamples=99, rng=0)
+    assert impossible.smallest_pvalue > 0.001 >= impossible.pvalue
+    assert impossible.answer(0.001) == "does not fit: misfit found"
+    assert "cannot tell" not in impossible.summary(0.001)
+
+
+@pytest.mark.parametrize("bootstrap", [sc.wild, "blocks"])
+def test_the_smallest_pvalue_of_aggregated_tests_is_attained(bootstrap):
+    options = {"bootstrap": bootstrap, "n_resamples": 300, "n_level_resamples": 200, "rng": 0}
+    far = sc.ksdagg_test(rng().normal(size=(400, 2)) + 2, GAUSSIAN, **options)
+    assert far.pvalue == far.smallest_pvalue
+    assert far.at_floor
+    assert np.ptp(far.pvalues) == 0
+    near = sc.ksdagg_test(rng().normal(size=(400, 2)), GAUSSIAN, **options)
+    assert not near.at_floor
+    assert near.answer(0.9 * near.smallest_pvalue) == "cannot tell"
+
+
+def test_records_are_printed_in_one_short_line():
+    target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
+    draws = sc.as_draws({"a": target.sample(200, 0)[:, 0], "b": target.sample(200, 0)[:, 1]})
+    assert repr(draws) == "<Draws: 200 draws, d = 2, names: a, b>"
+    assert repr(sc.as_draws(np.zeros((2, 5, 1)))) == "<Draws: 2 x 5 draws, d = 1>"
+    moved = sc.perturb(target.sample(200, 0), target, [[-3.0, 0.0], [3.0, 0.0]], 0.8, n_steps=5, rng=0)
+    start = "<Perturbation: 200 draws, d = 2, theta = 0.8"
+    assert repr(moved) == f"{start}, 5 steps by metropolis between 2 modes>"
+    assert repr(moved.modes) == "<Modes: 2 in 2 dimensions, the highest at (-3, 0)>"
+    none = sc.Modes(np.empty((0, 1)), np.empty((0, 1, 1)), np.empty(0), np.empty(0))
+    assert repr(none) == "<Modes: 0 in 1 dimension>"
+    result = sc.spksd_test(target.sample(200, 0), target, perturbation=moved, n_resamples=99, rng=0)
+    text = repr(result)
+    assert text.startswith("<SpksdResult: no misfit found at level 0.05 (p = ")
+    assert text.endswith(", n = 200, d = 2)>")
+
+
+@pytest.mark.parametrize("name", [name for name in sc.__all__ if name.endswith("Result")])
+def test_every_result_of_a_test_is_printed_in_short(name):
+    kind = getattr(sc, name)
+    assert not issubclass(kind, sc.GofResult) or kind.__repr__ is sc.GofResult.__repr__
+
+
 def test_a_collapsed_coordinate_is_told():
     x = rng().normal(size=(200, 2)) * [1.0, 0.0]
     for test in (sc.fssd_test, sc.ksd_test):

@@ -96,7 +96,6 @@ FOUND = {
     "chain from text": (
         lambda: sc.samplers.repelling_attracting_metropolis(lambda x: x[0], "a", 1.0, 3), "`x0`",
     ),
-    "minimum, complex": (lambda: sc.as_draws(X, minimum=1j), "`minimum`"),
     "names twice": (lambda: sc.as_draws(X, names=["a", "a"]), "`names`"),
     "rows of text": (lambda: sc.as_draws(X).take("a"), "`rows`"),
     "rows that are not there": (lambda: sc.as_draws(X).take([100]), "`rows`"),

@@ -417,6 +417,9 @@ def test_one_perturbation_serves_several_tests(test):
         assert test(x, bimodal(), perturbation=moved, rng=1).pvalue == own.pvalue
     with pytest.raises(ValueError, match="`perturbation` has its own `theta`, `n_steps`"):
         test(x, bimodal(), perturbation=moved, theta=theta, n_steps=3)
+    for name, value in (("n_steps", 10), ("accept", sc.metropolis)):  # what is the default is given too
+        with pytest.raises(ValueError, match=f"`perturbation` has its own `{name}`: give one or the other"):
+            test(x, bimodal(), perturbation=moved, **{name: value})
     with pytest.raises(ValueError, match="`perturbation` must be one of the same draws"):
         test(x[::-1], bimodal(), perturbation=moved)
     with pytest.raises(ValueError, match="`bounds` is the box of the mode search: give `modes` or `bounds`"):

@@ -177,3 +177,10 @@ def test_optional_packages_are_imported_inside_functions(name):
     ]
     roots = {(getattr(node, "module", None) or node.names[0].name).partition(".")[0] for node in top}
     assert not roots & OPTIONAL
+
+
+@pytest.mark.parametrize("name", ["", ".chains", ".models", ".plot", ".report", ".samplers"])
+def test_completion_offers_the_public_names_only(name):
+    module = importlib.import_module(f"{PACKAGE}{name}")
+    assert dir(module) == sorted(module.__all__)
+    assert all(hasattr(module, public) for public in dir(module))

@@ -1,3 +1,4 @@
+import html
 import re
 import sys
 from dataclasses import replace
@@ -17,8 +18,7 @@ VOID = {"meta", "link", "br"}
 
 def a_verdict(n, dim, fits=False, **changes):
     rng = np.random.default_rng(0)
-    settings = {"precondition": np.eye(dim), "rng": None}
-    kernel = GofResult("KSDAgg test", 0.5, 0.01, rng.normal(size=1999), n, dim, (), settings)
+    kernel = GofResult("KSDAgg test", 0.5, 0.01, rng.normal(size=1999), n, dim)
     weights = GofResult("flux test", 9.0, 0.001, None, n, dim)
     ends = np.array([[0.4, 0.6], [0.4, 0.6]])
     table = ModeTable(
@@ -53,6 +53,7 @@ def a_verdict(n, dim, fits=False, **changes):
         "dim": dim,
         "seed": 12,
         "version": "0.0",
+        "settings": {"modes": None, "alpha": 0.05, "rng": 12},
     }
     return Verdict(**(fields | changes))
 
@@ -146,6 +147,28 @@ def test_other_verdicts(fits, kind):
     assert ("no proof" in page) == (fits is True)
     assert "Warnings" not in page
     assert "steincheck.check(draws, target, alpha=0.05, rng=12)" in page
+
+
+def test_the_call_that_is_shown_gives_the_verdict_again():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    x = target.sample(200, 0)
+    pair = ([[-3.0], [3.0]], np.ones((2, 1, 1)))
+    for given in ({"modes": np.array([[-3.0], [3.0]])}, {"modes": pair, "alpha": 0.1}):
+        verdict = sc.check(x, target, rng=0, **given)
+        page = html.unescape(report.page_html(verdict, x))
+        names = {"steincheck": sc, "draws": x, "target": target}
+        exec(re.search("<pre>(.*)</pre>", page).group(1), names)
+        assert names["verdict"].to_json() == verdict.to_json()
+    found = sc.check(x, target, modes=verdict.modes, rng=0)
+    assert "modes=modes, alpha=0.05" in report.page_html(found, x)
+    assert "# `modes` as you gave them" in report.page_html(found, x)
+
+
+def test_long_settings_are_cut():
+    modes = np.arange(200.0)[:, None]
+    page = report.page_html(a_verdict(60, 1, settings={"modes": modes}), np.zeros((60, 1)))
+    assert '<td class="">modes</td><td class="value">[[0.0], [1.0]' in page
+    assert "[199.0]" not in page
 
 
 def test_one_mode_and_one_dimension():

@@ -38,7 +38,7 @@ CASES = [
     ("fssd_test", FEW | {"n_locations": 3, "train_fraction": 0.4, "optimise": False}),
     ("fssd_test", FEW | {"locations": [[0.0, 0.0], [1.0, 1.0]], "bandwidth": 3.0}),
     ("flux_test", {}),
-    ("flux_test", {"modes": MODES, "variant": "exact", "anchors": 2}),
+    ("flux_test", FEW | {"modes": MODES, "variant": "exact", "anchors": 2}),
     ("moment_test", FEW),
     ("moment_test", FEW | {"modes": MODES, "check_score": False}),
 ]
@@ -66,6 +66,12 @@ def test_settings_run_the_test_again(name, options, mixture):
     assert json.loads(first.to_json())["settings"].keys() == arguments
 
 
+def test_settings_record_the_defaults_that_were_used(mixture):
+    result = sc.pksd_test(mixture.sample(150, 1), mixture, modes=MODES, rng=0, **FEW)
+    assert result.settings["n_steps"] == 10
+    assert result.settings["accept"] is sc.metropolis
+
+
 @pytest.mark.parametrize("name", dict(CASES))
 def test_settings_run_the_test_of_chains_again(name, mixture):
     test = getattr(sc, name)
@@ -80,6 +86,38 @@ def test_settings_run_the_test_of_chains_again(name, mixture):
         again = test(chains, mixture, **first.settings)
     assert first.chains is not None
     assert same(first, again)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"modes": MODES, "alpha": 0.1, "independent": True},
+        {"bounds": BOUNDS, "check_score": False, "max_evaluations": 3000},
+    ],
+)
+def test_settings_of_a_verdict_run_it_again(options, mixture):
+    draws = mixture.sample(400, 1, weights=[0.7, 0.3])
+    given = {name: np.array(value) if name == "modes" else value for name, value in options.items()}
+    first = sc.check(draws, mixture, rng=np.random.default_rng(2), **given)
+    given.get("modes", np.zeros(1))[:] = 9.0  # what the user changes later is not recorded
+    arguments = set(inspect.signature(sc.check).parameters) - {"draws", "target", "progress"}
+    assert set(first.settings) == arguments
+    restored = pickle.loads(pickle.dumps(first))
+    written = json.loads(first.to_json())
+    for settings in (first.settings, restored.settings, written["settings"]):
+        assert sc.check(draws, mixture, **settings).to_json() == first.to_json()
+    with pytest.raises(TypeError):
+        first.settings["alpha"] = 0.5
+    assert all(not result.settings for result in first.tests.values())
+    assert all(not record["settings"] for record in written["tests"].values())
+
+
+def test_tests_of_chains_in_a_verdict_leave_the_settings_to_it(mixture):
+    chains = mixture.sample(800, 3).reshape(4, 200, 2)
+    first = sc.check(chains, mixture, modes=MODES, rng=0)
+    assert set(first.tests) == {"kernel", "moments", "weights", "chains"}
+    assert all(not result.settings for result in first.tests.values())
+    assert sc.check(chains, mixture, **first.settings).to_json() == first.to_json()
 
 
 @pytest.mark.parametrize("name", ["pksd_test", "spksd_test", "ospksd_test", "pksdagg_test"])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck.result import ChainWeights, Finding, MomentFeature
+from steincheck.result import ChainWeights, Finding, GofResult, MomentFeature
+from steincheck.verdict import answer
 from steincheck.wording import (
     advice,
     chain_shares,
@@ -310,3 +311,20 @@ def test_long_lists_are_cut():
     names = [str(k) for k in range(12)]
     assert words_listed(names) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..."
     assert words_listed(names[:3]) == "0, 1 and 2"
+
+
+def test_moments_are_judged_by_their_own_factor_of_holm(moments):
+    features = (scale("a", 0.5, pvalue=0.013), scale("b", 0.9, "location", pvalue=0.02))
+    tests = {
+        "kernel": GofResult("KSDAgg test", 1.0, 0.012, None, 100, 2),
+        "moments": replace(moments, pvalue=0.013, features=features, impossible=()),
+        "chains": GofResult("agreement of the chains", 1.0, 0.5, None, 100, 2),
+    }
+    combined = answer._combine(tests, 0.05)
+    assert combined.adjusted["moments"] == pytest.approx(0.036)  # that of the kernel test: 2 x 0.013 is less
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, names=["a", "b"])
+    found = answer._findings(combined, target, ("",), None)
+    assert {finding.parameters: finding.pvalue for finding in found} == {
+        ("a",): pytest.approx(0.036),
+        ("b",): pytest.approx(0.04),
+    }

@@ -131,3 +131,7 @@ __all__ = [
     "unbounded",
     "wild",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

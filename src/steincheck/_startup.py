@@ -8,7 +8,8 @@ import sys
 
 from steincheck_command import end_at_once_when_interrupted
 
-if sys.argv[:1] == ["-m"] and "steincheck" in sys.orig_argv:
+# while ``python -m module`` finds its module, sys.argv is "-m" and what follows the name of the module
+if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "steincheck":
     end_at_once_when_interrupted()
     if not sys.flags.safe_path:
         sys.path.append(sys.path.pop(0))

@@ -117,6 +117,11 @@ def check_names(names: Any, argument: str) -> None:
         raise ValueError(f"`{argument}` must differ, got {twice[0]!r} more than once")
 
 
+def first_names(names: Sequence[str]) -> str:
+    """The first three names, for a record that is printed in short."""
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
 def check_jobs(value: Any) -> None:
     """Raise unless `value` is a number of worker processes as joblib counts them."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not -1024 <= value <= 1024:

@@ -19,8 +19,8 @@ from ._validation import (
     shown,
 )
 from .chains.blocks import Blocks
-from .perturbation.maps import Accept, metropolis
-from .perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, requested_perturbation
+from .perturbation.maps import Accept
+from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
 from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import MinP, min_p, wild
 from .stein.kernels import IMQ, Kernel, median_bandwidth
@@ -204,8 +204,8 @@ def pksdagg_test(
     modes: Any = None,
     bounds: Any = None,
     theta: Any = None,
-    n_steps: int = N_STEPS,
-    accept: Accept = metropolis,
+    n_steps: int | None = None,
+    accept: Accept | None = None,
     perturbation: Perturbation | None = None,
     n_resamples: int = 1000,
     n_level_resamples: int = 1000,
@@ -325,7 +325,7 @@ def _aggregate(found: Calibrated, resampled: Resampling, options: Aggregation, w
     replicates = found.replicates
     if not replicates.shape[1]:
         unknown = np.full(len(weights), np.nan)
-        return MinP(np.nan, unknown, unknown, unknown, np.empty(0))
+        return MinP(np.nan, np.nan, unknown, unknown, unknown, np.empty(0))
     if resampled.block is None:
         first, second = np.split(replicates, [options.n_resamples], axis=1)
         return min_p(found.statistics, first, second, weights, options.alpha)
@@ -463,6 +463,7 @@ def _fields(
         "bandwidth_weights": weights,
         "statistics": found.statistics,
         "pvalues": outcome.pvalues,
+        "pvalue_floor": outcome.floor,
         "levels": outcome.levels,
         "thresholds": outcome.thresholds,
     }

@@ -62,6 +62,10 @@ PLAN: list[tuple[int, tuple, tuple | None, list[tuple[int, int]], float]] = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -> Target:
     """Mixture of Gaussians, normalised: p(x) = sum_k w_k N(x; mu_k, S_k).
 

@@ -27,6 +27,10 @@ MAX_ENUMERATED = 16  # hidden units of an RBM whose 2^d_h states are enumerated
 DRAW_Z, DOWN, UP, DOWN_AGAIN = range(4)  # what a chain is doing
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class Chains(NamedTuple):
     """Draws of several Markov chains.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from ..draws import as_draws
+from ..draws.coerce import read_as_draws
 from ..draws.names import variable_of
 from ..target import Batch, Target, parameter_names
 
@@ -147,7 +147,7 @@ def with_parameters(target: Target, parameters: Parameters) -> Target:
     """The target with names, and with the way from its coordinates to the user's parameters and back."""
 
     def unconstrain(draws: Any) -> np.ndarray:
-        values = as_draws(draws, len(parameters.names), names=parameters.names, minimum=1).values
+        values = read_as_draws(draws, len(parameters.names), names=parameters.names, minimum=1).values
         return parameters.coordinates_of(values)
 
     return replace(

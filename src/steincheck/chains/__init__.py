@@ -3,10 +3,9 @@
 from .blocks import Blocks, autocorrelation_time, cut_blocks
 from .diagnostics import Convergence, convergence
 from .order import Dependence, looks_dependent
-from .permutation import Agreement, agreement
+from .permutation import agreement
 
 __all__ = [
-    "Agreement",
     "Blocks",
     "Convergence",
     "Dependence",
@@ -16,3 +15,7 @@ __all__ = [
     "cut_blocks",
     "looks_dependent",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

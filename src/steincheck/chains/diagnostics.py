@@ -54,7 +54,8 @@ def convergence(values: Any, chain: Any) -> Convergence:
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(400, 1))
-    >>> [round(float(v[0]), 3) for v in vars(convergence(x, np.repeat([0, 1], 200))).values()]
+    >>> found = convergence(x, np.repeat([0, 1], 200))
+    >>> [round(float(part[0]), 3) for part in (found.ess_bulk, found.ess_tail, found.rhat)]
     [412.675, 407.213, 1.0]
     """
     x = as_columns(values, "values")

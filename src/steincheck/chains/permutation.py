@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._validation import RandomSource, as_count, as_generator
+from ..result import AgreementResult
 from .arguments import as_chain, as_columns
 from .blocks import MAX_SIGN_BLOCKS, Blocks, autocorrelation_time_core, block_sums, cut_blocks_core
 
@@ -17,37 +17,9 @@ MAX_PERMUTATIONS = 10**5  # a matrix of the blocks is made for each of them
 FIRST_BLOCKS_OF_ONE_CHAIN = 2  # one block of 20 would have no p-value below .05
 
 
-@dataclass(frozen=True, eq=False)
-class Agreement:
-    """Outcome of the test that blocks of all chains, early and late, have the same mean features.
-
-    Attributes
-    ----------
-    statistic : float
-        Minus the smaller one of the p-values of the two comparisons.
-    pvalue : float
-        Of both comparisons; NaN if there are too few blocks to tell.
-    null_distribution : array or None
-        The statistic of every permutation; None if there are too few blocks.
-    between_pvalue, start_pvalue : float
-        Of the comparison of the chains (of the quarters of a single one), and of their first blocks with the
-        rest.
-    odd_chain : int
-        The chain (quarter of a single one) that differs most from the others.
-    blocks : Blocks
-        The blocks that were permuted.
-    """
-
-    statistic: float
-    pvalue: float
-    null_distribution: np.ndarray | None
-    between_pvalue: float
-    start_pvalue: float
-    odd_chain: int
-    blocks: Blocks
-
-
-def agreement(features: Any, chain: Any, rng: RandomSource, *, n_resamples: int = 999) -> Agreement:
+def agreement(
+    features: Any, chain: Any, *, n_resamples: int = 999, rng: RandomSource = None
+) -> AgreementResult:
     """Test whether chains agree, and whether their beginnings agree with the rest.
 
     H0: the chains are stationary with one distribution. Long blocks are then nearly exchangeable, whatever
@@ -66,23 +38,23 @@ def agreement(features: Any, chain: Any, rng: RandomSource, *, n_resamples: int 
         x s + 1. These do not differ between well-separated modes, so that chains in different modes agree.
     chain : array (n,) of int
         The chain of each draw, 0, 1, ... in order; at least two draws each.
-    rng : int, Generator, SeedSequence or None
-        Source of randomness.
     n_resamples : int
         Number of random permutations.
+    rng : int, Generator or SeedSequence, optional
+        Source of randomness.
 
     Returns
     -------
-    Agreement
+    AgreementResult
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(1000, 2))
     >>> chain = np.repeat([0, 1, 2, 3], 250)
-    >>> agreement(x, chain, rng).pvalue > 0.05
+    >>> agreement(x, chain, rng=rng).pvalue > 0.05
     True
-    >>> found = agreement(x + (chain == 2)[:, None], chain, rng)
+    >>> found = agreement(x + (chain == 2)[:, None], chain, rng=rng)
     >>> found.pvalue <= 0.01, found.odd_chain
     (True, 2)
     """
@@ -94,7 +66,7 @@ def agreement(features: Any, chain: Any, rng: RandomSource, *, n_resamples: int 
 
 def agreement_core(
     features: np.ndarray, chain: np.ndarray, rng: np.random.Generator, *, n_resamples: int = 999
-) -> Agreement:
+) -> AgreementResult:
     """As `agreement`, with validated arguments."""
     white = _whitened(features)
     blocks = _short_blocks(_slowest(white, chain), chain)
@@ -107,12 +79,32 @@ def agreement_core(
     groups = owner == np.unique(owner)[:, None]
     odd_chain = int(np.argmax(np.sum((groups @ sums) ** 2, axis=1) / groups.sum(axis=1)))
     if not blocks.enough or blocks.count < 1.5 * len(groups):
-        return Agreement(np.nan, np.nan, None, np.nan, np.nan, odd_chain, blocks)
+        return _as_result(features, blocks, odd_chain, np.nan, None, np.full(2, np.nan))
     ranks = _permutation_ranks(sums @ sums.T, groups, first, rng, n_resamples)
     statistics = -ranks.min(axis=0)
-    pvalue = float(upper_ranks(statistics)[0])
-    between, start = ranks[:, 0].tolist()
-    return Agreement(float(statistics[0]), pvalue, statistics[1:], between, start, odd_chain, blocks)
+    return _as_result(features, blocks, odd_chain, float(upper_ranks(statistics)[0]), statistics, ranks[:, 0])
+
+
+def _as_result(
+    features: np.ndarray,
+    blocks: Blocks,
+    odd_chain: int,
+    pvalue: float,
+    statistics: np.ndarray | None,
+    pvalues: np.ndarray,
+) -> AgreementResult:
+    """The record; `statistics` are those of the observed order and of all permutations."""
+    return AgreementResult(
+        "agreement of the chains",
+        np.nan if statistics is None else float(statistics[0]),
+        pvalue,
+        None if statistics is None else statistics[1:],
+        *features.shape,
+        chains=blocks.summary,
+        between_pvalue=float(pvalues[0]),
+        start_pvalue=float(pvalues[1]),
+        odd_chain=odd_chain,
+    )
 
 
 def _permutation_ranks(

@@ -20,8 +20,6 @@ def as_draws(
     *,
     names: Sequence[str] | None = None,
     var_names: Sequence[str] | None = None,
-    name: str = "draws",
-    minimum: int = 2,
 ) -> Draws:
     """Read draws in any of the forms in which users have them.
 
@@ -40,23 +38,32 @@ def as_draws(
         ("theta", 1) are one name, and indices from 1 match those from 0.
     var_names : sequence of str, optional
         Variables or coordinates to take, in this order.
-    name : str
-        The argument's name, for messages.
-    minimum : int
-        Fewest draws allowed.
 
     Returns
     -------
     Draws
-        Columns of the sampler (``lp__``, ``divergent__``, ...) are not coordinates; divergences are counted.
-        The scale is that of the source: draws of Stan, PyMC and NumPyro are on the constrained scale.
+        At least two. Columns of the sampler (``lp__``, ``divergent__``, ...) are not coordinates; divergences
+        are counted. The scale is that of the source: draws of Stan, PyMC and NumPyro are on the constrained
+        scale.
 
     Examples
     --------
     >>> as_draws({"tau": np.ones((4, 100)), "mu": np.zeros((4, 100))}, names=["mu", "tau"]).values[0]
     array([0., 1.])
     """
-    as_count(minimum, "minimum")
+    return read_as_draws(draws, dim, names=names, var_names=var_names)
+
+
+def read_as_draws(
+    draws: Any,
+    dim: int | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    var_names: Sequence[str] | None = None,
+    name: str = "draws",
+    minimum: int = 2,
+) -> Draws:
+    """As `as_draws`, for an argument called `name` that holds at least `minimum` draws."""
     check_selection(dim, names, var_names)
     if isinstance(draws, Draws):
         own = None if draws.names is None else list(draws.names)

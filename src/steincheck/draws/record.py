@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import shown
+from .._validation import first_names, shown
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Draws:
     """Draws, the chain of each, and the names of the coordinates; made by ``as_draws``.
 
@@ -103,6 +103,12 @@ class Draws:
         if np.ptp(lengths) == 0:
             return f"{len(lengths)} x {lengths[0]} draws"
         return f"{len(self)} draws of {len(lengths)} chains"
+
+    def __repr__(self) -> str:
+        parts = [str(self), f"d = {self.shape[1]}"]
+        if self.names is not None:
+            parts.append(f"names: {first_names(self.names)}")
+        return f"<Draws: {', '.join(parts)}>"
 
 
 def chain_of_rows(chain: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..target import Target, read_only
-from .coerce import as_draws
+from .coerce import read_as_draws
 from .names import listed
 from .record import Draws
 
@@ -51,15 +51,15 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum
     """
     names = target.constrained_names
     if target.unconstrain is None or names is None:
-        return as_draws(draws, target.dim, names=target.names, name=name, minimum=minimum)
-    read = as_draws(draws, name=name)
+        return read_as_draws(draws, target.dim, names=target.names, name=name, minimum=minimum)
+    read = read_as_draws(draws, name=name)
     if read.names is None or (target.names is not None and set(target.names) <= set(read.names)):
-        taken = as_draws(read, target.dim, names=target.names, name=name, minimum=minimum)
+        taken = read_as_draws(read, target.dim, names=target.names, name=name, minimum=minimum)
         if read.names is None or set(target.names or ()) <= set(names):  # nothing says which are meant
             suspicion = _looks_constrained(taken.values, target, name)
             taken = replace(taken, warnings=(*taken.warnings, *suspicion))
         return taken
-    own = as_draws(draws, len(names), names=names, name=name, minimum=minimum)
+    own = read_as_draws(draws, len(names), names=names, name=name, minimum=minimum)
     labels = None if target.names is None else tuple(target.names)
     return replace(own, values=np.asarray(target.unconstrain(own.values)), names=labels)
 

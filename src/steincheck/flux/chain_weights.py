@@ -180,7 +180,11 @@ def chain_flows(moments: CountMoments, mode: np.ndarray, chain: np.ndarray) -> F
 
 
 def compare_chains(
-    flows: Flows, locations: np.ndarray, chain: np.ndarray, rng: np.random.Generator
+    flows: Flows,
+    locations: np.ndarray,
+    chain: np.ndarray,
+    rng: np.random.Generator,
+    n_resamples: int = N_FLUX_RESAMPLES,
 ) -> ChainComparison:
     """Compare sum F, in the metric of its conditional covariance, with its values under block sign flips."""
     sizes = np.bincount(flows.cell)[:, None]
@@ -193,11 +197,11 @@ def compare_chains(
     blocks = cut_blocks_core(_slowest(features, found, chain), chain)
     if not blocks.enough:
         return ChainComparison(None, blocks, k)
-    return ChainComparison(_flipped(features, blocks, found, rng), blocks, k)
+    return ChainComparison(_flipped(features, blocks, found, n_resamples, rng), blocks, k)
 
 
 def compare_chain_steps(
-    flows: StepFlows, chain: np.ndarray, rng: np.random.Generator
+    flows: StepFlows, chain: np.ndarray, rng: np.random.Generator, n_resamples: int = N_FLUX_RESAMPLES
 ) -> tuple[StepTest, Blocks]:
     """Compare flows along displacements with their values under block sign flips.
 
@@ -217,7 +221,7 @@ def compare_chain_steps(
     blocks = replace(cut_blocks_core(rarer * tau, chain), tau=tau)
     if not k or not blocks.enough:
         return StepTest(np.nan, np.nan, k, None), blocks
-    outcome = _flipped(features, blocks, none, rng)
+    outcome = _flipped(features, blocks, none, n_resamples, rng)
     return StepTest(outcome.statistic, outcome.pvalue, k, outcome.null), blocks
 
 
@@ -229,10 +233,12 @@ def _slowest(features: np.ndarray, found: Directions, chain: np.ndarray) -> floa
     return max(autocorrelation_time_core(part @ part.sum(axis=0), chain) for part in parts)
 
 
-def _flipped(features: np.ndarray, blocks: Blocks, found: Directions, rng: np.random.Generator) -> CountTest:
+def _flipped(
+    features: np.ndarray, blocks: Blocks, found: Directions, n_resamples: int, rng: np.random.Generator
+) -> CountTest:
     """|sum f|^2 ranked among its values with a random sign per block."""
     sums = block_sums(features, blocks.label)
-    signs = block_signs(blocks.count, N_FLUX_RESAMPLES, rng)
+    signs = block_signs(blocks.count, n_resamples, rng)
     return rank_forms(np.vstack([sums.sum(axis=0), signs @ sums]), found)
 
 

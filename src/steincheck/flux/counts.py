@@ -9,7 +9,7 @@ import numpy as np
 from ..chains.permutation import upper_ranks
 from .orbits import MAX_ELEMENTS, CountMoments
 
-N_FLUX_RESAMPLES = 999  # samples in which every draw has jumped
+N_FLUX_RESAMPLES = 999  # samples in which every draw has jumped, or changes of sign, by default
 MIN_VARIANCE = 0.5  # of a direction of the counts: below, a single draw more or less would decide
 MIN_VARIANCE_FOR_CHI2 = 10.0  # below, the chi-square distribution is not trusted
 MIN_DRAWS_FOR_CHI2 = 100  # with two modes the level .05 is .057 there
@@ -120,14 +120,16 @@ def joint_probability(smallest: float, k: int, r: int) -> float:
     return min(1.0, (1 - TREND_LEVEL) * smallest + only_trend)
 
 
-def jumped_counts(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def jumped_counts(
+    probabilities: np.ndarray, rng: np.random.Generator, n_resamples: int = N_FLUX_RESAMPLES
+) -> np.ndarray:
     """Counts (resamples, M) of the modes after every draw has jumped by its probabilities (n, M)."""
     n, n_modes = probabilities.shape
-    up_to = np.zeros((N_FLUX_RESAMPLES, n_modes))  # draws that jump to modes 0, ..., k
+    up_to = np.zeros((n_resamples, n_modes))  # draws that jump to modes 0, ..., k
     cumulative = np.cumsum(probabilities, axis=1)
-    rows = max(1, MAX_ELEMENTS // N_FLUX_RESAMPLES)
+    rows = max(1, MAX_ELEMENTS // n_resamples)
     for start in range(0, n, rows):
-        uniform = rng.random((min(rows, n - start), N_FLUX_RESAMPLES))
+        uniform = rng.random((min(rows, n - start), n_resamples))
         for k in range(n_modes - 1):
             up_to[:, k] += np.sum(uniform < cumulative[start : start + rows, k, None], axis=0)
     up_to[:, -1] = n

@@ -125,13 +125,15 @@ class StepTest(NamedTuple):
     null: np.ndarray | None
 
 
-def compare_steps(flows: StepFlows, variant: str, rng: np.random.Generator) -> StepTest:
+def compare_steps(
+    flows: StepFlows, variant: str, rng: np.random.Generator, n_resamples: int = N_FLUX_RESAMPLES
+) -> StepTest:
     """Compare the flows of independent draws along the displacements with those against them."""
     n = len(flows.accept)
     clear = flows.clear
     if variant == "asymptotic" and clear.any() and n >= DRAWS_PER_DISPLACEMENT * clear.sum():
         return StepTest(*hotelling(flows.net[:, clear]), None)
-    statistic, null, freedom = sign_test(flows.accept, N_FLUX_RESAMPLES, rng)
+    statistic, null, freedom = sign_test(flows.accept, n_resamples, rng)
     p = pvalue(statistic * (1 - 1e-9), null) if freedom else np.nan
     return StepTest(statistic, p, freedom, null)
 

@@ -30,6 +30,7 @@ from .counts import (
     MIN_EXPECTED_FOR_EXCHANGE,
     MIN_VARIANCE,
     MIN_VARIANCE_FOR_CHI2,
+    N_FLUX_RESAMPLES,
     RARE_LEVEL,
     CountTest,
     RareModes,
@@ -70,12 +71,13 @@ def compare_independent(
     variant: str,
     rng: np.random.Generator,
     warnings: list[str],
+    n_resamples: int = N_FLUX_RESAMPLES,
 ) -> ModeComparison:
     """Compare the counts of independent draws with their distribution given the orbits."""
     n, n_modes = moments.probabilities.shape
     group = exchange_groups(moments.covariance, moments.expected)
     rare = rare_modes(moments, group)
-    outcome, n_directions = _quadratic_form(moments, modes, variant, rng)
+    outcome, n_directions = _quadratic_form(moments, modes, variant, n_resamples, rng)
     pvalue = rare.combined_with(outcome.pvalue)
     if not n_directions and not np.isnan(pvalue):
         warnings.append("too few draws for modes this many or this rare: only a large excess is detectable")
@@ -108,7 +110,7 @@ def _single_counts(net: np.ndarray, error: np.ndarray, moments: CountMoments, ra
 
 
 def _quadratic_form(
-    moments: CountMoments, modes: Modes, variant: str, rng: np.random.Generator
+    moments: CountMoments, modes: Modes, variant: str, n_resamples: int, rng: np.random.Generator
 ) -> tuple[CountTest, int]:
     """The quadratic form of the counts, exact where its limit is not trusted; NaN if no direction is left."""
     found = directions(moments.covariance, modes.locations)
@@ -121,7 +123,7 @@ def _quadratic_form(
     gap = moments.counts - moments.expected
     if variant == "asymptotic" and not few:
         return compare_with_chi2(gap, found), n_directions
-    samples = jumped_counts(moments.probabilities, rng) - moments.expected
+    samples = jumped_counts(moments.probabilities, rng, n_resamples) - moments.expected
     return compare_with_samples(gap, samples, found), n_directions
 
 
@@ -145,10 +147,11 @@ def compare_chain_modes(
     tau_within: float,
     rng: np.random.Generator,
     warnings: list[str],
+    n_resamples: int = N_FLUX_RESAMPLES,
 ) -> ModeComparison:
     """Compare the weights of the modes by block sign flips, and where that is impossible judge the set."""
     flows = chain_flows(moments, found.mode, chain)
-    tested = compare_chains(flows, modes.locations, chain, rng)
+    tested = compare_chains(flows, modes.locations, chain, rng, n_resamples)
     group = exchange_groups(moments.covariance, moments.expected)
     warnings += _groups_without_exchange(group, moments, modes)
     table = mode_table(

@@ -17,6 +17,7 @@ from ..result import DisplacementTable, FluxResult, Modes
 from ..target import Target, log_density_at, require_target
 from .anchors import Anchors, assign, local_anchors_core, mode_anchors
 from .chain_weights import compare_chain_steps
+from .counts import N_FLUX_RESAMPLES
 from .displacements import (
     DRAWS_PER_DISPLACEMENT,
     StepFlows,
@@ -53,6 +54,14 @@ class _FluxStreams(NamedTuple):
     test: np.random.Generator
 
 
+class _FluxOptions(NamedTuple):
+    """How draws are moved and the p-value is found, as in `flux_test`."""
+
+    variant: str
+    anchors: int | Anchors | None
+    n_resamples: int
+
+
 class _FluxSample(NamedTuple):
     """The draws as the core gets them."""
 
@@ -71,6 +80,7 @@ def flux_test(
     bounds: Any = None,
     variant: str = "asymptotic",
     anchors: int | Anchors | None = None,
+    n_resamples: int = N_FLUX_RESAMPLES,
     independent: bool = False,
     rng: RandomSource = None,
 ) -> FluxResult:
@@ -114,12 +124,14 @@ def flux_test(
     bounds : (low, high) or d such pairs, optional
         A box that the mode search covers as well. Not to be given beside `modes`.
     variant : "asymptotic" or "exact"
-        How the p-value of independent draws is found: from the limit distribution, or from 999 samples in
-        which every draw has jumped by its probabilities, which is exact for any n. "asymptotic" turns to
-        "exact" by itself where a direction of the counts has a variance below 10.
+        How the p-value of independent draws is found: from the limit distribution, or from `n_resamples`
+        samples in which every draw has jumped by its probabilities, which is exact for any n. "asymptotic"
+        turns to "exact" by itself where a direction of the counts has a variance below 10.
     anchors : int or Anchors, optional
         Gaussians per mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
         from short local chains (`local_anchors`). By default 1, or 4 if 1 is inefficient.
+    n_resamples : int
+        Samples of the exact variant, and random signs of the blocks of Markov chains.
     independent : bool
         The draws are independent, whatever their order or shape suggests.
     rng : int, Generator or SeedSequence, optional
@@ -145,6 +157,7 @@ def flux_test(
     (True, ('too many draws', 'too few draws'))
     """
     _check_arguments(target, modes, bounds, variant, anchors)
+    options = _FluxOptions(variant, anchors, as_count(n_resamples, "n_resamples"))
     x, log_p, chain, warnings = read_sample(draws, target, independent=independent)
     if chain is not None and variant == "exact":
         raise ValueError(
@@ -156,10 +169,8 @@ def flux_test(
     known, rows = known_modes(modes, target, x, bounds, chain=chain, rng=streams.search, warnings=warnings)
     _check_number_of_modes(known, searched=modes is None)
     sample = _FluxSample(x[rows], log_p[rows], target, known, chain_of_rows(chain, rows))
-    result = _test_weights(sample, variant, anchors, None, streams, warnings)
-    settings = recorded(
-        modes=modes, bounds=bounds, variant=variant, anchors=anchors, independent=independent, rng=seed
-    )
+    result = _test_weights(sample, options, None, streams, warnings)
+    settings = recorded(modes=modes, bounds=bounds, **options._asdict(), independent=independent, rng=seed)
     announce(warnings)
     return replace(result, settings=settings)
 
@@ -172,6 +183,7 @@ def flux_core(
     *,
     variant: str = "asymptotic",
     anchors: int | Anchors | None = None,
+    n_resamples: int = N_FLUX_RESAMPLES,
     chain: np.ndarray | None = None,
     tau_within: float | None = None,
     rng: np.random.Generator,
@@ -182,16 +194,14 @@ def flux_core(
     `chain` (n,) numbers the chains, 0, 1, ... in order; None for independent draws. `tau_within` is the
     autocorrelation time of the draws within modes, estimated here if not given.
     """
-    settings = {"variant": variant, "anchors": anchors, "rng": seeded(rng)[1]}
     sample = _FluxSample(x, log_p, target, modes, chain)
     streams = _FluxStreams(*rng.spawn(3))
-    return replace(_test_weights(sample, variant, anchors, tau_within, streams, warnings), settings=settings)
+    return _test_weights(sample, _FluxOptions(variant, anchors, n_resamples), tau_within, streams, warnings)
 
 
 def _test_weights(
     sample: _FluxSample,
-    variant: str,
-    anchors: int | Anchors | None,
+    options: _FluxOptions,
     tau_within: float | None,
     streams: _FluxStreams,
     warnings: list[str],
@@ -199,33 +209,37 @@ def _test_weights(
     """Compare the weights mode by mode, along the displacements of a lattice, or both."""
     modes = sample.modes
     _warn_close_modes(modes, sample.target, warnings)
-    steps = lattice_steps(sample.target, modes) if anchors is None else None
+    steps = lattice_steps(sample.target, modes) if options.anchors is None else None
     if steps is None:
-        result = _test_modes(sample, variant, anchors, tau_within, streams, warnings)
+        result = _test_modes(sample, options, tau_within, streams, warnings)
     else:
         share = share_at_listed_modes(sample.x, sample.log_p, modes, mode_anchors(modes))
         by_modes = None
         if share >= MIN_SHARE_AT_LISTED_MODES:
-            by_modes = _test_modes(sample, variant, anchors, tau_within, streams, warnings)
-        result = _test_steps(sample, steps, variant, by_modes, streams.test, warnings)
+            by_modes = _test_modes(sample, options, tau_within, streams, warnings)
+        result = _test_steps(sample, steps, options, by_modes, streams.test, warnings)
     return replace(result, warnings=tuple(dict.fromkeys(warnings)))
 
 
 def _test_modes(
     sample: _FluxSample,
-    variant: str,
-    anchors: int | Anchors | None,
+    options: _FluxOptions,
     tau_within: float | None,
     streams: _FluxStreams,
     warnings: list[str],
 ) -> FluxResult:
     """Compare the weights mode by mode."""
-    found, moments, n_anchors = _chosen_orbits(sample, anchors, streams.anchors)
+    found, moments, n_anchors = _chosen_orbits(sample, options.anchors, streams.anchors)
+    size = options.n_resamples
     if sample.chain is None:
-        part = compare_independent(found, moments, sample.modes, variant, streams.test, warnings)
+        part = compare_independent(
+            found, moments, sample.modes, options.variant, streams.test, warnings, size
+        )
     else:
         tau = tau_within or time_within_modes(sample.x, sample.log_p, found.mode, sample.chain)
-        part = compare_chain_modes(found, moments, sample.modes, sample.chain, tau, streams.test, warnings)
+        part = compare_chain_modes(
+            found, moments, sample.modes, sample.chain, tau, streams.test, warnings, size
+        )
     n, n_modes = moments.probabilities.shape
     leave = 1 - moments.probabilities[np.arange(n), found.mode]
     inconclusive = part.inconclusive
@@ -301,7 +315,7 @@ def _chosen_orbits(
 def _test_steps(
     sample: _FluxSample,
     steps: np.ndarray,
-    variant: str,
+    options: _FluxOptions,
     by_modes: FluxResult | None,
     rng: np.random.Generator,
     warnings: list[str],
@@ -309,7 +323,9 @@ def _test_steps(
     """Compare the flows along the displacements of a lattice, by themselves or beside those `by_modes`."""
     shortest = steps[: max(1, len(sample.x) // DRAWS_PER_DISPLACEMENT)]
     flows = step_flows(sample.x, sample.log_p, sample.target, shortest)
-    outcome, table, inconclusive = _compared_steps(flows, sample.chain, variant, rng)
+    outcome, table, inconclusive = _compared_steps(
+        flows, sample.chain, options.variant, rng, options.n_resamples
+    )
     instead = "not between modes" if by_modes is None else "and between the modes listed"
     warnings.append(
         f"the modes are part of a larger lattice: draws were moved by its displacements, {instead}"
@@ -351,15 +367,19 @@ def _one_of(by_modes: FluxResult, count: int) -> FluxResult:
 
 
 def _compared_steps(
-    flows: StepFlows, chain: np.ndarray | None, variant: str, rng: np.random.Generator
+    flows: StepFlows,
+    chain: np.ndarray | None,
+    variant: str,
+    rng: np.random.Generator,
+    n_resamples: int = N_FLUX_RESAMPLES,
 ) -> tuple[StepTest, DisplacementTable, str]:
     """Outcome, table and reason why it is inconclusive, for independent draws or chains."""
     net = flows.net
     n = len(net)
     if chain is None:
-        outcome = compare_steps(flows, variant, rng)
+        outcome = compare_steps(flows, variant, rng, n_resamples)
         return outcome, displacement_table(flows, outcome, np.std(net, axis=0) / np.sqrt(n)), ""
-    outcome, blocks = compare_chain_steps(flows, chain, rng)
+    outcome, blocks = compare_chain_steps(flows, chain, rng, n_resamples)
     q = blocks.count
     sums = block_sums(net - net.mean(axis=0), blocks.label)
     error = block_standard_error(sums) / n

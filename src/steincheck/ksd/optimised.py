@@ -10,9 +10,8 @@ import numpy as np
 from .._validation import RandomSource, announce
 from ..draws.record import chain_of_rows
 from ..modes.search import known_modes
-from ..perturbation.maps import Accept, metropolis
+from ..perturbation.maps import Accept
 from ..perturbation.move import (
-    N_STEPS,
     Jumps,
     Perturbation,
     as_jumps,
@@ -53,8 +52,8 @@ def ospksd_test(
     modes: Any = None,
     bounds: Any = None,
     theta: Any = None,
-    n_steps: int = N_STEPS,
-    accept: Accept = metropolis,
+    n_steps: int | None = None,
+    accept: Accept | None = None,
     perturbation: Perturbation | None = None,
     train_fraction: float = 0.5,
     check_score: bool = True,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .._validation import RandomSource, announce
-from ..perturbation.maps import Accept, metropolis
-from ..perturbation.move import N_STEPS, Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
+from ..perturbation.maps import Accept
+from ..perturbation.move import Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
 from ..result import PksdResult, SpksdResult
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import (
@@ -37,8 +37,8 @@ def pksd_test(
     modes: Any = None,
     bounds: Any = None,
     theta: float | None = None,
-    n_steps: int = N_STEPS,
-    accept: Accept = metropolis,
+    n_steps: int | None = None,
+    accept: Accept | None = None,
     perturbation: Perturbation | None = None,
     check_score: bool = True,
     independent: bool = False,
@@ -63,13 +63,13 @@ def pksd_test(
     theta : float
         Jump scale, 0.9 by default. At 1 the maps superimpose the modes, which the score cannot detect:
         choose a value near but not at 1.
-    n_steps : int
-        Number of transitions T.
-    accept : callable
-        `metropolis` or `barker`.
+    n_steps : int, optional
+        Number of transitions T, 10 by default.
+    accept : callable, optional
+        `metropolis`, the default, or `barker`.
     perturbation : Perturbation, optional
-        Made by `perturb` of the same draws, to be used by several tests; then `modes`, `bounds`, `theta`,
-        `n_steps` and `accept` are its own.
+        Made by `perturb` of the same draws, to be used by several tests. It has its own `modes`, `theta`,
+        `n_steps` and `accept`: none of these, nor `bounds`, may be given beside it.
 
     Returns
     -------
@@ -142,8 +142,8 @@ def spksd_test(
     modes: Any = None,
     bounds: Any = None,
     theta: Any = None,
-    n_steps: int = N_STEPS,
-    accept: Accept = metropolis,
+    n_steps: int | None = None,
+    accept: Accept | None = None,
     perturbation: Perturbation | None = None,
     check_score: bool = True,
     independent: bool = False,

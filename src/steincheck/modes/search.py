@@ -8,7 +8,7 @@ import numpy as np
 
 from .._progress import progress_bar
 from .._validation import RandomSource, announce, as_count, as_generator, as_one_positive, check_switch
-from ..draws import as_matrix
+from ..draws import to_unconstrained
 from ..result import Modes, ModeSearch
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
@@ -53,7 +53,7 @@ def find_modes(
     Parameters
     ----------
     target : Target
-    draws : array (n, d), optional
+    draws : array (n, d), or anything that `as_draws` takes, optional
         They give location and units, and the first climbs start from some of them. A test of other draws with
         the modes found is valid; a test of these very draws is not, so hold some out.
     bounds : (low, high), or one such pair per coordinate, optional
@@ -109,12 +109,12 @@ def find_modes(
     if max_seconds is not None:
         as_one_positive(max_seconds, "max_seconds")
     generator = as_generator(rng)
-    held = None if draws is None else as_matrix(draws, target.dim, minimum=1, name="draws")
+    sample = None if draws is None else to_unconstrained(draws, target, minimum=1)
     extra = None if starts is None else as_starts(starts, target.dim)
     box = None if bounds is None else as_box(bounds, target.dim)
     modes = search_modes(
         target,
-        held,
+        None if sample is None else sample.values,
         starts=extra,
         box=box,
         max_modes=max_modes,
@@ -127,7 +127,7 @@ def find_modes(
     )
     if not len(modes):
         raise ValueError(why_none(modes))
-    announce(modes.warnings)
+    announce([*(() if sample is None else sample.warnings), *modes.warnings])
     return modes
 
 

@@ -25,7 +25,7 @@ FAR_FROM_ORIGIN = 3.0  # distance of the modes' centre, relative to their distan
 STEPS_PER_PAIR = 10  # with more steps per pair of modes, skipping rejections is faster
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Perturbation:
     """Draws after the perturbation; made by `perturb`, and taken by the perturbed tests.
 
@@ -59,6 +59,12 @@ class Perturbation:
     accept: str
     warnings: tuple[str, ...] = ()
     log_density: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        n, dim = self.draws.shape
+        scales = f"{len(self.theta)} theta" if len(self.theta) > 1 else f"theta = {self.theta[0]:g}"
+        steps = f"{self.n_steps} steps by {self.accept} between {len(self.modes)} modes"
+        return f"<Perturbation: {n} draws, d = {dim}, {scales}, {steps}>"
 
     def to_dict(self) -> dict[str, Any]:
         """How it was made, in plain Python values; the draws themselves are left out."""
@@ -229,22 +235,17 @@ def as_jumps(
     *,
     default_theta: Any = THETA,
 ) -> Jumps:
-    """Validate what all perturbed tests take."""
+    """Validate what all perturbed tests take; arguments that are None have their defaults."""
     refuse_modes_and_bounds(modes, bounds)
-    n_steps = _check_steps(n_steps, accept)
+    given = {"modes": modes, "bounds": bounds, "theta": theta, "n_steps": n_steps, "accept": accept}
+    accept = metropolis if accept is None else accept
+    n_steps = _check_steps(N_STEPS if n_steps is None else n_steps, accept)
     if perturbation is None:
         scales = as_positive(default_theta if theta is None else theta, "theta")
         return Jumps(None, modes, bounds, scales, n_steps, accept)
     if not isinstance(perturbation, Perturbation):
         raise TypeError(f"`perturbation` must come from perturb, got {type(perturbation).__name__}")
-    given = {
-        "modes": modes is not None,
-        "bounds": bounds is not None,
-        "theta": theta is not None,
-        "n_steps": n_steps != N_STEPS,
-        "accept": accept is not metropolis,
-    }
-    twice = [f"`{name}`" for name, is_given in given.items() if is_given]
+    twice = [f"`{name}`" for name, value in given.items() if value is not None]
     if twice:
         raise ValueError(f"`perturbation` has its own {', '.join(twice)}: give one or the other")
     return Jumps(perturbation, None, None, perturbation.theta, perturbation.n_steps, accept)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import shown
-from ..draws import as_draws
+from ..draws.coerce import read_as_draws
 from ..target import coordinate_names
 
 MUTED_COLOUR = "#8a8f98"
@@ -77,4 +77,4 @@ def exist(listed: Sequence[Any], dim: int) -> bool:
 
 def as_points(x: Any, name: str) -> np.ndarray:
     """Draws (n, d) as floats."""
-    return as_draws(x, name=name, minimum=1).values
+    return read_as_draws(x, name=name, minimum=1).values

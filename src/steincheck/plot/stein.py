@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from .._validation import as_generator, as_positive
-from ..draws import as_matrix
+from ..draws import to_unconstrained
 from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.tiles import quadratic_forms
@@ -26,7 +26,7 @@ def witness(
 
     Parameters
     ----------
-    draws : array (n, d)
+    draws : array (n, d), or anything that `as_draws` takes
     target : Target
     coordinate : int
         Which component of g to draw, against the same coordinate of the draws.
@@ -110,7 +110,7 @@ def _scaled_subset(
     draws: Any, target: Target, scales: Any, rng: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, IMQ]:
     """At most 1000 draws; themselves and their scores in units of `scales`; the kernel."""
-    x = as_matrix(draws, target.dim, name="draws")
+    x = to_unconstrained(draws, target).values
     pick, width = as_generator(rng).spawn(2)
     unit = x.std(axis=0) if scales is None else as_positive(scales, "scales")
     if np.ndim(scales) and len(unit) != target.dim:

@@ -9,7 +9,7 @@ import platform
 import re
 import shlex
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -40,11 +40,15 @@ COLOURS = {
     MUTED_COLOUR: "--quiet",
 }
 SIZES = {"font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
-MAX_SETTING_LENGTH = 120  # characters of a setting; arrays are shown by their shape
+MAX_SETTING_LENGTH = 120  # characters of a setting; the JSON has all
 MAX_MODE_ROWS = 40  # rows of the table; the JSON has all
 MAX_PARAMETER_ROWS = 40  # rows of the summary; the JSON has all
 MAX_CHAIN_ROWS = 16  # rows of the shares per chain
 MAX_CHAIN_COLUMNS = 8  # and its columns
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def write_html(
@@ -292,10 +296,6 @@ def _tests(verdict: Verdict) -> str:
 
 
 def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -> str:
-    call = (
-        f"verdict = steincheck.check(draws, target, alpha={verdict.alpha!r}, rng={verdict.seed})"
-        "  # and the modes or bounds, if you gave any"
-    )
     versions = ["steincheck " + verdict.version, "Python " + platform.python_version()]
     for name in ("numpy", "scipy", "jax"):
         try:
@@ -308,23 +308,41 @@ def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -
         ("versions", ", ".join(versions)),
         ("draws", f"{verdict.n} x {verdict.dim}, SHA-256 of the float64 values {digest}..."),
     ]
+    given = {name: value for name, value in verdict.settings.items() if value is not None and name != "rng"}
+    for name, value in given.items():
+        written = _written(value)
+        end = "..." if len(written) > MAX_SETTING_LENGTH else ""
+        rows.append((name, written[:MAX_SETTING_LENGTH] + end))
     for result in verdict.tests.values():
-        for key, value in as_plain(result.settings).items():
-            if value is not None:
-                rows.append((f"{result.test}: {key}", _shortened(value)))
         if isinstance(result, KsdaggResult):
             rows.append((f"{result.test}: units", result.units))
-    text = shlex.join(command) if command else call
+    text = shlex.join(command) if command else _call(verdict.settings)
     return f"<pre>{escape(text)}</pre>" + _table(
         ("setting", "value"), ("", "value"), rows, [False] * len(rows)
     )
 
 
-def _shortened(value: Any) -> str:
-    text = str(value)
-    if len(text) <= MAX_SETTING_LENGTH:
-        return text
-    return f"{text[:MAX_SETTING_LENGTH]}..." if isinstance(value, str) else f"array {np.shape(value)}"
+def _call(settings: Mapping[str, Any]) -> str:
+    """The call of `check` that gives the verdict again; what is no short literal goes by its name."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    named = [f"`{name}`" for name, value in given.items() if not _literal(value)]
+    arguments = "".join(f", {name}={_literal(value) or name}" for name, value in given.items())
+    remark = f"  # {' and '.join(named)} as you gave them" if named else ""
+    return f"verdict = steincheck.check(draws, target{arguments}){remark}"
+
+
+def _literal(value: Any) -> str:
+    """Numbers and short arrays as one writes them in Python; empty for all else."""
+    text = _written(value)
+    is_number = isinstance(value, (bool, int, float, list, tuple, np.ndarray)) and "'" not in text
+    return text if is_number and len(text) <= MAX_SETTING_LENGTH else ""
+
+
+def _written(value: Any) -> str:
+    """A setting in one line."""
+    if isinstance(value, (list, np.ndarray)):
+        value = as_plain(value)
+    return repr(tuple(as_plain(value)) if isinstance(value, tuple) else value)
 
 
 def _figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from .calibration import CalibrationResult
 from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeSearch, ModeTable, ModeWeights
+from .moments import MomentFeature, MomentResult
 from .plain import as_plain, pvalue_text
 from .table import Table
 from .tests import (
@@ -12,8 +13,6 @@ from .tests import (
     GofResult,
     KsdaggResult,
     KsdResult,
-    MomentFeature,
-    MomentResult,
     OspksdResult,
     PksdaggResult,
     PksdResult,

@@ -79,7 +79,7 @@ class ModeSearch:
         return as_plain({name: value for name, value in values.items() if value is not None})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Modes:
     """Modes of a target, highest first: local maxima of log p and the inverse Hessians of -log p there.
 
@@ -142,19 +142,28 @@ class Modes:
     def __len__(self) -> int:
         return len(self.locations)
 
+    def __repr__(self) -> str:
+        count, dim = self.locations.shape
+        highest = f", the highest at ({self._place(0)})" if count else ""
+        return f"<Modes: {count} in {dim} dimension{'s' * (dim > 1)}{highest}>"
+
     def __str__(self) -> str:
         lines = ["mode   log density  starts  Laplace weight  location"]
-        for k, (x, weight) in enumerate(zip(self.locations, self.laplace_weights, strict=True)):
-            rounded = np.where(np.abs(x) > 1e-6 * np.sqrt(np.diag(self.covariances[k])), x, 0.0)
-            place = ", ".join(self._entry(i, value) for i, value in enumerate(rounded[:5]))
-            place += ", ..." if len(x) > 5 else ""
+        for k, weight in enumerate(self.laplace_weights):
             lines.append(
-                f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({place})"
+                f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({self._place(k)})"
             )
         lines += [f"symmetry: {words}" for words in self.symmetries]
         if self.search is not None:
             lines.append(f"search ended: {self.search.stopped}")
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
+
+    def _place(self, k: int) -> str:
+        """The location of a mode, its first coordinates."""
+        x = self.locations[k]
+        rounded = np.where(np.abs(x) > 1e-6 * np.sqrt(np.diag(self.covariances[k])), x, 0.0)
+        place = ", ".join(self._entry(i, value) for i, value in enumerate(rounded[:5]))
+        return place + (", ..." if len(x) > 5 else "")
 
     def _entry(self, i: int, value: float) -> str:
         return f"{self.names[i]} = {value:.4g}" if self.names else f"{value:.4g}"

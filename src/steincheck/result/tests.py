@@ -17,7 +17,7 @@ from .plain import as_plain, pvalue_text
 ONE_METRIC = "one metric"  # of the kernel, for draws at all modes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GofResult:
     """Outcome of one goodness-of-fit test of H0: the draws come from the target.
 
@@ -38,7 +38,8 @@ class GofResult:
         What the user should know before believing the p-value.
     settings : mapping
         The arguments that run it again, the seed included: ``test(draws, target, **result.settings)``. It
-        holds the kernel and functions themselves; `to_dict` writes them as text.
+        holds the kernel and functions themselves; `to_dict` writes them as text. Empty in the tests of a
+        verdict: those are run again by ``check(draws, target, **verdict.settings)``.
     chains : ChainBlocks or None
         How Markov chains were cut into blocks; None for independent draws.
     """
@@ -71,16 +72,22 @@ class GofResult:
     def __str__(self) -> str:
         return self.summary()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._sentence()}>"
+
     def _repr_html_(self) -> str:
         fits = None if self.answer() == "cannot tell" else not self.reject()
         remarks = [*self._remarks(), *self.warnings]
         return f"<div>{answer_html(self._headline(), fits)}{list_html(remarks, 'Warnings')}</div>"
 
     def answer(self, alpha: float = 0.05) -> str:
-        """What the test says at level `alpha`, in a few words."""
-        if np.isnan(self.pvalue):
-            return "cannot tell"
-        return "does not fit: misfit found" if self.reject(alpha) else "no misfit found"
+        """What the test says at level `alpha`, in a few words.
+
+        "cannot tell" if there is no p-value, or if none that is possible would reject.
+        """
+        if self.reject(alpha):
+            return "does not fit: misfit found"
+        return "cannot tell" if np.isnan(self.pvalue) or self._out_of_reach(alpha) else "no misfit found"
 
     def summary(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, with its warnings."""
@@ -88,16 +95,24 @@ class GofResult:
         return "\n  ".join([self._headline(alpha), *self._remarks(alpha), *warnings])
 
     def _headline(self, alpha: float = 0.05) -> str:
+        return f"{self.test}: {self._sentence(alpha)}"
+
+    def _sentence(self, alpha: float = 0.05) -> str:
         p = pvalue_text(self.pvalue, smallest=self.at_floor)
         statistic = "" if np.isnan(self.statistic) else f"statistic = {self.statistic:.4g}, "
-        return (
-            f"{self.test}: {self.answer(alpha)} at level {alpha:g} (p {p}, "
-            f"{statistic}n = {self.n}, d = {self.dim})"
-        )
+        return f"{self.answer(alpha)} at level {alpha:g} (p {p}, {statistic}n = {self.n}, d = {self.dim})"
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
         """Remarks that accompany the answer, other than warnings."""
-        return [] if self.chains is None else [str(self.chains)]
+        remarks = [] if self.chains is None else [str(self.chains)]
+        if self._out_of_reach(alpha):
+            floor = f"its smallest p-value is {self.smallest_pvalue:.2g}"
+            remarks.append(f"cannot tell: the test cannot reach the level {alpha:g}: {floor}")
+        return remarks
+
+    def _out_of_reach(self, alpha: float) -> bool:
+        """Whether a p-value above `alpha` says nothing, since none that is possible would be below."""
+        return bool(self.pvalue > alpha and self.smallest_pvalue > alpha)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -108,7 +123,7 @@ class GofResult:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KsdResult(GofResult):
     """Outcome of `ksd_test`.
 
@@ -121,7 +136,7 @@ class KsdResult(GofResult):
     bandwidth: float = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PksdResult(KsdResult):
     """Outcome of `pksd_test`.
 
@@ -138,7 +153,7 @@ class PksdResult(KsdResult):
     acceptance: np.ndarray = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SpksdResult(PksdResult):
     """Outcome of `spksd_test`.
 
@@ -154,7 +169,7 @@ class SpksdResult(PksdResult):
     theta_statistics: np.ndarray = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OspksdResult(PksdResult):
     """Outcome of `ospksd_test`.
 
@@ -177,7 +192,7 @@ class OspksdResult(PksdResult):
     theta_statistic: float = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KsdaggResult(GofResult):
     """Outcome of `ksdagg_test`; `statistic` is minus the smallest weighted p-value of the single tests.
 
@@ -190,6 +205,8 @@ class KsdaggResult(GofResult):
     levels, thresholds : arrays (K,)
         A single test rejects at the level asked for if its p-value is at most `levels`, which is when its
         statistic exceeds `thresholds`.
+    pvalue_floor : float
+        The smallest attainable p-value: the smallest weighted p-values of replicates tie.
     units : str
         "one metric" of the kernel for all draws, or, as `check` takes where the widths of modes differ,
         "those of each mode".
@@ -201,19 +218,16 @@ class KsdaggResult(GofResult):
     pvalues: np.ndarray = field(kw_only=True)
     levels: np.ndarray = field(kw_only=True)
     thresholds: np.ndarray = field(kw_only=True)
+    pvalue_floor: float = field(kw_only=True)
     units: str = field(default=ONE_METRIC, kw_only=True)
 
     @property
     def smallest_pvalue(self) -> float:
-        """The smallest attainable p-value: the smallest weighted p-values tie."""
-        if self.null_distribution is None:
-            return 0.0
-        null = np.asarray(self.null_distribution)
-        floor = 1 / (np.max(self.bandwidth_weights) * (len(null) + 1))
-        return float(np.mean(np.append(null, 0.0) >= -floor * (1 + 1e-9)))
+        """The smallest attainable p-value, `pvalue_floor`."""
+        return self.pvalue_floor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PksdaggResult(KsdaggResult):
     """Outcome of `pksdagg_test`; arrays over bandwidths hold the unperturbed draws first, then the perturbed.
 
@@ -228,7 +242,7 @@ class PksdaggResult(KsdaggResult):
     acceptance: np.ndarray = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FssdResult(GofResult):
     """Outcome of `fssd_test`.
 
@@ -256,7 +270,7 @@ class FssdResult(GofResult):
     n_test: int = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FluxResult(GofResult):
     """Outcome of `flux_test`; `pvalue` is NaN, with a warning, if no draw could be at another mode.
 
@@ -338,7 +352,7 @@ class FluxResult(GofResult):
         if self.set_hypothesis:
             remarks.append(self.set_hypothesis)
         reason = f"cannot tell: {self.inconclusive}"
-        if self.answer(alpha) == "cannot tell" and reason not in self.warnings:
+        if self.inconclusive and not self.reject(alpha) and reason not in self.warnings:
             remarks.append(reason)
         return remarks
 
@@ -364,112 +378,31 @@ class FluxResult(GofResult):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class MomentFeature:
-    """One feature of `moment_test`: a mean, a standard deviation, a correlation or a shape.
-
-    Attributes
-    ----------
-    kind : str
-        "location", "scale", "correlation", "overall scale", "skewness", "tails" (given the scale), "extremes"
-        (tails and scale together), "radius" or "radius spread" (mean and spread of the rank of a draw on
-        the ray from the mode).
-    basis : str
-        "own": the parameters as named. "given the others": one parameter with all others held fixed.
-        "axis 1", "axis 2", ...: along a principal axis of the mode's covariance, widest first. "all": all
-        parameters together.
-    mode : int or None
-        The mode it is about; None if it is about all of them.
-    parameters : tuple of str
-        One parameter, the two of a correlation, the main ones of an axis, or none.
-    scales : tuple of str
-        Per parameter the scale on which the statement holds: "log", "logit" or "" for its own; empty if all
-        are on their own.
-    loadings : tuple of float
-        Of `parameters` in the principal axis, in units of their standard deviations; empty otherwise.
-    estimate, interval : float, (float, float)
-        Location: how far the mean of the draws is too high, in standard deviations. Scale: by which factor
-        the draws are too wide. Correlation: of the draws less that of the density. Shapes have no size (NaN),
-        and nothing has one where draws that are shifted and stretched by the sizes do not fit either. Each
-        interval has 95 % coverage by itself.
-    observed, expected : float
-        Mean, standard deviation or correlation of the draws, and what the density says, in the units of
-        the scale; NaN where this has no meaning.
-    t, pvalue : float
-        Studentised mean, and p-value adjusted for all features.
-    """
-
-    kind: str
-    basis: str
-    mode: int | None
-    parameters: tuple[str, ...]
-    loadings: tuple[float, ...]
-    estimate: float
-    interval: tuple[float, float]
-    observed: float
-    expected: float
-    t: float
-    pvalue: float
-    scales: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        return as_plain(dict(self.__dict__))
-
-
-@dataclass(frozen=True, eq=False)
-class MomentResult(GofResult):
-    """Outcome of `moment_test`; `statistic` is the largest |t| of the features.
-
-    Attributes
-    ----------
-    features : tuple of MomentFeature
-        All features that were tested, the largest |t| first.
-    modes : Modes
-        The modes in whose coordinates the draws were looked at.
-    blocks : int
-        Number of blocks of draws that were resampled.
-    pairs_left_out : int
-        Correlations not examined, because there are too many pairs.
-    impossible : tuple of int
-        Rows of draws that the density all but excludes.
-    impossible_pvalue : float
-        Of the least probable draw, adjusted for the number of draws.
-    """
-
-    features: tuple[MomentFeature, ...] = field(kw_only=True)
-    modes: Modes = field(kw_only=True)
-    blocks: int = field(kw_only=True)
-    pairs_left_out: int = field(kw_only=True)
-    impossible: tuple[int, ...] = field(kw_only=True)
-    impossible_pvalue: float = field(kw_only=True)
-
-    def significant(self, alpha: float = 0.05) -> tuple[MomentFeature, ...]:
-        """Features whose adjusted p-value is at most `alpha`, the largest |t| first."""
-        check_level(alpha)
-        return tuple(feature for feature in self.features if feature.pvalue <= alpha)
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AgreementResult(GofResult):
-    """Outcome of the test in `check` of whether Markov chains agree, also with their beginnings.
+    """Outcome of `chains.agreement`, and of the same test in `check`: do Markov chains agree?
 
-    `statistic` is minus the smaller one of the p-values of the two comparisons.
+    `statistic` is minus the smaller one of the p-values of the two comparisons; `pvalue` is that of both, NaN
+    if there are too few blocks to tell. `dim` is the number of features, in `check` that of the coordinates.
+    `settings` are empty.
 
     Attributes
     ----------
     between_pvalue, start_pvalue : float
-        Of the comparison of the chains, and of their first blocks with the rest.
+        Of the comparison of the chains (of the quarters of a single one), and of their first blocks with the
+        rest.
     odd_chain : int
-        The chain that differs most from the others.
-    n_blocks : int
-        Number of blocks that were permuted.
+        The chain (quarter of a single one) that differs most from the others.
     """
 
     between_pvalue: float = field(kw_only=True)
     start_pvalue: float = field(kw_only=True)
     odd_chain: int = field(kw_only=True)
-    n_blocks: int = field(kw_only=True)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks that were permuted."""
+        return 0 if self.chains is None else self.chains.n_blocks
 
     @property
     def at_floor(self) -> bool:

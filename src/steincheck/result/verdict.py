@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +18,7 @@ from .table import Table, html_table
 from .tests import FluxResult, GofResult
 
 NO_ROWS = Table(("parameter",), ())
-READ_ONLY = ("tests", "adjusted")  # mappings of a verdict
+READ_ONLY = ("tests", "adjusted", "settings")  # mappings of a verdict
 WHAT = {
     "kernel": ("shape", "kernel test"),
     "moments": ("location, spread, correlation, tails", "moment test"),
@@ -87,7 +87,7 @@ class Verdict:
         The level.
     tests : mapping of str to GofResult
         The tests that ran: "kernel" and "moments" look at the shape, "weights" at the mode weights, "chains"
-        at whether Markov chains agree with each other. Read-only, as is `adjusted`.
+        at whether Markov chains agree with each other. Read-only, as are `adjusted` and `settings`.
     adjusted : mapping of str to float
         The p-values of the tests, adjusted.
     findings : tuple of Finding
@@ -119,9 +119,12 @@ class Verdict:
     names : tuple of str
         Of the coordinates.
     seed : int
-        ``check(draws, target, rng=seed)`` with the same options gives the same verdict.
+        The one in `settings`.
     version : str
         Of the package.
+    settings : mapping
+        The arguments that give the same verdict again: ``check(draws, target, **verdict.settings)``. They run
+        all of `tests`, which have no settings of their own.
     sentence, text : str
         The answer in one sentence, and all that is printed.
     """
@@ -151,6 +154,7 @@ class Verdict:
     chain: np.ndarray | None = None
     parameters: Table = NO_ROWS
     advice: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in READ_ONLY:
@@ -230,7 +234,7 @@ class Verdict:
         }
         names = (
             "findings advice inconclusive_reasons mode_table mode_places parameters context not_examined "
-            "warnings n dim names seed version"
+            "warnings n dim names seed version settings"
         )
         return as_plain(record | {name: getattr(self, name) for name in names.split()})
 
@@ -250,8 +254,9 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
             test = f"against {result.chains.set_size} independent draws"
         where = " within modes" if several and key != "weights" else ""
         answer = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
-        open_question = isinstance(result, FluxResult) and result.inconclusive and answer == "no misfit found"
-        if np.isnan(result.pvalue) or open_question:
+        inconclusive = isinstance(result, FluxResult) and bool(result.inconclusive)
+        inconclusive |= len(verdict.tests) * result.smallest_pvalue > verdict.alpha
+        if np.isnan(result.pvalue) or (inconclusive and answer == "no misfit found"):
             answer = "cannot tell"
         raw = pvalue_text(result.pvalue, smallest=result.at_floor).removeprefix("= ")
         adjusted = pvalue_text(verdict.adjusted[key], smallest=result.at_floor).removeprefix("= ")

@@ -113,6 +113,7 @@ class MinP(NamedTuple):
     """Outcome of the aggregation of K statistics."""
 
     pvalue: float
+    floor: float  #: the smallest p-value that is possible with these replicates
     pvalues: np.ndarray  #: (K,) of the single tests
     levels: np.ndarray  #: (K,) at which they are made, for the level asked for
     thresholds: np.ndarray  #: (K,) of the statistics at these levels
@@ -142,12 +143,17 @@ def min_p(
     theirs = np.stack([size - np.searchsorted(row, t) for row, t in zip(ordered, second, strict=True)])
     smallest = np.min(own / weights) / size
     null = np.min(theirs / weights[:, None], axis=0) / size
-    count = int(np.sum(null <= smallest * (1 + 1e-12)))  # equal but for the rounding of weights is equal
     below = np.sort(null)
     allowed = int(np.floor(alpha * level_size + 1e-9))  # replicates that may reject
     u = min(below[allowed] if allowed < level_size else np.inf, 1 / weights.max())
     # largest number of values at or above a statistic with which its test rejects: less than u w size
     most = np.ceil(u * weights * size - 1e-9).astype(int) - 1
     thresholds = ordered[np.arange(len(ordered)), size - 1 - np.clip(most, 0, size - 1)]
-    p = count / level_size if count else 1 / (level_size + 1)
-    return MinP(p, own / size, most / size, thresholds, -null)
+    floor = 1 / (weights.max() * size)
+    return MinP(_rank(smallest, null), _rank(floor, null), own / size, most / size, thresholds, -null)
+
+
+def _rank(smallest: float, null: np.ndarray) -> float:
+    """Share of the replicates whose smallest weighted p-value is at most `smallest`, never 0."""
+    count = int(np.sum(null <= smallest * (1 + 1e-12)))  # equal but for the rounding of weights is equal
+    return count / len(null) if count else 1 / (len(null) + 1)

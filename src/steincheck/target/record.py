@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.tree_util import Partial
 
-from .._validation import as_count, check_names
+from .._validation import as_count, check_names, first_names
 
 MAX_DIM = 10**6  # a matrix of this order is beyond any memory
 Batch = Callable[[np.ndarray], np.ndarray]
@@ -99,8 +99,7 @@ class Target:
     def __repr__(self) -> str:
         parts = [f"dim={self.dim}"]
         if self.names is not None:
-            shown = ", ".join(self.names[:3]) + (", ..." if len(self.names) > 3 else "")
-            parts.append(f"names: {shown}")
+            parts.append(f"names: {first_names(self.names)}")
         own = ("score", "hessian", "sample", "constrain")
         parts += [f"with {name}" for name in own if getattr(self, name) is not None]
         return f"<Target: {', '.join(parts)}>"

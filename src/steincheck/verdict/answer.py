@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, as_count, as_generator, check_level, check_switch
+from .._validation import RandomSource, as_count, as_generator, check_level, check_switch, recorded
 from .._version import __version__
 from ..adapters.parameters import own_scales, to_constrained
 from ..draws import to_unconstrained
@@ -137,7 +137,7 @@ def check(
     progress : bool, optional
         Show the progress of the mode search; by default on a terminal.
     rng : int, Generator or SeedSequence, optional
-        Source of randomness; the verdict carries the seed that was used.
+        Source of randomness; ``verdict.settings`` carry the seed that was used.
 
     Returns
     -------
@@ -169,6 +169,15 @@ def check(
     if bounds is not None:
         as_box(bounds, target.dim)
     seed = fresh_seed(rng)
+    settings = recorded(
+        modes=modes,
+        bounds=bounds,
+        alpha=float(alpha),
+        independent=bool(independent),
+        check_score=bool(check_score),
+        max_evaluations=None if max_evaluations is None else int(max_evaluations),
+        rng=seed,
+    )
     streams = np.random.default_rng(seed).spawn(6)
     sample = to_unconstrained(draws, target)
     remarks = Remarks(list(sample.warnings), [], [], [], [])
@@ -187,7 +196,7 @@ def check(
     combined = _combine(tests, alpha)
     remarks.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
     look_for_unknown_modes(case.x, target, known, streams[5], remarks)
-    return _as_verdict(case, target, known, combined, mode, seed, remarks)
+    return _as_verdict(case, target, known, combined, mode, settings, remarks)
 
 
 def fresh_seed(rng: Any) -> int:
@@ -248,7 +257,7 @@ def _as_verdict(
     known: Modes,
     combined: Combined,
     mode: np.ndarray | None,
-    seed: int,
+    settings: Mapping[str, Any],
     remarks: Remarks,
 ) -> Verdict:
     """The answer, and everything that is known about it in words."""
@@ -279,7 +288,8 @@ def _as_verdict(
         n=len(case.x),
         dim=target.dim,
         names=tuple(parameter_names(target)),
-        seed=seed,
+        seed=settings["rng"],
+        settings=settings,
         version=__version__,
         sentence=headline(fits, combined.alpha, combined.pvalue, remarks.reasons, smallest=smallest),
         mode_places=where,
@@ -368,7 +378,13 @@ def _findings(
         places_left = {k: text for k, text in enumerate(where) if k not in named}
         parameters = [own[name].parameter if name in own else name for name in names]
         found += moment_findings(
-            moments, adjusted["moments"], combined.alpha, places_left, names=parameters, chain=chain
+            moments,
+            adjusted["moments"],
+            combined.alpha,
+            places_left,
+            factor=holm_factor(tests, "moments"),
+            names=parameters,
+            chain=chain,
         )
     shape = min(adjusted.get("kernel", 1.0), adjusted.get("moments", 1.0))
     about_moments = any(finding.kind not in WEIGHTS for finding in found)

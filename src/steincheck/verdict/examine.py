@@ -95,17 +95,7 @@ def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) ->
     """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
     assert case.chain is not None
     found = agreement_core(plain_features(case.x, case.scores, whiten), case.chain, rng)
-    return AgreementResult(
-        "agreement of the chains",
-        found.statistic,
-        found.pvalue,
-        found.null_distribution,
-        *case.x.shape,
-        between_pvalue=found.between_pvalue,
-        start_pvalue=found.start_pvalue,
-        odd_chain=found.odd_chain,
-        n_blocks=found.blocks.count,
-    )
+    return replace(found, dim=case.x.shape[1])
 
 
 def examined_for_impossible_draws(
@@ -165,7 +155,7 @@ def _kernel_test(
             f"the {len(case.x)} draws; the other tests used all"
         )
     size = int(np.clip(50 / alpha, 1000, 10_000))
-    return ksdagg_core(
+    result = ksdagg_core(
         case.x[::step],
         case.scores[::step],
         Aggregation(bootstrap="blocks", n_resamples=size, n_level_resamples=size, alpha=alpha),
@@ -175,6 +165,7 @@ def _kernel_test(
         streams=spawn_streams(rng),
         warnings=remarks.warnings,
     )
+    return replace(result, settings={})  # those of the verdict run it again
 
 
 def _add_moments(

@@ -36,7 +36,8 @@ def parameter_table(case: Case, target: Target, moments: GofResult | None) -> Ta
         values = scale.values(case.x[:, j])
         common = [np.nan] * 3
         if case.common is not None:
-            common = [float(part[j]) for part in vars(case.common).values()]
+            columns = (case.common.ess_bulk, case.common.ess_tail, case.common.rhat)
+            common = [float(column[j]) for column in columns]
         misfit = _misfit(by_parameter.get(scale.parameter, []))
         spread = float(values.std(ddof=1)) if len(values) > 1 else np.nan
         rows.append((scale.parameter, float(values.mean()), spread, *common, scale.scale, *misfit))

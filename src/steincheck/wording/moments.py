@@ -25,21 +25,26 @@ def moment_findings(
     alpha: float,
     places: Mapping[int, str] = MappingProxyType({}),
     *,
+    factor: float = 1.0,
     names: Sequence[str] = (),
     chain: np.ndarray | None = None,
 ) -> list[Finding]:
     """The features worth reporting, the largest effects first, and draws that are all but impossible.
 
-    `places` says where modes are; each is named once. `names` are those of all parameters, `chain` (n,) is
-    that of every draw, if there are any.
+    The test has the adjusted `pvalue`; those of single features are to be multiplied by `factor`. `places`
+    says where modes are; each is named once. `names` are those of all parameters, `chain` (n,) is that of
+    every draw, if there are any.
     """
-    # by which Holm's method has adjusted the test, of four at most
-    factor = float(np.clip(pvalue / max(result.pvalue, 1e-300), 1.0, 4.0))
+
+    def adjusted(single: float) -> float:
+        return float(np.clip(factor * single, pvalue, 1.0))  # named only if the test as a whole rejects too
+
     reported = by_size(leading(result, alpha / factor, limit=len(result.features)))
     reshaped = any(feature.kind in SHAPE_KINDS for feature in reported)
     found = []
-    p = min(1.0, factor * result.impossible_pvalue)
-    if result.impossible and (p < MAX_PVALUE_TO_LEAD or not reported):
+    leads = factor * result.impossible_pvalue < MAX_PVALUE_TO_LEAD
+    if result.impossible and (leads or not reported):
+        p = adjusted(result.impossible_pvalue)
         found.append(Finding.without_size("impossible draws", None, p, describe_impossible(result, chain)))
     places_left = dict(places)
     groups = grouped(reported)
@@ -48,7 +53,7 @@ def moment_findings(
         where = "" if first.mode is None else places_left.pop(first.mode, "")
         parameters = tuple(dict.fromkeys(name for feature in group for name in feature.parameters))
         text = as_sentence(_group_sentence(group, names, rough=reshaped, place=where), parameters)
-        p = min(1.0, factor * min(feature.pvalue for feature in group))
+        p = adjusted(min(feature.pvalue for feature in group))
         found.append(Finding(first.kind, first.mode, parameters, first.estimate, first.interval, p, text))
     if len(groups) > MAX_FINDINGS:
         text = f'And {len(groups) - MAX_FINDINGS} more: `verdict.tests["moments"].significant()` lists all'

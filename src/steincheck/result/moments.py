@@ -1,0 +1,97 @@
+"""The result of the moment test and its features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._validation import check_level
+from .modes import Modes
+from .plain import as_plain
+from .tests import GofResult
+
+
+@dataclass(frozen=True, eq=False)
+class MomentFeature:
+    """One feature of `moment_test`: a mean, a standard deviation, a correlation or a shape.
+
+    Attributes
+    ----------
+    kind : str
+        "location", "scale", "correlation", "overall scale", "skewness", "tails" (given the scale), "extremes"
+        (tails and scale together), "radius" or "radius spread" (mean and spread of the rank of a draw on
+        the ray from the mode).
+    basis : str
+        "own": the parameters as named. "given the others": one parameter with all others held fixed.
+        "axis 1", "axis 2", ...: along a principal axis of the mode's covariance, widest first. "all": all
+        parameters together.
+    mode : int or None
+        The mode it is about; None if it is about all of them.
+    parameters : tuple of str
+        One parameter, the two of a correlation, the main ones of an axis, or none.
+    scales : tuple of str
+        Per parameter the scale on which the statement holds: "log", "logit" or "" for its own; empty if all
+        are on their own.
+    loadings : tuple of float
+        Of `parameters` in the principal axis, in units of their standard deviations; empty otherwise.
+    estimate, interval : float, (float, float)
+        Location: how far the mean of the draws is too high, in standard deviations. Scale: by which factor
+        the draws are too wide. Correlation: of the draws less that of the density. Shapes have no size (NaN),
+        and nothing has one where draws that are shifted and stretched by the sizes do not fit either. Each
+        interval has 95 % coverage by itself.
+    observed, expected : float
+        Mean, standard deviation or correlation of the draws, and what the density says, in the units of
+        the scale; NaN where this has no meaning.
+    t, pvalue : float
+        Studentised mean, and p-value adjusted for all features.
+    """
+
+    kind: str
+    basis: str
+    mode: int | None
+    parameters: tuple[str, ...]
+    loadings: tuple[float, ...]
+    estimate: float
+    interval: tuple[float, float]
+    observed: float
+    expected: float
+    t: float
+    pvalue: float
+    scales: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return as_plain(dict(self.__dict__))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MomentResult(GofResult):
+    """Outcome of `moment_test`; `statistic` is the largest |t| of the features.
+
+    Attributes
+    ----------
+    features : tuple of MomentFeature
+        All features that were tested, the largest |t| first.
+    modes : Modes
+        The modes in whose coordinates the draws were looked at.
+    blocks : int
+        Number of blocks of draws that were resampled.
+    pairs_left_out : int
+        Correlations not examined, because there are too many pairs.
+    impossible : tuple of int
+        Rows of draws that the density all but excludes.
+    impossible_pvalue : float
+        Of the least probable draw, adjusted for the number of draws.
+    """
+
+    features: tuple[MomentFeature, ...] = field(kw_only=True)
+    modes: Modes = field(kw_only=True)
+    blocks: int = field(kw_only=True)
+    pairs_left_out: int = field(kw_only=True)
+    impossible: tuple[int, ...] = field(kw_only=True)
+    impossible_pvalue: float = field(kw_only=True)
+
+    def significant(self, alpha: float = 0.05) -> tuple[MomentFeature, ...]:
+        """Features whose adjusted p-value is at most `alpha`, the largest |t| first."""
+        check_level(alpha)
+        return tuple(feature for feature in self.features if feature.pvalue <= alpha)
