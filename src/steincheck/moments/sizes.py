@@ -156,7 +156,7 @@ def _solved(
     try:
         affine = solve(some, prior, moved_scores)
         totals, sample = _totals(case, rows, constants, k, affine, moved_scores)
-    except Exception:  # a user's function may raise anything at points it was not made for
+    except np.linalg.LinAlgError:  # draws that are all but singular, or scores that overflow
         return None
     return (affine, totals, sample) if np.isfinite(totals.ty).all() else None
 

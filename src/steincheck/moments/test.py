@@ -23,7 +23,15 @@ from ..stein.quadratic import (
     whitened,
     whitened_scores,
 )
-from ..target import Target, parameter_names, require_target, score_at, score_warnings, support_warnings
+from ..target import (
+    Target,
+    parameter_names,
+    require_target,
+    score_anywhere,
+    score_at,
+    score_warnings,
+    support_warnings,
+)
 from .effects import quantile
 from .features import feature_sums
 from .frames import Frame, make_frame
@@ -145,7 +153,7 @@ def moment_test(
         parameter_names(target),
         blocks=_chain_blocks(x, scores, known, chain_of_rows(chain, rows)),
         log_density=target.log_density,
-        score=partial(score_at, target),
+        score=partial(score_anywhere, target),
         n_resamples=n_resamples,
         rng=resample,
         warnings=warnings,
@@ -226,7 +234,7 @@ def moment_core(
         return _untested(x, modes, blocks, warnings, settings or {})
     data = _by_block(x, scores, None if blocks is None else blocks.label)
     frame = make_frame(modes, data.x)
-    lines = None if log_density is None else _lines(log_density, data.x, frame, warnings)
+    lines = None if log_density is None else follow_lines(log_density, data.x, frame.constants)
     found, features = _examine(data, frame, lines, score, names, n_resamples, rng, warnings)
     if frame.pairs_left_out:
         warnings.append(f"{frame.pairs_left_out} of the correlations were left out: there are too many pairs")
@@ -364,19 +372,6 @@ def _blocks(n: int) -> np.ndarray:
     """Draws one by one, or in blocks of 2, 4, 8, ... neighbours, at most `MAX_RESAMPLED_BLOCKS` of them."""
     size = 1 << max(0, int(np.ceil(np.log2(n / MAX_RESAMPLED_BLOCKS))))
     return np.arange(n) // size
-
-
-def _lines(
-    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, frame: Frame, warnings: list[str]
-) -> Lines | None:
-    """Lines are followed far out: a density that fails there is not examined along them."""
-    try:
-        return follow_lines(log_density, x, frame.constants)
-    except Exception as error:  # a user's function may raise anything
-        warnings.append(
-            f"draws far out were not examined: the log density fails far from the modes ({error})"
-        )
-        return None
 
 
 def _rank_sums(lines: Lines, home: np.ndarray) -> np.ndarray:
