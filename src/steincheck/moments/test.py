@@ -37,7 +37,7 @@ from .features import feature_sums
 from .frames import Frame, make_frame
 from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t
-from .own_scale import in_own_terms
+from .own_terms import in_own_terms
 from .sizes import Score, sizes
 from .table import SHAPE_KINDS, Column, FeatureWriter, columns_of, leading, ordered
 

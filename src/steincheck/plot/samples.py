@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import require_kind, shown
-from ..adapters.parameters import OwnScale, own_scales
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, Verdict
 from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR
 from ..target import Target, require_target
+from ..target.own_scale import OwnScale, own_scales
 from .axes import (
     MAX_POINTS,
     MUTED_COLOUR,

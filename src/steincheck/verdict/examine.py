@@ -13,7 +13,7 @@ from ..chains.permutation import agreement_core
 from ..flux.test import flux_core
 from ..moments.frames import make_frame
 from ..moments.lines import impossible_draws
-from ..moments.own_scale import in_own_terms
+from ..moments.own_terms import in_own_terms
 from ..moments.test import (
     MIN_MOMENT_DRAWS,
     moment_blocks,
