@@ -18,6 +18,7 @@ from ._validation import (
     recorded,
     shown,
 )
+from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept, metropolis
 from .perturbation.move import N_STEPS, Perturbation, as_jumps, jump_settings, requested_perturbation
@@ -38,8 +39,6 @@ from .stein.quadratic import (
     scores_of_moved,
     warn_few_resamples,
     warn_units,
-    whitened,
-    whitened_scores,
 )
 from .target import Target, score_at
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..perturbation.maps import symmetric_roots
+from .._whitening import symmetric_roots
 from ..result import DisplacementTable, Modes
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at

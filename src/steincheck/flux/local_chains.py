@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ..perturbation.maps import symmetric_roots
+from .._whitening import symmetric_roots
 from ..target import CHUNKS, Batch, Target, log_density_anywhere, score_anywhere
 
 N_WALKERS = 64  # chains per mode where modes are few

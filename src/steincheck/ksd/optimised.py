@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce
+from .._whitening import whitened, whitened_scores
 from ..draws.record import chain_of_rows
 from ..modes.search import known_modes
 from ..perturbation.maps import Accept, metropolis
@@ -31,8 +32,6 @@ from ..stein.quadratic import (
     prepare,
     scores_of_moved,
     split_rows,
-    whitened,
-    whitened_scores,
 )
 from ..stein.tiles import quadratic_forms
 from ..target import Target, score_at

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce
+from .._whitening import whitened, whitened_scores
 from ..result import KsdResult
 from ..stein.bootstrap import multinomial, pvalue
 from ..stein.kernels import IMQ, Kernel
@@ -22,8 +23,6 @@ from ..stein.quadratic import (
     prepare,
     resampling,
     settings,
-    whitened,
-    whitened_scores,
 )
 from ..target import Target, score_at
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from .._whitening import whitened, whitened_scores
 from ..chains.blocks import MIN_BLOCKS, block_signs
 from ..stein.blocks import sums_of_block_pairs
 from ..stein.bootstrap import pvalue
 from ..stein.kernels import IMQ, median_bandwidth
-from ..stein.quadratic import flip_signs, whitened, whitened_scores
+from ..stein.quadratic import flip_signs
 from .correction import Affine, WeightedDraws, solve
 from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
 from .frames import Constants, Frame, log_responsibilities

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded
+from .._whitening import whitened, whitened_scores
 from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
@@ -17,12 +18,7 @@ from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes
 from ..result import Modes, MomentFeature, MomentResult
 from ..stein.kernels import IMQ, median_bandwidth
-from ..stein.quadratic import (
-    chain_blocks,
-    identical_draws,
-    whitened,
-    whitened_scores,
-)
+from ..stein.quadratic import chain_blocks, identical_draws
 from ..target import (
     Target,
     parameter_names,

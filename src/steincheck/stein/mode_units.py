@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._whitening import standardised
 from ..result import Modes
 from .blocks import sums_of_block_pairs
 from .kernels import Kernel
@@ -47,11 +48,6 @@ def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
         ]
     )
     return softmax(log_r, axis=0)
-
-
-def standardised(x: np.ndarray, centre: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """L^-1 (x - centre) for the rows of `x`."""
-    return np.linalg.solve(root, (x - centre).T).T
 
 
 def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[ModeView]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import Seed, as_count, as_numbers, check_switch, is_number, recorded, seeded, shown
+from .._whitening import whitened
 from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, cut_blocks_core
 from ..chains.order import standing_chains
 from ..chains.reading import read_sample
@@ -179,18 +180,6 @@ def split_rows(
     position = np.arange(n) - (np.cumsum(lengths) - lengths)[chain]
     early = position < np.round(train_fraction * lengths)[chain]
     return np.flatnonzero(early), np.flatnonzero(~early)
-
-
-def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
-    """z = L^-1 x for rows of x (..., d)."""
-    if whiten is None:
-        return x
-    return np.ascontiguousarray(np.linalg.solve(whiten, x.reshape(-1, x.shape[-1]).T).T).reshape(x.shape)
-
-
-def whitened_scores(scores: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
-    """Scores L's of the whitened density, for rows of `scores` (..., d)."""
-    return scores if whiten is None else scores @ whiten
 
 
 def choose_bandwidth(

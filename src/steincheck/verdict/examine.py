@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from .._whitening import whitened, whitened_scores
 from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks
 from ..chains.permutation import agreement_core
@@ -24,7 +25,7 @@ from ..moments.test import (
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
-from ..stein.quadratic import chain_blocks, spawn_streams, whitened, whitened_scores
+from ..stein.quadratic import chain_blocks, spawn_streams
 from ..target import Target, discontinuity, parameter_names, score_anywhere
 from ..wording import chain_shares, chain_worth, place, weight_context
 from .case import Case, Remarks
