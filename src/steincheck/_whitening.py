@@ -34,6 +34,11 @@ def symmetric_roots(covariances: np.ndarray, *, floor: float = 0.0) -> Symmetric
     )
 
 
+def average_root(covariances: np.ndarray) -> np.ndarray:
+    """L with L L' the average of the covariances (M, d, d): the unit of all modes together."""
+    return np.linalg.cholesky(np.mean(covariances, axis=0))
+
+
 def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
     """z = L^-1 x for rows of x (..., d)."""
     if whiten is None:

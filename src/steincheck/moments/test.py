@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded
-from .._whitening import whitened, whitened_scores
+from .._whitening import average_root, whitened, whitened_scores
 from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
@@ -178,7 +178,7 @@ def _chain_blocks(x: np.ndarray, scores: np.ndarray, modes: Modes, chain: np.nda
     """Blocks of chains, long compared with the autocorrelation times of all moments."""
     if chain is None:
         return None
-    whiten = np.linalg.cholesky(np.mean(modes.covariances, axis=0))
+    whiten = average_root(modes.covariances)
     z = whitened(x, whiten)
     slopes = whitened_scores(scores, whiten)
     width = median_bandwidth(z[:: -(-len(z) // 1000)])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._whitening import standardised
+from .._whitening import average_root, standardised
 from ..result import Modes
 from .blocks import sums_of_block_pairs
 from .kernels import Kernel
@@ -28,7 +28,7 @@ class ModeView(NamedTuple):
 
 def widths_differ(modes: Modes) -> bool:
     """Whether, relative to the average covariance, one mode is much wider than another along some axis."""
-    root = np.linalg.cholesky(np.mean(modes.covariances, axis=0))
+    root = average_root(modes.covariances)
     relative = np.linalg.solve(root, np.linalg.solve(root, modes.covariances).transpose(0, 2, 1))
     variances = np.linalg.eigvalsh(relative)
     return bool(variances.max() > MAX_RATIO_OF_WIDTHS**2 * variances.min())

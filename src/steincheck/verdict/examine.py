@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from .._whitening import whitened, whitened_scores
+from .._whitening import average_root, whitened, whitened_scores
 from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks
 from ..chains.permutation import agreement_core
@@ -44,7 +44,7 @@ def run_tests(
 ) -> dict[str, GofResult]:
     """The tests that apply, in the order of the verdict."""
     tests: dict[str, GofResult] = {}
-    whiten = np.linalg.cholesky(np.mean(known.covariances, axis=0))
+    whiten = average_root(known.covariances)
     gap = discontinuity(target, case.x, case.log_p, streams[4])
     blocks = None
     if case.chain is not None:
@@ -187,7 +187,7 @@ def _add_moments(
     """The moment test, where there are draws enough for it."""
     cut = None
     if blocks is not None and case.chain is not None:
-        whiten = np.linalg.cholesky(np.mean(known.covariances, axis=0))
+        whiten = average_root(known.covariances)
         cut = moment_blocks(blocks, plain_features(case.x, case.scores, whiten), case.chain)
     too_few = "" if cut is None else cut.remedy
     if len(case.x) < MIN_MOMENT_DRAWS:
