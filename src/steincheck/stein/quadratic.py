@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._series import index_in_chain
 from .._validation import Seed, as_count, as_numbers, check_switch, is_number, recorded, seeded, shown
 from .._whitening import whitened
 from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, cut_blocks_core
@@ -177,8 +178,7 @@ def split_rows(
         order = rng.permutation(n)
         return order[:n_train], order[n_train:]
     lengths = np.bincount(chain)
-    position = np.arange(n) - (np.cumsum(lengths) - lengths)[chain]
-    early = position < np.round(train_fraction * lengths)[chain]
+    early = index_in_chain(chain) < np.round(train_fraction * lengths)[chain]
     return np.flatnonzero(early), np.flatnonzero(~early)
 
 
