@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +50,29 @@ def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
     return softmax(log_r, axis=0)
 
 
+def gaussian_score(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """Of one Gaussian, at the rows of `x`."""
+    return (centre - x) @ precision
+
+
+def mixture_score(
+    x: np.ndarray,
+    shares: np.ndarray,
+    centres: np.ndarray,
+    precisions: np.ndarray,
+    members: Sequence[np.ndarray] | None = None,
+) -> np.ndarray:
+    """Score (n, d) of a mixture of M Gaussians with responsibilities `shares` (M, n).
+
+    `members` are the rows to which each Gaussian contributes, by default all.
+    """
+    total = np.zeros_like(x)
+    for k, (centre, precision) in enumerate(zip(centres, precisions, strict=True)):
+        rows = slice(None) if members is None else members[k]
+        total[rows] += shares[k, rows, None] * gaussian_score(x[rows], centre, precision)
+    return total
+
+
 def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[ModeView]:
     """The draws as each mode sees them, one mode after the other.
 
@@ -60,13 +83,11 @@ def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[Mode
     shares = responsibilities(x, modes)
     precisions = np.linalg.inv(modes.covariances)
     members = [np.flatnonzero(r > NEGLIGIBLE_RESPONSIBILITY) for r in shares]
-    pull = np.zeros_like(x)
-    for r, rows, centre, precision in zip(shares, members, modes.locations, precisions, strict=True):
-        pull[rows] += r[rows, None] * ((centre - x[rows]) @ precision)
+    pull = mixture_score(x, shares, modes.locations, precisions, members)
     for k, rows in enumerate(members):
         centre = modes.locations[k]
         root = np.linalg.cholesky(modes.covariances[k])
-        slope = scores[rows] + (centre - x[rows]) @ precisions[k] - pull[rows]
+        slope = scores[rows] + gaussian_score(x[rows], centre, precisions[k]) - pull[rows]
         yield ModeView(rows, standardised(x[rows], centre, root), slope @ root, shares[k, rows])
 
 
