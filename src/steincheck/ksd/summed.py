@@ -11,8 +11,9 @@ from .._whitening import whitened, whitened_scores
 from ..perturbation.maps import Accept, metropolis
 from ..perturbation.move import N_STEPS, Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
 from ..result import PksdResult, SpksdResult
+from ..stein.inputs import Bootstrap, Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import Bootstrap, Prepared, choose_bandwidth, prepare, scores_of_moved
+from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..target import Target, score_at
 from .plain import calibrated, outcome
 

@@ -18,7 +18,7 @@ from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes
 from ..result import Modes, MomentFeature, MomentResult
 from ..stein.kernels import IMQ, median_bandwidth
-from ..stein.quadratic import chain_blocks, identical_draws
+from ..stein.resampling import chain_blocks, identical_draws
 from ..target import (
     Target,
     parameter_names,

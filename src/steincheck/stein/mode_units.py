@@ -11,7 +11,8 @@ from .._whitening import average_root, standardised
 from ..result import Modes
 from .blocks import sums_of_block_pairs
 from .kernels import Kernel
-from .quadratic import Calibrated, Resampling, flip_signs
+from .quadratic import Calibrated, flip_signs
+from .resampling import Resampling
 
 MAX_RATIO_OF_WIDTHS = 3.0  # of modes, up to which the average covariance is a fair unit for all of them
 NEGLIGIBLE_RESPONSIBILITY = 1e-10  # of a mode for a draw; with less, the draw adds nothing

@@ -23,9 +23,10 @@ from ..moments.test import (
     plain_features,
 )
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult
+from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
-from ..stein.quadratic import chain_blocks, spawn_streams
+from ..stein.resampling import chain_blocks
 from ..target import Target, discontinuity, parameter_names, score_anywhere
 from ..wording import chain_shares, chain_worth, place, weight_context
 from .case import Case, Remarks
