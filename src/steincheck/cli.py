@@ -27,8 +27,7 @@ from . import report as pages
 from ._signals import ending_signals, exit_status
 from ._validation import check_level, without_user_warnings
 from ._version import __version__
-from .adapters import to_unconstrained
-from .draws import Draws, read_draws
+from .draws import Draws, read_draws, to_unconstrained
 from .draws.names import near
 from .model_files import Source, explain, load_named, load_target
 from .modes.search import find_modes

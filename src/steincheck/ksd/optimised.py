@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce
+from .._whitening import whitened, whitened_scores
 from ..draws.record import chain_of_rows
 from ..modes.search import known_modes
 from ..perturbation.maps import Accept
@@ -21,18 +22,10 @@ from ..perturbation.move import (
     warn_moves,
 )
 from ..result import Modes, OspksdResult
+from ..stein.inputs import Bootstrap, Prepared, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import (
-    Bootstrap,
-    Prepared,
-    choose_bandwidth,
-    identical_draws,
-    prepare,
-    scores_of_moved,
-    split_rows,
-    whitened,
-    whitened_scores,
-)
+from ..stein.quadratic import choose_bandwidth, scores_of_moved
+from ..stein.resampling import identical_draws
 from ..stein.tiles import quadratic_forms
 from ..target import Target, score_at
 from .plain import calibrated, outcome

@@ -3,10 +3,13 @@
 from .compiled import CHUNKS, from_jax, in_chunks, jax_target, traced
 from .evaluation import (
     central_differences,
+    log_density_anywhere,
     log_density_at,
+    outputs_anywhere,
     raw_score,
     raw_value_and_score,
     read_only,
+    score_anywhere,
     score_at,
 )
 from .record import (
@@ -36,13 +39,16 @@ __all__ = [
     "from_jax",
     "in_chunks",
     "jax_target",
+    "log_density_anywhere",
     "log_density_at",
     "made_by",
+    "outputs_anywhere",
     "parameter_names",
     "raw_score",
     "raw_value_and_score",
     "read_only",
     "require_target",
+    "score_anywhere",
     "score_at",
     "score_warnings",
     "support_warnings",

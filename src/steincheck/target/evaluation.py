@@ -1,7 +1,8 @@
-"""Log density and score of a target at rows of points, validated; finite differences without a score."""
+"""Log density and score of a target at rows of points, validated, or at any point; finite differences."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -155,6 +156,40 @@ def score_at(target: Target, x: np.ndarray) -> np.ndarray:
     if bad.any():
         _raise_non_finite("score", x, value, bad)
     return value
+
+
+def log_density_anywhere(log_density: Batch, x: np.ndarray) -> np.ndarray:
+    """log p (n,) at points that may be impossible: -inf where it is not finite or the function raises."""
+    (value,), _ = outputs_anywhere(lambda y: (log_density(y),), x, {"log_density": ()})
+    return np.where(np.isfinite(value), value, -np.inf)
+
+
+def score_anywhere(target: Target, x: np.ndarray) -> np.ndarray:
+    """The score (n, d) at points that may be impossible: not finite where it cannot be had."""
+    (value,), _ = outputs_anywhere(lambda y: (raw_score(target, y),), x, {"score": (target.dim,)})
+    return value
+
+
+def outputs_anywhere(
+    function: Callable[[np.ndarray], tuple[Any, ...]], x: np.ndarray, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[list[np.ndarray], Exception | None]:
+    """The outputs of a batch function, NaN in the rows where it raises, and the last exception if any.
+
+    Those rows are found by halving. `shapes` are those of the outputs at one point, by name.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            outputs = function(read_only(x))
+    except Exception as error:  # of the user's function: here it means "not a possible point"
+        if len(x) <= 1:
+            return [np.full((len(x), *shape), np.nan) for shape in shapes.values()], error
+        half = len(x) // 2
+        first, first_error = outputs_anywhere(function, x[:half], shapes)
+        second, second_error = outputs_anywhere(function, x[half:], shapes)
+        joined = [np.concatenate(pair) for pair in zip(first, second, strict=True)]
+        return joined, second_error or first_error or error
+    named = zip(shapes.items(), outputs, strict=True)
+    return [_as_floats(name, output, (len(x), *shape)) for (name, shape), output in named], None
 
 
 def called(name: str, function: Batch, x: np.ndarray) -> Any:
