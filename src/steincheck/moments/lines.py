@@ -166,6 +166,7 @@ def _far_from(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.nd
     return np.column_stack([i, j, x[i, j] - distance[i, j] * width[j], width[j]])
 
 
+@np.errstate(under="ignore")  # whatever the user has set
 def coordinate_tails(
     log_density: Callable[[np.ndarray], np.ndarray],
     x: np.ndarray,
