@@ -2,6 +2,7 @@
 
 import csv
 import functools
+import os
 import pickle
 import re
 import threading
@@ -133,6 +134,15 @@ def test_what_cannot_be_sent_to_another_process_is_said():
 
     with pytest.raises(ValueError, match="`n_jobs` must be 1 here"):
         sc.calibrate(TARGET, sample, 30, test=QUICK, repetitions=3, n_jobs=2, rng=0)
+
+
+def _ended(n, rng):
+    os._exit(3)
+
+
+def test_a_worker_that_dies_is_said():
+    with pytest.raises(RuntimeError, match=r"a worker process died: .* `n_jobs` = 1 works without workers"):
+        sc.calibrate(TARGET, _ended, 30, test=QUICK, repetitions=3, n_jobs=2, rng=0)
 
 
 def test_a_target_without_draws_of_its_own_needs_a_sampler():

@@ -71,6 +71,27 @@ def test_modes_from_a_file(run, folder):
     assert "`bounds`" in said
 
 
+@pytest.mark.parametrize("model", ["one", "positive"])
+def test_one_mode_from_a_file(run, folder, model):
+    (folder / "one.py").write_text(
+        "import numpy as np\nimport steincheck as sc\n"
+        "def log_density(x):\n    return -0.5 * x[:, 0] ** 2\n"
+        "one = sc.Target(log_density, np.negative, dim=1, names=['a'])\n"
+        "positive = sc.Target(log_density, np.negative, dim=1, names=['log b'], constrained_names=['b'], "
+        "constrain=np.exp, unconstrain=np.log)\n"
+    )
+    draws = np.random.default_rng(0).normal(size=(200, 1))
+    names = {"one": ("a", draws, 0.0), "positive": ("b", np.exp(draws), 1.0)}
+    name, values, place = names[model]
+    np.savetxt(folder / "normal.csv", values, header=name, comments="")
+    (folder / "mode.csv").write_text(f"{name}\n{place}\n")
+    status, out, said = run(
+        "check", "normal.csv", "--target", f"one.py:{model}", "--modes", "mode.csv", "--seed", 0
+    )
+    assert (status, said) == (0, "")
+    assert "No misfit found" in out
+
+
 def test_no_misfit_found(run, folder):
     status, out, err = run(
         "check",

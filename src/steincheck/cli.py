@@ -391,17 +391,18 @@ def _named(name: str, tests: dict[str, Callable[..., Any]]) -> Callable[..., Any
     return tests[name]
 
 
-def _load_draws(paths: list[Path], target: Target, key: str | None) -> Draws:
+def _load_draws(paths: list[Path], target: Target, key: str | None, minimum: int = 2) -> Draws:
     if target.unconstrain is not None:  # named parameters of a model, on their own scale
-        return read_draws(paths, key=key)
-    return read_draws(paths, dim=target.dim, names=target.names, key=key)
+        return read_draws(paths, key=key, minimum=minimum)
+    return read_draws(paths, dim=target.dim, names=target.names, key=key, minimum=minimum)
 
 
 def _modes(path: Path | None, target: Target) -> np.ndarray | None:
     """Mode locations (M, d) from a file."""
     if path is None:
         return None
-    return to_unconstrained(_load_draws([path], target, None), target, name="--modes", minimum=1).values
+    places = _load_draws([path], target, None, minimum=1)
+    return to_unconstrained(places, target, name="--modes", minimum=1).values
 
 
 def _bounds(text: str | None) -> Any:

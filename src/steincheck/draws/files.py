@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import shown
+from .._validation import as_count, shown
 from .coerce import check_selection, finish, read_any, stacked
 from .containers import CHAIN_COLUMNS, RawDraws, counted_from_0, from_columns
 from .names import canonical, fitting, listed, near
@@ -33,6 +33,7 @@ def read_draws(
     names: Sequence[str] | None = None,
     var_names: Sequence[str] | None = None,
     key: str | None = None,
+    minimum: int = 2,
 ) -> Draws:
     r"""Read draws from a file, or from several files with one chain each.
 
@@ -53,6 +54,8 @@ def read_draws(
         Variables or columns to take.
     key : str, optional
         Which array of an npz file; not needed when it holds a single one.
+    minimum : int
+        Fewest draws allowed.
 
     Returns
     -------
@@ -70,6 +73,7 @@ def read_draws(
            [4. , 0.3]])
     """
     files = _as_paths(paths)
+    as_count(minimum, "minimum")
     check_selection(dim, names, var_names)
     if key is not None and not isinstance(key, str):
         raise TypeError(f"`key` must be the name of an array, got {shown(key)}")
@@ -78,7 +82,7 @@ def read_draws(
     tables = [_read_file(path, dim, names, key) for path in files]
     table = tables[0] if len(tables) == 1 else stacked(tables)
     title = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    return finish(table, dim, names, var_names, title)
+    return finish(table, dim, names, var_names, title, minimum)
 
 
 def _as_paths(paths: Any) -> list[Path]:

@@ -52,7 +52,7 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum
     names = target.constrained_names
     if target.unconstrain is None or names is None:
         return read_as_draws(draws, target.dim, names=target.names, name=name, minimum=minimum)
-    read = read_as_draws(draws, name=name)
+    read = read_as_draws(draws, name=name, minimum=minimum)
     if read.names is None or (target.names is not None and set(target.names) <= set(read.names)):
         taken = read_as_draws(read, target.dim, names=target.names, name=name, minimum=minimum)
         if read.names is None or set(target.names or ()) <= set(names):  # nothing says which are meant
