@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -22,11 +22,10 @@ from .chains.blocks import Blocks
 from .perturbation.maps import Accept
 from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
 from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
-from .stein.bootstrap import MinP, min_p, wild
+from .stein.bootstrap import Bootstrap, MinP, min_p, wild
 from .stein.kernels import IMQ, Kernel, median_bandwidth
 from .stein.mode_units import at_own_mode, calibrate_over_modes
 from .stein.quadratic import (
-    Bootstrap,
     Calibrated,
     Prepared,
     Resampling,
@@ -58,7 +57,7 @@ class Aggregation:
     bandwidths: Any = None
     bandwidth_weights: Any = "uniform"
     kernel: Kernel = IMQ()
-    bootstrap: Bootstrap | str | None = None
+    bootstrap: Bootstrap | Literal["blocks"] | None = None
     n_resamples: int = N_AGGREGATE_RESAMPLES
     n_level_resamples: int = N_AGGREGATE_RESAMPLES
     alpha: float = 0.05
@@ -77,7 +76,7 @@ def ksdagg_test(
     bandwidth_weights: Any = "uniform",
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = N_AGGREGATE_RESAMPLES,
     n_level_resamples: int = N_AGGREGATE_RESAMPLES,
     alpha: float = 0.05,
@@ -200,7 +199,7 @@ def pksdagg_test(
     bandwidth_weights: Any = None,
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     modes: Any = None,
     bounds: Any = None,
     theta: Any = None,

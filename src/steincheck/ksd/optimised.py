@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from ..perturbation.move import (
     warn_moves,
 )
 from ..result import Modes, OspksdResult
+from ..stein.bootstrap import Bootstrap
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import (
-    Bootstrap,
     Prepared,
     choose_bandwidth,
     identical_draws,
@@ -47,7 +47,7 @@ def ospksd_test(
     *,
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
     modes: Any = None,
     bounds: Any = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,9 +10,9 @@ from .._validation import RandomSource, announce
 from ..perturbation.maps import Accept
 from ..perturbation.move import Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
 from ..result import PksdResult, SpksdResult
+from ..stein.bootstrap import Bootstrap
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import (
-    Bootstrap,
     Prepared,
     choose_bandwidth,
     prepare,
@@ -32,7 +32,7 @@ def pksd_test(
     *,
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
     modes: Any = None,
     bounds: Any = None,
@@ -137,7 +137,7 @@ def spksd_test(
     *,
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
     modes: Any = None,
     bounds: Any = None,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,9 @@ from ..draws.record import chain_of_rows
 from ..result import ChainBlocks
 from ..target import Target, require_target, score_at, score_warnings, support_warnings
 from .blocks import sums_of_block_pairs
-from .bootstrap import multinomial, normaliser, random_blocks, wild
+from .bootstrap import Bootstrap, multinomial, normaliser, random_blocks, wild
 from .kernels import IMQ, Kernel, check_kernel, median_bandwidth
 from .tiles import quadratic_forms
-
-Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
 
 MIN_KERNEL_DRAWS = 50  # with fewer, bootstraps reject correct samples too often
 MAX_WEIGHTS = 2 * 10**10  # bytes of a bootstrap's weights that are held at once
@@ -56,7 +54,7 @@ class Prepared(NamedTuple):
     chain: np.ndarray | None  # (n,) chain of each draw; None for independent draws
     seed: Seed
     kernel: Kernel
-    bootstrap: Bootstrap | str | None
+    bootstrap: Bootstrap | Literal["blocks"] | None
     n_resamples: int
     precondition: Any  # this and what follows as the user said
     check_score: bool
@@ -225,7 +223,7 @@ def identical_draws(x: np.ndarray, warnings: list[str]) -> np.ndarray | None:
 class Resampling(NamedTuple):
     """How the null distribution is simulated."""
 
-    bootstrap: Bootstrap | str  # that made the weights
+    bootstrap: Bootstrap | Literal["blocks"]  # that made the weights
     weights: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks; B = 0 if there are too few
     block: np.ndarray | None  # (n,) block of each draw
     identity: np.ndarray | None  # (n,) equal for identical draws
