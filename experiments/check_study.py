@@ -1,10 +1,11 @@
 """Level and power of `check`.
 
-python -m experiments.check_study [level | searched | needles | missing | wrong] [--case NAME]
+python -m experiments.check_study [level | searched | needles | edges | missing | wrong] [--case NAME]
 
 level: exact independent draws, modes given, as the search itself is judged by experiments.mode_study.
 searched: exact independent draws of targets of experiments.mode_targets, modes searched from held-out draws.
 needles: the same for `flux_test` where 30 rare modes are far too narrow to be found.
+edges: exact independent draws of positive and bounded parameters, on their own scale and by `unbounded`.
 missing: 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched, 3 seeds.
 wrong: one thing is wrong with a Gaussian in d dimensions, 1000 draws.
 
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+from scipy import stats
 
 import steincheck as sc
 
@@ -172,6 +174,38 @@ def needles(wanted: str) -> Iterator[dict[str, object]]:
     yield row | {"version": sc.__version__, "commit": commit()}
 
 
+def edge_cases() -> Iterator[tuple[str, tuple[float, float], stats.rv_continuous]]:
+    """Name, support and distribution."""
+    for sd in (0.5, 1.0, 2.0):
+        yield f"log-normal({sd:g})", (0.0, np.inf), stats.lognorm(sd)
+    for shape in (1.0, 1.5, 2.0, 3.0, 5.0):
+        yield f"gamma({shape:g})", (0.0, np.inf), stats.gamma(shape)
+    yield "beta(2, 2)", (0.0, 1.0), stats.beta(2, 2)
+    yield "beta(5, 2)", (0.0, 1.0), stats.beta(5, 2)
+
+
+def edges(wanted: str) -> Iterator[dict[str, object]]:
+    """How often `check` rejects true draws of a density with an edge, as it is and on the whole space.
+
+    Instead of what is named, the column `named` has the rejections of the kernel test by itself.
+    """
+    for name, bounds, distribution in edge_cases():
+        if wanted not in name:
+            continue
+        target = sc.Target(lambda x, one=distribution: one.logpdf(x[:, 0]), dim=1)
+        free = sc.unbounded(target, bounds)
+        for scale, known in (("own scale", target), ("unbounded", free)):
+            rng = np.random.default_rng(SEED)
+            found = []
+            by_kernel = []
+            for _ in range(LEVEL_SAMPLES):
+                x = distribution.rvs(size=(200, 1), random_state=rng)
+                x = x if known is target else free.unconstrain(x)
+                found.append(sc.check(x, known, max_evaluations=2000, progress=False, rng=rng))
+                by_kernel.append(sc.ksdagg_test(x, known, rng=rng).reject())
+            yield count("edges", f"{name}, {scale}", found, by_kernel)
+
+
 def commit() -> str:
     """The commit of the code."""
     found = subprocess.run(
@@ -211,7 +245,14 @@ def wrong(wanted: str) -> Iterator[dict[str, object]]:
 
 def main() -> None:
     """Run the parts asked for, all by default; only cases whose name holds that of `--case`."""
-    parts = {"level": level, "searched": searched, "needles": needles, "missing": missing, "wrong": wrong}
+    parts = {
+        "level": level,
+        "searched": searched,
+        "needles": needles,
+        "edges": edges,
+        "missing": missing,
+        "wrong": wrong,
+    }
     parser = argparse.ArgumentParser(prog="python -m experiments.check_study", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*parts, []], help="all by default")
     parser.add_argument("--case", default="", help="only cases whose name holds this")

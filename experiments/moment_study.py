@@ -269,7 +269,7 @@ def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Ge
     import steincheck as sc
     from steincheck.aggregate import Aggregation, ksdagg_core
     from steincheck.modes.given import as_modes
-    from steincheck.stein.quadratic import spawn_streams
+    from steincheck.stein.inputs import spawn_streams
 
     problem = unequal_modes(width)
     modes = as_modes(problem.modes, problem.target)

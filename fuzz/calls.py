@@ -321,6 +321,18 @@ def _makers() -> dict[str, Function]:
                 ),
             },
         ),
+        "unbounded": Function(
+            sc.unbounded,
+            {"target": v.jax_target, "bounds": lambda: (-50.0, 50.0)},
+            {
+                "target": Kind(v.TARGET.sound, {}, constants(*v.STRANGE, 3)),  # nothing is evaluated
+                "bounds": Kind(
+                    {**v.BOUNDS.sound, **constants((0.0, float("inf")))},
+                    v.BOUNDS.odd,
+                    without(v.BOUNDS.bad, "(0.0, inf)"),
+                ),
+            },
+        ),
         "target.log_density": Function(
             lambda x: v.jax_target().log_density(x), {"x": v.draws}, {"x": AT_POINTS}
         ),

@@ -14,8 +14,8 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise SystemExit(130) from None
-    except ImportError as error:
-        print(f"error: steincheck cannot be imported: {error}", file=sys.stderr)
+    except Exception as error:  # a module of another name in the way may raise anything
+        print(f"error: steincheck cannot be imported: {type(error).__name__}: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     if signal.getsignal(signal.SIGINT) is _stop:
         signal.signal(signal.SIGINT, signal.default_int_handler)

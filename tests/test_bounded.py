@@ -136,7 +136,7 @@ def test_a_transformed_model_pickles():
         ((np.nan, 1), "`bounds` must have low < high"),
         ([(0, 1)] * 3, "`bounds` must be one .* pair or 4 of them"),
         (None, "`bounds` must be .low, high. pairs of numbers"),
-        ((-(10**400), 10**400), "`bounds` must be .low, high. pairs of numbers"),
+        ((-(10**400), 10**400), "`bounds` must be below 1.8e308 in size"),
     ],
 )
 def test_bad_bounds_are_named(bounds, message):

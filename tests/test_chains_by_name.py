@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import steincheck as sc
-from steincheck.stein.quadratic import split_rows
+from steincheck.stein.inputs import split_rows
 
 MODES = [[-3.0, 0.0], [3.0, 0.0]]
 THETA = [0.8, 1.2]

@@ -278,6 +278,11 @@ def test_bad_draws(run, folder, text, message):
             ["line 3", "line 2", "ZeroDivisionError: division by zero"],
         ),
         ("raise SystemExit(0)\n", ["ends the program while it is read"]),
+        ("x = '\0'\n", ["failing.py", "SyntaxError: source code"]),
+        (
+            "class Mute(Exception):\n    def __str__(self):\n        return 1 / 0\nraise Mute\n",
+            ["line 4", "failing.Mute: <exception str() failed>"],
+        ),
     ],
 )
 def test_a_target_file_that_fails(run, folder, text, parts):

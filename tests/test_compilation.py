@@ -1,9 +1,11 @@
 """Compiled programs on disk: used inside our calls only, and never in the way of the user's own settings."""
 
 import os
+import warnings
 
 import jax
 import pytest
+from jax._src.compilation_cache import compress_executable, decompress_executable
 
 from steincheck import _compilation
 from steincheck._compilation import precise
@@ -117,15 +119,32 @@ def test_a_directory_that_cannot_be_made_is_no_obstacle(tmp_path, switch):
 
 
 def test_old_programs_go_when_there_are_too_many(tmp_path, switch, monkeypatch):
-    monkeypatch.setattr(_compilation, "MAX_BYTES", 35)
+    program = compress_executable(b"program")
+    monkeypatch.setattr(_compilation, "MAX_BYTES", 3.5 * len(program))
     for k in range(4):
         file = tmp_path / f"{k}-cache"
-        file.write_bytes(bytes(10))
+        file.write_bytes(program)
         os.utime(file, (k, k))
     switch(tmp_path)
     with precise():
         pass
     assert stored(tmp_path) == ["3-cache"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_damaged_programs_are_replaced_silently(tmp_path, switch, share):
+    switch(tmp_path)
+    with precise():
+        compile_something(17.5)
+    [file] = tmp_path.glob("*-cache")
+    whole = file.read_bytes()
+    for _ in range(2):  # also one that was found whole before
+        switch(tmp_path)
+        file.write_bytes(whole[: int(share * len(whole))])
+        with warnings.catch_warnings(), precise():
+            warnings.simplefilter("error")
+            assert compile_something(17.5) == 36.0
+        assert decompress_executable(file.read_bytes())
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,35 @@ def test_arviz(arrays, tmp_path):
         read_draws(tmp_path / "bad.nc")
 
 
+@pytest.mark.parametrize("dims", [("draw", "parameter"), ("parameter", "draw"), ("row", "column")])
+def test_labels_of_an_array_name_its_columns(dims):
+    xarray = pytest.importorskip("xarray")
+    values = np.array([[1.5, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    place = 0 if dims[0] == "parameter" else 1
+    array = xarray.DataArray(
+        values.T if place == 0 else values, dims=dims, coords={dims[place]: ["tau", "mu"]}
+    )
+    assert as_draws(array, 2, names=["mu", "tau"]).values.tolist() == values[:, ::-1].tolist()
+    assert as_draws(array).names == ("tau", "mu")
+    with pytest.raises(ValueError, match=r"no column 'a'; its columns are tau, mu"):
+        as_draws(array, names=["a", "b"])
+    plain = array.drop_vars(dims[place])
+    assert as_draws(plain, names=["mu", "tau"]).values.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("names", [["b", "a"], ["theta[b]", "theta[a]"], ["theta[1]", "theta[0]"]])
+def test_labels_of_a_variable_with_chains(names):
+    xarray = pytest.importorskip("xarray")
+    values = np.random.default_rng(0).normal(size=(4, 50, 2))
+    array = xarray.DataArray(
+        values, dims=("chain", "draw", "school"), coords={"school": ["a", "b"]}, name="theta"
+    )
+    for source in (array, array.transpose("draw", "school", "chain")):
+        draws = as_draws(source, 2, names=names)
+        np.testing.assert_array_equal(draws.values, values.reshape(200, 2)[:, ::-1])
+        assert draws.n_chains == 4
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_data_frames_of_arviz(arrays):
     frame = inference_data(arrays).to_dataframe()

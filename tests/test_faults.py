@@ -70,7 +70,7 @@ def test_signals_end_the_command_with_their_status_and_leave_no_file(folder, num
 
 
 def test_an_interrupted_or_broken_import_is_no_misfit(tmp_path):
-    for error, status in (("KeyboardInterrupt", 130), ("ImportError('no jax')", 2)):
+    for error, status in (("KeyboardInterrupt", 130), ("ImportError('no jax')", 2), ("ValueError('no')", 2)):
         broken = tmp_path / error[:3] / "steincheck"
         broken.mkdir(parents=True)
         (broken / "__init__.py").write_text(f"raise {error}\n")
@@ -180,7 +180,10 @@ def test_an_interruption_that_the_density_swallows_ends_the_command_all_the_same
     assert said.split() == ["interrupted"]
 
 
-@pytest.mark.parametrize("error", ["EOFError", "BrokenPipeError(32, 'Broken pipe')"])
+USER_ERRORS = ["EOFError", "BrokenPipeError(32, 'Broken pipe')", "GeneratorExit", "BaseException('stop')"]
+
+
+@pytest.mark.parametrize("error", USER_ERRORS)
 @pytest.mark.parametrize("where", ["file", "density"])
 def test_no_error_of_the_users_code_has_the_status_of_a_misfit(folder, error, where):
     text = f"raise {error}\n"
@@ -191,7 +194,25 @@ def test_no_error_of_the_users_code_has_the_status_of_a_misfit(folder, error, wh
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "the target file fails" in done.stderr
+    assert "model.py" in done.stderr
     assert error.partition("(")[0] in done.stderr
+
+
+def test_a_module_beside_the_target_is_never_taken_for_an_installed_one(folder):
+    """Neither the target's own folder nor, with -m, the working directory comes before installed packages."""
+    (folder / "model.py").write_text("from neighbour import target\n")
+    (folder / "neighbour.py").write_text(MODEL.replace("    time.sleep(0.05)\n", ""))
+    for name in ("matplotlib", "scipy", "typing"):
+        (folder / f"{name}.py").write_text(f"raise ValueError('this is not {name}')\n")
+    (folder / "elsewhere").mkdir()
+    for place in (folder, folder / "elsewhere"):
+        files = [os.path.relpath(folder / name, place) for name in ("draws.npy", "model.py")]
+        command = [sys.executable, "-m", "steincheck", "check", files[0], "--target", f"{files[1]}:target"]
+        done = subprocess.run(
+            [*command, "--report", "out.html"], cwd=place, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        assert (place / "out.html").exists()
 
 
 def test_outputs_that_cannot_be_written_are_named(folder):
@@ -266,6 +287,35 @@ def test_tests_called_from_several_threads_give_what_they_give_alone():
     for thread in threads:
         thread.join()
     assert found == alone
+
+
+def test_calibration_in_several_threads_leaves_the_warnings_filters_as_they_were():
+    """The first thread to come in is the first to go."""
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+    waits = {
+        "first": lambda: (first_in.set(), second_in.wait(30)),
+        "second": lambda: (second_in.set(), first_out.wait(30)),
+    }
+
+    def work(name):
+        def sample(n, rng):
+            waits[name]()
+            warnings.warn("not for the user", stacklevel=1)
+            return rng.normal(size=(n, 2))
+
+        target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=2)
+        sc.calibrate(target, sample, 50, test=sc.ksd_test, repetitions=1, rng=0)
+
+    with warnings.catch_warnings():
+        filters = list(warnings.filters)
+        first, second = (threading.Thread(target=work, args=(name,)) for name in waits)
+        first.start()
+        first_in.wait(30)
+        second.start()
+        first.join()
+        first_out.set()
+        second.join()
+        assert warnings.filters == filters
 
 
 def one_point(x):

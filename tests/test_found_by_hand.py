@@ -21,6 +21,10 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
+def normal(x):
+    return -0.5 * np.sum(x**2, axis=1)
+
+
 def check(*arguments, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -94,13 +98,39 @@ def test_rejections_of_a_chain_are_no_copies():
     assert "kernel" in verdict.tests
 
 
-def test_a_hessian_of_the_wrong_sign_is_named():
+@pytest.mark.parametrize("score", [None, np.negative], ids=["no score", "score"])
+def test_a_hessian_of_the_wrong_sign_is_named(score):
     def hessian(x):
         return np.broadcast_to(np.eye(2), (len(x), 2, 2))
 
-    wrong = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=2, hessian=hessian)
-    with pytest.raises(ValueError, match=r"`hessian` disagrees .* \(the sign is reversed\)"):
-        sc.ksd_test(rng().normal(size=(50, 2)), wrong, rng=0)
+    wrong = sc.Target(normal, score, dim=2, hessian=hessian)
+    draws = rng().normal(size=(50, 2))
+    two = [[0.0, 0.0], [1.0, 1.0]]
+    for use in (
+        lambda: sc.ksd_test(draws, wrong, rng=0),
+        lambda: check(draws, wrong, modes=ORIGIN),
+        lambda: sc.flux_test(draws, wrong, modes=two, rng=0),
+        lambda: sc.perturb(draws, wrong, two, [1.0], n_steps=2, rng=0),
+    ):
+        with pytest.raises(ValueError, match=r"`hessian` disagrees .* \(the sign is reversed\)"):
+            use()
+
+
+def test_a_right_hessian_is_not_blamed_for_rounding_or_for_modes_that_are_none():
+    def bimodal(x):
+        return np.log(np.cosh(3 * x[:, 0])) - 0.5 * x[:, 0] ** 2 - 4.5
+
+    def hessian(x):
+        return (9 / np.cosh(3 * x) ** 2 - 1)[:, :, None]
+
+    draws = rng().normal(size=(50, 1))
+    for constant in (0.0, 1e8):
+        right = sc.Target(lambda x, c=constant: bimodal(x) + c, dim=1, hessian=hessian)
+        with pytest.warns(UserWarning, match="no score"):
+            assert sc.ksd_test(draws, right, rng=0).pvalue > 0
+    right = sc.Target(bimodal, dim=1, hessian=hessian)
+    with pytest.raises(ValueError, match="`modes` must be local maxima"):
+        sc.flux_test(draws, right, modes=[[0.0], [3.0]], rng=0)
 
 
 def test_a_log_density_whose_digits_are_lost_is_refused():
@@ -113,6 +143,30 @@ def test_a_density_without_finite_mass_gets_no_verdict():
     verdict = check(rng().normal(size=(200, 1)), sc.from_jax(lambda x: 0.0 * x[0], 1))
     assert verdict.fits is None
     assert "appears to be improper" in verdict.sentence
+
+
+MIXING = {
+    "draws less their mean": lambda x: normal(x - x.mean(axis=0)),
+    "cumulative sums": lambda x: np.cumsum(normal(x)),
+    "less the largest": lambda x: normal(x) - normal(x).max(),
+    "less the smallest": lambda x: normal(x) - normal(x).min(),
+    "weights that sum to 1": lambda x: normal(x) - np.logaddexp.reduce(normal(x)),
+}
+
+
+@pytest.mark.parametrize("score", [None, np.negative], ids=["no score", "score"])
+@pytest.mark.parametrize("log_density", MIXING.values(), ids=MIXING)
+def test_a_log_density_that_mixes_the_points_is_refused(log_density, score):
+    mixing = sc.Target(log_density, score, dim=2)
+    draws = rng().normal(size=(300, 2))
+    for test in (check, functools.partial(sc.ksd_test, rng=0), functools.partial(sc.flux_test, rng=0)):
+        with pytest.raises(ValueError, match="`log_density` must give every point a value of its own"):
+            test(draws, mixing)
+
+
+def test_a_log_density_in_single_precision_does_not_mix_the_points():
+    rounded = sc.Target(lambda x: normal(x).astype(np.float32) - np.float32(3e4), np.negative, dim=2)
+    assert 0 < sc.ksd_test(rng().normal(size=(300, 2)), rounded, rng=0).pvalue <= 1
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
@@ -216,6 +270,31 @@ def test_text_is_read_as_it_is_meant(tmp_path, name, text, names, expected):
     assert sc.read_draws(tmp_path / name, names=names).values.tolist() == expected
 
 
+@pytest.mark.parametrize("delimiter", [" ", ",", ";", "\t"])
+@pytest.mark.parametrize("header", ["tau,mu", "tau, mu", "tau mu", "tau;mu", "tau\tmu", "tau,mu\nmade today"])
+def test_a_header_of_savetxt_names_the_columns_whatever_separates_them(tmp_path, delimiter, header):
+    np.savetxt(tmp_path / "h.csv", [[1.5, 2], [3, 4]], delimiter=delimiter, header=header)
+    draws = sc.read_draws(tmp_path / "h.csv", names=["mu", "tau"])
+    assert draws.values.tolist() == [[2, 1.5], [4, 3]]
+    assert draws.warnings == ()
+
+
+@pytest.mark.parametrize("header", ["tau,mu", "tau mu"])
+def test_a_header_of_savetxt_names_the_parameters_of_a_model(tmp_path, header):
+    """The command line reads draws of models before it knows which of their names are meant."""
+    np.savetxt(tmp_path / "h.csv", [[1.5, 2], [3, 4]], header=header)
+    assert sc.read_draws(tmp_path / "h.csv").names == ("tau", "mu")
+
+
+@pytest.mark.parametrize("header", ["Tau,Mu", "tau,mu,lp", "alpha,beta", "tau = first, mu = second"])
+@pytest.mark.parametrize("delimiter", [" ", ","])
+def test_names_in_a_comment_that_do_not_fit_are_told(tmp_path, delimiter, header):
+    np.savetxt(tmp_path / "h.csv", [[1.5, 2], [3, 4]], delimiter=delimiter, header=header)
+    (warning,) = sc.read_draws(tmp_path / "h.csv", names=["mu", "tau"]).warnings
+    assert "does not say which column is which of mu, tau: the columns are taken in the order" in warning
+    assert sc.read_draws(tmp_path / "h.csv", names=["x", "y"]).values.tolist() == [[1.5, 2], [3, 4]]
+
+
 def test_underscores_in_numbers_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text("1_5,2\n3,4\n")
     with pytest.raises(ValueError, match="1_5"):
@@ -235,6 +314,35 @@ def test_columns_are_taken_by_name():
 
     with pytest.raises(ValueError, match="no column 'c'"):
         sc.as_draws(Frame(), names=["a", "c"])
+
+
+class Table:
+    """Names of columns and nothing that says the shape."""
+
+    columns = ("b", "a")
+
+
+class ArrayTable(Table):
+    def __array__(self, dtype=None, copy=None):
+        return np.array([[2.0, 1.0], [4.0, 3.0]])
+
+
+class IndexedTable(Table):
+    def __getitem__(self, name):
+        return np.asarray(ArrayTable())[:, self.columns.index(name)]
+
+
+@pytest.mark.parametrize("table", [ArrayTable(), IndexedTable()])
+def test_columns_of_any_table_are_taken_by_name(table):
+    assert sc.as_draws(table, names=["a", "b"]).values.tolist() == [[1, 2], [3, 4]]
+    assert sc.as_draws([table, table], names=["a", "b"]).lengths.tolist() == [2, 2]
+    with pytest.raises(ValueError, match="no column 'c'"):
+        sc.as_draws(table, names=["a", "c"])
+
+
+def test_a_table_without_columns_in_memory_is_refused():
+    with pytest.raises(TypeError, match=r"`draws` must hold one column of numbers per name .* got a Table"):
+        sc.as_draws(Table())
 
 
 MODEL = """
@@ -274,6 +382,19 @@ def test_a_terminal_without_greek_and_a_name_that_is_no_utf8_keep_the_json(run, 
     assert b"u03b1" in done.stdout
     written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert written["names"] == ["\u03b1", "\u65e5"]
+
+
+def test_a_report_shows_every_letter_and_warns_of_none(run, tmp_path):
+    name = os.fsdecode(b"draws-\xff.npy")
+    np.save(tmp_path / name, rng().normal(size=(120, 2)))
+    done = run("check", name, "--target", "model.py:target", "--seed", "0", "--report", "out.html")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == b""
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    pictures = page[page.index("<svg") : page.rindex("</svg>")]
+    assert "\u65e5" in pictures
+    assert "\u65e5" in page[page.rindex("</svg>") :]
+    assert "draws-\\udcff.npy" in page
 
 
 def test_an_overlong_name_is_told_in_one_line(run):
@@ -358,6 +479,29 @@ def test_axes_of_another_kind_are_refused(projection):
     with pytest.raises(TypeError, match=f"`ax` must be axes .* got {projection} axes"):
         sc.plot.draws(rng().normal(size=(10, 2)), ax=figure.add_subplot(projection=projection))
     plt.close(figure)
+
+
+TOO_LARGE = {
+    "bounds": lambda huge: sc.find_modes(GAUSSIAN, bounds=(-huge, huge), rng=0),
+    "starts": lambda huge: sc.find_modes(GAUSSIAN, starts=[[huge, 0.5]], rng=0),
+    "max_seconds": lambda huge: sc.find_modes(GAUSSIAN, max_seconds=huge, rng=0),
+    "cut": lambda huge: sc.find_modes(GAUSSIAN, cut=huge, rng=0),
+    "modes": lambda huge: check(rng().normal(size=(60, 2)), GAUSSIAN, modes=[[huge, 0]]),
+    "alpha": lambda huge: check(rng().normal(size=(60, 2)), GAUSSIAN, alpha=huge),
+    "theta": lambda huge: sc.perturb(rng().normal(size=(60, 2)), GAUSSIAN, ORIGIN, [huge], n_steps=2, rng=0),
+    "precondition": lambda huge: sc.ksd_test(
+        rng().normal(size=(60, 2)), GAUSSIAN, precondition=[[huge, 0], [0, 1]]
+    ),
+    "bandwidth": lambda huge: sc.IMQ(huge),
+    "beta": lambda huge: sc.IMQ(beta=huge),
+    "draws": lambda huge: sc.as_draws([[huge, 0.5], [1, 2]]),
+}
+
+
+@pytest.mark.parametrize("argument", TOO_LARGE)
+def test_integers_that_no_float_can_hold_are_refused_by_name(argument):
+    with pytest.raises(ValueError, match=f"`{argument}` must .*got "):
+        TOO_LARGE[argument](10**400)
 
 
 def test_an_empty_chain_is_named():

@@ -160,7 +160,7 @@ CHEAP = {
     *("from_jax", "Target", "median_bandwidth", "multinomial", "wild", "IMQ", "RBF", "barker", "metropolis"),
     *("as_draws", "gaussian_mixture", "t_banana_mixture", "gb_rbm", "result.reject", "result.summary"),
     *("check_score", "ksd_test", "chains.looks_dependent", "chains.autocorrelation_time"),
-    *("chains.convergence", "chains.agreement", "chains.cut_blocks"),
+    *("chains.convergence", "chains.agreement", "chains.cut_blocks", "unbounded"),
 }
 
 

@@ -13,7 +13,7 @@ import steincheck as sc
 PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS = [
-    {"_compilation", "_progress", "_signals", "_startup", "_validation", "_version"},
+    {"_compilation", "_progress", "_series", "_signals", "_startup", "_validation", "_version", "_whitening"},
     {"result", "target"},
     {"draws"},
     {"chains"},

@@ -1,7 +1,8 @@
 """What must not change a p-value: order, place, direction and units of draws and target, constants, labels.
 
 Maps are applied to target and draws together. Where a test is not invariant by design, that is tested too:
-KSDAgg's published bandwidths are distances along the axes, the paper's jumps depend on the origin.
+KSDAgg's published bandwidths are distances along the axes, the paper's jumps depend on the origin. Hypothesis
+draws the maps and looks for the smallest example that fails; what it draws does not change from run to run.
 """
 
 import functools
@@ -9,8 +10,16 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 import steincheck as sc
+from steincheck.verdict.answer import holm
+
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("repeatable")
 
 N = 80
 CENTRES = np.array([[-2.0, 0.0], [2.0, 1.0]])
@@ -160,3 +169,89 @@ def test_jumps_of_the_paper_depend_on_the_origin_unless_theta_is_1_or_covariance
             moved[theta, shift] = run.samples[0] - shift
     assert np.allclose(moved[1.0, 0.0], moved[1.0, 30.0], atol=1e-9)
     assert not np.allclose(moved[0.7, 0.0], moved[0.7, 30.0], atol=1e-9)
+
+
+angles = st.floats(0, 2 * np.pi)
+log_scales = st.floats(-6, 6)
+
+
+@settings(max_examples=25)
+@given(
+    angle=angles, mirrored=st.booleans(), log_scale=log_scales, shift=st.tuples(*[st.floats(-1e3, 1e3)] * 2)
+)
+def test_any_isometry_and_any_unit_leaves_ksd(angle, mirrored, log_scale, shift):
+    matrix = 10.0**log_scale * rotation(angle) @ np.diag([1.0, -1.0 if mirrored else 1.0])
+    found = KSD(*mapped(matrix, 10.0**log_scale * np.array(shift)))
+    assert found.pvalue == pytest.approx(plain("ksd").pvalue, abs=0.011)
+
+
+@settings(max_examples=25)
+@given(first=angles, second=angles, log_scales=st.tuples(log_scales, log_scales))
+def test_any_linear_map_leaves_what_knows_the_modes(first, second, log_scales):
+    matrix = rotation(first) @ np.diag(10.0 ** np.array(log_scales)) @ rotation(second)
+    assume(np.linalg.cond(matrix) < 1e6)  # beyond, a sheared covariance is not symmetric to rounding
+    arguments = mapped(matrix)
+    pvalue = preconditioned(*arguments).pvalue
+    assert pvalue == pytest.approx(plain("ksd, preconditioned").pvalue, abs=0.011)
+    assert SHAPE["flux"](*arguments).statistic == pytest.approx(plain("flux").statistic, rel=1e-4)
+
+
+@settings(max_examples=10)
+@given(order=st.permutations(range(N)))
+def test_any_order_of_independent_draws_leaves_statistics(order):
+    x = DRAWS[list(order)]
+    found = sc.ksd_test(x, mixture(CENTRES), n_resamples=19, independent=True, rng=0)
+    assert found.statistic == pytest.approx(plain("ksd").statistic, rel=1e-9)
+    flux = sc.flux_test(x, mixture(CENTRES), modes=MODES, independent=True, rng=0)
+    assert flux.statistic == pytest.approx(plain("flux").statistic, rel=1e-6)
+
+
+@given(pvalues=st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_holm_is_the_closure_of_bonferroni(pvalues):
+    """A hypothesis is rejected if Bonferroni rejects every intersection that it is part of."""
+    adjusted = holm({str(k): p for k, p in enumerate(pvalues)})
+    for k in range(len(pvalues)):
+        others = sorted(p for i, p in enumerate(pvalues) if i != k)
+        # of the sets of one size that hold k, the one with the largest others has the largest p-value
+        sets = [[pvalues[k], *others[len(others) - size :]] for size in range(len(pvalues))]
+        closure = max(min(1.0, len(one) * min(one)) for one in sets)
+        assert adjusted[str(k)] == pytest.approx(closure)
+
+
+numbers = st.floats(-1e12, 1e12, allow_subnormal=False)
+
+
+@settings(max_examples=30)
+@given(
+    rows=st.lists(st.tuples(numbers, numbers), min_size=2, max_size=8, unique=True),
+    delimiter=st.sampled_from([" ", ",", ";", "\t"]),
+    header=st.sampled_from(["", "mu,tau", "tau,mu", "tau mu"]),
+    marked=st.booleans(),
+)
+def test_files_give_back_the_draws_by_name(tmp_path_factory, rows, delimiter, header, marked):
+    path = tmp_path_factory.mktemp("read") / "draws.csv"
+    options = {} if marked else {"comments": ""}
+    header = header if marked else header.replace(",", delimiter).replace(" ", delimiter)
+    np.savetxt(path, rows, delimiter=delimiter, header=header, fmt="%.17g", **options)
+    found = sc.read_draws(path, names=("mu", "tau")).values
+    expected = np.array(rows)[:, ::-1] if header.startswith("tau") else np.array(rows)
+    np.testing.assert_array_equal(found, expected)
+
+
+edges = st.one_of(st.none(), st.floats(-1e3, 1e3))
+
+
+@settings(max_examples=50)
+@given(low=edges, width=st.floats(1e-2, 1e3), upper=st.booleans(), y=st.floats(-8, 8))
+def test_bounded_parameters_come_back_from_the_whole_space(low, width, upper, y):
+    bounds = (-np.inf if low is None else low, np.inf if not upper else (low or 0.0) + width)
+    free = sc.unbounded(sc.Target(lambda x: -np.abs(x[:, 0]), dim=1), bounds)
+    x = free.constrain(np.array([[y]]))
+    assert bounds[0] < x[0, 0] < bounds[1]
+    assert free.unconstrain(x)[0, 0] == pytest.approx(y, abs=1e-5)
+    step = 1e-6
+    slope = (free.constrain(np.array([[y + step]])) - free.constrain(np.array([[y - step]])))[0, 0] / (
+        2 * step
+    )
+    expected = -abs(x[0, 0]) + np.log(abs(slope))
+    assert free.log_density(np.array([[y]]))[0] == pytest.approx(expected, abs=1e-3 + 1e-6 * abs(expected))

@@ -7,11 +7,12 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 import jax
+from jax._src.compilation_cache import decompress_executable
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 SWITCH = "STEINCHECK_COMPILATION_CACHE"  # "off", or another directory
@@ -50,7 +51,7 @@ def _set(directory: str | None, seconds: float) -> None:
 
 @cache
 def _directory() -> str | None:
-    """The directory of compiled programs, made and cleared of old ones once per process; None for none."""
+    """The directory of compiled programs, made and cleared once per process; None for none."""
     chosen = os.environ.get(SWITCH, "")
     if chosen.lower() in ("off", "0", "no", "false"):
         return None
@@ -58,6 +59,7 @@ def _directory() -> str | None:
         path = Path(chosen) if chosen else user_cache() / f"jax-{jax.__version__}-{_processor()}"
         path.mkdir(parents=True, exist_ok=True)
         _drop_old(path)
+        _drop_damaged(path)
     except (OSError, RuntimeError):  # the latter if there is no home directory
         return None
     return str(path) if os.access(path, os.W_OK) else None
@@ -89,3 +91,25 @@ def _drop_old(path: Path) -> None:
     if sum(file.stat().st_size for file in files) > MAX_BYTES:
         for file in files[: len(files) // 2 + 1]:
             file.unlink(missing_ok=True)
+
+
+def _drop_damaged(path: Path) -> None:
+    """Remove programs that were not written to their end: JAX warns of them at every use and replaces none.
+
+    Only those written since the last look are read.
+    """
+    looked = path / "looked-at"
+    last = looked.stat().st_mtime if looked.exists() else 0.0
+    looked.touch()
+    for file in path.glob("*-cache"):
+        with suppress(FileNotFoundError):  # another process was faster
+            if file.stat().st_mtime >= last and not _is_whole(file.read_bytes()):
+                file.unlink()
+
+
+def _is_whole(program: bytes) -> bool:
+    try:
+        decompress_executable(program)
+    except Exception:  # zlib and zstd have their own kinds
+        return False
+    return True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -32,7 +34,20 @@ def as_numbers(values: Any, name: str, rule: str = "real numbers", *, verb: str 
             raise TypeError
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
+        if _beyond_floats(values):
+            raise ValueError(f"`{name}` must be below 1.8e308 in size, {verb} {shown(values)}") from None
         raise TypeError(f"`{name}` must be {rule}, {verb} {_describe(values)}") from None
+
+
+def _beyond_floats(values: Any) -> bool:
+    """Whether an integer among the values is larger than any float."""
+    try:
+        array = np.asarray(values)
+        if array.dtype == object:
+            array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        return isinstance(error, OverflowError)
+    return False
 
 
 def as_positive(values: Any, name: str) -> np.ndarray:
@@ -197,3 +212,28 @@ def announce(texts: Sequence[str]) -> None:
     """Warn of each of `texts` once, at the line that called the public function which calls this."""
     for text in dict.fromkeys(texts):
         warnings.warn(text, stacklevel=3)
+
+
+_filters = ExitStack()
+_filters_lock = threading.Lock()
+_inside = list[int]()  # the threads that hold warnings back
+
+
+@contextmanager
+def without_user_warnings() -> Iterator[None]:
+    """Hold back warnings of the kind that users are given.
+
+    All threads share the filters: the first one inside changes them, the last one restores them.
+    """
+    with _filters_lock:
+        if not _inside:
+            _filters.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", UserWarning)
+        _inside.append(threading.get_ident())
+    try:
+        yield
+    finally:
+        with _filters_lock:
+            _inside.pop()
+            if not _inside:
+                _filters.close()

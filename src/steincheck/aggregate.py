@@ -18,28 +18,17 @@ from ._validation import (
     recorded,
     shown,
 )
+from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept
 from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
 from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
+from .stein.inputs import Prepared, Streams, prepare, warn_few_resamples
 from .stein.kernels import IMQ, Kernel, median_bandwidth
 from .stein.mode_units import at_own_mode, calibrate_over_modes
-from .stein.quadratic import (
-    Calibrated,
-    Prepared,
-    Resampling,
-    Streams,
-    calibrated_statistics,
-    chain_blocks,
-    prepare,
-    resampling,
-    scores_of_moved,
-    warn_few_resamples,
-    warn_units,
-    whitened,
-    whitened_scores,
-)
+from .stein.quadratic import Calibrated, calibrated_statistics, scores_of_moved
+from .stein.resampling import Resampling, chain_blocks, resampling
 from .target import Target, score_at
 
 # more than of one test: the smallest of ten p-values is judged, at a tenth of the level
@@ -137,7 +126,7 @@ def ksdagg_test(
     )
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
     if bandwidths is None and inputs.whiten is None:
-        warn_units(inputs.x, inputs.warnings)
+        _warn_units(inputs.x, inputs.warnings)
     result = ksdagg_core(
         inputs.x,
         score_at(target, inputs.x),
@@ -149,6 +138,17 @@ def ksdagg_test(
     )
     announce(result.warnings)
     return _rerunnable(result, inputs)
+
+
+def _warn_units(x: np.ndarray, warnings: list[str]) -> None:
+    """Warn if KSDAgg's published bandwidths are not made for the units of the draws."""
+    spread = x.std(axis=0)
+    if spread.min() < 0.1 or spread.max() > 10:
+        warnings.append(
+            "the default bandwidths are made for draws of unit scale, these have standard deviations from "
+            f"{spread.min():.2g} to {spread.max():.2g}: give `precondition`, as the covariance matrix at "
+            'a mode, or bandwidths="paper"'
+        )
 
 
 def ksdagg_core(

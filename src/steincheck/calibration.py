@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -10,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from ._progress import progress_bar
-from ._validation import RandomSource, as_count, as_positive, check_jobs, check_level, check_switch, seeded
+from ._validation import (
+    RandomSource,
+    as_count,
+    as_positive,
+    check_jobs,
+    check_level,
+    check_switch,
+    seeded,
+    without_user_warnings,
+)
 from .draws import Draws, to_unconstrained
 from .result import CalibrationResult
 from .result.plain import USUAL_LEVELS
@@ -146,8 +154,7 @@ def _repetition(
 ) -> tuple[float, bool]:
     """The p-value of one sample, and whether the test cannot tell."""
     for_draws, for_test = rng.spawn(2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with without_user_warnings():
         try:
             draws = draw(n, for_draws)
         except TypeError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
 from dataclasses import replace
@@ -26,10 +25,9 @@ except ImportError:
 from . import aggregate, calibration, flux, fssd, ksd, models, moments, plot, verdict
 from . import report as pages
 from ._signals import ending_signals, exit_status
-from ._validation import check_level
+from ._validation import check_level, without_user_warnings
 from ._version import __version__
-from .adapters import to_unconstrained
-from .draws import Draws, read_draws
+from .draws import Draws, read_draws, to_unconstrained
 from .draws.names import near
 from .model_files import Source, explain, load_named, load_target
 from .modes.search import find_modes
@@ -447,8 +445,7 @@ def _check_picture(path: Path | None) -> None:
 @contextmanager
 def _working(quiet: bool) -> Iterator[None]:
     """Hold back Python's warnings, as the outcome prints them, and progress bars if `quiet`."""
-    with warnings.catch_warnings(), redirect_stderr(StringIO()) if quiet else nullcontext():
-        warnings.simplefilter("ignore", UserWarning)
+    with without_user_warnings(), redirect_stderr(StringIO()) if quiet else nullcontext():
         try:
             yield
         except SystemExit as stop:
@@ -482,9 +479,9 @@ def main() -> None:
             if seen:
                 _end_interrupted(seen)
             raise
-        except (KeyboardInterrupt, Exception) as error:
+        except BaseException as error:  # whatever the user's code raises: status 1 is a misfit
             cause = error.error if isinstance(error, _Raised) else error
-            if seen or not isinstance(cause, Exception):
+            if seen or isinstance(cause, KeyboardInterrupt):
                 _end_interrupted(seen)
             err.print("[red]error:[/red]", end=" ")
             err.print(explain(cause), markup=False, soft_wrap=True)

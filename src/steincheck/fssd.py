@@ -14,8 +14,8 @@ from .chains.blocks import autocorrelation_time_core, block_signs, block_sums, c
 from .draws.record import chain_of_rows
 from .result import ChainBlocks, FssdResult
 from .stein.bootstrap import pvalue
+from .stein.inputs import Prepared, Streams, prepare, split_rows
 from .stein.kernels import median_bandwidth
-from .stein.quadratic import Prepared, Streams, prepare, split_rows
 from .target import Target, score_at
 
 ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n

@@ -83,15 +83,20 @@ def load_target(spec: str) -> Target:
     return value
 
 
-def explain(error: Exception) -> str:
+def explain(error: BaseException) -> str:
     """The message; if the user's file was running, its own lines too, without those around it."""
     own = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(MODULE_PREFIX)}
     if isinstance(error, SyntaxError):
-        return "the target file fails:\n" + "".join(traceback.format_exception_only(error)).strip()
+        return f"the target file fails:\n{_named(error)}"
     origin = error.__cause__ if isinstance(error.__cause__, Exception) else error
     frames = [frame for frame in traceback.extract_tb(origin.__traceback__) if frame.filename in own]
     if not frames:
         known = isinstance(error, (ValueError, TypeError, OSError, ImportError))
-        return str(error) if known else f"{type(error).__name__}: {error}"
+        return str(error) if known else _named(error)
     lines = "".join(traceback.format_list(frames[-MAX_FRAMES:]))
-    return f"the target file fails:\n{lines}{type(origin).__name__}: {origin}"
+    return f"the target file fails:\n{lines}{_named(origin)}"
+
+
+def _named(error: BaseException) -> str:
+    """The kind of an error and its message, whatever that does."""
+    return "".join(traceback.format_exception_only(error)).strip().removeprefix(MODULE_PREFIX)

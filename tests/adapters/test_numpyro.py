@@ -9,7 +9,8 @@ import pytest
 from numpyro.infer import MCMC, NUTS
 
 import steincheck as sc
-from steincheck.adapters import to_constrained, to_unconstrained
+from steincheck.draws import to_unconstrained
+from steincheck.target.own_scale import to_constrained
 
 from . import posteriors
 

@@ -7,7 +7,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 import steincheck as sc
-from steincheck.adapters import to_unconstrained
+from steincheck.draws import to_unconstrained
 
 from . import posteriors
 

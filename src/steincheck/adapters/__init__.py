@@ -1,19 +1,16 @@
 """Models and draws of other packages: one module per package, which is imported when it is needed."""
 
-from ..draws import to_unconstrained
 from .arviz import to_arviz
 from .bounded import unbounded
 from .bridgestan import from_bridgestan
 from .jax import from_jax_pytree
 from .loading import load_model
 from .numpyro import from_numpyro
-from .parameters import OwnScale, own_scales, to_constrained
 from .pymc import from_pymc
 from .stan import from_stan
 from .torch import from_torch
 
 __all__ = [
-    "OwnScale",
     "from_bridgestan",
     "from_jax_pytree",
     "from_numpyro",
@@ -21,9 +18,6 @@ __all__ = [
     "from_stan",
     "from_torch",
     "load_model",
-    "own_scales",
     "to_arviz",
-    "to_constrained",
-    "to_unconstrained",
     "unbounded",
 ]

@@ -72,9 +72,14 @@ def _loaded(source: Any) -> Any:
 
 
 def _module(name: str) -> Any:
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    _search_last(Path.cwd())
     return importlib.import_module(name)
+
+
+def _search_last(folder: Path) -> None:
+    """Let modules of a folder be imported, but none instead of an installed package of the same name."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
 
 def run_file(path: Path) -> ModuleType:
@@ -86,11 +91,14 @@ def run_file(path: Path) -> ModuleType:
         raise ValueError(f"the target file must be Python code and end in .py, got {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, str(path.resolve().parent))  # as for a script: it may import its neighbours
+    _search_last(path.resolve().parent)  # it may import its neighbours
     try:
         spec.loader.exec_module(module)
     except SystemExit as stop:
         raise ValueError(f"{path} ends the program while it is read ({stop!r})") from None
+    except SyntaxError as error:
+        error.filename = error.filename or str(path)  # Python names no file that holds null bytes
+        raise
     return module
 
 

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy import special
 
 from ..draws.coerce import read_as_draws
 from ..draws.names import variable_of
-from ..target import Batch, Target, parameter_names
+from ..target import Batch, Target
+from ..target.own_scale import probe_points, scale_of
 
 ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
-SCALES: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
-    ("{}", np.asarray),
-    ("log {}", np.exp),
-    ("logit {}", special.expit),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +72,7 @@ class Parameters:
             for i, j in enumerate(coordinates):
                 own = self.names[columns[i]] if matched else f"{variable}[{i}]"
                 column = values[:, columns[i]] if matched else np.full(len(values), np.nan)
-                names[j] = _scale_of(points[:, j], column).format(own)
+                names[j] = scale_of(points[:, j], column).format(own)
         return names
 
     def coordinates_of(self, values: np.ndarray) -> np.ndarray:
@@ -138,11 +133,6 @@ def element_names(variable: str, shape: Sequence[int]) -> list[str]:
     return [f"{variable}[{index}]" if index else variable for index in indices]
 
 
-def probe_points(dim: int, n: int = 3) -> np.ndarray:
-    """A few fixed points (n, dim) near 0 without any symmetry."""
-    return 0.8 * np.sin(np.outer(np.sqrt(np.arange(2, n + 2)), np.arange(1, dim + 1)))
-
-
 def with_parameters(target: Target, parameters: Parameters) -> Target:
     """The target with names, and with the way from its coordinates to the user's parameters and back."""
 
@@ -157,100 +147,6 @@ def with_parameters(target: Target, parameters: Parameters) -> Target:
         constrain=parameters.constrain,
         unconstrain=unconstrain,
     )
-
-
-def to_constrained(points: Any, target: Target) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Points (n, d) of the target, such as mode locations, as values (n, k) of the user's parameters.
-
-    Returns
-    -------
-    values : array (n, k)
-    names : tuple of str
-        Of the parameters; without `constrain` these are the points themselves with the names of the target.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import steincheck as sc
-    >>> target = sc.Target(lambda u: -u[:, 0] ** 2, dim=1, constrained_names=["tau"], constrain=np.exp)
-    >>> to_constrained(np.zeros((1, 1)), target)
-    (array([[1.]]), ('tau',))
-    """
-    points = np.atleast_2d(np.asarray(points, dtype=np.float64))
-    if target.constrain is not None and target.constrained_names is not None:
-        return np.asarray(target.constrain(points)), tuple(target.constrained_names)
-    return points, tuple(parameter_names(target))
-
-
-class OwnScale(NamedTuple):
-    """How one coordinate of a target shows one of the user's parameters."""
-
-    parameter: str  #: the user's own name
-    column: int  #: where `constrain` puts it
-    scale: str  #: "" if the coordinate is the parameter itself, "log" or "logit"
-
-    def values(self, coordinate: np.ndarray) -> np.ndarray:
-        """Values of the parameter at values of the coordinate."""
-        inverse = dict((words.removesuffix("{}").strip(), f) for words, f in SCALES)[self.scale]
-        return np.asarray(inverse(coordinate))
-
-    def log_slope(self, coordinate: np.ndarray) -> np.ndarray:
-        """log of the derivative of the parameter by the coordinate."""
-        if self.scale == "log":
-            return np.asarray(coordinate)
-        if self.scale == "logit":
-            return np.asarray(special.log_expit(coordinate) + special.log_expit(-coordinate))
-        return np.zeros_like(coordinate)
-
-
-def own_scales(target: Target) -> dict[str, OwnScale]:
-    """Per name of a coordinate: the user's parameter and the scale on which the coordinate shows it.
-
-    Found from the values of `constrain` at a few points, whatever the coordinates are called. Coordinates
-    that mix several parameters (of a simplex, of ordered vectors) are not in it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import steincheck as sc
-    >>> target = sc.Target(
-    ...     lambda u: u[:, 0] - np.exp(u[:, 0]), dim=1, names=["log tau"], constrained_names=["tau"],
-    ...     constrain=np.exp, unconstrain=np.log,
-    ... )
-    >>> own_scales(target)["log tau"]
-    OwnScale(parameter='tau', column=0, scale='log')
-    """
-    names = parameter_names(target)
-    if target.constrain is None or target.constrained_names is None:
-        return {name: OwnScale(name, k, "") for k, name in enumerate(names)}
-    points = probe_points(target.dim)
-    values = np.asarray(target.constrain(points), dtype=np.float64)
-    found: dict[str, OwnScale] = {}
-    for words, inverse in SCALES:
-        column = _same_column(inverse(points), values)
-        for j in np.flatnonzero(column >= 0).tolist():
-            own = OwnScale(target.constrained_names[column[j]], int(column[j]), words[:-2].strip())
-            found.setdefault(names[j], own)
-    return found
-
-
-def _same_column(images: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Which column of `values` (n, k) equals each column of `images` (n, d), as (d,); -1 if none does."""
-    order = np.argsort(values[0], kind="stable")
-    ordered = values[0, order]
-    after = np.searchsorted(ordered, images[0]).clip(max=len(order) - 1)
-    before = np.maximum(after - 1, 0)
-    nearer = np.abs(ordered[before] - images[0]) < np.abs(ordered[after] - images[0])
-    column = order[np.where(nearer, before, after)]
-    same = np.isclose(images, values[:, column], rtol=1e-9, atol=0).all(axis=0)
-    return np.where(same, column, -1)
-
-
-def _scale_of(coordinate: np.ndarray, parameter: np.ndarray) -> str:
-    for words, inverse in SCALES:
-        if np.allclose(inverse(coordinate), parameter, rtol=1e-9, atol=0):
-            return words
-    return "unconstrained {}"
 
 
 def _shown(values: np.ndarray) -> str:

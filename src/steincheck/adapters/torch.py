@@ -10,7 +10,7 @@ import numpy as np
 
 from .._validation import as_count
 from ..target import MAX_DIM, Batch, Target, check_score
-from .parameters import probe_points
+from ..target.own_scale import probe_points
 
 CHUNK = 4096  # points per call of the function, which bounds the memory
 

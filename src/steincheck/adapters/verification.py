@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 
 from ..target import Batch, Target, check_score, parameter_names
-from .parameters import Parameters, probe_points
+from ..target.own_scale import probe_points
+from .parameters import Parameters
 
 MAX_DIM_FOR_JACOBIAN = 1000  # a dense d x d determinant by finite differences is cheap up to here
 NEAR_AND_FAR = (30.0, 300.0)  # along a coordinate; exp(300) squared is still a number

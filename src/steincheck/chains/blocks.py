@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._series import initial_monotone, lagged_products, pair_sums
 from .._validation import as_count, as_numbers, as_one_positive
 from ..result import ChainBlocks
 from .arguments import as_chain, as_columns, as_series
@@ -48,10 +49,7 @@ def autocovariance(h: np.ndarray, chain: np.ndarray | None = None) -> np.ndarray
     array([ 1.  , -0.75,  0.5 , -0.25])
     """
     h = np.asarray(h, dtype=float)
-    rows = _rows(h - h.mean(), chain)
-    length = rows.shape[1]
-    spectrum = np.abs(np.fft.rfft(rows, 2 * length, axis=1)) ** 2
-    return np.fft.irfft(spectrum.sum(axis=0), 2 * length)[:length] / len(h)
+    return lagged_products(_rows(h - h.mean(), chain)) / len(h)
 
 
 def autocorrelation_time(h: Any, chain: Any = None) -> Any:
@@ -92,10 +90,7 @@ def autocorrelation_time_core(h: np.ndarray, chain: np.ndarray | None = None) ->
     covariance = autocovariance(h, chain)
     if covariance[0] <= 0:
         return 1.0
-    pairs = covariance[: len(covariance) // 2 * 2].reshape(-1, 2).sum(axis=1) / covariance[0]
-    negative = np.flatnonzero(pairs <= 0)
-    initial = pairs[: negative[0]] if len(negative) else pairs
-    return float(max(1.0, 2 * np.minimum.accumulate(initial).sum() - 1))
+    return float(max(1.0, 2 * initial_monotone(pair_sums(covariance) / covariance[0]).sum() - 1))
 
 
 @dataclass(frozen=True, eq=False)

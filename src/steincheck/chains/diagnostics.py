@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from .._series import initial_monotone, lagged_products, normal_scores, pair_sums
 from .arguments import as_chain, as_columns
 
 MIN_DRAWS_PER_CHAIN = 4  # per chain: halves of two draws are the least that have a variance
@@ -86,10 +86,7 @@ def _halves(x: np.ndarray) -> np.ndarray:
 
 
 def _rank_normalised(x: np.ndarray) -> np.ndarray:
-    from scipy.stats import rankdata  # slow to import
-
-    ranks = rankdata(x, method="average").reshape(x.shape)
-    return special.ndtri((ranks - 3 / 8) / (x.size + 1 / 4))
+    return normal_scores(x, offset=3 / 8)
 
 
 def _rhat_rank(x: np.ndarray) -> float:
@@ -116,16 +113,15 @@ def _ess(x: np.ndarray) -> float:
         return float(x.size)
     n_chains, n = x.shape
     centred = x - x.mean(axis=1, keepdims=True)
-    spectrum = np.abs(np.fft.rfft(centred, 2 * n, axis=1)) ** 2
-    covariance = np.fft.irfft(spectrum.mean(axis=0), 2 * n)[:n] / n
+    covariance = lagged_products(centred) / x.size
     variance = covariance[0] * n / (n - 1)
     total = covariance[0] + (x.mean(axis=1).var(ddof=1) if n_chains > 1 else 0.0)
     rho = 1 - (variance - covariance) / total
     rho[0] = 1.0
-    pairs = rho[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
-    negative = np.flatnonzero(pairs <= 0)
-    last = min(negative[0] if len(negative) else n, (n - 1) // 2 - 1)  # the pair of which half is used
-    tau = 2 * np.minimum.accumulate(pairs[:last]).sum() - 1
+    pairs = pair_sums(rho)
+    initial = initial_monotone(pairs)
+    last = min(len(initial), (n - 1) // 2 - 1)  # the pair of which half is used
+    tau = 2 * initial[:last].sum() - 1
     if rho[2 * last] > 0 or pairs[last] >= 0:
         tau += rho[2 * last]
     return float(x.size / max(tau, 1 / np.log10(x.size)))

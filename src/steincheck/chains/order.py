@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from .._series import lagged_products, normal_scores
 from .._validation import check_names
 from ..target import coordinate_names
 from .arguments import as_columns, as_series
@@ -102,11 +103,11 @@ def looks_dependent_core(
     labels = coordinate_names(d, names)
     columns = np.empty((d, n))
     for k, column in enumerate(values.T):
-        columns[k] = _normal_scores(column)
+        columns[k] = _standard_scores(column)
     found = [_autocorrelations(column) for column in columns]
     if log_density is not None:
         labels.append("the log density")
-        found.append(_autocorrelations(_normal_scores(log_density)))
+        found.append(_autocorrelations(_standard_scores(log_density)))
     scale = np.ones(len(labels))
     if 1 < d < n / 10:
         labels.append("all coordinates together")
@@ -132,11 +133,9 @@ def _clearest(
     )
 
 
-def _normal_scores(column: np.ndarray) -> np.ndarray:
+def _standard_scores(column: np.ndarray) -> np.ndarray:
     """Ranks as normal quantiles: heavy tails have no say; zeros if all values are equal."""
-    _, place, count = np.unique(column, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(count) - (count - 1) / 2)[place]  # equal values share their mean rank
-    scores = special.ndtri((ranks - 0.5) / len(column))
+    scores = normal_scores(column)
     spread = scores.std()
     return (scores - scores.mean()) / spread if spread > 0 else np.zeros(len(column))
 
@@ -144,8 +143,7 @@ def _normal_scores(column: np.ndarray) -> np.ndarray:
 def _autocorrelations(column: np.ndarray) -> np.ndarray:
     n = len(column)
     lags = min(MAX_LAG, n // 10)
-    spectrum = np.abs(np.fft.rfft(column, 2 * n)) ** 2
-    return np.fft.irfft(spectrum, 2 * n)[1 : lags + 1] / n
+    return lagged_products(column[None])[1 : lags + 1] / n
 
 
 def _whitening(columns: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._series import index_in_chain
 from .._validation import RandomSource, as_count, as_generator
 from ..result import AgreementResult
 from .arguments import as_chain, as_columns
@@ -128,9 +129,7 @@ def _slowest(features: np.ndarray, chain: np.ndarray) -> float:
     Chains are centred one by one, and a transient is not allowed to pass for slowness: neither a chain
     elsewhere nor burn-in left in must hide by lengthening the blocks.
     """
-    starts = np.flatnonzero(np.diff(chain, prepend=-1))
-    position = np.arange(len(chain)) - starts[chain]
-    late = 2 * position >= np.bincount(chain)[chain]
+    late = 2 * index_in_chain(chain) >= np.bincount(chain)[chain]
     whole, half = (
         float(np.max(autocorrelation_time_core(part - _chain_means(part, own)[own], own)))
         for part, own in ((features, chain), (features[late], chain[late]))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from .._series import index_in_chain, normal_scores
 from .._validation import as_count, as_host, as_numbers, check_names
 from .containers import RawDraws, read_container
 from .names import canonical, listed, near, positions, variable_of
@@ -27,9 +27,10 @@ def as_draws(
     ----------
     draws : object
         Arrays (NumPy, JAX, torch) of shape (n, d) or (chain, draw, d); a list of chains, which may differ in
-        length; ArviZ InferenceData or DataTree, an xarray Dataset; a pandas or polars data frame, sorted by
-        its columns ``chain`` (``.chain``) and ``draw`` (``.draw``, ``.iteration``); a dict of arrays
-        (draw, ...) or (chain, draw, ...); NumPyro's MCMC; fits of CmdStanPy and PyStan; ``Draws``.
+        length; ArviZ InferenceData or DataTree, an xarray Dataset or DataArray, whose labels name the
+        columns if they are text; a pandas, polars or PyArrow table, sorted by its columns ``chain``
+        (``.chain``) and ``draw`` (``.draw``, ``.iteration``); a dict of arrays (draw, ...) or
+        (chain, draw, ...); NumPyro's MCMC; fits of CmdStanPy and PyStan; ``Draws``.
     dim : int, optional
         Dimension of the target.
     names : sequence of str, optional
@@ -254,10 +255,7 @@ def _from_chain_array(array: np.ndarray, name: str) -> RawDraws:
 
 def _strengths(array: np.ndarray) -> tuple[float, float]:
     """Lag-1 correlations along the second and the first axis of (chain, draw, d), in standard errors."""
-    from scipy.stats import rankdata  # slow to import
-
-    flat = array.reshape(-1, array.shape[2])
-    scores = special.ndtri((rankdata(flat, axis=0) - 0.5) / len(flat)).reshape(array.shape)
+    scores = np.stack([normal_scores(array[..., k]) for k in range(array.shape[2])], axis=2)
 
     def strength(one: np.ndarray, two: np.ndarray) -> float:
         products = (one * two).reshape(-1, array.shape[2])
@@ -313,11 +311,8 @@ def _check_chains(values: np.ndarray, chain: np.ndarray | None, name: str) -> No
         return
     where = f"rows {bad[:10].tolist()}"
     if chain is not None:
-        starts = np.searchsorted(chain, chain[bad[:5]])
-        pairs = [
-            f"chain {chain[row]}, draw {row - start}" for row, start in zip(bad[:5], starts, strict=True)
-        ]
-        where = "; ".join(pairs)
+        index = index_in_chain(chain)
+        where = "; ".join(f"chain {chain[row]}, draw {index[row]}" for row in bad[:5])
     raise ValueError(
         f"`{name}` must be finite: {len(bad)} of {len(values)} draws hold NaN or infinity, {where}"
     )

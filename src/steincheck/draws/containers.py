@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from .._validation import as_host
-from .names import canonical, reindexed, variable_of
+from .names import canonical, fitting, reindexed, variable_of
 
 CHAIN_COLUMNS = ("chain", ".chain", "chain__")
 DRAW_COLUMNS = ("draw", ".iteration", "iteration", "iter__", ".draw", "draw__")  # the first found sorts
 DIVERGENCE_COLUMNS = ("divergent__", "diverging")
+DRAW_DIMENSIONS = ("chain", "draw", "sample")  # as ArviZ calls them
 
 
 @dataclass(eq=False)
@@ -40,8 +41,10 @@ def read_container(draws: Any, names: Sequence[str] | None, dim: int | None, nam
         return _from_pystan(draws, names)
     if isinstance(draws, Mapping):
         return from_mapping(draws, names, dim, name)
-    if hasattr(draws, "columns") and hasattr(draws, "shape"):
-        return _from_frame(draws, names)
+    if hasattr(draws, "dims") and hasattr(draws, "coords"):
+        return _from_labelled_array(draws, names, name)
+    if hasattr(draws, "columns"):
+        return _from_frame(draws, names, name)
     return None
 
 
@@ -182,6 +185,8 @@ def _from_arviz(draws: Any, names: Sequence[str] | None, name: str) -> RawDraws:
         elif "sample" in variable.dims:
             arrays[str(key)] = variable.transpose("sample", ...).values
             chain = np.asarray(posterior["chain"]) if "chain" in posterior.coords else None
+        elif "draw" in variable.dims:
+            arrays[str(key)] = variable.transpose("draw", ...).values
     if not arrays:
         raise ValueError(f"`{name}` has no group or variable with dimensions (chain, draw)")
     table = from_columns(*flattened(arrays, 1), names)
@@ -190,6 +195,31 @@ def _from_arviz(draws: Any, names: Sequence[str] | None, name: str) -> RawDraws:
     if statistics is not None and "diverging" in statistics.data_vars:
         table.divergences = int(np.sum(np.asarray(statistics["diverging"])))
     return table
+
+
+def _from_labelled_array(array: Any, names: Sequence[str] | None, name: str) -> RawDraws | None:
+    """An xarray DataArray with one dimension of parameters, named by its labels; None if there is none."""
+    others = [dim for dim in array.dims if dim not in DRAW_DIMENSIONS]
+    if len(others) > 1:
+        others = [dim for dim in others if _text_labels(array, dim)]
+    if len(others) != 1 or array.ndim not in (2, 3):
+        return None
+    of_draws = [dim for dim in array.dims if dim not in others]
+    if "draw" not in of_draws and "sample" not in of_draws:
+        array = array.rename(dict(zip(of_draws, ("chain", "draw")[-len(of_draws) :], strict=True)))
+    table = _from_arviz(array.to_dataset(name="x"), None, name)
+    labels = _text_labels(array, others[0])
+    if not labels:
+        return replace(table, names=None)
+    indexed = [[f"{array.name}[{index}]" for index in own] for own in (labels, range(len(labels)))]
+    fits = [own for own in (labels, *indexed) if names is not None and fitting(own, names)]
+    return replace(from_columns([*fits, labels][0], list(table.values.T), names), chain=table.chain)
+
+
+def _text_labels(array: Any, dim: Any) -> list[str]:
+    """The labels of a dimension if they are text."""
+    labels = array[dim].values.tolist() if dim in array.coords else []
+    return labels if all(isinstance(label, str) for label in labels) else []
 
 
 def _from_numpyro(mcmc: Any, names: Sequence[str] | None, dim: int | None, name: str) -> RawDraws:
@@ -235,20 +265,33 @@ def counted_from_0(label: str) -> str:
     return label if label.endswith("__") else reindexed(canonical(label), -1)
 
 
-def _from_frame(frame: Any, names: Sequence[str] | None) -> RawDraws:
-    """A pandas or polars data frame."""
+def _from_frame(frame: Any, names: Sequence[str] | None, name: str) -> RawDraws:
+    """A pandas or polars data frame, or another table with names of columns."""
     index_names = getattr(getattr(frame, "index", None), "names", [])
     if any(label in CHAIN_COLUMNS for label in index_names):
         frame = frame.reset_index()
-    labels = [_label(label) for label in frame.columns]
-    if hasattr(frame, "iloc"):
-        columns = [frame.iloc[:, k].to_numpy() for k in range(len(labels))]
-    else:
-        columns = [frame.to_series(k).to_numpy() for k in range(len(labels))]
-    table = from_columns(labels, columns, names)
-    if [str(label) for label in frame.columns] == [str(k) for k in range(len(labels))]:
+    own = list(getattr(frame, "column_names", frame.columns))  # PyArrow's columns are those themselves
+    try:
+        columns = _columns(frame, own)
+    except (KeyError, TypeError):
+        columns = []
+    if len(columns) != len(own) or any(np.ndim(column) != 1 for column in columns):
+        kind = type(frame).__name__
+        raise TypeError(f"`{name}` must hold one column of numbers per name in memory, got a {kind}")
+    table = from_columns([_label(label) for label in own], columns, names)
+    if [str(label) for label in own] == [str(k) for k in range(len(own))]:
         table.names = None  # a frame that was given no names
     return table
+
+
+def _columns(frame: Any, labels: Sequence[Any]) -> list[np.ndarray]:
+    if hasattr(frame, "iloc"):
+        return [frame.iloc[:, k].to_numpy() for k in range(len(labels))]
+    if hasattr(frame, "to_series"):
+        return [frame.to_series(k).to_numpy() for k in range(len(labels))]
+    if hasattr(frame, "__getitem__"):
+        return [np.asarray(frame[label]) for label in labels]
+    return list(np.asarray(frame).T) if np.ndim(frame) else []
 
 
 def _label(label: Any) -> Any:

@@ -6,7 +6,7 @@ import csv
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ import numpy as np
 from .._validation import shown
 from .coerce import check_selection, finish, read_any, stacked
 from .containers import CHAIN_COLUMNS, RawDraws, counted_from_0, from_columns
-from .names import canonical, listed, near
+from .names import canonical, fitting, listed, near
 from .record import Draws
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 BINARY_SUFFIXES = (".npy", ".npz", ".parquet", ".nc")
+SEPARATORS = (",", ";", "\t", "|")  # blanks if there are none of these
 SEPARATOR_LINE = re.compile(r'"?sep=.?"?', re.IGNORECASE)  # the first line of spreadsheets' files
 FORTRAN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[dD][+-]?\d+")
 
@@ -171,7 +172,7 @@ class _Layout:
     skip: int  # rows of numbers to be left out: column names or warm-up
     text: list[int]  # columns whose first value is not a number
     cmdstan: bool = False
-    warning: str = ""
+    warnings: list[str] = field(default_factory=list)
 
 
 def _read_text(path: Path, dim: int | None, names: Sequence[str] | None) -> RawDraws:
@@ -187,7 +188,7 @@ def _read_text(path: Path, dim: int | None, names: Sequence[str] | None) -> RawD
         raise ValueError(f"{path} holds no draws")
     if layout.names is None:
         _check_width(path, values, dim, None)
-        return RawDraws(values, warnings=[layout.warning] if layout.warning else [])
+        return RawDraws(values, warnings=layout.warnings)
     columns = list(values.T)
     numbered = [k for k in layout.text if canonical(labels[k]) in CHAIN_COLUMNS and k not in used]
     columns += [_numbered(path, layout, k) for k in numbered]
@@ -233,12 +234,12 @@ def _layout(path: Path, file: Any, names: Sequence[str] | None) -> _Layout:
     if not rows:
         raise ValueError(f"{path} holds no draws")
     first, text = rows[0]
-    separator = next((mark for mark in ",;\t|" if mark in text), None)
+    separator = next((mark for mark in SEPARATORS if mark in text), None)
     cells = _cells(text, separator)
     layout = _Layout(separator, len(cells), _header(cells, f"{path}, line {first}"), first, 0, [])
     body = [_cells(line, separator) for _, line in rows[1 if layout.names else 0 :]]
     if layout.names is None:
-        layout.names = _commented_header(comments, layout, names)
+        layout.names = _commented_header(path, comments, layout, names)
         _judge_counting_row(layout, cells, body[1:], path)
     if layout.names is not None and body:
         layout.text = [k for k, cell in enumerate(body[0][: layout.width]) if cell and not _is_number(cell)]
@@ -268,17 +269,56 @@ def _header(cells: list[str], where: str) -> list[str] | None:
     return cells
 
 
-def _commented_header(comments: list[str], layout: _Layout, names: Sequence[str] | None) -> list[str] | None:
-    """The last comment before the draws, if it names the columns as ``np.savetxt(header=...)`` does."""
-    if not comments:
-        return None
-    cells = _cells(comments[-1], layout.separator)
-    if layout.separator and len(cells) == 1:
-        cells = _cells(comments[-1], ",")  # np.savetxt does not write the header with its delimiter
-    if len(cells) != layout.width or not all(cells) or any(_is_number(cell) for cell in cells):
-        return None
-    known = {canonical(name) for name in names or ()}
-    return cells if names is None or known & {canonical(cell) for cell in cells} else None
+def _commented_header(
+    path: Path, comments: list[str], layout: _Layout, names: Sequence[str] | None
+) -> list[str] | None:
+    """A comment before the draws that names the columns, as ``np.savetxt(header=...)`` writes it.
+
+    With `names` it is one that holds all of them, whatever separates them; else the last that looks like a
+    header. If it shares no name with `names`, columns are taken by position and a warning says so.
+    """
+    headers = _possible_headers(comments, layout.width)
+    likely = [
+        cells
+        for separator, cells in headers
+        if separator == layout.separator or (separator and not any(" " in cell for cell in cells))
+    ]
+    if names is None:
+        return next(iter(likely), None)
+    known = {canonical(name) for name in names}
+    fits = [cells for _, cells in headers if fitting(cells, names)]
+    shares = [cells for cells in likely if known & {canonical(cell) for cell in cells}]
+    if not fits and not shares:
+        unclear = [", ".join(cells) for cells in likely] + [
+            text for text in comments if _mentions(text, names)
+        ]
+        layout.warnings += [
+            f"{path}: the comment {shown(text)} does not say which column is which of {listed(names)}: the "
+            "columns are taken in the order of these names"
+            for text in unclear[:1]
+        ]
+    return next(iter(fits + shares), None)
+
+
+def _possible_headers(comments: list[str], width: int) -> list[tuple[str | None, list[str]]]:
+    """Comments with one part per column and what separates the parts; the last comment first."""
+    divided = [
+        (separator, _cells(comment, separator))
+        for comment in reversed(comments)
+        for separator in (*SEPARATORS, None)
+        if separator is None or separator in comment
+    ]
+    return [
+        (separator, cells)
+        for separator, cells in divided
+        if len(cells) == width and all(cells) and not any(_is_number(cell) for cell in cells)
+    ]
+
+
+def _mentions(comment: str, names: Sequence[str]) -> bool:
+    """Whether a comment holds all of several names."""
+    found = [re.search(rf"(?<!\w){re.escape(name)}(?!\w)", comment) for name in names]
+    return len(found) > 1 and all(found)
 
 
 def _judge_counting_row(layout: _Layout, cells: list[str], body: list[list[str]], path: Path) -> None:
@@ -289,7 +329,7 @@ def _judge_counting_row(layout: _Layout, cells: list[str], body: list[list[str]]
     if all(fractional) and layout.width > 2:
         layout.skip = 1
     elif any(fractional):
-        layout.warning = (
+        layout.warnings.append(
             f"{path}: the first row ({', '.join(cells)}) was read as a draw; if it is the header of a data "
             "frame without names, remove it"
         )

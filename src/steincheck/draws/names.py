@@ -67,6 +67,15 @@ def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[
     return [have.index(name) for name in want]
 
 
+def fitting(columns: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether every one of the `wanted` names is one of the `columns`."""
+    try:
+        positions(columns, wanted, "")
+    except ValueError:
+        return False
+    return True
+
+
 def _recount(have: list[str], want: list[str], variable: str) -> list[str]:
     """`have` with the indices of one variable counted from 0 instead of 1, or the reverse, if that helps."""
     own = [name for name in want if variable_of(name) == variable]

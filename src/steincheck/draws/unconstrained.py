@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..target import Target, read_only
+from ..target import Target, log_density_anywhere
 from .coerce import read_as_draws
 from .names import listed
 from .record import Draws
@@ -79,13 +79,13 @@ def _looks_constrained(x: np.ndarray, target: Target, name: str) -> list[str]:
     try:
         with np.errstate(all="ignore"):
             other = np.asarray(target.unconstrain(some), dtype=np.float64)
-            here, there = (np.asarray(target.log_density(read_only(part))) for part in (some, other))
     except Exception:  # outside the support a user's function may raise anything
         return []
     if not np.isfinite(other).all():
         return []
     changed = np.flatnonzero(np.any(np.abs(other - some) > 1e-9 * np.maximum(np.abs(some), 1.0), axis=0))
-    gain = np.median(there) - np.median(here)
+    here, there = (np.median(log_density_anywhere(target.log_density, part)) for part in (some, other))
+    gain = there - here if np.isfinite(there) else 0.0
     if not gain > MIN_GAIN + 0.5 * len(changed):
         return []
     parameters = listed([names[k] for k in changed.tolist()])

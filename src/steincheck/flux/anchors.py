@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, as_count, as_generator, as_numbers
+from .._whitening import symmetric_roots
 from ..modes.given import as_modes
 from ..modes.symmetry import SignedPermutation
-from ..perturbation.maps import symmetric_roots
 from ..result import Modes
 from ..target import CHUNKS, Target, require_target
 from .local_chains import local_chains

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..perturbation.maps import symmetric_roots
+from .._whitening import average_root, symmetric_roots, whitened
 from ..result import DisplacementTable, Modes
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
@@ -47,8 +47,8 @@ def lattice_steps(target: Target, modes: Modes) -> np.ndarray | None:
     """
     if shape_difference(modes.covariances) > EQUAL_SHAPES:
         return None
-    root = np.linalg.cholesky(modes.covariances.mean(axis=0))
-    z = np.linalg.solve(root, modes.locations.T).T
+    root = average_root(modes.covariances)
+    z = whitened(modes.locations, root)
     basis = _generators(z)
     if basis is None or not _leads_further(target, modes, z, basis, root):
         return None

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from ..perturbation.maps import symmetric_roots
-from ..target import CHUNKS, Batch, Target, raw_score
+from .._whitening import symmetric_roots
+from ..target import CHUNKS, Batch, Target, log_density_anywhere, score_anywhere
 
 N_WALKERS = 64  # chains per mode where modes are few
 MIN_WALKERS = 8  # with four anchors in ten dimensions, fewer give too few points to fit
@@ -34,7 +34,7 @@ def local_chains(
     x = locations[:, None] + START_RADIUS * rng.standard_normal((count, n_walkers, d)) @ roots
     kept = []
     with np.errstate(all="ignore"):  # a trajectory that runs away is rejected
-        log_p = _evaluate(target.log_density, x)
+        log_p = _evaluate(partial(log_density_anywhere, target.log_density), x)
         for transition in range(N_TRANSITIONS):
             parity = transition % 2
             x, log_p, accepted = _transition(target, x, log_p, metrics[parity], steps[parity], rng)
@@ -64,7 +64,7 @@ def _transition(
         y = y + (stride * momentum) @ metric
         force = _force(target, y, metric)
         momentum = momentum + 0.5 * stride * force
-    proposed = _evaluate(target.log_density, y)
+    proposed = _evaluate(partial(log_density_anywhere, target.log_density), y)
     gain = proposed - 0.5 * np.sum(momentum**2, axis=2) - energy
     take = -rng.standard_exponential(gain.shape) < np.where(np.isnan(gain), -np.inf, gain)
     moved = np.where(take[:, :, None], y, x)
@@ -73,7 +73,7 @@ def _transition(
 
 def _force(target: Target, x: np.ndarray, metric: np.ndarray) -> np.ndarray:
     """The score in the metric's coordinates; bounded, as a trajectory that runs away is rejected anyway."""
-    return np.clip(np.nan_to_num(_evaluate(partial(raw_score, target), x) @ metric), -1e6, 1e6)
+    return np.clip(np.nan_to_num(_evaluate(partial(score_anywhere, target), x) @ metric), -1e6, 1e6)
 
 
 def _evaluate(function: Batch, x: np.ndarray) -> np.ndarray:

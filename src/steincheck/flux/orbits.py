@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._compilation import precise
-from ..perturbation.maps import symmetric_roots
+from .._whitening import symmetric_roots
 from ..target import Target, log_density_at
 from .anchors import Anchors, log_gaussians
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce
+from .._whitening import whitened, whitened_scores
 from ..draws.record import chain_of_rows
 from ..modes.search import known_modes
 from ..perturbation.maps import Accept
@@ -22,17 +23,10 @@ from ..perturbation.move import (
 )
 from ..result import Modes, OspksdResult
 from ..stein.bootstrap import Bootstrap
+from ..stein.inputs import Prepared, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import (
-    Prepared,
-    choose_bandwidth,
-    identical_draws,
-    prepare,
-    scores_of_moved,
-    split_rows,
-    whitened,
-    whitened_scores,
-)
+from ..stein.quadratic import choose_bandwidth, scores_of_moved
+from ..stein.resampling import identical_draws
 from ..stein.tiles import quadratic_forms
 from ..target import Target, score_at
 from .plain import calibrated, outcome

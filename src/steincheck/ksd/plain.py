@@ -7,23 +7,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce
+from .._whitening import whitened, whitened_scores
 from ..result import KsdResult
 from ..stein.bootstrap import Bootstrap, multinomial, pvalue
+from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import (
-    Calibrated,
-    Prepared,
-    Resampling,
-    Stack,
-    calibrated_statistics,
-    chain_blocks,
-    choose_bandwidth,
-    prepare,
-    resampling,
-    settings,
-    whitened,
-    whitened_scores,
-)
+from ..stein.quadratic import Calibrated, calibrated_statistics, choose_bandwidth
+from ..stein.resampling import Resampling, Stack, chain_blocks, resampling, settings
 from ..target import Target, score_at
 
 

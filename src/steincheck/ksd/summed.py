@@ -7,19 +7,14 @@ from typing import Any, Literal
 import numpy as np
 
 from .._validation import RandomSource, announce
+from .._whitening import whitened, whitened_scores
 from ..perturbation.maps import Accept
 from ..perturbation.move import Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
 from ..result import PksdResult, SpksdResult
 from ..stein.bootstrap import Bootstrap
+from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import (
-    Prepared,
-    choose_bandwidth,
-    prepare,
-    scores_of_moved,
-    whitened,
-    whitened_scores,
-)
+from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..target import Target, score_at
 from .plain import calibrated, outcome
 

@@ -24,7 +24,7 @@ from ..target import NO_SCORE, Target, require_target
 from .climb import climb
 from .explore import MOVING_LABEL, SADDLE_LABEL, SKIPPED_LABEL, Plan, gather, heaviest
 from .explore import explore as walk_on
-from .merge import Peak, columns
+from .merge import Peak, columns, default_cut
 from .surface import Surface
 
 N_STARTS = 512
@@ -143,7 +143,7 @@ def box_search_core(
 ) -> Modes:
     """As `box_search`, with all but the box and the starts validated; warnings are in the record only."""
     if cut is None:
-        cut = 20 + target.dim / 2
+        cut = default_cut(target.dim)
     streams = rng.spawn(2)
     x, box = _starts(target, bounds, starts, n_starts, streams[0])
     tally = Counter(dict.fromkeys(COUNTS, 0))

@@ -9,6 +9,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from .._compilation import precise
+from .._whitening import standardised
 from ..result import Modes
 from ..target import Target
 from ..target.compiled import jax_target
@@ -26,7 +27,7 @@ class SearchFrame(NamedTuple):
 
     def inward(self, x: np.ndarray) -> np.ndarray:
         """The coordinates z of the rows of `x`."""
-        return np.linalg.solve(self.root, (x - self.centre).T).T
+        return standardised(x, self.centre, self.root)
 
     def outward(self, z: np.ndarray) -> np.ndarray:
         """The rows x with coordinates `z`."""

@@ -10,7 +10,7 @@ import numpy as np
 from .._validation import as_numbers
 from ..draws import as_matrix
 from ..result import Modes
-from ..target import Target, log_density_at
+from ..target import Target, check_hessian, log_density_at
 from .climb import climb
 from .merge import inverse_root, merge
 from .single import curvature
@@ -87,9 +87,13 @@ def _as_pair(modes: Any) -> tuple[Any, Any]:
 
 def _inverse_hessians(target: Target, x: np.ndarray) -> np.ndarray:
     surface = Surface(target)
-    roots = [inverse_root(curvature(surface, point, np.ones(target.dim))) for point in x]
+    hessians = [curvature(surface, point, np.ones(target.dim)) for point in x]
+    roots = [inverse_root(hessian) for hessian in hessians]
     bad = [k for k, root in enumerate(roots) if root is None]
     if bad:
+        if target.hessian is not None:
+            bend = np.abs(np.diag(hessians[bad[0]]))
+            check_hessian(target, x[bad[0]], 1 / np.sqrt(np.where(bend > 0, bend, 1.0)))
         raise ValueError(
             f"`modes` must be local maxima: at rows {bad[:10]} the Hessian of -log p is not positive "
             "definite; correct them, or give covariances too, as a tuple (locations, covariances)"

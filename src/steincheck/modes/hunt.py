@@ -193,21 +193,28 @@ def effort(surface: Surface, points: np.ndarray, max_seconds: float | None) -> f
     """Share of the usual search that fits into half the time allowed: 1, or a power of 1/2.
 
     In hundreds of dimensions it is less. The cost per evaluation is measured on a batch that has been
-    compiled before.
+    compiled before, and once more before a search is shortened.
     """
     share = min(1.0, surface.max_evaluations / (2 * MIN_EVALUATIONS), MAX_FULL_EFFORT_DIM / points.shape[1])
     if max_seconds is not None:
         batch = np.resize(points, (32, points.shape[1]))
         surface.value_and_score(batch)
-        before = surface.evaluations
-        seconds = []
-        for _ in range(3):  # the quickest counts: anything may delay a single call
-            watch = Stopwatch()
-            surface.value_and_score(batch)
-            seconds.append(watch.seconds())
-        cost = 3 * min(seconds) / (surface.evaluations - before)
-        share = min(share, 0.5 * max_seconds / (cost * MIN_EVALUATIONS))
+        affordable = 0.5 * max_seconds / (_cost(surface, batch) * MIN_EVALUATIONS)
+        if affordable < share:
+            affordable = max(affordable, 0.5 * max_seconds / (_cost(surface, batch) * MIN_EVALUATIONS))
+        share = min(share, affordable)
     return float(2.0 ** np.floor(np.log2(share)))
+
+
+def _cost(surface: Surface, batch: np.ndarray) -> float:
+    """Seconds per evaluation; the quickest of three calls counts, as anything may delay a single one."""
+    before = surface.evaluations
+    seconds = []
+    for _ in range(3):
+        watch = Stopwatch()
+        surface.value_and_score(batch)
+        seconds.append(watch.seconds())
+    return 3 * min(seconds) / (surface.evaluations - before)
 
 
 def _planned(limits: Limits) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -11,14 +11,17 @@ from .climb import squared
 
 MIN_HESSIAN_EIGENVALUE = 1e-9  # eigenvalues of a Hessian of unit diagonal that are not distinguished from 0
 
+# a "flat" or "rough" point has no parabola, or none that settled; a "moving" one is not stationary yet
+PointKind = Literal["mode", "flat", "rough", "saddle", "moving"]
+
 
 class Peak(NamedTuple):
-    """A stationary point: a "mode", a "flat" one (no parabola), a "saddle"; or still "moving"."""
+    """A stationary point, or one that was taken for it."""
 
     x: np.ndarray
     log_density: float
     hessian: np.ndarray  #: of -log p; at a flat mode the inverse of its squared width
-    kind: str
+    kind: PointKind
 
 
 def merge(
@@ -45,6 +48,11 @@ def nearest(x: np.ndarray, hessian: np.ndarray, others: np.ndarray, hessians: np
     """The nearest of the others, or their number if none is within `beta`."""
     distance = 0.5 * (squared(others - x, hessian) + squared(others - x, hessians))
     return int(np.argmin(distance)) if distance.min(initial=np.inf) < beta else len(others)
+
+
+def default_cut(dim: int) -> float:
+    """How far below the largest log Laplace weight a mode is dropped, unless the user says."""
+    return 20 + dim / 2
 
 
 def columns(peaks: list[Peak]) -> tuple[np.ndarray, ...]:

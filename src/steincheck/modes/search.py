@@ -18,7 +18,7 @@ from .explore import Plan, explore
 from .frame import frame_of
 from .given import as_modes, as_starts, refuse_modes_and_bounds
 from .hunt import Hunt, Origin, effort, hunt, look_from
-from .merge import Peak, tie_order
+from .merge import Peak, default_cut, tie_order
 from .starts import BASE, MAX_POWER
 from .surface import Surface
 from .symmetry import symmetry_text
@@ -174,7 +174,7 @@ def search_modes(
             target.names,
         )
     surface = Surface(target, max_evaluations, max_seconds)
-    cut = 20 + target.dim / 2 if cut is None else cut
+    cut = default_cut(target.dim) if cut is None else cut
     origin = _origin(target.dim, held, location, starts, box, rng)
     with progress_bar(progress) as tick:
         tick("measuring the cost of an evaluation", 0, 1)
@@ -462,7 +462,7 @@ def climb_from_draws(
     """
     surface = Surface(target, max_seconds=max_seconds)
     first = x[rng.permutation(len(x))[:CLIMBED_DRAWS]]
-    limits = Limits(len(known) + CLIMBED_DRAWS, 1.0, 20 + target.dim / 2, 1.0)
+    limits = Limits(len(known) + CLIMBED_DRAWS, 1.0, default_cut(target.dim), 1.0)
     atlas = Atlas(limits)
     hessians = np.linalg.inv(known.covariances)
     for location, top, hessian in zip(known.locations, known.log_density, hessians, strict=True):

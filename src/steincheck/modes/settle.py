@@ -22,12 +22,12 @@ MAX_FULL_DIM = 12  # above it only the coordinates' widths of a flat top are mea
 
 
 class Stationary(NamedTuple):
-    """Ends after Newton steps; `kind` as in `Peak`."""
+    """Ends after Newton steps."""
 
     x: np.ndarray
     log_density: np.ndarray
     hessian: np.ndarray
-    kind: np.ndarray
+    kind: np.ndarray  #: (n,) of `PointKind`
 
 
 def settle(surface: Surface, x: np.ndarray, width: np.ndarray) -> Stationary:

@@ -11,8 +11,7 @@ import jax
 import numpy as np
 
 from .._compilation import precise
-from .._validation import as_numbers
-from ..target import CHUNKS, Target, raw_score, raw_value_and_score, read_only
+from ..target import CHUNKS, Target, outputs_anywhere, raw_score, raw_value_and_score
 from ..target.compiled import values_and_scores
 
 MAX_OPERATIONS_IN_LARGE_BATCHES = 3000  # per point: beyond, batches of 4096 take up to four times as long
@@ -90,7 +89,7 @@ class Surface:
         value = np.full(len(x), -np.inf)
         rows = np.flatnonzero(np.isfinite(x).all(axis=1))
         if len(rows):
-            raw = self._tolerant(lambda y: (self.target.log_density(read_only(y)),), x[rows], [()])[0]
+            raw = self._tolerant(lambda y: (self.target.log_density(y),), x[rows], log_density=())[0]
             value[rows] = self._clean(raw)
         self.evaluations += len(rows)
         return value
@@ -101,8 +100,9 @@ class Surface:
         score = np.zeros(x.shape)
         rows = np.flatnonzero(np.isfinite(x).all(axis=1))
         if len(rows):
-            shapes = [(), (self.dim,)]
-            raw, slope = self._tolerant(self._fused_value_and_score, x[rows], shapes)
+            raw, slope = self._tolerant(
+                self._fused_value_and_score, x[rows], log_density=(), score=(self.dim,)
+            )
             bad = ~np.isfinite(slope).all(axis=1) & np.isfinite(raw)
             value[rows] = self._clean(np.where(bad, np.nan, raw))
             good = np.isfinite(value[rows])
@@ -121,7 +121,7 @@ class Surface:
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """The score (n, d), NaN in rows where it cannot be had."""
-        slope = self._tolerant(lambda y: (raw_score(self.target, y),), x, [(self.dim,)])[0]
+        slope = self._tolerant(lambda y: (raw_score(self.target, y),), x, score=(self.dim,))[0]
         bad = ~np.isfinite(slope).all(axis=1)
         self.failures += int(bad.sum())
         self.scored |= bool((~bad).any())
@@ -134,25 +134,9 @@ class Surface:
         return np.where(bad, -np.inf, value)
 
     def _tolerant(
-        self, function: Callable[[np.ndarray], tuple[Any, ...]], x: np.ndarray, shapes: list[tuple[int, ...]]
+        self, function: Callable[[np.ndarray], tuple[Any, ...]], x: np.ndarray, **shapes: tuple[int, ...]
     ) -> list[np.ndarray]:
-        """The outputs of a batch function, NaN at the rows where it raises; those are found by halving."""
-        try:
-            with np.errstate(all="ignore"):
-                outputs = function(x)
-        except Exception as error:  # of the user's function: here it means "not a possible point"
-            self.raised = error
-            if len(x) <= 1:
-                return [np.full((len(x), *shape), np.nan) for shape in shapes]
-            half = len(x) // 2
-            parts = [self._tolerant(function, part, shapes) for part in (x[:half], x[half:])]
-            return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
-        rule = "functions that return arrays of real numbers"
-        values = [as_numbers(output, "log_density` and `score", rule) for output in outputs]
-        for value, shape in zip(values, shapes, strict=True):
-            if value.shape != (len(x), *shape):
-                raise ValueError(
-                    f"`log_density` and `score` must return shape {(len(x), *shape)} for {len(x)} points, "
-                    f"got {value.shape}; they are called with all points at once, one per row"
-                )
-        return values
+        """The outputs of a batch function, NaN in the rows where it raises."""
+        outputs, raised = outputs_anywhere(function, x, shapes)
+        self.raised = raised or self.raised
+        return outputs

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..perturbation.maps import symmetric_roots
+from .._whitening import symmetric_roots
 
 MAX_STEPS = 25
 MAX_SHIFT = 100.0  # standard deviations per step

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._compilation import precise
+from .._series import index_in_chain
 from .frames import DAMPING, Constants, Frame, skew_coefficient
 
 CHUNK_NUMBERS = 4_000_000  # of features in memory at a time: 32 MB
@@ -84,7 +85,7 @@ def _pieces(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.nda
     """Rows of draws (S, length of a piece), -1 where a piece is not full, and the block each belongs to."""
     piece = min(1 << int(np.ceil(np.log2(np.median(lengths)))), 1024)
     owner = np.repeat(np.arange(len(starts)), -(-lengths // piece))
-    number = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    number = index_in_chain(owner)
     offset = number[:, None] * piece + np.arange(piece)
     rows = np.where(offset < lengths[owner, None], starts[owner, None] + offset, -1)
     return rows, owner

@@ -177,7 +177,7 @@ def _softened(constants: Constants, x: np.ndarray) -> Constants:
 
 def _strip_share(constants: Constants, x: np.ndarray) -> float:
     """Mean square of z_j times the derivative of r_k by z_j, over that of z_j, for the worst coordinate j."""
-    share = special.softmax(log_responsibilities(constants, x), axis=1).T
+    share = responsibilities(constants, x).T
     away = x - constants.centre[:, None, :]
     slope = -constants.sharpness * np.einsum("knd,kde->kne", away, constants.precision)
     pull = np.einsum("kn,kne->ne", share, slope)
@@ -185,6 +185,13 @@ def _strip_share(constants: Constants, x: np.ndarray) -> float:
     strip = np.sum((gradient * away) ** 2, axis=(0, 1))
     spread = np.einsum("kn,knd->d", share, (away / constants.sd[:, None, :]) ** 2)
     return float(np.max(strip / spread))
+
+
+def responsibilities(constants: Constants, x: np.ndarray) -> np.ndarray:
+    """Shares (n, M) of the modes' Gaussians, to the power of the sharpness, at the rows of `x`."""
+    if len(constants.centre) == 1:
+        return np.ones((len(x), 1))
+    return special.softmax(log_responsibilities(constants, x), axis=1)
 
 
 def log_responsibilities(constants: Constants, x: np.ndarray) -> np.ndarray:

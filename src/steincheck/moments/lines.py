@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..target import log_density_anywhere
 from .frames import Constants, most_responsible
 
 MAX_RANKED = 100  # draws whose rank on their ray is found, at some 350 evaluations of the density each
@@ -78,7 +79,7 @@ def ray_ranks(
     low, high = _with_mass(coarse, on_rays(coarse))
     log_p = on_rays(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, RAY_POINTS))
     place = (np.log(radius) - low) / (high - low)
-    own = values(log_density, x) + d * np.log(radius)
+    own = log_density_anywhere(log_density, x) + d * np.log(radius)
     top = log_p.max(axis=1)
     good = np.flatnonzero(np.isfinite(top) & ~(own > _beside(log_p, place) + MAX_NATS_MISSED))
     ranks = np.full(n, np.nan)
@@ -104,7 +105,7 @@ def _on_rays(
     """log(r^d p) at the distances exp(log_r) (n, points) along the rows of `unit`."""
     points = centre + np.exp(log_r)[..., None] * unit[:, None, :]
     d = len(centre)
-    return values(log_density, points.reshape(-1, d)).reshape(log_r.shape) + d * log_r
+    return log_density_anywhere(log_density, points.reshape(-1, d)).reshape(log_r.shape) + d * log_r
 
 
 def _beside(log_p: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -186,17 +187,10 @@ def coordinate_tails(
     grid = np.sort(np.column_stack([centre[:, None] + width[:, None] * offset, own]), axis=1)
     points = np.repeat(x, grid.shape[1], axis=0)
     points[np.arange(len(points)), np.repeat(columns, grid.shape[1])] = grid.ravel()
-    log_p = values(log_density, points).reshape(grid.shape)
+    log_p = log_density_anywhere(log_density, points).reshape(grid.shape)
     p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
     area = 0.5 * (p[:, 1:] + p[:, :-1]) * np.diff(grid, axis=1)
     below = grid[:, 1:] <= own[:, None]
     lower = np.sum(area * below, axis=1)
     upper = np.sum(area * ~below, axis=1)
     return 2 * np.minimum(lower, upper) / (lower + upper)
-
-
-def values(log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
-    """log p at points that may lie anywhere: what is not finite counts as probability zero."""
-    with np.errstate(all="ignore"):
-        found = np.asarray(log_density(x), dtype=float)
-    return np.where(np.isfinite(found), found, -np.inf)

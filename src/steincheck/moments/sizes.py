@@ -7,16 +7,17 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
+from .._whitening import whitened, whitened_scores
 from ..chains.blocks import MIN_BLOCKS, block_signs
 from ..stein.blocks import sums_of_block_pairs
 from ..stein.bootstrap import pvalue
 from ..stein.kernels import IMQ, median_bandwidth
-from ..stein.quadratic import flip_signs, whitened, whitened_scores
+from ..stein.mode_units import gaussian_score, mixture_score
+from ..stein.quadratic import flip_signs
 from .correction import Affine, WeightedDraws, solve
 from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
-from .frames import Constants, Frame, log_responsibilities
+from .frames import Constants, Frame, responsibilities
 
 MAX_DRAWS_AT_ONCE = 10_000  # the map found from so many takes one more step with all draws
 MIN_RESPONSIBILITY_TO_SIZE = 0.01  # draws with less at a mode do not count for its sizes
@@ -57,7 +58,7 @@ def sizes(
     constants = frame.constants._replace(sharpness=np.ones(()))  # sizes are those of the components
     count = int(home[-1]) + 1
     groups = home // -(-count // _blocks(constants))
-    shares = _shares(constants, x)
+    shares = responsibilities(constants, x)
     effects = []
     for k in range(len(constants.centre)):
         rows = np.flatnonzero(shares[:, k] > MIN_RESPONSIBILITY_TO_SIZE)
@@ -80,13 +81,6 @@ def _blocks(constants: Constants) -> int:
     d, directions = constants.project.shape[1:]
     most = min(MAX_OPERATIONS / (directions**2 * d), MAX_NUMBERS / d**2)
     return int(np.clip(most, 20, MAX_ERROR_BLOCKS))
-
-
-def _shares(constants: Constants, x: np.ndarray) -> np.ndarray:
-    """Responsibilities (n, M)."""
-    if len(constants.centre) == 1:
-        return np.ones((len(x), 1))
-    return special.softmax(log_responsibilities(constants, x), axis=1)
 
 
 def _unknown(constants: Constants) -> Effects:
@@ -156,7 +150,7 @@ def _solved(
     try:
         affine = solve(some, prior, moved_scores)
         totals, sample = _totals(case, rows, constants, k, affine, moved_scores)
-    except Exception:  # a user's function may raise anything at points it was not made for
+    except np.linalg.LinAlgError:  # draws that are all but singular, or scores that overflow
         return None
     return (affine, totals, sample) if np.isfinite(totals.ty).all() else None
 
@@ -228,9 +222,5 @@ def _component_scores(constants: Constants, k: int, x: np.ndarray, scores: np.nd
     """s + grad log r_k: for a mixture of Gaussians the score of component k alone."""
     if len(constants.centre) == 1:
         return scores
-    pull = np.zeros_like(x)
-    for share, centre, precision in zip(
-        _shares(constants, x).T, constants.centre, constants.precision, strict=True
-    ):
-        pull += share[:, None] * ((centre - x) @ precision)
-    return scores + (constants.centre[k] - x) @ constants.precision[k] - pull
+    pull = mixture_score(x, responsibilities(constants, x).T, constants.centre, constants.precision)
+    return scores + gaussian_score(x, constants.centre[k], constants.precision[k]) - pull

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded
+from .._whitening import average_root, whitened, whitened_scores
 from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
@@ -17,19 +18,22 @@ from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes
 from ..result import Modes, MomentFeature, MomentResult
 from ..stein.kernels import IMQ, median_bandwidth
-from ..stein.quadratic import (
-    chain_blocks,
-    identical_draws,
-    whitened,
-    whitened_scores,
+from ..stein.resampling import chain_blocks, identical_draws
+from ..target import (
+    Target,
+    parameter_names,
+    require_target,
+    score_anywhere,
+    score_at,
+    score_warnings,
+    support_warnings,
 )
-from ..target import Target, parameter_names, require_target, score_at, score_warnings, support_warnings
 from .effects import quantile
 from .features import feature_sums
 from .frames import Frame, make_frame
 from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t
-from .own_scale import in_own_terms
+from .own_terms import in_own_terms
 from .sizes import Score, sizes
 from .table import SHAPE_KINDS, Column, FeatureWriter, columns_of, leading, ordered
 
@@ -145,7 +149,7 @@ def moment_test(
         parameter_names(target),
         blocks=_chain_blocks(x, scores, known, chain_of_rows(chain, rows)),
         log_density=target.log_density,
-        score=partial(score_at, target),
+        score=partial(score_anywhere, target),
         n_resamples=n_resamples,
         rng=resample,
         warnings=warnings,
@@ -174,7 +178,7 @@ def _chain_blocks(x: np.ndarray, scores: np.ndarray, modes: Modes, chain: np.nda
     """Blocks of chains, long compared with the autocorrelation times of all moments."""
     if chain is None:
         return None
-    whiten = np.linalg.cholesky(np.mean(modes.covariances, axis=0))
+    whiten = average_root(modes.covariances)
     z = whitened(x, whiten)
     slopes = whitened_scores(scores, whiten)
     width = median_bandwidth(z[:: -(-len(z) // 1000)])
@@ -226,7 +230,7 @@ def moment_core(
         return _untested(x, modes, blocks, warnings, settings or {})
     data = _by_block(x, scores, None if blocks is None else blocks.label)
     frame = make_frame(modes, data.x)
-    lines = None if log_density is None else _lines(log_density, data.x, frame, warnings)
+    lines = None if log_density is None else follow_lines(log_density, data.x, frame.constants)
     found, features = _examine(data, frame, lines, score, names, n_resamples, rng, warnings)
     if frame.pairs_left_out:
         warnings.append(f"{frame.pairs_left_out} of the correlations were left out: there are too many pairs")
@@ -364,19 +368,6 @@ def _blocks(n: int) -> np.ndarray:
     """Draws one by one, or in blocks of 2, 4, 8, ... neighbours, at most `MAX_RESAMPLED_BLOCKS` of them."""
     size = 1 << max(0, int(np.ceil(np.log2(n / MAX_RESAMPLED_BLOCKS))))
     return np.arange(n) // size
-
-
-def _lines(
-    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, frame: Frame, warnings: list[str]
-) -> Lines | None:
-    """Lines are followed far out: a density that fails there is not examined along them."""
-    try:
-        return follow_lines(log_density, x, frame.constants)
-    except Exception as error:  # a user's function may raise anything
-        warnings.append(
-            f"draws far out were not examined: the log density fails far from the modes ({error})"
-        )
-        return None
 
 
 def _rank_sums(lines: Lines, home: np.ndarray) -> np.ndarray:

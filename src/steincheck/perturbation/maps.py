@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from .._validation import as_numbers
+from .._whitening import symmetric_roots
 from ..target import Target, log_density_at
 
 
@@ -72,33 +73,6 @@ def jump_maps(centres: np.ndarray, covariances: np.ndarray) -> JumpMaps:
         covariances = np.broadcast_to(covariances[0], covariances.shape)
     found = symmetric_roots(covariances)
     return JumpMaps(centres, found.root, found.inverse, found.half_log_det, shift_only)
-
-
-class SymmetricRoots(NamedTuple):
-    """Roots of a matrix, or of a stack of them."""
-
-    root: np.ndarray  #: (..., d, d), A^(1/2)
-    inverse: np.ndarray  #: (..., d, d), A^(-1/2)
-    half_log_det: np.ndarray  #: (...), log det A^(1/2)
-
-
-def symmetric_roots(covariances: np.ndarray, *, floor: float = 0.0) -> SymmetricRoots:
-    """Symmetric roots of matrices (..., d, d); eigenvalues below `floor` times the largest are raised to it.
-
-    Examples
-    --------
-    >>> symmetric_roots(np.diag([4.0, 9.0])).root
-    array([[2., 0.],
-           [0., 3.]])
-    """
-    values, vectors = np.linalg.eigh(covariances)
-    if floor:
-        values = np.maximum(values, floor * values.max(axis=-1, keepdims=True)).clip(1e-280)
-    spread = np.sqrt(values)[..., None, :]
-    back = vectors.swapaxes(-1, -2)
-    return SymmetricRoots(
-        (vectors * spread) @ back, (vectors / spread) @ back, 0.5 * np.log(values).sum(axis=-1)
-    )
 
 
 def _by_mode(matrices: np.ndarray, x: np.ndarray, index: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from ..draws.record import chain_of_rows
 from ..modes.given import as_modes, refuse_modes_and_bounds
 from ..modes.search import known_modes
 from ..result import Modes, as_plain
-from ..stein.quadratic import Prepared
+from ..stein.inputs import Prepared
 from ..target import Target, log_density_at, require_target
 from .maps import Accept, JumpMaps, barker, jump_maps, metropolis
 from .runs import run_compiled, run_steps, skip_rejections

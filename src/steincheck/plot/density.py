@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..adapters.parameters import OwnScale
 from ..target import Target, log_density_at
+from ..target.own_scale import OwnScale
 
 SHARES = (0.865, 0.393)  # of the mass within 2 and 1 sd of a Gaussian of two coordinates
 N_COARSE_POINTS = 90  # points per axis of the grid that covers a density of two coordinates

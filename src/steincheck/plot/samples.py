@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import require_kind, shown
-from ..adapters.parameters import OwnScale, own_scales
+from .._whitening import standardised
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, Verdict
 from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR
 from ..target import Target, require_target
+from ..target.own_scale import OwnScale, own_scales
 from .axes import (
     MAX_POINTS,
     MUTED_COLOUR,
@@ -48,8 +49,8 @@ class Scene(NamedTuple):
             return [str(k) for k in range(len(self.centres))]
         labels = []
         for k, (centre, covariance) in enumerate(zip(self.centres, self.covariances, strict=True)):
-            z = np.linalg.solve(np.linalg.cholesky(covariance), (self.x - centre).T)
-            near = np.mean(np.sum(z**2, axis=0) < MAX_DISTANCE_AT_MODE**2 + self.x.shape[1])
+            z = standardised(self.x, centre, np.linalg.cholesky(covariance))
+            near = np.mean(np.sum(z**2, axis=1) < MAX_DISTANCE_AT_MODE**2 + self.x.shape[1])
             few = "no draws" if near == 0 else "hardly any draws"
             labels.append(f"{k}: {few}" if near < MIN_SHARE_AT_MODE else str(k))
         return labels

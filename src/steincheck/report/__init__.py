@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .. import plot
-from .._validation import require_kind, shown
+from .._validation import require_kind, shown, without_user_warnings
 from ..draws import as_draws, to_unconstrained
 from ..plot.axes import MUTED_COLOUR, PAPER_COLOUR
 from ..plot.samples import coordinates_that_matter
@@ -160,8 +160,11 @@ def _answer(verdict: Verdict, title: str) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write to a temporary file beside `path` and move it there: all or nothing."""
-    write_bytes(path, text.encode())
+    """Write to a temporary file beside `path` and move it there: all or nothing.
+
+    Characters of file names that are no UTF-8 are escaped.
+    """
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
@@ -433,7 +436,9 @@ def _svg(draw: Callable[[Any], None], text: str, number: int, size: tuple[float,
         ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK_COLOUR
     )
     buffer = io.StringIO()
-    with mpl.rc_context(style | {"svg.fonttype": "none", "svg.hashsalt": "steincheck"} | SIZES):
+    # the reader's own fonts show letters that Matplotlib's lack: text stays text
+    style |= {"svg.fonttype": "none", "svg.hashsalt": "steincheck"}
+    with mpl.rc_context(style | SIZES), without_user_warnings():
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))

@@ -59,8 +59,9 @@ class CalibrationResult:
         for level, rate, (low, high) in zip(self.alpha, self.rates, self.intervals, strict=True):
             lines.append(f"  at level {level:<5g} rejects {rate:.3f} ({low:.3f} to {high:.3f})")
         lines.append(
-            f"  p-values: uniform by Kolmogorov-Smirnov, p {pvalue_text(self.uniform_pvalue)}; "
-            f"not too small, p {pvalue_text(self.excess_pvalue)}"
+            "  Kolmogorov-Smirnov tests of the p-values: "
+            f"of uniformity, p {pvalue_text(self.uniform_pvalue)}; "
+            f"against an excess of small ones, p {pvalue_text(self.excess_pvalue)}"
         )
         if self.n_inconclusive:
             lines.append(f"  {self.n_inconclusive} samples: cannot tell")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from .._whitening import average_root, standardised
 from ..result import Modes
 from .blocks import sums_of_block_pairs
 from .kernels import Kernel
-from .quadratic import Calibrated, Resampling, flip_signs
+from .quadratic import Calibrated, flip_signs
+from .resampling import Resampling
 
 MAX_RATIO_OF_WIDTHS = 3.0  # of modes, up to which the average covariance is a fair unit for all of them
 NEGLIGIBLE_RESPONSIBILITY = 1e-10  # of a mode for a draw; with less, the draw adds nothing
@@ -27,7 +29,7 @@ class ModeView(NamedTuple):
 
 def widths_differ(modes: Modes) -> bool:
     """Whether, relative to the average covariance, one mode is much wider than another along some axis."""
-    root = np.linalg.cholesky(np.mean(modes.covariances, axis=0))
+    root = average_root(modes.covariances)
     relative = np.linalg.solve(root, np.linalg.solve(root, modes.covariances).transpose(0, 2, 1))
     variances = np.linalg.eigvalsh(relative)
     return bool(variances.max() > MAX_RATIO_OF_WIDTHS**2 * variances.min())
@@ -49,9 +51,27 @@ def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
     return softmax(log_r, axis=0)
 
 
-def standardised(x: np.ndarray, centre: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """L^-1 (x - centre) for the rows of `x`."""
-    return np.linalg.solve(root, (x - centre).T).T
+def gaussian_score(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """Of one Gaussian, at the rows of `x`."""
+    return (centre - x) @ precision
+
+
+def mixture_score(
+    x: np.ndarray,
+    shares: np.ndarray,
+    centres: np.ndarray,
+    precisions: np.ndarray,
+    members: Sequence[np.ndarray] | None = None,
+) -> np.ndarray:
+    """Score (n, d) of a mixture of M Gaussians with responsibilities `shares` (M, n).
+
+    `members` are the rows to which each Gaussian contributes, by default all.
+    """
+    total = np.zeros_like(x)
+    for k, (centre, precision) in enumerate(zip(centres, precisions, strict=True)):
+        rows = slice(None) if members is None else members[k]
+        total[rows] += shares[k, rows, None] * gaussian_score(x[rows], centre, precision)
+    return total
 
 
 def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[ModeView]:
@@ -64,13 +84,11 @@ def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[Mode
     shares = responsibilities(x, modes)
     precisions = np.linalg.inv(modes.covariances)
     members = [np.flatnonzero(r > NEGLIGIBLE_RESPONSIBILITY) for r in shares]
-    pull = np.zeros_like(x)
-    for r, rows, centre, precision in zip(shares, members, modes.locations, precisions, strict=True):
-        pull[rows] += r[rows, None] * ((centre - x[rows]) @ precision)
+    pull = mixture_score(x, shares, modes.locations, precisions, members)
     for k, rows in enumerate(members):
         centre = modes.locations[k]
         root = np.linalg.cholesky(modes.covariances[k])
-        slope = scores[rows] + (centre - x[rows]) @ precisions[k] - pull[rows]
+        slope = scores[rows] + gaussian_score(x[rows], centre, precisions[k]) - pull[rows]
         yield ModeView(rows, standardised(x[rows], centre, root), slope @ root, shares[k, rows])
 
 

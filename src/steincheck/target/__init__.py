@@ -3,10 +3,13 @@
 from .compiled import CHUNKS, from_jax, in_chunks, jax_target, traced
 from .evaluation import (
     central_differences,
+    log_density_anywhere,
     log_density_at,
+    outputs_anywhere,
     raw_score,
     raw_value_and_score,
     read_only,
+    score_anywhere,
     score_at,
 )
 from .record import (
@@ -18,7 +21,7 @@ from .record import (
     parameter_names,
     require_target,
 )
-from .score_check import NO_SCORE, check_score, score_warnings
+from .score_check import NO_SCORE, check_hessian, check_score, score_warnings
 from .support import Break, discontinuity, support_warnings
 
 __all__ = [
@@ -29,19 +32,23 @@ __all__ = [
     "Break",
     "Target",
     "central_differences",
+    "check_hessian",
     "check_score",
     "coordinate_names",
     "discontinuity",
     "from_jax",
     "in_chunks",
     "jax_target",
+    "log_density_anywhere",
     "log_density_at",
     "made_by",
+    "outputs_anywhere",
     "parameter_names",
     "raw_score",
     "raw_value_and_score",
     "read_only",
     "require_target",
+    "score_anywhere",
     "score_at",
     "score_warnings",
     "support_warnings",

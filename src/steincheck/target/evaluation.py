@@ -1,7 +1,8 @@
-"""Log density and score of a target at rows of points, validated; finite differences without a score."""
+"""Log density and score of a target at rows of points, validated, or at any point; finite differences."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ from .record import Batch, Target
 
 MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
 MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
+MAX_RELATIVE_ROUNDING = 1e-5  # of a log density in single precision
+N_EVALUATED_AGAIN = 5  # points whose log density must not depend on the points evaluated with them
 MAX_SHORTENINGS = 8  # of steps that are too long: by a factor of 1e-24 at most
 
 
@@ -110,7 +113,37 @@ def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> 
             f"`log_density` must be smaller: near {np.median(value):.2g} it is rounded to {rounding:.2g}, "
             "which hides how draws differ; subtract a constant"
         )
+    if not proposal and target.jax_log_density is None and len(x) > 1:
+        _refuse_mixed_rows(target, x, value)
     return value
+
+
+def _refuse_mixed_rows(target: Target, x: np.ndarray, value: np.ndarray) -> None:
+    """Raise if the log density of a point depends on the points it is evaluated with.
+
+    A few points are evaluated again, neither the highest nor the lowest: they may be what all others depend
+    on. Noise of a log density that is itself an estimate is allowed.
+    """
+    n = len(x)
+    rows = np.argsort(value)[np.linspace(0.75 * n, 0.25 * n, num=min(N_EVALUATED_AGAIN, n // 2)).astype(int)]
+    again, gap = _evaluated_again(target, x[rows], value[rows])
+    allowed = MAX_ROUNDING + MAX_RELATIVE_ROUNDING * np.abs(value[rows])
+    if (gap <= allowed).all():
+        return
+    noise = _evaluated_again(target, x[rows], again)[1].max()
+    if not (gap <= allowed + 10 * noise).all():
+        k = int(np.argmax(gap - allowed))
+        raise ValueError(
+            "`log_density` must give every point a value of its own, whatever the other points: at row "
+            f"{rows[k]} it is {value[rows[k]]:.6g} in a call with {n} points, {again[k]:.6g} in a call with "
+            f"{len(rows)}"
+        )
+
+
+def _evaluated_again(target: Target, x: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The log density at the rows of `x`, and how far it is from `value`."""
+    again = _as_floats("log_density", called("log_density", target.log_density, x), (len(x),))
+    return again, np.abs(again - value)
 
 
 def score_at(target: Target, x: np.ndarray) -> np.ndarray:
@@ -123,6 +156,40 @@ def score_at(target: Target, x: np.ndarray) -> np.ndarray:
     if bad.any():
         _raise_non_finite("score", x, value, bad)
     return value
+
+
+def log_density_anywhere(log_density: Batch, x: np.ndarray) -> np.ndarray:
+    """log p (n,) at points that may be impossible: -inf where it is not finite or the function raises."""
+    (value,), _ = outputs_anywhere(lambda y: (log_density(y),), x, {"log_density": ()})
+    return np.where(np.isfinite(value), value, -np.inf)
+
+
+def score_anywhere(target: Target, x: np.ndarray) -> np.ndarray:
+    """The score (n, d) at points that may be impossible: not finite where it cannot be had."""
+    (value,), _ = outputs_anywhere(lambda y: (raw_score(target, y),), x, {"score": (target.dim,)})
+    return value
+
+
+def outputs_anywhere(
+    function: Callable[[np.ndarray], tuple[Any, ...]], x: np.ndarray, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[list[np.ndarray], Exception | None]:
+    """The outputs of a batch function, NaN in the rows where it raises, and the last exception if any.
+
+    Those rows are found by halving. `shapes` are those of the outputs at one point, by name.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            outputs = function(read_only(x))
+    except Exception as error:  # of the user's function: here it means "not a possible point"
+        if len(x) <= 1:
+            return [np.full((len(x), *shape), np.nan) for shape in shapes.values()], error
+        half = len(x) // 2
+        first, first_error = outputs_anywhere(function, x[:half], shapes)
+        second, second_error = outputs_anywhere(function, x[half:], shapes)
+        joined = [np.concatenate(pair) for pair in zip(first, second, strict=True)]
+        return joined, second_error or first_error or error
+    named = zip(shapes.items(), outputs, strict=True)
+    return [_as_floats(name, output, (len(x), *shape)) for (name, shape), output in named], None
 
 
 def called(name: str, function: Batch, x: np.ndarray) -> Any:

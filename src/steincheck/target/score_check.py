@@ -13,8 +13,10 @@ NO_SCORE = "the target has no score: finite differences of its log density are u
 
 
 def score_warnings(target: Target, x: np.ndarray, *, check: bool) -> list[str]:
-    """Compare the score with finite differences if `check`; without a score, say so."""
+    """Compare score and Hessian with finite differences if `check`; without a score, say so."""
     if not target.has_score:
+        if check and target.hessian is not None:
+            check_hessian(target, x[0], _widths(x))
         return [NO_SCORE]
     if check:
         check_score(target, x)
@@ -72,7 +74,7 @@ def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float
     if wrong.any():
         raise ValueError(_complaint(target, rows, given, found.central, gap, np.flatnonzero(wrong)))
     if target.hessian is not None and target.jax_log_density is None:
-        _compare_hessian(target, x[rows[0]], step)
+        check_hessian(target, x[rows[0]], _widths(x))
     return gap.max(axis=0) / np.where(size > 0, size, 1.0)
 
 
@@ -111,23 +113,32 @@ def _complaint(
     )
 
 
-def _compare_hessian(target: Target, x: np.ndarray, step: np.ndarray) -> None:
-    """Raise if the Hessian at one point is far from differences of the score there."""
+def check_hessian(target: Target, x: np.ndarray, width: np.ndarray) -> None:
+    """Raise if the Hessian at one point is far from differences over steps small against `width` (d,)."""
     assert target.hessian is not None
     given = as_numbers(target.hessian(read_only(x[None])), "hessian", "a function that returns real numbers")
     d = len(x)
     if given.shape != (1, d, d):
         raise ValueError(f"`hessian` must return shape (n, {d}, {d}) for n points, got {given.shape} for one")
-    moves = np.diag(step)
-    ahead = score_at(target, x + moves)
-    behind = score_at(target, x - moves)
-    numeric = (ahead - behind) / (2 * step[:, None])
+    step = width * (1e-4 if target.has_score else 1e-2)
+    slopes, rounding = _slopes(target, np.concatenate([x + np.diag(step), x - np.diag(step)]))
+    numeric = (slopes[:d] - slopes[d:]) / (2 * step[:, None])
     size = np.abs(numeric).max()
-    if np.abs(given[0] - numeric).max() <= 0.1 * size + 1e-6:  # coarse: a slip of sign or a factor of two
+    allowed = 0.1 * size + 1e-6 + rounding.max() / step.min()  # coarse: a slip of sign or a factor of two
+    if np.abs(given[0] - numeric).max() <= allowed:
         return
     sign = " (the sign is reversed)" if np.allclose(given[0], -numeric, atol=0.1 * size) else ""
+    source = "score" if target.has_score else "log_density"
     raise ValueError(
-        "`hessian` disagrees with finite differences of `score`: at "
+        f"`hessian` disagrees with finite differences of `{source}`: at "
         f"{np.array2string(x, threshold=8)} its first row is {np.array2string(given[0, 0], threshold=8)}, "
         f"the differences are {np.array2string(numeric[0], threshold=8)}{sign}"
     )
+
+
+def _slopes(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The score (n, d), and what rounding may contribute to it."""
+    if target.has_score:
+        return score_at(target, x), np.zeros(x.shape)
+    found = differences(target.log_density, x)
+    return found.central, found.rounding

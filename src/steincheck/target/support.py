@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .evaluation import precision, read_only
+from .evaluation import log_density_anywhere, precision, read_only
 from .record import Target
 
 MAX_MOVED_DRAWS = 1000  # draws that are moved to look for an edge
@@ -111,7 +111,7 @@ class _Brackets(NamedTuple):
     def halved(self, target: Target, floor: float) -> _Brackets:
         """Brackets of half the length; a point is inside if log p is above `floor`."""
         middle = 0.5 * (self.inside + self.outside)
-        value = _quiet_log_density(target, middle)
+        value = log_density_anywhere(target.log_density, middle)
         within = value > floor
         inside = np.where(within[:, None], middle, self.inside)
         outside = np.where(within[:, None], self.outside, middle)
@@ -133,7 +133,7 @@ def _hard_edge(target: Target, ways: _Brackets, low: float) -> Break | None:
     A bracket is given up where log p is below `low` on its inner side.
     """
     floor = low - EDGE_DROP
-    left = ways.rows((_quiet_log_density(target, ways.outside) < floor) & (ways.height > low))
+    left = ways.rows((log_density_anywhere(target.log_density, ways.outside) < floor) & (ways.height > low))
     for _ in range(EDGE_HALVINGS):
         if not len(left.start):
             return None
@@ -147,7 +147,7 @@ def _slow_edge(target: Target, ways: _Brackets) -> Break | None:
 
     The power is that by which p falls when the draws nearest to the edge come twice as near.
     """
-    left = ways.rows(np.isneginf(_quiet_log_density(target, ways.outside)))
+    left = ways.rows(np.isneginf(log_density_anywhere(target.log_density, ways.outside)))
     if not len(left.start):
         return None
     for _ in range(FIRST_HALVINGS):
@@ -157,8 +157,8 @@ def _slow_edge(target: Target, ways: _Brackets) -> Break | None:
     left = left.rows(np.argsort(distance)[:NEAREST_DRAWS])
     for _ in range(EDGE_HALVINGS):
         left = left.halved(target, -np.inf)
-    nearer = _quiet_log_density(target, 0.5 * (left.start + left.inside))
-    fall = _quiet_log_density(target, left.start) - nearer
+    nearer = log_density_anywhere(target.log_density, 0.5 * (left.start + left.inside))
+    fall = log_density_anywhere(target.log_density, left.start) - nearer
     exponent = float(np.median(fall) / np.log(2))
     return Break(left.inside[0], np.inf, max(exponent, 1e-3)) if exponent < MIN_EXPONENT else None
 
@@ -219,7 +219,7 @@ def _divided(lines: _Lines, n_parts: int, target: Target, floor: float) -> tuple
     """
     t = lines.begin[:, None] + lines.length * np.linspace(0, 1, n_parts + 1)
     points = lines.start[:, None] + t[:, :, None] * lines.way[:, None]
-    value = _quiet_log_density(target, points.reshape(-1, points.shape[2])).reshape(t.shape)
+    value = log_density_anywhere(target.log_density, points.reshape(-1, points.shape[2])).reshape(t.shape)
     value = np.maximum(value, floor)
     change = np.diff(value, axis=1)
     k = np.argmax(_irregularity(change), axis=1)
@@ -260,16 +260,3 @@ def _smallest_part(target: Target, x: np.ndarray) -> float:
         return np.inf
     size = np.abs(x).max(axis=0)[moving] / spread[moving]
     return max(MIN_PART, 64 * precision(target.log_density(read_only(x[:1]))) * float(size.max()))
-
-
-def _quiet_log_density(target: Target, x: np.ndarray) -> np.ndarray:
-    """log p (n,), -inf where it is NaN or the user's function raises; those rows are found by halving."""
-    try:
-        with np.errstate(all="ignore"):
-            value = np.asarray(target.log_density(read_only(x)), dtype=float)
-    except Exception:  # of the user's function: here it means "outside the support"
-        if len(x) <= 1:
-            return np.full(len(x), -np.inf)
-        half = len(x) // 2
-        return np.concatenate([_quiet_log_density(target, part) for part in (x[:half], x[half:])])
-    return np.where(np.isnan(value), -np.inf, value)

@@ -10,7 +10,6 @@ import numpy as np
 
 from .._validation import RandomSource, as_count, as_generator, check_level, check_switch, recorded
 from .._version import __version__
-from ..adapters.parameters import own_scales, to_constrained
 from ..draws import to_unconstrained
 from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
@@ -31,6 +30,7 @@ from ..result import (
     Verdict,
 )
 from ..target import Target, parameter_names, require_target
+from ..target.own_scale import own_scales, to_constrained
 from ..wording import (
     WEIGHTS,
     advice,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..adapters.parameters import OwnScale, own_scales
 from ..result import GofResult, MomentFeature, MomentResult, Table
 from ..target import Target, parameter_names
+from ..target.own_scale import OwnScale, own_scales
 from .case import Case
 
 SUMMARY_COLUMNS = (

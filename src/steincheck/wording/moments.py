@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 from scipy import special
 
+from .._series import index_in_chain
 from ..moments.table import SHAPE_KINDS
 from ..moments.test import leading
 from ..result import Finding, MomentFeature, MomentResult
@@ -181,7 +182,7 @@ def describe_impossible(result: MomentResult, chain: np.ndarray | None = None) -
 def first_of_chains(rows: Sequence[int], chain: np.ndarray) -> bool:
     """Whether all these rows are among the first draws of their chains: warm-up that was not discarded."""
     chosen = np.asarray(rows, dtype=int)
-    index = chosen - np.searchsorted(chain, chain[chosen])
+    index = index_in_chain(chain)[chosen]
     length = np.bincount(chain)[chain[chosen]]
     return bool(len(chosen)) and bool((index < np.maximum(MAX_WARM_UP_SHARE * length, 2)).all())
 
@@ -194,7 +195,7 @@ def _rows(rows: Sequence[int]) -> str:
 def _beginnings(rows: Sequence[int], chain: np.ndarray) -> str:
     """The words "the first draws of chains 0 and 2, up to draw 5"."""
     chosen = np.asarray(rows, dtype=int)
-    last = int(np.max(chosen - np.searchsorted(chain, chain[chosen])))
+    last = int(np.max(index_in_chain(chain)[chosen]))
     concerned = np.unique(chain[chosen]).tolist()
     whose = ""
     if chain.max() > 0:
@@ -203,8 +204,8 @@ def _beginnings(rows: Sequence[int], chain: np.ndarray) -> str:
 
 
 def _in_chains(rows: Sequence[int], chain: np.ndarray) -> str:
-    starts = np.searchsorted(chain, np.arange(chain.max() + 1))
-    listed = [f"chain {chain[row]}, draw {row - starts[chain[row]]}" for row in rows[:5]]
+    index = index_in_chain(chain)
+    listed = [f"chain {chain[row]}, draw {index[row]}" for row in rows[:5]]
     return "; ".join(listed) + ("; ..." if len(rows) > 5 else "")
 
 

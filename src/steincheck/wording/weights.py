@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..adapters.parameters import OwnScale
 from ..result import Finding, FindingKind, FluxResult, ModeTable
 from ..result.modes import TOO_FEW, TOO_MANY
+from ..target.own_scale import OwnScale
 from .mode_places import MAX_COORDINATES_NAMED
 
 MANY_CHAINS = 10  # this many starting points represent the weights well more often than not

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..adapters.parameters import OwnScale, own_scales
 from ..result import MomentFeature, MomentResult
 from ..target import Target
+from ..target.own_scale import OwnScale, own_scales
 
 
 def in_own_terms(result: MomentResult, target: Target) -> MomentResult:

@@ -1,0 +1,56 @@
+"""Roots of covariances, and coordinates in which a covariance is the identity."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class SymmetricRoots(NamedTuple):
+    """Roots of a matrix, or of a stack of them."""
+
+    root: np.ndarray  #: (..., d, d), A^(1/2)
+    inverse: np.ndarray  #: (..., d, d), A^(-1/2)
+    half_log_det: np.ndarray  #: (...), log det A^(1/2)
+
+
+def symmetric_roots(covariances: np.ndarray, *, floor: float = 0.0) -> SymmetricRoots:
+    """Symmetric roots of matrices (..., d, d); eigenvalues below `floor` times the largest are raised to it.
+
+    Examples
+    --------
+    >>> symmetric_roots(np.diag([4.0, 9.0])).root
+    array([[2., 0.],
+           [0., 3.]])
+    """
+    values, vectors = np.linalg.eigh(covariances)
+    if floor:
+        values = np.maximum(values, floor * values.max(axis=-1, keepdims=True)).clip(1e-280)
+    spread = np.sqrt(values)[..., None, :]
+    back = vectors.swapaxes(-1, -2)
+    return SymmetricRoots(
+        (vectors * spread) @ back, (vectors / spread) @ back, 0.5 * np.log(values).sum(axis=-1)
+    )
+
+
+def average_root(covariances: np.ndarray) -> np.ndarray:
+    """L with L L' the average of the covariances (M, d, d): the unit of all modes together."""
+    return np.linalg.cholesky(np.mean(covariances, axis=0))
+
+
+def whitened(x: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
+    """z = L^-1 x for rows of x (..., d)."""
+    if whiten is None:
+        return x
+    return np.ascontiguousarray(np.linalg.solve(whiten, x.reshape(-1, x.shape[-1]).T).T).reshape(x.shape)
+
+
+def whitened_scores(scores: np.ndarray, whiten: np.ndarray | None) -> np.ndarray:
+    """Scores L's of the whitened density, for rows of `scores` (..., d)."""
+    return scores if whiten is None else scores @ whiten
+
+
+def standardised(x: np.ndarray, centre: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """L^-1 (x - centre) for the rows of `x`."""
+    return np.linalg.solve(root, (x - centre).T).T

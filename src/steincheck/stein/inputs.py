@@ -1,0 +1,167 @@
+"""Validated input of the quadratic tests, and one random stream per stage."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from .._series import index_in_chain
+from .._validation import Seed, as_count, as_numbers, check_switch, is_number, seeded, shown
+from ..chains.reading import read_sample
+from ..target import Target, require_target, score_warnings, support_warnings
+from .bootstrap import Bootstrap, multinomial, wild
+from .kernels import IMQ, Kernel, check_kernel
+
+MIN_KERNEL_DRAWS = 50  # with fewer, bootstraps reject correct samples too often
+
+
+class Streams(NamedTuple):
+    """One random stream per stage, so that a change of one stage leaves the others alone."""
+
+    bandwidth: np.random.Generator
+    bootstrap: np.random.Generator
+    modes: np.random.Generator
+    perturbation: np.random.Generator
+    split: np.random.Generator
+    blocks: np.random.Generator
+    inspection: np.random.Generator
+
+
+def spawn_streams(rng: np.random.Generator) -> Streams:
+    """The streams of one test."""
+    return Streams(*rng.spawn(7))
+
+
+class Prepared(NamedTuple):
+    """Validated input of a quadratic test."""
+
+    x: np.ndarray
+    whiten: np.ndarray | None  # L with precondition = L L'
+    streams: Streams
+    warnings: list[str]
+    log_p: np.ndarray  # log density of the draws
+    chain: np.ndarray | None  # (n,) chain of each draw; None for independent draws
+    seed: Seed
+    kernel: Kernel
+    bootstrap: Bootstrap | Literal["blocks"] | None
+    n_resamples: int
+    precondition: Any  # this and what follows as the user said
+    check_score: bool
+    independent: bool
+
+
+def prepare(
+    draws: Any,
+    target: Target,
+    precondition: Any,
+    n_resamples: int,
+    check_score: bool,
+    rng: Any,
+    *,
+    independent: bool = False,
+    bootstrap: Any = None,
+    kernel: Kernel = IMQ(),
+) -> Prepared:
+    """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
+    check_kernel(kernel)
+    require_target(target)
+    as_count(n_resamples, "n_resamples")
+    check_bootstrap(bootstrap)
+    check_switch(check_score, "check_score")
+    sample = read_sample(draws, target, independent=independent)
+    if sample.chain is not None:
+        _refuse_resampled_draws(bootstrap)
+    generator, seed = seeded(rng)
+    streams = spawn_streams(generator)
+    warnings = sample.warnings
+    warnings.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
+    warn_few_resamples(n_resamples, "n_resamples", warnings)
+    n = len(sample.x)
+    if n < MIN_KERNEL_DRAWS:
+        warnings.append(
+            f"only {n} draws: below {MIN_KERNEL_DRAWS} the bootstrap rejects correct samples too often"
+        )
+    warnings.extend(score_warnings(target, sample.x, check=check_score))
+    whiten = None if precondition is None else _root(precondition, target.dim)
+    return Prepared(
+        sample.x,
+        whiten,
+        streams,
+        warnings,
+        sample.log_p,
+        sample.chain,
+        seed,
+        kernel,
+        bootstrap,
+        n_resamples,
+        precondition,
+        check_score,
+        independent,
+    )
+
+
+def check_bootstrap(bootstrap: Any) -> None:
+    """Raise unless `bootstrap` is a function, "blocks" or None."""
+    if not (
+        bootstrap is None or callable(bootstrap) or (isinstance(bootstrap, str) and bootstrap == "blocks")
+    ):
+        raise TypeError(
+            f"`bootstrap` must be a function (n, size, rng) -> weights, or 'blocks', got {bootstrap!r}"
+        )
+
+
+def _refuse_resampled_draws(bootstrap: Any) -> None:
+    """Raise if dependent draws are to be resampled one by one; a function of the user's may know better."""
+    if bootstrap in (multinomial, wild):
+        raise ValueError(
+            f"`bootstrap` = {bootstrap.__name__} resamples draws one by one, but `draws` are Markov chains: "
+            "leave it out to flip the signs of blocks, or give `independent=True` if they are independent"
+        )
+
+
+def warn_few_resamples(count: int, name: str, warnings: list[str]) -> None:
+    """Warn if the p-value can never be as small as 0.05."""
+    if count < 19:
+        warnings.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
+
+
+def _root(precondition: Any, dim: int) -> np.ndarray:
+    matrix = as_numbers(precondition, "precondition", f"a matrix of numbers, shape {(dim, dim)}")
+    if matrix.shape != (dim, dim):
+        raise ValueError(f"`precondition` must have shape {(dim, dim)}, got {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError("`precondition` must be finite")
+    if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=0):
+        raise ValueError("`precondition` must be symmetric")
+    try:
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        smallest = np.linalg.eigvalsh(matrix)[0]
+        raise ValueError(
+            f"`precondition` must be positive definite, its smallest eigenvalue is {smallest:.3g}"
+        ) from None
+
+
+def split_rows(
+    n: int, train_fraction: Any, rng: np.random.Generator, chain: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of a part of n draws to train with, and of the others.
+
+    The part is random for independent draws. Of Markov chains it is the beginning of every one: the two parts
+    touch once per chain, and are nearly independent.
+    """
+    if not is_number(train_fraction) or not 0 < train_fraction < 1:
+        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {shown(train_fraction)}")
+    n_train = round(train_fraction * n)
+    if min(n_train, n - n_train) < 2:
+        raise ValueError(
+            f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
+            f"draws is {n_train}"
+        )
+    if chain is None:
+        order = rng.permutation(n)
+        return order[:n_train], order[n_train:]
+    lengths = np.bincount(chain)
+    early = index_in_chain(chain) < np.round(train_fraction * lengths)[chain]
+    return np.flatnonzero(early), np.flatnonzero(~early)

@@ -1,0 +1,155 @@
+"""The null distribution of a quadratic test: weights of the draws, or signs of blocks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from .._validation import recorded, shown
+from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, cut_blocks_core
+from ..chains.order import standing_chains
+from ..draws.record import chain_of_rows
+from ..result import ChainBlocks
+from .blocks import sums_of_block_pairs
+from .bootstrap import Bootstrap, random_blocks
+from .inputs import Prepared, Streams
+from .kernels import Kernel
+
+MAX_WEIGHTS = 2 * 10**10  # bytes of a bootstrap's weights that are held at once
+MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
+MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
+
+
+class Resampling(NamedTuple):
+    """How the null distribution is simulated."""
+
+    bootstrap: Bootstrap | Literal["blocks"]  # that made the weights
+    weights: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks; B = 0 if there are too few
+    block: np.ndarray | None  # (n,) block of each draw
+    identity: np.ndarray | None  # (n,) equal for identical draws
+    chains: ChainBlocks | None = None
+
+
+def identical_draws(x: np.ndarray, warnings: list[str]) -> np.ndarray | None:
+    """A number per draw, equal for identical ones, which are warned of; None if all differ."""
+    _, first, counts = np.unique(x[:, 0], return_inverse=True, return_counts=True)
+    rows = np.flatnonzero(counts[first] > 1)  # only these may repeat
+    if not len(rows):
+        return None
+    values, group = np.unique(x[rows], axis=0, return_inverse=True)
+    repeated = len(rows) - len(values)
+    if not repeated:
+        return None
+    warnings.append(
+        f"{repeated} of {len(x)} draws repeat others exactly, as those of Markov chains do: pairs of "
+        "identical draws are left out of the statistic"
+    )
+    identity = np.arange(len(x)) + len(values)
+    identity[rows] = group.ravel()
+    return identity
+
+
+def resampling(
+    x: np.ndarray,
+    bootstrap: Any,
+    default: Bootstrap,
+    n_resamples: int,
+    streams: Streams,
+    *,
+    warnings: list[str],
+    blocks: Blocks | None = None,
+) -> Resampling:
+    """Weights or signs of the null distribution.
+
+    Given `blocks` of chains are used, or a warning says that they are too few; otherwise random blocks if
+    `bootstrap` is "blocks", or None and there are many draws; otherwise weights of the draws by `bootstrap`,
+    or `default`.
+    """
+    n = len(x)
+    n_resamples = int(n_resamples)
+    if blocks is not None:
+        return _flipped_chains(x, blocks, n_resamples, streams, warnings)
+    identity = identical_draws(x, warnings)
+    if bootstrap == "blocks" or (bootstrap is None and n > MAX_DRAWS_WITHOUT_BLOCKS):
+        block = random_blocks(n, streams.blocks, identity=identity)
+        signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
+        return Resampling("blocks", signs, block, identity)
+    function = default if bootstrap is None else bootstrap
+    if n * n_resamples > MAX_WEIGHTS:
+        raise ValueError(
+            f"`n_resamples` must be smaller: {n_resamples} weights for each of {n} draws take "
+            f"{n * n_resamples / 1e9:.0f} GB; bootstrap='blocks' takes none"
+        )
+    weights = _weights(function, n, n_resamples, streams.bootstrap)
+    return Resampling(function, weights, None, identity)
+
+
+def _flipped_chains(
+    x: np.ndarray, blocks: Blocks, n_resamples: int, streams: Streams, warnings: list[str]
+) -> Resampling:
+    """Signs of the blocks of chains; none if there are too few blocks for a test."""
+    signs = np.empty((0, blocks.count), dtype=np.int8)
+    if blocks.enough:
+        signs = block_signs(blocks.count, n_resamples, streams.bootstrap)
+    else:
+        warnings.append(f"cannot tell: {blocks.remedy}")
+    return Resampling("blocks", signs, blocks.label, identical_draws(x, []), blocks.summary)
+
+
+def _weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """The weights of a bootstrap, checked where it may be the user's."""
+    try:
+        weights = np.asarray(function(n, size, rng))
+    except TypeError as error:
+        raise TypeError(f"`bootstrap` must be a function (n, size, rng) -> weights: {error}") from error
+    if weights.shape != (size, n):
+        raise ValueError(f"`bootstrap` must return weights of shape {(size, n)}, got {weights.shape}")
+    if weights.dtype.kind not in "biuf" or not np.isfinite(weights).all():
+        raise ValueError(f"`bootstrap` must return finite real numbers, got {shown(weights.flat[0])}")
+    return weights
+
+
+Stack = tuple[np.ndarray, np.ndarray]  # samples (J, n, d) of the same draws and their scores, whitened
+
+
+def chain_blocks(
+    chain: np.ndarray | None, bootstrap: Any, stacks: Sequence[Stack], kernel: Kernel, bandwidths: Any
+) -> Blocks | None:
+    """Blocks of chains for statistics of `stacks`; None for independent draws or the user's own bootstrap.
+
+    Their length is given by the autocorrelation time of the draws' contributions h_t, the row sums of the
+    Stein matrix. These show the slow directions along which the sum over all draws happens to point. The
+    slowest of the statistics counts.
+    """
+    if chain is None or callable(bootstrap):
+        return None
+    step = -(-len(chain) // MAX_DRAWS_FOR_TAU)
+    some = chain_of_rows(chain, np.arange(0, len(chain), step))
+    assert some is not None
+    whole = np.zeros(len(some), dtype=int)  # the row sums are those of one block too
+    slowest = 1.0
+    for samples, scores in stacks:
+        part = sums_of_block_pairs(
+            samples[:, ::step], scores[:, ::step], kernel, bandwidths, whole, row_sums=True
+        )
+        assert part.row_sums is not None
+        slowest = max(slowest, float(np.max(autocorrelation_time_core(part.row_sums.T, some))))
+    standing = bool(standing_chains(stacks[0][0][0], chain))
+    return replace(cut_blocks_core(slowest * step, chain), standing=standing)
+
+
+def settings(inputs: Prepared, resampled: Resampling, **more: Any) -> dict[str, Any]:
+    """The arguments to run the test again with, the bootstrap and the seed being those that were used."""
+    return recorded(
+        kernel=inputs.kernel,
+        precondition=inputs.precondition,
+        bootstrap=resampled.bootstrap,
+        n_resamples=inputs.n_resamples,
+        **more,
+        check_score=inputs.check_score,
+        independent=inputs.independent,
+        rng=inputs.seed,
+    )
