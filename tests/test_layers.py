@@ -5,8 +5,11 @@ import functools
 import importlib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Literal, get_args, get_type_hints
 
 import pytest
+
+import steincheck as sc
 
 PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
@@ -189,3 +192,17 @@ def test_completion_offers_the_public_names_only(name):
     module = importlib.import_module(f"{PACKAGE}{name}")
     assert dir(module) == sorted(module.__all__)
     assert all(hasattr(module, public) for public in dir(module))
+
+
+def test_words_that_arguments_and_records_take_are_in_their_types():
+    hints = get_type_hints(sc.flux_test)
+    assert get_args(hints["variant"]) == ("asymptotic", "exact")
+    for test in (sc.ksd_test, sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.ksdagg_test, sc.pksdagg_test):
+        assert set(get_args(get_type_hints(test)["bootstrap"])) == {
+            sc.Bootstrap,
+            Literal["blocks"],
+            type(None),
+        }
+    assert "radius spread" in get_args(get_type_hints(sc.MomentFeature)["kind"])
+    assert get_type_hints(sc.plot.theta_profile)["result"] == sc.SpksdResult | sc.OspksdResult
+    assert get_type_hints(sc.plot.bandwidth_profile)["result"] is sc.KsdaggResult

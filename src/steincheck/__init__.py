@@ -28,7 +28,7 @@ from .ksd import ksd_test, ospksd_test, pksd_test, spksd_test
 from .modes.box import box_search
 from .modes.search import find_modes
 from .moments.test import moment_test
-from .perturbation import Perturbation, barker, metropolis, perturb
+from .perturbation import Accept, Perturbation, barker, metropolis, perturb
 from .result import (
     AgreementResult,
     CalibrationResult,
@@ -54,8 +54,8 @@ from .result import (
     Table,
     Verdict,
 )
-from .stein.bootstrap import multinomial, wild
-from .stein.kernels import IMQ, RBF, median_bandwidth
+from .stein.bootstrap import Bootstrap, multinomial, wild
+from .stein.kernels import IMQ, RBF, Kernel, median_bandwidth
 from .target import Target, check_score, from_jax
 from .verdict.answer import check
 from .verdict.compare import Comparison, compare
@@ -63,8 +63,10 @@ from .verdict.compare import Comparison, compare
 __all__ = [
     "IMQ",
     "RBF",
+    "Accept",
     "AgreementResult",
     "Anchors",
+    "Bootstrap",
     "CalibrationResult",
     "ChainBlocks",
     "ChainWeights",
@@ -75,6 +77,7 @@ __all__ = [
     "FluxResult",
     "FssdResult",
     "GofResult",
+    "Kernel",
     "KsdResult",
     "KsdaggResult",
     "ModeSearch",

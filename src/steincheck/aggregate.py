@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -23,8 +23,8 @@ from .chains.blocks import Blocks
 from .perturbation.maps import Accept
 from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
 from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
-from .stein.bootstrap import MinP, min_p, wild
-from .stein.inputs import Bootstrap, Prepared, Streams, prepare, warn_few_resamples
+from .stein.bootstrap import Bootstrap, MinP, min_p, wild
+from .stein.inputs import Prepared, Streams, prepare, warn_few_resamples
 from .stein.kernels import IMQ, Kernel, median_bandwidth
 from .stein.mode_units import at_own_mode, calibrate_over_modes
 from .stein.quadratic import Calibrated, calibrated_statistics, scores_of_moved
@@ -46,7 +46,7 @@ class Aggregation:
     bandwidths: Any = None
     bandwidth_weights: Any = "uniform"
     kernel: Kernel = IMQ()
-    bootstrap: Bootstrap | str | None = None
+    bootstrap: Bootstrap | Literal["blocks"] | None = None
     n_resamples: int = N_AGGREGATE_RESAMPLES
     n_level_resamples: int = N_AGGREGATE_RESAMPLES
     alpha: float = 0.05
@@ -65,7 +65,7 @@ def ksdagg_test(
     bandwidth_weights: Any = "uniform",
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = N_AGGREGATE_RESAMPLES,
     n_level_resamples: int = N_AGGREGATE_RESAMPLES,
     alpha: float = 0.05,
@@ -199,7 +199,7 @@ def pksdagg_test(
     bandwidth_weights: Any = None,
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     modes: Any = None,
     bounds: Any = None,
     theta: Any = None,

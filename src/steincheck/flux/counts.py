@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ..chains.permutation import upper_ranks
 from .orbits import MAX_ELEMENTS, CountMoments
 
+Variant = Literal["asymptotic", "exact"]
 N_FLUX_RESAMPLES = 999  # samples in which every draw has jumped, or changes of sign, by default
 MIN_VARIANCE = 0.5  # of a direction of the counts: below, a single draw more or less would decide
 MIN_VARIANCE_FOR_CHI2 = 10.0  # below, the chi-square distribution is not trusted

@@ -11,7 +11,7 @@ from ..result import DisplacementTable, Modes
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
 from .anchors import Anchors, assign, shape_difference
-from .counts import N_FLUX_RESAMPLES
+from .counts import N_FLUX_RESAMPLES, Variant
 from .orbits import MAX_ELEMENTS
 from .shares import LEVEL
 from .words import flow_pvalues, flow_words
@@ -126,7 +126,7 @@ class StepTest(NamedTuple):
 
 
 def compare_steps(
-    flows: StepFlows, variant: str, rng: np.random.Generator, n_resamples: int = N_FLUX_RESAMPLES
+    flows: StepFlows, variant: Variant, rng: np.random.Generator, n_resamples: int = N_FLUX_RESAMPLES
 ) -> StepTest:
     """Compare the flows of independent draws along the displacements with those against them."""
     n = len(flows.accept)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..chains.blocks import autocorrelation_time_core, block_standard_error, block_sums
-from ..result import ChainWeights, Modes, ModeTable
+from ..result import ChainWeights, FluxVariant, Modes, ModeTable
 from .chain_weights import (
     MIN_SOJOURNS_OF_MANY,
     MIN_SOJOURNS_OF_TWO,
@@ -34,6 +34,7 @@ from .counts import (
     RARE_LEVEL,
     CountTest,
     RareModes,
+    Variant,
     compare_with_chi2,
     compare_with_samples,
     directions,
@@ -54,7 +55,7 @@ class ModeComparison(NamedTuple):
 
     outcome: CountTest
     degrees_of_freedom: int
-    variant: str
+    variant: FluxVariant
     table: ModeTable
     net_flow: np.ndarray  #: (M,)
     net_flow_se: np.ndarray  #: (M,)
@@ -68,7 +69,7 @@ def compare_independent(
     found: Orbits,
     moments: CountMoments,
     modes: Modes,
-    variant: str,
+    variant: Variant,
     rng: np.random.Generator,
     warnings: list[str],
     n_resamples: int = N_FLUX_RESAMPLES,
@@ -110,7 +111,7 @@ def _single_counts(net: np.ndarray, error: np.ndarray, moments: CountMoments, ra
 
 
 def _quadratic_form(
-    moments: CountMoments, modes: Modes, variant: str, n_resamples: int, rng: np.random.Generator
+    moments: CountMoments, modes: Modes, variant: Variant, n_resamples: int, rng: np.random.Generator
 ) -> tuple[CountTest, int]:
     """The quadratic form of the counts, exact where its limit is not trusted; NaN if no direction is left."""
     found = directions(moments.covariance, modes.locations)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..result import DisplacementTable, FluxResult, Modes
 from ..target import Target, log_density_at, require_target
 from .anchors import Anchors, assign, local_anchors_core, mode_anchors
 from .chain_weights import compare_chain_steps
-from .counts import N_FLUX_RESAMPLES
+from .counts import N_FLUX_RESAMPLES, Variant
 from .displacements import (
     DRAWS_PER_DISPLACEMENT,
     StepFlows,
@@ -33,7 +33,6 @@ from .orbits import CountMoments, Orbits, count_moments, orbits
 from .shares import LEVEL
 from .words import mode_words
 
-VARIANTS = ("asymptotic", "exact")
 MIN_EFFICIENCY = 0.7  # of one anchor per mode; below, anchors=None tries several
 N_LOCAL_ANCHORS = 4  # per mode, then: enough for rings and bananas
 MIN_PROBABILITY_TO_LEAVE = 0.01  # of a draw that contributes
@@ -57,7 +56,7 @@ class _FluxStreams(NamedTuple):
 class _FluxOptions(NamedTuple):
     """How draws are moved and the p-value is found, as in `flux_test`."""
 
-    variant: str
+    variant: Variant
     anchors: int | Anchors | None
     n_resamples: int
 
@@ -78,7 +77,7 @@ def flux_test(
     *,
     modes: Any = None,
     bounds: Any = None,
-    variant: str = "asymptotic",
+    variant: Variant = "asymptotic",
     anchors: int | Anchors | None = None,
     n_resamples: int = N_FLUX_RESAMPLES,
     independent: bool = False,
@@ -181,7 +180,7 @@ def flux_core(
     target: Target,
     modes: Modes,
     *,
-    variant: str = "asymptotic",
+    variant: Variant = "asymptotic",
     anchors: int | Anchors | None = None,
     n_resamples: int = N_FLUX_RESAMPLES,
     chain: np.ndarray | None = None,
@@ -369,7 +368,7 @@ def _one_of(by_modes: FluxResult, count: int) -> FluxResult:
 def _compared_steps(
     flows: StepFlows,
     chain: np.ndarray | None,
-    variant: str,
+    variant: Variant,
     rng: np.random.Generator,
     n_resamples: int = N_FLUX_RESAMPLES,
 ) -> tuple[StepTest, DisplacementTable, str]:
@@ -422,8 +421,9 @@ def _warn_close_modes(modes: Modes, target: Target, warnings: list[str]) -> None
 
 def _check_arguments(target: Any, modes: Any, bounds: Any, variant: Any, anchors: Any) -> None:
     require_target(target)
-    if variant not in VARIANTS:
-        raise ValueError(f"`variant` must be {' or '.join(map(repr, VARIANTS))}, got {variant!r}")
+    variants = get_args(Variant)
+    if variant not in variants:
+        raise ValueError(f"`variant` must be {' or '.join(map(repr, variants))}, got {variant!r}")
     refuse_modes_and_bounds(modes, bounds)
     count = isinstance(anchors, (int, np.integer)) and not isinstance(anchors, bool) and anchors >= 1
     if not (anchors is None or isinstance(anchors, Anchors) or count):

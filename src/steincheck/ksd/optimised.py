@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from ..perturbation.move import (
     warn_moves,
 )
 from ..result import Modes, OspksdResult
-from ..stein.inputs import Bootstrap, Prepared, prepare, split_rows
+from ..stein.bootstrap import Bootstrap
+from ..stein.inputs import Prepared, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..stein.resampling import identical_draws
@@ -40,7 +41,7 @@ def ospksd_test(
     *,
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
     modes: Any = None,
     bounds: Any = None,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
 from ..result import KsdResult
-from ..stein.bootstrap import multinomial, pvalue
-from ..stein.inputs import Bootstrap, Prepared, prepare
+from ..stein.bootstrap import Bootstrap, multinomial, pvalue
+from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import Calibrated, calibrated_statistics, choose_bandwidth
 from ..stein.resampling import Resampling, Stack, chain_blocks, resampling, settings
@@ -23,7 +23,7 @@ def ksd_test(
     *,
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
     check_score: bool = True,
     independent: bool = False,

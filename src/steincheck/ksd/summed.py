@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from .._whitening import whitened, whitened_scores
 from ..perturbation.maps import Accept
 from ..perturbation.move import Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
 from ..result import PksdResult, SpksdResult
-from ..stein.inputs import Bootstrap, Prepared, prepare
+from ..stein.bootstrap import Bootstrap
+from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..target import Target, score_at
@@ -26,7 +27,7 @@ def pksd_test(
     *,
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
     modes: Any = None,
     bounds: Any = None,
@@ -131,7 +132,7 @@ def spksd_test(
     *,
     kernel: Kernel = IMQ(),
     precondition: np.ndarray | None = None,
-    bootstrap: Bootstrap | str | None = None,
+    bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
     modes: Any = None,
     bounds: Any = None,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..result import MomentFeature, MomentResult
+from ..result import FeatureKind, MomentFeature, MomentResult
 from .effects import Effects
 from .features import Sums
 from .frames import Frame, axis_parameters
@@ -19,7 +19,7 @@ SHAPE_KINDS = ("skewness", "tails", "extremes", "radius", "radius spread")
 class Column(NamedTuple):
     """What one feature is about: one direction, a pair of them, or none."""
 
-    kind: str
+    kind: FeatureKind
     basis: str
     mode: int | None
     directions: tuple[int, ...]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,7 +11,19 @@ from .._validation import as_numbers
 from .._whitening import symmetric_roots
 from ..target import Target, log_density_at
 
-Accept = Callable[[np.ndarray], np.ndarray]
+
+class Accept(Protocol):
+    """What a perturbed test takes as `accept`: `metropolis`, `barker` or any rule of acceptance.
+
+    Parameters
+    ----------
+    log_ratio : array
+        The log of the ratio of target densities times Jacobian; the rule returns the log of the acceptance
+        probability.
+    """
+
+    def __call__(self, log_ratio: np.ndarray, /) -> np.ndarray:
+        """Log of the acceptance probability."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -173,7 +173,7 @@ def _subject(feature: MomentFeature) -> str:
     return ", ".join(f"{scale} {name}".strip() for scale, name in pairs) + given
 
 
-def theta_profile(result: GofResult, *, ax: Any = None) -> Any:
+def theta_profile(result: SpksdResult | OspksdResult, *, ax: Any = None) -> Any:
     """What a perturbed test saw at each jump scale theta.
 
     Of `spksd_test`: the statistic at each theta, and that of the unperturbed draws. Of `ospksd_test`: the
@@ -219,7 +219,7 @@ def theta_profile(result: GofResult, *, ax: Any = None) -> Any:
     return with_legend(ax)
 
 
-def bandwidth_profile(result: GofResult, *, ax: Any = None) -> Any:
+def bandwidth_profile(result: KsdaggResult, *, ax: Any = None) -> Any:
     """Statistics of an aggregated test relative to their thresholds, by the width of the kernel.
 
     Parameters

@@ -2,13 +2,14 @@
 
 from .calibration import CalibrationResult
 from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeSearch, ModeTable, ModeWeights
-from .moments import MomentFeature, MomentResult
+from .moments import FeatureKind, MomentFeature, MomentResult
 from .plain import as_plain, pvalue_text
 from .table import Table
 from .tests import (
     ONE_METRIC,
     AgreementResult,
     FluxResult,
+    FluxVariant,
     FssdResult,
     GofResult,
     KsdaggResult,
@@ -18,7 +19,7 @@ from .tests import (
     PksdResult,
     SpksdResult,
 )
-from .verdict import Finding, Verdict
+from .verdict import Finding, FindingKind, Verdict
 
 __all__ = [
     "ONE_METRIC",
@@ -27,8 +28,11 @@ __all__ = [
     "ChainBlocks",
     "ChainWeights",
     "DisplacementTable",
+    "FeatureKind",
     "Finding",
+    "FindingKind",
     "FluxResult",
+    "FluxVariant",
     "FssdResult",
     "GofResult",
     "KsdResult",

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from .._validation import check_level
 from .modes import Modes
 from .plain import as_plain
 from .tests import GofResult
+
+FeatureKind = Literal[
+    "location",
+    "scale",
+    "correlation",
+    "overall scale",
+    "skewness",
+    "tails",
+    "extremes",
+    "radius",
+    "radius spread",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +58,7 @@ class MomentFeature:
         Studentised mean, and p-value adjusted for all features.
     """
 
-    kind: str
+    kind: FeatureKind
     basis: str
     mode: int | None
     parameters: tuple[str, ...]

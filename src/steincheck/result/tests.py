@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from .html import answer_html, list_html, modes_html
 from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable
 from .plain import as_plain, pvalue_text
 
-ONE_METRIC = "one metric"  # of the kernel, for draws at all modes
+FluxVariant = Literal["asymptotic", "exact", "block signs", "set"]
+KernelUnits = Literal["one metric", "those of each mode"]
+ONE_METRIC: KernelUnits = "one metric"  # of the kernel, for draws at all modes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -219,7 +221,7 @@ class KsdaggResult(GofResult):
     levels: np.ndarray = field(kw_only=True)
     thresholds: np.ndarray = field(kw_only=True)
     pvalue_floor: float = field(kw_only=True)
-    units: str = field(default=ONE_METRIC, kw_only=True)
+    units: KernelUnits = field(default=ONE_METRIC, kw_only=True)
 
     @property
     def smallest_pvalue(self) -> float:
@@ -329,7 +331,7 @@ class FluxResult(GofResult):
     n_anchors: int = field(default=0, kw_only=True)
     degrees_of_freedom: int = field(kw_only=True)
     trend_pvalue: float = field(default=np.nan, kw_only=True)
-    variant: str = field(kw_only=True)
+    variant: FluxVariant = field(kw_only=True)
     inconclusive: str = field(default="", kw_only=True)
 
     @property

@@ -6,17 +6,22 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from .html import answer_html, list_html, modes_html
 from .modes import Modes, ModeTable, ModeWeights
+from .moments import FeatureKind
 from .per_draw import per_draw_group
 from .plain import as_plain, pvalue_text
 from .table import Table, html_table
 from .tests import FluxResult, GofResult
 
+FindingKind = (
+    FeatureKind
+    | Literal["missing mode", "mode share", "trend", "flow", "impossible draws", "shape", "chains"]
+)
 NO_ROWS = Table(("parameter",), ())
 READ_ONLY = ("tests", "adjusted", "settings")  # mappings of a verdict
 WHAT = {
@@ -49,7 +54,7 @@ class Finding:
         The finding as a sentence.
     """
 
-    kind: str
+    kind: FindingKind
     mode: int | None
     parameters: tuple[str, ...]
     estimate: float
@@ -59,7 +64,7 @@ class Finding:
 
     @classmethod
     def without_size(
-        cls, kind: str, mode: int | None, pvalue: float, text: str, parameters: tuple[str, ...] = ()
+        cls, kind: FindingKind, mode: int | None, pvalue: float, text: str, parameters: tuple[str, ...] = ()
     ) -> Finding:
         """A finding that has no size."""
         return cls(kind, mode, parameters, np.nan, (np.nan, np.nan), pvalue, text)

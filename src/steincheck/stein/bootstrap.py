@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .._validation import as_count, as_generator
 
 N_RANDOM_BLOCKS = 100  # of independent draws: the power is that of one sign per draw, see experiments
+
+
+class Bootstrap(Protocol):
+    """What a test takes as `bootstrap`: `multinomial`, `wild` or any function of this form.
+
+    Parameters
+    ----------
+    n, size : int
+        Number of draws and of replicates.
+    rng : Generator
+        The function returns weights (size, n) of the draws.
+    """
+
+    def __call__(self, n: int, size: int, rng: np.random.Generator, /) -> np.ndarray:
+        """Weights (size, n)."""
 
 
 def multinomial(n: int, size: int, rng: np.random.Generator) -> np.ndarray:

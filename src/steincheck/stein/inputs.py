@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,10 +10,8 @@ from .._series import index_in_chain
 from .._validation import Seed, as_count, as_numbers, check_switch, is_number, seeded, shown
 from ..chains.reading import read_sample
 from ..target import Target, require_target, score_warnings, support_warnings
-from .bootstrap import multinomial, wild
+from .bootstrap import Bootstrap, multinomial, wild
 from .kernels import IMQ, Kernel, check_kernel
-
-Bootstrap = Callable[[int, int, np.random.Generator], np.ndarray]
 
 MIN_KERNEL_DRAWS = 50  # with fewer, bootstraps reject correct samples too often
 
@@ -47,7 +44,7 @@ class Prepared(NamedTuple):
     chain: np.ndarray | None  # (n,) chain of each draw; None for independent draws
     seed: Seed
     kernel: Kernel
-    bootstrap: Bootstrap | str | None
+    bootstrap: Bootstrap | Literal["blocks"] | None
     n_resamples: int
     precondition: Any  # this and what follows as the user said
     check_score: bool

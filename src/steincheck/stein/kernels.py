@@ -19,7 +19,13 @@ MAX_UNROLLED_DIMENSION = 8  # up to here differences are formed coordinate by co
 
 
 class Kernel(Protocol):
-    """A radial kernel k(x, y) = phi(r2), r2 the squared distance: all that a test needs of it."""
+    """What a test takes as `kernel`: IMQ, RBF or any radial kernel k(x, y) = phi(r2) with `profile`.
+
+    Parameters
+    ----------
+    r2 : array
+        Squared distances |x - y|^2; `profile` returns phi, phi' and phi'' there.
+    """
 
     def profile(self, r2: Any) -> tuple[Any, Any, Any]:
         """phi, phi', phi'' at squared distances `r2`."""

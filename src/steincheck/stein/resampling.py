@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from ..chains.order import standing_chains
 from ..draws.record import chain_of_rows
 from ..result import ChainBlocks
 from .blocks import sums_of_block_pairs
-from .bootstrap import random_blocks
-from .inputs import Bootstrap, Prepared, Streams
+from .bootstrap import Bootstrap, random_blocks
+from .inputs import Prepared, Streams
 from .kernels import Kernel
 
 MAX_WEIGHTS = 2 * 10**10  # bytes of a bootstrap's weights that are held at once
@@ -26,7 +26,7 @@ MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly sp
 class Resampling(NamedTuple):
     """How the null distribution is simulated."""
 
-    bootstrap: Bootstrap | str  # that made the weights
+    bootstrap: Bootstrap | Literal["blocks"]  # that made the weights
     weights: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks; B = 0 if there are too few
     block: np.ndarray | None  # (n,) block of each draw
     identity: np.ndarray | None  # (n,) equal for identical draws

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..result import MomentFeature
+from ..result import FindingKind, MomentFeature
 from .chains import words_listed
 
 MIN_GROUP = 4  # misfits of one kind and direction, from which on they share a sentence
@@ -17,7 +17,7 @@ KINDS_WITH_SIZE = ("location", "scale", "overall scale")
 Describe = Callable[[MomentFeature], str]
 
 
-def size_of_effect(kind: str, estimate: float) -> float:
+def size_of_effect(kind: FindingKind, estimate: float) -> float:
     """How large a misfit is: in standard deviations, as the logarithm of a factor, as a difference.
 
     These are about comparable: a shift of 0.1 sd and a factor of 1.1 misplace the same share of the

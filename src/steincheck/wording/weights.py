@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..result import Finding, FluxResult, ModeTable
+from ..result import Finding, FindingKind, FluxResult, ModeTable
 from ..result.modes import TOO_FEW, TOO_MANY
 from ..target.own_scale import OwnScale
 from .mode_places import MAX_COORDINATES_NAMED
@@ -79,7 +79,7 @@ def _wrong_share(table: ModeTable, k: int, where: str, pvalue: float) -> Finding
     low, high = table.implied_interval[k]
     known = not np.isnan(low)
     missing = table.n_draws[k] == 0
-    kind = "missing mode" if missing else "mode share"
+    kind: FindingKind = "missing mode" if missing else "mode share"
     state = ""
     if missing:
         state = " is missing"
