@@ -400,13 +400,13 @@ def _prepare(
     inputs = prepare(
         draws,
         target,
-        precondition,
-        options.n_resamples,
-        check_score,
-        rng,
-        independent=independent,
-        bootstrap=options.bootstrap,
         kernel=options.kernel,
+        precondition=precondition,
+        bootstrap=options.bootstrap,
+        n_resamples=options.n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=rng,
     )
     warn_few_resamples(options.n_level_resamples, "n_level_resamples", inputs.warnings)
     return inputs

@@ -94,13 +94,13 @@ def ospksd_test(
     inputs = prepare(
         draws,
         target,
-        precondition,
-        n_resamples,
-        check_score,
-        rng,
-        independent=independent,
-        bootstrap=bootstrap,
         kernel=kernel,
+        precondition=precondition,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=rng,
     )
     train, test = split_rows(len(inputs.x), train_fraction, inputs.streams.split, inputs.chain)
     if len(test) < MIN_TESTED_DRAWS:

@@ -91,13 +91,13 @@ def ksd_test(
     inputs = prepare(
         draws,
         target,
-        precondition,
-        n_resamples,
-        check_score,
-        rng,
-        independent=independent,
-        bootstrap=bootstrap,
         kernel=kernel,
+        precondition=precondition,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=rng,
     )
     result = ksd_core(inputs, score_at(target, inputs.x))
     announce(result.warnings)

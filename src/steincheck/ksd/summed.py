@@ -88,13 +88,13 @@ def pksd_test(
     inputs = prepare(
         draws,
         target,
-        precondition,
-        n_resamples,
-        check_score,
-        rng,
-        independent=independent,
-        bootstrap=bootstrap,
         kernel=kernel,
+        precondition=precondition,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=rng,
     )
     moved, chain = requested_perturbation(inputs, target, jumps)
     result = pksd_core(inputs, score_at(target, moved.draws), target, moved, chain, jumps)
@@ -183,13 +183,13 @@ def spksd_test(
     inputs = prepare(
         draws,
         target,
-        precondition,
-        n_resamples,
-        check_score,
-        rng,
-        independent=independent,
-        bootstrap=bootstrap,
         kernel=kernel,
+        precondition=precondition,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=rng,
     )
     moved, chain = requested_perturbation(inputs, target, jumps)
     result = spksd_core(inputs, score_at(target, moved.draws), target, moved, chain, jumps)
