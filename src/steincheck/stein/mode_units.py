@@ -9,7 +9,7 @@ import numpy as np
 
 from .._whitening import average_root, standardised
 from ..result import Modes
-from .blocks import sums_of_block_pairs
+from .block_sums import sums_of_block_pairs
 from .kernels import Kernel
 from .quadratic import Calibrated, flip_signs
 from .resampling import Resampling

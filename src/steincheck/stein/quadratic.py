@@ -8,7 +8,7 @@ import numpy as np
 
 from .._whitening import whitened
 from ..target import Target, score_at
-from .blocks import sums_of_block_pairs
+from .block_sums import sums_of_block_pairs
 from .bootstrap import normaliser
 from .kernels import Kernel, median_bandwidth
 from .resampling import Resampling
