@@ -15,7 +15,7 @@ from ..stein.inputs import Bootstrap, Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..target import Target, score_at
-from .plain import Found, calibrated, outcome
+from .plain import Found, outcome, replicated
 
 PKSD_THETA = 0.9  # near 1, where jumps are accepted, but not at 1
 
@@ -195,7 +195,7 @@ def perturbed_core(
     samples = np.concatenate([x[None], moved.samples]) if identity else moved.samples
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
     stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    found = calibrated(inputs, stack, x, chain, width, parts=identity)
+    found = replicated(inputs, stack, x, chain, width, parts=identity)
     fields = {
         **outcome(name, inputs, x, found, **jump_settings(jumps)),
         "bandwidth": width,
