@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from steincheck.stein.blocks import BLOCKS_PER_PIECE, LARGE_TILE_SIDE, PARTS_PER_WORKER, PIECES_HELD
+from steincheck.stein.block_sums import BLOCKS_PER_PIECE, LARGE_TILE_SIDE, PARTS_PER_WORKER, PIECES_HELD
 from steincheck.stein.bootstrap import N_RANDOM_BLOCKS
 
 from .table import RESULTS

@@ -7,7 +7,7 @@ from scipy import stats
 import steincheck as sc
 from steincheck.aggregate import Aggregation, ksdagg_core
 from steincheck.modes.given import as_modes
-from steincheck.stein.blocks import sums_of_block_pairs
+from steincheck.stein.block_sums import sums_of_block_pairs
 from steincheck.stein.inputs import spawn_streams
 from steincheck.stein.kernels import IMQ
 from steincheck.stein.mode_units import at_own_mode, mode_views, responsibilities, widths_differ

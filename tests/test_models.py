@@ -8,6 +8,7 @@ from conftest import REFERENCE, mixture_log_density
 from scipy import optimize, stats
 
 from steincheck import models
+from steincheck.models import sensors
 from steincheck.samplers import gibbs_rbm
 from steincheck.target import central_differences
 from steincheck.target.compiled import _values
@@ -290,30 +291,37 @@ def test_sensor_log_density_is_the_papers_formula():
 
 
 def test_the_plan_of_sensor_draws_uses_every_factor_once():
-    rings = [pair for row in models.PLAN for pair in row[1:3] if pair]
-    unseen = [pair for row in models.PLAN for pair in row[3]]
-    assert sorted(rings) == sorted(models.OBSERVED_DISTANCES)
-    assert sorted(unseen) == sorted(models.UNOBSERVED_PAIRS)
+    rings = [pair for row in sensors.PLAN for pair in row[1:3] if pair]
+    unseen = [pair for row in sensors.PLAN for pair in row[3]]
+    assert sorted(rings) == sorted(sensors.OBSERVED_DISTANCES)
+    assert sorted(unseen) == sorted(sensors.UNOBSERVED_PAIRS)
 
 
 def test_bounds_of_the_chances_of_acceptance_hold():
     """Mean fits over the random turn on a fine grid of radii and gaps; the worst turn is included."""
-    gaps = {0: [np.linalg.norm(np.subtract(*models.KNOWN_SENSORS))], 2: None, 3: np.linspace(0.002, 1.5, 250)}
+    gaps = {
+        0: [np.linalg.norm(np.subtract(*sensors.KNOWN_SENSORS))],
+        2: None,
+        3: np.linspace(0.002, 1.5, 250),
+    }
     gaps[2] = gaps[0]
-    for sensor, ring, fit, _, bound in models.PLAN:
+    for sensor, ring, fit, _, bound in sensors.PLAN:
         if fit is None:
             continue
-        y, other = models.OBSERVED_DISTANCES[ring], models.SHRINK * models.OBSERVED_DISTANCES[fit]
-        radii = models.SHRINK * y + models.SPREAD * np.linspace(-models.CUT, models.CUT, 131)
-        count = int(4 * y / models.SPREAD)
+        y, other = (
+            sensors.OBSERVED_DISTANCES[ring],
+            sensors.SHRINK * sensors.OBSERVED_DISTANCES[fit],
+        )
+        radii = sensors.SHRINK * y + sensors.SPREAD * np.linspace(-sensors.CUT, sensors.CUT, 131)
+        count = int(4 * y / sensors.SPREAD)
         for gap in gaps[sensor]:
             worst = 0.0
             for turn in np.linspace(0, 1, 4, endpoint=False):
                 angles = 2 * np.pi * (np.arange(count) + turn) / count
                 r = np.sqrt(radii[:, None] ** 2 + gap**2 - 2 * radii[:, None] * gap * np.cos(angles))
-                fits = np.exp(-0.5 * ((r - other) / models.SPREAD) ** 2).mean(axis=1)
+                fits = np.exp(-0.5 * ((r - other) / sensors.SPREAD) ** 2).mean(axis=1)
                 worst = max(worst, np.max(fits * radii / radii[-1]))
-            unseen = -np.expm1(-0.5 * gap**2 / models.RANGE**2) if sensor == 3 else 1.0
+            unseen = -np.expm1(-0.5 * gap**2 / sensors.RANGE**2) if sensor == 3 else 1.0
             assert worst * unseen < bound
 
 

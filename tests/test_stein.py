@@ -11,7 +11,7 @@ import pytest
 
 from steincheck.stein import blocks
 from steincheck.stein import tiles as stein
-from steincheck.stein.blocks import single_suffices, sums_of_block_pairs
+from steincheck.stein.block_sums import single_suffices, sums_of_block_pairs
 from steincheck.stein.kernels import IMQ, RBF, stein_kernel
 from steincheck.stein.quadratic import flip_signs
 from steincheck.stein.tiles import quadratic_forms

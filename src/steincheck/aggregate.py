@@ -26,8 +26,8 @@ from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
 from .stein.inputs import Prepared, Streams, prepare, warn_few_resamples
 from .stein.kernels import IMQ, Kernel, median_bandwidth
-from .stein.mode_units import at_own_mode, calibrate_over_modes
-from .stein.quadratic import Calibrated, calibrated_statistics, scores_of_moved
+from .stein.mode_units import at_own_mode, replicate_over_modes
+from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
 from .stein.resampling import Resampling, chain_blocks, resampling
 from .target import Target, score_at
 
@@ -180,9 +180,9 @@ def ksdagg_core(
         x, options.bootstrap, wild, options.total, streams, warnings=warnings, blocks=blocks
     )
     if modes is None:
-        found = calibrated_statistics(*stack, options.kernel, widths, resampled)
+        found = replicated_statistics(*stack, options.kernel, widths, resampled)
     else:
-        found = calibrate_over_modes(x, scores, modes, options.kernel, widths, resampled)
+        found = replicate_over_modes(x, scores, modes, options.kernel, widths, resampled)
     outcome = _aggregate(found, resampled, options, shares)
     return KsdaggResult(
         **_fields("KSDAgg test", x, warnings, found, outcome, widths, shares, resampled),
@@ -299,7 +299,7 @@ def pksdagg_core(
     resampled = resampling(
         x, options.bootstrap, wild, options.total, streams, warnings=warnings, blocks=blocks
     )
-    found = _joined(*(calibrated_statistics(*stack, options.kernel, widths, resampled) for stack in stacks))
+    found = _joined(*(replicated_statistics(*stack, options.kernel, widths, resampled) for stack in stacks))
     outcome = _aggregate(found, resampled, options, shares)
     return PksdaggResult(
         **_fields("pKSDAgg test", x, warnings, found, outcome, np.tile(widths, 2), shares, resampled),
@@ -310,16 +310,16 @@ def pksdagg_core(
     )
 
 
-def _joined(first: Calibrated, second: Calibrated) -> Calibrated:
+def _joined(first: Replicated, second: Replicated) -> Replicated:
     """Statistics of two stacks with the same signs, one after the other."""
-    return Calibrated(
+    return Replicated(
         np.concatenate([first.statistics, second.statistics]),
         np.concatenate([first.replicates, second.replicates]),
         None,
     )
 
 
-def _aggregate(found: Calibrated, resampled: Resampling, options: Aggregation, weights: np.ndarray) -> MinP:
+def _aggregate(found: Replicated, resampled: Resampling, options: Aggregation, weights: np.ndarray) -> MinP:
     """`min_p` with two sets of replicates; with blocks one set serves both, the observed signs included."""
     replicates = found.replicates
     if not replicates.shape[1]:
@@ -400,13 +400,13 @@ def _prepare(
     inputs = prepare(
         draws,
         target,
-        precondition,
-        options.n_resamples,
-        check_score,
-        rng,
-        independent=independent,
-        bootstrap=options.bootstrap,
         kernel=options.kernel,
+        precondition=precondition,
+        bootstrap=options.bootstrap,
+        n_resamples=options.n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=rng,
     )
     warn_few_resamples(options.n_level_resamples, "n_level_resamples", inputs.warnings)
     return inputs
@@ -442,7 +442,7 @@ def _fields(
     name: str,
     x: np.ndarray,
     warnings: list[str],
-    found: Calibrated,
+    found: Replicated,
     outcome: MinP,
     widths: np.ndarray,
     weights: np.ndarray,

@@ -149,7 +149,9 @@ def fssd_test(
     True
     """
     training = _training(n_locations, train_fraction, optimise, locations)
-    inputs = prepare(draws, target, None, n_resamples, check_score, rng, independent=independent)
+    inputs = prepare(
+        draws, target, n_resamples=n_resamples, check_score=check_score, independent=independent, rng=rng
+    )
     x = inputs.x
     if training is not None:
         train, tested = _split(inputs, training, bandwidth)

@@ -29,7 +29,7 @@ from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..stein.resampling import identical_draws
 from ..stein.tiles import quadratic_forms
 from ..target import Target, score_at
-from .plain import calibrated, outcome
+from .plain import outcome, replicated
 
 MIN_TESTED_DRAWS = 50  # with fewer, .07 of true samples were rejected at level .05
 N_TRAINING_STARTS = 100  # of the mode search, as in the paper
@@ -94,13 +94,13 @@ def ospksd_test(
     inputs = prepare(
         draws,
         target,
-        precondition,
-        n_resamples,
-        check_score,
-        rng,
-        independent=independent,
-        bootstrap=bootstrap,
         kernel=kernel,
+        precondition=precondition,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=rng,
     )
     train, test = split_rows(len(inputs.x), train_fraction, inputs.streams.split, inputs.chain)
     if len(test) < MIN_TESTED_DRAWS:
@@ -211,7 +211,7 @@ def _tested_pair(
     samples = np.concatenate([x[None], final.samples])
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
     stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    found = calibrated(inputs, stack, x, chain, choice.width, parts=True)
+    found = replicated(inputs, stack, x, chain, choice.width, parts=True)
     moved = choice.moved
     return OspksdResult(
         **outcome("ospKSD test", inputs, inputs.x, found, **asked),

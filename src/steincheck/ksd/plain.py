@@ -12,7 +12,7 @@ from ..result import KsdResult
 from ..stein.bootstrap import Bootstrap, multinomial, pvalue
 from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import Calibrated, calibrated_statistics, choose_bandwidth
+from ..stein.quadratic import Replicated, choose_bandwidth, replicated_statistics
 from ..stein.resampling import Resampling, Stack, chain_blocks, resampling, settings
 from ..target import Target, score_at
 
@@ -91,13 +91,13 @@ def ksd_test(
     inputs = prepare(
         draws,
         target,
-        precondition,
-        n_resamples,
-        check_score,
-        rng,
-        independent=independent,
-        bootstrap=bootstrap,
         kernel=kernel,
+        precondition=precondition,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=rng,
     )
     result = ksd_core(inputs, score_at(target, inputs.x))
     announce(result.warnings)
@@ -109,14 +109,14 @@ def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:
     x = inputs.x
     width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     stack = (whitened(x, inputs.whiten)[None], whitened_scores(scores, inputs.whiten)[None])
-    found = calibrated(inputs, stack, x, inputs.chain, width)
+    found = replicated(inputs, stack, x, inputs.chain, width)
     return KsdResult(**outcome("KSD test", inputs, x, found), bandwidth=width)
 
 
 class Found(NamedTuple):
     """Statistic and replicates, and how these were made."""
 
-    statistics: Calibrated
+    statistics: Replicated
     resampled: Resampling
 
     @property
@@ -126,7 +126,7 @@ class Found(NamedTuple):
         return self.statistics.parts[0]
 
 
-def calibrated(
+def replicated(
     inputs: Prepared,
     stack: Stack,
     x: np.ndarray,
@@ -146,7 +146,7 @@ def calibrated(
         warnings=inputs.warnings,
         blocks=blocks,
     )
-    statistics = calibrated_statistics(*stack, inputs.kernel, width, resampled, parts=parts)
+    statistics = replicated_statistics(*stack, inputs.kernel, width, resampled, parts=parts)
     return Found(statistics, resampled)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._whitening import whitened, whitened_scores
 from ..chains.blocks import MIN_BLOCKS, block_signs
-from ..stein.blocks import sums_of_block_pairs
+from ..stein.block_sums import sums_of_block_pairs
 from ..stein.bootstrap import pvalue
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.mode_units import gaussian_score, mixture_score

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -33,7 +34,8 @@ def spawn_streams(rng: np.random.Generator) -> Streams:
     return Streams(*rng.spawn(7))
 
 
-class Prepared(NamedTuple):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Prepared:
     """Validated input of a quadratic test."""
 
     x: np.ndarray
@@ -54,11 +56,11 @@ class Prepared(NamedTuple):
 def prepare(
     draws: Any,
     target: Target,
-    precondition: Any,
+    *,
+    precondition: Any = None,
     n_resamples: int,
     check_score: bool,
     rng: Any,
-    *,
     independent: bool = False,
     bootstrap: Any = None,
     kernel: Kernel = IMQ(),
@@ -85,19 +87,19 @@ def prepare(
     warnings.extend(score_warnings(target, sample.x, check=check_score))
     whiten = None if precondition is None else _root(precondition, target.dim)
     return Prepared(
-        sample.x,
-        whiten,
-        streams,
-        warnings,
-        sample.log_p,
-        sample.chain,
-        seed,
-        kernel,
-        bootstrap,
-        n_resamples,
-        precondition,
-        check_score,
-        independent,
+        x=sample.x,
+        whiten=whiten,
+        streams=streams,
+        warnings=warnings,
+        log_p=sample.log_p,
+        chain=sample.chain,
+        seed=seed,
+        kernel=kernel,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        precondition=precondition,
+        check_score=check_score,
+        independent=independent,
     )
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._whitening import average_root, standardised
 from ..result import Modes
-from .blocks import sums_of_block_pairs
+from .block_sums import sums_of_block_pairs
 from .kernels import Kernel
-from .quadratic import Calibrated, flip_signs
+from .quadratic import Replicated, flip_signs
 from .resampling import Resampling
 
 MAX_RATIO_OF_WIDTHS = 3.0  # of modes, up to which the average covariance is a fair unit for all of them
@@ -102,15 +102,15 @@ def at_own_mode(x: np.ndarray, modes: Modes) -> np.ndarray:
     return z
 
 
-def calibrate_over_modes(
+def replicate_over_modes(
     x: np.ndarray,
     scores: np.ndarray,
     modes: Modes,
     kernel: Kernel,
     bandwidths: np.ndarray,
     resampled: Resampling,
-) -> Calibrated:
-    """`calibrated_statistics` with the sum of the Stein kernels of all modes, for a bootstrap of blocks."""
+) -> Replicated:
+    """`replicated_statistics` with the sum of the Stein kernels of all modes, for a bootstrap of blocks."""
     block = resampled.block
     assert block is not None
     q = int(block.max()) + 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._whitening import whitened
 from ..target import Target, score_at
-from .blocks import sums_of_block_pairs
+from .block_sums import sums_of_block_pairs
 from .bootstrap import normaliser
 from .kernels import Kernel, median_bandwidth
 from .resampling import Resampling
@@ -25,7 +25,7 @@ def choose_bandwidth(
     return float(width)
 
 
-class Calibrated(NamedTuple):
+class Replicated(NamedTuple):
     """U-statistics of the summed matrix of a stack of samples and their replicates, per bandwidth."""
 
     statistics: np.ndarray  #: (K,)
@@ -33,7 +33,7 @@ class Calibrated(NamedTuple):
     parts: np.ndarray | None  #: (K, J) contribution of each sample, if asked for
 
 
-def calibrated_statistics(
+def replicated_statistics(
     samples: np.ndarray,
     scores: np.ndarray,
     kernel: Kernel,
@@ -41,7 +41,7 @@ def calibrated_statistics(
     resampled: Resampling,
     *,
     parts: bool = False,
-) -> Calibrated:
+) -> Replicated:
     """Statistics and replicates of samples (J, n, d) of the same draws, in whitened coordinates.
 
     With blocks, pairs of draws of one block are left out: signs of blocks do not change their sum.
@@ -53,13 +53,13 @@ def calibrated_statistics(
             samples, scores, kernel, bandwidths, weights, identity=resampled.identity, row_sums=parts
         )
         each = None if forms.row_sums is None else forms.row_sums.sum(axis=2) / (n * (n - 1))
-        return Calibrated(forms.total / (n * (n - 1)), forms.replicates / normaliser(weights), each)
+        return Replicated(forms.total / (n * (n - 1)), forms.replicates / normaliser(weights), each)
     block = resampled.block
     sums = sums_of_block_pairs(samples, scores, kernel, bandwidths, block, identity=resampled.identity)
     return flip_signs(sums.table, np.bincount(block), weights)
 
 
-def flip_signs(table: np.ndarray, sizes: np.ndarray, signs: np.ndarray) -> Calibrated:
+def flip_signs(table: np.ndarray, sizes: np.ndarray, signs: np.ndarray) -> Replicated:
     """U-statistics over pairs of draws in different blocks, and what they become with signs of the blocks.
 
     Parameters
@@ -75,7 +75,7 @@ def flip_signs(table: np.ndarray, sizes: np.ndarray, signs: np.ndarray) -> Calib
     signs = signs.astype(float)
     replicates = [np.einsum("bq,bq->b", signs @ one, signs) for one in between.sum(axis=1)]
     each = between.sum(axis=(2, 3))
-    return Calibrated(each.sum(axis=1), np.array(replicates), each)
+    return Replicated(each.sum(axis=1), np.array(replicates), each)
 
 
 def scores_of_moved(target: Target, x: np.ndarray, scores: np.ndarray, samples: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, cut_
 from ..chains.order import standing_chains
 from ..draws.record import chain_of_rows
 from ..result import ChainBlocks
-from .blocks import sums_of_block_pairs
+from .block_sums import sums_of_block_pairs
 from .bootstrap import Bootstrap, random_blocks
 from .inputs import Prepared, Streams
 from .kernels import Kernel

@@ -16,7 +16,7 @@ from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..target import Target, score_at
-from .plain import calibrated, outcome
+from .plain import Found, outcome, replicated
 
 PKSD_THETA = 0.9  # near 1, where jumps are accepted, but not at 1
 
@@ -89,41 +89,19 @@ def pksd_test(
     inputs = prepare(
         draws,
         target,
-        precondition,
-        n_resamples,
-        check_score,
-        rng,
-        independent=independent,
-        bootstrap=bootstrap,
         kernel=kernel,
+        precondition=precondition,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=rng,
     )
     moved, chain = requested_perturbation(inputs, target, jumps)
-    result = pksd_core(inputs, score_at(target, moved.draws), target, moved, chain, jumps)
+    _, fields = perturbed_core("pKSD test", inputs, target, moved, chain, jumps, identity=False)
+    result = PksdResult(**fields)
     announce(result.warnings)
     return result
-
-
-def pksd_core(
-    inputs: Prepared,
-    scores: np.ndarray,
-    target: Target,
-    moved: Perturbation,
-    chain: np.ndarray | None,
-    jumps: Jumps,
-) -> PksdResult:
-    """The test of `pksd_test` on a perturbation; `scores` and `chain` are those of its unperturbed draws."""
-    x = moved.draws
-    width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
-    slopes = scores_of_moved(target, x, scores, moved.samples)
-    stack = (whitened(moved.samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    found = calibrated(inputs, stack, x, chain, width)
-    return PksdResult(
-        **outcome("pKSD test", inputs, x, found, **jump_settings(jumps)),
-        bandwidth=width,
-        modes=moved.modes,
-        theta=moved.theta,
-        acceptance=moved.acceptance,
-    )
 
 
 def spksd_test(
@@ -184,41 +162,46 @@ def spksd_test(
     inputs = prepare(
         draws,
         target,
-        precondition,
-        n_resamples,
-        check_score,
-        rng,
-        independent=independent,
-        bootstrap=bootstrap,
         kernel=kernel,
+        precondition=precondition,
+        bootstrap=bootstrap,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=rng,
     )
     moved, chain = requested_perturbation(inputs, target, jumps)
-    result = spksd_core(inputs, score_at(target, moved.draws), target, moved, chain, jumps)
+    found, fields = perturbed_core("spKSD test", inputs, target, moved, chain, jumps, identity=True)
+    result = SpksdResult(**fields, identity_statistic=float(found.parts[0]), theta_statistics=found.parts[1:])
     announce(result.warnings)
     return result
 
 
-def spksd_core(
+def perturbed_core(
+    name: str,
     inputs: Prepared,
-    scores: np.ndarray,
     target: Target,
     moved: Perturbation,
     chain: np.ndarray | None,
     jumps: Jumps,
-) -> SpksdResult:
-    """The test of `spksd_test` on a perturbation; `scores` and `chain` are those of its unperturbed draws."""
+    *,
+    identity: bool,
+) -> tuple[Found, dict[str, Any]]:
+    """The statistic of perturbed draws, the unperturbed ones added if `identity`, and the fields of a result.
+
+    `chain` is that of the unperturbed draws.
+    """
     x = moved.draws
     width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
-    samples = np.concatenate([x[None], moved.samples])
-    slopes = scores_of_moved(target, x, scores, samples)
+    samples = np.concatenate([x[None], moved.samples]) if identity else moved.samples
+    slopes = scores_of_moved(target, x, score_at(target, x), samples)
     stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    found = calibrated(inputs, stack, x, chain, width, parts=True)
-    return SpksdResult(
-        **outcome("spKSD test", inputs, x, found, **jump_settings(jumps)),
-        bandwidth=width,
-        modes=moved.modes,
-        theta=moved.theta,
-        acceptance=moved.acceptance,
-        identity_statistic=float(found.parts[0]),
-        theta_statistics=found.parts[1:],
-    )
+    found = replicated(inputs, stack, x, chain, width, parts=identity)
+    fields = {
+        **outcome(name, inputs, x, found, **jump_settings(jumps)),
+        "bandwidth": width,
+        "modes": moved.modes,
+        "theta": moved.theta,
+        "acceptance": moved.acceptance,
+    }
+    return found, fields

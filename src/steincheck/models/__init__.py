@@ -1,0 +1,12 @@
+"""The paper's models, each a `Target` with ``sample(n, rng)``; formulas and proofs: docs/theory/models.md."""
+
+from .mixtures import gaussian_mixture, t_banana_mixture
+from .rbm import gb_rbm
+from .sensors import sensor_labels, sensor_network
+from .sensors import sensor_log_density as sensor_log_density
+
+__all__ = ["gaussian_mixture", "gb_rbm", "sensor_labels", "sensor_network", "t_banana_mixture"]
+
+
+def __dir__() -> list[str]:
+    return __all__

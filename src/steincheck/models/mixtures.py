@@ -1,0 +1,228 @@
+"""Mixtures of Gaussians, and of t distributions and bananas."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+from math import lgamma, log, pi
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+
+from .._validation import (
+    RandomSource,
+    as_count,
+    as_generator,
+    as_numbers,
+    as_one_positive,
+    check_switch,
+    is_number,
+    shown,
+)
+from ..samplers import MAX_INTEGER
+from ..target import MAX_DIM, Target, made_by
+from .formula import formula_target
+
+
+def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -> Target:
+    """Mixture of Gaussians, normalised: p(x) = sum_k w_k N(x; mu_k, S_k).
+
+    Parameters
+    ----------
+    means : array (M, d)
+    covariances : array (M, d, d) or (d, d), or float, optional
+        One per component, one for all, or a variance; the identity by default.
+    weights : array (M,), optional
+        Positive, with sum 1; equal by default.
+
+    Returns
+    -------
+    Target
+        ``sample(n, rng, weights=None, return_labels=False)``: draws, with other weights if given (zero
+        allowed: a missing mode), and the component of every draw if asked.
+
+    Examples
+    --------
+    >>> from steincheck import models
+    >>> target = models.gaussian_mixture([[-3.0], [3.0]])
+    >>> draws, labels = target.sample(4, 0, weights=[1, 0], return_labels=True)
+    >>> labels
+    array([0, 0, 0, 0])
+    """
+    means = as_numbers(means, "means")
+    if means.ndim != 2 or 0 in means.shape or not np.isfinite(means).all():
+        raise ValueError(f"`means` must be finite with one mean per row, (M, d), got shape {means.shape}")
+    count, d = means.shape
+    shares = _as_weights(weights, count)
+    roots = _covariance_roots(covariances, count, d)  # (M or 1, d, d)
+    whiten = np.linalg.inv(roots)
+    middle = means.mean(axis=0)  # differences from the middle stay accurate far from the origin
+    centres = np.einsum("kij,kj->ki", np.broadcast_to(whiten, (count, d, d)), means - middle)
+    log_dets = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    heights = np.log(shares) - 0.5 * d * log(2 * pi) - log_dets
+
+    def draw(k: int, size: int, rng: np.random.Generator) -> np.ndarray:
+        return means[k] + rng.standard_normal((size, d)) @ roots[min(k, len(roots) - 1)].T
+
+    sample = _mixture_sampler(shares, d, draw)
+    target = formula_target(_log_gaussians, (middle, whiten, centres, heights), d, sample)
+    return made_by(target, gaussian_mixture, means, covariances, weights)
+
+
+def _log_gaussians(parameters: Any, x: Any) -> Any:
+    middle, whiten, centres, heights = parameters
+    z = whiten @ (x - middle) - centres
+    return logsumexp(heights - 0.5 * jnp.sum(z * z, axis=1))
+
+
+def t_banana_mixture(
+    dim: int = 50,
+    *,
+    n_t: int = 10,
+    n_banana: int = 10,
+    df: float = 7.0,
+    b: float = 0.003,
+    box: float = 20.0,
+    weights: Any = None,
+    rng: RandomSource = None,
+) -> Target:
+    """Mixture of multivariate t and banana-shaped t distributions, normalised (paper, App. H.2).
+
+    The first `n_t` components have density t(x; mu, S), S = 0.1 sqrt(d) I, the others t(phi(x); mu, C) with
+    C = diag(100, 1, ..., 1) and
+
+        phi(x) = (x_1, x_2 + b x_1^2 - 100 b, x_3, ..., x_d)
+
+    as in the paper's appendix: bananas open downwards, x_2 = mu_2 - b x_1^2 + 100 b along the ridge, and bend
+    about x_1 = 0 wherever their centre is. (The authors' code has the opposite sign.) S and C are shape
+    matrices; covariances are df / (df - 2) times as large. phi has Jacobian 1.
+
+    Parameters
+    ----------
+    dim : int
+        Dimension, at least 2.
+    n_t, n_banana : int
+        Number of components of each kind.
+    df, b, box : float
+        Degrees of freedom; curvature of the bananas; the centres mu are uniform in [-box, box]^d.
+    weights : array (n_t + n_banana,), optional
+        Positive, with sum 1; equal by default.
+    rng : int, Generator or SeedSequence, optional
+        Draws the centres: the same int gives the same centres.
+
+    Returns
+    -------
+    Target
+        ``sample(n, rng, weights=None, return_labels=False)``: draws, with other weights if given, and the
+        component of every draw if asked.
+
+    Examples
+    --------
+    The same modes with wrong weights:
+
+    >>> import numpy as np
+    >>> from steincheck import models
+    >>> target = models.t_banana_mixture(5, rng=0)
+    >>> wrong = np.exp(0.5 * np.random.default_rng(1).standard_normal(20))
+    >>> target.sample(1000, rng=2, weights=wrong / wrong.sum()).shape
+    (1000, 5)
+    """
+    count = _count_of_parts(dim, n_t, n_banana)
+    df = as_one_positive(df, "df")
+    box = as_one_positive(box, "box")
+    if not is_number(b) or not abs(b) <= sys.float_info.max:
+        raise ValueError(f"`b` must be one finite number, got {shown(b)}")
+    shares = _as_weights(weights, count)
+    rng = as_generator(rng)
+    seed = copy.deepcopy(rng)  # gives the same centres when the target is unpickled
+    means = rng.uniform(-box, box, size=(count, dim))
+    scales = np.ones((2, dim))  # roots of the two shape matrices
+    scales[0] = (0.1 * dim**0.5) ** 0.5
+    scales[1, 0] = 10.0
+    kind = np.repeat([0, 1], [n_t, n_banana])
+    middle = means.mean(axis=0)
+    centres = (means - middle) / scales[kind]
+    heights = np.log(shares) - np.log(scales).sum(axis=1)[kind] - 0.5 * dim * log(df * pi)
+    heights += lgamma(0.5 * (df + dim)) - lgamma(0.5 * df)
+
+    def draw(k: int, size: int, rng: np.random.Generator) -> np.ndarray:
+        x = rng.standard_normal((size, dim)) / np.sqrt(rng.chisquare(df, size=(size, 1)) / df)
+        x = means[k] + x * scales[kind[k]]
+        if kind[k]:
+            x[:, 1] -= b * (x[:, 0] ** 2 - 100)
+        return x
+
+    parameters = (middle, 1 / scales, centres[:n_t], centres[n_t:], heights, float(df), float(b))
+    sample = _mixture_sampler(shares, dim, draw)
+    again = {"n_t": n_t, "n_banana": n_banana, "df": df, "b": b, "box": box, "weights": weights, "rng": seed}
+    return made_by(formula_target(_log_t_bananas, parameters, dim, sample), t_banana_mixture, dim, **again)
+
+
+def _count_of_parts(dim: Any, n_t: Any, n_banana: Any) -> int:
+    """The number of components, if all three numbers are ones."""
+    for name, value, least in (("dim", dim, 2), ("n_t", n_t, 0), ("n_banana", n_banana, 0)):
+        as_count(value, name, minimum=least, maximum=MAX_DIM)
+    count = int(n_t) + int(n_banana)
+    if not count:
+        raise ValueError("`n_t` and `n_banana` must not both be 0")
+    return count
+
+
+def _log_t_bananas(parameters: Any, x: Any) -> Any:
+    middle, shrink, t_centres, banana_centres, heights, df, b = parameters
+
+    def squared_distances(y: Any, centres: Any) -> Any:
+        # For a batch one matrix product. It loses about eps |centres|^2: 1e-12 for a box of 20. Not cut off
+        # at 0, where the Hessian would be lost at the very modes.
+        return jnp.sum(y * y) - 2 * (centres @ y) + jnp.sum(centres * centres, axis=1)
+
+    straight = x + b * (x[0] ** 2 - 100) * (np.arange(len(x)) == 1)
+    to_t = squared_distances((x - middle) * shrink[0], t_centres)
+    to_bananas = squared_distances((straight - middle) * shrink[1], banana_centres)
+    r2 = jnp.concatenate([to_t, to_bananas])
+    return logsumexp(heights - 0.5 * (df + len(x)) * jnp.log(1 + r2 / df))
+
+
+def _mixture_sampler(shares: np.ndarray, dim: int, draw: Callable[..., np.ndarray]) -> Callable[..., Any]:
+    def sample(n: int, rng: Any = None, *, weights: Any = None, return_labels: bool = False) -> Any:
+        as_count(n, "n", maximum=MAX_INTEGER)
+        rng = as_generator(rng)
+        check_switch(return_labels, "return_labels")
+        chosen = shares if weights is None else _as_weights(weights, len(shares), zero=True)
+        labels = rng.choice(len(chosen), size=n, p=chosen)
+        x = np.empty((n, dim))
+        for k in np.unique(labels):
+            mine = labels == k
+            x[mine] = draw(int(k), int(mine.sum()), rng)
+        return (x, labels) if return_labels else x
+
+    return sample
+
+
+def _as_weights(weights: Any, count: int, *, zero: bool = False) -> np.ndarray:
+    w = np.full(count, 1 / count) if weights is None else as_numbers(weights, "weights")
+    if w.shape != (count,) or not (abs(w.sum() - 1) < 1e-8 and w.min() >= 0 and (zero or w.min() > 0)):
+        rule = "non-negative" if zero else "positive"
+        raise ValueError(f"`weights` must be {count} {rule} numbers with sum 1, got {shown(weights)}")
+    return w / w.sum()
+
+
+def _covariance_roots(covariances: Any, count: int, d: int) -> np.ndarray:
+    """Cholesky factors, (M, d, d) or (1, d, d)."""
+    given = as_numbers(1.0 if covariances is None else covariances, "covariances")
+    matrices = given * np.eye(d) if given.ndim == 0 else given
+    if matrices.shape not in ((d, d), (count, d, d)):
+        raise ValueError(
+            f"`covariances` must be a variance or have shape {(d, d)} or {(count, d, d)}, got {given.shape}"
+        )
+    for k, matrix in enumerate(matrices.reshape(-1, d, d)):
+        smallest = np.linalg.eigvalsh(matrix)[0] if np.isfinite(matrix).all() else np.nan
+        if not (smallest > 0 and np.allclose(matrix, matrix.T, rtol=1e-8, atol=0)):
+            raise ValueError(
+                f"`covariances` must be symmetric and positive definite, number {k} is not: its smallest "
+                f"eigenvalue is {smallest:.3g}"
+            )
+    return np.linalg.cholesky(matrices.reshape(-1, d, d))

@@ -1,0 +1,176 @@
+"""Locations of four sensors, of which some distances are observed."""
+
+from __future__ import annotations
+
+from math import pi
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._validation import as_count, as_generator, check_switch
+from ..draws import as_matrix
+from ..samplers import MAX_INTEGER
+from ..target import Target, made_by
+from .formula import formula_target
+
+# The sensor problem: sensors 0 to 3 are unknown, 4 and 5 known; the observed distances of pairs.
+KNOWN_SENSORS = np.array([[0.5, 0.3], [0.3, 0.7]])
+OBSERVED_DISTANCES = {
+    (0, 4): 0.6103,
+    (0, 5): 0.3631,
+    (2, 4): 0.2995,
+    (2, 5): 0.5656,
+    (0, 3): 0.9266,
+    (1, 2): 0.297,
+    (1, 3): 0.8524,
+}
+UNOBSERVED_PAIRS = ((0, 1), (0, 2), (1, 4), (1, 5), (2, 3), (3, 4), (3, 5))
+# standard deviations
+NOISE = 0.02
+RANGE = 0.3
+PRIOR = 10.0
+# exp(-(y - r)^2 / (2 NOISE^2) - r^2 / (2 RANGE^2)) is a Gaussian in r with mean SHRINK y and deviation SPREAD
+SHRINK = 1 / (1 + (NOISE / RANGE) ** 2)
+SPREAD = (NOISE**-2 + RANGE**-2) ** -0.5
+CUT = 6.5  # radii of rings are cut off at so many deviations
+# How a draw is built up: a sensor, the pair whose ring it is put on, the pair whose ring its angle must fit,
+# the unobserved pairs now accounted for, and an upper bound of the acceptance probability.
+PLAN: list[tuple[int, tuple, tuple | None, list[tuple[int, int]], float]] = [
+    (0, (0, 5), (0, 4), [], 0.056),
+    (2, (2, 4), (2, 5), [(0, 2)], 0.064),
+    (1, (1, 2), None, [(1, 4), (1, 5)], 1.0),
+    (3, (0, 3), (1, 3), [(0, 1), (2, 3), (3, 4), (3, 5)], 0.039),
+]
+
+
+def sensor_network() -> Target:
+    """Posterior of four sensor locations in the plane, d = 8 (paper, App. H.3; data of Tak et al. 2018).
+
+    Two further sensors are known. The distance of sensors i and j is observed, with Gaussian error of
+    standard deviation 0.02, with probability exp(-|x_i - x_j|^2 / (2 0.3^2)); the prior is N(0, 10^2 I).
+    There are eight modes, arcs and rings, see `sensor_labels`. ``sample(n, rng, return_labels=False)`` makes
+    independent draws by rejection, exact up to cut-offs of probability 1e-9.
+
+    Returns
+    -------
+    Target
+
+    Examples
+    --------
+    >>> from steincheck import models
+    >>> target = models.sensor_network()
+    >>> target.sample(1000, rng=0).shape
+    (1000, 8)
+    """
+
+    def sample(n: int, rng: Any = None, *, return_labels: bool = False) -> Any:
+        check_switch(return_labels, "return_labels")
+        as_count(n, "n", maximum=MAX_INTEGER)
+        rng = as_generator(rng)
+        found = [_propose_sensors(4096, rng)]
+        while sum(map(len, found)) < n:
+            found.append(_propose_sensors(4096, rng))
+        x = np.concatenate(found)[:n]
+        return (x, sensor_labels(x)) if return_labels else x
+
+    names = [f"{axis}{i}" for i in range(1, 5) for axis in "xy"]
+    return made_by(formula_target(_log_sensors, (), 8, sample, names=names), sensor_network)
+
+
+def sensor_log_density(x: Any) -> Any:
+    """Log density of `sensor_network` at one point (8,) in JAX operations, for compiled samplers."""
+    points = jnp.concatenate([jnp.reshape(x, (4, 2)), jnp.asarray(KNOWN_SENSORS, dtype=x.dtype)])
+
+    def squared_distances(pairs: Any) -> Any:
+        first, second = np.array(list(pairs)).T
+        return jnp.sum((points[first] - points[second]) ** 2, axis=1)
+
+    r2 = squared_distances(OBSERVED_DISTANCES)
+    distance = jnp.sqrt(jnp.maximum(r2, 1e-300))  # where sensors coincide, it still has a gradient
+    errors = (np.array(list(OBSERVED_DISTANCES.values())) - distance) / NOISE
+    unseen = jnp.log(-jnp.expm1(-0.5 * squared_distances(UNOBSERVED_PAIRS) / RANGE**2))
+    square = jnp.sum(errors**2) + jnp.sum(r2) / RANGE**2 + jnp.sum(x**2) / PRIOR**2
+    return jnp.sum(unseen) - 0.5 * square
+
+
+def _log_sensors(_: Any, x: Any) -> Any:
+    return sensor_log_density(x)
+
+
+def sensor_labels(x: Any) -> np.ndarray:
+    """Which of the eight modes of `sensor_network` the draws belong to.
+
+    Sensors 1 and 3 may lie on either side of the line through the known sensors, sensor 4 on either side of
+    the line from sensor 1 to 2: label = side of sensor 1 + 2 (side of sensor 3) + 4 (side of sensor 4).
+
+    Parameters
+    ----------
+    x : array (n, 8)
+        The draws.
+
+    Returns
+    -------
+    array (n,)
+        Integers 0 to 7.
+
+    Examples
+    --------
+    >>> target = sensor_network()
+    >>> sorted(set(sensor_labels(target.sample(500, 0)).tolist()))
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+    one, two, three, four = np.moveaxis(as_matrix(x, 8, minimum=1).reshape(-1, 4, 2), 1, 0)
+
+    def side(start: np.ndarray, end: np.ndarray, point: np.ndarray) -> np.ndarray:
+        along, away = end - start, point - start
+        return (along[..., 0] * away[..., 1] > along[..., 1] * away[..., 0]).astype(int)
+
+    first, second = KNOWN_SENSORS
+    return side(first, second, one) + 2 * side(first, second, three) + 4 * side(one, two, four)
+
+
+def _propose_sensors(size: int, rng: np.random.Generator) -> np.ndarray:
+    """What rejection leaves of `size` proposals: exact independent draws of the sensor posterior, (m, 8)."""
+    places = {4 + k: np.tile(known, (size, 1)) for k, known in enumerate(KNOWN_SENSORS)}
+    for sensor, ring, fit, unseen, bound in PLAN:
+        anchor = places[sum(ring) - sensor]
+        other = places[sum(fit) - sensor] if fit else None
+        other_distance = OBSERVED_DISTANCES[fit] if fit else 0.0
+        x, probability = _on_rings(anchor, OBSERVED_DISTANCES[ring], other, other_distance, rng)
+        places[sensor] = x
+        for i, j in unseen:
+            probability *= -np.expm1(-0.5 * np.sum((places[i] - places[j]) ** 2, axis=1) / RANGE**2)
+        probability *= np.exp(-0.5 * np.sum(x**2, axis=1) / PRIOR**2)
+        keep = bound * rng.random(len(x)) < probability
+        places = {k: place[keep] for k, place in places.items()}
+    return np.concatenate([places[k] for k in range(4)], axis=1)
+
+
+def _on_rings(
+    anchor: np.ndarray, distance: float, other: np.ndarray | None, other_distance: float, rng: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points on rings about `anchor` at angles that fit the rings about `other`; acceptance probabilities.
+
+    In the plane a ring has density exp(-(r - SHRINK y)^2 / (2 SPREAD^2)), in r it is r times this: Gaussian
+    radii are accepted with a probability proportional to r. Of evenly spaced angles, turned at random, one is
+    picked in proportion to its fit, and accepted with the mean fit: exact however many angles there are.
+    """
+    z = rng.standard_normal(len(anchor))
+    turn = rng.uniform(0, 2 * pi, len(anchor))
+    radius = SHRINK * distance + SPREAD * z
+    probability = np.where(np.abs(z) < CUT, radius, 0) / (SHRINK * distance + SPREAD * CUT)
+    if other is not None:
+        angles = np.linspace(0, 2 * pi, num=int(4 * distance / SPREAD), endpoint=False)
+        gap = anchor - other
+        cos = np.cos(turn)
+        sin = np.sin(turn)
+        turned = np.column_stack([gap[:, 0] * cos + gap[:, 1] * sin, gap[:, 1] * cos - gap[:, 0] * sin])
+        r2 = (2 * radius[:, None] * turned) @ np.stack([np.cos(angles), np.sin(angles)])
+        r2 += (radius**2 + np.sum(gap**2, axis=1))[:, None]
+        error = (np.sqrt(np.maximum(r2, 0)) - SHRINK * other_distance) / SPREAD
+        total = np.cumsum(np.exp(-0.5 * error**2), axis=1)
+        pick = np.sum(total[:, :-1] < total[:, -1:] * rng.random((len(total), 1)), axis=1)
+        turn = turn + angles[pick]
+        probability *= total[:, -1] / len(angles)
+    return anchor + radius[:, None] * np.column_stack([np.cos(turn), np.sin(turn)]), probability
