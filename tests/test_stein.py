@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from steincheck.stein import blocks
+from steincheck.stein import block_sums
 from steincheck.stein import tiles as stein
 from steincheck.stein.block_sums import single_suffices, sums_of_block_pairs
 from steincheck.stein.kernels import IMQ, RBF, stein_kernel
@@ -235,7 +235,7 @@ def test_a_new_n_compiles_no_new_block_tile():
     sizes = []
     for n in (600, 900, 750):
         sums_of_block_pairs(x[:, :n], s[:, :n], IMQ(), 2.0, np.arange(n) % 8)
-        sizes.append(blocks._tile._cache_size())
+        sizes.append(block_sums._tile._cache_size())
     assert len(set(sizes)) == 1
 
 
@@ -246,7 +246,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize(("stream", "shown"), [(Terminal, True), (io.StringIO, False)])
 def test_the_time_left_is_shown_on_a_terminal_and_nothing_in_a_pipe(monkeypatch, stream, shown):
-    monkeypatch.setattr(blocks, "MIN_EVALUATIONS_FOR_PROGRESS", 0)
+    monkeypatch.setattr(block_sums, "MIN_EVALUATIONS_FOR_PROGRESS", 0)
     monkeypatch.setattr(stein, "MIN_EVALUATIONS_FOR_PROGRESS", 0)
     x, s = stack(1, 600, 3)
     for compute in (
