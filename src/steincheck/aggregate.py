@@ -109,7 +109,7 @@ def ksdagg_test(
 
     References
     ----------
-    Schrab, Guedj and Gretton (2022).
+    Schrab, Guedj and Gretton (2022). KSD aggregated goodness-of-fit test. NeurIPS 35.
 
     Examples
     --------
@@ -239,7 +239,9 @@ def pksdagg_test(
 
     References
     ----------
-    Liu, Duncan and Gandy (2023) for the perturbation; Schrab, Guedj and Gretton (2022) for the aggregation.
+    Liu, Duncan and Gandy (2023). Using perturbation to improve goodness-of-fit tests based on kernelized
+    Stein discrepancy. ICML.
+    Schrab, Guedj and Gretton (2022). KSD aggregated goodness-of-fit test. NeurIPS 35.
 
     Examples
     --------

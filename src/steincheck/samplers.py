@@ -115,7 +115,8 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
 
     References
     ----------
-    Tak, Meng and van Dyk (2018), A repelling-attracting Metropolis algorithm for multimodality.
+    Tak, Meng and van Dyk (2018). A repelling-attracting Metropolis algorithm for multimodality. J. Comput.
+    Graph. Statist. 27, 479-490.
 
     Examples
     --------

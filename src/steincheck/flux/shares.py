@@ -62,8 +62,10 @@ def implied_shares(log_weight: np.ndarray, mode: np.ndarray) -> ImpliedShares:
 
     References
     ----------
-    Bennett (1976), "Efficient estimation of free energy differences from Monte Carlo data".
-    Shirts and Chodera (2008), "Statistically optimal analysis of samples from multiple equilibrium states".
+    Bennett (1976). Efficient estimation of free energy differences from Monte Carlo data. J. Comput. Phys.
+    22, 245-268.
+    Shirts and Chodera (2008). Statistically optimal analysis of samples from multiple equilibrium states. J.
+    Chem. Phys. 129, 124105.
     """
     counts = np.bincount(mode, minlength=log_weight.shape[1])
     sampled = counts > 0
@@ -181,7 +183,7 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
 
     References
     ----------
-    Kish (1965), "Survey Sampling".
+    Kish (1965). Survey Sampling. Wiley.
 
     Examples
     --------

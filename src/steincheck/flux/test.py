@@ -143,8 +143,8 @@ def flux_test(
 
     References
     ----------
-    docs/theory/flux.md; Canay, Romano and Shaikh (2017), "Randomization tests under an approximate symmetry
-    assumption", for chains.
+    Canay, Romano and Shaikh (2017). Randomization tests under an approximate symmetry assumption.
+    Econometrica 85, 1013-1030; for chains. The test itself is derived in docs/theory/flux.md.
 
     Examples
     --------

@@ -79,7 +79,8 @@ def ospksd_test(
 
     References
     ----------
-    Liu, Duncan and Gandy (2023), Sec. 5.3.
+    Liu, Duncan and Gandy (2023). Using perturbation to improve goodness-of-fit tests based on kernelized
+    Stein discrepancy. ICML. Sec. 5.3.
 
     Examples
     --------

@@ -72,7 +72,8 @@ def pksd_test(
 
     References
     ----------
-    Liu, Duncan and Gandy (2023), Sec. 4.1.
+    Liu, Duncan and Gandy (2023). Using perturbation to improve goodness-of-fit tests based on kernelized
+    Stein discrepancy. ICML. Sec. 4.1.
 
     Examples
     --------
@@ -147,7 +148,8 @@ def spksd_test(
 
     References
     ----------
-    Liu, Duncan and Gandy (2023), Sec. 4.2, 4.3 and Alg. 1.
+    Liu, Duncan and Gandy (2023). Using perturbation to improve goodness-of-fit tests based on kernelized
+    Stein discrepancy. ICML. Sec. 4.2, 4.3 and Alg. 1.
 
     Examples
     --------

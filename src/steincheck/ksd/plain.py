@@ -76,7 +76,8 @@ def ksd_test(
 
     References
     ----------
-    Liu, Lee and Jordan (2016); Chwialkowski, Strathmann and Gretton (2016); docs/theory/chains.md.
+    Liu, Lee and Jordan (2016). A kernelized Stein discrepancy for goodness-of-fit tests. ICML.
+    Chwialkowski, Strathmann and Gretton (2016). A kernel test of goodness of fit. ICML.
 
     Examples
     --------

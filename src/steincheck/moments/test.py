@@ -104,7 +104,10 @@ def moment_test(
 
     References
     ----------
-    Stein (1972); Romano and Wolf (2005) for the step-down p-values; docs/theory/moments.md.
+    Stein (1972). A bound for the error in the normal approximation to the distribution of a sum of dependent
+    random variables. Proc. 6th Berkeley Symposium, vol. 2.
+    Romano and Wolf (2005). Exact and approximate stepdown methods for multiple hypothesis testing. J. Amer.
+    Statist. Assoc. 100, 94-108.
 
     Examples
     --------

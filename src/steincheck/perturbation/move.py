@@ -126,7 +126,8 @@ def perturb(
 
     References
     ----------
-    Liu, Duncan and Gandy (2023), Sec. 5.
+    Liu, Duncan and Gandy (2023). Using perturbation to improve goodness-of-fit tests based on kernelized
+    Stein discrepancy. ICML. Sec. 5.
 
     Examples
     --------
