@@ -124,7 +124,7 @@ def fssd_test(
     locations : array (J, d), optional
         Locations of your own: nothing is trained and all draws are tested.
     bandwidth : float, optional
-        Of the kernel, in units of squared distance, to go with `locations`; by default the median squared
+        Kernel bandwidth in units of squared distance, to go with `locations`; by default the median squared
         distance of the draws.
     n_resamples : int
         Simulated values of the null distribution; more than in the other tests, since they cost next to

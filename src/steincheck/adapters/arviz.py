@@ -28,8 +28,8 @@ def to_arviz(
     draws : InferenceData, DataTree, or anything that `as_draws` reads
         Groups of the former are kept; the rest becomes the group ``posterior``.
     verdict : Verdict, optional
-        Of these draws: its mode and, where it has one, importance weight of each draw, and the answer as
-        attributes, unless they are given by the other arguments.
+        Verdict of these draws: the mode and, where it has one, importance weight of each draw, and the answer
+        as attributes, unless they are given by the other arguments.
     modes : array (n,) of int, optional
         Mode of each draw, -1 for none, chain after chain; becomes ``sample_stats.mode``.
     weights : array (n,), optional

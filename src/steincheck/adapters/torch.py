@@ -27,8 +27,8 @@ def from_torch(
     Parameters
     ----------
     log_density : callable
-        Of one point, (d,) -> scalar, or of a batch, (n, d) -> (n,), such as ``flow.log_prob``; which of the
-        two is found out. It gets float64 tensors unless it is a module (or a method of one) with other
+        Function of one point, (d,) -> scalar, or of a batch, (n, d) -> (n,), such as ``flow.log_prob``; which
+        of the two is found out. It gets float64 tensors unless it is a module (or a method of one) with other
         parameters; a module should be in ``eval()`` mode.
     dim : int
         The dimension d.

@@ -38,7 +38,7 @@ class Dependence:
     where : str
         The coordinate, "the log density" or "all coordinates together".
     pvalue : float
-        Of independence, adjusted for all lags and coordinates.
+        p-value of independence, adjusted for all lags and coordinates.
     """
 
     lag: int

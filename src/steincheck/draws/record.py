@@ -21,7 +21,7 @@ class Draws:
     chain : array (n,) of int or None
         The chain of each draw; None if no chains are known.
     names : tuple of str or None
-        Of the coordinates.
+        Coordinate names.
     divergences : int or None
         Divergent transitions, where the source tells.
     warnings : tuple of str

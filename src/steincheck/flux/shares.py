@@ -170,7 +170,7 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
     mode : array (n,)
         The mode of each draw (`FluxResult.mode_of_draw`).
     autocorrelation_time : float
-        Of the draws within modes.
+        Autocorrelation time of the draws within modes.
 
     Returns
     -------

@@ -47,7 +47,7 @@ class Perturbation:
         Name of the acceptance rule.
     warnings : tuple of str
     log_density : array (n,)
-        Of the target at the unperturbed draws.
+        Log density at the unperturbed draws.
     """
 
     samples: np.ndarray

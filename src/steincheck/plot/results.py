@@ -28,7 +28,7 @@ def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
     Parameters
     ----------
     result : GofResult
-        Of a test that simulates its null distribution.
+        Result of a test that simulates its null distribution.
     ax : matplotlib Axes, optional
         Where to draw; by default in a new figure.
 
@@ -62,7 +62,7 @@ def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
     Parameters
     ----------
     table : ModeTable
-        Of a verdict or of `flux_test`.
+        Table of a verdict or of `flux_test`.
     ax : matplotlib Axes, optional
         Where to draw; by default in a new figure.
 
@@ -225,7 +225,7 @@ def bandwidth_profile(result: KsdaggResult, *, ax: Any = None) -> Any:
     Parameters
     ----------
     result : KsdaggResult
-        Of `ksdagg_test` or `pksdagg_test`.
+        Result of `ksdagg_test` or `pksdagg_test`.
     ax : matplotlib Axes, optional
         Where to draw; by default in a new figure.
 

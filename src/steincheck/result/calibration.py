@@ -28,7 +28,7 @@ class CalibrationResult:
     intervals : array (A, 2)
         Their 95 % confidence intervals (Clopper and Pearson), each for one level alone.
     pvalues : array (repetitions,)
-        Of the samples, in order; NaN where the test cannot tell.
+        One p-value per sample, in order; NaN where the test cannot tell.
     n_inconclusive : int
         Samples of which the test says that it cannot tell; they count as not rejected.
     uniform_pvalue : float

@@ -242,7 +242,7 @@ class ModeWeights:
     Attributes
     ----------
     weights : array (n,)
-        Of the draws, with mean 1.
+        Importance weights of the draws, with mean 1.
     effective_draws : float
         Number of independent draws of the density that the weighted draws are worth.
     """
@@ -265,7 +265,7 @@ class DisplacementTable:
     words : tuple of str
         "too few draws ahead", "too few draws behind", "as expected" or "not examined" per displacement.
     pvalue : float
-        Of all displacements together.
+        p-value of all displacements together.
     degrees_of_freedom : int
     """
 
@@ -287,7 +287,8 @@ class ChainBlocks:
     n_chains, n_blocks : int
         Number of chains, and of blocks whose signs were flipped.
     autocorrelation_time, effective_draws : float
-        Of the draws' contributions to the statistic, and how many independent draws the chains are worth.
+        Autocorrelation time of the draws' contributions to the statistic, and how many independent draws the
+        chains are worth.
     """
 
     n_chains: int

@@ -45,7 +45,8 @@ class MomentFeature:
         Per parameter the scale on which the statement holds: "log", "logit" or "" for its own; empty if all
         are on their own.
     loadings : tuple of float
-        Of `parameters` in the principal axis, in units of their standard deviations; empty otherwise.
+        Coefficients of `parameters` in the principal axis, in units of their standard deviations; empty
+        otherwise.
     estimate, interval : float, (float, float)
         Location: how far the mean of the draws is too high, in standard deviations. Scale: by which factor
         the draws are too wide. Correlation: of the draws less that of the density. Shapes have no size (NaN),
@@ -93,7 +94,7 @@ class MomentResult(GofResult):
     impossible : tuple of int
         Rows of draws that the density all but excludes.
     impossible_pvalue : float
-        Of the least probable draw, adjusted for the number of draws.
+        p-value of the least probable draw, adjusted for the number of draws.
     """
 
     features: tuple[MomentFeature, ...] = field(kw_only=True)

@@ -132,7 +132,7 @@ class KsdResult(GofResult):
     Attributes
     ----------
     bandwidth : float
-        Of the kernel, in units of squared distance.
+        Kernel bandwidth, in units of squared distance.
     """
 
     bandwidth: float = field(kw_only=True)
@@ -203,7 +203,7 @@ class KsdaggResult(GofResult):
     bandwidths, bandwidth_weights : arrays (K,)
         The collection, in units of squared distance, and the weights in the aggregation.
     statistics, pvalues : arrays (K,)
-        Of the single tests.
+        Statistics and p-values of the single tests.
     levels, thresholds : arrays (K,)
         A single test rejects at the level asked for if its p-value is at most `levels`, which is when its
         statistic exceeds `thresholds`.
@@ -253,11 +253,11 @@ class FssdResult(GofResult):
     locations : array (J, d)
         Where the features look.
     bandwidth : float
-        Of the kernel, in units of squared distance.
+        Kernel bandwidth, in units of squared distance.
     contributions : array (J,)
-        Of the locations to the statistic: large where the misfit is.
+        Contributions of the locations to the statistic: large where the misfit is.
     eigenvalues : array
-        Of the covariance of the features, in descending order.
+        Eigenvalues of the covariance of the features, in descending order.
     power_criterion : float
         On the tested draws.
     n_test : int
@@ -290,7 +290,8 @@ class FluxResult(GofResult):
         Net flow into each mode, positive where there are too few draws, and its standard error; along each
         displacement with displacements only. NaN at modes that chains visit too rarely.
     mode_pvalues : array (M,) or None
-        Of each mode by itself, adjusted for the number of modes (Bonferroni); NaN where it was not examined.
+        p-value of each mode by itself, adjusted for the number of modes (Bonferroni); NaN where it was not
+        examined.
     all_compared : bool
         Whether all modes of some weight were compared with each other; if not, only within groups.
     lattice : DisplacementTable or None
@@ -307,7 +308,7 @@ class FluxResult(GofResult):
         Number of Gaussians between which draws were moved; 0 with displacements only.
     degrees_of_freedom : int
     trend_pvalue : float
-        Of a trend of the weights over the mode locations; NaN where these span too many dimensions.
+        p-value of a trend of the weights over the mode locations; NaN where these span too many dimensions.
     variant : str
         How the p-value was found: "asymptotic", "exact", for chains "block signs", or "set" if the chains
         change mode too rarely and the set of draws was compared with `chains.set_size` independent ones.
@@ -391,8 +392,8 @@ class AgreementResult(GofResult):
     Attributes
     ----------
     between_pvalue, start_pvalue : float
-        Of the comparison of the chains (of the quarters of a single one), and of their first blocks with the
-        rest.
+        p-values of the comparison of the chains (of the quarters of a single one), and of their first blocks
+        with the rest.
     odd_chain : int
         The chain (quarter of a single one) that differs most from the others.
     """

@@ -122,11 +122,11 @@ class Verdict:
     not_examined, warnings : tuple of str
     n, dim : int
     names : tuple of str
-        Of the coordinates.
+        Coordinate names.
     seed : int
         The one in `settings`.
     version : str
-        Of the package.
+        Version of the package.
     settings : mapping
         The arguments that give the same verdict again: ``check(draws, target, **verdict.settings)``. They run
         all of `tests`, which have no settings of their own.

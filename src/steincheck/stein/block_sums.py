@@ -73,7 +73,7 @@ def sums_of_block_pairs(
     block : int array (n,)
         The block of each draw, 0 to q - 1.
     weight : array (n,), optional
-        Of each draw in the table; row sums are not weighted.
+        Weight of each draw in the table; row sums are not weighted.
     row_sums : bool
         Return the row sums of the summed matrix too, in the order of the draws.
     single : bool, optional

@@ -101,7 +101,7 @@ def to_constrained(points: Any, target: Target) -> tuple[np.ndarray, tuple[str, 
     -------
     values : array (n, k)
     names : tuple of str
-        Of the parameters; without `constrain` these are the points themselves with the names of the target.
+        Parameter names; without `constrain` these are the points themselves with the names of the target.
 
     Examples
     --------
