@@ -36,7 +36,7 @@ coverage:
 UNTESTED := $(if $(ADAPTERS_THERE),,--omit='*/adapters/arviz.py,*/adapters/bridgestan.py,*/adapters/loading.py,*/adapters/numpyro.py,*/adapters/pymc.py,*/adapters/stan.py,*/adapters/torch.py')
 coverage-report: setup
 	$(BIN)/coverage report $(UNTESTED)
-	$(BIN)/coverage json --quiet -o - $(UNTESTED) | $(BIN)/python .ci/shares 95
+	$(BIN)/coverage json --quiet --fail-under=0 -o - $(UNTESTED) | $(BIN)/python .ci/shares 95
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
