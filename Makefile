@@ -104,11 +104,13 @@ SEED ?= 0
 fuzz: $(ADAPTERS)/.installed
 	MPLBACKEND=agg $(ADAPTERS)/bin/python -W ignore -m fuzz --seconds $(SECONDS) --seed $(SEED) --record
 
-# known vulnerabilities of the pinned dependencies (needs the network), and licences
+# licences, then known vulnerabilities of the pinned dependencies, which only the network tells
 AUDIT := .venv-audit
+REACHED := import urllib.request as web; web.urlopen("https://localhost/", timeout=10)
 audit: setup
-	test -x $(AUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT) && $(AUDIT)/bin/pip install --quiet --disable-pip-version-check pip-audit; }
 	$(BIN)/python -m experiments.licences
+	@$(BIN)/python -c '$(REACHED)' 2> /dev/null || { echo "known vulnerabilities: not looked up, the package index cannot be reached" >&2; exit 1; }
+	test -x $(AUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT) && $(AUDIT)/bin/pip install --quiet --disable-pip-version-check pip-audit; }
 	$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
 docs: setup

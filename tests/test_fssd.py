@@ -268,16 +268,18 @@ def test_signal_to_noise_is_the_statistic_over_its_null_standard_deviation():
     assert moments.signal_to_noise == pytest.approx(expected, rel=1e-10)
 
 
-def test_units_do_not_matter():
-    """Draws in thousands: locations and bandwidth follow, the p-value stays."""
+@pytest.mark.parametrize("optimise", [True, False])
+@pytest.mark.parametrize("unit", [1e-9, 1e-6, 1e3])
+def test_units_do_not_matter(unit, optimise):
+    """Draws in other units: locations and bandwidth follow, the p-value stays."""
     rng = np.random.default_rng(15)
     x = rng.normal([0.2, 0.0], 1.0, size=(600, 2))
-    small = sc.Target(lambda y: -0.5 * np.sum(y**2, axis=1), lambda y: -y, dim=2)
-    large = sc.Target(lambda y: -0.5 * np.sum(y**2, axis=1) / 1e6, lambda y: -y / 1e6, dim=2)
-    a = fssd_test(x, small, n_locations=3, rng=0)
-    b = fssd_test(1e3 * x, large, n_locations=3, rng=0)
-    np.testing.assert_allclose(b.locations, 1e3 * a.locations, rtol=1e-5, atol=1e-3)
-    assert b.bandwidth == pytest.approx(1e6 * a.bandwidth, rel=1e-5)
+    one = sc.Target(lambda y: -0.5 * np.sum(y**2, axis=1), lambda y: -y, dim=2)
+    other = sc.Target(lambda y: -0.5 * np.sum((y / unit) ** 2, axis=1), lambda y: -y / unit**2, dim=2)
+    a = fssd_test(x, one, n_locations=3, optimise=optimise, rng=0)
+    b = fssd_test(unit * x, other, n_locations=3, optimise=optimise, rng=0)
+    np.testing.assert_allclose(b.locations / unit, a.locations, rtol=1e-5, atol=1e-6)
+    assert b.bandwidth / unit**2 == pytest.approx(a.bandwidth, rel=1e-5)
     assert b.pvalue == pytest.approx(a.pvalue, abs=1e-3)
 
 

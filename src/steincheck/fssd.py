@@ -419,8 +419,8 @@ def _simulate(eigenvalues: np.ndarray, size: int, rng: np.random.Generator) -> n
 def _gaussian_locations(x: np.ndarray, n_locations: int, rng: np.random.Generator) -> np.ndarray:
     """Locations drawn from a Gaussian fitted to the draws."""
     dim = x.shape[1]
-    covariance = np.atleast_2d(np.cov(x.T)) + 1e-12 * np.eye(dim)
-    values, vectors = np.linalg.eigh(covariance)
+    covariance = np.atleast_2d(np.cov(x.T))
+    values, vectors = np.linalg.eigh(covariance + 1e-12 * np.trace(covariance) / dim * np.eye(dim))
     noise = rng.standard_normal((n_locations, dim))
     return x.mean(axis=0) + noise * np.sqrt(np.clip(values, 0, None)) @ vectors.T
 
