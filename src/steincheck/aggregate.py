@@ -217,7 +217,12 @@ def pksdagg_test(
 
     H0: the draws are independent and come from the target. For every bandwidth there are two statistics: that
     of the unperturbed draws (the fit within modes), and the sum of those of the draws perturbed with each
-    theta (the weights of the modes). All are calibrated together as in `ksdagg_test`, with the same signs.
+    theta (the weights of the modes). All are calibrated together as in `ksdagg_test`, with the same signs;
+    the test rejects if for any bandwidth lambda and either statistic::
+
+        p(lambda) <= c w(lambda)
+
+    where w are the weights and c is the largest number for which that has probability alpha under H0.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ def flux_test(
     modes : Modes, (locations, covariances) or locations, optional
         At least two. They must not be chosen by looking at the draws; searched for if not given.
     bounds : (low, high) or d such pairs, optional
-        A box that the mode search covers as well. Not to be given beside `modes`.
+        A box that the mode search covers as well. Mutually exclusive with `modes`.
     variant : "asymptotic" or "exact"
         How the p-value of independent draws is found: from the limit distribution, or from `n_resamples`
         samples in which every draw has jumped by its probabilities, which is exact for any n. "asymptotic"

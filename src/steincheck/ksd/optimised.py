@@ -57,8 +57,11 @@ def ospksd_test(
     """KSD test summed over the identity and one perturbation chosen on a training half (ospKSD).
 
     H0: the draws are independent and come from the target. On the training draws the theta is chosen that
-    maximises the estimated power, statistic / sigma, of the pair {identity, theta};
-    the test uses the other draws only. The bandwidth is the training draws' median too, so that nothing of
+    maximises the estimated power of the pair {identity, theta}, with y_i the perturbed draws::
+
+        mean over i != j of H_ij / sigma,   H_ij = u(x_i, x_j) + u(y_i, y_j),   sigma^2 = 4 var_i(mean_j H_ij)
+
+    The test uses the other draws only. The bandwidth is the training draws' median too, so that nothing of
     the test depends on the draws it is made with.
 
     Parameters

@@ -43,7 +43,10 @@ def pksd_test(
 
     H0: the draws are independent and come from the target P. `n_steps` transitions of the P-invariant jump
     kernel K_theta are applied to every draw, and the KSD test is run on what comes out: under H0 the
-    perturbed draws come from P too. One theta alone need not see every alternative; `spksd_test` does.
+    perturbed draws come from P too. One theta alone need not see every alternative; `spksd_test` does. The
+    statistic is that of `ksd_test` at y_i ~ K_theta^T(x_i, .), T = `n_steps`::
+
+        1 / (n (n - 1)) sum over i != j of u(y_i, y_j)
 
     Parameters
     ----------
@@ -53,8 +56,8 @@ def pksd_test(
         Modes of the target; if not given they are searched for, from a tenth of the draws (20 to 100), which
         are then not tested.
     bounds : (low, high) or one pair per coordinate, optional
-        The box of the paper's search, from uniform starts, which holds no draws out. Not to be given beside
-        `modes`.
+        The box of the paper's search, from uniform starts, which holds no draws out. Mutually
+        exclusive with `modes`.
     theta : float
         Jump scale, 0.9 by default. At 1 the maps superimpose the modes, which the score cannot detect:
         choose a value near but not at 1.

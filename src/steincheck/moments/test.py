@@ -86,7 +86,7 @@ def moment_test(
     modes : Modes, (locations, covariances) or locations, optional
         Modes you know; otherwise they are searched for.
     bounds : (low, high) or d such pairs, optional
-        A box that is searched as well. Not to be given beside `modes`.
+        A box that is searched as well. Mutually exclusive with `modes`.
     n_resamples : int
         Replicates of the bootstrap.
     check_score : bool

@@ -125,7 +125,7 @@ def check(
     modes : Modes, (locations, covariances) or locations, optional
         Modes you know; otherwise they are searched for, and no box is needed.
     bounds : (low, high) or one such pair per coordinate, optional
-        A box that is searched as well. Not to be given beside `modes`.
+        A box that is searched as well. Mutually exclusive with `modes`.
     alpha : float
         The level.
     independent : bool
