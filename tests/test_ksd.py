@@ -10,7 +10,7 @@ from scipy import stats
 import steincheck as sc
 from steincheck.ksd import optimised
 from steincheck.ksd.optimised import power_criterion
-from steincheck.stein import quadratic
+from steincheck.stein import resampling
 from steincheck.stein.kernels import stein_kernel
 from steincheck.stein.tiles import quadratic_forms
 
@@ -379,7 +379,7 @@ def test_blocks_keep_the_level_and_see_a_shift(normal_target):
 
 
 def test_many_draws_are_put_into_blocks_unless_a_bootstrap_is_named(normal_target, monkeypatch):
-    monkeypatch.setattr(quadratic, "MAX_DRAWS_WITHOUT_BLOCKS", 200)
+    monkeypatch.setattr(resampling, "MAX_DRAWS_WITHOUT_BLOCKS", 200)
     x = np.random.default_rng(20).normal(size=(201, 2))
     used = [
         sc.ksd_test(y, normal_target, n_resamples=19, rng=0, **options).settings["bootstrap"]
