@@ -21,7 +21,6 @@ __all__ = ["Chains", "gibbs_rbm", "repelling_attracting_metropolis"]
 
 MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
 FEW_GIVEN_UP = 1e-5  # share of updates so rejected from which on the user is warned
-SEGMENT = 2**19  # numbers a compiled call returns: bounds memory; a new n_iterations compiles nothing
 MAX_INTEGER = 10**9  # iterations, draws, components: more would never end
 MAX_ENUMERATED = 16  # hidden units of an RBM whose 2^d_h states are enumerated
 DRAW_Z, DOWN, UP, DOWN_AGAIN = range(4)  # what a chain is doing
@@ -140,7 +139,8 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
     streams = as_generator(rng).spawn(chains)  # a chain does not depend on how many others there are
     draws = np.empty((chains, kept, d))
     filled = np.zeros(chains, dtype=int)
-    segment = min(4096, max(64, SEGMENT // (chains * d)))  # proposals per call
+    # bounds memory; a new n_iterations compiles nothing
+    segment = min(4096, max(64, 2**19 // (chains * d)))  # proposals per call
     with precise():
         state = _start(log_density, jnp.asarray(start), len(steps))
         while filled.min() < kept:

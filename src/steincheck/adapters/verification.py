@@ -10,7 +10,6 @@ from ..target import Batch, Target, check_score, parameter_names
 from ..target.own_scale import probe_points
 from .parameters import Parameters
 
-MAX_DIM_FOR_JACOBIAN = 1000  # a dense d x d determinant by finite differences is cheap up to here
 NEAR_AND_FAR = (30.0, 300.0)  # along a coordinate; exp(300) squared is still a number
 STEP = 1e-5  # of finite differences at coordinates of size 1: errors of about 1e-10
 
@@ -73,7 +72,7 @@ def log_jacobian(parameters: Parameters, points: np.ndarray) -> np.ndarray | Non
     n, d = points.shape
     redundant = {row[-1] for row in parameters.rows_with_sum_1}
     columns = [k for k in range(len(parameters.names)) if k not in redundant]
-    if len(columns) != d or d > MAX_DIM_FOR_JACOBIAN:
+    if len(columns) != d or d > 1000:  # a dense determinant by finite differences is cheap up to d = 1000
         return None
     moves = STEP * np.eye(d)
     ahead = parameters.constrain((points[:, None] + moves).reshape(-1, d))[:, columns]

@@ -23,7 +23,6 @@ MAX_SIGN_BLOCKS = 20  # in all: 40 blocks reject .08 of true samples at ESS 210,
 MIN_BLOCKS = 8  # fewer have at most 64 sign patterns, so no p-value below .016
 # chains are blocks if there are more than MAX_SIGN_BLOCKS, and groups of chains if there are more than this
 MAX_CHAINS_AS_BLOCKS = 100
-MAX_BLOCKS_FOR_ALL_SIGNS = 11  # 2^10 patterns: as many as are drawn at random otherwise
 
 
 def autocovariance(h: np.ndarray, chain: np.ndarray | None = None) -> np.ndarray:
@@ -269,7 +268,7 @@ def block_signs(count: int, size: int, rng: np.random.Generator) -> np.ndarray:
            [ 1,  1, -1],
            [ 1, -1, -1]], dtype=int8)
     """
-    if count > MAX_BLOCKS_FOR_ALL_SIGNS:
+    if count > 11:  # up to 11 blocks have at most 2^10 patterns: as many as are drawn at random otherwise
         return 2 * rng.integers(2, size=(size, count), dtype=np.int8) - 1
     pattern = np.arange(1, 2 ** (count - 1))[:, None] >> np.arange(count - 1) & 1
     first = np.zeros((len(pattern), 1), dtype=int)

@@ -10,8 +10,6 @@ import numpy as np
 from .._series import initial_monotone, lagged_products, normal_scores, pair_sums
 from .arguments import as_chain, as_columns
 
-MIN_DRAWS_PER_CHAIN = 4  # per chain: halves of two draws are the least that have a variance
-
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
@@ -66,7 +64,7 @@ def convergence_core(values: np.ndarray, chain: np.ndarray) -> Convergence:
     """As `convergence`, with validated arguments."""
     lengths = np.bincount(chain)
     shortest = int(lengths.min())
-    if shortest < MIN_DRAWS_PER_CHAIN:
+    if shortest < 4:  # halves of two draws are the least that have a variance
         missing = np.full(values.shape[1], np.nan)
         return Convergence(missing, missing, missing)
     starts = np.cumsum(lengths) - lengths

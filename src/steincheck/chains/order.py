@@ -16,13 +16,8 @@ from .arguments import as_columns, as_series
 
 # probability that independent draws are taken for a chain, Bonferroni over all that is seen
 FALSE_ALARM = 1e-4
-MAX_LAG = 100  # chains stored in turn, draw by draw, are alike at a lag of their number
-MIN_DRAWS_TO_SEE_ORDER = 30  # fewer independent draws cannot be told from a chain at that level
-STILL_SHARE = 0.25  # of a chain spent at one point: far more than rejections of a working sampler explain
 MIN_EQUAL = 10  # equal draws below which nothing is reported
 MAX_REPETITION = 1.1  # mean multiplicity of a draw beyond which draws are not treated as independent
-MIN_VARIANCE_RATIO = 1e-12  # relative to the largest, of directions in which the draws vary
-SAME_SHARE = 0.1  # of the draws equal at the same times in two chains
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ def looks_dependent_core(
 ) -> Dependence | None:
     """As `looks_dependent`, with validated arguments."""
     n, d = values.shape
-    if n < MIN_DRAWS_TO_SEE_ORDER:
+    if n < 30:  # fewer independent draws cannot be told from a chain at the level `FALSE_ALARM`
         return None
     labels = coordinate_names(d, names)
     columns = np.empty((d, n))
@@ -142,7 +137,7 @@ def _standard_scores(column: np.ndarray) -> np.ndarray:
 
 def _autocorrelations(column: np.ndarray) -> np.ndarray:
     n = len(column)
-    lags = min(MAX_LAG, n // 10)
+    lags = min(100, n // 10)  # chains stored in turn, draw by draw, are alike at a lag of their number
     return lagged_products(column[None])[1 : lags + 1] / n
 
 
@@ -151,7 +146,7 @@ def _whitening(columns: np.ndarray) -> np.ndarray:
     eigenvalues, vectors = np.linalg.eigh(columns @ columns.T / columns.shape[1])
     if not eigenvalues[-1] > 0:
         return np.zeros((1, len(columns)))
-    kept = eigenvalues > MIN_VARIANCE_RATIO * eigenvalues[-1]
+    kept = eigenvalues > 1e-12 * eigenvalues[-1]
     return (vectors[:, kept] / np.sqrt(eigenvalues[kept])).T
 
 
@@ -242,7 +237,8 @@ def _equal_chains(values: np.ndarray, chain: np.ndarray) -> list[str]:
     found: dict[int, str] = {}
     for one in range(len(parts) - 1):
         same = np.sum(np.all(stacked[one] == stacked[one + 1 :], axis=2), axis=1)
-        for two in one + 1 + np.flatnonzero(same >= max(MIN_EQUAL, SAME_SHARE * shortest)):
+        # a tenth of the draws equal at the same times is no accident
+        for two in one + 1 + np.flatnonzero(same >= max(MIN_EQUAL, 0.1 * shortest)):
             text = f"chains {one} and {two} are the same in {same[two - one - 1]} of {shortest} draws"
             found.setdefault(int(two), f"{text}: were they started with the same seed?")
     return list(found.values())
@@ -259,7 +255,8 @@ def standing_chains(values: np.ndarray, chain: np.ndarray) -> list[tuple[int, in
     found = []
     for number, part in enumerate(np.split(values, np.flatnonzero(np.diff(chain)) + 1)):
         start, length = _longest_stand(part)
-        if length >= max(MIN_EQUAL, STILL_SHARE * len(part)):
+        # a quarter of a chain at one point: far more than rejections of a working sampler explain
+        if length >= max(MIN_EQUAL, 0.25 * len(part)):
             found.append((number, start, start + length - 1))
     return found
 

@@ -12,9 +12,6 @@ from .coerce import read_as_draws
 from .names import listed
 from .record import Draws
 
-MAX_COMPARED = 200  # draws at which the two readings of an array are compared
-MIN_GAIN = 2.0  # of the median log density, before a constrained reading is suggested
-
 
 def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum: int = 2) -> Draws:
     """Draws as their owner has them, in the coordinates of the target.
@@ -75,7 +72,7 @@ def _looks_constrained(x: np.ndarray, target: Target, name: str) -> list[str]:
     assert names is not None
     if len(names) != target.dim:
         return []
-    some = x[:: -(-len(x) // MAX_COMPARED)]
+    some = x[:: -(-len(x) // 200)]  # enough for medians
     try:
         with np.errstate(all="ignore"):
             other = np.asarray(target.unconstrain(some), dtype=np.float64)
@@ -86,7 +83,7 @@ def _looks_constrained(x: np.ndarray, target: Target, name: str) -> list[str]:
     changed = np.flatnonzero(np.any(np.abs(other - some) > 1e-9 * np.maximum(np.abs(some), 1.0), axis=0))
     here, there = (np.median(log_density_anywhere(target.log_density, part)) for part in (some, other))
     gain = there - here if np.isfinite(there) else 0.0
-    if not gain > MIN_GAIN + 0.5 * len(changed):
+    if not gain > 2.0 + 0.5 * len(changed):
         return []
     parameters = listed([names[k] for k in changed.tolist()])
     return [

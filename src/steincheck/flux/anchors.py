@@ -20,9 +20,6 @@ from ..target import CHUNKS, Target, require_target
 from .local_chains import local_chains
 from .symmetries import images_of_modes
 
-EQUAL_COVARIANCES = 0.01  # covariances that differ by less, relatively, are replaced by their mean
-EM_ITERATIONS = 15  # enough for anchors, which need not be the best mixture
-
 
 @dataclass(frozen=True, eq=False)
 class Anchors:
@@ -79,7 +76,7 @@ class Gaussians(NamedTuple):
 def mode_anchors(modes: Modes) -> Anchors:
     """One anchor per mode: location, inverse Hessian (their mean where all agree) and Laplace weight."""
     covariances = modes.covariances
-    if shape_difference(covariances) <= EQUAL_COVARIANCES:
+    if shape_difference(covariances) <= 0.01:  # equal but for how they were found
         covariances = np.repeat(covariances.mean(axis=0)[None], len(modes), axis=0)
     log_weight = modes.log_density + symmetric_roots(covariances).half_log_det
     return Anchors(np.arange(len(modes)), modes.locations, covariances, log_weight - log_weight.max())
@@ -199,7 +196,7 @@ def _responsibilities(x: np.ndarray, count: int, rng: np.random.Generator) -> np
 def _mixture(x: np.ndarray, share: np.ndarray, floor: float) -> Gaussians | None:
     """Expectation maximisation from `share` (n, K) at x (n, d); None if one is too small or too wide."""
     n, d = x.shape
-    for _ in range(EM_ITERATIONS):
+    for _ in range(15):  # enough for anchors, which need not be the best mixture
         size = share.sum(axis=0)
         if size.min() <= 2 * d:
             return None

@@ -31,9 +31,6 @@ from .shares import LEVEL
 MIN_SOJOURNS_OF_TWO = 20  # at each of two modes: below, block sums are too skew (level .14 with 8)
 MIN_SOJOURNS_OF_MANY = 10  # at each of three modes or more, where no single one decides
 WEIGHTY_SHARE = 0.05  # modes below may go uncompared without making the test inconclusive
-DIRECTIONS_PER_CUT_RATE = 5  # every cut hides a little variance in each of k directions: beyond 5, cut rarer
-MIN_CHANGES_MISSED = 3  # expected of a chain with none, beyond which it is stuck: exp(-3) is .05
-CORE_SHARE = 0.9  # of the draws of a Gaussian that are in its core
 SET_SIZE = 40  # independent draws, at most, with which a set that cannot be tested is compared
 
 
@@ -217,7 +214,8 @@ def compare_chain_steps(
     k = features.shape[1]
     none = Directions(np.empty((0, k)), np.empty(0), 0)
     tau = _slowest(features, none, chain)
-    rarer = max(1.0, np.sqrt(k / DIRECTIONS_PER_CUT_RATE))
+    # every cut hides a little variance in each of k directions: beyond 5, cut rarer
+    rarer = max(1.0, np.sqrt(k / 5))
     blocks = replace(cut_blocks_core(rarer * tau, chain), tau=tau)
     if not k or not blocks.enough:
         return StepTest(np.nan, np.nan, k, None), blocks
@@ -264,7 +262,8 @@ def settled_modes(
     from scipy.special import chdtri
 
     square = radius**2
-    core = square <= max(chdtri(dim, 1 - CORE_SHARE), np.median(square))
+    # the core of a Gaussian has 90 % of its draws
+    core = square <= max(chdtri(dim, 1 - 0.9), np.median(square))
     path = _filled(mode, core, chain)
     starts = np.flatnonzero((np.diff(path, prepend=-1) != 0) | (np.diff(chain, prepend=-1) != 0))
     length = np.diff(starts, append=len(path))
@@ -319,7 +318,8 @@ def some_stuck(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> bool:
     if not idle.any() or idle.all():
         return False
     rate = n_changes.sum() / length[~idle].sum()
-    return bool(rate * length[idle].max() >= MIN_CHANGES_MISSED)
+    # a chain that misses 3 expected changes is stuck: exp(-3) is .05
+    return bool(rate * length[idle].max() >= 3)
 
 
 def judge_set(

@@ -17,8 +17,6 @@ MIN_DRAWS_FOR_CHI2 = 100  # with two modes the level .05 is .057 there
 TREND_LEVEL = 0.2  # part of the level for a trend of the weights over the mode locations
 RARE_LEVEL = 0.02  # part of the level for modes too rare for the quadratic form
 MIN_EXPECTED_FOR_EXCHANGE = 0.01  # draws expected at a mode below which it exchanges none
-MIN_WORTH = 50.0  # independent draws that the comparison of two modes must be worth ...
-MIN_WORTH_SHARE = 0.1  # ... or this share of all draws
 
 
 class Directions(NamedTuple):
@@ -161,7 +159,8 @@ def exchange_groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
     n = expected.sum()
     reached = expected >= MIN_EXPECTED_FOR_EXCHANGE
-    worth = -covariance * n**2 >= min(MIN_WORTH, MIN_WORTH_SHARE * n) * np.outer(expected, expected)
+    # two modes are compared if that is worth 50 independent draws, or a tenth of all
+    worth = -covariance * n**2 >= min(50.0, 0.1 * n) * np.outer(expected, expected)
     return connected_components(worth & np.outer(reached, reached), directed=False)[1]
 
 

@@ -16,12 +16,9 @@ from .orbits import MAX_ELEMENTS
 from .shares import LEVEL
 from .words import flow_pvalues, flow_words
 
-MAX_LATTICE_MODES = 256  # among which displacements are looked for
 EQUAL_SHAPES = 0.1  # relative difference of covariances up to which modes may be part of a lattice
-EQUAL_STEPS = 0.3  # standard deviations within which displacements count as equal
 MAX_DROP = 3.0  # nats by which the next mode of a lattice may be lower
 NEGLIGIBLE_DROP = 7.0  # nats below the highest mode: unlisted modes of 1/1000 of its weight do not matter
-MIN_EFFECTIVE_DRAWS = 25.0  # contributing draws that a displacement needs
 DRAWS_PER_DISPLACEMENT = 10  # at most one displacement for so many draws, the shortest first
 
 
@@ -57,7 +54,7 @@ def lattice_steps(target: Target, modes: Modes) -> np.ndarray | None:
 
 def _generators(z: np.ndarray) -> np.ndarray | None:
     """Differences of points z (M, d), the shortest first, none an integer combination of those before."""
-    first, second = np.triu_indices(min(len(z), MAX_LATTICE_MODES), 1)
+    first, second = np.triu_indices(min(len(z), 256), 1)  # pairs of the first 256 modes
     left = z[second] - z[first]
     left = left[np.argsort(np.linalg.norm(left, axis=1), kind="stable")]
     basis = np.empty((0, z.shape[1]))
@@ -66,7 +63,8 @@ def _generators(z: np.ndarray) -> np.ndarray | None:
         if len(basis) >= len(z) - 1:
             return None
         whole = np.rint(left @ np.linalg.pinv(basis))
-        left = left[np.linalg.norm(left - whole @ basis, axis=1) > EQUAL_STEPS]
+        # equal up to .3 standard deviations
+        left = left[np.linalg.norm(left - whole @ basis, axis=1) > 0.3]
     return basis
 
 
@@ -112,7 +110,8 @@ def step_flows(x: np.ndarray, log_p: np.ndarray, target: Target, steps: np.ndarr
         log_ratio[part] = there.reshape(-1, *both.shape[:2]) - log_p[part, None, None]
     accept = np.exp(np.minimum(log_ratio, 0.0))
     squares = 0.5 * np.sum(accept**2 + np.exp(-np.abs(log_ratio)), axis=(0, 1))
-    clear = (squares > 0) & (np.sum(accept, axis=(0, 1)) ** 2 >= MIN_EFFECTIVE_DRAWS * squares)
+    # at least 25 draws must contribute to a displacement
+    clear = (squares > 0) & (np.sum(accept, axis=(0, 1)) ** 2 >= 25.0 * squares)
     return StepFlows(steps, accept, clear)
 
 

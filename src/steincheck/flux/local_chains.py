@@ -9,13 +9,9 @@ import numpy as np
 from .._whitening import symmetric_roots
 from ..target import CHUNKS, Batch, Target, log_density_anywhere, score_anywhere
 
-N_WALKERS = 64  # chains per mode where modes are few
 MIN_WALKERS = 8  # with four anchors in ten dimensions, fewer give too few points to fit
 MAX_LOCAL_CHAINS = 1024  # in all, as far as `MIN_WALKERS` allows: about 10^6 evaluations of the score
 N_TRANSITIONS = 60  # of every chain, the first half to adapt the step
-N_LEAPS = 16  # leapfrog steps per transition
-TARGET_ACCEPTANCE = 0.65  # optimal for Hamiltonian Monte Carlo (Beskos et al. 2013)
-START_RADIUS = 0.1  # standard deviations from the mode: low energy, so that no chain is flung into another
 
 
 def local_chains(
@@ -27,11 +23,12 @@ def local_chains(
     ellipse however narrow, and a multiple of the identity, good where it is a thin ring.
     """
     count, d = locations.shape
-    n_walkers = int(np.clip(MAX_LOCAL_CHAINS // count, MIN_WALKERS, N_WALKERS))
+    n_walkers = int(np.clip(MAX_LOCAL_CHAINS // count, MIN_WALKERS, 64))
     roots = symmetric_roots(covariances).root
     metrics = (roots, np.eye(d) * np.linalg.eigvalsh(roots)[:, :1, None])
     steps = np.array([np.full(count, 0.5), np.ones(count)])
-    x = locations[:, None] + START_RADIUS * rng.standard_normal((count, n_walkers, d)) @ roots
+    # near the mode: low energy, so that no chain is flung into another
+    x = locations[:, None] + 0.1 * rng.standard_normal((count, n_walkers, d)) @ roots
     kept = []
     with np.errstate(all="ignore"):  # a trajectory that runs away is rejected
         log_p = _evaluate(partial(log_density_anywhere, target.log_density), x)
@@ -39,7 +36,8 @@ def local_chains(
             parity = transition % 2
             x, log_p, accepted = _transition(target, x, log_p, metrics[parity], steps[parity], rng)
             adapting = transition < N_TRANSITIONS // 2
-            steps[parity] *= np.exp((0.5 if adapting else 0.05) * (accepted - TARGET_ACCEPTANCE))
+            # .65 is optimal for Hamiltonian Monte Carlo (Beskos et al. 2013)
+            steps[parity] *= np.exp((0.5 if adapting else 0.05) * (accepted - 0.65))
             if not adapting:
                 kept.append(x)
     return np.concatenate(kept, axis=1)
@@ -59,7 +57,7 @@ def _transition(
     energy = log_p - 0.5 * np.sum(momentum**2, axis=2)
     y = x
     force = _force(target, x, metric)
-    for _ in range(N_LEAPS):
+    for _ in range(16):
         momentum = momentum + 0.5 * stride * force
         y = y + (stride * momentum) @ metric
         force = _force(target, y, metric)

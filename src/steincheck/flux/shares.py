@@ -10,10 +10,8 @@ from ..chains.blocks import autocorrelation_time_core, block_standard_error, blo
 from ..result import ModeTable, ModeWeights
 from .orbits import Orbits
 
-ASSIGNMENT_ERROR = 1e-3  # of implied shares: where a mode ends is not defined more exactly
 LEVEL = 0.05  # of the words about single modes in `flux_test`, and 1 minus the coverage of the intervals
 NEGLIGIBLE_SHARE = 0.01  # of a mode that may have no draws, or go unexamined
-MAX_NEWTON_STEPS = 50
 
 
 class ImpliedShares(NamedTuple):
@@ -81,7 +79,7 @@ def implied_shares(log_weight: np.ndarray, mode: np.ndarray) -> ImpliedShares:
 def _tilts(weight: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Maximum-likelihood factors (M,) of the weights of the modes, 0 where there is no draw, by Newton."""
     tilt = (counts > 0).astype(float)
-    for _ in range(MAX_NEWTON_STEPS):
+    for _ in range(50):
         ratio = weight / (weight @ tilt)[:, None]
         step = np.linalg.pinv(_information(ratio, tilt), rcond=1e-10, hermitian=True) @ (
             counts - tilt * ratio.sum(axis=0)
@@ -116,7 +114,8 @@ def _implied_interval(estimate: ImpliedShares, chain: np.ndarray | None) -> np.n
     error, quantile = _standard_error(estimate.influence, chain)
     width = quantile * error / (1 - share)
     ends = expit(np.stack([logit - width, logit + width], axis=1))
-    reach = np.hypot(ends - share[:, None], ASSIGNMENT_ERROR)
+    # where a mode ends is not defined more exactly than to .001 of the shares
+    reach = np.hypot(ends - share[:, None], 1e-3)
     return np.clip(share[:, None] + reach * [-1, 1], 0, 1)
 
 

@@ -34,11 +34,7 @@ from .shares import LEVEL
 from .words import mode_words
 
 MIN_EFFICIENCY = 0.7  # of one anchor per mode; below, anchors=None tries several
-N_LOCAL_ANCHORS = 4  # per mode, then: enough for rings and bananas
 MIN_PROBABILITY_TO_LEAVE = 0.01  # of a draw that contributes
-MAX_DISTANCE_OF_CLOSE_MODES = 6.0  # standard deviations: beyond, no dip is looked for
-MIN_DIP = 1.0  # nats between two modes that are apart
-MIN_SHARE_AT_LISTED_MODES = 0.5  # of the draws, for a comparison mode by mode of a lattice not wholly listed
 NOTHING_MOVES = (
     "the maps carry no draw to another mode with appreciable probability, so the mode weights were not "
     "examined; give more `anchors` per mode, or check that the modes are those of the draws"
@@ -214,7 +210,7 @@ def _test_weights(
     else:
         share = share_at_listed_modes(sample.x, sample.log_p, modes, mode_anchors(modes))
         by_modes = None
-        if share >= MIN_SHARE_AT_LISTED_MODES:
+        if share >= 0.5:  # else most draws would be left out of a comparison mode by mode
             by_modes = _test_modes(sample, options, tau_within, streams, warnings)
         result = _test_steps(sample, steps, options, by_modes, streams.test, warnings)
     return replace(result, warnings=tuple(dict.fromkeys(warnings)))
@@ -307,7 +303,8 @@ def _chosen_orbits(
     single = carried(mode_anchors(sample.modes))
     if anchors == 1 or single[1].efficiency >= MIN_EFFICIENCY:
         return single
-    several = carried(local_anchors_core(sample.target, sample.modes, N_LOCAL_ANCHORS, rng))
+    # four per mode are enough for rings and bananas
+    several = carried(local_anchors_core(sample.target, sample.modes, 4, rng))
     return several if several[1].efficiency > single[1].efficiency else single
 
 
@@ -404,7 +401,8 @@ def _warn_close_modes(modes: Modes, target: Target, warnings: list[str]) -> None
     for k, hessian in enumerate(np.linalg.inv(modes.covariances)):
         gap = modes.locations - modes.locations[k]
         squared[k] = np.sum((gap @ hessian) * gap, axis=1)
-    near = squared + squared.T < 2 * MAX_DISTANCE_OF_CLOSE_MODES**2
+    # modes more than 6 standard deviations apart need no dip to be told apart
+    near = squared + squared.T < 2 * 6.0**2
     first, second = np.nonzero(np.triu(near, 1))
     if not len(first):
         return
@@ -413,7 +411,7 @@ def _warn_close_modes(modes: Modes, target: Target, warnings: list[str]) -> None
     height = log_density_at(target, between.reshape(-1, target.dim), proposal=True)
     lowest = height.reshape(len(fraction), -1).min(axis=0)
     dip = np.minimum(modes.log_density[first], modes.log_density[second]) - lowest
-    close = np.flatnonzero(dip < MIN_DIP)
+    close = np.flatnonzero(dip < 1.0)  # modes are apart if log p dips by a nat between them
     if len(close):
         pairs = ", ".join(f"{first[k]} and {second[k]}" for k in close[:3])
         warnings.append(f"modes {pairs} are closer than they are wide: their shares are not meaningful")

@@ -6,8 +6,6 @@ import numpy as np
 
 from ..result.modes import AS_EXPECTED, NOT_COMPARED, NOT_EXAMINED, TOO_FEW, TOO_MANY
 
-MANY_OR_FEW = (TOO_MANY, TOO_FEW)
-
 
 def flow_pvalues(net: np.ndarray, error: np.ndarray, degrees_of_freedom: float = np.inf) -> np.ndarray:
     """Two-sided p-values (K,) of net flows by Student's t (normal by default), each by itself."""
@@ -48,4 +46,4 @@ def mode_words(
     significant = pvalues <= level
     examined = significant | (np.isfinite(pvalues) & np.isfinite(error))
     otherwise = AS_EXPECTED if all_compared else NOT_COMPARED
-    return flow_words(net, significant, examined, MANY_OR_FEW, otherwise)
+    return flow_words(net, significant, examined, (TOO_MANY, TOO_FEW), otherwise)

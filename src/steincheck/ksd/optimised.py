@@ -32,7 +32,6 @@ from ..target import Target, score_at
 from .plain import outcome, replicated
 
 MIN_TESTED_DRAWS = 50  # with fewer, .07 of true samples were rejected at level .05
-N_TRAINING_STARTS = 100  # of the mode search, as in the paper
 
 
 def ospksd_test(
@@ -139,7 +138,8 @@ def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.nda
     """The user's modes, or those found from the training draws."""
     stream = inputs.streams.modes
     x = inputs.x[train]
-    starts = None if jumps.modes is not None else x[stream.permutation(len(x))[:N_TRAINING_STARTS]]
+    # 100 starts, as in the paper
+    starts = None if jumps.modes is not None else x[stream.permutation(len(x))[:100]]
     modes, _ = known_modes(
         jumps.modes,
         target,

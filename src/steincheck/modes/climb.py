@@ -11,7 +11,6 @@ from ..target import CHUNKS
 from .surface import Surface
 
 ITERATIONS = 1000  # at most, per start (paper, App. F)
-RESTING_DECREMENT = 1e-6  # Newton decrement, in nats, at which a climb rests
 SAME_PLACE = 0.01  # squared Hessian distance, and log density, within which a climb ended at a known mode
 CAPTURE_EVERY = 3  # iterations between looks whether a climb is on its way to a known mode
 CAPTURE_RADIUS = 0.25  # nats below a known mode within which it may be recognised
@@ -198,7 +197,7 @@ def _climb(surface: Surface, c: _Climbers, iterations: int, known: Known | None,
         rows = np.flatnonzero(c.active)
         step = c.metric.direction(rows, c.g[rows])
         slope = dot(step, c.g[rows])
-        c.rest[rows] = -slope < RESTING_DECREMENT
+        c.rest[rows] = -slope < 1e-6  # nats of the Newton decrement
         moving = ~c.rest[rows] & np.isfinite(slope)
         c.active[rows] = moving
         if not moving.any():

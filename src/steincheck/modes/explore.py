@@ -14,14 +14,7 @@ from .merge import Peak, columns, log_weights, mode_root, nearest
 from .single import settle_one
 from .surface import Surface
 
-FIRST_STOP_OF_RAY = 2.1  # standard deviations
-MIN_LENGTH_OF_RAY = 20.0  # standard deviations, even out of the box
-RAY_HALVINGS = 3  # of the stretch in which a ray left the basin of its mode
-MIN_RAYS_OF_FIRST_MODE = 64  # random ones per batch
-MIN_RAYS_OF_OTHER_MODES = 16  # random ones
-MODES_EXPLORED_TOGETHER = 8  # after the first
 HITS_PER_NEIGHBOUR = 3  # random rays that must meet each direct neighbour of the first mode
-MAX_BATCHES_OF_RAYS = 16  # about the first mode
 WalkEnd = Literal["complete", "max_modes", "max_evaluations"]
 
 # why a climb has no mode
@@ -62,11 +55,11 @@ def explore(
             reason = "max_modes" if len(peaks) >= plan.max_modes else "max_evaluations"
             break
         known = len(peaks)
-        size = MODES_EXPLORED_TOGETHER if explored else 1
+        size = 8 if explored else 1  # the first mode alone
         group = queue[:size]
         queue = queue[size:]
         if explored:
-            each = max(MIN_RAYS_OF_OTHER_MODES, min(2 * d, CHUNKS[2] // len(group)))
+            each = max(16, min(2 * d, CHUNKS[2] // len(group)))
             fans = [np.concatenate([_random_rays(peaks[k], each, rng), learnt, -learnt]) for k, _ in group]
             homes = np.repeat([k for k, _ in group], each + 2 * len(learnt))
             _walk(plan, peaks, homes, np.concatenate(fans), plan.max_modes)
@@ -99,8 +92,8 @@ def _surroundings(
     around = set[int]()
     axes = np.concatenate([np.eye(d), mode_root(home.hessian).T])
     axes = np.concatenate([axes, -axes])
-    for _ in range(MAX_BATCHES_OF_RAYS):
-        rays = np.concatenate([_random_rays(home, max(MIN_RAYS_OF_FIRST_MODE, 2 * d), rng), axes])
+    for _ in range(16):  # batches of rays, at most
+        rays = np.concatenate([_random_rays(home, max(64, 2 * d), rng), axes])
         label = _walk(plan, peaks, np.full(len(rays), k), rays, len(peaks) + plan.max_modes)
         met.update(label[: len(rays) - len(axes)].tolist())
         around |= set(label[label >= 0].tolist()) - {k}
@@ -132,7 +125,7 @@ def _walk(  # noqa: PLR0914 (the state of all rays)
     rays = rays / np.sqrt(squared(rays, hessian))[:, None]
     wall = np.where(rays > 0, 1.5 * plan.box[1] - 0.5 * plan.box[0], 1.5 * plan.box[0] - 0.5 * plan.box[1])
     exits = np.divide(wall - x, rays, out=np.full(rays.shape, np.inf), where=rays != 0)
-    reach = np.maximum(exits.min(axis=1), MIN_LENGTH_OF_RAY)
+    reach = np.maximum(exits.min(axis=1), 20.0)  # 20 standard deviations, even out of the box
     near = np.zeros(len(x))
     far = np.full(len(x), np.inf)
     still = np.zeros(len(x), bool)
@@ -149,13 +142,13 @@ def _walk(  # noqa: PLR0914 (the state of all rays)
         return rows[back]
 
     rows = np.arange(len(x))
-    radius = np.full(len(x), FIRST_STOP_OF_RAY)
+    radius = np.full(len(x), 2.1)  # standard deviations
     while len(rows):
         rows = probe(rows, radius)
         rows = rows[radius[rows] < reach[rows]]
         radius = np.minimum(2 * radius, reach)
     rows = np.flatnonzero(np.isfinite(far))
-    for _ in range(RAY_HALVINGS if len(rows) else 0):
+    for _ in range(3 if len(rows) else 0):  # of the stretch in which a ray left the basin of its mode
         probe(rows, 0.5 * (near + far))
     order = np.argsort(squared(ends.x - x, hessian), kind="stable")
     label = gather(plan, ends, peaks, order, np.sqrt(np.diag(covariance[0])), limit)

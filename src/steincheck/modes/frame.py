@@ -15,9 +15,6 @@ from ..target import Target
 from ..target.compiled import jax_target
 from ..target.evaluation import raw_score
 
-MIN_DRAWS_PER_DIM = 2  # below, the covariance of the draws is mostly noise
-MIN_CORRELATION_EIGENVALUE = 1e-7  # of the draws, smallest, that the usual search can bear
-
 
 class SearchFrame(NamedTuple):
     """x = centre + root z."""
@@ -63,13 +60,14 @@ def _framed(log_density: Any, centre: Any, root: Any, z: Any) -> Any:
 
 def frame_of(draws: np.ndarray | None) -> SearchFrame | None:
     """The frame of draws (n, d) that are nearly on a plane; None if they are not, or too few to say."""
-    if draws is None or len(draws) < MIN_DRAWS_PER_DIM * draws.shape[1] or draws.shape[1] < 2:
+    # with fewer than 2 d draws their covariance is mostly noise
+    if draws is None or len(draws) < 2 * draws.shape[1] or draws.shape[1] < 2:
         return None
     deviation = draws.std(axis=0)
     if not (deviation > 0).all():
         return None
     values = np.linalg.eigvalsh(np.corrcoef(draws.T))
-    if values[0] > MIN_CORRELATION_EIGENVALUE:
+    if values[0] > 1e-7:  # the usual search can bear this
         return None
     singular, vectors = np.linalg.svd(draws - draws.mean(axis=0), full_matrices=False)[1:]
     if singular[-1] <= 1e-13 * singular[0]:  # exactly on a plane: there are no units across it

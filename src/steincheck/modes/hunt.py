@@ -28,20 +28,13 @@ StopReason = Literal["complete", "max_modes", "max_rounds", "max_evaluations", "
 
 MAX_ROUNDS = 16
 MIN_EVALUATIONS = 100_000  # before which no search of a fast target ends
-MAX_FULL_EFFORT_DIM = 100  # above it the search is smaller: a step costs d^2, and starts meet few basins
 STARTS_PER_KIND = 128  # per round
 ANNEALED_CHAINS = 64  # per round
-LATTICE_STARTS = 32  # starts per round at m_i + m_j - m_k
 CLIMB_ITERATIONS = 200  # per climb of a round; slower ones are settled if they are high
-HOME_CLIMBS = 16  # from held-out draws
 BASES_PER_ROUND = 8  # modes about which the starts of one round are placed, at most
 SETTLED_AT_ONCE = 48  # ends per batch of Newton steps
-UNFINISHED_SETTLED = 16  # highest ends of a round, of climbs not at rest, that are settled all the same
-FARTHEST_FLAT_TOP = 1e9  # standard deviations of the draws
 FALSE_FLAT_TOPS = 4  # places without a parabola that are not tops, after which no more are measured
-SMALL_GAIN = 0.05  # nats by which a climb may have missed a flat or pointed top, once other modes are known
 MAX_SCANNED = 2**16  # points on the lines through one mode
-IMAGE_STARTS = 32  # highest images of a mode under likely symmetries, from which climbs start
 
 
 class Origin(NamedTuple):
@@ -139,7 +132,9 @@ class Hunt:
 
     def ran_away(self, x: np.ndarray) -> np.ndarray:
         """Whether points (..., d) are so far out that by rounding any density looks flat there."""
-        return np.max(np.abs(x - self.origin.centre) / self.origin.scale, axis=-1) > FARTHEST_FLAT_TOP
+        return (
+            np.max(np.abs(x - self.origin.centre) / self.origin.scale, axis=-1) > 1e9
+        )  # standard deviations
 
     def spike(self) -> str:
         """A warning if a climb went on far above all modes."""
@@ -195,7 +190,8 @@ def effort(surface: Surface, points: np.ndarray, max_seconds: float | None) -> f
     In hundreds of dimensions it is less. The cost per evaluation is measured on a batch that has been
     compiled before, and once more before a search is shortened.
     """
-    share = min(1.0, surface.max_evaluations / (2 * MIN_EVALUATIONS), MAX_FULL_EFFORT_DIM / points.shape[1])
+    # above 100 dimensions the search is smaller: a step costs d^2, and starts meet few basins
+    share = min(1.0, surface.max_evaluations / (2 * MIN_EVALUATIONS), 100 / points.shape[1])
     if max_seconds is not None:
         batch = np.resize(points, (32, points.shape[1]))
         surface.value_and_score(batch)
@@ -236,7 +232,7 @@ def _reason_to_stop(state: Hunt, n_heavy: int, screened: bool) -> StopReason | N
 def _climb_home(state: Hunt) -> None:
     """Climb from the first points, with all the iterations they need; unfinished ends are settled too."""
     base = state.stand_in()
-    first = kinds.points(state.origin.points[:HOME_CLIMBS], base.metric)
+    first = kinds.points(state.origin.points[:16], base.metric)
     ends = _climb(state, first, iterations=1000)
     _absorb(state, ends, np.isfinite(ends.log_density))
 
@@ -283,7 +279,7 @@ def _climb_from(state: Hunt, first: Starts) -> None:
             return
         ends = _climb(state, first.rows(order[start : start + 256]))
         unfinished = np.flatnonzero(~ends.rest & (ends.mode < 0) & np.isfinite(ends.log_density))
-        high = unfinished[np.argsort(-ends.log_density[unfinished], kind="stable")][:UNFINISHED_SETTLED]
+        high = unfinished[np.argsort(-ends.log_density[unfinished], kind="stable")][:16]  # the highest
         wanted = ends.rest.copy()
         wanted[high] = True
         state.not_converged += len(unfinished)
@@ -313,7 +309,7 @@ def _starts_of_round(state: Hunt) -> Starts:
     parts.append(kinds.annealed(surface, used[0], chains, rng))
     parts += _scans_and_images(state)
     if len(bases) > 2:
-        parts.append(kinds.lattice_points(bases, LATTICE_STARTS, rng))
+        parts.append(kinds.lattice_points(bases, 32, rng))  # at m_i + m_j - m_k
     if state.rounds == 1 and len(state.origin.extra):
         parts.append(kinds.points(state.origin.extra, state.stand_in().metric))
     return kinds.join(parts)
@@ -356,7 +352,7 @@ def _scans_and_images(state: Hunt) -> list[Starts]:
         images = np.array([g(base.x) for g in layouts(surface.dim)[:budget]]).reshape(-1, surface.dim)
         value = surface.log_density(images)
         value[squared(images - base.x, atlas.peaks[k].hessian) < 1] = -np.inf
-        best = np.argsort(-value, kind="stable")[:IMAGE_STARTS]
+        best = np.argsort(-value, kind="stable")[:32]  # the highest images
         parts.append(kinds.points(images[best[np.isfinite(value[best])]], base.metric))
     return parts
 
@@ -483,7 +479,8 @@ def _absorb_flat(state: Hunt, ends: Ends, rough: list[int], label: np.ndarray) -
             continue
         if state.flat_tops_left <= 0 or state.surface.exhausted:
             break
-        gain = SMALL_GAIN if atlas.peaks else np.inf
+        # once other modes are known, a climb may have missed a flat or pointed top by so many nats
+        gain = 0.05 if atlas.peaks else np.inf
         peak, reason = flat_top(state.surface, ends.x[row], state.origin.scale, max_gain=gain)
         if peak is None:
             state.flat = state.flat or reason

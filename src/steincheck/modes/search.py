@@ -25,7 +25,6 @@ from .symmetry import symmetry_text
 
 MAX_EVALUATIONS = 6_000_000
 MAX_SECONDS = 60.0
-BOX_STARTS = 256  # uniform starts that `bounds` adds
 MIN_DRAWS_TO_HOLD_OUT = 100  # with fewer draws all are tested, and the search gets median and MAD only
 CLIMBED_DRAWS = 100  # draws from which `check` climbs to see whether their modes are known
 
@@ -226,7 +225,7 @@ def _extra_starts(
     extra = np.empty((0, dim)) if starts is None else starts
     if box is None:
         return extra
-    return np.concatenate([extra, rng.uniform(box[0], box[1], size=(BOX_STARTS, dim))])
+    return np.concatenate([extra, rng.uniform(box[0], box[1], size=(256, dim))])
 
 
 def median_and_mad(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

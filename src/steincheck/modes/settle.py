@@ -11,14 +11,10 @@ from .merge import MIN_HESSIAN_EIGENVALUE, Peak, spectrum
 from .surface import Surface
 
 SETTLED_DECREMENT = 1e-6  # nats: Newton decrement that a mode must have
-NEWTON_ROUNDS = 4  # Hessians per end, at most
-STEPS_PER_HESSIAN = 3  # Newton steps with one Hessian
 PARABOLA_RADIUS = 0.1  # standard deviations from a mode at which log p must drop as a parabola does ...
 PARABOLA_FACTOR = 5.0  # ... up to this factor: at the top of -x^4, or at a kink, the Hessian is an accident
 DROP = 0.5  # nats: the width of a flat or pointed top is where log p has dropped by this much, as at 1 sd
 RADII = 4.0 ** np.arange(-16, 13)  # in units of the search, at which a flat top is looked at
-MAX_POLISHING_MOVES = 40  # moves to the highest point seen, at most, before a flat top is measured
-MAX_FULL_DIM = 12  # above it only the coordinates' widths of a flat top are measured, no correlations
 
 
 class Stationary(NamedTuple):
@@ -38,7 +34,7 @@ def settle(surface: Surface, x: np.ndarray, width: np.ndarray) -> Stationary:
     active = np.isfinite(value)
     hessian = np.full((*x.shape, x.shape[1]), np.nan)
     decrement = np.full(len(x), np.inf)
-    for _ in range(NEWTON_ROUNDS):
+    for _ in range(4):  # Hessians per end, at most
         rows = np.flatnonzero(active)
         if not len(rows) or (np.isfinite(decrement).any() and surface.exhausted):
             break
@@ -57,7 +53,7 @@ def _chords(
     surface: Surface, x: np.ndarray, value: np.ndarray, g: np.ndarray, hessian: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A few Newton steps with one Hessian, each kept where it lowers the Newton decrement."""
-    for _ in range(STEPS_PER_HESSIAN):
+    for _ in range(3):  # more steps with one Hessian gain less than a new one
         decrement, step = _newton(hessian, g)
         ahead, slope = surface.value_and_score(x + step)
         better = np.isfinite(ahead) & (_newton(hessian, slope)[0] < decrement)
@@ -143,7 +139,7 @@ def flat_top(
     first = top
     d = len(x)
     axes = np.concatenate([np.diag(unit), -np.diag(unit)])
-    for _ in range(MAX_POLISHING_MOVES):
+    for _ in range(40):  # moves to the highest point seen
         points = x + (RADII[:, None, None] * axes).reshape(-1, d)
         values = surface.log_density(points)
         best = int(np.argmax(values))
@@ -164,7 +160,7 @@ def flat_top(
         return None, NoTop("constant", f"along coordinate {k}")
     width = unit * np.min(reach, axis=0)
     form = np.eye(d)
-    if d <= MAX_FULL_DIM:
+    if d <= 12:  # in more dimensions pairs are too many: only widths are measured
         form = _correlations(surface, x, top, width)
         if np.linalg.eigvalsh(form)[0] < 1e-6:
             return None, NoTop("constant", "along a direction")

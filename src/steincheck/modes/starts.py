@@ -16,7 +16,6 @@ FIRST_STRIDE = 0.3  # of the scale of a start: the first step of its climb
 LEAPS_PER_MOVE = 8  # leapfrog steps per move of an annealed chain
 N_HOT_MOVES = 4  # moves at the first temperature
 N_COOLING_MOVES = 12  # moves while the temperature falls to 1
-SCAN_DIRECTIONS = 64  # lines through a mode along which log p is scanned, at most
 SCAN_RATIO = 1.0015  # of successive points on a line, where the target is cheap enough
 SCAN_STARTS = 32  # highest inner maxima of a scan, from which climbs start
 
@@ -177,7 +176,7 @@ def scan_rays(base: Base) -> np.ndarray:
     if d == 1:
         return base.root
     signs = np.array(list(product([1.0], *[[1.0, -1.0]] * (d - 1)))) if d <= 3 else np.ones((1, d))
-    return np.concatenate([signs * base.sd / np.sqrt(d), np.diag(base.sd), base.root.T])[:SCAN_DIRECTIONS]
+    return np.concatenate([signs * base.sd / np.sqrt(d), np.diag(base.sd), base.root.T])[:64]
 
 
 def lattice_points(bases: list[Base], n: int, rng: np.random.Generator) -> Starts:

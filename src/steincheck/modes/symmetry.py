@@ -9,10 +9,7 @@ import numpy as np
 
 from .surface import Surface
 
-MAX_LAYOUTS = 4000  # signed permutations tried, at most
 MAX_SYMMETRIES = 64  # kept, at most
-MAX_SWAPPED_DIM = 60  # above it single coordinates are not swapped pair by pair
-MAX_GROUPS = 12  # components whose labels may be switched
 PROBE_DISTANCES = (3.0, 9.0, 27.0, 81.0)  # standard deviations from a mode at which a symmetry must hold
 
 
@@ -39,7 +36,7 @@ def layouts(dim: int) -> list[SignedPermutation]:
     for candidate in _candidates(dim):  # far more than are wanted in many dimensions
         if candidate != identity:
             found[candidate] = None
-        if len(found) == MAX_LAYOUTS:
+        if len(found) == 4000:  # each is tried
             break
     return list(found)
 
@@ -54,7 +51,7 @@ def _candidates(dim: int) -> Iterator[SignedPermutation]:
         for first in range(len(groups)):
             for second in range(first + 1, len(groups)):
                 yield _swap(dim, groups[first], groups[second])
-    if dim <= MAX_SWAPPED_DIM:
+    if dim <= 60:  # the number of pairs grows as d^2
         for i in range(dim):
             for j in range(i + 1, dim):
                 yield _swap(dim, [i], [j])
@@ -62,7 +59,7 @@ def _candidates(dim: int) -> Iterator[SignedPermutation]:
 
 def _groupings(dim: int) -> Iterator[list[list[int]]]:
     """Ways to cut the coordinates into groups: runs of K, and the a-th entries of all runs of K."""
-    for size in range(2, min(dim // 2, MAX_GROUPS) + 1):
+    for size in range(2, min(dim // 2, 12) + 1):
         for offset in (0, 1):
             count = (dim - offset) // size
             for used in (count, count - 1):

@@ -9,12 +9,6 @@ import numpy as np
 
 from .._whitening import symmetric_roots
 
-MAX_STEPS = 25
-MAX_SHIFT = 100.0  # standard deviations per step
-MAX_LOG_STRETCH = 5.0  # per step and direction
-MIN_DRAWS_PER_DIMENSION = 4  # below, the mode's Gaussian stands in for those missing
-EIGENVALUE_FLOOR = 1e-14  # relative to the largest, of the covariance of draws that are all but singular
-
 Scores = Callable[[np.ndarray], np.ndarray]
 
 
@@ -92,7 +86,7 @@ def solve(sample: WeightedDraws, prior: np.ndarray, scores: Scores) -> Affine:
     tolerance = 0.02 / np.sqrt(sample.weight.sum())
     total = nothing
     moved = sample
-    for _ in range(MAX_STEPS):
+    for _ in range(25):  # Fisher scoring takes a few, or does not converge
         step = scoring_step(moved.first_moments(), moved, prior)
         if step.size < tolerance:
             return total
@@ -139,10 +133,10 @@ class White(NamedTuple):
 def _white(first: FirstMoments, prior: np.ndarray) -> White:
     """From the draws, with the mode's Gaussian in the place of those missing."""
     d = len(first.mean)
-    added = max(0.0, 1 - first.weight / (MIN_DRAWS_PER_DIMENSION * d))
-    root, inverse_root, _ = symmetric_roots(
-        (1 - added) * first.covariance + added * prior, floor=EIGENVALUE_FLOOR
-    )
+    # the mode's Gaussian stands in for draws that are fewer than 4 per dimension
+    added = max(0.0, 1 - first.weight / (4 * d))
+    # draws may be all but singular
+    root, inverse_root, _ = symmetric_roots((1 - added) * first.covariance + added * prior, floor=1e-14)
     product = -root @ first.product @ inverse_root
     product = (1 - added) * 0.5 * (product + product.T) + added * inverse_root @ prior @ inverse_root
     return White(root, inverse_root, product, (1 - added) * first.weight / (first.weight + 2 * d))
@@ -160,13 +154,13 @@ def _towards_fit(
         joint = np.linalg.solve(information, features)
     generator = -log_product / (2 * pair_variance)
     np.fill_diagonal(generator, joint[d:])
-    return joint[:d] * min(1.0, MAX_SHIFT / max(np.abs(joint[:d]).max(), 1e-300)), generator
+    return joint[:d] * min(1.0, 100.0 / max(np.abs(joint[:d]).max(), 1e-300)), generator
 
 
 def _exponential(generator: np.ndarray) -> np.ndarray:
     """Of a symmetric matrix, its eigenvalues limited."""
     values, vectors = np.linalg.eigh(generator)
-    limited = np.exp(np.clip(values, -MAX_LOG_STRETCH, MAX_LOG_STRETCH))
+    limited = np.exp(np.clip(values, -5.0, 5.0))
     return (vectors * limited) @ vectors.T
 
 

@@ -14,8 +14,6 @@ from .._compilation import precise
 from .._series import index_in_chain
 from .frames import DAMPING, Constants, Frame, skew_coefficient
 
-CHUNK_NUMBERS = 4_000_000  # of features in memory at a time: 32 MB
-
 
 class Sums(NamedTuple):
     """Sums of features over blocks; the first axis is the block, or mode and block."""
@@ -93,7 +91,7 @@ def _pieces(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def _chunk_size(rows: np.ndarray, width: int) -> int:
     """Pieces in a chunk: a power of 2, so that another number of draws seldom compiles anything."""
-    fits = max(1, CHUNK_NUMBERS // (rows.shape[1] * width))
+    fits = max(1, 4_000_000 // (rows.shape[1] * width))  # 4 million features take 32 MB
     return min(1 << int(np.log2(fits)), 1 << int(np.ceil(np.log2(len(rows)))))
 
 

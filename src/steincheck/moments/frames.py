@@ -13,10 +13,7 @@ from scipy import special
 from ..result import Modes
 
 MAX_CORRELATIONS = 5000  # correlations per basis: all of them up to d = 100
-SAME_DIRECTION = 0.95  # squared loading above which an axis is as good as the coordinate itself
 MIN_CONDITIONING = 1.05  # variance over conditional variance below which the two are as good as equal
-MAX_STRIP_SHARE = 0.03  # of the variance that may come from where responsibilities change
-MAX_STRIP_DRAWS = 1000  # that tell how much does
 N_EXPONENTS = 11  # 1, 1/2, ..., 1/1024 are tried for the responsibilities,
 N_SOFTER = 4  # each by what it and up to 16 times softer ones show
 DAMPING = 3.0  # standard deviations at which skewness and tails stop growing: 0.3 % of a Gaussian lie beyond
@@ -114,7 +111,8 @@ def _axes(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _distinct_axes(vectors: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Ranks of the axes that are not coordinates and have a spread unlike that of any coordinate."""
-    mixed = (vectors**2).max(axis=1) < SAME_DIRECTION
+    # beyond this squared loading an axis is as good as the coordinate itself
+    mixed = (vectors**2).max(axis=1) < 0.95
     stretched = np.abs(np.log(values)) > np.log(MIN_CONDITIONING)
     return np.flatnonzero((mixed & stretched).any(axis=0))
 
@@ -163,14 +161,14 @@ def _softened(constants: Constants, x: np.ndarray) -> Constants:
     """
     if len(constants.centre) == 1:
         return constants
-    some = x[:: -(-len(x) // MAX_STRIP_DRAWS)]
+    some = x[:: -(-len(x) // 1000)]  # these tell the share of the strip
     exponents = 2.0 ** -np.arange(N_EXPONENTS + N_SOFTER)
     with np.errstate(all="ignore"):  # draws at the modes, or beyond the range of squares, have no share
         shares = np.array([_strip_share(constants._replace(sharpness=b), some) for b in exponents])
     shares = np.nan_to_num(shares)
     for k in range(N_EXPONENTS):
         softer = slice(k, k + 1 + N_SOFTER)
-        if np.max(shares[softer] * exponents[k] / exponents[softer]) <= MAX_STRIP_SHARE:
+        if np.max(shares[softer] * exponents[k] / exponents[softer]) <= 0.03:
             return constants._replace(sharpness=np.asarray(exponents[k]))
     return constants._replace(sharpness=np.asarray(exponents[N_EXPONENTS]))
 

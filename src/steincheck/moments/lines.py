@@ -11,8 +11,6 @@ import numpy as np
 from ..target import log_density_anywhere
 from .frames import Constants, most_responsible
 
-MAX_RANKED = 100  # draws whose rank on their ray is found, at some 350 evaluations of the density each
-MAX_SUSPECTS = 20  # coordinates of draws whose tail probability is computed
 # conditional standard deviations from the conditional mean; 1 in 150,000 Gaussian draws
 MIN_SUSPECT_DISTANCE = 4.5
 MAX_DISTANCE = 1e4  # standard deviations to which lines are followed
@@ -20,9 +18,6 @@ COARSE_STEP = 0.2  # of the logarithm of a radius
 NEAR_STEPS = np.geomspace(1e-9, COARSE_STEP, 30)  # of the same, about each draw: a ridge may be very thin
 RAY_POINTS = 192
 ROWS_AT_ONCE = 4096  # stay in the cache
-LINE_STEP = 0.08  # widths at the centre of a line; 8 % of the distance from it far out
-MIN_SHARE_RANKED = 0.97  # of the draws on rays, or no ranks are used
-MAX_NATS_MISSED = 2.0  # nats by which the density at a draw may exceed what the points next to it say
 
 
 class Lines(NamedTuple):
@@ -41,7 +36,8 @@ def follow_lines(
     rows = np.empty(0, dtype=int)
     ranks = np.empty(0)
     if len(constants.centre) == 1:
-        rows = np.unique(np.linspace(0, len(x) - 1, min(MAX_RANKED, len(x))).astype(int))
+        # 100 draws, at some 350 evaluations of the density each
+        rows = np.unique(np.linspace(0, len(x) - 1, min(100, len(x))).astype(int))
         ranks = ray_ranks(log_density, x[rows], constants.centre[0], constants.precision[0])
     impossible, smallest = impossible_draws(log_density, x, constants)
     known = np.isfinite(ranks)
@@ -81,9 +77,10 @@ def ray_ranks(
     place = (np.log(radius) - low) / (high - low)
     own = log_density_anywhere(log_density, x) + d * np.log(radius)
     top = log_p.max(axis=1)
-    good = np.flatnonzero(np.isfinite(top) & ~(own > _beside(log_p, place) + MAX_NATS_MISSED))
+    # log p at a draw may exceed what the points next to it say by 2 nats
+    good = np.flatnonzero(np.isfinite(top) & ~(own > _beside(log_p, place) + 2.0))
     ranks = np.full(n, np.nan)
-    if len(good) and len(good) >= MIN_SHARE_RANKED * n:
+    if len(good) and len(good) >= 0.97 * n:  # which are missing depends on the ranks
         heights = np.exp(log_p[good] - top[good, None])
         ranks[good] = _share_below(np.linspace(0, 1, RAY_POINTS), heights, place[good].clip(0, 1))
     return ranks
@@ -152,7 +149,7 @@ def _suspects(x: np.ndarray, constants: Constants) -> tuple[np.ndarray, np.ndarr
     row = suspects[:, 0].astype(int)
     column = suspects[:, 1].astype(int)
     distance = np.abs(x[row, column] - suspects[:, 2]) / suspects[:, 3]
-    farthest = np.argsort(-distance, kind="stable")[:MAX_SUSPECTS]
+    farthest = np.argsort(-distance, kind="stable")[:20]
     return row[farthest], column[farthest], suspects[farthest, 2], suspects[farthest, 3]
 
 
@@ -184,7 +181,8 @@ def coordinate_tails(
     own = x[np.arange(m), columns]
     far = np.abs(own - centre) / width
     end = np.arcsinh(max(MAX_DISTANCE, 100 * far.max()))
-    offset = np.sinh(np.arange(-end, end, LINE_STEP))
+    # steps of .08 widths at the centre, of 8 % of the distance from it far out
+    offset = np.sinh(np.arange(-end, end, 0.08))
     grid = np.sort(np.column_stack([centre[:, None] + width[:, None] * offset, own]), axis=1)
     points = np.repeat(x, grid.shape[1], axis=0)
     points[np.arange(len(points)), np.repeat(columns, grid.shape[1])] = grid.ravel()

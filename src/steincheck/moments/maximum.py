@@ -10,7 +10,6 @@ from scipy import special
 from ..stein.bootstrap import multinomial
 
 REPLICATES_AT_ONCE = 100
-MIN_REACH = 0.9  # of replicates, relative to a Gaussian, that is believed
 REACH_LEVEL = 0.02  # of the quantile that reaches are measured by; a farther one fits the noise of replicates
 MIN_SPREAD = 1e-5  # share of the sum of squares left to a replicate's variance
 
@@ -132,4 +131,5 @@ def _reach(replicates: np.ndarray) -> tuple[float, float]:
     """Far quantiles of positive and of negative replicates, over those of a Gaussian."""
     gaussian = -special.ndtri(REACH_LEVEL)
     ends = np.quantile(replicates, [1 - REACH_LEVEL, REACH_LEVEL])
-    return max(ends[0] / gaussian, MIN_REACH), max(-ends[1] / gaussian, MIN_REACH)
+    # shorter tails than .9 of a Gaussian's are not believed
+    return max(ends[0] / gaussian, 0.9), max(-ends[1] / gaussian, 0.9)

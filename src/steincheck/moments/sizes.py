@@ -20,15 +20,6 @@ from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
 from .frames import Constants, Frame, responsibilities
 
 MAX_DRAWS_AT_ONCE = 10_000  # the map found from so many takes one more step with all draws
-MIN_RESPONSIBILITY_TO_SIZE = 0.01  # draws with less at a mode do not count for its sizes
-MIN_DRAWS_FOR_SIZES = 5  # responsibility below which a mode has no sizes
-MIN_DRAWS_TO_SOLVE = 20  # with fewer, one step is as good as the draws allow
-MAX_DRAWS_TO_TEST = 1000  # corrected draws that are tested once more
-MIN_DRAWS_TO_TEST = 50
-MAX_PVALUE_STILL_WRONG = 0.01  # of corrected draws, up to which sizes are not believed
-MAX_ERROR_BLOCKS = 250  # behind the standard errors
-MAX_OPERATIONS = 4e9  # many dimensions get fewer blocks
-MAX_NUMBERS = 4e6  # in the matrices of all blocks
 
 Score = Callable[[np.ndarray], np.ndarray]
 
@@ -61,13 +52,13 @@ def sizes(
     shares = responsibilities(constants, x)
     effects = []
     for k in range(len(constants.centre)):
-        rows = np.flatnonzero(shares[:, k] > MIN_RESPONSIBILITY_TO_SIZE)
+        rows = np.flatnonzero(shares[:, k] > 0.01)  # others do not count for its sizes
         weight = shares[rows, k].sum()
-        if weight < MIN_DRAWS_FOR_SIZES:
+        if weight < 5:  # draws are too few for sizes
             effects.append(_unknown(constants))
             continue
         case = ModeDraws(x, scores, groups, shares[:, k])
-        enough = weight > MIN_DRAWS_TO_SOLVE
+        enough = weight > 20  # with fewer, one step is as good as the draws allow
         effects.append(_at_mode(case, rows, constants, k, score if enough else None, rng))
     total = shares.sum(axis=0)
     known = [k for k, one in enumerate(effects) if np.isfinite(one.mean).all()]
@@ -79,8 +70,9 @@ def sizes(
 
 def _blocks(constants: Constants) -> int:
     d, directions = constants.project.shape[1:]
-    most = min(MAX_OPERATIONS / (directions**2 * d), MAX_NUMBERS / d**2)
-    return int(np.clip(most, 20, MAX_ERROR_BLOCKS))
+    # 4e9 operations, and 4e6 numbers in the matrices of all blocks: many dimensions get fewer blocks
+    most = min(4e9 / (directions**2 * d), 4e6 / d**2)
+    return int(np.clip(most, 20, 250))
 
 
 def _unknown(constants: Constants) -> Effects:
@@ -116,9 +108,9 @@ def _at_mode(
 def _still_wrong(sample: WeightedDraws, home: np.ndarray, rng: np.random.Generator) -> bool:
     """Whether a kernel test with signs of blocks rejects the corrected draws of a mode at the level .01."""
     chosen = np.flatnonzero(sample.weight > 0.5)
-    chosen = chosen[:: -(-len(chosen) // MAX_DRAWS_TO_TEST) or 1]
+    chosen = chosen[:: -(-len(chosen) // 1000) or 1]
     block = np.unique(home[chosen], return_inverse=True)[1]
-    if len(chosen) < MIN_DRAWS_TO_TEST or block[-1] + 1 < MIN_BLOCKS:
+    if len(chosen) < 50 or block[-1] + 1 < MIN_BLOCKS:
         return False
     y = sample.y[chosen]
     covariance = np.cov(y, rowvar=False).reshape(y.shape[1], -1)
@@ -129,7 +121,7 @@ def _still_wrong(sample: WeightedDraws, home: np.ndarray, rng: np.random.Generat
     slopes = whitened_scores(sample.t[chosen], whiten)
     table = sums_of_block_pairs(z[None], slopes[None], IMQ(), median_bandwidth(z), block).table
     found = flip_signs(table, np.bincount(block), block_signs(int(block[-1]) + 1, 999, rng))
-    return pvalue(float(found.statistics[0]), found.replicates[0]) <= MAX_PVALUE_STILL_WRONG
+    return pvalue(float(found.statistics[0]), found.replicates[0]) <= 0.01
 
 
 def _without_sizes(effects: Effects) -> Effects:

@@ -12,7 +12,6 @@ from .effects import Effects
 from .features import Sums
 from .frames import Frame, axis_parameters
 
-MIN_DRAWS_PER_MODE = 40  # responsibility below which a mode has no features of its own
 SHAPE_KINDS = ("skewness", "tails", "extremes", "radius", "radius spread")
 
 
@@ -43,7 +42,8 @@ def columns_of(frame: Frame, sums: Sums, ranked: bool) -> tuple[list[Column], li
     about += [Column("overall scale", "all", None, ()), Column("tails", "all", None, ())]
     parts = [sums.location, sums.scale, pure_correlation(sums, frame), *sums[3:9]]
     if len(constants.centre) > 1:
-        for k in np.flatnonzero(sums.mode_count.sum(axis=1) >= MIN_DRAWS_PER_MODE).tolist():
+        # with less responsibility a mode has no features of its own
+        for k in np.flatnonzero(sums.mode_count.sum(axis=1) >= 40).tolist():
             about += [Column("location", _basis(frame, j, d), k, (j,)) for j in directions]
             about += [Column("scale", _basis(frame, j, d), k, (j,)) for j in directions]
             about.append(Column("overall scale", "all", k, ()))

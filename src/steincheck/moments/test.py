@@ -43,9 +43,7 @@ MAX_RESAMPLED_BLOCKS = 2000  # more draws are summed over blocks of 2, 4, 8, ...
 MAX_CHAIN_BLOCKS = 50  # of chains, cut in halves that are resampled
 MIN_CHAIN_BLOCKS = 16  # fewer have replicates too heavy in the tails to reject anything
 TIMES_PER_CHAIN_BLOCK = 6  # autocorrelation times per block; its halves share a twelfth of its variance
-MIN_DRAWS_TO_RESAMPLE = 20  # below, the bootstrap has too few draws to leave out
 MIN_MOMENT_DRAWS = 100  # the smallest n at which the level was studied
-MAX_PVALUE_OF_MISFIT = 0.05  # up to which sizes are solved for
 MIN_RESAMPLES = 19  # below, no p-value can be as small as .05, and far quantiles are not defined
 SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but impossible
 
@@ -122,9 +120,7 @@ def moment_test(
     """
     require_target(target)
     refuse_modes_and_bounds(modes, bounds)
-    x, log_p, chain, warnings = read_sample(
-        draws, target, independent=independent, minimum=MIN_DRAWS_TO_RESAMPLE
-    )
+    x, log_p, chain, warnings = read_sample(draws, target, independent=independent, minimum=20)
     n_resamples = as_count(n_resamples, "n_resamples")
     if n_resamples < MIN_RESAMPLES:
         raise ValueError(f"`n_resamples` must be at least {MIN_RESAMPLES}, got {n_resamples}")
@@ -347,7 +343,7 @@ def _examine(
     plain = ~np.isin(kinds, ("correlation", *SHAPE_KINDS))
     groups = np.unique(kinds, return_inverse=True)[1]
     found = max_t(columns[:, finite], groups, plain, n_resamples, rng, halves=data.halves)
-    misfit = found.adjusted.min() <= MAX_PVALUE_OF_MISFIT
+    misfit = found.adjusted.min() <= 0.05  # sizes are solved for only if there is a misfit
     with np.errstate(all="ignore"):
         whole = data.home // 2 if data.halves else data.home
         effects, blocks = sizes(data.x, data.scores, whole, frame, score if misfit else None, rng)

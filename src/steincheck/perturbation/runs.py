@@ -17,7 +17,6 @@ from .._compilation import precise
 from ..target import Target, log_density_at
 from .maps import Accept, JumpMaps, barker, transition
 
-COORDINATES_PER_CALL = 1250  # of points in one compiled call: their states at all theta stay in the cache
 PROPOSALS_PER_CALL = 400_000  # evaluated at once where rejections are skipped
 
 
@@ -159,7 +158,7 @@ def run_compiled(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same chain, all steps of some points in one compiled call."""
     n, d = x.shape
-    size = int(np.clip(COORDINATES_PER_CALL // d, 25, 250))
+    size = int(np.clip(1250 // d, 25, 250))  # few enough that the states at all theta stay in the cache
     samples = np.empty((len(theta), n, d))
     accepted = np.zeros(len(theta))
     seed = int(rng.integers(2**63))

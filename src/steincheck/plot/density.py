@@ -10,14 +10,7 @@ import numpy as np
 from ..target import Target, log_density_at
 from ..target.own_scale import OwnScale
 
-SHARES = (0.865, 0.393)  # of the mass within 2 and 1 sd of a Gaussian of two coordinates
-N_COARSE_POINTS = 90  # points per axis of the grid that covers a density of two coordinates
-N_FINE_POINTS = 160  # and of the grid on which its lines are drawn
-N_LINE_POINTS = 2001  # points of the grid that covers a density of one coordinate
-MAX_REFINED = 8  # modes near which grids are finer
 MAX_DOUBLINGS = 14  # of the window
-MAX_ENLARGEMENTS = 5  # of the part on which lines are drawn, where these reach its border
-STRIP_WIDTH = 0.1  # of the window, at each of its sides
 MAX_MASS_IN_STRIP = 0.001  # beyond, the window is extended on that side
 
 
@@ -61,8 +54,8 @@ def contours(
     mass = wide.mass(reference)
     inside = wide.log_height >= _levels(wide.log_height, mass, mass.sum())[0]
     part = np.stack([_extent(wide.lines[k], np.any(inside, axis=1 - k)) for k in range(2)], axis=1)
-    for _ in range(MAX_ENLARGEMENTS):
-        lines = [_line(part[:, k], N_FINE_POINTS, centres[:, k], widths[:, k]) for k in range(2)]
+    for _ in range(5):  # while lines reach the border of the part on which they are drawn
+        lines = [_line(part[:, k], 160, centres[:, k], widths[:, k]) for k in range(2)]
         fine = _evaluated(target, own, lines)
         fine_mass = fine.mass(reference)
         total = fine_mass.sum() + mass[~_within(wide.lines, part)].sum()
@@ -90,7 +83,7 @@ def _covering(
     """A grid over the window, extended where mass is cut off; and whether that succeeded."""
     window = window.copy()
     for _ in range(MAX_DOUBLINGS):
-        lines = [_line(window[:, k], N_COARSE_POINTS, centres[:, k], widths[:, k]) for k in range(2)]
+        lines = [_line(window[:, k], 90, centres[:, k], widths[:, k]) for k in range(2)]
         grid = _evaluated(target, own, lines)
         mass = grid.mass(float(grid.log_p.max()))
         cut = np.stack([_in_strips(lines[k], mass.sum(axis=1 - k)) for k in range(2)], axis=1)
@@ -113,7 +106,7 @@ def _extended(window: np.ndarray, cut: np.ndarray) -> np.ndarray | None:
 def _in_strips(line: np.ndarray, mass: np.ndarray) -> np.ndarray:
     """Shares of the mass in the strips at both ends of an axis."""
     extent = line[-1] - line[0]
-    ends = (line < line[0] + STRIP_WIDTH * extent, line > line[-1] - STRIP_WIDTH * extent)
+    ends = (line < line[0] + 0.1 * extent, line > line[-1] - 0.1 * extent)
     return np.array([mass[end].sum() for end in ends]) / mass.sum()
 
 
@@ -122,7 +115,7 @@ def _line(window: np.ndarray, count: int, centres: np.ndarray, widths: np.ndarra
     low, high = window
     points = [np.linspace(low, high, count)]
     step = (high - low) / count
-    narrow = np.flatnonzero(widths < 3 * step)[:MAX_REFINED]
+    narrow = np.flatnonzero(widths < 3 * step)[:8]
     points += [centres[k] + widths[k] * np.linspace(-4, 4, 25) for k in narrow]
     line = np.unique(np.concatenate(points))
     return line[(line >= low) & (line <= high)]
@@ -147,7 +140,8 @@ def _levels(height: np.ndarray, mass: np.ndarray, total: float) -> list[float]:
     """Heights above which 86 % and 39 % of the mass lie."""
     order = np.argsort(-height, axis=None)
     enclosed = np.cumsum(mass.ravel()[order]) / total
-    ranks = np.minimum(np.searchsorted(enclosed, SHARES), len(order) - 1)
+    # within 2 and 1 sd of a Gaussian of two coordinates
+    ranks = np.minimum(np.searchsorted(enclosed, (0.865, 0.393)), len(order) - 1)
     return [float(value) for value in height.ravel()[order][ranks]]
 
 
@@ -176,5 +170,5 @@ def _line_near(window: np.ndarray, centres: np.ndarray) -> np.ndarray:
     low, high = window
     near = 0.25 * (high - low) * np.geomspace(1e-8, 1, 161)
     extra = [np.array([c, *(c - near), *(c + near)]) for c in centres]
-    grid = np.unique(np.concatenate([np.linspace(low, high, N_LINE_POINTS), *extra]))
+    grid = np.unique(np.concatenate([np.linspace(low, high, 2001), *extra]))
     return grid[(grid >= low) & (grid <= high)]

@@ -27,11 +27,6 @@ from .axes import (
 )
 from .density import contours, density_curve
 
-MAX_ELLIPSES = 20  # modes drawn as ellipses
-MAX_PAIRED = 3  # coordinates of `pairs`, unless they are given
-MAX_DISTANCE_AT_MODE = 3.0  # standard deviations of a mode within which draws are at it
-MIN_SHARE_AT_MODE = 0.005  # of the draws, below which a mode is labelled as empty
-
 
 class Scene(NamedTuple):
     """What is drawn: draws and modes in the coordinates of the target, and each coordinate's own scale."""
@@ -50,9 +45,9 @@ class Scene(NamedTuple):
         labels = []
         for k, (centre, covariance) in enumerate(zip(self.centres, self.covariances, strict=True)):
             z = standardised(self.x, centre, np.linalg.cholesky(covariance))
-            near = np.mean(np.sum(z**2, axis=1) < MAX_DISTANCE_AT_MODE**2 + self.x.shape[1])
+            near = np.mean(np.sum(z**2, axis=1) < 3.0**2 + self.x.shape[1])  # within 3 standard deviations
             few = "no draws" if near == 0 else "hardly any draws"
-            labels.append(f"{k}: {few}" if near < MIN_SHARE_AT_MODE else str(k))
+            labels.append(f"{k}: {few}" if near < 0.005 else str(k))
         return labels
 
 
@@ -235,7 +230,7 @@ def _that_matter(scene: Scene, verdict: Verdict | None) -> list[int]:
         apart = list(_most_apart(scene.x, scene.centres))
         about_modes = any(finding.mode is not None for finding in verdict.findings)
         chosen = apart + chosen if about_modes else chosen + apart
-    return sorted(list(dict.fromkeys([*chosen, *range(min(dim, 2))]))[:MAX_PAIRED])
+    return sorted(list(dict.fromkeys([*chosen, *range(min(dim, 2))]))[:3])
 
 
 def _draw_one(ax: Any, scene: Scene, k: int) -> None:
@@ -270,7 +265,7 @@ def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     lines = scene.target is not None and scene.target.dim == 2 and scene.covariances is not None
     if lines:
         _draw_contours(ax, scene, chosen)
-    for k in range(min(len(flat), MAX_ELLIPSES) if scene.covariances is not None and not lines else 0):
+    for k in range(min(len(flat), 20) if scene.covariances is not None and not lines else 0):
         assert scene.covariances is not None
         shape = scene.covariances[k][np.ix_(chosen, chosen)]
         for radius, style in ((1, "-"), (2, "--")):

@@ -33,8 +33,6 @@ ROWS_PER_STRIP = 128  # of a tile, evaluated at once: their products stay in the
 # bandwidth plus the squared distance that 1 % of the pairs fall below: what the kernel sees of a squared
 # distance is then wrong by a few thousandths, at all but 1 % of the pairs.
 MAX_REACH_IN_SINGLE = 1e4
-DRAWS_FOR_SMALL_DISTANCES = 100  # evenly spaced; all of their pairs are looked at
-MAX_PIECES_FOR_ONE_PROGRAM = 4  # few tiles are masked like those on the diagonal: compiling takes longer
 PIECES_HELD = 1024  # of a sample, as arrays of JAX: at most 80 MB in 10 dimensions
 # A piece may meet up to so many blocks; each number compiles once.
 BLOCKS_PER_PIECE = (1, 8, 16, 32, 64, 128, 256, 1024)
@@ -110,7 +108,7 @@ def single_suffices(x: np.ndarray, bandwidths: np.ndarray) -> bool:
     """Whether float32 resolves the distances between the draws (J, n, d) as finely as the kernel needs."""
     origin = x[0].mean(axis=0)
     reach = max(np.max(np.sum((sample - origin) ** 2, axis=1)) for sample in x)
-    some = x[0, :: -(-x.shape[1] // DRAWS_FOR_SMALL_DISTANCES)]
+    some = x[0, :: -(-x.shape[1] // 100)]  # all pairs of these are looked at
     first, second = np.triu_indices(len(some), k=1)
     small = np.quantile(np.sum((some[first] - some[second]) ** 2, axis=1), 0.01)
     return bool(reach <= MAX_REACH_IN_SINGLE * (bandwidths.min() + small))
@@ -187,7 +185,7 @@ def _sum_tiles(
     size = _tile_size(len(x))
     count = len(options.widths)
     first = label[::size]
-    few = len(first) <= MAX_PIECES_FOR_ONE_PROGRAM
+    few = len(first) <= 4  # few tiles are masked like those on the diagonal: compiling takes longer
     width = _blocks_per_piece(label, size)
     table = np.zeros((count, label[-1] + 1 + width, label[-1] + 1 + width))
     rows = np.zeros((count, len(first) * size)) if options.row_sums else None

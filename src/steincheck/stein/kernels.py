@@ -15,7 +15,6 @@ from .._validation import RandomSource, as_generator, as_numbers, is_number, sho
 
 MAX_MEDIAN_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
 PAIRS_PER_PASS = 10_000  # whose differences are held at once
-MAX_UNROLLED_DIMENSION = 8  # up to here differences are formed coordinate by coordinate
 
 
 class Kernel(Protocol):
@@ -138,7 +137,7 @@ def pair_products(x: Any, sx: Any, y: Any, sy: Any) -> Products:
 def products_with_columns(x: Any, sx: Any, y: Any, sy: Any) -> Products:
     """The same for the columns of y (d, m): in few dimensions a third faster if they are stored like that."""
     d = x.shape[1]
-    if d > MAX_UNROLLED_DIMENSION:
+    if d > 8:  # up to 8, differences are formed coordinate by coordinate
         r2 = jnp.maximum(jnp.sum(x * x, 1)[:, None] + jnp.sum(y * y, 0) - 2 * (x @ y), 0.0)
         cross = jnp.sum(x * sx, 1)[:, None] + jnp.sum(y * sy, 0) - x @ sy - sx @ y
         return Products(r2, cross, sx @ sy, d)

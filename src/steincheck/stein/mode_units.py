@@ -14,9 +14,6 @@ from .kernels import Kernel
 from .quadratic import Replicated, flip_signs
 from .resampling import Resampling
 
-MAX_RATIO_OF_WIDTHS = 3.0  # of modes, up to which the average covariance is a fair unit for all of them
-NEGLIGIBLE_RESPONSIBILITY = 1e-10  # of a mode for a draw; with less, the draw adds nothing
-
 
 class ModeView(NamedTuple):
     """Draws as one mode sees them: those for which it is responsible, in its standardised coordinates."""
@@ -32,7 +29,8 @@ def widths_differ(modes: Modes) -> bool:
     root = average_root(modes.covariances)
     relative = np.linalg.solve(root, np.linalg.solve(root, modes.covariances).transpose(0, 2, 1))
     variances = np.linalg.eigvalsh(relative)
-    return bool(variances.max() > MAX_RATIO_OF_WIDTHS**2 * variances.min())
+    # up to a ratio of 3 the average covariance is a fair unit for all modes
+    return bool(variances.max() > 3.0**2 * variances.min())
 
 
 def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
@@ -83,7 +81,7 @@ def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[Mode
     """
     shares = responsibilities(x, modes)
     precisions = np.linalg.inv(modes.covariances)
-    members = [np.flatnonzero(r > NEGLIGIBLE_RESPONSIBILITY) for r in shares]
+    members = [np.flatnonzero(r > 1e-10) for r in shares]  # with less, a draw adds nothing
     pull = mixture_score(x, shares, modes.locations, precisions, members)
     for k, rows in enumerate(members):
         centre = modes.locations[k]

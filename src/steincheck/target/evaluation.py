@@ -14,9 +14,6 @@ from .record import Batch, Target
 
 MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
 MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
-MAX_RELATIVE_ROUNDING = 1e-5  # of a log density in single precision
-N_EVALUATED_AGAIN = 5  # points whose log density must not depend on the points evaluated with them
-MAX_SHORTENINGS = 8  # of steps that are too long: by a factor of 1e-24 at most
 
 
 def raw_value_and_score(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +65,7 @@ def differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = Non
     ahead = np.empty(x.shape)
     behind = np.empty(x.shape)
     rows = np.arange(len(x))
-    for _ in range(MAX_SHORTENINGS + 1):
+    for _ in range(9):  # eight shortenings make steps shorter by a factor of 1e-24 at most
         ahead[rows] = _moved_log_density(log_density, x[rows], h[rows])
         behind[rows] = _moved_log_density(log_density, x[rows], -h[rows])
         with np.errstate(invalid="ignore"):
@@ -125,9 +122,9 @@ def _refuse_mixed_rows(target: Target, x: np.ndarray, value: np.ndarray) -> None
     on. Noise of a log density that is itself an estimate is allowed.
     """
     n = len(x)
-    rows = np.argsort(value)[np.linspace(0.75 * n, 0.25 * n, num=min(N_EVALUATED_AGAIN, n // 2)).astype(int)]
+    rows = np.argsort(value)[np.linspace(0.75 * n, 0.25 * n, num=min(5, n // 2)).astype(int)]
     again, gap = _evaluated_again(target, x[rows], value[rows])
-    allowed = MAX_ROUNDING + MAX_RELATIVE_ROUNDING * np.abs(value[rows])
+    allowed = MAX_ROUNDING + 1e-5 * np.abs(value[rows])  # the latter for single precision
     if (gap <= allowed).all():
         return
     noise = _evaluated_again(target, x[rows], again)[1].max()

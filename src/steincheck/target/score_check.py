@@ -8,7 +8,6 @@ from .._validation import as_count, as_numbers, as_one_positive
 from .evaluation import differences, log_density_at, read_only, score_at
 from .record import Target, require_target
 
-NORMAL_QUARTILE_RANGE = 1.349  # in standard deviations
 NO_SCORE = "the target has no score: finite differences of its log density are used"
 
 
@@ -82,7 +81,7 @@ def _widths(x: np.ndarray) -> np.ndarray:
     """Width (d,) of the bulk of the draws: one of Cauchy's may be a thousand times farther out."""
     spread = x.std(axis=0)
     low, high = np.quantile(x, (0.25, 0.75), axis=0)
-    bulk = (high - low) / NORMAL_QUARTILE_RANGE
+    bulk = (high - low) / 1.349  # the quartiles of a Gaussian are 1.349 sd apart
     width = np.where(bulk > 0, np.minimum(spread, bulk), spread)
     return np.where(width > 0, width, 1.0)
 

@@ -9,21 +9,12 @@ import numpy as np
 from .evaluation import log_density_anywhere, precision, read_only
 from .record import Target
 
-MAX_MOVED_DRAWS = 1000  # draws that are moved to look for an edge
 EDGE_HALVINGS = 60  # of a bracket about an edge: down to the resolution of the numbers
 EDGE_DROP = 40.0  # nats: a larger drop within a bracket is an edge, whatever the floor beyond it
-FIRST_HALVINGS = 8  # of all brackets, to see which draws are nearest to an edge
-NEAREST_DRAWS = 5  # to an edge, at which it is seen how fast the density vanishes there
 # Where p vanishes as the distance to the power a, the score has moments of orders below a + 1. Without the
 # third, its mean over the draws is far from normal.
 MIN_EXPONENT = 2.0
 N_LINES = 256  # lines between draws and through them, along which jumps are looked for
-COARSE_PARTS = 24  # of a line at first
-FINE_PARTS = 8  # of the least regular part, again and again
-MIN_PART = 1e-13  # of a line: there a continuous log density does not change
-MAX_RESOLUTION = 1e-4  # of a line: where rounding of the coordinates is coarser, no jump can be told
-MIN_JUMP = 0.02  # of the density, relative
-MIN_JUMP_RATIO = 10.0  # how many times more log p changes over a jump than beside it
 
 
 class Break(NamedTuple):
@@ -120,7 +111,7 @@ class _Brackets(NamedTuple):
 
 def _ways_out(x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator) -> _Brackets:
     """Some draws, moved along and against a direction, by 0.3 and by 0.9 standard deviations."""
-    rows = np.arange(0, len(x), max(1, len(x) // MAX_MOVED_DRAWS))
+    rows = np.arange(0, len(x), max(1, len(x) // 1000))
     moves = x.std(axis=0) * rng.standard_normal((len(rows), x.shape[1]))
     outside = np.concatenate([x[rows] + length * moves for length in (0.3, -0.3, 0.9, -0.9)])
     start = np.tile(x[rows], (4, 1))
@@ -150,11 +141,11 @@ def _slow_edge(target: Target, ways: _Brackets) -> Break | None:
     left = ways.rows(np.isneginf(log_density_anywhere(target.log_density, ways.outside)))
     if not len(left.start):
         return None
-    for _ in range(FIRST_HALVINGS):
+    for _ in range(8):  # enough to see which draws are nearest to an edge
         left = left.halved(target, -np.inf)
     spread = np.std(ways.start, axis=0)
     distance = np.linalg.norm((left.inside - left.start)[:, spread > 0] / spread[spread > 0], axis=1)
-    left = left.rows(np.argsort(distance)[:NEAREST_DRAWS])
+    left = left.rows(np.argsort(distance)[:5])  # the nearest show how fast the density vanishes
     for _ in range(EDGE_HALVINGS):
         left = left.halved(target, -np.inf)
     nearer = log_density_anywhere(target.log_density, 0.5 * (left.start + left.inside))
@@ -196,16 +187,16 @@ def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -
     numbers: however steep a continuous log density is, its changes become small, or all alike.
     """
     smallest = _smallest_part(target, x)
-    if smallest > MAX_RESOLUTION:
+    if smallest > 1e-4:  # rounded too coarsely to tell a jump
         return None
-    least = max(MIN_JUMP, 0.5 / np.sqrt(len(x)))
-    lines, steps = _divided(_lines(x, rng), COARSE_PARTS, target, low - EDGE_DROP)
+    least = max(0.02, 0.5 / np.sqrt(len(x)))
+    lines, steps = _divided(_lines(x, rng), 24, target, low - EDGE_DROP)
     while lines.length > smallest:
         lines = lines.rows(steps.matter(least, low))
         if not len(lines.start):
             return None
-        lines, steps = _divided(lines, FINE_PARTS, target, low - EDGE_DROP)
-    rows = np.flatnonzero(steps.matter(least, low) & (steps.size > MIN_JUMP_RATIO * steps.beside))
+        lines, steps = _divided(lines, 8, target, low - EDGE_DROP)
+    rows = np.flatnonzero(steps.matter(least, low) & (steps.size > 10.0 * steps.beside))
     if not len(rows):
         return None
     best = rows[np.argmax(steps.size[rows])]
@@ -259,4 +250,5 @@ def _smallest_part(target: Target, x: np.ndarray) -> float:
     if not moving.any():
         return np.inf
     size = np.abs(x).max(axis=0)[moving] / spread[moving]
-    return max(MIN_PART, 64 * precision(target.log_density(read_only(x[:1]))) * float(size.max()))
+    # below 1e-13 of a line a continuous log density does not change
+    return max(1e-13, 64 * precision(target.log_density(read_only(x[:1]))) * float(size.max()))

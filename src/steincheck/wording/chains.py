@@ -9,10 +9,6 @@ import numpy as np
 from ..chains.blocks import Blocks
 from ..result import AgreementResult, Finding, FluxResult, GofResult
 
-MAX_CHAINS_LISTED = 8  # chains whose shares are listed one by one
-MAX_MODES_LISTED = 4  # modes of each
-MIN_SHARE_TO_STAY = 0.99  # of a chain's draws at one mode, to say that it stays there
-
 
 def agreement_finding(result: AgreementResult, pvalue: float) -> Finding:
     """Which chain differs, or that the beginnings do."""
@@ -50,10 +46,10 @@ def chain_shares(weights: GofResult | None) -> list[str]:
     if chains is None or chains.n_chains == 1:
         return []
     shares = chains.shares
-    if (shares.max(axis=1) > MIN_SHARE_TO_STAY).all():
+    if (shares.max(axis=1) > 0.99).all():  # every chain stays at one mode
         return [f"The chains hardly ever change mode: {_homes(np.argmax(shares, axis=1))}."]
     n_chains, n_modes = shares.shape
-    if n_chains > MAX_CHAINS_LISTED or n_modes > MAX_MODES_LISTED:
+    if n_chains > 8 or n_modes > 4:
         k = int(np.argmax(np.ptp(shares, axis=0)))
         low, high = shares[:, k].min(), shares[:, k].max()
         return [f"The share of mode {k} ranges from {low:.0%} to {high:.0%} across chains."]

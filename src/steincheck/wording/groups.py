@@ -10,7 +10,6 @@ from ..result import FindingKind, MomentFeature
 from .chains import words_listed
 
 MIN_GROUP = 4  # misfits of one kind and direction, from which on they share a sentence
-MAX_NAMES = 4  # parameters listed in a sentence
 MAX_PAIRS_LISTED = 3  # correlations listed in a sentence
 KINDS_WITH_SIZE = ("location", "scale", "overall scale")
 
@@ -120,7 +119,7 @@ def listing(chosen: Sequence[str], names: Sequence[str]) -> str:
     """
     order = {name: k for k, name in enumerate(names)}
     ordered = sorted(chosen, key=lambda name: order.get(name, len(order)))
-    if len(ordered) <= MAX_NAMES:
+    if len(ordered) <= 4:
         return words_listed(ordered)
     span = order.get(ordered[-1], -1) - order.get(ordered[0], 0)
     if span == len(ordered) - 1:

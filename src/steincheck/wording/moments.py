@@ -17,7 +17,6 @@ from .groups import KINDS_WITH_SIZE, by_size, describe_group, grouped
 
 MAX_FINDINGS = 8  # sentences about moments; the record of the test has the rest
 MAX_WARM_UP_SHARE = 0.05  # of a chain, within which impossible draws are its beginning
-MAX_PVALUE_TO_LEAD = 1e-4  # p-value below which single draws are reported before anything else
 
 
 def moment_findings(
@@ -43,7 +42,7 @@ def moment_findings(
     reported = by_size(leading(result, alpha / factor, limit=len(result.features)))
     reshaped = any(feature.kind in SHAPE_KINDS for feature in reported)
     found = []
-    leads = factor * result.impossible_pvalue < MAX_PVALUE_TO_LEAD
+    leads = factor * result.impossible_pvalue < 1e-4  # single draws lead only if beyond doubt
     if result.impossible and (leads or not reported):
         p = adjusted(result.impossible_pvalue)
         found.append(Finding.without_size("impossible draws", None, p, describe_impossible(result, chain)))

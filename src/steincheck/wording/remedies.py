@@ -11,7 +11,6 @@ from .groups import size_of_effect
 
 WEIGHTS = {"missing mode", "mode share", "trend", "flow"}
 SPREADS = {"scale", "overall scale", "correlation"}
-SHAPE_FINDINGS = {*SHAPE_KINDS, "shape"}
 RIVAL_EFFECT = 0.5  # of the largest effect, from which on the other is advised about too
 
 
@@ -64,7 +63,7 @@ def advice(
         steps.append("inspect the draws named above: a few wrong ones can make everything else look wrong")
     if kinds & SPREADS or "location" in kinds:
         steps += _about_moments(chains, findings, scales)
-    if kinds & SHAPE_FINDINGS:
+    if kinds & {*SHAPE_KINDS, "shape"}:
         steps.append(
             "see `steincheck.plot.pairs` for where draws and density differ; a transformation of the "
             "parameters or a richer approximation may be needed"
