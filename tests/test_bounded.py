@@ -99,6 +99,14 @@ def test_names_tell_the_scale():
     free = sc.unbounded(target, [(0, INF), (0, 1), (-INF, INF)])
     assert free.names == ["log tau", "logit p", "mu"]
     assert free.constrained_names == ("tau", "p", "mu")
+    others = sc.unbounded(target, [(2, INF), (-INF, 10), (-3, 4)])
+    assert others.names == ["log(tau - 2)", "-log(10 - p)", "logit mu in (-3, 4)"]
+    assert sc.unbounded(target, (-2, INF)).names[0] == "log(tau + 2)"
+
+
+def test_coordinates_rise_with_the_parameters(free, points):
+    above = points + 0.1
+    assert (free.constrain(above) > free.constrain(points)).all()
 
 
 def test_correct_draws_are_rejected_at_the_level_and_wrong_ones_named():

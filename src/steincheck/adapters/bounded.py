@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +18,9 @@ from .parameters import Parameters, with_parameters
 def unbounded(target: Target, bounds: Any) -> Target:
     """Take a density of positive or bounded parameters to the whole space, Jacobian included.
 
-    Stein tests need a density that vanishes fast at the edge of its support. A parameter x with one bound b
-    becomes y = log|x - b|, one between a and b becomes y = log (x - a)/(b - x), and the density of y is
-    p(x(y)) |dx/dy|.
+    Stein tests need a density that vanishes fast at the edge of its support. A parameter x above a becomes
+    y = log(x - a), one below b becomes y = -log(b - x), one between them y = log (x - a)/(b - x), so that y
+    rises with x; the density of y is p(x(y)) dx/dy.
 
     Parameters
     ----------
@@ -32,7 +33,8 @@ def unbounded(target: Target, bounds: Any) -> Target:
     -------
     Target
         The density of y. Draws with names are read as parameters; an array of parameters goes through its
-        ``unconstrain``. Verdicts speak of the parameters on their own scale.
+        ``unconstrain``. Verdicts speak of positive parameters and of those in (0, 1) on their own scale, of
+        others by the names of y, such as "log(tau - 2)".
 
     Examples
     --------
@@ -53,20 +55,14 @@ def unbounded(target: Target, bounds: Any) -> Target:
     low, high = as_pairs(bounds, target.dim)
     scale = _Scale(tuple(low.tolist()), tuple(high.tolist()))
     names = tuple(parameter_names(target))
-    parameters = Parameters(
-        names, tuple(variable_of(name) for name in names), scale.parameters, scale.coordinates
-    )
-    inner = target.jax_log_density
-    if inner is None:
-        free = _of_batches(target, scale)
-    else:
-        free = from_jax(
-            lambda y: inner(scale.parameters(y, jnp)) + jnp.sum(scale.log_slope(y, jnp)), target.dim
-        )
+    owners = tuple(variable_of(name) for name in names)
+    parameters = Parameters(names, owners, scale.parameters, scale.coordinates)
+    free = _of_batches(target, scale) if target.jax_log_density is None else _compiled(target, scale)
     if target.sample is not None:
         sample = target.sample
         free = replace(free, sample=lambda n, rng: scale.coordinates(sample(n, rng)))
-    return made_by(with_parameters(free, parameters), unbounded, target, bounds)
+    free = replace(with_parameters(free, parameters), names=scale.names(names))
+    return made_by(free, unbounded, target, bounds)
 
 
 def _compiled(target: Target, scale: _Scale) -> Target:
@@ -94,50 +90,51 @@ def _of_batches(target: Target, scale: _Scale) -> Target:
 
 @dataclass(frozen=True)
 class _Scale:
-    """Parameters x of coordinates y on the whole space, per coordinate: y, log|x - b| or a logit."""
+    """Parameters x of coordinates y on the whole space, per coordinate; x rises with y."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
 
     @property
-    def below(self) -> np.ndarray:
-        """Whether there is a lower edge."""
-        return np.isfinite(self.low)
-
-    @property
-    def above(self) -> np.ndarray:
-        """Whether there is an upper edge."""
-        return np.isfinite(self.high)
+    def kinds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Whether there are two edges, a lower one only, an upper one only."""
+        below, above = np.isfinite(self.low), np.isfinite(self.high)
+        return below & above, below & ~above, above & ~below
 
     @property
     def width(self) -> np.ndarray:
         """Distance of the edges, 1 where there is at most one."""
-        return np.where(self.below & self.above, np.subtract(self.high, self.low), 1.0)
+        return np.where(self.kinds[0], np.subtract(self.high, self.low), 1.0)
+
+    def _chosen(self, both: Any, low: Any, high: Any, none: Any, xp: Any = np) -> Any:
+        """Of four formulas, the one that holds for each coordinate."""
+        two, lower, upper = self.kinds
+        return xp.where(two, both, xp.where(lower, low, xp.where(upper, high, none)))
 
     def log_slope(self, y: Any, xp: Any = np) -> Any:
-        """log |dx/dy| per coordinate."""
+        """log dx/dy per coordinate."""
         both = np.log(self.width) - xp.logaddexp(0.0, -y) - xp.logaddexp(0.0, y)
-        return xp.where(self.below & self.above, both, xp.where(self.below | self.above, y, 0.0))
+        return self._chosen(both, y, -y, xp.zeros_like(y), xp)
 
-    def parameters(self, y: Any, xp: Any = np) -> Any:
-        """x of y."""
-        edge = np.where(self.below, self.low, np.where(self.above, self.high, 0.0))
-        both = self.width * xp.exp(-xp.logaddexp(0.0, -y))
-        with np.errstate(over="ignore"):  # infinite far out, where the density is 0
-            one = xp.where(self.below, 1.0, -1.0) * xp.exp(xp.where(self.below | self.above, y, 0.0))
-        moved = xp.where(self.below & self.above, both, one)
-        return xp.where(self.below | self.above, edge + moved, y)
+    def slope_of_log_slope(self, y: np.ndarray) -> np.ndarray:
+        """d log(dx/dy) / dy per coordinate."""
+        return np.asarray(self._chosen(-np.tanh(0.5 * y), 1.0, -1.0, 0.0))
 
     def slope(self, y: np.ndarray) -> np.ndarray:
         """dx/dy per coordinate."""
-        falls = self.above & ~self.below
         with np.errstate(over="ignore"):
-            return np.where(falls, -1.0, 1.0) * np.exp(self.log_slope(y))
+            return np.exp(self.log_slope(y))
 
-    def slope_of_log_slope(self, y: np.ndarray) -> np.ndarray:
-        """d log|dx/dy| / dy per coordinate."""
-        both = -np.tanh(0.5 * y)
-        return np.where(self.below & self.above, both, np.where(self.below | self.above, 1.0, 0.0))
+    def parameters(self, y: Any, xp: Any = np) -> Any:
+        """x of y."""
+        two, lower, upper = self.kinds
+        low = np.where(two | lower, self.low, 0.0)
+        high = np.where(upper, self.high, 0.0)
+        both = low + self.width * xp.exp(-xp.logaddexp(0.0, -y))
+        with np.errstate(over="ignore"):  # infinite far out, where the density is 0
+            up = xp.exp(xp.where(lower, y, 0.0))
+            down = xp.exp(xp.where(upper, -y, 0.0))
+        return self._chosen(both, low + up, high - down, y, xp)
 
     def coordinates(self, x: Any) -> np.ndarray:
         """y of x; NaN or infinite at the edges and beyond them."""
@@ -145,6 +142,17 @@ class _Scale:
         with np.errstate(all="ignore"):
             from_low = np.log(x - np.array(self.low))
             from_high = np.log(np.array(self.high) - x)
-            both = from_low - from_high
-        one = np.where(self.below, from_low, np.where(self.above, from_high, x))
-        return np.where(self.below & self.above, both, one)
+            return np.asarray(self._chosen(from_low - from_high, from_low, -from_high, x))
+
+    def names(self, parameters: Sequence[str]) -> list[str]:
+        """Names of the coordinates."""
+        return [_name(*edges) for edges in zip(parameters, self.low, self.high, strict=True)]
+
+
+def _name(parameter: str, low: float, high: float) -> str:
+    """What a coordinate shows of a parameter."""
+    if np.isfinite(low) and np.isfinite(high):
+        return f"logit {parameter}" if (low, high) == (0, 1) else f"logit {parameter} in ({low:g}, {high:g})"
+    if np.isfinite(low):
+        return f"log {parameter}" if low == 0 else f"log({parameter} - {low:g})".replace("- -", "+ ")
+    return f"-log({high:g} - {parameter})" if np.isfinite(high) else parameter

@@ -22,13 +22,13 @@ class Break(NamedTuple):
 
     x: np.ndarray
     drop: float  #: nats by which log p falls; more than `EDGE_DROP` is an edge of the support
-    exponent: float = 0.0  #: power of the distance to the edge as which the density vanishes
+    exponent: float = 0.0  #: power of the distance to the edge as which p falls at the nearest draws
 
     @property
     def kind(self) -> str:
         """What the density does there."""
         if self.exponent > 0:
-            return f"vanishes only as the distance to its edge to the power {self.exponent:.2g}"
+            return f"falls towards its edge only as the distance to the power {self.exponent:.2g}"
         if self.drop >= EDGE_DROP:
             return "ends abruptly"
         return f"jumps by a factor of {np.exp(self.drop):.3g}"
@@ -83,7 +83,7 @@ def discontinuity(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.rand
     ways = _ways_out(x, log_p, rng)
     edge = _hard_edge(target, ways, low)
     if edge is None:
-        edge = _slow_edge(target, ways)
+        edge = _slow_edge(target, ways, low)
     return _jump(target, x, low, other) if edge is None else edge
 
 
@@ -133,25 +133,33 @@ def _hard_edge(target: Target, ways: _Brackets, low: float) -> Break | None:
     return Break(left.inside[np.argmax(left.height)], np.inf) if len(left.start) else None
 
 
-def _slow_edge(target: Target, ways: _Brackets) -> Break | None:
-    """The edge of a density that vanishes there more slowly than the distance to the power `MIN_EXPONENT`.
+def _slow_edge(target: Target, ways: _Brackets, low: float) -> Break | None:
+    """The edge of a density that falls towards it more slowly than the distance to the power `MIN_EXPONENT`.
 
-    The power is that by which p falls when the draws nearest to the edge come twice as near.
+    The power is that by which p falls when the draws nearest to the edge come twice as near. A continuous
+    density that is merely steep has no drop left in the last brackets.
     """
-    left = ways.rows(np.isneginf(log_density_anywhere(target.log_density, ways.outside)))
+    floor = low - 1000  # nats: below every draw, above what users return for log 0
+    spread = np.std(ways.start, axis=0)
+    left = ways.rows(log_density_anywhere(target.log_density, ways.outside) <= floor)
+    for _ in range(EDGE_HALVINGS):
+        if not len(left.start):
+            return None
+        left = _nearest(left.halved(target, floor), np.where(spread > 0, spread, 1.0))
+    left = left.rows(left.height - log_density_anywhere(target.log_density, left.outside) > EDGE_DROP)
     if not len(left.start):
         return None
-    for _ in range(8):  # enough to see which draws are nearest to an edge
-        left = left.halved(target, -np.inf)
-    spread = np.std(ways.start, axis=0)
-    distance = np.linalg.norm((left.inside - left.start)[:, spread > 0] / spread[spread > 0], axis=1)
-    left = left.rows(np.argsort(distance)[:5])  # the nearest show how fast the density vanishes
-    for _ in range(EDGE_HALVINGS):
-        left = left.halved(target, -np.inf)
-    nearer = log_density_anywhere(target.log_density, 0.5 * (left.start + left.inside))
-    fall = log_density_anywhere(target.log_density, left.start) - nearer
-    exponent = float(np.median(fall) / np.log(2))
+    own = log_density_anywhere(target.log_density, left.start)
+    halfway = log_density_anywhere(target.log_density, 0.5 * (left.start + left.inside))
+    exponent = float(np.median(own - halfway) / np.log(2))
     return Break(left.inside[0], np.inf, max(exponent, 1e-3)) if exponent < MIN_EXPONENT else None
+
+
+def _nearest(ways: _Brackets, spread: np.ndarray) -> _Brackets:
+    """The brackets that may be among the five whose edges are nearest to their draws."""
+    near, far = (np.linalg.norm((end - ways.start) / spread, axis=1) for end in (ways.inside, ways.outside))
+    last = min(5, len(far)) - 1
+    return ways.rows(near <= np.partition(far, last)[last])
 
 
 class _Lines(NamedTuple):
