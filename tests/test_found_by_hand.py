@@ -91,6 +91,16 @@ def test_draws_given_several_times_are_neither_a_fit_nor_a_misfit(shape):
     assert "repeat others exactly" in verdict.sentence or "are the same" in verdict.sentence
 
 
+def test_clipped_draws_are_told_by_the_point_they_share():
+    """A density has no atoms, so that order and chains are not to blame."""
+    x = np.random.default_rng(3).standard_t(3, size=(1000, 1))
+    x[np.random.default_rng(4).permutation(1000)[:25]] = 4.0
+    target = sc.Target(lambda x: -2 * np.log1p(x[:, 0] ** 2 / 3), lambda x: -4 * x / (3 + x**2), dim=1)
+    verdict = check(x, target, modes=[[0.0]])
+    assert verdict.fits is None
+    assert "25 of 1000 draws are one and the same point, [4.]" in verdict.sentence
+
+
 def test_rejections_of_a_chain_are_no_copies():
     draws = np.repeat(rng(1).normal(size=(600, 2)), rng(2).geometric(0.4, size=600), axis=0)
     verdict = check(draws[None], GAUSSIAN, modes=ORIGIN)

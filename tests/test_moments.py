@@ -840,3 +840,23 @@ def test_a_misfit_of_another_mode_and_of_another_kind_is_no_repetition():
     assert _repeats(wide, overall)  # all are 1.5 times too wide, and so is this one
     assert not _repeats(a_feature(estimate=4.0, interval=(3.9, 4.1)), overall)
     assert not _repeats(a_feature("location"), overall)
+
+
+@pytest.mark.parametrize("by", ["log density", "coordinate"])
+def test_the_order_of_independent_draws_does_not_matter(by):
+    """Sorted draws, as those of nested sampling are, have the sizes of the same draws unsorted."""
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=2)
+    n = 8000
+    x = np.random.default_rng(5).normal(size=(n, 2)) * [1, 1 + 4.5 / np.sqrt(2 * n)]
+    key = target.log_density(x) if by == "log density" else x[:, 0]
+    results = [
+        sc.moment_test(draws, target, modes=np.zeros((1, 2)), independent=True, rng=0)
+        for draws in (x, x[np.argsort(key)])
+    ]
+    plain, ordered = (
+        next(f for f in result.features if f.kind == "scale" and f.parameters == ("x[1]",))
+        for result in results
+    )
+    assert abs(ordered.t) == pytest.approx(abs(plain.t), rel=0.1)
+    assert np.diff(ordered.interval) == pytest.approx(np.diff(plain.interval), rel=0.25)
+    assert max(result.pvalue for result in results) < 0.01

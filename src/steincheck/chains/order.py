@@ -178,11 +178,18 @@ def _copies(values: np.ndarray, remedy: str) -> list[str]:
     """A sentence if draws repeat others too often, with what is to be done."""
     if len(np.unique(values[:, 0])) == len(values):
         return []
-    multiplicity = np.unique(values, axis=0, return_counts=True)[1]
+    points, multiplicity = np.unique(values, axis=0, return_counts=True)
     if np.sum(multiplicity**2) <= MAX_REPETITION * len(values):
         return []
     if all(lattice_step(column) for column in values.T):  # rounded draws repeat without being copies
         return []
+    most = int(np.argmax(multiplicity))
+    if 2 * multiplicity[most] ** 2 > np.sum(multiplicity[multiplicity > 1] ** 2):
+        place = np.array2string(points[most], precision=4, threshold=8)
+        return [
+            f"{multiplicity[most]} of {len(values)} draws are one and the same point, {place}: under a density "
+            "no point has positive probability; were the draws clipped or filled up?"
+        ]
     return [f"{len(values) - len(multiplicity)} of {len(values)} draws repeat others exactly: {remedy}"]
 
 

@@ -227,7 +227,7 @@ def moment_core(
     if blocks is not None and not blocks.enough:
         warnings.append(f"cannot tell: {blocks.remedy}")
         return _untested(x, modes, blocks, warnings, settings or {})
-    data = _by_block(x, scores, None if blocks is None else blocks.label)
+    data = _by_block(x, scores, None if blocks is None else blocks.label, rng)
     frame = make_frame(modes, data.x)
     lines = None if log_density is None else follow_lines(log_density, data.x, frame.constants)
     found, features = _examine(data, frame, lines, score, names, n_resamples, rng, warnings)
@@ -302,12 +302,26 @@ class Data(NamedTuple):
     halves: bool  # of blocks of dependent draws
 
 
-def _by_block(x: np.ndarray, scores: np.ndarray, blocks: np.ndarray | None) -> Data:
+def _by_block(x: np.ndarray, scores: np.ndarray, blocks: np.ndarray | None, rng: np.random.Generator) -> Data:
+    """Draws of chains by their `blocks`; independent ones in their order, or shuffled if that is one."""
     if blocks is None:
-        return Data(x, scores, _blocks(len(x)), np.arange(len(x)), False)
+        if not _in_some_order(x):
+            return Data(x, scores, _blocks(len(x)), np.arange(len(x)), False)
+        order = rng.permutation(len(x))
+        return Data(x[order], scores[order], _blocks(len(x)), order, False)
     home, halved = _halves(blocks)
     order = np.argsort(home, kind="stable")
     return Data(x[order], scores[order], home[order], order, halved)
+
+
+def _in_some_order(x: np.ndarray) -> bool:
+    """Whether neighbours are alike, as where independent draws were sorted: blocks of them would not be."""
+    centred = x - np.median(x, axis=0)
+    for column in (*centred.T, *np.abs(centred).T):
+        deviation = column - column.mean()
+        if abs(deviation[1:] @ deviation[:-1]) * np.sqrt(len(x)) > 6 * (deviation @ deviation):  # 6 sd
+            return True
+    return False
 
 
 def _halves(blocks: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -61,7 +61,7 @@ class CalibrationResult:
         lines.append(
             "  Kolmogorov-Smirnov tests of the p-values: "
             f"of uniformity, p {pvalue_text(self.uniform_pvalue)}; "
-            f"against an excess of small ones, p {pvalue_text(self.excess_pvalue)}"
+            f"of P(p <= a) <= a at all levels a, p {pvalue_text(self.excess_pvalue)}"
         )
         if self.n_inconclusive:
             lines.append(f"  {self.n_inconclusive} samples: cannot tell")

@@ -270,6 +270,11 @@ def _as_verdict(
             "Importance weights, verdict.mode_weights, give the modes the shares of the density: the draws "
             f"are then worth about {repair.effective_draws:.0f} independent ones."
         )
+    if combined.rejects("weights") and (combined.rejects("kernel") or combined.rejects("moments")):
+        remarks.context.append(
+            "The shares that the density implies hold for draws of the right shape within modes, which these "
+            "are not: small differences between shares may come from that."
+        )
     smallest = combined.at_floor
     verdict = Verdict(
         fits=fits,

@@ -82,8 +82,8 @@ def shape_coordinates(result: MomentResult) -> tuple[str, ...]:
         if feature.basis == "own" and len(feature.parameters) == 1:
             name = feature.parameters[0]
             largest[name] = max(largest.get(name, 0.0), abs(feature.t))
-    expected = np.sqrt(2 * np.log(max(len(result.features), 2)))  # of the largest among as many normal ones
-    gate = max(expected, 0.75 * max(largest.values(), default=0.0))
+    chance = special.ndtri(1 - 0.025 / max(len(result.features), 1))  # Bonferroni over as many normal ones
+    gate = max(chance, 0.75 * max(largest.values(), default=0.0))
     return tuple(
         sorted((name for name in largest if largest[name] > gate), key=lambda name: -largest[name])[:2]
     )

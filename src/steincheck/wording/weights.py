@@ -49,12 +49,18 @@ def weight_findings(
 
 
 def weight_context(result: FluxResult) -> list[str]:
-    """What H0 is for modes that chains visit too rarely, and why shares of the draws have no interval."""
-    chains = result.chains
+    """What shares of missing modes rest on, what H0 is for rarely visited ones, why shares have no interval."""
     table = result.mode_table
-    if chains is None or table is None:
+    if table is None:
         return []
     sentences = []
+    if np.any((table.n_draws == 0) & np.isfinite(table.implied_interval[:, 0])):
+        sentences.append(
+            "The share of a mode without draws is that of the density near draws mapped there: if its tails "
+            "are heavier than those of the other modes, it is larger, and its interval is too short."
+        )
+    if result.chains is None:
+        return sentences
     if result.set_hypothesis:
         sentences.append(result.set_hypothesis + _about_sampler(result))
     if np.isnan(table.observed_interval).any():
