@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import steincheck as sc
+from steincheck._series import index_in_chain, lagged_products, normal_scores
 from steincheck.chains import agreement, autocorrelation_time, convergence, cut_blocks, looks_dependent
 from steincheck.chains.blocks import autocovariance, block_signs, block_sums
 from steincheck.chains.order import chain_faults, invalidating_faults, lattice_step, standing_chains
@@ -402,3 +403,21 @@ def test_lists_small_integers_and_seeds_are_taken():
 
 def test_a_tiny_autocorrelation_time_cuts_as_often_as_may_be():
     assert cut_blocks(1e-300, TWO).count == cut_blocks(0.01, TWO).count == 20
+
+
+@pytest.mark.parametrize("offset", [0.5, 3 / 8])
+def test_normal_scores_are_quantiles_of_mean_ranks(offset):
+    x = np.random.default_rng(3).integers(5, size=(4, 9)).astype(float)
+    ranks = stats.rankdata(x).reshape(x.shape)
+    expected = stats.norm.ppf((ranks - offset) / (x.size + 1 - 2 * offset))
+    np.testing.assert_allclose(normal_scores(x, offset=offset), expected, rtol=1e-13, atol=1e-15)
+
+
+def test_lagged_products_are_those_of_sums():
+    x = np.random.default_rng(4).normal(size=(3, 8))
+    expected = sum(np.correlate(row, row, mode="full")[7:] for row in x)
+    np.testing.assert_allclose(lagged_products(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_places_within_chains_of_any_length():
+    np.testing.assert_array_equal(index_in_chain(np.array([0, 0, 1, 2, 2, 2])), [0, 1, 0, 0, 1, 2])

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck.target import central_differences, log_density_at, raw_value_and_score, score_at
+from steincheck.target import (
+    central_differences,
+    log_density_anywhere,
+    log_density_at,
+    raw_value_and_score,
+    score_anywhere,
+    score_at,
+)
 
 
 def funnel(x):
@@ -371,3 +378,35 @@ def test_a_hessian_is_compared_with_the_score():
 
 def test_a_target_without_names_is_shown_by_its_dimension():
     assert repr(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2)) == "<Target: dim=2>"
+
+
+def test_log_density_anywhere_is_minus_infinity_where_it_is_not_finite_or_raises():
+    asked = []
+
+    def log_density(x):
+        asked.append(len(x))
+        if np.abs(x).max() > 5:
+            raise OverflowError("too far")
+        return np.select([x[:, 0] < 0, x[:, 0] == 0], [np.nan, np.inf], -x[:, 0])
+
+    x = np.array([[1.0], [-1.0], [0.0], [6.0], [2.0], [-7.0], [3.0]])
+    found = log_density_anywhere(log_density, x)
+    np.testing.assert_array_equal(found, [-1, -np.inf, -np.inf, -np.inf, -2, -np.inf, -3])
+    assert asked[0] == 7
+    assert asked == [7, 3, 4, 2, 1, 1, 2, 1, 1]  # halves, and again those that raise
+
+
+def test_a_wrong_shape_is_an_error_at_impossible_points_too():
+    with pytest.raises(ValueError, match=r"`log_density` must return shape \(3,\) for 3 points, got \(\)"):
+        log_density_anywhere(lambda x: np.sum(x), np.zeros((3, 2)))
+
+
+def test_score_anywhere_is_not_finite_where_it_raises():
+    def score(x):
+        if (x < 0).any():
+            raise ValueError("negative")
+        return -x
+
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), score, dim=2)
+    x = np.array([[1.0, 2.0], [-1.0, 0.0], [3.0, 0.5]])
+    np.testing.assert_array_equal(score_anywhere(target, x), np.where(x.min(axis=1)[:, None] < 0, np.nan, -x))
