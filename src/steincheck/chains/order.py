@@ -187,8 +187,8 @@ def _copies(values: np.ndarray, remedy: str) -> list[str]:
     if 2 * multiplicity[most] ** 2 > np.sum(multiplicity[multiplicity > 1] ** 2):
         place = np.array2string(points[most], precision=4, threshold=8)
         return [
-            f"{multiplicity[most]} of {len(values)} draws are one and the same point, {place}: under a density "
-            "no point has positive probability; were the draws clipped or filled up?"
+            f"{multiplicity[most]} of {len(values)} draws are one and the same point, {place}: under a "
+            "density no point has positive probability; were the draws clipped or filled up?"
         ]
     return [f"{len(values) - len(multiplicity)} of {len(values)} draws repeat others exactly: {remedy}"]
 

@@ -49,7 +49,7 @@ def weight_findings(
 
 
 def weight_context(result: FluxResult) -> list[str]:
-    """What shares of missing modes rest on, what H0 is for rarely visited ones, why shares have no interval."""
+    """What shares of missing modes rest on, H0 for rarely visited ones, why a share has no interval."""
     table = result.mode_table
     if table is None:
         return []
