@@ -446,8 +446,8 @@ def test_ignored_signals_stay_ignored_and_other_threads_change_nothing():
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
-def test_without_the_network_an_audit_has_the_licences_and_says_what_it_lacks():
-    command = ["make", "--old-file=setup", "audit", f"BIN={Path(sys.executable).parent}"]
+def test_licences_need_no_network():
+    command = ["make", "--old-file=setup", "licences", f"BIN={Path(sys.executable).parent}"]
     nowhere = {"https_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "no_proxy": ""}
     done = subprocess.run(
         command,
@@ -457,7 +457,5 @@ def test_without_the_network_an_audit_has_the_licences_and_says_what_it_lacks():
         text=True,
         timeout=60,
     )
-    assert done.returncode != 0
+    assert done.returncode == 0, done.stderr
     assert f"numpy {np.__version__}: BSD" in done.stdout
-    assert "known vulnerabilities: not looked up, the package index cannot be reached" in done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
