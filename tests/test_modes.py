@@ -269,9 +269,9 @@ def test_all_thirty_two_modes_of_the_rbm():
 @pytest.mark.parametrize(
     ("bounds", "words"),
     [
-        ((3, -3), r"finite with low < high, coordinate 0 has \[3.0, -3.0\]"),
-        ([(0, 1), (0, np.inf)], "coordinate 1"),
-        ((np.nan, 1), "finite"),
+        ((3, -3), r"`bounds` must have low < high, coordinate 0 has \[3.0, -3.0\]"),
+        ([(0, 1), (0, np.inf)], "`bounds` must be finite, coordinate 1"),
+        ((np.nan, 1), "low < high"),
         ([(0, 1)] * 3, r"one \(low, high\) pair or 2 of them, got shape \(3, 2\)"),
         ("box", "pairs of numbers"),
     ],
