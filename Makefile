@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 ADAPTERS := .venv-adapters
 
-.PHONY: setup demo test lint coverage test-slow test-adapters test-browser test-wheel test-lowest bench bench-smoke bench-thresholds reproduce calibration fuzz audit docs clean
+.PHONY: setup demo test lint coverage coverage-report test-slow test-adapters test-browser test-wheel test-lowest bench bench-smoke bench-thresholds reproduce calibration fuzz audit docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -21,19 +21,22 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# a file's tests run in one process: what they share is made once
+# a file's tests run in one process: what they share is made once; COVER=1 records which lines and branches ran
 test: demo lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(if $(COVER),--cov --cov-report= --cov-fail-under=0)
 
-# lines and branches of src, each at least 95 %; with the tests of the adapters if their environment is there
+# the suite and, if their environment is there, the tests of the adapters: lines and branches of src that run
 ADAPTERS_THERE := $(wildcard $(ADAPTERS)/.installed)
+coverage:
+	$(MAKE) test COVER=1
+	$(if $(ADAPTERS_THERE),$(MAKE) test-adapters COVER=1)
+	$(MAKE) coverage-report
+
+# what was recorded last: lines and branches of src, each at least 95 %
 UNTESTED := $(if $(ADAPTERS_THERE),,--omit='*/adapters/arviz.py,*/adapters/bridgestan.py,*/adapters/loading.py,*/adapters/numpyro.py,*/adapters/pymc.py,*/adapters/stan.py,*/adapters/torch.py')
-coverage: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report= --cov-fail-under=0
-	$(if $(ADAPTERS_THERE),$(MAKE) test-adapters PYTEST="coverage run -m pytest")
-	$(if $(ADAPTERS_THERE),$(BIN)/coverage combine --append --quiet)
+coverage-report: setup
 	$(BIN)/coverage report $(UNTESTED)
-	$(BIN)/coverage json --quiet -o - $(UNTESTED) | $(BIN)/python .ci/branches 95
+	$(BIN)/coverage json --quiet --fail-under=0 -o - $(UNTESTED) | $(BIN)/python .ci/shares 95
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
@@ -46,11 +49,12 @@ $(ADAPTERS)/.installed: pyproject.toml constraints.txt
 		--editable ".[adapters]" "arviz>=0.23,<1" "httpstan==4.13.*" "pymc>=5.28,<6"
 	touch $@
 
-# compiled Stan programs are kept beside the packages
-PYTEST ?= pytest
+# compiled Stan programs are kept beside the packages; COVER=1 adds to what make test recorded
+test-adapters: PYTEST := $(ADAPTERS)/bin/python -m $(if $(COVER),coverage run -m) pytest
 test-adapters: $(ADAPTERS)/.installed
-	$(ADAPTERS)/bin/python -m $(PYTEST) tests/test_draws_containers.py
-	XDG_CACHE_HOME=$(CURDIR)/$(ADAPTERS)/cache MPLBACKEND=agg $(ADAPTERS)/bin/python -m $(PYTEST) -m adapters -W ignore::FutureWarning tests/adapters
+	$(PYTEST) tests/test_draws_containers.py
+	XDG_CACHE_HOME=$(CURDIR)/$(ADAPTERS)/cache MPLBACKEND=agg $(PYTEST) -m adapters -W ignore::FutureWarning tests/adapters
+	$(if $(COVER),$(ADAPTERS)/bin/coverage combine --append --quiet)
 
 # opens the report and the site in headless Chromium and keeps the pictures of the report in docs/images
 test-browser: docs
