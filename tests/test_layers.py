@@ -1,6 +1,7 @@
 """The architecture: imports point one way, no cycles, modules stay small, no rag-bag names."""
 
 import ast
+import functools
 import importlib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -59,6 +60,11 @@ def name_of(path):
 MODULES = {name_of(path): path for path in FILES}
 
 
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
 def resolve(node, importer, is_package):
     """Dotted names below the package that an ``import`` or ``from ... import`` may refer to."""
     if isinstance(node, ast.Import):
@@ -79,9 +85,10 @@ def resolve(node, importer, is_package):
     return [name if name in MODULES else prefix for name in inner]
 
 
+@functools.cache
 def imported(path):
     """Modules of the package that `path` imports, anywhere in it; "" is the package root."""
-    nodes = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    nodes = [n for n in ast.walk(parsed(path)) if isinstance(n, (ast.Import, ast.ImportFrom))]
     return {name for node in nodes for name in resolve(node, name_of(path), path.stem == "__init__")}
 
 
@@ -130,22 +137,20 @@ def body_lines(function):
 
 @pytest.mark.parametrize("path", [SOURCE / "__init__.py", *FILES], ids=name_of)
 def test_functions_are_short(path):
-    functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
+    functions = [n for n in ast.walk(parsed(path)) if isinstance(n, ast.FunctionDef)]
     assert not {n.name: body_lines(n) for n in functions if body_lines(n) > MAX_BODY_LINES}
 
 
 def constants(path):
     """Names of the constants that a module defines."""
-    nodes = [
-        node for node in ast.parse(path.read_text()).body if isinstance(node, (ast.Assign, ast.AnnAssign))
-    ]
+    nodes = [node for node in parsed(path).body if isinstance(node, (ast.Assign, ast.AnnAssign))]
     targets = [node.target if isinstance(node, ast.AnnAssign) else node.targets[0] for node in nodes]
     return [target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper()]
 
 
 def classes(path):
     """Names of the classes that a module defines."""
-    return [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+    return [node.name for node in parsed(path).body if isinstance(node, ast.ClassDef)]
 
 
 @pytest.mark.parametrize("defined", [constants, classes])
@@ -169,7 +174,7 @@ def test_the_layers_test_sees_imports_of_every_kind():
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "cli"])
 def test_optional_packages_are_imported_inside_functions(name):
-    body = ast.parse(MODULES[name].read_text()).body
+    body = parsed(MODULES[name]).body
     top = [
         node
         for node in body
