@@ -11,7 +11,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("NPROC", "1")  # of XLA's own pool
 
 # Most of the suite's time is compilation, most programs run once: JAX's own tests do the same. XLA's older
-# emitters, and one piece per program instead of 32, halve what is left.
+# emitters, and one piece per program instead of 32, halve what is left; they change nothing that users run.
+# A jaxlib that has dropped a flag stops at once and names it.
 if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
     os.environ.setdefault(
         "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"

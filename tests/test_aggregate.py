@@ -110,8 +110,9 @@ def test_level(normal_target):
 
 
 def test_power_against_shift_and_scale_and_blindness_to_modes(normal_target):
+    """With 200 replicates each of ten statistics can reject by itself, at its level of 1 in 200."""
     rng = np.random.default_rng(3)
-    options = {"n_resamples": 500, "n_level_resamples": 500, "rng": rng}
+    options = {"n_resamples": 200, "n_level_resamples": 200, "rng": rng}
     shift, scale = (
         [ksdagg_test(rng.normal(*law, size=(400, 2)), normal_target, **options).reject() for _ in range(12)]
         for law in ((0.25, 1), (0, 1.25))
@@ -159,7 +160,7 @@ class TestPerturbed:
             "check_score": False,
             "rng": rng,
         }
-        options["theta"] = np.linspace(0.5, 1.5, 11)
+        options["theta"] = np.linspace(0.5, 1.5, 5)
         pvalues = np.array(
             [pksdagg_test(weighted(0.5, 120, rng), bimodal(), **options).pvalue for _ in range(100)]
         )

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck import _signals, _startup
+from steincheck import _signals, _startup, cli
 from steincheck.report import write_text
 
 MODEL = """
@@ -174,7 +174,9 @@ def interrupted(command, folder, started):
 
 def test_an_interruption_that_the_density_swallows_ends_the_command_all_the_same(folder):
     (folder / "model.py").write_text(SWALLOWS)
-    command = [sys.executable, "-m", "steincheck", "modes", "--target", "model.py:target"]
+    sooner = "from steincheck import _signals; _signals.SECONDS_BETWEEN = 0.1"
+    program = f"{sooner}; import runpy; runpy.run_module('steincheck', run_name='__main__', alter_sys=True)"
+    command = [sys.executable, "-c", program, "modes", "--target", "model.py:target"]
     status, said = interrupted(command, folder, folder / "started")
     assert status == 130
     assert said.split() == ["interrupted"]
@@ -183,19 +185,33 @@ def test_an_interruption_that_the_density_swallows_ends_the_command_all_the_same
 USER_ERRORS = ["EOFError", "BrokenPipeError(32, 'Broken pipe')", "GeneratorExit", "BaseException('stop')"]
 
 
+@pytest.fixture
+def command(folder, monkeypatch, capsys):
+    """Status and errors of the command, run in this process."""
+
+    def call(*arguments):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["steincheck", *arguments])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return stop.value.code, capsys.readouterr().err
+
+    return call
+
+
 @pytest.mark.parametrize("error", USER_ERRORS)
 @pytest.mark.parametrize("where", ["file", "density"])
-def test_no_error_of_the_users_code_has_the_status_of_a_misfit(folder, error, where):
+def test_no_error_of_the_users_code_has_the_status_of_a_misfit(folder, command, error, where):
     text = f"raise {error}\n"
     if where == "density":
         text = MODEL.replace("    time.sleep(0.05)\n", f"    raise {error}\n")
     (folder / "model.py").write_text(text)
-    command = [sys.executable, "-m", "steincheck", "check", "draws.npy", "--target", "model.py:target"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert "the target file fails" in done.stderr
-    assert "model.py" in done.stderr
-    assert error.partition("(")[0] in done.stderr
+    status, said = command("check", "draws.npy", "--target", "model.py:target")
+    assert status == 2
+    assert "the target file fails" in said
+    assert "model.py" in said
+    assert error.partition("(")[0] in said
 
 
 def test_a_module_beside_the_target_is_never_taken_for_an_installed_one(folder):
@@ -215,18 +231,23 @@ def test_a_module_beside_the_target_is_never_taken_for_an_installed_one(folder):
         assert (place / "out.html").exists()
 
 
-def test_outputs_that_cannot_be_written_are_named(folder):
+def test_outputs_that_cannot_be_written_are_named(folder, command):
     (folder / "model.py").write_text(MODEL.replace("time.sleep(0.05)", "pass"))
-    command = [sys.executable, "-m", "steincheck", "modes", "--target", "model.py:target"]
+    options = ["modes", "--target", "model.py:target"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            command, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120
+            [sys.executable, "-m", "steincheck", *options],
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
         )
     assert done.returncode == 2
     assert "cannot write to the standard output: No space left on device" in done.stderr
-    done = subprocess.run([*command, "--json", "/dev/full"], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "cannot write /dev/full: No space left on device" in done.stderr
+    status, said = command(*options, "--json", "/dev/full")
+    assert status == 2
+    assert "cannot write /dev/full: No space left on device" in said
 
 
 def test_a_picture_that_cannot_be_written_leaves_the_old_one(folder):
@@ -268,6 +289,8 @@ for _ in range(50):
     while any(writer.poll() is None for writer in writers):
         if place.exists():
             seen.add(place.read_text())
+        else:
+            time.sleep(0.01)  # they are importing
     assert [writer.returncode for writer in writers] == [0, 0]
     assert seen <= {"a" * 5000, "b" * 5000}
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]

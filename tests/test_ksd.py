@@ -247,12 +247,15 @@ def test_spksd_sees_wrong_weights_that_ksd_does_not():
 
 @pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test])
 def test_perturbed_tests_keep_their_level(test):
-    """120 samples of 150 draws: rejections at 0.05 and at 0.2 below their binomial bounds at 1e-4."""
+    """120 samples of 150 draws: rejections at 0.05 and at 0.2 below their binomial bounds at 1e-4.
+
+    A sum over jump scales shows a wrong level with few of them, a choice of one the more, the more there are.
+    """
     rng = np.random.default_rng(9)
     target = bimodal()
     options = {"modes": BIMODAL, "n_resamples": 199, "check_score": False, "rng": rng}
     if test is not sc.pksd_test:
-        options["theta"] = np.linspace(0.5, 1.5, 11)
+        options["theta"] = np.linspace(0.5, 1.5, 5 if test is sc.spksd_test else 11)
     pvalues = np.array([test(weighted(0.5, 150, rng), target, **options).pvalue for _ in range(120)])
     for level in (0.05, 0.2):
         assert np.sum(pvalues <= level) <= stats.binom.ppf(1 - 1e-4, 120, level)
