@@ -141,7 +141,7 @@ def _cluster(n_jobs: int) -> Iterator[None]:
         yield
     except ValueError:
         with (
-            LocalCluster(n_workers=n_jobs, threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(n_workers=n_jobs, threads_per_worker=1, dashboard_address=":0") as cluster,
             Client(cluster),
         ):
             yield

@@ -265,16 +265,7 @@ def _as_verdict(
     where = places(*to_constrained(known.locations, target))
     findings = _findings(combined, target, where, case.chain) if fits is False else []
     repair = _repair(case, combined.mode_table, mode)
-    if repair is not None and (combined.rejects("weights") or fits is None):
-        remarks.context.append(
-            "Importance weights, verdict.mode_weights, give the modes the shares of the density: the draws "
-            f"are then worth about {repair.effective_draws:.0f} independent ones."
-        )
-    if combined.rejects("weights") and (combined.rejects("kernel") or combined.rejects("moments")):
-        remarks.context.append(
-            "The shares that the density implies hold for draws of the right shape within modes, which these "
-            "are not: small differences between shares may come from that."
-        )
+    remarks.context.extend(_about_shares(combined, repair, fits))
     smallest = combined.at_floor
     verdict = Verdict(
         fits=fits,
@@ -304,6 +295,22 @@ def _as_verdict(
         advice=_advice(fits, findings, combined, case.chain, target, weighable=repair is not None),
     )
     return replace(verdict, text=render(verdict))
+
+
+def _about_shares(combined: Combined, repair: ModeWeights | None, fits: bool | None) -> list[str]:
+    """What the shares of the modes rest on, and what importance weights would make of the draws."""
+    sentences = []
+    if repair is not None and (combined.rejects("weights") or fits is None):
+        sentences.append(
+            "Importance weights, verdict.mode_weights, give the modes the shares of the density: the draws "
+            f"are then worth about {repair.effective_draws:.0f} independent ones."
+        )
+    if combined.rejects("weights") and (combined.rejects("kernel") or combined.rejects("moments")):
+        sentences.append(
+            "The shares that the density implies hold for draws of the right shape within modes, which these "
+            "are not: small differences between shares may come from that."
+        )
+    return sentences
 
 
 def _advice(
