@@ -2,6 +2,7 @@
 
 import functools
 import time
+import warnings
 from itertools import permutations
 
 import jax.numpy as jnp
@@ -612,3 +613,26 @@ def test_shapes_of_the_target_are_checked_and_points_at_infinity_not_evaluated()
     fine = Surface(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2))
     assert fine.log_density(np.full((3, 2), np.inf)).tolist() == [-np.inf] * 3
     assert fine.evaluations == 0
+
+
+def test_places_on_the_way_into_an_unbounded_spike_are_no_modes():
+    """Eight schools in the centred form: the density grows without bound as tau tends to 0."""
+    y = jnp.array([28.0, 8, -3, 7, -1, 1, 18, 12])
+    sd = jnp.array([15.0, 10, 16, 11, 9, 11, 10, 18])
+
+    def log_density(x):
+        mu, log_tau, theta = x[0], x[1], x[2:]
+        prior = -0.5 * jnp.sum(((theta - mu) / jnp.exp(log_tau)) ** 2) - 7 * log_tau - 0.5 * (mu / 5) ** 2
+        return prior - 0.5 * jnp.sum(((y - theta) / sd) ** 2) - jnp.log1p((jnp.exp(log_tau) / 5) ** 2)
+
+    target = sc.from_jax(log_density, dim=10)
+    rng = np.random.default_rng(0)
+    x = rng.normal([4.0, 1.0, *np.zeros(8)], [3.0, 0.7, *np.ones(8)], size=(300, 10))
+    x[:, 2:] = x[:, :1] + np.exp(x[:, 1:2]) * x[:, 2:]
+    with pytest.raises(ValueError, match=r"no mode found: the density grows towards x\[1\] = -"):
+        sc.find_modes(target, draws=x, rng=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        verdict = sc.check(x, target, rng=0)
+    assert {"kernel", "moments"} <= set(verdict.tests)
+    assert "weights" not in verdict.tests

@@ -112,7 +112,7 @@ class Hunt:
             return "no climb came to rest"
         grows = f"the density grows towards {self._place()}, where the log density is {self.highest[0]:.4g}"
         if self.ran_away(self.highest[1]):
-            return f"{grows}: it appears to be improper"
+            return f"{grows}: it appears to be improper, or its sign is reversed"
         if self.surface.exhausted and self.rounds <= 1:
             return f"{self.surface.exhausted} was reached before a climb came to rest"
         if self._at_edge():

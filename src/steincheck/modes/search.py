@@ -180,7 +180,7 @@ def search_modes(
         limits = Limits(max_modes, beta, cut, effort(surface, origin.points, max_seconds))
         state = hunt(surface, origin, limits, rng, tick)
         order = _by_weight(state, cut)
-        if state.reason == "max_modes" and _alike(state.atlas, order[:max_modes]):
+        if order and state.reason == "max_modes" and _alike(state.atlas, order[:max_modes]):
             tick("exploring the neighbours of the heaviest mode", 0, 1)
             order = _neighbours_first(state, order)
     return _record(state, order[:max_modes], drawn=held is not None or location is not None)
@@ -236,10 +236,17 @@ def median_and_mad(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _by_weight(state: Hunt, cut: float) -> list[int]:
-    """Modes of some mass: heavy ones that the first points climb to, then the others, heaviest first."""
+    """Modes of some mass: heavy ones that the first points climb to, then the others, heaviest first.
+
+    Where the density goes on growing far above them, tops that are not smooth are places on the way there.
+    """
     weight = state.atlas.log_weight
+    unbounded = bool(state.atlas.peaks) and state.spike() != ""
     order = [
-        int(k) for k in np.argsort(-weight, kind="stable") if weight[k] >= weight.max(initial=-np.inf) - cut
+        int(k)
+        for k in np.argsort(-weight, kind="stable")
+        if weight[k] >= weight.max(initial=-np.inf) - cut
+        and not (unbounded and state.atlas.peaks[k].kind == "flat")
     ]
     heavy = set(state.atlas.heavy())
     return list(dict.fromkeys([*(k for k in order if k in heavy and k in state.home), *order]))

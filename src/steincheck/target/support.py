@@ -28,7 +28,7 @@ class Break(NamedTuple):
     def kind(self) -> str:
         """What the density does there."""
         if self.exponent > 0:
-            return f"falls towards its edge only as the distance to the power {self.exponent:.2g}"
+            return f"falls towards its edge only about as the distance to the power {self.exponent:.2g}"
         if self.drop >= EDGE_DROP:
             return "ends abruptly"
         return f"jumps by a factor of {np.exp(self.drop):.3g}"

@@ -186,7 +186,9 @@ def check(
     known, tested = search(case, target, modes, bounds, budget, progress, streams[0], remarks)
     tests: dict[str, GofResult] = {}
     if is_improper(known):
-        remarks.reasons.insert(0, "the density appears to be improper, so no draws can fit it")
+        remarks.reasons.insert(
+            0, "the density appears to be improper, or the sign of its logarithm is reversed"
+        )
     else:
         remarks.reasons.extend(text for text in remarks.invalid if text not in remarks.reasons)
         if not remarks.invalid:
