@@ -422,6 +422,7 @@ def test_how_often_a_test_rejects(run, folder):
     assert out.endswith(f"seed 0, steincheck {sc.__version__}\nwrote rates.json\n")
     assert json.loads((folder / "rates.json").read_text())["repetitions"] == 4
     assert run("calibrate", *options, "--quiet") == (0, "", "")
+    assert run("calibrate", *options, "--jobs", 2, "--quiet") == (0, "", "")
 
 
 def test_modes_have_the_names_of_the_columns_where_the_density_has_none(run):

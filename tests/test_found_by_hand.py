@@ -554,3 +554,29 @@ def test_files_of_other_habits_are_read_or_explained(tmp_path):
     np.savez(tmp_path / "empty.npz")
     with pytest.raises(ValueError, match=r"empty.npz holds no arrays$"):
         sc.read_draws(tmp_path / "empty.npz")
+
+
+@pytest.mark.parametrize(("walkers", "steps"), [(32, 60), (4, 250)])
+def test_chains_stored_in_turn_are_no_misfit(walkers, steps):
+    """As emcee's flattened chains are."""
+    r = rng(5)
+    x = np.empty((steps, walkers, 2))
+    x[0] = r.normal(size=(walkers, 2))
+    for k in range(1, steps):
+        x[k] = 0.95 * x[k - 1] + np.sqrt(1 - 0.95**2) * r.normal(size=(walkers, 2))
+    target = sc.Target(normal, np.negative, dim=2)
+    verdict = check(x.reshape(-1, 2), target, modes=[[0.0, 0.0]])
+    assert verdict.fits is None
+    assert f"as where {walkers} chains are stored in turn" in verdict.sentence
+    with pytest.warns(UserWarning, match="no p-value is valid for one chain"):
+        sc.ksd_test(x.reshape(-1, 2), target, rng=0)
+
+
+def test_no_standard_error_is_no_error(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    sc.find_modes(sc.models.gaussian_mixture([[0.0]]), rng=0)
+
+
+def test_a_mode_search_underflows_quietly():
+    with np.errstate(all="raise"):
+        sc.find_modes(sc.models.gaussian_mixture([[-3.0], [3.0]]), rng=0)

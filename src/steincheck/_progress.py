@@ -12,7 +12,8 @@ from itertools import count
 @contextmanager
 def progress_bar(progress: bool | None) -> Iterator[Callable[[str, int, int], object]]:
     """A function (text, done, total) that shows progress, on a terminal only unless asked for."""
-    shown = sys.stderr.isatty() if progress is None else progress
+    terminal = getattr(sys.stderr, "isatty", None)  # there may be no standard error at all
+    shown = bool(terminal and terminal()) if progress is None else progress
     if not (shown and find_spec("rich")):
         yield lambda text, done, total: None
         return

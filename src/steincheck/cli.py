@@ -29,7 +29,7 @@ from ._validation import check_level, without_user_warnings
 from ._version import __version__
 from .draws import Draws, read_draws, to_unconstrained
 from .draws.names import near
-from .model_files import Source, explain, load_named, load_target
+from .model_files import Source, explain, load_named, load_target, share_with_workers
 from .modes.search import find_modes
 from .result import pvalue_text
 from .target import Target
@@ -216,7 +216,7 @@ def _check_command(
 ) -> list[str]:
     """The command that gives the same verdict again."""
     command = ["steincheck", "check", *map(str, draws), *source.options(), "--seed", str(seed)]
-    command += [] if alpha == 0.05 else ["--alpha", f"{alpha:g}"]
+    command += [] if alpha == 0.05 else ["--alpha", repr(alpha)]
     command += [] if bounds is None else [f"--bounds={bounds}"]
     command += [] if modes_file is None else ["--modes", str(modes_file)]
     command += ["--independent"] if independent else []
@@ -338,6 +338,8 @@ def calibrate(
     _writable(json, inputs=(target, sampler))
     density = load_target(str(target))
     draw = None if sampler is None else load_named(sampler, "--sampler")
+    if jobs != 1:
+        share_with_workers()
     with _working(quiet):
         found = calibration.calibrate(
             density, draw, n, test=run, repetitions=repetitions, n_jobs=jobs, rng=seed

@@ -48,6 +48,17 @@ class Source(NamedTuple):
         return load_target(self.target)
 
 
+def share_with_workers() -> None:
+    """Let worker processes have the files of the user's by value: they cannot import them by name."""
+    try:
+        from joblib.externals import cloudpickle  # which joblib brought along up to 1.5
+    except ImportError:
+        import cloudpickle
+
+    for name in [name for name in sys.modules if name.startswith(MODULE_PREFIX)]:
+        cloudpickle.register_pickle_by_value(sys.modules[name])
+
+
 def load_named(spec: str, option: str) -> Any:
     """Run FILE.py and return what it calls NAME, from "FILE.py:NAME"."""
     file, colon, name = spec.rpartition(":")

@@ -150,6 +150,26 @@ def _whitening(columns: np.ndarray) -> np.ndarray:
     return (vectors[:, kept] / np.sqrt(eigenvalues[kept])).T
 
 
+def stored_in_turn(values: np.ndarray, log_density: np.ndarray) -> list[str]:
+    """A sentence if draws some way apart are alike, and successive ones less so, as of chains stored in turn.
+
+    Taken for one chain, its blocks would all hold the same chains, and would be far from independent.
+
+    Examples
+    --------
+    >>> steps = np.cumsum(np.random.default_rng(0).normal(size=(100, 5, 1)), axis=0)
+    >>> stored_in_turn(steps.reshape(-1, 1), np.zeros(500))[0].partition(":")[0]
+    'draws 5 apart are more alike than successive ones, as where 5 chains are stored in turn'
+    """
+    found = looks_dependent_core(values, log_density)
+    if found is None or found.lag == 1:
+        return []
+    return [
+        f"draws {found.lag} apart are more alike than successive ones, as where {found.lag} chains are "
+        "stored in turn: give an array (chain, draw, d)"
+    ]
+
+
 def invalidating_faults(values: np.ndarray, chain: np.ndarray | None) -> list[str]:
     """What makes every p-value invalid: chains that are copies, draws that repeat too often.
 

@@ -10,7 +10,7 @@ import numpy as np
 from .._validation import check_switch
 from ..draws import Draws, to_unconstrained
 from ..target import Target, log_density_at
-from .order import chain_faults, looks_dependent_core
+from .order import chain_faults, looks_dependent_core, stored_in_turn
 
 
 class Sample(NamedTuple):
@@ -49,8 +49,8 @@ def chain_of_draws(
     found = looks_dependent_core(sample.values, log_p, names)
     if found is None:
         return None
-    warnings.append(
-        f"{found}: they were tested as one chain; if they are independent, shuffle them or give "
-        "`independent=True`"
-    )
+    remedy = "if they are independent, shuffle them or give `independent=True`"
+    if found.lag > 1:
+        remedy = f"no p-value is valid for one chain where {stored_in_turn(sample.values, log_p)[0]}"
+    warnings.append(f"{found}: they were tested as one chain; {remedy}")
     return np.zeros(len(sample.values), dtype=int)

@@ -33,7 +33,7 @@ class Landscape:
         It is 0 anywhere in the basin of an elliptic mode, near or far. Where basins meet, the score of the
         mixture of all parabolas counts as a prediction too.
         """
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             ways = [(base.x - x) @ whiten for base, whiten in zip(self.bases, self.whiten, strict=True)]
             pairs = zip(ways, self.bases, strict=True)
             least = np.min([_disagreement(way, score @ base.root) for way, base in pairs], axis=0)

@@ -186,9 +186,7 @@ def check(
     known, tested = search(case, target, modes, bounds, budget, progress, streams[0], remarks)
     tests: dict[str, GofResult] = {}
     if is_improper(known):
-        remarks.reasons.insert(
-            0, "the density appears to be improper, or the sign of its logarithm is reversed"
-        )
+        remarks.reasons.insert(0, "the density appears to be improper, or its log has the wrong sign")
     else:
         remarks.reasons.extend(text for text in remarks.invalid if text not in remarks.reasons)
         if not remarks.invalid:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..chains.diagnostics import Convergence, convergence_core
-from ..chains.order import chain_faults, invalidating_faults, lattice_step
+from ..chains.order import chain_faults, invalidating_faults, lattice_step, stored_in_turn
 from ..chains.reading import chain_of_draws
 from ..draws import Draws
 from ..draws.record import chain_of_rows
@@ -71,6 +71,8 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
         remarks.warnings.extend(_unmixed(common, parameter_names(target)))
         remarks.context.append(_chain_sentence(x, chain, common))
     remarks.invalid.extend(invalidating_faults(x, chain))
+    if chain is not None and sample.chain is None:
+        remarks.invalid.extend(stored_in_turn(x, log_p))
     if chain is not None and sample.axes_swapped:
         remarks.invalid.append("only draws of successive chains are correlated: the axes seem to be swapped")
     if sample.divergences:
