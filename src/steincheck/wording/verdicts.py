@@ -17,7 +17,8 @@ def headline(
 ) -> str:
     """The answer in one sentence; `smallest` says that no smaller p-value was possible."""
     if fits is None:
-        return f"Cannot tell whether the draws fit the density: {'; '.join(reasons)}."
+        why = "; ".join(reasons)
+        return f"Cannot tell whether the draws fit the density: {why}{'' if why.endswith('?') else '.'}"
     p = f"p {pvalue_text(pvalue, smallest=smallest)}"
     if fits:
         return f"No misfit found at level {alpha:g} ({p})."
