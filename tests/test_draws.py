@@ -505,3 +505,17 @@ def test_searches_and_pictures_read_what_the_tests_read(door):
 
 def test_as_draws_shows_only_what_users_may_give():
     assert list(inspect.signature(sc.as_draws).parameters) == ["draws", "dim", "names", "var_names"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["theta[1]", "theta[2]"], [[10, 20], [11, 21]]),
+        (["theta[0]", "theta[1]"], [[10, 20], [11, 21]]),
+        (["theta.2", "theta.3"], [[20, 30], [21, 31]]),
+    ],
+)
+def test_names_that_count_from_1_are_those_of_a_cmdstan_file(tmp_path, names, expected):
+    text = "# stan_version_major = 2\nlp__,theta.1,theta.2,theta.3\n1,10,20,30\n2,11,21,31\n"
+    (tmp_path / "s.csv").write_text(text)
+    assert sc.read_draws(tmp_path / "s.csv", dim=2, names=names).values.tolist() == expected

@@ -247,7 +247,7 @@ def _layout(path: Path, file: Any, names: Sequence[str] | None) -> _Layout:
         _judge_counting_row(layout, cells, body[1:], path)
     if layout.names is not None and body:
         layout.text = [k for k, cell in enumerate(body[0][: layout.width]) if cell and not _is_number(cell)]
-    _look_for_cmdstan(layout, comments)
+    _look_for_cmdstan(layout, comments, names)
     return layout
 
 
@@ -339,8 +339,11 @@ def _judge_counting_row(layout: _Layout, cells: list[str], body: list[list[str]]
         )
 
 
-def _look_for_cmdstan(layout: _Layout, comments: list[str]) -> None:
-    """CmdStan's CSV: settings in comments, a column lp__, names that count from 1, saved warm-up first."""
+def _look_for_cmdstan(layout: _Layout, comments: list[str], names: Sequence[str] | None) -> None:
+    """CmdStan's CSV: settings in comments, a column lp__, names that count from 1, saved warm-up first.
+
+    Names that count from 1 too, without any 0, are taken as they are in the file.
+    """
     if not layout.names or "lp__" not in layout.names:
         return
     settings = dict(
@@ -349,7 +352,9 @@ def _look_for_cmdstan(layout: _Layout, comments: list[str]) -> None:
     if not any(name.startswith("stan_version") or name == "num_warmup" for name in settings):
         return
     layout.cmdstan = True
-    layout.names = [counted_from_0(name) for name in layout.names]
+    from_1 = names and fitting(layout.names, names) and not any("[0" in name for name in names)
+    if not from_1:
+        layout.names = [counted_from_0(name) for name in layout.names]
     counts = {name: text for name, text in settings.items() if text.isdigit()}
     if settings.get("save_warmup") in ("1", "true"):
         layout.skip = -(-int(counts.get("num_warmup", 1000)) // int(counts.get("thin", 1)))
