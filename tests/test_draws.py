@@ -519,3 +519,8 @@ def test_names_that_count_from_1_are_those_of_a_cmdstan_file(tmp_path, names, ex
     text = "# stan_version_major = 2\nlp__,theta.1,theta.2,theta.3\n1,10,20,30\n2,11,21,31\n"
     (tmp_path / "s.csv").write_text(text)
     assert sc.read_draws(tmp_path / "s.csv", dim=2, names=names).values.tolist() == expected
+
+
+def test_an_unknown_chain_is_named():
+    with pytest.raises(ValueError, match=r"the column of the chains must have no NaN, rows \[1\] do"):
+        sc.as_draws({"chain": np.array([0.0, np.nan, 1.0]), "mu": np.arange(3.0)})

@@ -161,7 +161,11 @@ def _sorted(table: RawDraws, chain: Any, draw: Any) -> RawDraws:
     n = len(table.values)
     order = np.arange(n)
     if chain is not None:
-        _, table.chain = np.unique(np.asarray(chain), return_inverse=True)
+        chain = np.asarray(chain)
+        unknown = np.flatnonzero(chain != chain)  # NaN
+        if len(unknown):
+            raise ValueError(f"the column of the chains must have no NaN, rows {unknown[:10].tolist()} do")
+        _, table.chain = np.unique(chain, return_inverse=True)
         keys = (table.chain,) if draw is None else (np.asarray(draw), table.chain)
         order = np.lexsort(keys)
         table.chain = table.chain[order]
