@@ -580,3 +580,18 @@ def test_no_standard_error_is_no_error(monkeypatch):
 def test_a_mode_search_underflows_quietly():
     with np.errstate(all="raise"):
         sc.find_modes(sc.models.gaussian_mixture([[-3.0], [3.0]]), rng=0)
+
+
+@pytest.mark.parametrize(("walkers", "steps", "phi"), [(32, 60, 0.95), (100, 40, 0.95), (4, 500, 0.9)])
+def test_steps_before_chains_are_told_by_the_correlations(walkers, steps, phi):
+    """As emcee's chains are; the right way round nothing is suspected."""
+    for seed in range(8):
+        r = rng([6, seed])
+        x = np.empty((steps, walkers, 2))
+        x[0] = r.normal(size=(walkers, 2))
+        for k in range(1, steps):
+            x[k] = phi * x[k - 1] + np.sqrt(1 - phi**2) * r.normal(size=(walkers, 2))
+        assert sc.as_draws(x).axes_swapped
+        assert not sc.as_draws(x.swapaxes(0, 1)).axes_swapped
+        independent = r.normal(size=(steps, walkers, 2))
+        assert not sc.as_draws(independent).axes_swapped

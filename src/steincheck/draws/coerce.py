@@ -241,15 +241,17 @@ def stacked(tables: Sequence[RawDraws]) -> RawDraws:
 def _from_chain_array(array: np.ndarray, name: str) -> RawDraws:
     n_chains, length, dim = array.shape
     table = RawDraws(array.reshape(n_chains * length, dim), None, np.repeat(np.arange(n_chains), length))
-    if n_chains > length > 1 and np.isfinite(array).all():
-        along_draws, along_chains = _strengths(array)
-        if along_draws < 4:  # chains of so few draws are autocorrelated as a rule
-            table.axes_swapped = along_chains > 5
-            seen = "only draws of successive chains are" if table.axes_swapped else "successive draws are not"
-            table.warnings.append(
-                f"`{name}` was read as {n_chains} chains of {length} draws, but {seen} correlated: if it is "
-                f"(draw, chain, d), give {name}.swapaxes(0, 1)"
-            )
+    if n_chains < 2 or length < 2 or not dim or not np.isfinite(array).all():
+        return table
+    along_draws, along_chains = _strengths(array[:, : max(2, 10**5 // n_chains)])  # beginnings tell enough
+    # chance makes slow chains alike too, but far less than their own draws
+    table.axes_swapped = along_chains > max(5, 2 * along_draws)
+    if table.axes_swapped or (n_chains > length and along_draws < 4):  # chains are autocorrelated as a rule
+        seen = "only draws of successive chains are" if table.axes_swapped else "successive draws are not"
+        table.warnings.append(
+            f"`{name}` was read as {n_chains} chains of {length} draws, but {seen} correlated: if it is "
+            f"(draw, chain, d), give {name}.swapaxes(0, 1)"
+        )
     return table
 
 
