@@ -41,6 +41,14 @@ class Dependence:
     where: str
     pvalue: float
 
+    @property
+    def in_turn(self) -> str:
+        """What a lag of more than 1 means."""
+        return (
+            f"draws {self.lag} apart are more alike than successive ones, as where {self.lag} chains are "
+            "stored in turn: give an array (chain, draw, d)"
+        )
+
     def __str__(self) -> str:
         which = "successive draws" if self.lag == 1 else f"draws {self.lag} apart"
         return f"{which} are correlated ({self.correlation:.2f} in {self.where}), as in a Markov chain"
@@ -162,12 +170,7 @@ def stored_in_turn(values: np.ndarray, log_density: np.ndarray) -> list[str]:
     'draws 5 apart are more alike than successive ones, as where 5 chains are stored in turn'
     """
     found = looks_dependent_core(values, log_density)
-    if found is None or found.lag == 1:
-        return []
-    return [
-        f"draws {found.lag} apart are more alike than successive ones, as where {found.lag} chains are "
-        "stored in turn: give an array (chain, draw, d)"
-    ]
+    return [] if found is None or found.lag == 1 else [found.in_turn]
 
 
 def invalidating_faults(values: np.ndarray, chain: np.ndarray | None) -> list[str]:

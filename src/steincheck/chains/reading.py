@@ -10,7 +10,7 @@ import numpy as np
 from .._validation import check_switch
 from ..draws import Draws, to_unconstrained
 from ..target import Target, log_density_at
-from .order import chain_faults, looks_dependent_core, stored_in_turn
+from .order import chain_faults, looks_dependent_core
 
 
 class Sample(NamedTuple):
@@ -51,6 +51,6 @@ def chain_of_draws(
         return None
     remedy = "if they are independent, shuffle them or give `independent=True`"
     if found.lag > 1:
-        remedy = f"no p-value is valid for one chain where {stored_in_turn(sample.values, log_p)[0]}"
+        remedy = f"no p-value is valid for one chain where {found.in_turn}"
     warnings.append(f"{found}: they were tested as one chain; {remedy}")
     return np.zeros(len(sample.values), dtype=int)
