@@ -21,8 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import steincheck as sc
-from steincheck.stein.kernels import products_with_columns
-from steincheck.stein.tiles import with_bandwidth, without_bandwidth
+from steincheck.stein.kernels import products_with_columns, with_bandwidth, without_bandwidth
 
 from .peers import PEERS
 

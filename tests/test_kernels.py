@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -83,6 +85,80 @@ def test_bad_beta_and_missing_bandwidth():
         IMQ(1.0, beta=0.5)
     with pytest.raises(ValueError, match="`bandwidth` is not set"):
         RBF().profile(1.0)
+
+
+class Cauchy:
+    """A kernel that is no dataclass, and takes no bandwidth."""
+
+    def __init__(self, width):
+        self.width = width
+
+    def profile(self, r2):
+        q = 1 / (1 + r2 / self.width)
+        return q, -(q**2) / self.width, 2 * q**3 / self.width**2
+
+
+class WideCauchy(Cauchy):
+    """The same kernel with bandwidths, by a method."""
+
+    def __init__(self, width=None):
+        super().__init__(width)
+        self.bandwidth = width
+
+    def with_bandwidth(self, bandwidth):
+        return WideCauchy(bandwidth)
+
+
+def test_a_kernel_of_any_class_takes_bandwidths_by_its_method(normal_target):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    median = sc.median_bandwidth(x)
+    fixed = sc.ksd_test(x, normal_target, kernel=Cauchy(median), rng=0)
+    for kernel in (WideCauchy(), WideCauchy(median)):
+        result = sc.ksd_test(x, normal_target, kernel=kernel, rng=0)
+        assert result.bandwidth == median
+        assert result.statistic == pytest.approx(fixed.statistic, rel=1e-12)
+    several = sc.ksdagg_test(x, normal_target, kernel=WideCauchy(), bandwidths=[0.1, 10.0], rng=0)
+    alone = [sc.ksd_test(x, normal_target, kernel=Cauchy(w), rng=0).statistic for w in (0.1, 10.0)]
+    np.testing.assert_allclose(several.statistics, alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize("chains", [1, 4])
+def test_no_bandwidth_is_reported_for_a_kernel_that_has_none(normal_target, chains):
+    x = np.random.default_rng(0).normal(size=(chains, 200, 2))
+    result = sc.ksd_test(x if chains > 1 else x[0], normal_target, kernel=Cauchy(2.0), rng=0)
+    assert result.bandwidth is None
+    assert 0 < result.pvalue <= 1
+    assert result.to_dict()["bandwidth"] is None
+
+
+def test_a_kernel_that_takes_no_bandwidth_is_refused_where_it_would_need_one(normal_target):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(TypeError, match="`kernel` is used with each of `bandwidths`, so it must be a data"):
+        sc.ksdagg_test(x, normal_target, kernel=Cauchy(1.0), bandwidths=[0.1, 10.0], rng=0)
+    unset = Cauchy(4.0)
+    unset.bandwidth = None
+    with pytest.raises(TypeError, match="`kernel` has no bandwidth yet, so it must be a dataclass"):
+        sc.ksd_test(x, normal_target, kernel=unset, rng=0)
+
+
+def test_a_kernel_must_be_hashable_and_take_traced_bandwidths(normal_target):
+    @dataclass
+    class Mutable:
+        bandwidth: float | None = None
+        profile = sc.RBF.profile
+
+    @dataclass(frozen=True)
+    class Untraceable:
+        bandwidth: float | None = None
+
+        def profile(self, r2):
+            return sc.RBF(float(self.bandwidth)).profile(r2)
+
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(TypeError, match="`kernel` must be hashable, as frozen dataclasses are"):
+        sc.ksd_test(x, normal_target, kernel=Mutable(), rng=0)
+    with pytest.raises(TypeError, match="`kernel` must have a profile written with jax"):
+        sc.ksd_test(x, normal_target, kernel=Untraceable(), rng=0)
 
 
 def test_a_profile_must_return_three_arrays_of_the_shape_of_r2(normal_target):

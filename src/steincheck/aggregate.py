@@ -16,7 +16,6 @@ from ._validation import (
     as_positive,
     check_level,
     recorded,
-    shown,
 )
 from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
@@ -25,7 +24,7 @@ from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_
 from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
 from .stein.inputs import Prepared, Streams, prepare, warn_few_resamples
-from .stein.kernels import IMQ, Kernel, median_bandwidth
+from .stein.kernels import IMQ, Kernel, check_kernel_of_bandwidths, median_bandwidth
 from .stein.mode_units import at_own_mode, replicate_over_modes
 from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
 from .stein.resampling import Resampling, chain_blocks, resampling
@@ -398,12 +397,7 @@ def _prepare(
 ) -> Prepared:
     check_level(options.alpha)
     as_count(options.n_level_resamples, "n_level_resamples")
-    width = getattr(options.kernel, "bandwidth", None)
-    if width is not None:
-        raise ValueError(
-            f"`kernel` must have no bandwidth of its own, got {shown(width)}: it is used with each of "
-            "`bandwidths`, where a single one may be given too"
-        )
+    check_kernel_of_bandwidths(options.kernel)
     inputs = prepare(
         draws,
         target,

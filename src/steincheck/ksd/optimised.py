@@ -131,7 +131,7 @@ class _Choice(NamedTuple):
     moved: Perturbation
     criterion: np.ndarray
     best: int
-    width: float
+    width: float | None
 
 
 def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> Modes:

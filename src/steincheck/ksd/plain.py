@@ -132,7 +132,7 @@ def replicated(
     stack: Stack,
     x: np.ndarray,
     chain: np.ndarray | None,
-    width: float,
+    width: float | None,
     *,
     parts: bool = False,
 ) -> Found:

@@ -131,11 +131,11 @@ class KsdResult(GofResult):
 
     Attributes
     ----------
-    bandwidth : float
-        Kernel bandwidth, in units of squared distance.
+    bandwidth : float or None
+        Kernel bandwidth, in units of squared distance; None for a kernel without any.
     """
 
-    bandwidth: float = field(kw_only=True)
+    bandwidth: float | None = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,17 +13,16 @@ import numpy as np
 
 from .._compilation import precise
 from .._progress import ticking
-from .kernels import Kernel, products_with_columns, stein_values
+from .kernels import Kernel, products_with_columns, stein_values, with_bandwidth, without_bandwidth
 from .sharing import n_workers, share_out
 from .tiles import (
     MIN_DRAWS_FOR_LARGE_TILES,
     MIN_EVALUATIONS_FOR_PROGRESS,
     Piece,
+    as_widths,
     check_finite,
     padded,
     pairs_to_keep,
-    with_bandwidth,
-    without_bandwidth,
 )
 
 SMALL_TILE_SIDE = 512  # rows and columns
@@ -78,7 +77,7 @@ def sums_of_block_pairs(
         Evaluate tiles in float32, with sums in float64; by default where this is accurate enough.
     """
     order = np.argsort(block, kind="stable")
-    widths = np.atleast_1d(np.asarray(bandwidths, dtype=float))
+    widths = as_widths(bandwidths)
     if single is None:
         single = single_suffices(x, widths)
     dtype = np.float32 if single else np.float64
@@ -105,7 +104,10 @@ def sums_of_block_pairs(
 
 
 def single_suffices(x: np.ndarray, bandwidths: np.ndarray) -> bool:
-    """Whether float32 resolves the distances between the draws (J, n, d) as finely as the kernel needs."""
+    """Whether float32 resolves the distances between the draws (J, n, d) as finely as the kernel needs.
+
+    It does not where the kernel's width is not known, a bandwidth of NaN.
+    """
     origin = x[0].mean(axis=0)
     reach = max(np.max(np.sum((sample - origin) ** 2, axis=1)) for sample in x)
     some = x[0, :: -(-x.shape[1] // 100)]  # all pairs of these are looked at

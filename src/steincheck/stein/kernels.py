@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -15,15 +15,40 @@ from .._validation import RandomSource, as_generator, as_numbers, is_number, sho
 
 MAX_MEDIAN_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
 PAIRS_PER_PASS = 10_000  # whose differences are held at once
+HOW_TO_TAKE_ONE = "must be a dataclass with a field `bandwidth`, or have a method with_bandwidth(bandwidth)"
 
 
 class Kernel(Protocol):
     """What a test takes as `kernel`: IMQ, RBF or any radial kernel k(x, y) = phi(r2) with `profile`.
 
+    A kernel takes bandwidths, in units of squared distance, if it is a dataclass with a field `bandwidth`, or
+    has a method ``with_bandwidth(bandwidth)`` that returns the same kernel with this one. The bandwidth is
+    then traced by JAX. A test chooses it from the draws where the kernel's `bandwidth` is None or absent;
+    otherwise the kernel's own is used. Tests that aggregate bandwidths need a kernel that takes them; other
+    tests use a kernel that takes none as it is. Kernels are hashable, as frozen dataclasses are, and are not
+    to be changed once they have been used.
+
     Parameters
     ----------
     r2 : array
         Squared distances |x - y|^2; `profile` returns phi, phi' and phi'' there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> class Cauchy:
+    ...     def __init__(self, bandwidth=None):
+    ...         self.bandwidth = bandwidth
+    ...     def with_bandwidth(self, bandwidth):
+    ...         return Cauchy(bandwidth)
+    ...     def profile(self, r2):
+    ...         q = 1 / (1 + r2 / self.bandwidth)
+    ...         return q, -(q**2) / self.bandwidth, 2 * q**3 / self.bandwidth**2
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    >>> draws = np.random.default_rng(0).normal(size=(100, 1))
+    >>> sc.ksd_test(draws, target, kernel=Cauchy(4.0), rng=0).bandwidth
+    4.0
     """
 
     def profile(self, r2: Any) -> tuple[Any, Any, Any]:
@@ -156,19 +181,48 @@ def stein_values(kernel: Kernel, r2: Any, cross: Any, inner: Any, dim: int) -> A
     return phi * inner - 2 * first * (cross + dim) - 4 * r2 * second
 
 
+def takes_bandwidth(kernel: Any) -> bool:
+    """Whether `kernel` can be given a bandwidth: by its field of this name, or by its own method."""
+    return _has_field(kernel) or callable(getattr(kernel, "with_bandwidth", None))
+
+
+def with_bandwidth(kernel: Any, bandwidth: Any) -> Any:
+    """The kernel with this bandwidth; as it is if it takes none."""
+    if _has_field(kernel):
+        return replace(kernel, bandwidth=bandwidth)
+    return kernel.with_bandwidth(bandwidth) if takes_bandwidth(kernel) else kernel
+
+
+def without_bandwidth(kernel: Any) -> Any:
+    """The static part of a kernel: a bandwidth it takes is traced."""
+    return replace(kernel, bandwidth=None) if _has_field(kernel) else kernel
+
+
+def _has_field(kernel: Any) -> bool:
+    return is_dataclass(kernel) and any(f.name == "bandwidth" and f.init for f in fields(kernel))
+
+
 def check_kernel(kernel: Any) -> None:
-    """Raise unless `kernel` is an object with a profile."""
+    """Raise unless `kernel` is an object with a profile, and its bandwidth one that can be used."""
     if isinstance(kernel, type) or not callable(getattr(kernel, "profile", None)):
         raise TypeError(
             f"`kernel` must have a method profile(r2), as IMQ() and RBF() have, got {shown(kernel)}"
         )
-    if getattr(kernel, "bandwidth", 1.0) is None:
+    if type(kernel) in (IMQ, RBF):
         return
+    if kernel.__hash__ is None:
+        raise TypeError(f"`kernel` must be hashable, as frozen dataclasses are, got {shown(kernel)}")
+    own = getattr(kernel, "bandwidth", 1.0)
+    _check_bandwidth(own)
+    if own is None and not takes_bandwidth(kernel):
+        raise TypeError(f"`kernel` has no bandwidth yet, so it {HOW_TO_TAKE_ONE}, got {shown(kernel)}")
     with jax.enable_x64(True):
         r2 = jax.ShapeDtypeStruct((2, 3), np.float64)
+        width = jax.ShapeDtypeStruct((), np.float64)
         try:
-            profile = jax.eval_shape(kernel.profile, r2)
-        except (TypeError, ValueError) as error:
+            static = without_bandwidth(kernel)
+            profile = jax.eval_shape(lambda width, r2: with_bandwidth(static, width).profile(r2), width, r2)
+        except (TypeError, ValueError, AttributeError) as error:
             reason = str(error).partition("\n")[0]
             raise TypeError(f"`kernel` must have a profile written with jax.numpy: {reason}") from error
     shapes = [getattr(part, "shape", None) for part in jax.tree.leaves(profile)]
@@ -176,6 +230,21 @@ def check_kernel(kernel: Any) -> None:
         raise ValueError(
             "`kernel` must have a profile that returns phi, phi', phi'' in the shape of r2, "
             f"for shape (2, 3) it returns {shapes}"
+        )
+
+
+def check_kernel_of_bandwidths(kernel: Any) -> None:
+    """Raise unless `kernel` can be used with each of several bandwidths, and has none of its own."""
+    check_kernel(kernel)
+    width = getattr(kernel, "bandwidth", None)
+    if width is not None:
+        raise ValueError(
+            f"`kernel` must have no bandwidth of its own, got {shown(width)}: it is used with each of "
+            "`bandwidths`, where a single one may be given too"
+        )
+    if not takes_bandwidth(kernel):
+        raise TypeError(
+            f"`kernel` is used with each of `bandwidths`, so it {HOW_TO_TAKE_ONE}, got {shown(kernel)}"
         )
 
 

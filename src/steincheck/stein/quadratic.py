@@ -10,19 +10,19 @@ from .._whitening import whitened
 from ..target import Target, score_at
 from .block_sums import sums_of_block_pairs
 from .bootstrap import normaliser
-from .kernels import Kernel, median_bandwidth
+from .kernels import Kernel, median_bandwidth, takes_bandwidth
 from .resampling import Resampling
 from .tiles import quadratic_forms
 
 
 def choose_bandwidth(
     x: np.ndarray, kernel: Kernel, whiten: np.ndarray | None, rng: np.random.Generator
-) -> float:
-    """The kernel's own bandwidth, or the median squared distance of the draws `x`."""
-    width = getattr(kernel, "bandwidth", 1.0)
-    if width is None:
-        width = median_bandwidth(whitened(x, whiten), rng=rng)
-    return float(width)
+) -> float | None:
+    """The kernel's own bandwidth, or the median squared distance of the draws `x`; None if it takes none."""
+    own = getattr(kernel, "bandwidth", None)
+    if own is not None:
+        return float(own)
+    return median_bandwidth(whitened(x, whiten), rng=rng) if takes_bandwidth(kernel) else None
 
 
 class Replicated(NamedTuple):

@@ -8,7 +8,6 @@ stack of J samples H is the sum of the J matrices; for several bandwidths the re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from .._compilation import precise
 from .._progress import ticking
-from .kernels import Kernel, pair_products, stein_values
+from .kernels import Kernel, pair_products, stein_values, with_bandwidth, without_bandwidth
 
 MIN_DRAWS_FOR_LARGE_TILES = 4096  # below, too much of a large tile would be padding
 SMALL_TILE = (256, 256)  # rows, columns
@@ -70,8 +69,8 @@ def quadratic_forms(
         The stack of samples and the scores at them.
     kernel : IMQ, RBF or any object with `profile`
         ``profile(r2) -> phi, phi', phi''`` in JAX operations.
-    bandwidths : array (K,)
-        The kernel's `bandwidth` is replaced by each in turn; ignored by kernels without one.
+    bandwidths : array (K,) or None
+        The kernel is given each in turn. A kernel that takes none is used as it is; None for one without any.
     weights : array (B, n), optional
         Bootstrap weights. Everything is float64 up to 3e9 multiply-adds; beyond, tiles are evaluated in
         float64 and stored in float32, which moves totals and replicates by about 1e-7 of their spread.
@@ -84,7 +83,7 @@ def quadratic_forms(
     """
     n = x.shape[1]
     rows, columns = tile or (LARGE_TILE if n > MIN_DRAWS_FOR_LARGE_TILES else SMALL_TILE)
-    widths = np.atleast_1d(np.asarray(bandwidths, dtype=float))
+    widths = as_widths(bandwidths)
     weights = np.zeros((0, n), dtype=np.int8) if weights is None else np.asarray(weights)
     compute = partial(
         _tile,
@@ -111,6 +110,11 @@ def quadratic_forms(
     forms = _joined(found)
     check_finite(widths, scores, forms.total, forms.replicates)
     return forms
+
+
+def as_widths(bandwidths: Any) -> np.ndarray:
+    """Bandwidths (K,) for the compiled programs; None, for a kernel without any, becomes NaN."""
+    return np.atleast_1d(np.asarray(np.nan if bandwidths is None else bandwidths, dtype=float))
 
 
 def _joined(found: list[Forms]) -> Forms:
@@ -206,24 +210,12 @@ def check_finite(bandwidths: np.ndarray, scores: np.ndarray, *values: np.ndarray
     finite = [np.isfinite(value).reshape(len(bandwidths), -1).all(axis=1) for value in values]
     bad = ~np.all(finite, axis=0)
     if bad.any():
+        width = bandwidths[bad][0]
+        used = "" if np.isnan(width) else f"the bandwidth {width:.3g} and "
         raise ValueError(
-            f"the Stein kernel is not finite with the bandwidth {bandwidths[bad][0]:.3g} and scores up to "
+            f"the Stein kernel is not finite with {used}scores up to "
             f"{np.abs(scores).max():.3g}: give `kernel` another bandwidth, or rescale the draws"
         )
-
-
-def without_bandwidth(kernel: Any) -> Any:
-    """The static part of a kernel: the bandwidth itself is traced."""
-    return replace(kernel, bandwidth=None) if _has_bandwidth(kernel) else kernel
-
-
-def with_bandwidth(kernel: Any, bandwidth: Any) -> Any:
-    """The kernel with this bandwidth, or as it is if it has none."""
-    return replace(kernel, bandwidth=bandwidth) if _has_bandwidth(kernel) else kernel
-
-
-def _has_bandwidth(kernel: Any) -> bool:
-    return is_dataclass(kernel) and any(f.name == "bandwidth" for f in fields(kernel))
 
 
 def _groups(bandwidths: np.ndarray, columns: int, row_sums: bool) -> list[np.ndarray]:
