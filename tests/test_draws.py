@@ -352,6 +352,45 @@ def test_named_draws_are_read_by_name_again():
         as_draws(np.zeros((3, 2)), var_names=["a"])
 
 
+X = np.random.default_rng(0).normal(size=(6, 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"values": X[0]}, ValueError, r"`values` must have shape \(n, d\), .*got shape \(2,\)"),
+        ({"values": "x"}, TypeError, r"`values` must be an array of real numbers, got a str"),
+        (
+            {"chain": [0, 1, 0, 1, 0, 1]},
+            ValueError,
+            r"`chain` must be 0, 1, .* got 0 after 1 at row 2; inter",
+        ),
+        ({"chain": [0, 0, 0, 2, 2, 2]}, ValueError, r"`chain` must be 0, 1, .* got 2 after 0 at row 3"),
+        ({"chain": [1, 1, 1, 2, 2, 2]}, ValueError, r"`chain` must be 0, 1, .* got 1 at row 0"),
+        ({"chain": [0, 0, 1]}, ValueError, r"`chain` must hold the chain of each draw, shape \(6,\), got"),
+        ({"chain": [0.5] * 6}, ValueError, r"`chain` must hold whole numbers, got \[0.5"),
+        ({"chain": list("aaabbb")}, TypeError, r"`chain` must be an array of whole numbers"),
+        ({"names": ["a"]}, ValueError, r"`names` must name all 2 columns, got \('a',\)"),
+        ({"divergences": -1}, ValueError, r"`divergences` must be an integer of at least 0, got -1"),
+    ],
+)
+def test_the_record_refuses_what_is_not_draws(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Draws(**{"values": X, **arguments})
+
+
+def test_the_record_copies_no_array_and_takes_lists():
+    chain = np.repeat([0, 1], 3)
+    draws = Draws(X, chain)
+    assert draws.values is X
+    assert draws.chain is chain
+    lists = Draws(X.tolist(), chain.tolist(), ["a", "b"])
+    assert lists.shape == (6, 2)
+    assert lists.lengths.tolist() == [3, 3]
+    assert lists.names == ("a", "b")
+    assert Draws(X[:0], chain[:0]).n_chains == 0
+
+
 @pytest.mark.parametrize(
     ("draws", "dim", "error", "message"),
     [

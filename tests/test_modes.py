@@ -383,6 +383,32 @@ def test_the_table_and_the_dictionary():
 
 
 @pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            {"locations": [1.0, 2.0]},
+            ValueError,
+            r"`locations` must be finite, shape \(M, d\).*got shape \(2,\)",
+        ),
+        ({"locations": [[np.nan, 0.0]]}, ValueError, "`locations` must be finite"),
+        ({"locations": "here"}, TypeError, "`locations` must be an array of real numbers"),
+        (
+            {"covariances": np.eye(2)},
+            ValueError,
+            r"`covariances` must hold a matrix per mode, shape \(1, 2, 2\)",
+        ),
+        ({"log_density": 0.0}, ValueError, r"`log_density` must hold a number per mode, shape \(1,\)"),
+        ({"n_starts": [0.5]}, ValueError, r"`n_starts` must hold whole numbers, got \[0.5\]"),
+    ],
+)
+def test_the_record_refuses_what_is_not_modes(arguments, error, message):
+    good = {"locations": [[1.0, 2.0]], "covariances": [np.eye(2)], "log_density": [0.0], "n_starts": [0.0]}
+    assert str(Modes(**good)).splitlines()[1].split()[2] == "0"
+    with pytest.raises(error, match=message):
+        Modes(**{**good, **arguments})
+
+
+@pytest.mark.parametrize(
     ("options", "reason", "stopped"),
     [
         ({}, "complete", "a round of exploration found nothing new"),

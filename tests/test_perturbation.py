@@ -1,3 +1,4 @@
+import dataclasses
 import warnings
 
 import numpy as np
@@ -280,3 +281,26 @@ def test_what_is_no_rule_and_no_perturbation_is_named(normal_target):
         sc.perturb(x, normal_target, modes, 1.0, n_steps=2, accept="barker", rng=0)
     with pytest.raises(TypeError, match="`perturbation` must come from perturb, got ndarray"):
         sc.spksd_test(x, normal_target, perturbation=x)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            {"samples": np.zeros((2, 5, 1))},
+            ValueError,
+            r"`samples` must hold the draws moved .* \(1, 5, 1\), got",
+        ),
+        ({"acceptance": [0.1, 0.2]}, ValueError, r"`acceptance` must hold a share per theta, shape \(1,\)"),
+        ({"draws": np.zeros(5)}, ValueError, r"`draws` must have shape \(n, d\)"),
+        ({"theta": [-1.0]}, ValueError, r"`theta` must be positive"),
+        ({"modes": [[0.0], [1.0]]}, TypeError, r"`modes` must be a Modes, got list"),
+        ({"n_steps": 0}, ValueError, r"`n_steps` must be a positive integer"),
+        ({"log_density": [0.0]}, ValueError, r"`log_density` must hold that of each draw, shape \(5,\)"),
+    ],
+)
+def test_the_record_refuses_what_is_not_a_perturbation(change, error, message):
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    moved = sc.perturb(np.zeros((5, 1)), target, [[-3.0], [3.0]], 1.0, n_steps=1, rng=0)
+    with pytest.raises(error, match=message):
+        dataclasses.replace(moved, **change)

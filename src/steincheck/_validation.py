@@ -39,6 +39,29 @@ def as_numbers(values: Any, name: str, rule: str = "real numbers", *, verb: str 
         raise TypeError(f"`{name}` must be {rule}, {verb} {_describe(values)}") from None
 
 
+def as_stored(values: Any, name: str) -> np.ndarray:
+    """As `as_numbers`, but a float64 array is taken as it is: for records, which copy nothing."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
+    return as_numbers(values, name, "an array of real numbers")
+
+
+def as_whole(values: Any, name: str) -> np.ndarray:
+    """Whole numbers as an array of int; one that is such an array is taken as it is."""
+    if type(values) is np.ndarray and values.dtype == np.int64:
+        return values
+    numbers = as_numbers(values, name, "an array of whole numbers")
+    if np.any(numbers != np.floor(numbers)) or not np.isfinite(numbers).all():
+        raise ValueError(f"`{name}` must hold whole numbers, got {shown(values)}")
+    return numbers.astype(np.int64)
+
+
+def check_shape(array: np.ndarray, shape: tuple[int, ...], name: str, words: str) -> None:
+    """Raise unless the array of a record has this shape, `words` being what it holds."""
+    if array.shape != shape:
+        raise ValueError(f"`{name}` must hold {words}, shape {shape}, got shape {array.shape}")
+
+
 def _beyond_floats(values: Any) -> bool:
     """Whether an integer among the values is larger than any float."""
     try:

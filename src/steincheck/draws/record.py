@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .._validation import first_names, shown
+from .._validation import as_count, as_stored, as_whole, check_names, check_shape, first_names, shown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Draws:
     """Draws, the chain of each, and the names of the coordinates; made by ``as_draws``.
+
+    Arrays are kept as they are, without a copy. Draws of several chains stand chain after chain: interleaved
+    ones are refused and not sorted, since results speak of draws by their rows.
 
     Attributes
     ----------
@@ -44,6 +48,26 @@ class Draws:
     warnings: tuple[str, ...] = ()  #: what the user should know about how the draws were read
     axes_swapped: bool = False  #: whether an array (draw, chain, d) seems to have been read as chains
 
+    def __post_init__(self) -> None:
+        """Shapes and order; that all are finite is checked where draws are read for a test."""
+        values = as_stored(self.values, "values")
+        if values.ndim != 2:
+            raise ValueError(f"`values` must have shape (n, d), one draw per row, got shape {values.shape}")
+        object.__setattr__(self, "values", values)
+        if self.chain is not None:
+            chain = as_whole(self.chain, "chain")
+            check_shape(chain, (len(values),), "chain", "the chain of each draw")
+            _check_order(chain)
+            object.__setattr__(self, "chain", chain)
+        if self.names is not None:
+            check_names(self.names, "names")
+            object.__setattr__(self, "names", tuple(self.names))
+            if len(self.names) != values.shape[1]:
+                raise ValueError(f"`names` must name all {values.shape[1]} columns, got {shown(self.names)}")
+        if self.divergences is not None:
+            as_count(self.divergences, "divergences", minimum=0, maximum=sys.maxsize)
+        object.__setattr__(self, "warnings", tuple(self.warnings))
+
     @property
     def shape(self) -> tuple[int, int]:
         """(n, d)"""
@@ -52,7 +76,7 @@ class Draws:
     @property
     def n_chains(self) -> int:
         """Number of chains, 0 if no chains are known."""
-        return 0 if self.chain is None else int(self.chain[-1]) + 1
+        return 0 if self.chain is None or not len(self.chain) else int(self.chain[-1]) + 1
 
     @property
     def lengths(self) -> np.ndarray:
@@ -109,6 +133,19 @@ class Draws:
         if self.names is not None:
             parts.append(f"names: {first_names(self.names)}")
         return f"<Draws: {', '.join(parts)}>"
+
+
+def _check_order(chain: np.ndarray) -> None:
+    """Raise unless chains 0, 1, ... follow each other."""
+    steps = np.diff(chain, prepend=0)
+    wrong = np.flatnonzero((steps < 0) | (steps > (np.arange(len(chain)) > 0)))
+    if len(wrong):
+        row = wrong[0]
+        before = f" after {chain[row - 1]}" if row else ""
+        raise ValueError(
+            f"`chain` must be 0, 1, ... with the draws of each chain together, got {chain[row]}{before} at "
+            f"row {row}; interleaved draws are sorted by np.argsort(chain, kind='stable')"
+        )
 
 
 def chain_of_rows(chain: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:

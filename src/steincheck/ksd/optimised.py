@@ -188,6 +188,7 @@ def _moved_part(
             theta=made.theta[chosen],
             acceptance=made.acceptance[chosen],
             draws=made.draws[rows],
+            log_density=None if made.log_density is None else made.log_density[rows],
         )
     stream = inputs.streams.perturbation.spawn(1)[0]
     return perturb_core(

@@ -7,7 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, as_generator, as_numbers, as_positive, shown
+from .._validation import (
+    RandomSource,
+    announce,
+    as_count,
+    as_generator,
+    as_numbers,
+    as_positive,
+    as_stored,
+    check_shape,
+    require_kind,
+    shown,
+)
 from ..draws import to_unconstrained
 from ..draws.record import chain_of_rows
 from ..modes.given import as_modes, refuse_modes_and_bounds
@@ -59,6 +70,23 @@ class Perturbation:
     accept: str
     warnings: tuple[str, ...] = ()
     log_density: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        require_kind(self.modes, Modes, "modes")
+        as_count(self.n_steps, "n_steps")
+        draws = as_stored(self.draws, "draws")
+        theta = as_positive(self.theta, "theta")
+        if draws.ndim != 2:
+            raise ValueError(f"`draws` must have shape (n, d), one draw per row, got shape {draws.shape}")
+        own = {name: as_stored(getattr(self, name), name) for name in ("samples", "acceptance")}
+        check_shape(own["samples"], (len(theta), *draws.shape), "samples", "the draws moved by each theta")
+        check_shape(own["acceptance"], theta.shape, "acceptance", "a share per theta")
+        check_shape(self.modes.locations, (len(self.modes), draws.shape[1]), "modes", "points like the draws")
+        if self.log_density is not None:
+            own["log_density"] = as_stored(self.log_density, "log_density")
+            check_shape(own["log_density"], draws.shape[:1], "log_density", "that of each draw")
+        for name, value in {**own, "draws": draws, "theta": theta, "warnings": tuple(self.warnings)}.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         n, dim = self.draws.shape

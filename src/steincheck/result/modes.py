@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .._validation import as_stored, as_whole, check_shape, shown
 from .plain import as_plain
 
 SearchEnd = Literal[
@@ -108,6 +109,26 @@ class Modes:
     search: ModeSearch | None = None
     symmetries: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Shapes and finite locations; covariances are checked where modes are given to a test."""
+        locations = as_stored(self.locations, "locations")
+        if locations.ndim != 2 or not np.isfinite(locations).all():
+            rule = "`locations` must be finite, shape (M, d), one mode per row"
+            raise ValueError(f"{rule}, got shape {locations.shape} with {shown(self.locations)}")
+        count, dim = locations.shape
+        covariances = as_stored(self.covariances, "covariances")
+        check_shape(covariances, (count, dim, dim), "covariances", "a matrix per mode")
+        log_density = as_stored(self.log_density, "log_density")
+        check_shape(log_density, (count,), "log_density", "a number per mode")
+        n_starts = as_whole(self.n_starts, "n_starts")
+        check_shape(n_starts, (count,), "n_starts", "a number per mode")
+        object.__setattr__(self, "locations", locations)
+        object.__setattr__(self, "covariances", covariances)
+        object.__setattr__(self, "log_density", log_density)
+        object.__setattr__(self, "n_starts", n_starts)
+        for name in ("warnings", "symmetries", "names"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
     def laplace_weights(self) -> np.ndarray:
