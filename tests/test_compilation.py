@@ -1,11 +1,14 @@
 """Compiled programs on disk: used inside our calls only, and never in the way of the user's own settings."""
 
 import os
+import sys
+import threading
 import warnings
 
 import jax
 import pytest
 from jax._src.compilation_cache import compress_executable, decompress_executable
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from steincheck import _compilation
 from steincheck._compilation import precise
@@ -78,6 +81,54 @@ def test_nested_calls_leave_the_outer_one_its_directory(tmp_path, switch):
     assert len(stored(tmp_path)) == 1
 
 
+def test_threads_that_overlap_restore_the_settings(tmp_path, switch):
+    switch(tmp_path)
+    before = settings()
+    both_inside = threading.Barrier(2, timeout=60)
+    first_is_out = threading.Event()
+
+    def first():
+        with precise():
+            both_inside.wait()
+        first_is_out.set()
+
+    def second():
+        with precise():
+            both_inside.wait()
+            first_is_out.wait(60)
+            assert jax.config.jax_compilation_cache_dir == str(tmp_path)
+
+    errors = []
+
+    def run(body):
+        try:
+            body()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=[body]) for body in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert settings() == before
+
+
+def test_versions_of_jax_without_its_private_modules_do_without_files(tmp_path, switch, monkeypatch):
+    (tmp_path / "damaged-cache").write_bytes(b"x")
+    monkeypatch.setitem(sys.modules, "jax._src.compilation_cache", None)
+    switch(tmp_path)
+    with precise():
+        assert compile_something(18.5) == 38.0
+    assert "damaged-cache" in stored(tmp_path)
+    monkeypatch.setitem(sys.modules, "jax.experimental.compilation_cache.compilation_cache", None)
+    switch(tmp_path / "other")
+    with precise():
+        assert compile_something(19.5) == 40.0
+    assert not (tmp_path / "other").exists()
+
+
 def test_it_can_be_switched_off(tmp_path, switch, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     switch("off")
@@ -97,7 +148,7 @@ def test_a_cache_of_the_users_own_is_used_instead(tmp_path, switch):
     own = tmp_path / "own"
     jax.config.update("jax_compilation_cache_dir", str(own))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    _compilation.reset_cache()
+    reset_cache()
     try:
         with precise():
             compile_something(15.5)
@@ -105,7 +156,7 @@ def test_a_cache_of_the_users_own_is_used_instead(tmp_path, switch):
     finally:
         jax.config.update("jax_compilation_cache_dir", None)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
-        _compilation.reset_cache()
+        reset_cache()
     assert len(stored(own)) == 1
     assert not (tmp_path / "ours").exists()
 

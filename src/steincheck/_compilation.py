@@ -6,14 +6,13 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 import jax
-from jax._src.compilation_cache import decompress_executable
-from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 SWITCH = "STEINCHECK_COMPILATION_CACHE"  # "off", or another directory
 DIRECTORY_SETTING = "jax_compilation_cache_dir"  # the two settings of JAX that matter
@@ -30,30 +29,62 @@ def precise() -> Iterator[None]:
     instead of ours. The environment variable ``STEINCHECK_COMPILATION_CACHE`` may be ``off`` or name a
     directory.
     """
-    with jax.enable_x64(True):
-        directory = None if getattr(jax.config, DIRECTORY_SETTING) else _directory()
-        if directory is None:
-            yield
-            return
-        seconds = getattr(jax.config, MIN_SECONDS_SETTING)
-        try:
+    with jax.enable_x64(True), _kept_on_disk():
+        yield
+
+
+_lock = threading.Lock()
+_inside = list[float]()  # calls in all threads; each entry is the user's MIN_SECONDS_SETTING
+
+
+@contextmanager
+def _kept_on_disk() -> Iterator[None]:
+    """Set the directory of compiled programs, where the user has none.
+
+    JAX has one directory for all threads: the first call inside sets it, the last one restores the settings.
+    """
+    with _lock:
+        ours = bool(_inside)
+        directory = None if ours or getattr(jax.config, DIRECTORY_SETTING) else _directory()
+        if directory is not None:
+            _inside.append(getattr(jax.config, MIN_SECONDS_SETTING))
             _set(directory, MIN_SECONDS)
-            yield
-        finally:
-            _set(None, seconds)
+        elif ours:
+            _inside.append(_inside[0])
+    if not ours and directory is None:
+        yield
+        return
+    try:
+        yield
+    finally:
+        with _lock:
+            seconds = _inside.pop()
+            if not _inside:
+                _set(None, seconds)
 
 
 def _set(directory: str | None, seconds: float) -> None:
+    reset = _reset_cache()
+    assert reset is not None  # there is no directory without it
     jax.config.update(DIRECTORY_SETTING, directory)
     jax.config.update(MIN_SECONDS_SETTING, seconds)
-    reset_cache()
+    reset()
+
+
+def _reset_cache() -> Callable[[], None] | None:
+    """JAX's function that makes it look at its settings again; None for versions without it."""
+    try:
+        from jax.experimental.compilation_cache.compilation_cache import reset_cache
+    except ImportError:
+        return None
+    return reset_cache
 
 
 @cache
 def _directory() -> str | None:
     """The directory of compiled programs, made and cleared once per process; None for none."""
     chosen = os.environ.get(SWITCH, "")
-    if chosen.lower() in ("off", "0", "no", "false"):
+    if chosen.lower() in ("off", "0", "no", "false") or _reset_cache() is None:
         return None
     try:
         path = Path(chosen) if chosen else user_cache() / f"jax-{jax.__version__}-{_processor()}"
@@ -108,6 +139,10 @@ def _drop_damaged(path: Path) -> None:
 
 
 def _is_whole(program: bytes) -> bool:
+    try:
+        from jax._src.compilation_cache import decompress_executable
+    except ImportError:  # the module is private; without it JAX itself says what is damaged
+        return True
     try:
         decompress_executable(program)
     except Exception:  # zlib and zstd have their own kinds
