@@ -55,7 +55,7 @@ def points():
 
 
 def test_names_of_coordinates_tell_the_scale():
-    assert made().names == ["mu", "log tau", "unconstrained w[0]", "unconstrained w[1]", "logit p"]
+    assert made().names == ("mu", "log tau", "unconstrained w[0]", "unconstrained w[1]", "logit p")
 
 
 def test_the_jacobian_by_differences_is_that_of_the_transformation(points):
@@ -124,7 +124,7 @@ def test_a_pytree_is_a_target_with_names():
         return -0.5 * position["mu"] ** 2 - 0.5 * jnp.sum((position["layer"]["w"] / scale) ** 2)
 
     target = sc.from_jax_pytree(tree_density, {"mu": 0.0, "layer": {"w": np.zeros(2, dtype=np.float32)}})
-    assert target.names == ["layer.w[0]", "layer.w[1]", "mu"]
+    assert target.names == ("layer.w[0]", "layer.w[1]", "mu")
     np.testing.assert_allclose(target.score(np.array([[1.0, 2.0, 3.0]])), [[-1, -0.5, -3]])
     with pytest.raises(ValueError, match="`example` must hold at least one number"):
         sc.from_jax_pytree(tree_density, {})
@@ -236,7 +236,7 @@ def normal(u):
 def test_maps_of_from_jax_survive_pickling():
     target = sc.from_jax(normal, 1, constrained_names=["m"], constrain=identity, unconstrain=identity)
     again = pickle.loads(pickle.dumps(target))
-    assert again.constrained_names == ["m"]
+    assert again.constrained_names == ("m",)
     assert again.constrain(np.ones((1, 1))) == 1
 
 

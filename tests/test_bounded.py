@@ -97,10 +97,10 @@ def test_a_density_stays_normalised(distribution, bounds):
 def test_names_tell_the_scale():
     target = sc.Target(lambda x: -x.sum(axis=1), dim=3, names=["tau", "p", "mu"])
     free = sc.unbounded(target, [(0, INF), (0, 1), (-INF, INF)])
-    assert free.names == ["log tau", "logit p", "mu"]
+    assert free.names == ("log tau", "logit p", "mu")
     assert free.constrained_names == ("tau", "p", "mu")
     others = sc.unbounded(target, [(2, INF), (-INF, 10), (-3, 4)])
-    assert others.names == ["log(tau - 2)", "-log(10 - p)", "logit mu in (-3, 4)"]
+    assert others.names == ("log(tau - 2)", "-log(10 - p)", "logit mu in (-3, 4)")
     assert sc.unbounded(target, (-2, INF)).names[0] == "log(tau + 2)"
 
 

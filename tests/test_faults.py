@@ -371,14 +371,14 @@ def test_a_target_with_a_field_replaced_pickles_with_it():
     renamed = dataclasses.replace(sc.models.gaussian_mixture([[-3.0], [3.0]]), names=["mu"])
     for _ in range(2):
         renamed = pickle.loads(pickle.dumps(renamed))
-        assert renamed.names == ["mu"]
+        assert renamed.names == ("mu",)
         np.testing.assert_array_equal(
             renamed.score([[1.0]]), sc.models.gaussian_mixture([[-3.0], [3.0]]).score([[1.0]])
         )
         assert renamed.sample(3, 0).shape == (3, 1)
     other = pickle.loads(pickle.dumps(dataclasses.replace(renamed, log_density=np.sum)))
     assert other.log_density is np.sum
-    assert other.names == ["mu"]
+    assert other.names == ("mu",)
 
 
 def test_the_tests_of_a_verdict_are_read_only_and_survive_copies():
@@ -404,6 +404,38 @@ def test_results_verdicts_and_modes_pickle():
     assert np.array_equal(pickle.loads(pickle.dumps(verdict.modes)).locations, verdict.modes.locations)
     for result in verdict.tests.values():
         assert pickle.loads(pickle.dumps(result)).pvalue == result.pvalue
+
+
+def test_settings_of_results_and_verdicts_of_a_comparison_are_read_only():
+    target = sc.models.gaussian_mixture([[0.0]])
+    draws = target.sample(100, 0)
+    result = sc.ksd_test(draws, target, n_resamples=99, rng=0)
+    verdict = sc.check(draws, target, modes=[[0.0]], rng=0)
+    comparison = sc.Comparison({"one": verdict}, verdict.parameters)
+    for mapping in (
+        result.settings,
+        copy.deepcopy(result).settings,
+        pickle.loads(pickle.dumps(result)).settings,
+        dataclasses.replace(result, settings=dict(result.settings)).settings,
+        comparison.verdicts,
+        pickle.loads(pickle.dumps(comparison)).verdicts,
+    ):
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            mapping["rng"] = 5
+    assert pickle.loads(pickle.dumps(result)).settings == result.settings
+    assert sc.ksd_test(draws, target, **result.settings).pvalue == result.pvalue
+
+
+def test_a_target_has_names_of_its_own():
+    names = ["a", "b"]
+    target = sc.Target(_log_density, dim=2, names=names, constrained_names=names)
+    names.append("c")
+    assert target.names == target.constrained_names == ("a", "b")
+    assert sc.Target(_log_density, dim=1, names=np.array(["a"])).names == ("a",)
+
+
+def _log_density(x):
+    return -np.sum(x**2, axis=1)
 
 
 def test_what_is_the_users_stays_as_it_was():

@@ -497,7 +497,7 @@ def test_the_sensor_function_and_the_target_are_the_same():
     with jax.enable_x64(True):
         values = [float(models.sensor_log_density(jnp.asarray(row))) for row in x]
     assert target.log_density(x) == pytest.approx(values, abs=1e-10)
-    assert target.names == ["x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4"]
+    assert target.names == ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
 
 
 def test_numbers_that_would_never_end_are_refused():

@@ -82,8 +82,8 @@ def test_parameters_are_the_same_in_all_packages(posterior, target_of):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_names_tell_the_scale(package, target_of):
-    assert target_of(package, "mixture").names == ["mu[0]", "mu[1]", "log sigma", "logit p"]
-    assert target_of(package, "regression").names[:2] == ["b", "unconstrained w[0]"]
+    assert target_of(package, "mixture").names == ("mu[0]", "mu[1]", "log sigma", "logit p")
+    assert target_of(package, "regression").names[:2] == ("b", "unconstrained w[0]")
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -28,7 +28,7 @@ def test_density_score_and_transformation(target):
     np.testing.assert_allclose(target.score(u), np.stack([-mu, 3 - 2 * tau], axis=1), rtol=1e-12)
     np.testing.assert_allclose(target.constrain(u), np.stack([mu, tau], axis=1))
     np.testing.assert_allclose(target.unconstrain({"tau": tau, "mu": mu}), u)
-    assert (target.names, target.constrained_names) == (["mu", "log tau"], ("mu", "tau"))
+    assert (target.names, target.constrained_names) == (("mu", "log tau"), ("mu", "tau"))
 
 
 def test_a_row_at_which_stan_throws_leaves_the_others_alone(target):

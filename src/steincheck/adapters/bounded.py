@@ -44,7 +44,7 @@ def unbounded(target: Target, bounds: Any) -> Target:
     >>> exponential = sc.from_jax(lambda x: jnp.where(x[0] > 0, -x[0], -jnp.inf), dim=1, names=["rate"])
     >>> target = sc.unbounded(exponential, (0, np.inf))
     >>> target.names
-    ['log rate']
+    ('log rate',)
     >>> draws = np.random.default_rng(0).exponential(size=(500, 1))
     >>> sc.check({"rate": draws[:, 0]}, target, rng=0).fits
     True

@@ -38,7 +38,7 @@ def from_jax_pytree(log_density: Callable[[Any], Any], example: Any) -> Target:
     ...     return -0.5 * position["mu"] ** 2 - 0.5 * jnp.sum(position["theta"] ** 2)
     >>> target = sc.from_jax_pytree(log_density, {"mu": 0.0, "theta": np.zeros(2)})
     >>> target.names
-    ['mu', 'theta[0]', 'theta[1]']
+    ('mu', 'theta[0]', 'theta[1]')
     """
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")

@@ -60,7 +60,7 @@ def from_stan(program: str | os.PathLike[str], data: Any = None) -> Target:
     >>> code = "parameters { real<lower=0> tau; } model { tau ~ exponential(2); }"
     >>> target = sc.from_stan(code)  # doctest: +SKIP
     >>> target.names, target.constrained_names  # doctest: +SKIP
-    (['log tau'], ('tau',))
+    (('log tau',), ('tau',))
     """
     text = _as_json(data)
     model = StanModel(str(compiled(program)), text)

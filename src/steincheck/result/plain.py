@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,17 @@ def pvalue_text(p: float, *, smallest: bool = False) -> str:
     if float(text) in USUAL_LEVELS:
         text = f"{p:.3g}"
     return f"<= {text}" if smallest else f"= {text}"
+
+
+def freeze_mappings(record: Any, names: Sequence[str]) -> None:
+    """Make these mappings of a frozen record read-only copies."""
+    for name in names:
+        object.__setattr__(record, name, MappingProxyType(dict(getattr(record, name))))
+
+
+def picklable_state(record: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The fields of a record, these read-only mappings, which do not pickle, as dictionaries."""
+    return record.__dict__ | {name: dict(getattr(record, name)) for name in names}
 
 
 def as_plain(value: Any) -> Any:

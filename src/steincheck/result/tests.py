@@ -12,7 +12,7 @@ import numpy as np
 from .._validation import check_level
 from .html import answer_html, list_html, modes_html
 from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable
-from .plain import as_plain, pvalue_text
+from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
 
 FluxVariant = Literal["asymptotic", "exact", "block signs", "set"]
 KernelUnits = Literal["one metric", "those of each mode"]
@@ -38,7 +38,7 @@ class GofResult:
         Number of draws and dimension.
     warnings : tuple of str
         What the user should know before believing the p-value.
-    settings : mapping
+    settings : mapping, read-only
         The arguments that run it again, the seed included: ``test(draws, target, **result.settings)``. It
         holds the kernel and functions themselves; `to_dict` writes them as text. Empty in the tests of a
         verdict: those are run again by ``check(draws, target, **verdict.settings)``.
@@ -55,6 +55,16 @@ class GofResult:
     warnings: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     chains: ChainBlocks | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        freeze_mappings(self, ["settings"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return picklable_state(self, ["settings"])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        freeze_mappings(self, ["settings"])
 
     def reject(self, alpha: float = 0.05) -> bool:
         """Whether the fit is rejected at level `alpha`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from .html import answer_html, list_html, modes_html
 from .modes import Modes, ModeTable, ModeWeights
 from .moments import FeatureKind
 from .per_draw import per_draw_group
-from .plain import as_plain, pvalue_text
+from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
 from .table import Table, html_table
 from .tests import FluxResult, GofResult
 
@@ -162,15 +161,14 @@ class Verdict:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in READ_ONLY:
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        freeze_mappings(self, READ_ONLY)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {name: dict(getattr(self, name)) for name in READ_ONLY}  # views do not pickle
+        return picklable_state(self, READ_ONLY)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        Verdict.__post_init__(self)
+        freeze_mappings(self, READ_ONLY)
 
     def __str__(self) -> str:
         return self.text

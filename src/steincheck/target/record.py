@@ -93,6 +93,10 @@ class Target:
                 )
         if self.constrained_names is not None:
             check_names(self.constrained_names, "constrained_names")
+        for name in ("names", "constrained_names"):
+            labels = getattr(self, name)
+            if labels is not None and not isinstance(labels, tuple):  # the user's own list may change
+                object.__setattr__(self, name, tuple(map(str, labels)))
         if self.jax_log_density is not None and not isinstance(self.jax_log_density, Partial):
             object.__setattr__(self, "jax_log_density", Partial(self.jax_log_density))
 

@@ -12,6 +12,7 @@ from scipy import special
 
 from .._validation import RandomSource
 from ..result import FluxResult, MomentFeature, MomentResult, Table, Verdict
+from ..result.plain import freeze_mappings, picklable_state
 from ..target import Target
 from .answer import check, fresh_seed
 
@@ -33,7 +34,7 @@ class Comparison:
     Attributes
     ----------
     verdicts : mapping of str to Verdict
-        By the name of the sample, the smallest misfit first.
+        By the name of the sample, the smallest misfit first; read-only.
     table : Table
         One row per sample: ``sample``; ``misplaced``, the share of the probability that its largest misfit
         puts in the wrong place; ``worst``, what that misfit is; ``fits``, ``pvalue``, ``n``; and ``ess``, the
@@ -42,6 +43,16 @@ class Comparison:
 
     verdicts: Mapping[str, Verdict]
     table: Table
+
+    def __post_init__(self) -> None:
+        freeze_mappings(self, ["verdicts"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return picklable_state(self, ["verdicts"])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        freeze_mappings(self, ["verdicts"])
 
     def __str__(self) -> str:
         return str(self.table)
