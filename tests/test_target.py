@@ -1,4 +1,6 @@
+import functools
 import pickle
+import types
 
 import jax
 import jax.numpy as jnp
@@ -235,6 +237,24 @@ def _compiled_by_the_user(x):
     return -0.5 * jnp.sum((DATA - x[0]) ** 2) - x[1] ** 2
 
 
+def _of_data(y, x):
+    return -0.5 * jnp.sum((y - x[0]) ** 2) - x[1] ** 2
+
+
+class _Model:
+    def __init__(self, y):
+        self.y = y
+
+    def log_density(self, x):
+        return _of_data(self.y, x)
+
+    __call__ = log_density
+
+
+KINDS = ["array", "vmap", "scan", "jit", "jitted", "global", "partial", "default", "method", "callable"]
+KINDS += ["jitted method", "dictionary"]
+
+
 def _closing(kind):
     """Log densities that close over NumPy float64 data in the ways users write them; new arrays each time."""
     y = DATA.copy()
@@ -253,6 +273,13 @@ def _closing(kind):
         "scan": scanned,
         "jit": lambda x: _compiled_by_the_user(x),
         "jitted": jax.jit(lambda x: -0.5 * jnp.sum((y - x[0]) ** 2) - x[1] ** 2),
+        "global": lambda x: -0.5 * jnp.sum((DATA - x[0]) ** 2) - x[1] ** 2,
+        "partial": functools.partial(_of_data, y),
+        "default": lambda x, y=y: _of_data(y, x),
+        "method": _Model(y).log_density,
+        "callable": _Model(y),
+        "jitted method": jax.jit(_Model(y).log_density),
+        "dictionary": functools.partial(lambda data, x: _of_data(data["y"][0], x), {"y": (y,)}),
     }
     return functions[kind]
 
@@ -267,14 +294,17 @@ def _use_in_single_precision(function):
 
 
 @pytest.mark.parametrize("first", ["the user", "steincheck"])
-@pytest.mark.parametrize("kind", ["array", "vmap", "scan", "jit", "jitted"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_data_of_a_jax_function_serve_both_precisions(kind, first):
     """JAX keeps one copy of a closed-over NumPy array for all precisions: neither use may spoil the other."""
     function = _closing(kind)
+    unrelated = jax.jit(lambda x: x + 1)
+    unrelated(1.0)
     x = np.array([[0.3, -1.2], [1.0, 2.0]])
     if first == "the user":
         _use_in_single_precision(function)
     target = sc.from_jax(function, dim=2)
+    assert unrelated._cache_size() == 1
     expected = -0.5 * np.sum((DATA - x[:, :1]) ** 2, axis=1) - x[:, 1] ** 2
     np.testing.assert_allclose(target.log_density(x), expected, rtol=1e-14)
     np.testing.assert_allclose(target.score(x)[:, 0], np.sum(DATA - x[:, :1], axis=1), rtol=1e-13)
@@ -282,6 +312,46 @@ def test_data_of_a_jax_function_serve_both_precisions(kind, first):
     value, gradient = _use_in_single_precision(function)
     assert value == pytest.approx(-0.5 * np.sum(DATA**2), rel=1e-5)
     assert gradient[0] == pytest.approx(np.sum(DATA), rel=1e-4)
+
+
+def test_data_in_single_precision_leave_compiled_programs_alone():
+    y = DATA.astype(np.float32)
+    unrelated = jax.jit(lambda x: x + 1)
+    unrelated(1.0)
+    target = sc.from_jax(lambda x: _of_data(y, x), dim=2)
+    assert unrelated._cache_size() == 1
+    assert target.log_density(np.zeros((1, 2)))[0] == pytest.approx(
+        -0.5 * np.sum(y.astype(float) ** 2), 1e-12
+    )
+
+
+def test_a_mistake_in_the_function_leaves_compiled_programs_and_data_alone():
+    y = DATA.copy()
+    unrelated = jax.jit(lambda x: x + 1)
+    unrelated(1.0)
+
+    def mistaken(x):
+        return y @ x
+
+    with pytest.raises(ValueError, match="fails for a point of shape"):
+        sc.from_jax(mistaken, dim=2)
+    assert unrelated._cache_size() == 1
+    assert mistaken.__closure__[0].cell_contents is y
+
+
+def test_data_that_cannot_be_reached_serve_both_precisions_with_a_warning():
+    module = types.ModuleType("data")
+    module.y = DATA.copy()
+
+    def function(x):
+        return _of_data(module.y, x)
+
+    _use_in_single_precision(function)
+    with pytest.warns(UserWarning, match="all compiled programs of JAX were dropped"):
+        target = sc.from_jax(function, dim=2)
+    assert target.log_density(np.zeros((1, 2)))[0] == pytest.approx(-0.5 * np.sum(DATA**2), rel=1e-14)
+    value, _ = _use_in_single_precision(function)
+    assert value == pytest.approx(-0.5 * np.sum(DATA**2), rel=1e-5)
 
 
 def test_the_jax_function_is_a_field_and_an_argument_of_compiled_code():

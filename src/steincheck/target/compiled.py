@@ -18,7 +18,13 @@ from jax.tree_util import Partial
 from .._compilation import precise
 from .._validation import as_count, as_numbers
 from .record import MAX_DIM, Batch, Target, made_by
+from .stand_ins import stand_ins
 
+DROPPED = (
+    "`log_density` holds NumPy arrays that from_jax cannot reach, and JAX keeps copies of them in one "
+    "precision: all compiled programs of JAX were dropped; jax.numpy.asarray(data), or data in a closure, "
+    "avoids this"
+)
 CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
 
 
@@ -36,6 +42,8 @@ def from_jax(
 
     Everything is computed in float64 whatever the global JAX setting, which is left alone, and compiled
     once: draws are evaluated in padded chunks of fixed size, so a new number of draws compiles nothing.
+    NumPy data that `log_density` holds are used in float64 too, also if it ran in float32 before. Where these
+    cannot be reached (attributes of a module), JAX may have to drop all compiled programs, with a warning.
 
     Parameters
     ----------
@@ -114,16 +122,16 @@ def _check_returned(returned: Any, dim: int) -> None:
 def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
     """The function traced once in float64, with its own copy of the arrays it closes over; and its output.
 
-    JAX keeps one converted copy per NumPy array for as long as any traced function holds it, whatever the
-    precision: a function that ran in float32 would be traced here with float32 data, and what is traced here
-    would spoil the user's own float32 functions. So such copies are dropped before and after.
+    Views stand in for the NumPy arrays it holds, see `stand_ins`. Copies that JAX keeps of arrays for which
+    there are none, those of modules for example, can only be dropped together with all it has compiled.
     """
     point = jax.ShapeDtypeStruct((dim,), np.float64)
-    with precise():
-        if _holds_single_precision(log_density, point):
+    with precise(), stand_ins(log_density) as (function, views):
+        drop = _holds_single_precision(function, point, views)
+        if drop:
             _drop_caches()
-        closed, out = _trace_or_explain(log_density, point)
-        watched = [weakref.ref(array) for array in _closed_over(closed)]
+        closed, out = _trace_or_explain(function, point)
+        watched = [weakref.ref(array) for array in _not_views(closed, views)]
         closed = _with_own_constants(closed)
     jaxpr = closed.jaxpr
 
@@ -131,7 +139,10 @@ def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
         return jax.core.eval_jaxpr(jaxpr, constants, x)[0]
 
     if any(reference() is not None for reference in watched):
+        drop = True
         _drop_caches()
+    if drop:
+        warnings.warn(DROPPED, stacklevel=3)
     return Partial(evaluate, closed.consts), out
 
 
@@ -156,12 +167,19 @@ def _trace_or_explain(log_density: Callable[[Any], Any], point: Any) -> tuple[An
         ) from error
 
 
-def _holds_single_precision(log_density: Callable[[Any], Any], point: Any) -> bool:
-    """Whether data of the function come in 32 bits; in its own frame, so that nothing of it stays alive."""
+def _holds_single_precision(log_density: Callable[[Any], Any], point: Any, views: list[np.ndarray]) -> bool:
+    """Whether data without a stand-in have 32 bits; in its own frame, so that nothing of it stays alive."""
     try:
-        return any(array.dtype.itemsize == 4 for array in _closed_over(_trace(log_density, point)[0]))
-    except (TypeError, ValueError, LookupError):  # float32 met float64, or a mistake: it is raised again
-        return True
+        return any(array.dtype.itemsize == 4 for array in _not_views(_trace(log_density, point)[0], views))
+    except (TypeError, ValueError, LookupError) as error:  # float32 met float64; a mistake is raised again
+        return "float32" in str(error)
+
+
+def _not_views(closed: Any, views: list[np.ndarray]) -> list[np.ndarray]:
+    """The NumPy arrays of a traced function that are not in the memory of the stand-ins."""
+    return [
+        array for array in _closed_over(closed) if not any(np.may_share_memory(array, view) for view in views)
+    ]
 
 
 def _drop_caches() -> None:
