@@ -46,7 +46,7 @@ def problem(separation: float, dim: int = 1) -> Problem:
 def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
     """All methods on one sample of the left component."""
     case = problem(cell["separation"])
-    x, labels = case.target.sample(N, cell.rng("sample"), weights=[1, 0], return_labels=True)
+    x, labels = case.target.sample_with_labels(N, cell.rng("sample"), weights=[1, 0])
     return evaluate(cell, methods, case, x, lambda: label_test(labels, np.array([0.5, 0.5])))
 
 

@@ -33,7 +33,7 @@ def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
 def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
     """All methods on one sample with the wrong weight."""
     case, weight = problem(6), cell["weight"]
-    x, labels = case.target.sample(N, cell.rng("sample"), weights=[weight, 1 - weight], return_labels=True)
+    x, labels = case.target.sample_with_labels(N, cell.rng("sample"), weights=[weight, 1 - weight])
     return evaluate(cell, methods, case, x, lambda: label_test(labels, np.array([0.5, 0.5])))
 
 

@@ -82,7 +82,7 @@ def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
     if "grid" in parts(cell.setting):
         case = replace(case, theta=np.linspace(0.96, 1.04, 51))
     weights = np.exp(cell["sigma"] * cell.rng("weights").standard_normal(20))
-    x, labels = case.target.sample(N, cell.rng("sample"), weights=weights / weights.sum(), return_labels=True)
+    x, labels = case.target.sample_with_labels(N, cell.rng("sample"), weights=weights / weights.sum())
     return evaluate(cell, methods, case, x, lambda: label_test(labels, np.full(20, 1 / 20)))
 
 

@@ -35,9 +35,7 @@ def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
 def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
     """All methods on one sample."""
     problem_, weights = problem(6, DIM), [0.5, 0.5] if parts(cell.setting)["case"] == "level" else [1, 0]
-    x, labels = problem_.target.sample(
-        int(cell["n"]), cell.rng("sample"), weights=weights, return_labels=True
-    )
+    x, labels = problem_.target.sample_with_labels(int(cell["n"]), cell.rng("sample"), weights=weights)
     return evaluate(cell, methods, problem_, x, lambda: label_test(labels, np.array([0.5, 0.5])))
 
 

@@ -68,7 +68,7 @@ def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
     c = np.zeros(hidden)
     c[:2] = cell["tilt"]
     tilted = models.gb_rbm(WIDTH * np.eye(DIM, hidden), c=c)
-    x, h = tilted.sample(N, cell.rng("sample"), return_labels=True)
+    x, h = tilted.sample_with_labels(N, cell.rng("sample"))
     return evaluate(cell, methods, problem(hidden), x, lambda: sign_test(h))
 
 

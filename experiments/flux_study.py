@@ -120,7 +120,7 @@ def mixture_case(
 
     def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
         problem = mixture(means, scales, weights)
-        x, labels = problem.target.sample(n, rng, weights=sample, return_labels=True)
+        x, labels = problem.target.sample_with_labels(n, rng, weights=sample)
         return rejections(x, problem, methods, rng, lambda: label_test(labels, weights))
 
     return run
@@ -131,7 +131,7 @@ def bounds_case(sample: tuple[float, ...]) -> Callable:
 
     def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
         problem = mixture((0.0, 6.0), (1.0, 1.0), (0.5, 0.5))._replace(modes=None)
-        x, labels = problem.target.sample(n, rng, weights=sample, return_labels=True)
+        x, labels = problem.target.sample_with_labels(n, rng, weights=sample)
         return rejections(x, problem, ("flux", "oracle"), rng, lambda: label_test(labels, (0.5, 0.5)))
 
     return run
@@ -151,7 +151,7 @@ def t_banana_case(dim: int, sigma: float) -> Callable:
     def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
         problem = t_banana(dim)
         weights = np.exp(sigma * rng.standard_normal(20))
-        x, labels = problem.target.sample(n, rng, weights=weights / weights.sum(), return_labels=True)
+        x, labels = problem.target.sample_with_labels(n, rng, weights=weights / weights.sum())
         methods = ("flux", "Hotelling", "oracle")
         return rejections(x, problem, methods, rng, lambda: label_test(labels, np.full(20, 0.05)))
 
@@ -183,7 +183,7 @@ def rbm_case(hidden: int, c0: float, methods: Sequence[str] | None = None, rotat
         few = ("flux", "oracle", "oracle, units") if hidden <= FEW_UNITS else ("flux", "oracle")
         c = np.zeros(hidden)
         c[:2] = c0
-        x, h = models.gb_rbm(rbm_matrix(hidden, rotated), c=c).sample(n, rng, return_labels=True)
+        x, h = models.gb_rbm(rbm_matrix(hidden, rotated), c=c).sample_with_labels(n, rng)
         return rejections(x, problem, methods or few, rng, lambda: labels_test(h), lambda: sign_test(h))
 
     return run
@@ -239,7 +239,7 @@ def sensor_case(
         if drop:
             keep[repetition % 8] = 0
         enough = 2 * n + 100 if np.ptp(keep) else n
-        x, labels = problem.target.sample(enough, rng, return_labels=True)
+        x, labels = problem.target.sample_with_labels(enough, rng)
         kept = np.flatnonzero(rng.random(len(x)) < keep[labels] / keep.max())[:n]
         return rejections(x[kept], problem, methods, rng, lambda: label_test(labels[kept], sensor_shares()))
 

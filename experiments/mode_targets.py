@@ -162,7 +162,7 @@ def rbm() -> Case:
 def sensors() -> Case:
     """The sensor network; draws of one of its eight modes."""
     target = sc.models.sensor_network()
-    x, label = target.sample(4000, 1, return_labels=True)
+    x, label = target.sample_with_labels(4000, 1)
     return Case(target, x[label == np.bincount(label).argmax()][:N_HELD], expected=8)
 
 

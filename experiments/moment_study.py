@@ -258,7 +258,7 @@ def narrow_mode(n: int, rng: np.random.Generator) -> Events:
     """Draws twice too wide in the narrow mode."""
     draws, test = rng.spawn(2)
     problem = unequal_modes()
-    x, label = problem.target.sample(n, draws, return_labels=True)
+    x, label = problem.target.sample_with_labels(n, draws)
     x[label == 0] *= 2
     result = moments(x, problem, test)
     return {"moments": result.pvalue <= LEVEL, "named": named(result, "scale", {"x[0]"}, 0)}
@@ -273,7 +273,7 @@ def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Ge
 
     problem = unequal_modes(width)
     modes = as_modes(problem.modes, problem.target)
-    x, label = problem.target.sample(n, rng, return_labels=True)
+    x, label = problem.target.sample_with_labels(n, rng)
     centre = modes.locations[label]
     x = centre + np.array(factors)[label][:, None] * (x - centre)
     options = {"bootstrap": "blocks", "n_resamples": 1000, "n_level_resamples": 1000}
@@ -296,7 +296,7 @@ def one_of_five(n: int, rng: np.random.Generator) -> Events:
     draws, test = rng.spawn(2)
     problem = mixture("mixture d=10")
     means = five_means()
-    x, label = problem.target.sample(n, draws, return_labels=True)
+    x, label = problem.target.sample_with_labels(n, draws)
     x[label == 2, 4] = means[2, 4] + 1.5 * (x[label == 2, 4] - means[2, 4])
     result = moments(x, problem, test)
     mode = int(np.argmin(np.sum((problem.modes.locations - means[2]) ** 2, axis=1)))

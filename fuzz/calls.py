@@ -344,7 +344,6 @@ def _makers() -> dict[str, Function]:
                 "n": v.COUNT,
                 "rng": v.RNG,
                 "weights": WEIGHTS._replace(sound=constants([0.5, 0.5], None, [0, 1])),
-                "return_labels": v.SWITCH,
             },
         ),
         "Target": Function(

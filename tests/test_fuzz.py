@@ -99,7 +99,7 @@ FOUND = {
     "names twice": (lambda: sc.as_draws(X, names=["a", "a"]), "`names`"),
     "rows of text": (lambda: sc.as_draws(X).take("a"), "`rows`"),
     "rows that are not there": (lambda: sc.as_draws(X).take([100]), "`rows`"),
-    "labels, perhaps": (lambda: MIXTURE.sample(3, 0, return_labels="no"), "`return_labels`"),
+    "labels of no draws": (lambda: MIXTURE.sample_with_labels(0, 0), "`n`"),
     "three columns of two": (lambda: MIXTURE.score(np.ones((4, 3))), "`x`"),
     "complex points": (lambda: MIXTURE.log_density(1j * X), "`x`"),
     "pytree of text": (lambda: sc.from_jax_pytree(lambda p: p["a"], {"a": "x"}), "`example`"),

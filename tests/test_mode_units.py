@@ -35,7 +35,7 @@ def kernel_test(x, target, modes, rng, whiten=None):
 
 def stretched(target, modes, factors, n, rng):
     """Exact draws, those of each component stretched about its mean."""
-    x, label = target.sample(n, rng, return_labels=True)
+    x, label = target.sample_with_labels(n, rng)
     centre = modes.locations[label]
     return centre + np.asarray(factors)[label][:, None] * (x - centre)
 
@@ -96,7 +96,7 @@ def rows_of(view, bandwidth):
 
 def test_each_draw_is_measured_at_its_own_mode():
     target, modes = two_modes(30.0)
-    x, label = target.sample(400, np.random.default_rng(0), return_labels=True)
+    x, label = target.sample_with_labels(400, np.random.default_rng(0))
     sd = np.sqrt(modes.covariances[:, 0, 0])[label]
     expected = (x[:, 0] - modes.locations[label, 0]) / sd
     close = np.abs(expected) < 2.5  # draws between the modes may belong to the other one

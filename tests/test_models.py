@@ -1,4 +1,5 @@
 import json
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -82,9 +83,11 @@ def test_sampling_is_reproducible_and_takes_any_rng(model):
     assert np.array_equal(first, again)
     assert first.shape == (30, model.dim)
     assert not np.array_equal(first, model.sample(30, 6))
-    x, labels = model.sample(30, 5, return_labels=True)
+    x, labels = model.sample_with_labels(30, 5)
     assert np.array_equal(x, first)
     assert len(labels) == 30
+    assert isinstance(model, models.ModelTarget)
+    assert pickle.loads(pickle.dumps(model)).sample_with_labels(30, 5).labels.shape == labels.shape
     with pytest.raises(ValueError, match="`n` must be a positive integer"):
         model.sample(0, 1)
 
@@ -138,14 +141,14 @@ def test_a_mixture_far_from_the_origin_stays_accurate():
 def test_draws_of_a_gaussian_mixture():
     means, covariances, weights = (np.array(a) for a in PLANE)
     target = models.gaussian_mixture(means, covariances, weights)
-    x, labels = target.sample(30_000, 11, return_labels=True)
+    x, labels = target.sample_with_labels(30_000, 11)
     assert pearson(np.bincount(labels), weights) > 1e-5
     for k in range(3):
         z = (x[labels == k] - means[k]) @ np.linalg.inv(np.linalg.cholesky(covariances[k])).T
         assert stats.kstest(np.sum(z**2, axis=1), stats.chi2(2).cdf).pvalue > 1e-5
         assert np.abs(z.mean(axis=0)).max() < 4.5 / np.sqrt(len(z))
         assert abs(np.mean(z[:, 0] * z[:, 1])) < 4.5 / np.sqrt(len(z))
-    _, labels = target.sample(3000, 12, weights=[0.0, 0.25, 0.75], return_labels=True)
+    _, labels = target.sample_with_labels(3000, 12, weights=[0.0, 0.25, 0.75])
     counts = np.bincount(labels, minlength=3)
     assert counts[0] == 0
     assert pearson(counts[1:], np.array([0.25, 0.75])) > 1e-5
@@ -219,7 +222,7 @@ def test_draws_of_the_t_banana_mixture():
     d = 10
     target = models.t_banana_mixture(d, rng=4)
     means = np.random.default_rng(4).uniform(-20, 20, size=(20, d))
-    x, labels = target.sample(20_000, 3, return_labels=True)
+    x, labels = target.sample_with_labels(20_000, 3)
     assert pearson(np.bincount(labels, minlength=20), np.ones(20)) > 1e-5
     for banana in (False, True):
         mine = (labels >= 10) == banana
@@ -363,7 +366,7 @@ def importance_sample(target, n, rng):
 def test_sensor_draws_agree_with_importance_sampling():
     """Mode weights, means and second moments of exact draws and of weighted draws of another construction."""
     target, n = models.sensor_network(), 10_000
-    x, labels = target.sample(n, 21, return_labels=True)
+    x, labels = target.sample_with_labels(n, 21)
     y, w = importance_sample(target, 300_000, np.random.default_rng(22))
     effective = w.sum() ** 2 / np.sum(w**2)
     assert effective > 100_000
@@ -385,7 +388,7 @@ def test_sensor_draws_agree_with_importance_sampling():
 
 def test_sensor_labels_are_the_eight_modes():
     target = models.sensor_network()
-    x, labels = target.sample(400, 31, return_labels=True)
+    x, labels = target.sample_with_labels(400, 31)
     modes = {}
     for start, label in zip(x[:48], labels[:48], strict=True):
         end = optimize.minimize(
@@ -438,7 +441,7 @@ def mixture_weights(B, b, c):
 @pytest.mark.parametrize("B", [RBM[0], 3 * np.eye(3, 4), np.eye(3)[:, [2, 0, 1]] * [1.0, 5.0, 2.0]])
 def test_rbm_draws_have_the_weights_of_the_mixture(B):
     b, c = RBM[1], RBM[2][: B.shape[1]]
-    x, h = models.gb_rbm(B, b, c).sample(20_000, 41, return_labels=True)
+    x, h = models.gb_rbm(B, b, c).sample_with_labels(20_000, 41)
     assert pearson(component_counts(h), mixture_weights(B, b, c)) > 1e-5
     z = x - 0.5 * h @ B.T - b
     assert stats.kstest(np.sum(z**2, axis=1), stats.chi2(3).cdf).pvalue > 1e-5
@@ -459,7 +462,7 @@ def test_the_shrunken_model_gives_draws_of_well_separated_modes():
     B, c = 6 * np.eye(5, 3), np.array([0.6, 0.6, 0.0])
     x, h = gibbs_rbm(0 * B, None, c, n=20_000, burn_in=1, rng=44)
     shifted = x + 0.5 * h @ B.T
-    exact, states = models.gb_rbm(B, c=c).sample(20_000, 45, return_labels=True)
+    exact, states = models.gb_rbm(B, c=c).sample_with_labels(20_000, 45)
     weights = mixture_weights(B, np.zeros(5), c)
     assert pearson(component_counts(h), weights) > 1e-5
     assert pearson(component_counts(states), weights) > 1e-5
@@ -471,7 +474,7 @@ def test_the_shrunken_model_gives_draws_of_well_separated_modes():
 def test_large_rbms_without_structure_are_sampled_by_gibbs():
     rng = np.random.default_rng(0)
     B = rng.choice([-1.0, 1.0], size=(10, 17))
-    x, h = models.gb_rbm(B).sample(50, 1, burn_in=5, return_labels=True)
+    x, h = models.gb_rbm(B).sample_with_labels(50, 1, burn_in=5)
     again, _ = gibbs_rbm(B, None, None, 50, 5, 1)
     assert np.array_equal(x, again)
     assert h.shape == (50, 17)

@@ -400,7 +400,7 @@ def test_a_mean_field_fit_is_named_with_its_factors():
 def test_one_mode_of_several_is_named():
     means = 5 * np.random.default_rng(7).normal(size=(5, 4))
     target = sc.models.gaussian_mixture(means)
-    x, label = target.sample(2000, 1, return_labels=True)
+    x, label = target.sample_with_labels(2000, 1)
     x[label == 2, 1] = means[2, 1] + 1.6 * (x[label == 2, 1] - means[2, 1])
     said = leading(moment_test(x, target, means))
     assert (said[0].kind, said[0].mode, said[0].parameters) == ("scale", 2, ("x[1]",))
@@ -436,7 +436,7 @@ def test_responsibilities_are_soft_where_draws_pass_from_mode_to_mode():
 
 def test_a_narrow_mode_beside_a_wide_one():
     target = sc.models.gaussian_mixture([[0.0], [600.0]], [[[1.0]], [[1e4]]])
-    x, label = target.sample(1000, 0, return_labels=True)
+    x, label = target.sample_with_labels(1000, 0)
     x[label == 0] *= 2
     said = leading(moment_test(x, target, [[0.0], [600.0]]))
     assert (said[0].kind, said[0].mode) == ("scale", 0)

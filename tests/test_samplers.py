@@ -124,7 +124,7 @@ def test_the_acceptance_probability_is_the_papers(x, top, z, z_star):
 def test_ram_agrees_with_exact_draws_of_the_sensor_posterior():
     """Chains from exact draws stay exact, sensor by sensor, though few of them change their mode."""
     target, n = models.sensor_network(), 2000
-    x, labels = target.sample(n, 5, return_labels=True)
+    x, labels = target.sample_with_labels(n, 5)
     blocks = [[0, 1], [2, 3], [4, 5], [6, 7]]
     chains = repelling_attracting_metropolis(
         models.sensor_log_density, x, 0.1, 5, blocks=blocks, thin=5, rng=6

@@ -1,11 +1,20 @@
 """The paper's models, each a `Target` with ``sample(n, rng)``; formulas and proofs: docs/theory/models.md."""
 
+from .formula import LabelledDraws, ModelTarget
 from .mixtures import gaussian_mixture, t_banana_mixture
 from .rbm import gb_rbm
-from .sensors import sensor_labels, sensor_network
-from .sensors import sensor_log_density as sensor_log_density
+from .sensors import sensor_labels, sensor_log_density, sensor_network
 
-__all__ = ["gaussian_mixture", "gb_rbm", "sensor_labels", "sensor_network", "t_banana_mixture"]
+__all__ = [
+    "LabelledDraws",
+    "ModelTarget",
+    "gaussian_mixture",
+    "gb_rbm",
+    "sensor_labels",
+    "sensor_log_density",
+    "sensor_network",
+    "t_banana_mixture",
+]
 
 
 def __dir__() -> list[str]:

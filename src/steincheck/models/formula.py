@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
+import numpy as np
 from jax.tree_util import Partial
 
 from ..target import Target, jax_target
@@ -12,6 +15,53 @@ from ..target import Target, jax_target
 MODEL_CHUNKS = (1, 32, 256, 2048, 8192)
 
 
-def formula_target(formula: Any, parameters: tuple, dim: int, sample: Any, names: Any = None) -> Target:
+class LabelledDraws(NamedTuple):
+    """Draws of a model, and the component of each.
+
+    Attributes
+    ----------
+    draws : array (n, d)
+    labels : array (n,)
+        Of a Boltzmann machine the hidden units, (n, d_h).
+    """
+
+    draws: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelTarget(Target):
+    """A `Target` with exact draws, whose components are known.
+
+    Parameters
+    ----------
+    sample : callable
+        ``sample(n, rng) -> (n, d)``; the models say which further arguments theirs take.
+    sample_with_labels : callable
+        ``sample_with_labels(n, rng) -> LabelledDraws``: the same draws, and the component of each.
+
+    Examples
+    --------
+    >>> from steincheck import models
+    >>> target = models.gaussian_mixture([[-3.0], [3.0]])
+    >>> draws, labels = target.sample_with_labels(4, rng=0, weights=[1, 0])
+    >>> labels
+    array([0, 0, 0, 0])
+    """
+
+    sample: Callable[..., np.ndarray] = field(kw_only=True)
+    sample_with_labels: Callable[..., LabelledDraws] = field(kw_only=True)
+
+
+def formula_target(
+    formula: Any,
+    parameters: tuple,
+    dim: int,
+    sample: Callable[..., np.ndarray],
+    sample_with_labels: Callable[..., LabelledDraws],
+    names: Any = None,
+) -> ModelTarget:
     """Target of a JAX formula (parameters, x) -> log p."""
-    return jax_target(Partial(formula, parameters), dim, chunks=MODEL_CHUNKS, names=names, sample=sample)
+    target = jax_target(Partial(formula, parameters), dim, chunks=MODEL_CHUNKS, names=names)
+    made = {item.name: getattr(target, item.name) for item in fields(target)}
+    return ModelTarget(**{**made, "sample": sample, "sample_with_labels": sample_with_labels})

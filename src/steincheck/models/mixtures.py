@@ -18,16 +18,15 @@ from .._validation import (
     as_generator,
     as_numbers,
     as_one_positive,
-    check_switch,
     is_number,
     shown,
 )
 from ..samplers import MAX_INTEGER
-from ..target import MAX_DIM, Target, made_by
-from .formula import formula_target
+from ..target import MAX_DIM, made_by
+from .formula import LabelledDraws, ModelTarget, formula_target
 
 
-def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -> Target:
+def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -> ModelTarget:
     """Mixture of Gaussians, normalised: p(x) = sum_k w_k N(x; mu_k, S_k).
 
     Parameters
@@ -40,15 +39,15 @@ def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -
 
     Returns
     -------
-    Target
-        ``sample(n, rng, weights=None, return_labels=False)``: draws, with other weights if given (zero
-        allowed: a missing mode), and the component of every draw if asked.
+    ModelTarget
+        ``sample(n, rng, weights=None)``: draws, with other weights if given (zero allowed: a missing mode);
+        ``sample_with_labels`` takes the same and gives the component of every draw too.
 
     Examples
     --------
     >>> from steincheck import models
     >>> target = models.gaussian_mixture([[-3.0], [3.0]])
-    >>> draws, labels = target.sample(4, 0, weights=[1, 0], return_labels=True)
+    >>> draws, labels = target.sample_with_labels(4, 0, weights=[1, 0])
     >>> labels
     array([0, 0, 0, 0])
     """
@@ -67,8 +66,8 @@ def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -
     def draw(k: int, size: int, rng: np.random.Generator) -> np.ndarray:
         return means[k] + rng.standard_normal((size, d)) @ roots[min(k, len(roots) - 1)].T
 
-    sample = _mixture_sampler(shares, d, draw)
-    target = formula_target(_log_gaussians, (middle, whiten, centres, heights), d, sample)
+    samplers = _mixture_samplers(shares, d, draw)
+    target = formula_target(_log_gaussians, (middle, whiten, centres, heights), d, *samplers)
     return made_by(target, gaussian_mixture, means, covariances, weights)
 
 
@@ -88,7 +87,7 @@ def t_banana_mixture(
     box: float = 20.0,
     weights: Any = None,
     rng: RandomSource = None,
-) -> Target:
+) -> ModelTarget:
     """Mixture of multivariate t and banana-shaped t distributions, normalised (paper, App. H.2).
 
     The first `n_t` components have density t(x; mu, S), S = 0.1 sqrt(d) I, the others t(phi(x); mu, C) with
@@ -115,9 +114,9 @@ def t_banana_mixture(
 
     Returns
     -------
-    Target
-        ``sample(n, rng, weights=None, return_labels=False)``: draws, with other weights if given, and the
-        component of every draw if asked.
+    ModelTarget
+        ``sample(n, rng, weights=None)``: draws, with other weights if given; ``sample_with_labels`` takes the
+        same and gives the component of every draw too.
 
     Examples
     --------
@@ -156,9 +155,9 @@ def t_banana_mixture(
         return x
 
     parameters = (middle, 1 / scales, centres[:n_t], centres[n_t:], heights, float(df), float(b))
-    sample = _mixture_sampler(shares, dim, draw)
+    samplers = _mixture_samplers(shares, dim, draw)
     again = {"n_t": n_t, "n_banana": n_banana, "df": df, "b": b, "box": box, "weights": weights, "rng": seed}
-    return made_by(formula_target(_log_t_bananas, parameters, dim, sample), t_banana_mixture, dim, **again)
+    return made_by(formula_target(_log_t_bananas, parameters, dim, *samplers), t_banana_mixture, dim, **again)
 
 
 def _count_of_parts(dim: Any, n_t: Any, n_banana: Any) -> int:
@@ -186,20 +185,26 @@ def _log_t_bananas(parameters: Any, x: Any) -> Any:
     return logsumexp(heights - 0.5 * (df + len(x)) * jnp.log(1 + r2 / df))
 
 
-def _mixture_sampler(shares: np.ndarray, dim: int, draw: Callable[..., np.ndarray]) -> Callable[..., Any]:
-    def sample(n: int, rng: Any = None, *, weights: Any = None, return_labels: bool = False) -> Any:
+def _mixture_samplers(
+    shares: np.ndarray, dim: int, draw: Callable[..., np.ndarray]
+) -> tuple[Callable[..., np.ndarray], Callable[..., LabelledDraws]]:
+    """The draws of a mixture without and with their components."""
+
+    def sample_with_labels(n: int, rng: RandomSource = None, *, weights: Any = None) -> LabelledDraws:
         as_count(n, "n", maximum=MAX_INTEGER)
-        rng = as_generator(rng)
-        check_switch(return_labels, "return_labels")
+        generator = as_generator(rng)
         chosen = shares if weights is None else _as_weights(weights, len(shares), zero=True)
-        labels = rng.choice(len(chosen), size=n, p=chosen)
+        labels = generator.choice(len(chosen), size=n, p=chosen)
         x = np.empty((n, dim))
         for k in np.unique(labels):
             mine = labels == k
-            x[mine] = draw(int(k), int(mine.sum()), rng)
-        return (x, labels) if return_labels else x
+            x[mine] = draw(int(k), int(mine.sum()), generator)
+        return LabelledDraws(x, labels)
 
-    return sample
+    def sample(n: int, rng: RandomSource = None, *, weights: Any = None) -> np.ndarray:
+        return sample_with_labels(n, rng, weights=weights).draws
+
+    return sample, sample_with_labels
 
 
 def _as_weights(weights: Any, count: int, *, zero: bool = False) -> np.ndarray:

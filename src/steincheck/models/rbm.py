@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
-from .._validation import check_switch
+from .._validation import RandomSource
 from ..samplers import MAX_ENUMERATED, as_rbm, exact_rbm, gibbs_rbm, has_orthogonal_columns
-from ..target import Target, made_by
-from .formula import formula_target
+from ..target import made_by
+from .formula import LabelledDraws, ModelTarget, formula_target
 
 
-def gb_rbm(B: Any, b: Any = None, c: Any = None) -> Target:
+def gb_rbm(B: Any, b: Any = None, c: Any = None) -> ModelTarget:
     """Gaussian-Bernoulli restricted Boltzmann machine (paper, App. H.4), up to a constant.
 
     p(x) is the sum over h in {-1, 1}^d_h of exp(x'Bh/2 + b'x + c'h - |x|^2/2), a mixture of 2^d_h Gaussians
@@ -27,31 +28,34 @@ def gb_rbm(B: Any, b: Any = None, c: Any = None) -> Target:
 
     Returns
     -------
-    Target
-        ``sample(n, rng, burn_in=2000, return_labels=False)``, with h (n, d_h) if asked. Draws are exact if
-        the columns of B are orthogonal (any d_h; what the paper's lambda' = 0 trick amounts to) or d_h <= 16
-        (by enumeration). Otherwise they are the ends of independent chains of
-        `samplers.gibbs_rbm` with `burn_in` sweeps: good where the components overlap, as in the paper's
-        standard setting, not where they are well separated.
+    ModelTarget
+        ``sample(n, rng, burn_in=2000)``; ``sample_with_labels`` gives h (n, d_h) too. Draws are exact if the
+        columns of B are orthogonal (any d_h; what the paper's lambda' = 0 trick amounts to) or d_h <= 16 (by
+        enumeration). Otherwise they are the ends of independent chains of `samplers.gibbs_rbm` with `burn_in`
+        sweeps: good where the components overlap, as in the paper's standard setting, not where they are well
+        separated.
 
     Examples
     --------
     >>> import numpy as np
     >>> from steincheck import models
     >>> target = models.gb_rbm(6 * np.eye(50, 40))
-    >>> x, h = target.sample(100, rng=0, return_labels=True)
+    >>> x, h = target.sample_with_labels(100, rng=0)
     >>> x.shape, h.shape
     ((100, 50), (100, 40))
     """
     B, b, c = as_rbm(B, b, c)
     exact = has_orthogonal_columns(B) or len(c) <= MAX_ENUMERATED
 
-    def sample(n: int, rng: Any = None, *, burn_in: int = 2000, return_labels: bool = False) -> Any:
-        check_switch(return_labels, "return_labels")
+    def sample_with_labels(n: int, rng: RandomSource = None, *, burn_in: int = 2000) -> LabelledDraws:
         x, h = exact_rbm(B, b, c, n, rng) if exact else gibbs_rbm(B, b, c, n, burn_in, rng)
-        return (x, h) if return_labels else x
+        return LabelledDraws(x, h)
 
-    return made_by(formula_target(_log_rbm, (B, b, c), len(b), sample), gb_rbm, B, b, c)
+    def sample(n: int, rng: RandomSource = None, *, burn_in: int = 2000) -> np.ndarray:
+        return sample_with_labels(n, rng, burn_in=burn_in).draws
+
+    target = formula_target(_log_rbm, (B, b, c), len(b), sample, sample_with_labels)
+    return made_by(target, gb_rbm, B, b, c)
 
 
 def _log_rbm(parameters: Any, x: Any) -> Any:

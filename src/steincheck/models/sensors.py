@@ -8,11 +8,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._validation import as_count, as_generator, check_switch
+from .._validation import RandomSource, as_count, as_generator
 from ..draws import as_matrix
 from ..samplers import MAX_INTEGER
-from ..target import Target, made_by
-from .formula import formula_target
+from ..target import made_by
+from .formula import LabelledDraws, ModelTarget, formula_target
 
 # The sensor problem: sensors 0 to 3 are unknown, 4 and 5 known; the observed distances of pairs.
 KNOWN_SENSORS = np.array([[0.5, 0.3], [0.3, 0.7]])
@@ -44,17 +44,18 @@ PLAN: list[tuple[int, tuple, tuple | None, list[tuple[int, int]], float]] = [
 ]
 
 
-def sensor_network() -> Target:
+def sensor_network() -> ModelTarget:
     """Posterior of four sensor locations in the plane, d = 8 (paper, App. H.3; data of Tak et al. 2018).
 
     Two further sensors are known. The distance of sensors i and j is observed, with Gaussian error of
     standard deviation 0.02, with probability exp(-|x_i - x_j|^2 / (2 0.3^2)); the prior is N(0, 10^2 I).
-    There are eight modes, arcs and rings, see `sensor_labels`. ``sample(n, rng, return_labels=False)`` makes
-    independent draws by rejection, exact up to cut-offs of probability 1e-9.
+    There are eight modes, arcs and rings, see `sensor_labels`, which ``sample_with_labels(n, rng)`` gives
+    with the draws. ``sample(n, rng)`` makes independent draws by rejection, exact up to cut-offs of
+    probability 1e-9.
 
     Returns
     -------
-    Target
+    ModelTarget
 
     Examples
     --------
@@ -64,18 +65,20 @@ def sensor_network() -> Target:
     (1000, 8)
     """
 
-    def sample(n: int, rng: Any = None, *, return_labels: bool = False) -> Any:
-        check_switch(return_labels, "return_labels")
+    def sample(n: int, rng: RandomSource = None) -> np.ndarray:
         as_count(n, "n", maximum=MAX_INTEGER)
-        rng = as_generator(rng)
-        found = [_propose_sensors(4096, rng)]
+        generator = as_generator(rng)
+        found = [_propose_sensors(4096, generator)]
         while sum(map(len, found)) < n:
-            found.append(_propose_sensors(4096, rng))
-        x = np.concatenate(found)[:n]
-        return (x, sensor_labels(x)) if return_labels else x
+            found.append(_propose_sensors(4096, generator))
+        return np.concatenate(found)[:n]
+
+    def sample_with_labels(n: int, rng: RandomSource = None) -> LabelledDraws:
+        x = sample(n, rng)
+        return LabelledDraws(x, sensor_labels(x))
 
     names = [f"{axis}{i}" for i in range(1, 5) for axis in "xy"]
-    return made_by(formula_target(_log_sensors, (), 8, sample, names=names), sensor_network)
+    return made_by(formula_target(_log_sensors, (), 8, sample, sample_with_labels, names), sensor_network)
 
 
 def sensor_log_density(x: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jax.tree_util import Partial
@@ -123,7 +123,10 @@ class Target:
         return self.score is not None
 
 
-def made_by(target: Target, maker: Callable[..., Target], *arguments: Any, **options: Any) -> Target:
+AnyTarget = TypeVar("AnyTarget", bound=Target)
+
+
+def made_by(target: AnyTarget, maker: Callable[..., Target], *arguments: Any, **options: Any) -> AnyTarget:
     """The target, to be pickled as this call, since compiled functions cannot be."""
     made = {item.name: getattr(target, item.name) for item in fields(target) if item.name != "_recipe"}
     return replace(target, _recipe=_Recipe(functools.partial(maker, *arguments, **options), made))
