@@ -103,6 +103,17 @@ def test_every_public_name_is_on_the_api_page():
     assert sorted(listed) == sorted(name for name, _ in public())
 
 
+def test_examples_import_public_names_only():
+    modules = "|".join(name for name in sc.__all__ if inspect.ismodule(getattr(sc, name)))
+    private = re.compile(rf">>> (from|import) steincheck\.(?!({modules})\b)")
+    assert not [name for name, thing in public() if private.search(inspect.getdoc(thing))]
+
+
+def test_public_names_are_in_the_order_of_the_pipeline():
+    stages = ["as_draws", "find_modes", "perturb", "ksd_test", "GofResult", "check", "plot"]
+    assert sorted(stages, key=sc.__all__.index) == stages
+
+
 @pytest.mark.parametrize(
     ("name", "thing"), list(public()), ids=lambda value: value if isinstance(value, str) else ""
 )

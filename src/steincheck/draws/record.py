@@ -35,8 +35,9 @@ class Draws:
 
     Examples
     --------
-    >>> from steincheck.draws import as_draws
-    >>> draws = as_draws(np.random.default_rng(0).normal(size=(4, 250, 2)))
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> draws = sc.as_draws(np.random.default_rng(0).normal(size=(4, 250, 2)))
     >>> draws.shape, draws.n_chains, str(draws)
     ((1000, 2), 4, '4 x 250 draws')
     """

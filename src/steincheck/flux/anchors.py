@@ -112,9 +112,8 @@ def local_anchors(
     Examples
     --------
     >>> import steincheck as sc
-    >>> from steincheck.flux import local_anchors
     >>> target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
-    >>> len(local_anchors(target, [[-3.0, 0.0], [3.0, 0.0]], 2, rng=0))
+    >>> len(sc.local_anchors(target, [[-3.0, 0.0], [3.0, 0.0]], 2, rng=0))
     4
     """
     require_target(target)

@@ -161,38 +161,9 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
 
         1 / sum_j implied_j^2 tau / n_j    and    min_j implied_j (1 - implied_j) / se(implied_j)^2 :
 
-    Kish's formula for the draws within modes, and what the implied shares themselves are worth.
-
-    Parameters
-    ----------
-    table : ModeTable
-    mode : array (n,)
-        The mode of each draw (`FluxResult.mode_of_draw`).
-    autocorrelation_time : float
-        Autocorrelation time of the draws within modes.
-
-    Returns
-    -------
-    ModeWeights
-
-    Raises
-    ------
-    ValueError
-        If a mode of some weight has no draws, or the implied share of a mode with draws is unknown.
-
-    References
-    ----------
-    Kish (1965). Survey Sampling. Wiley.
-
-    Examples
-    --------
-    >>> import steincheck as sc
-    >>> from steincheck.flux import mode_weights
-    >>> target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-    >>> result = sc.flux_test(target.sample(1000, rng=0, weights=[0.75, 0.25]), target, rng=0)
-    >>> corrected = mode_weights(result.mode_table, result.mode_of_draw)
-    >>> 690 < corrected.effective_draws < 710  # of the 900 tested draws
-    True
+    Kish's formula (1965, Survey Sampling) for the draws within modes, and what the implied shares themselves
+    are worth. `mode` (n,) is the mode of each draw, the autocorrelation time is that within modes. Raises a
+    ValueError if a mode of some weight has no draws, or the implied share of one with draws is unknown.
     """
     from scipy.special import ndtri
 

@@ -82,7 +82,24 @@ def sensor_network() -> ModelTarget:
 
 
 def sensor_log_density(x: Any) -> Any:
-    """Log density of `sensor_network` at one point (8,) in JAX operations, for compiled samplers."""
+    """Log density of `sensor_network` at one point in JAX operations, for compiled samplers.
+
+    Parameters
+    ----------
+    x : array (8,)
+        Coordinates of the four unknown sensors.
+
+    Returns
+    -------
+    scalar
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from steincheck import models
+    >>> models.sensor_log_density(jnp.full(8, 0.5)).shape
+    ()
+    """
     points = jnp.concatenate([jnp.reshape(x, (4, 2)), jnp.asarray(KNOWN_SENSORS, dtype=x.dtype)])
 
     def squared_distances(pairs: Any) -> Any:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, as_generator, as_numbers, is_number, shown
 
@@ -266,14 +267,14 @@ def _require(bandwidth: Any) -> Any:
     return bandwidth
 
 
-def median_bandwidth(draws: np.ndarray, *, rng: RandomSource = None) -> float:
+def median_bandwidth(draws: ArrayLike, *, rng: RandomSource = None) -> float:
     """Median over pairs i < j of different draws of |x_i - x_j|^2.
 
     All pairs where there are at most half a million; otherwise a random half million, drawn with `rng`.
 
     Parameters
     ----------
-    draws : array (n, d)
+    draws : array-like (n, d)
     rng : int, Generator or SeedSequence, optional
 
     Returns
