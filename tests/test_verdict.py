@@ -431,7 +431,7 @@ def test_impossible_draws_are_found_where_moments_are_not_tested(normal_target):
         verdict = sc.check(draws, normal_target, rng=0)
         assert verdict.fits is False
         assert any(finding.kind == "impossible draws" for finding in verdict.findings)
-    assert sc.check(few, normal_target, rng=0).tests["moments"].impossible == (50,)
+    assert sc.check(few, normal_target, rng=0).tests["moments"].impossible_rows == (50,)
 
 
 def test_copies_are_no_evidence(normal_target):

@@ -155,7 +155,12 @@ def moment_test(
         settings=settings,
     )
     announce(warnings)
-    return in_own_terms(result, target)
+    return in_own_terms(by_rows_given(result, rows), target)
+
+
+def by_rows_given(result: MomentResult, rows: np.ndarray) -> MomentResult:
+    """The result of a test of these rows, its impossible draws named by their rows among all draws."""
+    return replace(result, impossible_rows=tuple(rows[list(result.impossible_rows)].tolist()))
 
 
 def _warn_sample(x: np.ndarray, chain: np.ndarray | None, warnings: list[str]) -> None:
@@ -254,7 +259,7 @@ def moment_core(
         modes=modes,
         blocks=int(data.home[-1]) + 1,
         pairs_left_out=frame.pairs_left_out,
-        impossible=rows,
+        impossible_rows=rows,
         impossible_pvalue=extreme,
     )
 
@@ -287,7 +292,7 @@ def only_impossible(
         modes=modes,
         blocks=0,
         pairs_left_out=0,
-        impossible=rows,
+        impossible_rows=rows,
         impossible_pvalue=impossible_pvalue,
     )
 

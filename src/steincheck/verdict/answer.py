@@ -425,7 +425,7 @@ def _is_warm_up(
     kinds = {finding.kind for finding in findings}
     moments = tests.get("moments")
     if chain is not None and "impossible draws" in kinds and isinstance(moments, MomentResult):
-        return first_of_chains(moments.impossible, chain)
+        return first_of_chains(moments.impossible_rows, chain)
     chains = tests.get("chains")
     return isinstance(chains, AgreementResult) and "chains" in kinds and chains.starts_differ
 

@@ -17,6 +17,7 @@ from ..moments.lines import impossible_draws
 from ..moments.own_terms import in_own_terms
 from ..moments.test import (
     MIN_MOMENT_DRAWS,
+    by_rows_given,
     moment_blocks,
     moment_core,
     only_impossible,
@@ -111,7 +112,7 @@ def examined_for_impossible_draws(
     """
     unseen = np.arange(len(x))
     if isinstance(result, MomentResult):
-        result = replace(result, impossible=tuple(tested[list(result.impossible)].tolist()))
+        result = by_rows_given(result, tested)
         unseen = np.setdiff1d(unseen, tested)
     rows, pvalue = _impossible(x[unseen], target, known)
     found = tuple(unseen[rows].tolist())
@@ -119,7 +120,7 @@ def examined_for_impossible_draws(
         result = replace(
             result,
             pvalue=min(result.pvalue, pvalue / SHARE_OF_HELD_OUT),
-            impossible=tuple(sorted({*result.impossible, *found})),
+            impossible_rows=tuple(sorted({*result.impossible_rows, *found})),
             impossible_pvalue=min(result.impossible_pvalue, pvalue),
         )
     elif found and pvalue / SHARE_OF_HELD_OUT <= alpha:
