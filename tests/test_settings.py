@@ -66,6 +66,38 @@ def test_settings_run_the_test_again(name, options, mixture):
     assert json.loads(first.to_json())["settings"].keys() == arguments
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "n_tested"),
+    [
+        ("ksd_test", FEW, 150),
+        ("pksd_test", FEW, 130),  # 20 start the mode search
+        ("spksd_test", FEW | JUMPS, 150),
+        ("ospksd_test", FEW | JUMPS | {"train_fraction": 0.4}, 90),
+        ("ksdagg_test", AGGREGATED, 150),
+        ("pksdagg_test", AGGREGATED, 130),
+        ("fssd_test", FEW, 120),
+        ("flux_test", {}, 130),
+        ("moment_test", FEW, 130),
+    ],
+)
+def test_results_count_the_draws_given_and_say_which_were_tested(name, options, n_tested, mixture):
+    draws = mixture.sample(150, 1)
+    result = getattr(sc, name)(draws, mixture, rng=0, **options)
+    assert (result.n, result.n_tested) == (150, n_tested)
+    record = result.to_dict()
+    assert (record["n"], record["n_tested"]) == (150, n_tested)
+    if n_tested == 150:
+        assert result.tested_rows is None
+        assert "n = 150, d = 2" in str(result)
+    else:
+        assert len(np.unique(result.tested_rows)) == n_tested
+        assert (np.diff(result.tested_rows) > 0).all()
+        assert f"n = 150, {n_tested} tested, d = 2" in str(result)
+    if name == "flux_test":
+        at_modes = result.modes.locations[result.mode_of_draw, 0]
+        assert np.mean(at_modes * draws[result.tested_rows, 0] > 0) > 0.95
+
+
 def test_settings_record_the_defaults_that_were_used(mixture):
     result = sc.pksd_test(mixture.sample(150, 1), mixture, modes=MODES, rng=0, **FEW)
     assert result.settings["n_steps"] == 10

@@ -110,7 +110,9 @@ def test_holm(raw, adjusted):
 
 def test_draws_that_told_the_search_where_to_begin_are_not_tested(good):
     assert good.n == 1000
-    assert {result.n for result in good.tests.values()} == {900}
+    for result in good.tests.values():
+        assert (result.n, result.n_tested, len(np.unique(result.tested_rows))) == (1000, 900, 900)
+    assert {test["n_tested"] for test in good.to_dict()["tests"].values()} == {900}
     assert "100 held-out draws started the mode search" in str(good)
 
 

@@ -22,7 +22,7 @@ from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept
 from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
-from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
+from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult, among_all
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
 from .stein.inputs import Prepared, Streams, prepare, warn_few_resamples
 from .stein.kernels import IMQ, Kernel, median_bandwidth
@@ -260,7 +260,7 @@ def pksdagg_test(
     )
     jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
-    moved, chain = requested_perturbation(inputs, target, jumps)
+    moved, chain, rows = requested_perturbation(inputs, target, jumps)
     result = pksdagg_core(
         score_at(target, moved.draws),
         target,
@@ -272,7 +272,7 @@ def pksdagg_test(
         warnings=inputs.warnings,
     )
     announce(result.warnings)
-    return _rerunnable(result, inputs, **jump_settings(jumps))
+    return among_all(_rerunnable(result, inputs, **jump_settings(jumps)), rows, len(inputs.x))
 
 
 def pksdagg_core(

@@ -12,7 +12,7 @@ from ._compilation import precise
 from ._validation import RandomSource, announce, as_count, as_numbers, as_positive, check_switch, recorded
 from .chains.blocks import autocorrelation_time_core, block_signs, block_sums, cut_blocks_core
 from .draws.record import chain_of_rows
-from .result import ChainBlocks, FssdResult
+from .result import ChainBlocks, FssdResult, among_all
 from .stein.bootstrap import pvalue
 from .stein.inputs import Prepared, Streams, prepare, split_rows
 from .stein.kernels import median_bandwidth
@@ -178,14 +178,13 @@ def fssd_test(
         scores[tested],
         placement,
         chain=chain_of_rows(inputs.chain, tested),
-        n=len(x),
         n_resamples=n_resamples,
         settings=settings,
         streams=inputs.streams,
         warnings=inputs.warnings,
     )
     announce(result.warnings)
-    return result
+    return among_all(result, np.sort(tested), len(x))
 
 
 def fssd_core(
@@ -193,14 +192,13 @@ def fssd_core(
     scores: np.ndarray,
     placement: Placement,
     *,
-    n: int,
     n_resamples: int,
     settings: dict[str, Any],
     streams: Streams,
     warnings: list[str],
     chain: np.ndarray | None = None,
 ) -> FssdResult:
-    """The test on the tested draws and their scores; `n` counts the training draws, too.
+    """The test on the tested draws and their scores.
 
     `chain` numbers the chains of the tested draws; None for independent draws.
     """
@@ -222,7 +220,7 @@ def fssd_core(
         statistic,
         p,
         found.null if len(found.null) else None,
-        n,
+        len(x),
         dim,
         tuple(warnings),
         settings,
@@ -232,7 +230,6 @@ def fssd_core(
         contributions=found.contributions.reshape(dim, n_locations).sum(axis=0),
         eigenvalues=eigenvalues,
         power_criterion=moments.power_criterion,
-        n_test=moments.n,
     )
 
 

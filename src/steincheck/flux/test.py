@@ -13,7 +13,7 @@ from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes
-from ..result import DisplacementTable, FluxResult, Modes
+from ..result import DisplacementTable, FluxResult, Modes, among_all
 from ..target import Target, log_density_at, require_target
 from .anchors import Anchors, assign, local_anchors_core, mode_anchors
 from .chain_weights import compare_chain_steps
@@ -167,7 +167,7 @@ def flux_test(
     result = _test_weights(sample, options, None, streams, warnings)
     settings = recorded(modes=modes, bounds=bounds, **options._asdict(), independent=independent, rng=seed)
     announce(warnings)
-    return replace(result, settings=settings)
+    return among_all(replace(result, settings=settings), rows, len(x))
 
 
 def flux_core(

@@ -21,7 +21,7 @@ from ..perturbation.move import (
     perturb_core,
     warn_moves,
 )
-from ..result import Modes, OspksdResult
+from ..result import Modes, OspksdResult, among_all
 from ..stein.bootstrap import Bootstrap
 from ..stein.inputs import Prepared, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
@@ -122,7 +122,7 @@ def ospksd_test(
     asked = {**jump_settings(jumps), "train_fraction": train_fraction}
     result = _tested_pair(inputs, target, final, choice, chain, asked)
     announce(result.warnings)
-    return result
+    return among_all(result, np.sort(test), len(inputs.x))
 
 
 class _Choice(NamedTuple):
@@ -218,7 +218,7 @@ def _tested_pair(
     found = replicated(inputs, stack, x, chain, choice.width, parts=True)
     moved = choice.moved
     return OspksdResult(
-        **outcome("ospKSD test", inputs, inputs.x, found, **asked),
+        **outcome("ospKSD test", inputs, x, found, **asked),
         bandwidth=choice.width,
         modes=moved.modes,
         theta=moved.theta,

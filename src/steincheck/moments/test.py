@@ -16,7 +16,7 @@ from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes
-from ..result import Modes, MomentFeature, MomentResult
+from ..result import Modes, MomentFeature, MomentResult, among_all
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.resampling import chain_blocks, identical_draws
 from ..target import (
@@ -155,12 +155,7 @@ def moment_test(
         settings=settings,
     )
     announce(warnings)
-    return in_own_terms(by_rows_given(result, rows), target)
-
-
-def by_rows_given(result: MomentResult, rows: np.ndarray) -> MomentResult:
-    """The result of a test of these rows, its impossible draws named by their rows among all draws."""
-    return replace(result, impossible_rows=tuple(rows[list(result.impossible_rows)].tolist()))
+    return in_own_terms(among_all(result, rows, len(log_p)), target)
 
 
 def _warn_sample(x: np.ndarray, chain: np.ndarray | None, warnings: list[str]) -> None:

@@ -283,14 +283,20 @@ def check_same_draws(perturbation: Perturbation, x: np.ndarray, log_p: np.ndarra
         )
 
 
-def requested_perturbation(
-    inputs: Prepared, target: Target, jumps: Jumps
-) -> tuple[Perturbation, np.ndarray | None]:
-    """The perturbation that `jumps` asks for; its `draws` are those to be tested, with their chains (n,)."""
+class Moved(NamedTuple):
+    """The perturbation of a test, whose `draws` are tested, and what is known of these."""
+
+    perturbation: Perturbation
+    chain: np.ndarray | None  # of each tested draw
+    rows: np.ndarray  # of the tested draws, among those given
+
+
+def requested_perturbation(inputs: Prepared, target: Target, jumps: Jumps) -> Moved:
+    """The perturbation that `jumps` asks for."""
     if jumps.made is not None:
         check_same_draws(jumps.made, inputs.x, inputs.log_p)
         warn_moves(jumps.made, inputs.warnings)
-        return jumps.made, inputs.chain
+        return Moved(jumps.made, inputs.chain, np.arange(len(inputs.x)))
     modes, rows = modes_and_rows(inputs, target, jumps)
     moved = perturb_core(
         inputs.x[rows],
@@ -303,10 +309,10 @@ def requested_perturbation(
         rng=inputs.streams.perturbation,
     )
     warn_moves(moved, inputs.warnings)
-    return moved, chain_of_rows(inputs.chain, rows)
+    return Moved(moved, chain_of_rows(inputs.chain, rows), rows)
 
 
-def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Modes, Any]:
+def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Modes, np.ndarray]:
     """The user's modes or those found, and the rows of the draws that may be tested with them."""
     return known_modes(
         jumps.modes,

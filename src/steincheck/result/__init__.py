@@ -5,6 +5,7 @@ from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeSear
 from .moments import FeatureKind, MomentFeature, MomentResult
 from .plain import as_plain, pvalue_text
 from .table import Table
+from .tested import among_all
 from .tests import (
     ONE_METRIC,
     AgreementResult,
@@ -49,6 +50,7 @@ __all__ = [
     "SpksdResult",
     "Table",
     "Verdict",
+    "among_all",
     "as_plain",
     "pvalue_text",
 ]

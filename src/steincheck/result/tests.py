@@ -35,7 +35,12 @@ class GofResult:
     null_distribution : array or None
         Simulated values of the statistic under H0, where the test simulates them.
     n, dim : int
-        Number of draws and dimension.
+        Number of draws given and their dimension.
+    n_tested : int
+        Number of draws tested: the others started the mode search, trained the test or were left out for its
+        cost.
+    tested_rows : array (n_tested,) or None
+        The rows of the tested draws among those given; None if all were tested.
     warnings : tuple of str
         What the user should know before believing the p-value.
     settings : mapping
@@ -55,6 +60,12 @@ class GofResult:
     warnings: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     chains: ChainBlocks | None = field(default=None, kw_only=True)
+    tested_rows: np.ndarray | None = field(default=None, kw_only=True)
+
+    @property
+    def n_tested(self) -> int:
+        """Number of draws tested."""
+        return self.n if self.tested_rows is None else len(self.tested_rows)
 
     def reject(self, alpha: float = 0.05) -> bool:
         """Whether the fit is rejected at level `alpha`."""
@@ -102,7 +113,8 @@ class GofResult:
     def _sentence(self, alpha: float = 0.05) -> str:
         p = pvalue_text(self.pvalue, smallest=self.at_floor)
         statistic = "" if np.isnan(self.statistic) else f"statistic = {self.statistic:.4g}, "
-        return f"{self.answer(alpha)} at level {alpha:g} (p {p}, {statistic}n = {self.n}, d = {self.dim})"
+        n = f"n = {self.n}" if self.tested_rows is None else f"n = {self.n}, {self.n_tested} tested"
+        return f"{self.answer(alpha)} at level {alpha:g} (p {p}, {statistic}{n}, d = {self.dim})"
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
         """Remarks that accompany the answer, other than warnings."""
@@ -118,7 +130,8 @@ class GofResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
+        record = {item.name: getattr(self, item.name) for item in fields(self)}
+        return as_plain(record | {"n_tested": self.n_tested})
 
     def to_json(self) -> str:
         """JSON text; infinities and NaN become null."""
@@ -260,8 +273,6 @@ class FssdResult(GofResult):
         Eigenvalues of the covariance of the features, in descending order.
     power_criterion : float
         On the tested draws.
-    n_test : int
-        Number of tested draws.
     """
 
     locations: np.ndarray = field(kw_only=True)
@@ -269,7 +280,6 @@ class FssdResult(GofResult):
     contributions: np.ndarray = field(kw_only=True)
     eigenvalues: np.ndarray = field(kw_only=True)
     power_criterion: float = field(kw_only=True)
-    n_test: int = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -282,8 +292,8 @@ class FluxResult(GofResult):
         The modes that were compared.
     mode_table : ModeTable or None
         Observed and implied shares; None if draws were moved by displacements of a lattice only.
-    mode_of_draw : array (n,) or None
-        The mode of each draw; None with displacements only.
+    mode_of_draw : array (n_tested,) or None
+        The mode of each tested draw, in the order of `tested_rows`; None with displacements only.
     flow : array (M, M)
         Mean probability of going from mode i to mode j; (V, 2), along and against, with displacements only.
     net_flow, net_flow_se : arrays (M,) or (V,)

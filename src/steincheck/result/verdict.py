@@ -230,11 +230,11 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
-        record: dict[str, Any] = {"schema": 2}
+        record: dict[str, Any] = {"schema": 3}
         record |= {name: getattr(self, name) for name in ("fits", "sentence", "pvalue", "alpha")}
+        of_test = ("test", "statistic", "pvalue", "n", "n_tested", "settings")
         record["tests"] = {
-            name: {key: getattr(result, key) for key in ("test", "statistic", "pvalue", "n", "settings")}
-            | {"adjusted_pvalue": self.adjusted[name]}
+            name: {key: getattr(result, key) for key in of_test} | {"adjusted_pvalue": self.adjusted[name]}
             for name, result in self.tests.items()
         }
         names = (

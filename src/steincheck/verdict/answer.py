@@ -28,6 +28,7 @@ from ..result import (
     ModeWeights,
     MomentResult,
     Verdict,
+    among_all,
 )
 from ..target import Target, parameter_names, require_target
 from ..target.own_scale import own_scales, to_constrained
@@ -190,7 +191,8 @@ def check(
     else:
         remarks.reasons.extend(text for text in remarks.invalid if text not in remarks.reasons)
         if not remarks.invalid:
-            tests = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
+            found = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
+            tests = {name: among_all(result, tested, len(case.x)) for name, result in found.items()}
         tests |= examined_for_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
     combined = _combine(tests, alpha)

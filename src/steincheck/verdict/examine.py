@@ -17,13 +17,12 @@ from ..moments.lines import impossible_draws
 from ..moments.own_terms import in_own_terms
 from ..moments.test import (
     MIN_MOMENT_DRAWS,
-    by_rows_given,
     moment_blocks,
     moment_core,
     only_impossible,
     plain_features,
 )
-from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult
+from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult, among_all
 from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
@@ -112,7 +111,6 @@ def examined_for_impossible_draws(
     """
     unseen = np.arange(len(x))
     if isinstance(result, MomentResult):
-        result = by_rows_given(result, tested)
         unseen = np.setdiff1d(unseen, tested)
     rows, pvalue = _impossible(x[unseen], target, known)
     found = tuple(unseen[rows].tolist())
@@ -165,7 +163,8 @@ def _kernel_test(
         streams=spawn_streams(rng),
         warnings=remarks.warnings,
     )
-    return replace(result, settings={})  # those of the verdict run it again
+    result = replace(result, settings={})  # those of the verdict run it again
+    return among_all(result, np.arange(0, len(case.x), step), len(case.x))
 
 
 def _add_moments(
