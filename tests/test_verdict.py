@@ -297,7 +297,7 @@ def test_good_chains_pass_and_an_odd_one_is_named(scaled):
     odd = sc.check(x * SCALES, scaled, rng=0)
     assert odd.fits is False
     assert "Chain 1 differs from the others" in " ".join(map(str, odd.findings))
-    assert good.tests["chains"].smallest_pvalue == odd.tests["chains"].smallest_pvalue == 0.001
+    assert good.tests["chains"].pvalue_floor == odd.tests["chains"].pvalue_floor == 0.001
     assert not good.tests["chains"].at_floor
     assert odd.tests["chains"].at_floor
     assert odd.tests["chains"].statistic == -0.001

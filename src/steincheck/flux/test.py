@@ -13,7 +13,7 @@ from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes
-from ..result import DisplacementTable, FluxResult, Modes, among_all
+from ..result import DisplacementTable, FluxResult, Modes, among_all, floor_of
 from ..target import Target, log_density_at, require_target
 from .anchors import Anchors, assign, local_anchors_core, mode_anchors
 from .chain_weights import compare_chain_steps
@@ -260,6 +260,7 @@ def _test_modes(
         variant=part.variant,
         chains=part.chains,
         inconclusive=inconclusive,
+        pvalue_floor=part.outcome.floor,
     )
 
 
@@ -328,9 +329,15 @@ def _test_steps(
     )
     if by_modes is not None:
         pvalues = np.array([by_modes.pvalue, outcome.pvalue])
-        known = pvalues[~np.isnan(pvalues)]
-        combined = min(1.0, len(known) * known.min()) if len(known) else np.nan
-        return replace(_one_of(by_modes, len(known)), pvalue=float(combined), lattice=table)
+        floors = np.array([by_modes.pvalue_floor, floor_of(outcome.null)])
+        examined = ~np.isnan(pvalues)
+        count = int(examined.sum())
+        return replace(
+            _one_of(by_modes, count),
+            pvalue=min(1.0, count * float(pvalues[examined].min())) if count else np.nan,
+            pvalue_floor=count * float(floors[examined].min(initial=1.0)),
+            lattice=table,
+        )
     leave = flows.accept.max(axis=(1, 2))
     if np.isnan(outcome.pvalue):
         inconclusive = inconclusive or NOTHING_MOVES

@@ -16,7 +16,7 @@ from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
 from ..modes.given import refuse_modes_and_bounds
 from ..modes.search import known_modes
-from ..result import Modes, MomentFeature, MomentResult, among_all
+from ..result import Modes, MomentFeature, MomentResult, among_all, floor_of
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.resampling import chain_blocks, identical_draws
 from ..target import (
@@ -234,9 +234,11 @@ def moment_core(
     if frame.pairs_left_out:
         warnings.append(f"{frame.pairs_left_out} of the correlations were left out: there are too many pairs")
     pvalue = float(found.adjusted.min())
+    floor = floor_of(found.null)
     extreme = 1.0
     rows: tuple[int, ...] = ()
     if lines is not None:
+        floor /= 1 - SHARE_OF_EXTREMES
         extreme = lines.pvalue
         rows = tuple(np.sort(data.order[lines.impossible]).tolist())
         pvalue = min(1.0, pvalue / (1 - SHARE_OF_EXTREMES), extreme / SHARE_OF_EXTREMES)
@@ -250,6 +252,7 @@ def moment_core(
         tuple(dict.fromkeys(warnings)),
         settings or {},
         chains=None if blocks is None else blocks.summary,
+        pvalue_floor=floor,
         features=features,
         modes=modes,
         blocks=int(data.home[-1]) + 1,

@@ -19,6 +19,7 @@ from .tests import (
     PksdaggResult,
     PksdResult,
     SpksdResult,
+    floor_of,
 )
 from .verdict import Finding, FindingKind, Verdict
 
@@ -52,5 +53,6 @@ __all__ = [
     "Verdict",
     "among_all",
     "as_plain",
+    "floor_of",
     "pvalue_text",
 ]

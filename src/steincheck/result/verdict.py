@@ -260,7 +260,7 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
         where = " within modes" if several and key != "weights" else ""
         answer = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
         inconclusive = isinstance(result, FluxResult) and bool(result.inconclusive)
-        inconclusive |= len(verdict.tests) * result.smallest_pvalue > verdict.alpha
+        inconclusive |= len(verdict.tests) * result.pvalue_floor > verdict.alpha
         if np.isnan(result.pvalue) or (inconclusive and answer == "no misfit found"):
             answer = "cannot tell"
         raw = pvalue_text(result.pvalue, smallest=result.at_floor).removeprefix("= ")

@@ -452,7 +452,7 @@ def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], 
                 "hardly any draw from one to the other"
             )
     for result in tests.values():
-        floor = len(tests) * result.smallest_pvalue
+        floor = len(tests) * result.pvalue_floor
         if floor > alpha:
             reasons.append(
                 f"the {result.test} cannot reach the level {alpha:g}: its smallest adjusted p-value is "
