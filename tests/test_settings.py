@@ -189,3 +189,39 @@ def test_kernels_and_functions_are_text_in_json(mixture):
     assert written["bootstrap"] == "wild"
     assert written["accept"] == "barker"
     assert written["precondition"] == KERNEL["precondition"]
+
+
+BAD_ARGUMENTS = [
+    ("ksd_test", {"n_resamples": 0}, "`n_resamples`"),
+    ("ksd_test", {"precondition": [[1.0]]}, "`precondition`"),
+    ("ksd_test", {"independent": "yes"}, "`independent`"),
+    ("ksd_test", {"rng": -1}, "`rng`"),
+    ("pksd_test", {"bounds": (1.0, -1.0)}, "`bounds`"),
+    ("ospksd_test", {"train_fraction": 1.0}, "`train_fraction`"),
+    ("ksdagg_test", {"bandwidth_weights": [1.0]}, "`bandwidth_weights`"),
+    ("pksdagg_test", {"bandwidths": "papr"}, "`bandwidths`"),
+    ("pksdagg_test", {"bandwidths": [1.0], "bandwidth_weights": [1.0]}, "`bandwidth_weights`"),
+    ("fssd_test", {"bandwidth": 1.0}, "`bandwidth`"),
+    ("fssd_test", {"train_fraction": 2.0}, "`train_fraction`"),
+    ("fssd_test", {"locations": [[0.0]]}, "`locations`"),
+    ("flux_test", {"bounds": (1.0, -1.0)}, "`bounds`"),
+    ("flux_test", {"rng": "seed"}, "`rng`"),
+    ("moment_test", {"n_resamples": 0}, "`n_resamples`"),
+    ("moment_test", {"bounds": (0.0, np.inf)}, "`bounds`"),
+    ("check", {"bounds": (1.0, -1.0)}, "`bounds`"),
+    ("check", {"independent": "yes"}, "`independent`"),
+    ("check", {"rng": -1}, "`rng`"),
+    ("box_search", {"starts": [[1e200, 0.0]]}, "`starts` must be within 1e\\+15"),
+    ("box_search", {"bounds": (1.0, -1.0)}, "`bounds`"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "words"), BAD_ARGUMENTS)
+def test_arguments_are_refused_before_the_density_is_evaluated(name, options, words):
+    def log_density(x):
+        raise AssertionError("evaluated")
+
+    target = sc.Target(log_density, lambda x: -x, dim=2)
+    draws = () if name == "box_search" else (np.random.default_rng(0).normal(size=(150, 2)),)
+    with pytest.raises((ValueError, TypeError), match=words):
+        getattr(sc, name)(*draws, target, **options)

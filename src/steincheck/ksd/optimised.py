@@ -23,7 +23,7 @@ from ..perturbation.move import (
 )
 from ..result import Modes, OspksdResult, among_all
 from ..stein.bootstrap import Bootstrap
-from ..stein.inputs import Prepared, prepare, split_rows
+from ..stein.inputs import Prepared, check_fraction, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..stein.resampling import identical_draws
@@ -93,7 +93,8 @@ def ospksd_test(
     >>> sc.ospksd_test(one_mode_only, target, rng=0).reject()
     True
     """
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
+    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
+    check_fraction(train_fraction)
     inputs = prepare(
         draws,
         target,
@@ -144,7 +145,7 @@ def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.nda
         jumps.modes,
         target,
         inputs.x,
-        jumps.bounds,
+        jumps.box,
         held=train,
         starts=starts,
         in_box=True,

@@ -87,7 +87,7 @@ def pksd_test(
     >>> sc.pksd_test(one_mode_only, target, modes=[[-3.0], [3.0]], theta=0.8, rng=0).reject()
     True
     """
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation, default_theta=PKSD_THETA)
+    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation, default_theta=PKSD_THETA)
     if len(jumps.theta) != 1:
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(jumps.theta)}; see spksd_test")
     inputs = prepare(
@@ -163,7 +163,7 @@ def spksd_test(
     >>> sc.spksd_test(one_mode_only, target, rng=0).pvalue
     0.001
     """
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
+    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
     inputs = prepare(
         draws,
         target,

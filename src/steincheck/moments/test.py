@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from .._whitening import average_root, whitened, whitened_scores
 from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
-from ..modes.given import refuse_modes_and_bounds
+from ..modes.box import box_beside
 from ..modes.search import known_modes
 from ..result import Modes, MomentFeature, MomentResult, among_all, floor_of
 from ..stein.kernels import IMQ, median_bandwidth
@@ -119,28 +119,20 @@ def moment_test(
     ('scale', ('sigma',), 0.78)
     """
     require_target(target)
-    refuse_modes_and_bounds(modes, bounds)
-    x, log_p, chain, warnings = read_sample(draws, target, independent=independent, minimum=20)
+    box = box_beside(modes, bounds, target.dim)
     n_resamples = as_count(n_resamples, "n_resamples")
     if n_resamples < MIN_RESAMPLES:
         raise ValueError(f"`n_resamples` must be at least {MIN_RESAMPLES}, got {n_resamples}")
     check_switch(check_score, "check_score")
     generator, seed = seeded(rng)
+    x, log_p, chain, warnings = read_sample(draws, target, independent=independent, minimum=20)
     search, resample, look = generator.spawn(3)
     warnings.extend(score_warnings(target, x, check=check_score))
     warnings.extend(support_warnings(target, x, log_p, look))
     _warn_sample(x, chain, warnings)
-    known, rows = known_modes(modes, target, x, bounds, chain=chain, warnings=warnings, rng=search)
+    known, rows = known_modes(modes, target, x, box, chain=chain, warnings=warnings, rng=search)
     x = x[rows]
     scores = score_at(target, x)
-    settings = recorded(
-        modes=modes,
-        bounds=bounds,
-        n_resamples=n_resamples,
-        check_score=check_score,
-        independent=independent,
-        rng=seed,
-    )
     result = moment_core(
         x,
         scores,
@@ -152,7 +144,17 @@ def moment_test(
         n_resamples=n_resamples,
         rng=resample,
         warnings=warnings,
-        settings=settings,
+    )
+    result = replace(
+        result,
+        settings=recorded(
+            modes=modes,
+            bounds=bounds,
+            n_resamples=n_resamples,
+            check_score=check_score,
+            independent=independent,
+            rng=seed,
+        ),
     )
     announce(warnings)
     return in_own_terms(among_all(result, rows, len(log_p)), target)
@@ -217,7 +219,6 @@ def moment_core(
     n_resamples: int,
     rng: np.random.Generator,
     warnings: list[str],
-    settings: Mapping[str, Any] | None = None,
 ) -> MomentResult:
     """The test on validated arrays; `blocks` are those of Markov chains, None for independent draws.
 
@@ -226,7 +227,7 @@ def moment_core(
     """
     if blocks is not None and not blocks.enough:
         warnings.append(f"cannot tell: {blocks.remedy}")
-        return _untested(x, modes, blocks, warnings, settings or {})
+        return _untested(x, modes, blocks, warnings)
     data = _by_block(x, scores, None if blocks is None else blocks.label, rng)
     frame = make_frame(modes, data.x)
     lines = None if log_density is None else follow_lines(log_density, data.x, frame.constants)
@@ -250,7 +251,6 @@ def moment_core(
         len(x),
         x.shape[1],
         tuple(dict.fromkeys(warnings)),
-        settings or {},
         chains=None if blocks is None else blocks.summary,
         pvalue_floor=floor,
         features=features,
@@ -262,15 +262,12 @@ def moment_core(
     )
 
 
-def _untested(
-    x: np.ndarray, modes: Modes, blocks: Blocks, warnings: list[str], settings: Mapping[str, Any]
-) -> MomentResult:
+def _untested(x: np.ndarray, modes: Modes, blocks: Blocks, warnings: list[str]) -> MomentResult:
     """The result for chains too short for a test."""
     result = only_impossible(x, modes, (), np.nan, np.nan)
     return replace(
         result,
         warnings=tuple(dict.fromkeys(warnings)),
-        settings=settings,
         chains=blocks.summary,
         blocks=blocks.count,
     )

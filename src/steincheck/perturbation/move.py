@@ -10,7 +10,8 @@ import numpy as np
 from .._validation import RandomSource, announce, as_count, as_generator, as_numbers, as_positive, shown
 from ..draws import to_unconstrained
 from ..draws.record import chain_of_rows
-from ..modes.given import as_modes, refuse_modes_and_bounds
+from ..modes.box import box_beside
+from ..modes.given import as_modes
 from ..modes.search import known_modes
 from ..result import Modes, as_plain
 from ..stein.inputs import Prepared
@@ -220,13 +221,15 @@ class Jumps(NamedTuple):
 
     made: Perturbation | None
     modes: Any
-    bounds: Any
+    bounds: Any  # as the user said
+    box: np.ndarray | None
     theta: np.ndarray
     n_steps: int
     accept: Accept
 
 
 def as_jumps(
+    target: Target,
     modes: Any,
     bounds: Any,
     theta: Any,
@@ -237,19 +240,20 @@ def as_jumps(
     default_theta: Any = THETA,
 ) -> Jumps:
     """Validate what all perturbed tests take; arguments that are None have their defaults."""
-    refuse_modes_and_bounds(modes, bounds)
+    require_target(target)
+    box = box_beside(modes, bounds, target.dim)
     given = {"modes": modes, "bounds": bounds, "theta": theta, "n_steps": n_steps, "accept": accept}
     accept = metropolis if accept is None else accept
     n_steps = _check_steps(N_STEPS if n_steps is None else n_steps, accept)
     if perturbation is None:
         scales = as_positive(default_theta if theta is None else theta, "theta")
-        return Jumps(None, modes, bounds, scales, n_steps, accept)
+        return Jumps(None, modes, bounds, box, scales, n_steps, accept)
     if not isinstance(perturbation, Perturbation):
         raise TypeError(f"`perturbation` must come from perturb, got {type(perturbation).__name__}")
     twice = [f"`{name}`" for name, value in given.items() if value is not None]
     if twice:
         raise ValueError(f"`perturbation` has its own {', '.join(twice)}: give one or the other")
-    return Jumps(perturbation, None, None, perturbation.theta, perturbation.n_steps, accept)
+    return Jumps(perturbation, None, None, None, perturbation.theta, perturbation.n_steps, accept)
 
 
 def jump_settings(jumps: Jumps) -> dict[str, Any]:
@@ -318,7 +322,7 @@ def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Mode
         jumps.modes,
         target,
         inputs.x,
-        jumps.bounds,
+        jumps.box,
         chain=inputs.chain,
         in_box=True,
         rng=inputs.streams.modes,

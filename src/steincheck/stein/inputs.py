@@ -71,10 +71,11 @@ def prepare(
     as_count(n_resamples, "n_resamples")
     check_bootstrap(bootstrap)
     check_switch(check_score, "check_score")
+    whiten = None if precondition is None else _root(precondition, target.dim)
+    generator, seed = seeded(rng)
     sample = read_sample(draws, target, independent=independent)
     if sample.chain is not None:
         _refuse_resampled_draws(bootstrap)
-    generator, seed = seeded(rng)
     streams = spawn_streams(generator)
     warnings = sample.warnings
     warnings.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
@@ -85,7 +86,6 @@ def prepare(
             f"only {n} draws: below {MIN_KERNEL_DRAWS} the bootstrap rejects correct samples too often"
         )
     warnings.extend(score_warnings(target, sample.x, check=check_score))
-    whiten = None if precondition is None else _root(precondition, target.dim)
     return Prepared(
         x=sample.x,
         whiten=whiten,
@@ -145,16 +145,20 @@ def _root(precondition: Any, dim: int) -> np.ndarray:
         ) from None
 
 
+def check_fraction(train_fraction: Any) -> None:
+    """Raise unless a part of the draws may be trained with, and a part is left to test."""
+    if not is_number(train_fraction) or not 0 < train_fraction < 1:
+        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {shown(train_fraction)}")
+
+
 def split_rows(
-    n: int, train_fraction: Any, rng: np.random.Generator, chain: np.ndarray | None = None
+    n: int, train_fraction: float, rng: np.random.Generator, chain: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of a part of n draws to train with, and of the others.
 
     The part is random for independent draws. Of Markov chains it is the beginning of every one: the two parts
     touch once per chain, and are nearly independent.
     """
-    if not is_number(train_fraction) or not 0 < train_fraction < 1:
-        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {shown(train_fraction)}")
     n_train = round(train_fraction * n)
     if min(n_train, n - n_train) < 2:
         raise ValueError(

@@ -15,8 +15,7 @@ from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
 from ..flux.shares import NEGLIGIBLE_SHARE, mode_weights
 from ..flux.words import mode_words
-from ..modes.box import as_box
-from ..modes.given import refuse_modes_and_bounds
+from ..modes.box import box_beside
 from ..modes.search import MAX_EVALUATIONS
 from ..result import (
     AgreementResult,
@@ -166,9 +165,7 @@ def check(
     check_switch(independent, "independent")
     check_switch(check_score, "check_score")
     check_switch(progress, "progress", optional=True)
-    refuse_modes_and_bounds(modes, bounds)
-    if bounds is not None:
-        as_box(bounds, target.dim)
+    box = box_beside(modes, bounds, target.dim)
     seed = fresh_seed(rng)
     settings = recorded(
         modes=modes,
@@ -184,7 +181,7 @@ def check(
     remarks = Remarks(list(sample.warnings), [], [], [], [])
     case = evaluated(sample, target, independent, check_score, remarks)
     budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
-    known, tested = search(case, target, modes, bounds, budget, progress, streams[0], remarks)
+    known, tested = search(case, target, modes, box, budget, progress, streams[0], remarks)
     tests: dict[str, GofResult] = {}
     if is_improper(known):
         remarks.reasons.insert(0, "the density appears to be improper, or its log has the wrong sign")
