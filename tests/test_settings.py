@@ -191,6 +191,31 @@ def test_kernels_and_functions_are_text_in_json(mixture):
     assert written["precondition"] == KERNEL["precondition"]
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("ksd_test", {}),
+        ("ksdagg_test", {"n_level_resamples": 99}),
+        ("fssd_test", {}),
+        ("flux_test", {"modes": MODES, "variant": "exact"}),
+        ("moment_test", {"modes": MODES}),
+    ],
+)
+def test_too_few_replicates_for_a_rejection_are_warned_of(name, options, mixture):
+    draws = mixture.sample(150, 1)
+    with pytest.warns(UserWarning, match="with `n_resamples` = 9 no p-value can be below 0.1"):
+        result = getattr(sc, name)(draws, mixture, n_resamples=9, rng=0, **options)
+    assert any("`n_resamples` = 9" in text for text in result.warnings)
+    assert result.answer() == "cannot tell"
+
+
+def test_unused_replicates_are_not_warned_of_and_those_of_agreement_are(mixture):
+    draws = mixture.sample(400, 1)
+    assert sc.flux_test(draws, mixture, modes=MODES, n_resamples=9, rng=0).warnings == ()
+    with pytest.warns(UserWarning, match="with `n_resamples` = 9 no p-value can be below 0.1"):
+        sc.chains.agreement(draws, np.repeat([0, 1], 200), n_resamples=9, rng=0)
+
+
 BAD_ARGUMENTS = [
     ("ksd_test", {"n_resamples": 0}, "`n_resamples`"),
     ("ksd_test", {"precondition": [[1.0]]}, "`precondition`"),

@@ -17,6 +17,7 @@ from ._validation import (
     check_level,
     recorded,
     shown,
+    warn_few_resamples,
 )
 from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
@@ -24,7 +25,7 @@ from .perturbation.maps import Accept
 from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
 from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult, among_all
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
-from .stein.inputs import Prepared, Streams, prepare, warn_few_resamples
+from .stein.inputs import Prepared, Streams, prepare
 from .stein.kernels import IMQ, Kernel, median_bandwidth
 from .stein.mode_units import at_own_mode, replicate_over_modes
 from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
@@ -99,7 +100,8 @@ def ksdagg_test(
         As in `ksd_test`; by default `wild` up to 10,000 draws, blocks beyond. With blocks, as for Markov
         chains, one set of sign patterns serves both purposes.
     n_resamples, n_level_resamples : int
-        Replicates for the single p-values, and for the level of the whole.
+        Replicates for the single p-values, and for the level of the whole; more than in `ksd_test`, since the
+        smallest of ten p-values is judged, at about a tenth of the level.
     alpha : float
         Level for which the thresholds in the result are given.
 

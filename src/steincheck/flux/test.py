@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, recorded, seeded
+from .._validation import RandomSource, announce, as_count, recorded, seeded, warn_few_resamples
 from ..chains.blocks import block_standard_error, block_sums
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
@@ -166,9 +166,12 @@ def flux_test(
     _check_number_of_modes(known, searched=modes is None)
     sample = _FluxSample(x[rows], log_p[rows], target, known, chain_of_rows(chain, rows))
     result = _test_weights(sample, options, None, streams, warnings)
+    if result.null_distribution is not None:
+        warn_few_resamples(n_resamples, "n_resamples", warnings)
     settings = recorded(modes=modes, bounds=bounds, **options._asdict(), independent=independent, rng=seed)
     announce(warnings)
-    return among_all(replace(result, settings=settings), rows, len(x))
+    result = replace(result, settings=settings, warnings=tuple(dict.fromkeys(warnings)))
+    return among_all(result, rows, len(x))
 
 
 def flux_core(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded
+from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded, warn_few_resamples
 from .._whitening import average_root, whitened, whitened_scores
 from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
 from ..chains.reading import read_sample
@@ -44,7 +44,6 @@ MAX_CHAIN_BLOCKS = 50  # of chains, cut in halves that are resampled
 MIN_CHAIN_BLOCKS = 16  # fewer have replicates too heavy in the tails to reject anything
 TIMES_PER_CHAIN_BLOCK = 6  # autocorrelation times per block; its halves share a twelfth of its variance
 MIN_MOMENT_DRAWS = 100  # the smallest n at which the level was studied
-MIN_RESAMPLES = 19  # below, no p-value can be as small as .05, and far quantiles are not defined
 SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but impossible
 
 
@@ -120,9 +119,7 @@ def moment_test(
     """
     require_target(target)
     box = box_beside(modes, bounds, target.dim)
-    n_resamples = as_count(n_resamples, "n_resamples")
-    if n_resamples < MIN_RESAMPLES:
-        raise ValueError(f"`n_resamples` must be at least {MIN_RESAMPLES}, got {n_resamples}")
+    as_count(n_resamples, "n_resamples")
     check_switch(check_score, "check_score")
     generator, seed = seeded(rng)
     x, log_p, chain, warnings = read_sample(draws, target, independent=independent, minimum=20)
@@ -130,6 +127,7 @@ def moment_test(
     warnings.extend(score_warnings(target, x, check=check_score))
     warnings.extend(support_warnings(target, x, log_p, look))
     _warn_sample(x, chain, warnings)
+    warn_few_resamples(n_resamples, "n_resamples", warnings)
     known, rows = known_modes(modes, target, x, box, chain=chain, warnings=warnings, rng=search)
     x = x[rows]
     scores = score_at(target, x)

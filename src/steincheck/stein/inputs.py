@@ -8,7 +8,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .._series import index_in_chain
-from .._validation import Seed, as_count, as_numbers, check_switch, is_number, seeded, shown
+from .._validation import (
+    Seed,
+    as_count,
+    as_numbers,
+    check_switch,
+    is_number,
+    seeded,
+    shown,
+    warn_few_resamples,
+)
 from ..chains.reading import read_sample
 from ..target import Target, require_target, score_warnings, support_warnings
 from .bootstrap import Bootstrap, multinomial, wild
@@ -120,12 +129,6 @@ def _refuse_resampled_draws(bootstrap: Any) -> None:
             f"`bootstrap` = {bootstrap.__name__} resamples draws one by one, but `draws` are Markov chains: "
             "leave it out to flip the signs of blocks, or give `independent=True` if they are independent"
         )
-
-
-def warn_few_resamples(count: int, name: str, warnings: list[str]) -> None:
-    """Warn if the p-value can never be as small as 0.05."""
-    if count < 19:
-        warnings.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
 
 
 def _root(precondition: Any, dim: int) -> np.ndarray:
