@@ -617,7 +617,7 @@ def test_the_number_of_replicates_may_be_chosen():
     few = flux_test(x, target, modes=modes, variant="exact", n_resamples=99, rng=0)
     chains = flux_test(x.reshape(2, 100, 1), target, modes=modes, n_resamples=99, rng=0)
     assert [len(result.null_distribution) for result in (usual, few, chains)] == [999, 99, 99]
-    assert few.smallest_pvalue == 0.01
+    assert few.pvalue_floor == 0.01
     assert few.pvalue == pytest.approx(usual.pvalue, abs=0.2)
     assert flux_test(x, target, modes=modes, n_resamples=99, rng=0).null_distribution is None  # no need
 

@@ -202,21 +202,36 @@ def test_no_rejection_at_a_level_out_of_reach_is_no_answer():
     far = np.array([[40.0, 0.0], *rng().normal(size=(150, 2))])
     with pytest.warns(UserWarning, match="all but impossible"):
         impossible = sc.moment_test(far, GAUSSIAN, modes=[[0.0, 0.0]], n_resamples=99, rng=0)
-    assert impossible.smallest_pvalue > 0.001 >= impossible.pvalue
+    assert impossible.pvalue_floor > 0.001 >= impossible.pvalue  # no replicate is needed for such a draw
+    assert not impossible.at_floor
     assert impossible.answer(0.001) == "does not fit: misfit found"
     assert "cannot tell" not in impossible.summary(0.001)
+
+
+def test_the_smallest_pvalue_of_replicates_is_exact_where_they_have_a_part_of_the_level():
+    shifted = sc.moment_test(
+        rng().normal(size=(200, 2)) + 1, GAUSSIAN, modes=[[0.0, 0.0]], n_resamples=99, rng=0
+    )
+    assert shifted.pvalue == pytest.approx(0.01 / 0.98, rel=1e-12)
+    assert shifted.at_floor
+    means = [[-4.0], [4.0], [14.0]]
+    mixture = sc.models.gaussian_mixture(means, weights=[0.5, 0.499, 0.001])
+    wrong = mixture.sample(200, 0, weights=[0.8, 0.2, 0.0])
+    exact = sc.flux_test(wrong, mixture, modes=means, variant="exact", n_resamples=99, rng=0)
+    assert exact.pvalue == pytest.approx(0.01 / 0.98, rel=1e-12)  # a fiftieth is for the rare mode
+    assert exact.at_floor
 
 
 @pytest.mark.parametrize("bootstrap", [sc.wild, "blocks"])
 def test_the_smallest_pvalue_of_aggregated_tests_is_attained(bootstrap):
     options = {"bootstrap": bootstrap, "n_resamples": 300, "n_level_resamples": 200, "rng": 0}
     far = sc.ksdagg_test(rng().normal(size=(400, 2)) + 2, GAUSSIAN, **options)
-    assert far.pvalue == far.smallest_pvalue
+    assert far.pvalue == far.pvalue_floor
     assert far.at_floor
     assert np.ptp(far.pvalues) == 0
     near = sc.ksdagg_test(rng().normal(size=(400, 2)), GAUSSIAN, **options)
     assert not near.at_floor
-    assert near.answer(0.9 * near.smallest_pvalue) == "cannot tell"
+    assert near.answer(0.9 * near.pvalue_floor) == "cannot tell"
 
 
 def test_records_are_printed_in_one_short_line():

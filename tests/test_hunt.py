@@ -12,6 +12,7 @@ from conftest import mixture_log_density
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
+from steincheck.modes.box import box_beside
 from steincheck.modes.climb import Known, climb, recognise
 from steincheck.modes.frame import frame_of
 from steincheck.modes.hunt import effort
@@ -313,10 +314,12 @@ class TestHeldOut:
         x = target.sample(200, 0)
         rng = np.random.default_rng(0)
         with pytest.raises(ValueError, match="give `modes` or `bounds`, not both"):
-            known_modes([[0.0]], target, x, (-1, 1), warnings=[], rng=rng)
+            box_beside([[0.0]], (-1, 1), 1)
         modes, rows = known_modes([(0.0,), (9.0,)], target, x, None, warnings=[], rng=rng)
         assert (len(modes), len(rows)) == (2, 200)
-        modes, rows = known_modes(None, target, x, (-5, 15), warnings=[], rng=rng, in_box=True)
+        modes, rows = known_modes(
+            None, target, x, box_beside(None, (-5, 15), 1), warnings=[], rng=rng, in_box=True
+        )
         assert (len(modes), len(rows), modes.search.n_starts) == (2, 200, 512)
 
 

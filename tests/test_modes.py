@@ -476,6 +476,12 @@ def test_a_test_that_searches_in_a_box_silences_no_warning_of_the_density():
     told = []
     with pytest.warns(RuntimeWarning, match="mine"):
         known_modes(
-            None, target, np.zeros((5, 1)), (-1, 1), warnings=told, rng=np.random.default_rng(0), in_box=True
+            None,
+            target,
+            np.zeros((5, 1)),
+            np.array([[-1.0], [1.0]]),
+            warnings=told,
+            rng=np.random.default_rng(0),
+            in_box=True,
         )
     assert "mine" not in told

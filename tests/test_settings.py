@@ -66,6 +66,38 @@ def test_settings_run_the_test_again(name, options, mixture):
     assert json.loads(first.to_json())["settings"].keys() == arguments
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "n_tested"),
+    [
+        ("ksd_test", FEW, 150),
+        ("pksd_test", FEW, 130),  # 20 start the mode search
+        ("spksd_test", FEW | JUMPS, 150),
+        ("ospksd_test", FEW | JUMPS | {"train_fraction": 0.4}, 90),
+        ("ksdagg_test", AGGREGATED, 150),
+        ("pksdagg_test", AGGREGATED, 130),
+        ("fssd_test", FEW, 120),
+        ("flux_test", {}, 130),
+        ("moment_test", FEW, 130),
+    ],
+)
+def test_results_count_the_draws_given_and_say_which_were_tested(name, options, n_tested, mixture):
+    draws = mixture.sample(150, 1)
+    result = getattr(sc, name)(draws, mixture, rng=0, **options)
+    assert (result.n, result.n_tested) == (150, n_tested)
+    record = result.to_dict()
+    assert (record["n"], record["n_tested"]) == (150, n_tested)
+    if n_tested == 150:
+        assert result.tested_rows is None
+        assert "n = 150, d = 2" in str(result)
+    else:
+        assert len(np.unique(result.tested_rows)) == n_tested
+        assert (np.diff(result.tested_rows) > 0).all()
+        assert f"n = 150, {n_tested} tested, d = 2" in str(result)
+    if name == "flux_test":
+        at_modes = result.modes.locations[result.mode_of_draw, 0]
+        assert np.mean(at_modes * draws[result.tested_rows, 0] > 0) > 0.95
+
+
 def test_settings_record_the_defaults_that_were_used(mixture):
     result = sc.pksd_test(mixture.sample(150, 1), mixture, modes=MODES, rng=0, **FEW)
     assert result.settings["n_steps"] == 10
@@ -157,3 +189,64 @@ def test_kernels_and_functions_are_text_in_json(mixture):
     assert written["bootstrap"] == "wild"
     assert written["accept"] == "barker"
     assert written["precondition"] == KERNEL["precondition"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("ksd_test", {}),
+        ("ksdagg_test", {"n_level_resamples": 99}),
+        ("fssd_test", {}),
+        ("flux_test", {"modes": MODES, "variant": "exact"}),
+        ("moment_test", {"modes": MODES}),
+    ],
+)
+def test_too_few_replicates_for_a_rejection_are_warned_of(name, options, mixture):
+    draws = mixture.sample(150, 1)
+    with pytest.warns(UserWarning, match="with `n_resamples` = 9 no p-value can be below 0.1"):
+        result = getattr(sc, name)(draws, mixture, n_resamples=9, rng=0, **options)
+    assert any("`n_resamples` = 9" in text for text in result.warnings)
+    assert result.answer() == "cannot tell"
+
+
+def test_unused_replicates_are_not_warned_of_and_those_of_agreement_are(mixture):
+    draws = mixture.sample(400, 1)
+    assert sc.flux_test(draws, mixture, modes=MODES, n_resamples=9, rng=0).warnings == ()
+    with pytest.warns(UserWarning, match="with `n_resamples` = 9 no p-value can be below 0.1"):
+        sc.chains.agreement(draws, np.repeat([0, 1], 200), n_resamples=9, rng=0)
+
+
+BAD_ARGUMENTS = [
+    ("ksd_test", {"n_resamples": 0}, "`n_resamples`"),
+    ("ksd_test", {"precondition": [[1.0]]}, "`precondition`"),
+    ("ksd_test", {"independent": "yes"}, "`independent`"),
+    ("ksd_test", {"rng": -1}, "`rng`"),
+    ("pksd_test", {"bounds": (1.0, -1.0)}, "`bounds`"),
+    ("ospksd_test", {"train_fraction": 1.0}, "`train_fraction`"),
+    ("ksdagg_test", {"bandwidth_weights": [1.0]}, "`bandwidth_weights`"),
+    ("pksdagg_test", {"bandwidths": "papr"}, "`bandwidths`"),
+    ("pksdagg_test", {"bandwidths": [1.0], "bandwidth_weights": [1.0]}, "`bandwidth_weights`"),
+    ("fssd_test", {"bandwidth": 1.0}, "`bandwidth`"),
+    ("fssd_test", {"train_fraction": 2.0}, "`train_fraction`"),
+    ("fssd_test", {"locations": [[0.0]]}, "`locations`"),
+    ("flux_test", {"bounds": (1.0, -1.0)}, "`bounds`"),
+    ("flux_test", {"rng": "seed"}, "`rng`"),
+    ("moment_test", {"n_resamples": 0}, "`n_resamples`"),
+    ("moment_test", {"bounds": (0.0, np.inf)}, "`bounds`"),
+    ("check", {"bounds": (1.0, -1.0)}, "`bounds`"),
+    ("check", {"independent": "yes"}, "`independent`"),
+    ("check", {"rng": -1}, "`rng`"),
+    ("box_search", {"starts": [[1e200, 0.0]]}, "`starts` must be within 1e\\+15"),
+    ("box_search", {"bounds": (1.0, -1.0)}, "`bounds`"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "words"), BAD_ARGUMENTS)
+def test_arguments_are_refused_before_the_density_is_evaluated(name, options, words):
+    def log_density(x):
+        raise AssertionError("evaluated")
+
+    target = sc.Target(log_density, lambda x: -x, dim=2)
+    draws = () if name == "box_search" else (np.random.default_rng(0).normal(size=(150, 2)),)
+    with pytest.raises((ValueError, TypeError), match=words):
+        getattr(sc, name)(*draws, target, **options)

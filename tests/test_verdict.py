@@ -110,7 +110,9 @@ def test_holm(raw, adjusted):
 
 def test_draws_that_told_the_search_where_to_begin_are_not_tested(good):
     assert good.n == 1000
-    assert {result.n for result in good.tests.values()} == {900}
+    for result in good.tests.values():
+        assert (result.n, result.n_tested, len(np.unique(result.tested_rows))) == (1000, 900, 900)
+    assert {test["n_tested"] for test in good.to_dict()["tests"].values()} == {900}
     assert "100 held-out draws started the mode search" in str(good)
 
 
@@ -295,7 +297,7 @@ def test_good_chains_pass_and_an_odd_one_is_named(scaled):
     odd = sc.check(x * SCALES, scaled, rng=0)
     assert odd.fits is False
     assert "Chain 1 differs from the others" in " ".join(map(str, odd.findings))
-    assert good.tests["chains"].smallest_pvalue == odd.tests["chains"].smallest_pvalue == 0.001
+    assert good.tests["chains"].pvalue_floor == odd.tests["chains"].pvalue_floor == 0.001
     assert not good.tests["chains"].at_floor
     assert odd.tests["chains"].at_floor
     assert odd.tests["chains"].statistic == -0.001
@@ -431,7 +433,7 @@ def test_impossible_draws_are_found_where_moments_are_not_tested(normal_target):
         verdict = sc.check(draws, normal_target, rng=0)
         assert verdict.fits is False
         assert any(finding.kind == "impossible draws" for finding in verdict.findings)
-    assert sc.check(few, normal_target, rng=0).tests["moments"].impossible == (50,)
+    assert sc.check(few, normal_target, rng=0).tests["moments"].impossible_rows == (50,)
 
 
 def test_copies_are_no_evidence(normal_target):

@@ -177,12 +177,12 @@ def moments():
     ],
 )
 def test_impossible_draws_are_named_by_chain(moments, rows, where):
-    result = replace(moments, impossible=rows)
+    result = replace(moments, impossible_rows=rows)
     many = f"At least {len(rows)} draws are" if len(rows) > 1 else "One draw is"
     chain = np.repeat([0, 1, 2], 100)
     assert describe_impossible(result, chain) == f"{many} all but impossible ({where})"
     assert f"({'row' if len(rows) == 1 else 'rows'} " in describe_impossible(result)
-    alone = describe_impossible(replace(moments, impossible=(0, 3)), np.zeros(200, dtype=int))
+    alone = describe_impossible(replace(moments, impossible_rows=(0, 3)), np.zeros(200, dtype=int))
     assert alone.endswith("(the first draws, up to draw 3)")
 
 
@@ -317,7 +317,7 @@ def test_moments_are_judged_by_their_own_factor_of_holm(moments):
     features = (scale("a", 0.5, pvalue=0.013), scale("b", 0.9, "location", pvalue=0.02))
     tests = {
         "kernel": GofResult("KSDAgg test", 1.0, 0.012, None, 100, 2),
-        "moments": replace(moments, pvalue=0.013, features=features, impossible=()),
+        "moments": replace(moments, pvalue=0.013, features=features, impossible_rows=()),
         "chains": GofResult("agreement of the chains", 1.0, 0.5, None, 100, 2),
     }
     combined = answer._combine(tests, 0.05)

@@ -223,6 +223,12 @@ def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:
     return as_generator(int(rng) if isinstance(rng, np.integer) else rng), rng
 
 
+def warn_few_resamples(count: int, name: str, warnings: list[str]) -> None:
+    """Warn if the p-value can never be as small as 0.05."""
+    if count < 19:
+        warnings.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
+
+
 def recorded(**arguments: Any) -> dict[str, Any]:
     """Arguments as a result records them: arrays and lists are copied, as the user may change them later."""
     return {

@@ -16,14 +16,15 @@ from ._validation import (
     as_positive,
     check_level,
     recorded,
+    warn_few_resamples,
 )
 from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept
 from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
-from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
+from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult, among_all
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
-from .stein.inputs import Prepared, Streams, prepare, warn_few_resamples
+from .stein.inputs import Prepared, Streams, prepare
 from .stein.kernels import IMQ, Kernel, check_kernel_of_bandwidths, median_bandwidth
 from .stein.mode_units import at_own_mode, replicate_over_modes
 from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
@@ -42,8 +43,8 @@ Aggregated = TypeVar("Aggregated", bound=KsdaggResult)
 class Aggregation:
     """Options of an aggregated test, as in `ksdagg_test`."""
 
-    bandwidths: Any = None
-    bandwidth_weights: Any = "uniform"
+    bandwidths: np.ndarray | Literal["paper"] | None = None
+    shares: np.ndarray | None = None  # weights of the statistics; None for the default of the test
     kernel: Kernel = IMQ()
     bootstrap: Bootstrap | Literal["blocks"] | None = None
     n_resamples: int = N_AGGREGATE_RESAMPLES
@@ -90,15 +91,16 @@ def ksdagg_test(
         Bandwidths lambda in units of *squared* distance. By default ten, as in the reference implementation:
         b^2 for b from 1/d to the largest distance / d, evenly on the log scale; made for draws of unit scale,
         so give `precondition` for others. "paper": (median distance * 2^i)^2 for i = 0..10.
-    bandwidth_weights : "uniform" or array
-        Weights of the bandwidths; positive, with sum 1.
+    bandwidth_weights : "uniform", array or None
+        Weights of the bandwidths; positive, with sum 1. None is "uniform".
     kernel : IMQ, RBF or any object with `profile`
         Without a bandwidth of its own: it is used with each of `bandwidths`.
     bootstrap : callable or "blocks", optional
         As in `ksd_test`; by default `wild` up to 10,000 draws, blocks beyond. With blocks, as for Markov
         chains, one set of sign patterns serves both purposes.
     n_resamples, n_level_resamples : int
-        Replicates for the single p-values, and for the level of the whole.
+        Replicates for the single p-values, and for the level of the whole; more than in `ksd_test`, since the
+        smallest of ten p-values is judged, at about a tenth of the level.
     alpha : float
         Level for which the thresholds in the result are given.
 
@@ -120,9 +122,8 @@ def ksdagg_test(
     >>> sc.ksdagg_test(draws, target, rng=0).reject()
     True
     """
-    options = Aggregation(
-        bandwidths, bandwidth_weights, kernel, bootstrap, n_resamples, n_level_resamples, alpha
-    )
+    widths, shares = _as_collection(bandwidths, bandwidth_weights, 1)
+    options = Aggregation(widths, shares, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
     if bandwidths is None and inputs.whiten is None:
         _warn_units(inputs.x, inputs.warnings)
@@ -136,7 +137,7 @@ def ksdagg_test(
         warnings=inputs.warnings,
     )
     announce(result.warnings)
-    return _rerunnable(result, inputs)
+    return _rerunnable(result, inputs, bandwidths=bandwidths, bandwidth_weights=bandwidth_weights)
 
 
 def _warn_units(x: np.ndarray, warnings: list[str]) -> None:
@@ -172,7 +173,7 @@ def ksdagg_core(
     stack = (z[None], whitened_scores(scores, whiten)[None])
     dependent = chain is not None or blocks is not None
     widths = collection(z, options.bandwidths, streams.bandwidth, evenly=dependent)
-    shares = _weights(options.bandwidth_weights, len(widths))
+    shares = np.full(len(widths), 1 / len(widths)) if options.shares is None else options.shares
     some = widths[::3]  # neighbours are alike
     blocks = blocks or chain_blocks(chain, options.bootstrap, [stack], options.kernel, some)
     resampled = resampling(
@@ -254,12 +255,11 @@ def pksdagg_test(
     >>> sc.pksdagg_test(target.sample(500, 0, weights=[1.0, 0.0]), target, rng=0).reject()
     True
     """
-    options = Aggregation(
-        bandwidths, bandwidth_weights, kernel, bootstrap, n_resamples, n_level_resamples, alpha
-    )
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
+    widths, shares = _as_collection(bandwidths, bandwidth_weights, 2)
+    options = Aggregation(widths, shares, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
+    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
-    moved, chain = requested_perturbation(inputs, target, jumps)
+    moved, chain, rows = requested_perturbation(inputs, target, jumps)
     result = pksdagg_core(
         score_at(target, moved.draws),
         target,
@@ -271,7 +271,8 @@ def pksdagg_test(
         warnings=inputs.warnings,
     )
     announce(result.warnings)
-    return _rerunnable(result, inputs, **jump_settings(jumps))
+    asked = {"bandwidths": bandwidths, "bandwidth_weights": bandwidth_weights, **jump_settings(jumps)}
+    return among_all(_rerunnable(result, inputs, **asked), rows, len(inputs.x))
 
 
 def pksdagg_core(
@@ -292,10 +293,9 @@ def pksdagg_core(
     if bandwidths is None:
         bandwidths = median_bandwidth(z, rng=streams.bandwidth) * np.array([1.0, 4.0])
     widths = collection(z, bandwidths, streams.bandwidth)
-    weights = options.bandwidth_weights
-    if weights is None:
-        weights = np.repeat([0.25, 0.75], len(widths)) / len(widths)
-    shares = _weights(weights, 2 * len(widths))
+    shares = options.shares
+    if shares is None:
+        shares = np.repeat([0.25, 0.75], len(widths)) / len(widths)
     slopes = scores_of_moved(target, x, scores, moved.samples)
     stacks = [
         (z[None], whitened_scores(scores, whiten)[None]),
@@ -340,7 +340,7 @@ def _aggregate(found: Replicated, resampled: Resampling, options: Aggregation, w
 
 def collection(
     x: np.ndarray,
-    bandwidths: Any,
+    bandwidths: np.ndarray | Literal["paper"] | None,
     rng: RandomSource = None,
     *,
     evenly: bool = False,
@@ -363,13 +363,28 @@ def collection(
         farthest = pdist(some).max(initial=2.0)
         return (farthest ** (np.arange(10) / 9) / x.shape[1]) ** 2
     if isinstance(bandwidths, str):
+        return median_bandwidth(x, rng=as_generator(rng)) * 4.0 ** np.arange(11)
+    return bandwidths
+
+
+def _as_collection(
+    bandwidths: Any, weights: Any, n_statistics: int
+) -> tuple[np.ndarray | Literal["paper"] | None, np.ndarray | None]:
+    """The user's bandwidths, and the weights of so many statistics for each; None for the defaults."""
+    if isinstance(bandwidths, str):
         if bandwidths != "paper":
             raise ValueError(f"`bandwidths` must be an array, None or 'paper', got {bandwidths!r}")
-        return median_bandwidth(x, rng=as_generator(rng)) * 4.0 ** np.arange(11)
-    return as_positive(bandwidths, "bandwidths")
+        return "paper", _weights(weights, 11 * n_statistics)
+    if bandwidths is not None:
+        widths = as_positive(bandwidths, "bandwidths")
+        return widths, _weights(weights, len(widths) * n_statistics)
+    return None, _weights(weights, 10 if n_statistics == 1 else 4)
 
 
-def _weights(weights: Any, count: int) -> np.ndarray:
+def _weights(weights: Any, count: int) -> np.ndarray | None:
+    """So many weights with sum 1; None as it is."""
+    if weights is None:
+        return None
     if isinstance(weights, str):
         if weights != "uniform":
             raise ValueError(f"`bandwidth_weights` must be an array or 'uniform', got {weights!r}")
@@ -422,8 +437,6 @@ def _settings(options: Aggregation, whiten: np.ndarray | None, resampled: Resamp
         n_resamples=options.n_resamples,
         n_level_resamples=options.n_level_resamples,
         alpha=options.alpha,
-        bandwidths=options.bandwidths,
-        bandwidth_weights=options.bandwidth_weights,
     )
 
 

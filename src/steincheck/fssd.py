@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._compilation import precise
-from ._validation import RandomSource, announce, as_count, as_numbers, as_positive, check_switch, recorded
+from ._validation import RandomSource, announce, as_count, as_numbers, as_one_positive, check_switch, recorded
 from .chains.blocks import autocorrelation_time_core, block_signs, block_sums, cut_blocks_core
 from .draws.record import chain_of_rows
-from .result import ChainBlocks, FssdResult
+from .result import ChainBlocks, FssdResult, among_all
 from .stein.bootstrap import pvalue
-from .stein.inputs import Prepared, Streams, prepare, split_rows
+from .stein.inputs import Streams, check_fraction, prepare, split_rows
 from .stein.kernels import median_bandwidth
-from .target import Target, score_at
+from .target import Target, require_target, score_at
 
 ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n
 MIN_TRAINING_ROWS = 256  # training draws are padded to a power of 2, and to no less than this
@@ -148,18 +148,21 @@ def fssd_test(
     >>> sc.fssd_test(draws, target, rng=0).reject()
     True
     """
+    require_target(target)
     training = _training(n_locations, train_fraction, optimise, locations)
+    places = _as_locations(locations, target.dim)
+    width = _as_bandwidth(bandwidth, trained=training is not None)
     inputs = prepare(
         draws, target, n_resamples=n_resamples, check_score=check_score, independent=independent, rng=rng
     )
     x = inputs.x
     if training is not None:
-        train, tested = _split(inputs, training, bandwidth)
+        train, tested = split_rows(len(x), training.train_fraction, inputs.streams.split, inputs.chain)
         training = _with_enough_draws(training, len(train), default=n_locations is None)
         scores = score_at(target, x)
         placement = _trained_placement(x[train], scores[train], training, inputs.streams)
     else:
-        placement = _given_placement(locations, bandwidth, x, inputs.streams)
+        placement = Placement(places, width or median_bandwidth(x, rng=inputs.streams.bandwidth))
         scores = score_at(target, x)
         tested = np.arange(len(x))
     settings = recorded(
@@ -178,14 +181,13 @@ def fssd_test(
         scores[tested],
         placement,
         chain=chain_of_rows(inputs.chain, tested),
-        n=len(x),
         n_resamples=n_resamples,
         settings=settings,
         streams=inputs.streams,
         warnings=inputs.warnings,
     )
     announce(result.warnings)
-    return result
+    return among_all(result, np.sort(tested), len(x))
 
 
 def fssd_core(
@@ -193,14 +195,13 @@ def fssd_core(
     scores: np.ndarray,
     placement: Placement,
     *,
-    n: int,
     n_resamples: int,
     settings: dict[str, Any],
     streams: Streams,
     warnings: list[str],
     chain: np.ndarray | None = None,
 ) -> FssdResult:
-    """The test on the tested draws and their scores; `n` counts the training draws, too.
+    """The test on the tested draws and their scores.
 
     `chain` numbers the chains of the tested draws; None for independent draws.
     """
@@ -222,7 +223,7 @@ def fssd_core(
         statistic,
         p,
         found.null if len(found.null) else None,
-        n,
+        len(x),
         dim,
         tuple(warnings),
         settings,
@@ -232,7 +233,6 @@ def fssd_core(
         contributions=found.contributions.reshape(dim, n_locations).sum(axis=0),
         eigenvalues=eigenvalues,
         power_criterion=moments.power_criterion,
-        n_test=moments.n,
     )
 
 
@@ -425,17 +425,25 @@ def _gaussian_locations(x: np.ndarray, n_locations: int, rng: np.random.Generato
     return x.mean(axis=0) + noise * np.sqrt(np.clip(values, 0, None)) @ vectors.T
 
 
-def _given_placement(locations: Any, bandwidth: Any, x: np.ndarray, streams: Streams) -> Placement:
-    """The user's locations and bandwidth, validated."""
+def _as_locations(locations: Any, dim: int) -> np.ndarray:
+    """The user's locations (J, d); none of them if they are to be trained."""
+    if locations is None:
+        return np.empty((0, dim))
     places = as_numbers(locations, "locations", "an array of numbers with one location per row")
-    dim = x.shape[1]
     if places.ndim != 2 or places.shape[1] != dim or not len(places) or not np.isfinite(places).all():
         raise ValueError(f"`locations` must be finite with shape (J, {dim}), got shape {places.shape}")
+    return places
+
+
+def _as_bandwidth(bandwidth: Any, *, trained: bool) -> float | None:
+    """The user's bandwidth; refused where it is trained with the locations."""
     if bandwidth is None:
-        return Placement(places, median_bandwidth(x, rng=streams.bandwidth))
-    if np.ndim(bandwidth):
-        raise ValueError(f"`bandwidth` must be one number, got shape {np.shape(bandwidth)}")
-    return Placement(places, float(as_positive(bandwidth, "bandwidth")[0]))
+        return None
+    if trained:
+        raise ValueError(
+            "`bandwidth` goes with `locations`; without them both are found on the training draws"
+        )
+    return as_one_positive(bandwidth, "bandwidth")
 
 
 def _training(n_locations: Any, train_fraction: Any, optimise: Any, locations: Any) -> Training | None:
@@ -444,6 +452,8 @@ def _training(n_locations: Any, train_fraction: Any, optimise: Any, locations: A
     check_switch(optimise, "optimise", optional=True)
     if n_locations is not None:
         as_count(n_locations, "n_locations")
+    if train_fraction is not None:
+        check_fraction(train_fraction)
     said = {name: value for name, value in asked._asdict().items() if value is not None}
     if locations is None:
         return Training()._replace(**said)
@@ -451,15 +461,6 @@ def _training(n_locations: Any, train_fraction: Any, optimise: Any, locations: A
         names = ", ".join(f"`{name}`" for name in said)
         raise ValueError(f"`locations` are not trained: give them or {names}, not both")
     return None
-
-
-def _split(inputs: Prepared, training: Training, bandwidth: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train the locations with, and rows to test, if the arguments allow it."""
-    if bandwidth is not None:
-        raise ValueError(
-            "`bandwidth` goes with `locations`; without them both are found on the training draws"
-        )
-    return split_rows(len(inputs.x), training.train_fraction, inputs.streams.split, inputs.chain)
 
 
 def _with_enough_draws(training: Training, n_train: int, *, default: bool) -> Training:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .._series import index_in_chain
-from .._validation import RandomSource, as_count, as_generator
+from .._validation import RandomSource, announce, as_count, as_generator, warn_few_resamples
 from ..result import AgreementResult
 from .arguments import as_chain, as_columns
 from .blocks import MAX_SIGN_BLOCKS, Blocks, autocorrelation_time_core, block_sums, cut_blocks_core
@@ -62,7 +63,11 @@ def agreement(
     columns = as_columns(features, "features")
     labels = as_chain(chain, len(columns), minimum=2)
     as_count(n_resamples, "n_resamples", maximum=MAX_PERMUTATIONS)
-    return agreement_core(columns, labels, as_generator(rng), n_resamples=n_resamples)
+    warnings = list[str]()
+    warn_few_resamples(n_resamples, "n_resamples", warnings)
+    found = agreement_core(columns, labels, as_generator(rng), n_resamples=n_resamples)
+    announce(warnings)
+    return replace(found, warnings=tuple(warnings))
 
 
 def agreement_core(

@@ -28,6 +28,7 @@ def read_sample(draws: Any, target: Target, *, independent: bool = False, minimu
     Draws that come with chains are chains; an array (n, d) whose order shows autocorrelation is one chain.
     With `independent` neither is.
     """
+    check_switch(independent, "independent")
     read = to_unconstrained(draws, target, minimum=minimum)
     log_p = log_density_at(target, read.values)
     warnings = list(read.warnings)
@@ -38,10 +39,9 @@ def read_sample(draws: Any, target: Target, *, independent: bool = False, minimu
 
 
 def chain_of_draws(
-    sample: Draws, log_p: np.ndarray, names: Sequence[str] | None, independent: Any, warnings: list[str]
+    sample: Draws, log_p: np.ndarray, names: Sequence[str] | None, independent: bool, warnings: list[str]
 ) -> np.ndarray | None:
     """The chain (n,) of each draw, None for independent draws; a chain that was not declared is warned of."""
-    check_switch(independent, "independent")
     if independent:
         return None
     if sample.chain is not None:

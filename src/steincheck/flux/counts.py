@@ -39,6 +39,7 @@ class CountTest(NamedTuple):
     pvalue: float
     trend_pvalue: float  #: NaN if the trend is not examined
     null: np.ndarray | None  #: simulated values of the statistic
+    floor: float = 0.0  #: smallest p-value that these can give
 
 
 def directions(
@@ -93,7 +94,7 @@ def rank_forms(projections: np.ndarray, found: Directions) -> CountTest:
         trend = float(trend_ranks[0])
         ranks = np.minimum(ranks / (1 - TREND_LEVEL), trend_ranks / TREND_LEVEL)
     p = float(np.mean(ranks <= ranks[0] * (1 + 1e-12)))
-    return CountTest(float(whole[0]), p, trend, whole[1:])
+    return CountTest(float(whole[0]), p, trend, whole[1:], 1 / len(whole))
 
 
 def joint_probability(smallest: float, k: int, r: int) -> float:

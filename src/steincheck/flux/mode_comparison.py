@@ -90,7 +90,7 @@ def compare_independent(
     if not np.isnan(pvalue):
         warnings += _groups_without_exchange(group, moments, modes)
     return ModeComparison(
-        outcome._replace(pvalue=pvalue),
+        outcome._replace(pvalue=pvalue, floor=outcome.floor / (1 - RARE_LEVEL if rare.rare.any() else 1.0)),
         n_directions,
         "asymptotic" if outcome.null is None else "exact",
         replace(table, words=mode_words(net, error, pvalues, LEVEL, all_compared=all_compared)),
@@ -211,8 +211,11 @@ def _combined(tested: ChainComparison, judged: SetJudgement, flows: Flows, weigh
         set_level = 0.5
     missing = judged.missing_pvalue / RARE_LEVEL
     tested_level = 1 - RARE_LEVEL - set_level
-    by_test = outcome.pvalue / tested_level if tested.comparison else 1.0
-    return outcome._replace(pvalue=min(1.0, by_test, judged.set_pvalue / set_level, missing))
+    by_set = min(1.0, judged.set_pvalue / set_level, missing)
+    if tested.comparison is None:
+        return outcome._replace(pvalue=by_set)
+    by_test = outcome.pvalue / tested_level
+    return outcome._replace(pvalue=min(by_test, by_set), floor=outcome.floor / tested_level)
 
 
 def _complete(flows: Flows, weighty: np.ndarray) -> bool:

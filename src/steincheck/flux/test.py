@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, recorded, seeded
+from .._validation import RandomSource, announce, as_count, recorded, seeded, warn_few_resamples
 from ..chains.blocks import block_standard_error, block_sums
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
-from ..modes.given import refuse_modes_and_bounds
+from ..modes.box import box_beside
 from ..modes.search import known_modes
-from ..result import DisplacementTable, FluxResult, Modes
+from ..result import DisplacementTable, FluxResult, Modes, among_all, floor_of
 from ..target import Target, log_density_at, require_target
 from .anchors import Anchors, assign, local_anchors_core, mode_anchors
 from .chain_weights import compare_chain_steps
@@ -151,23 +151,27 @@ def flux_test(
     >>> result.reject(), result.mode_table.words
     (True, ('too many draws', 'too few draws'))
     """
-    _check_arguments(target, modes, bounds, variant, anchors)
+    _check_arguments(target, variant, anchors)
+    box = box_beside(modes, bounds, target.dim)
     options = _FluxOptions(variant, anchors, as_count(n_resamples, "n_resamples"))
+    generator, seed = seeded(rng)
     x, log_p, chain, warnings = read_sample(draws, target, independent=independent)
     if chain is not None and variant == "exact":
         raise ValueError(
             "`variant` 'exact' is for independent draws, but `draws` are Markov chains; give "
             "`independent=True` if they are independent"
         )
-    generator, seed = seeded(rng)
     streams = _FluxStreams(*generator.spawn(3))
-    known, rows = known_modes(modes, target, x, bounds, chain=chain, rng=streams.search, warnings=warnings)
+    known, rows = known_modes(modes, target, x, box, chain=chain, rng=streams.search, warnings=warnings)
     _check_number_of_modes(known, searched=modes is None)
     sample = _FluxSample(x[rows], log_p[rows], target, known, chain_of_rows(chain, rows))
     result = _test_weights(sample, options, None, streams, warnings)
+    if result.null_distribution is not None:
+        warn_few_resamples(n_resamples, "n_resamples", warnings)
     settings = recorded(modes=modes, bounds=bounds, **options._asdict(), independent=independent, rng=seed)
     announce(warnings)
-    return replace(result, settings=settings)
+    result = replace(result, settings=settings, warnings=tuple(dict.fromkeys(warnings)))
+    return among_all(result, rows, len(x))
 
 
 def flux_core(
@@ -260,6 +264,7 @@ def _test_modes(
         variant=part.variant,
         chains=part.chains,
         inconclusive=inconclusive,
+        pvalue_floor=part.outcome.floor,
     )
 
 
@@ -328,9 +333,15 @@ def _test_steps(
     )
     if by_modes is not None:
         pvalues = np.array([by_modes.pvalue, outcome.pvalue])
-        known = pvalues[~np.isnan(pvalues)]
-        combined = min(1.0, len(known) * known.min()) if len(known) else np.nan
-        return replace(_one_of(by_modes, len(known)), pvalue=float(combined), lattice=table)
+        floors = np.array([by_modes.pvalue_floor, floor_of(outcome.null)])
+        examined = ~np.isnan(pvalues)
+        count = int(examined.sum())
+        return replace(
+            _one_of(by_modes, count),
+            pvalue=min(1.0, count * float(pvalues[examined].min())) if count else np.nan,
+            pvalue_floor=count * float(floors[examined].min(initial=1.0)),
+            lattice=table,
+        )
     leave = flows.accept.max(axis=(1, 2))
     if np.isnan(outcome.pvalue):
         inconclusive = inconclusive or NOTHING_MOVES
@@ -417,12 +428,11 @@ def _warn_close_modes(modes: Modes, target: Target, warnings: list[str]) -> None
         warnings.append(f"modes {pairs} are closer than they are wide: their shares are not meaningful")
 
 
-def _check_arguments(target: Any, modes: Any, bounds: Any, variant: Any, anchors: Any) -> None:
+def _check_arguments(target: Any, variant: Any, anchors: Any) -> None:
     require_target(target)
     variants = get_args(Variant)
     if variant not in variants:
         raise ValueError(f"`variant` must be {' or '.join(map(repr, variants))}, got {variant!r}")
-    refuse_modes_and_bounds(modes, bounds)
     count = isinstance(anchors, (int, np.integer)) and not isinstance(anchors, bool) and anchors >= 1
     if not (anchors is None or isinstance(anchors, Anchors) or count):
         raise ValueError(f"`anchors` must be a positive integer, Anchors or None, got {anchors!r}")

@@ -21,9 +21,9 @@ from ..perturbation.move import (
     perturb_core,
     warn_moves,
 )
-from ..result import Modes, OspksdResult
+from ..result import Modes, OspksdResult, among_all
 from ..stein.bootstrap import Bootstrap
-from ..stein.inputs import Prepared, prepare, split_rows
+from ..stein.inputs import Prepared, check_fraction, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..stein.resampling import identical_draws
@@ -93,7 +93,8 @@ def ospksd_test(
     >>> sc.ospksd_test(one_mode_only, target, rng=0).reject()
     True
     """
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
+    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
+    check_fraction(train_fraction)
     inputs = prepare(
         draws,
         target,
@@ -122,7 +123,7 @@ def ospksd_test(
     asked = {**jump_settings(jumps), "train_fraction": train_fraction}
     result = _tested_pair(inputs, target, final, choice, chain, asked)
     announce(result.warnings)
-    return result
+    return among_all(result, np.sort(test), len(inputs.x))
 
 
 class _Choice(NamedTuple):
@@ -144,7 +145,7 @@ def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.nda
         jumps.modes,
         target,
         inputs.x,
-        jumps.bounds,
+        jumps.box,
         held=train,
         starts=starts,
         in_box=True,
@@ -219,7 +220,7 @@ def _tested_pair(
     found = replicated(inputs, stack, x, chain, choice.width, parts=True)
     moved = choice.moved
     return OspksdResult(
-        **outcome("ospKSD test", inputs, inputs.x, found, **asked),
+        **outcome("ospKSD test", inputs, x, found, **asked),
         bandwidth=choice.width,
         modes=moved.modes,
         theta=moved.theta,

@@ -9,8 +9,8 @@ import numpy as np
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
 from ..perturbation.maps import Accept
-from ..perturbation.move import Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
-from ..result import PksdResult, SpksdResult
+from ..perturbation.move import Jumps, Moved, Perturbation, as_jumps, jump_settings, requested_perturbation
+from ..result import PksdResult, SpksdResult, among_all
 from ..stein.bootstrap import Bootstrap
 from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
@@ -87,7 +87,7 @@ def pksd_test(
     >>> sc.pksd_test(one_mode_only, target, modes=[[-3.0], [3.0]], theta=0.8, rng=0).reject()
     True
     """
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation, default_theta=PKSD_THETA)
+    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation, default_theta=PKSD_THETA)
     if len(jumps.theta) != 1:
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(jumps.theta)}; see spksd_test")
     inputs = prepare(
@@ -101,11 +101,11 @@ def pksd_test(
         independent=independent,
         rng=rng,
     )
-    moved, chain = requested_perturbation(inputs, target, jumps)
-    _, fields = perturbed_core("pKSD test", inputs, target, moved, chain, jumps, identity=False)
+    moved = requested_perturbation(inputs, target, jumps)
+    _, fields = perturbed_core("pKSD test", inputs, target, moved, jumps, identity=False)
     result = PksdResult(**fields)
     announce(result.warnings)
-    return result
+    return among_all(result, moved.rows, len(inputs.x))
 
 
 def spksd_test(
@@ -163,7 +163,7 @@ def spksd_test(
     >>> sc.spksd_test(one_mode_only, target, rng=0).pvalue
     0.001
     """
-    jumps = as_jumps(modes, bounds, theta, n_steps, accept, perturbation)
+    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
     inputs = prepare(
         draws,
         target,
@@ -175,38 +175,35 @@ def spksd_test(
         independent=independent,
         rng=rng,
     )
-    moved, chain = requested_perturbation(inputs, target, jumps)
-    found, fields = perturbed_core("spKSD test", inputs, target, moved, chain, jumps, identity=True)
+    moved = requested_perturbation(inputs, target, jumps)
+    found, fields = perturbed_core("spKSD test", inputs, target, moved, jumps, identity=True)
     result = SpksdResult(**fields, identity_statistic=float(found.parts[0]), theta_statistics=found.parts[1:])
     announce(result.warnings)
-    return result
+    return among_all(result, moved.rows, len(inputs.x))
 
 
 def perturbed_core(
     name: str,
     inputs: Prepared,
     target: Target,
-    moved: Perturbation,
-    chain: np.ndarray | None,
+    moved: Moved,
     jumps: Jumps,
     *,
     identity: bool,
 ) -> tuple[Found, dict[str, Any]]:
-    """The statistic of perturbed draws, the unperturbed ones added if `identity`, and the fields of a result.
-
-    `chain` is that of the unperturbed draws.
-    """
-    x = moved.draws
+    """The statistic of perturbed draws, with the unperturbed if `identity`, and the fields of a result."""
+    perturbation = moved.perturbation
+    x = perturbation.draws
     width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
-    samples = np.concatenate([x[None], moved.samples]) if identity else moved.samples
+    samples = np.concatenate([x[None], perturbation.samples]) if identity else perturbation.samples
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
     stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    found = replicated(inputs, stack, x, chain, width, parts=identity)
+    found = replicated(inputs, stack, x, moved.chain, width, parts=identity)
     fields = {
         **outcome(name, inputs, x, found, **jump_settings(jumps)),
         "bandwidth": width,
-        "modes": moved.modes,
-        "theta": moved.theta,
-        "acceptance": moved.acceptance,
+        "modes": perturbation.modes,
+        "theta": perturbation.theta,
+        "acceptance": perturbation.acceptance,
     }
     return found, fields

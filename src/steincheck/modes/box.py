@@ -17,13 +17,13 @@ from .._validation import (
     as_pairs,
     check_switch,
 )
-from ..draws import as_matrix
 from ..result import Modes, ModeSearch
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
 from .climb import climb
 from .explore import MOVING_LABEL, SADDLE_LABEL, SKIPPED_LABEL, Plan, gather, heaviest
 from .explore import explore as walk_on
+from .given import as_starts, refuse_modes_and_bounds
 from .merge import Peak, columns, default_cut
 from .surface import Surface
 
@@ -110,10 +110,12 @@ def box_search(
     as_one_positive(beta, "beta")
     if cut is not None:
         as_one_positive(cut, "cut")
+    if bounds is None and starts is None:
+        raise ValueError("give `bounds`, (low, high) or one such pair per coordinate, or `starts`, or both")
     modes = box_search_core(
         target,
-        bounds,
-        starts,
+        None if bounds is None else as_box(bounds, target.dim),
+        None if starts is None else as_starts(starts, target.dim),
         as_generator(rng),
         n_starts=n_starts,
         max_modes=max_modes,
@@ -129,8 +131,8 @@ def box_search(
 
 def box_search_core(
     target: Target,
-    bounds: Any,
-    starts: Any,
+    box: np.ndarray | None,
+    starts: np.ndarray | None,
     rng: np.random.Generator,
     *,
     n_starts: int = N_STARTS,
@@ -141,11 +143,15 @@ def box_search_core(
     max_evaluations: int = MAX_BOX_EVALUATIONS,
     progress: bool | None = None,
 ) -> Modes:
-    """As `box_search`, with all but the box and the starts validated; warnings are in the record only."""
+    """As `box_search` with a box (2, d) or starts (n, d), or both; warnings are in the record only."""
     if cut is None:
         cut = default_cut(target.dim)
     streams = rng.spawn(2)
-    x, box = _starts(target, bounds, starts, n_starts, streams[0])
+    x = np.empty((0, target.dim)) if starts is None else starts
+    if box is None:
+        box = np.stack([x.min(axis=0), x.max(axis=0)])
+    else:
+        x = np.concatenate([x, streams[0].uniform(box[0], box[1], size=(n_starts, target.dim))])
     tally = Counter(dict.fromkeys(COUNTS, 0))
     plan = Plan(Surface(target), box, beta, cut, max_modes, max_evaluations, tally)
     return _search(plan, x, streams[1], explore, progress)
@@ -193,21 +199,10 @@ def _count(plan: Plan, label: np.ndarray, n_starts: int, outside: int) -> None:
     )
 
 
-def _starts(
-    target: Target, bounds: Any, starts: Any, n_starts: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """The starts (n, d) and the box (2, d) they come from."""
-    x = np.empty((0, target.dim))
-    if starts is not None:
-        x = as_matrix(starts, target.dim, minimum=1, name="starts")
-    if bounds is None:
-        if starts is None:
-            raise ValueError(
-                "give `bounds`, (low, high) or one such pair per coordinate, or `starts`, or both"
-            )
-        return x, np.stack([x.min(axis=0), x.max(axis=0)])
-    box = as_box(bounds, target.dim)
-    return np.concatenate([x, rng.uniform(box[0], box[1], size=(n_starts, target.dim))]), box
+def box_beside(modes: Any, bounds: Any, dim: int) -> np.ndarray | None:
+    """The box of the mode search of a test, None without `bounds`; they are refused beside `modes`."""
+    refuse_modes_and_bounds(modes, bounds)
+    return None if bounds is None else as_box(bounds, dim)
 
 
 def as_box(bounds: Any, dim: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from .atlas import Atlas, Limits
 from .box import as_box, box_search_core, flat_warning
 from .explore import Plan, explore
 from .frame import frame_of
-from .given import as_modes, as_starts, refuse_modes_and_bounds
+from .given import as_modes, as_starts
 from .hunt import Hunt, Origin, effort, hunt, look_from
 from .merge import Peak, default_cut, tie_order
 from .starts import BASE, MAX_POWER
@@ -108,9 +108,9 @@ def find_modes(
     if max_seconds is not None:
         as_one_positive(max_seconds, "max_seconds")
     generator = as_generator(rng)
-    sample = None if draws is None else to_unconstrained(draws, target, minimum=1)
     extra = None if starts is None else as_starts(starts, target.dim)
     box = None if bounds is None else as_box(bounds, target.dim)
+    sample = None if draws is None else to_unconstrained(draws, target, minimum=1)
     modes = search_modes(
         target,
         None if sample is None else sample.values,
@@ -393,7 +393,7 @@ def known_modes(
     modes: Any,
     target: Target,
     x: np.ndarray,
-    bounds: Any,
+    box: np.ndarray | None,
     *,
     warnings: list[str],
     rng: np.random.Generator,
@@ -406,21 +406,20 @@ def known_modes(
 
     Modes of the user: all rows. Otherwise modes are searched for from draws that are held out and not tested:
     the rows `held` (such as a training half), or those of `hold_out`; `chain` (n,) says which chain each row
-    belongs to. With `in_box` and `bounds` the paper's search is used: uniform starts in the box and `starts`,
-    nothing is held out, all rows are returned. Warnings are appended to `warnings`.
+    belongs to. With `in_box` and a `box` (2, d) the paper's search is used: uniform starts in the box and
+    `starts`, nothing is held out, all rows are returned. Warnings are appended to `warnings`.
     """
     rows = np.arange(len(x))
-    refuse_modes_and_bounds(modes, bounds)
     if modes is not None:
         return as_modes(modes, target, warnings), rows
-    if in_box and bounds is not None:
-        found = box_search_core(target, bounds, starts, rng)
+    if in_box and box is not None:
+        found = box_search_core(target, box, starts, rng)
         warnings.extend(found.warnings)
         return found, rows
     tested = np.setdiff1d(rows, held) if held is not None else rows
     if held is None:
         held, tested = hold_out(len(x), rng, chain)
-    found = search_from_draws(target, x, held, bounds, starts=starts, rng=rng)
+    found = search_from_draws(target, x, held, box, starts=starts, rng=rng)
     if not len(found):
         raise ValueError(why_none(found))
     warnings.extend(found.warnings)
@@ -431,7 +430,7 @@ def search_from_draws(
     target: Target,
     x: np.ndarray,
     held: np.ndarray,
-    bounds: Any,
+    box: np.ndarray | None,
     *,
     starts: np.ndarray | None = None,
     max_evaluations: int = MAX_EVALUATIONS,
@@ -444,7 +443,7 @@ def search_from_draws(
         x[held] if len(held) else None,
         location=None if len(held) else rounded_location(x),
         starts=starts,
-        box=None if bounds is None else as_box(bounds, target.dim),
+        box=box,
         max_evaluations=max_evaluations,
         progress=progress,
         rng=rng,

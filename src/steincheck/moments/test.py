@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded
+from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded, warn_few_resamples
 from .._whitening import average_root, whitened, whitened_scores
 from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
-from ..modes.given import refuse_modes_and_bounds
+from ..modes.box import box_beside
 from ..modes.search import known_modes
-from ..result import Modes, MomentFeature, MomentResult
+from ..result import Modes, MomentFeature, MomentResult, among_all, floor_of
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.resampling import chain_blocks, identical_draws
 from ..target import (
@@ -44,7 +44,6 @@ MAX_CHAIN_BLOCKS = 50  # of chains, cut in halves that are resampled
 MIN_CHAIN_BLOCKS = 16  # fewer have replicates too heavy in the tails to reject anything
 TIMES_PER_CHAIN_BLOCK = 6  # autocorrelation times per block; its halves share a twelfth of its variance
 MIN_MOMENT_DRAWS = 100  # the smallest n at which the level was studied
-MIN_RESAMPLES = 19  # below, no p-value can be as small as .05, and far quantiles are not defined
 SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but impossible
 
 
@@ -119,28 +118,19 @@ def moment_test(
     ('scale', ('sigma',), 0.78)
     """
     require_target(target)
-    refuse_modes_and_bounds(modes, bounds)
-    x, log_p, chain, warnings = read_sample(draws, target, independent=independent, minimum=20)
-    n_resamples = as_count(n_resamples, "n_resamples")
-    if n_resamples < MIN_RESAMPLES:
-        raise ValueError(f"`n_resamples` must be at least {MIN_RESAMPLES}, got {n_resamples}")
+    box = box_beside(modes, bounds, target.dim)
+    as_count(n_resamples, "n_resamples")
     check_switch(check_score, "check_score")
     generator, seed = seeded(rng)
+    x, log_p, chain, warnings = read_sample(draws, target, independent=independent, minimum=20)
     search, resample, look = generator.spawn(3)
     warnings.extend(score_warnings(target, x, check=check_score))
     warnings.extend(support_warnings(target, x, log_p, look))
     _warn_sample(x, chain, warnings)
-    known, rows = known_modes(modes, target, x, bounds, chain=chain, warnings=warnings, rng=search)
+    warn_few_resamples(n_resamples, "n_resamples", warnings)
+    known, rows = known_modes(modes, target, x, box, chain=chain, warnings=warnings, rng=search)
     x = x[rows]
     scores = score_at(target, x)
-    settings = recorded(
-        modes=modes,
-        bounds=bounds,
-        n_resamples=n_resamples,
-        check_score=check_score,
-        independent=independent,
-        rng=seed,
-    )
     result = moment_core(
         x,
         scores,
@@ -152,10 +142,20 @@ def moment_test(
         n_resamples=n_resamples,
         rng=resample,
         warnings=warnings,
-        settings=settings,
+    )
+    result = replace(
+        result,
+        settings=recorded(
+            modes=modes,
+            bounds=bounds,
+            n_resamples=n_resamples,
+            check_score=check_score,
+            independent=independent,
+            rng=seed,
+        ),
     )
     announce(warnings)
-    return in_own_terms(result, target)
+    return in_own_terms(among_all(result, rows, len(log_p)), target)
 
 
 def _warn_sample(x: np.ndarray, chain: np.ndarray | None, warnings: list[str]) -> None:
@@ -217,7 +217,6 @@ def moment_core(
     n_resamples: int,
     rng: np.random.Generator,
     warnings: list[str],
-    settings: Mapping[str, Any] | None = None,
 ) -> MomentResult:
     """The test on validated arrays; `blocks` are those of Markov chains, None for independent draws.
 
@@ -226,7 +225,7 @@ def moment_core(
     """
     if blocks is not None and not blocks.enough:
         warnings.append(f"cannot tell: {blocks.remedy}")
-        return _untested(x, modes, blocks, warnings, settings or {})
+        return _untested(x, modes, blocks, warnings)
     data = _by_block(x, scores, None if blocks is None else blocks.label, rng)
     frame = make_frame(modes, data.x)
     lines = None if log_density is None else follow_lines(log_density, data.x, frame.constants)
@@ -234,9 +233,11 @@ def moment_core(
     if frame.pairs_left_out:
         warnings.append(f"{frame.pairs_left_out} of the correlations were left out: there are too many pairs")
     pvalue = float(found.adjusted.min())
+    floor = floor_of(found.null)
     extreme = 1.0
     rows: tuple[int, ...] = ()
     if lines is not None:
+        floor /= 1 - SHARE_OF_EXTREMES
         extreme = lines.pvalue
         rows = tuple(np.sort(data.order[lines.impossible]).tolist())
         pvalue = min(1.0, pvalue / (1 - SHARE_OF_EXTREMES), extreme / SHARE_OF_EXTREMES)
@@ -248,26 +249,23 @@ def moment_core(
         len(x),
         x.shape[1],
         tuple(dict.fromkeys(warnings)),
-        settings or {},
         chains=None if blocks is None else blocks.summary,
+        pvalue_floor=floor,
         features=features,
         modes=modes,
         blocks=int(data.home[-1]) + 1,
         pairs_left_out=frame.pairs_left_out,
-        impossible=rows,
+        impossible_rows=rows,
         impossible_pvalue=extreme,
     )
 
 
-def _untested(
-    x: np.ndarray, modes: Modes, blocks: Blocks, warnings: list[str], settings: Mapping[str, Any]
-) -> MomentResult:
+def _untested(x: np.ndarray, modes: Modes, blocks: Blocks, warnings: list[str]) -> MomentResult:
     """The result for chains too short for a test."""
     result = only_impossible(x, modes, (), np.nan, np.nan)
     return replace(
         result,
         warnings=tuple(dict.fromkeys(warnings)),
-        settings=settings,
         chains=blocks.summary,
         blocks=blocks.count,
     )
@@ -287,7 +285,7 @@ def only_impossible(
         modes=modes,
         blocks=0,
         pairs_left_out=0,
-        impossible=rows,
+        impossible_rows=rows,
         impossible_pvalue=impossible_pvalue,
     )
 

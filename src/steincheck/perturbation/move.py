@@ -21,7 +21,8 @@ from .._validation import (
 )
 from ..draws import to_unconstrained
 from ..draws.record import chain_of_rows
-from ..modes.given import as_modes, refuse_modes_and_bounds
+from ..modes.box import box_beside
+from ..modes.given import as_modes
 from ..modes.search import known_modes
 from ..result import Modes, as_plain
 from ..stein.inputs import Prepared
@@ -248,13 +249,15 @@ class Jumps(NamedTuple):
 
     made: Perturbation | None
     modes: Any
-    bounds: Any
+    bounds: Any  # as the user said
+    box: np.ndarray | None
     theta: np.ndarray
     n_steps: int
     accept: Accept
 
 
 def as_jumps(
+    target: Target,
     modes: Any,
     bounds: Any,
     theta: Any,
@@ -265,19 +268,20 @@ def as_jumps(
     default_theta: Any = THETA,
 ) -> Jumps:
     """Validate what all perturbed tests take; arguments that are None have their defaults."""
-    refuse_modes_and_bounds(modes, bounds)
+    require_target(target)
+    box = box_beside(modes, bounds, target.dim)
     given = {"modes": modes, "bounds": bounds, "theta": theta, "n_steps": n_steps, "accept": accept}
     accept = metropolis if accept is None else accept
     n_steps = _check_steps(N_STEPS if n_steps is None else n_steps, accept)
     if perturbation is None:
         scales = as_positive(default_theta if theta is None else theta, "theta")
-        return Jumps(None, modes, bounds, scales, n_steps, accept)
+        return Jumps(None, modes, bounds, box, scales, n_steps, accept)
     if not isinstance(perturbation, Perturbation):
         raise TypeError(f"`perturbation` must come from perturb, got {type(perturbation).__name__}")
     twice = [f"`{name}`" for name, value in given.items() if value is not None]
     if twice:
         raise ValueError(f"`perturbation` has its own {', '.join(twice)}: give one or the other")
-    return Jumps(perturbation, None, None, perturbation.theta, perturbation.n_steps, accept)
+    return Jumps(perturbation, None, None, None, perturbation.theta, perturbation.n_steps, accept)
 
 
 def jump_settings(jumps: Jumps) -> dict[str, Any]:
@@ -311,14 +315,20 @@ def check_same_draws(perturbation: Perturbation, x: np.ndarray, log_p: np.ndarra
         )
 
 
-def requested_perturbation(
-    inputs: Prepared, target: Target, jumps: Jumps
-) -> tuple[Perturbation, np.ndarray | None]:
-    """The perturbation that `jumps` asks for; its `draws` are those to be tested, with their chains (n,)."""
+class Moved(NamedTuple):
+    """The perturbation of a test, whose `draws` are tested, and what is known of these."""
+
+    perturbation: Perturbation
+    chain: np.ndarray | None  # of each tested draw
+    rows: np.ndarray  # of the tested draws, among those given
+
+
+def requested_perturbation(inputs: Prepared, target: Target, jumps: Jumps) -> Moved:
+    """The perturbation that `jumps` asks for."""
     if jumps.made is not None:
         check_same_draws(jumps.made, inputs.x, inputs.log_p)
         warn_moves(jumps.made, inputs.warnings)
-        return jumps.made, inputs.chain
+        return Moved(jumps.made, inputs.chain, np.arange(len(inputs.x)))
     modes, rows = modes_and_rows(inputs, target, jumps)
     moved = perturb_core(
         inputs.x[rows],
@@ -331,16 +341,16 @@ def requested_perturbation(
         rng=inputs.streams.perturbation,
     )
     warn_moves(moved, inputs.warnings)
-    return moved, chain_of_rows(inputs.chain, rows)
+    return Moved(moved, chain_of_rows(inputs.chain, rows), rows)
 
 
-def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Modes, Any]:
+def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Modes, np.ndarray]:
     """The user's modes or those found, and the rows of the draws that may be tested with them."""
     return known_modes(
         jumps.modes,
         target,
         inputs.x,
-        jumps.bounds,
+        jumps.box,
         chain=inputs.chain,
         in_box=True,
         rng=inputs.streams.modes,

@@ -5,6 +5,7 @@ from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeSear
 from .moments import FeatureKind, MomentFeature, MomentResult
 from .plain import as_plain, pvalue_text
 from .table import Table
+from .tested import among_all
 from .tests import (
     ONE_METRIC,
     AgreementResult,
@@ -18,6 +19,7 @@ from .tests import (
     PksdaggResult,
     PksdResult,
     SpksdResult,
+    floor_of,
 )
 from .verdict import Finding, FindingKind, Verdict
 
@@ -49,6 +51,8 @@ __all__ = [
     "SpksdResult",
     "Table",
     "Verdict",
+    "among_all",
     "as_plain",
+    "floor_of",
     "pvalue_text",
 ]

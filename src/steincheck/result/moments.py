@@ -91,8 +91,8 @@ class MomentResult(GofResult):
         Number of blocks of draws that were resampled.
     pairs_left_out : int
         Correlations not examined, because there are too many pairs.
-    impossible : tuple of int
-        Rows of draws that the density all but excludes.
+    impossible_rows : tuple of int
+        Rows of the draws given, of those that the density all but excludes.
     impossible_pvalue : float
         p-value of the least probable draw, adjusted for the number of draws.
     """
@@ -101,7 +101,7 @@ class MomentResult(GofResult):
     modes: Modes = field(kw_only=True)
     blocks: int = field(kw_only=True)
     pairs_left_out: int = field(kw_only=True)
-    impossible: tuple[int, ...] = field(kw_only=True)
+    impossible_rows: tuple[int, ...] = field(kw_only=True)
     impossible_pvalue: float = field(kw_only=True)
 
     def significant(self, alpha: float = 0.05) -> tuple[MomentFeature, ...]:

@@ -19,6 +19,16 @@ KernelUnits = Literal["one metric", "those of each mode"]
 ONE_METRIC: KernelUnits = "one metric"  # of the kernel, for draws at all modes
 
 
+def floor_of(null_distribution: np.ndarray | None) -> float:
+    """The smallest p-value by rank among these replicates; 0 without any."""
+    return 0.0 if null_distribution is None else 1 / (len(null_distribution) + 1)
+
+
+def _equal(p: float, floor: float) -> bool:
+    """Whether the p-value is the floor, up to rounding."""
+    return bool(floor > 0 and abs(p - floor) <= 1e-9 * floor)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class GofResult:
     """Outcome of one goodness-of-fit test of H0: the draws come from the target.
@@ -35,7 +45,16 @@ class GofResult:
     null_distribution : array or None
         Simulated values of the statistic under H0, where the test simulates them.
     n, dim : int
-        Number of draws and dimension.
+        Number of draws given and their dimension.
+    n_tested : int
+        Number of draws tested: the others started the mode search, trained the test or were left out for its
+        cost.
+    tested_rows : array (n_tested,) or None
+        The rows of the tested draws among those given; None if all were tested.
+    pvalue_floor : float
+        The smallest p-value that the replicates can give, which are finitely many; 0 where nothing is
+        simulated. What needs no replicates may give less: draws that are all but impossible in a moment test,
+        modes too rare for the counts or without draws in a flux test.
     warnings : tuple of str
         What the user should know before believing the p-value.
     settings : mapping, read-only
@@ -55,6 +74,17 @@ class GofResult:
     warnings: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     chains: ChainBlocks | None = field(default=None, kw_only=True)
+    tested_rows: np.ndarray | None = field(default=None, kw_only=True)
+    pvalue_floor: float = field(default=np.nan, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if np.isnan(self.pvalue_floor):
+            object.__setattr__(self, "pvalue_floor", floor_of(self.null_distribution))
+
+    @property
+    def n_tested(self) -> int:
+        """Number of draws tested."""
+        return self.n if self.tested_rows is None else len(self.tested_rows)
 
     def __post_init__(self) -> None:
         freeze_mappings(self, ["settings"])
@@ -72,14 +102,9 @@ class GofResult:
         return bool(self.pvalue <= alpha)
 
     @property
-    def smallest_pvalue(self) -> float:
-        """The smallest attainable p-value: simulated replicates are finitely many."""
-        return 0.0 if self.null_distribution is None else 1 / (len(self.null_distribution) + 1)
-
-    @property
     def at_floor(self) -> bool:
-        """Whether the p-value is the smallest possible, which only bounds it."""
-        return bool(0 < self.pvalue <= 1.03 * self.smallest_pvalue)  # the next is about twice as large
+        """Whether the p-value is the smallest that replicates can give, which only bounds it."""
+        return _equal(self.pvalue, self.pvalue_floor)
 
     def __str__(self) -> str:
         return self.summary()
@@ -112,23 +137,25 @@ class GofResult:
     def _sentence(self, alpha: float = 0.05) -> str:
         p = pvalue_text(self.pvalue, smallest=self.at_floor)
         statistic = "" if np.isnan(self.statistic) else f"statistic = {self.statistic:.4g}, "
-        return f"{self.answer(alpha)} at level {alpha:g} (p {p}, {statistic}n = {self.n}, d = {self.dim})"
+        n = f"n = {self.n}" if self.tested_rows is None else f"n = {self.n}, {self.n_tested} tested"
+        return f"{self.answer(alpha)} at level {alpha:g} (p {p}, {statistic}{n}, d = {self.dim})"
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
         """Remarks that accompany the answer, other than warnings."""
         remarks = [] if self.chains is None else [str(self.chains)]
         if self._out_of_reach(alpha):
-            floor = f"its smallest p-value is {self.smallest_pvalue:.2g}"
+            floor = f"its smallest p-value is {self.pvalue_floor:.2g}"
             remarks.append(f"cannot tell: the test cannot reach the level {alpha:g}: {floor}")
         return remarks
 
     def _out_of_reach(self, alpha: float) -> bool:
-        """Whether a p-value above `alpha` says nothing, since none that is possible would be below."""
-        return bool(self.pvalue > alpha and self.smallest_pvalue > alpha)
+        """Whether a p-value above `alpha` says nothing, since the replicates could not give one below."""
+        return bool(self.pvalue > alpha and self.pvalue_floor > alpha)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
+        record = {item.name: getattr(self, item.name) for item in fields(self)}
+        return as_plain(record | {"n_tested": self.n_tested})
 
     def to_json(self) -> str:
         """JSON text; infinities and NaN become null."""
@@ -218,7 +245,7 @@ class KsdaggResult(GofResult):
         A single test rejects at the level asked for if its p-value is at most `levels`, which is when its
         statistic exceeds `thresholds`.
     pvalue_floor : float
-        The smallest attainable p-value: the smallest weighted p-values of replicates tie.
+        The smallest attainable p-value: more than for one test, since smallest weighted p-values tie.
     units : str
         "one metric" of the kernel for all draws, or, as `check` takes where the widths of modes differ,
         "those of each mode".
@@ -230,13 +257,7 @@ class KsdaggResult(GofResult):
     pvalues: np.ndarray = field(kw_only=True)
     levels: np.ndarray = field(kw_only=True)
     thresholds: np.ndarray = field(kw_only=True)
-    pvalue_floor: float = field(kw_only=True)
     units: KernelUnits = field(default=ONE_METRIC, kw_only=True)
-
-    @property
-    def smallest_pvalue(self) -> float:
-        """The smallest attainable p-value, `pvalue_floor`."""
-        return self.pvalue_floor
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -270,8 +291,6 @@ class FssdResult(GofResult):
         Eigenvalues of the covariance of the features, in descending order.
     power_criterion : float
         On the tested draws.
-    n_test : int
-        Number of tested draws.
     """
 
     locations: np.ndarray = field(kw_only=True)
@@ -279,7 +298,6 @@ class FssdResult(GofResult):
     contributions: np.ndarray = field(kw_only=True)
     eigenvalues: np.ndarray = field(kw_only=True)
     power_criterion: float = field(kw_only=True)
-    n_test: int = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -292,8 +310,8 @@ class FluxResult(GofResult):
         The modes that were compared.
     mode_table : ModeTable or None
         Observed and implied shares; None if draws were moved by displacements of a lattice only.
-    mode_of_draw : array (n,) or None
-        The mode of each draw; None with displacements only.
+    mode_of_draw : array (n_tested,) or None
+        The mode of each tested draw, in the order of `tested_rows`; None with displacements only.
     flow : array (M, M)
         Mean probability of going from mode i to mode j; (V, 2), along and against, with displacements only.
     net_flow, net_flow_se : arrays (M,) or (V,)
@@ -420,7 +438,7 @@ class AgreementResult(GofResult):
     @property
     def at_floor(self) -> bool:
         """Whether no permutation was as extreme in one of the comparisons, which only bounds the p-value."""
-        return bool(0 < -self.statistic <= 1.03 * self.smallest_pvalue)
+        return _equal(-self.statistic, self.pvalue_floor)
 
     @property
     def starts_differ(self) -> bool:

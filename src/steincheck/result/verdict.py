@@ -228,11 +228,11 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
-        record: dict[str, Any] = {"schema": 2}
+        record: dict[str, Any] = {"schema": 3}
         record |= {name: getattr(self, name) for name in ("fits", "sentence", "pvalue", "alpha")}
+        of_test = ("test", "statistic", "pvalue", "n", "n_tested", "settings")
         record["tests"] = {
-            name: {key: getattr(result, key) for key in ("test", "statistic", "pvalue", "n", "settings")}
-            | {"adjusted_pvalue": self.adjusted[name]}
+            name: {key: getattr(result, key) for key in of_test} | {"adjusted_pvalue": self.adjusted[name]}
             for name, result in self.tests.items()
         }
         names = (
@@ -258,7 +258,7 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
         where = " within modes" if several and key != "weights" else ""
         answer = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
         inconclusive = isinstance(result, FluxResult) and bool(result.inconclusive)
-        inconclusive |= len(verdict.tests) * result.smallest_pvalue > verdict.alpha
+        inconclusive |= len(verdict.tests) * result.pvalue_floor > verdict.alpha
         if np.isnan(result.pvalue) or (inconclusive and answer == "no misfit found"):
             answer = "cannot tell"
         raw = pvalue_text(result.pvalue, smallest=result.at_floor).removeprefix("= ")

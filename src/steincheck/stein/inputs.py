@@ -8,7 +8,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .._series import index_in_chain
-from .._validation import Seed, as_count, as_numbers, check_switch, is_number, seeded, shown
+from .._validation import (
+    Seed,
+    as_count,
+    as_numbers,
+    check_switch,
+    is_number,
+    seeded,
+    shown,
+    warn_few_resamples,
+)
 from ..chains.reading import read_sample
 from ..target import Target, require_target, score_warnings, support_warnings
 from .bootstrap import Bootstrap, multinomial, wild
@@ -71,10 +80,11 @@ def prepare(
     as_count(n_resamples, "n_resamples")
     check_bootstrap(bootstrap)
     check_switch(check_score, "check_score")
+    whiten = None if precondition is None else _root(precondition, target.dim)
+    generator, seed = seeded(rng)
     sample = read_sample(draws, target, independent=independent)
     if sample.chain is not None:
         _refuse_resampled_draws(bootstrap)
-    generator, seed = seeded(rng)
     streams = spawn_streams(generator)
     warnings = sample.warnings
     warnings.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
@@ -85,7 +95,6 @@ def prepare(
             f"only {n} draws: below {MIN_KERNEL_DRAWS} the bootstrap rejects correct samples too often"
         )
     warnings.extend(score_warnings(target, sample.x, check=check_score))
-    whiten = None if precondition is None else _root(precondition, target.dim)
     return Prepared(
         x=sample.x,
         whiten=whiten,
@@ -122,12 +131,6 @@ def _refuse_resampled_draws(bootstrap: Any) -> None:
         )
 
 
-def warn_few_resamples(count: int, name: str, warnings: list[str]) -> None:
-    """Warn if the p-value can never be as small as 0.05."""
-    if count < 19:
-        warnings.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
-
-
 def _root(precondition: Any, dim: int) -> np.ndarray:
     matrix = as_numbers(precondition, "precondition", f"a matrix of numbers, shape {(dim, dim)}")
     if matrix.shape != (dim, dim):
@@ -145,16 +148,20 @@ def _root(precondition: Any, dim: int) -> np.ndarray:
         ) from None
 
 
+def check_fraction(train_fraction: Any) -> None:
+    """Raise unless a part of the draws may be trained with, and a part is left to test."""
+    if not is_number(train_fraction) or not 0 < train_fraction < 1:
+        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {shown(train_fraction)}")
+
+
 def split_rows(
-    n: int, train_fraction: Any, rng: np.random.Generator, chain: np.ndarray | None = None
+    n: int, train_fraction: float, rng: np.random.Generator, chain: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of a part of n draws to train with, and of the others.
 
     The part is random for independent draws. Of Markov chains it is the beginning of every one: the two parts
     touch once per chain, and are nearly independent.
     """
-    if not is_number(train_fraction) or not 0 < train_fraction < 1:
-        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {shown(train_fraction)}")
     n_train = round(train_fraction * n)
     if min(n_train, n - n_train) < 2:
         raise ValueError(

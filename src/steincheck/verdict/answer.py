@@ -15,8 +15,7 @@ from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
 from ..flux.shares import NEGLIGIBLE_SHARE, mode_weights
 from ..flux.words import mode_words
-from ..modes.box import as_box
-from ..modes.given import refuse_modes_and_bounds
+from ..modes.box import box_beside
 from ..modes.search import MAX_EVALUATIONS
 from ..result import (
     AgreementResult,
@@ -28,6 +27,7 @@ from ..result import (
     ModeWeights,
     MomentResult,
     Verdict,
+    among_all,
 )
 from ..target import Target, parameter_names, require_target
 from ..target.own_scale import own_scales, to_constrained
@@ -165,9 +165,7 @@ def check(
     check_switch(independent, "independent")
     check_switch(check_score, "check_score")
     check_switch(progress, "progress", optional=True)
-    refuse_modes_and_bounds(modes, bounds)
-    if bounds is not None:
-        as_box(bounds, target.dim)
+    box = box_beside(modes, bounds, target.dim)
     seed = fresh_seed(rng)
     settings = recorded(
         modes=modes,
@@ -183,14 +181,15 @@ def check(
     remarks = Remarks(list(sample.warnings), [], [], [], [])
     case = evaluated(sample, target, independent, check_score, remarks)
     budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
-    known, tested = search(case, target, modes, bounds, budget, progress, streams[0], remarks)
+    known, tested = search(case, target, modes, box, budget, progress, streams[0], remarks)
     tests: dict[str, GofResult] = {}
     if is_improper(known):
         remarks.reasons.insert(0, "the density appears to be improper, or its log has the wrong sign")
     else:
         remarks.reasons.extend(text for text in remarks.invalid if text not in remarks.reasons)
         if not remarks.invalid:
-            tests = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
+            found = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
+            tests = {name: among_all(result, tested, len(case.x)) for name, result in found.items()}
         tests |= examined_for_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
     combined = _combine(tests, alpha)
@@ -425,7 +424,7 @@ def _is_warm_up(
     kinds = {finding.kind for finding in findings}
     moments = tests.get("moments")
     if chain is not None and "impossible draws" in kinds and isinstance(moments, MomentResult):
-        return first_of_chains(moments.impossible, chain)
+        return first_of_chains(moments.impossible_rows, chain)
     chains = tests.get("chains")
     return isinstance(chains, AgreementResult) and "chains" in kinds and chains.starts_differ
 
@@ -450,7 +449,7 @@ def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], 
                 "hardly any draw from one to the other"
             )
     for result in tests.values():
-        floor = len(tests) * result.smallest_pvalue
+        floor = len(tests) * result.pvalue_floor
         if floor > alpha:
             reasons.append(
                 f"the {result.test} cannot reach the level {alpha:g}: its smallest adjusted p-value is "

@@ -125,7 +125,7 @@ def search(
     case: Case,
     target: Target,
     modes: Any,
-    bounds: Any,
+    box: np.ndarray | None,
     max_evaluations: int,
     progress: bool | None,
     rng: np.random.Generator,
@@ -133,10 +133,10 @@ def search(
 ) -> tuple[Modes, np.ndarray]:
     """The modes and the rows to test; without a mode, a stand-in where the held-out draws are."""
     if modes is not None:
-        return known_modes(modes, target, case.x, bounds, warnings=remarks.warnings, rng=rng)
+        return known_modes(modes, target, case.x, box, warnings=remarks.warnings, rng=rng)
     held, tested = hold_out(len(case.x), rng, case.chain)
     known = search_from_draws(
-        target, case.x, held, bounds, max_evaluations=max_evaluations, progress=progress, rng=rng
+        target, case.x, held, box, max_evaluations=max_evaluations, progress=progress, rng=rng
     )
     remarks.warnings.extend(known.warnings)
     if len(held):

@@ -22,7 +22,7 @@ from ..moments.test import (
     only_impossible,
     plain_features,
 )
-from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult
+from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult, among_all
 from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
@@ -111,7 +111,6 @@ def examined_for_impossible_draws(
     """
     unseen = np.arange(len(x))
     if isinstance(result, MomentResult):
-        result = replace(result, impossible=tuple(tested[list(result.impossible)].tolist()))
         unseen = np.setdiff1d(unseen, tested)
     rows, pvalue = _impossible(x[unseen], target, known)
     found = tuple(unseen[rows].tolist())
@@ -119,7 +118,7 @@ def examined_for_impossible_draws(
         result = replace(
             result,
             pvalue=min(result.pvalue, pvalue / SHARE_OF_HELD_OUT),
-            impossible=tuple(sorted({*result.impossible, *found})),
+            impossible_rows=tuple(sorted({*result.impossible_rows, *found})),
             impossible_pvalue=min(result.impossible_pvalue, pvalue),
         )
     elif found and pvalue / SHARE_OF_HELD_OUT <= alpha:
@@ -164,7 +163,8 @@ def _kernel_test(
         streams=spawn_streams(rng),
         warnings=remarks.warnings,
     )
-    return replace(result, settings={})  # those of the verdict run it again
+    result = replace(result, settings={})  # those of the verdict run it again
+    return among_all(result, np.arange(0, len(case.x), step), len(case.x))
 
 
 def _add_moments(

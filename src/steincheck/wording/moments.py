@@ -43,7 +43,7 @@ def moment_findings(
     reshaped = any(feature.kind in SHAPE_KINDS for feature in reported)
     found = []
     leads = factor * result.impossible_pvalue < 1e-4  # single draws lead only if beyond doubt
-    if result.impossible and (leads or not reported):
+    if result.impossible_rows and (leads or not reported):
         p = adjusted(result.impossible_pvalue)
         found.append(Finding.without_size("impossible draws", None, p, describe_impossible(result, chain)))
     places_left = dict(places)
@@ -166,15 +166,15 @@ def _rough(feature: MomentFeature) -> str:
 
 def describe_impossible(result: MomentResult, chain: np.ndarray | None = None) -> str:
     """Which draws the density all but excludes, by chain and draw where there are chains; empty if none."""
-    count = len(result.impossible)
+    count = len(result.impossible_rows)
     if not count:
         return ""
     many = f"At least {count} draws are" if count > 1 else "One draw is"
-    where = _rows(result.impossible)
-    if chain is not None and first_of_chains(result.impossible, chain):
-        where = _beginnings(result.impossible, chain)
+    where = _rows(result.impossible_rows)
+    if chain is not None and first_of_chains(result.impossible_rows, chain):
+        where = _beginnings(result.impossible_rows, chain)
     elif chain is not None and chain.max() > 0:
-        where = _in_chains(result.impossible, chain)
+        where = _in_chains(result.impossible_rows, chain)
     return f"{many} all but impossible ({where})"
 
 
