@@ -10,7 +10,7 @@ from dataclasses import replace
 from io import BytesIO, StringIO, TextIOWrapper
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_type_hints
 
 import numpy as np
 
@@ -18,6 +18,7 @@ try:
     import typer
     from rich.console import Console
     from typer.core import TyperGroup
+    from typer.models import ArgumentInfo
 except ImportError:
     print("the command line needs typer and rich: pip install 'steincheck[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
@@ -52,6 +53,7 @@ from .options import (
     Stan,
     TargetSpec,
 )
+from .words import in_options, verdict_in_options
 
 # exit statuses
 FITS = 0
@@ -148,7 +150,7 @@ def check(
     with _working(quiet):
         answer = verdict.check(sample, density, alpha=alpha, rng=seed, **options)
     if not quiet:
-        _say(str(answer))
+        _say(_reworded(str(answer)))
     if json:
         pages.write_text(json, answer.to_json() + "\n")
         _wrote(json, quiet)
@@ -157,7 +159,8 @@ def check(
             draws, source, answer.seed, alpha, bounds, modes_file, independent, max_evaluations, key
         )
         title = f"{', '.join(path.name for path in draws)} and {source.name}"
-        pages.write_html(report, answer, sample, density, title=title, command=command)
+        said = verdict_in_options(answer, _typed_options())
+        pages.write_html(report, said, sample, density, title=title, command=command)
         _wrote(report, quiet)
     raise typer.Exit({True: FITS, False: MISFIT, None: CANNOT_TELL}[answer.fits])
 
@@ -219,7 +222,7 @@ def one_test(
     with _working(quiet):
         result = run(to_unconstrained(sample, density), density, rng=seed, **options)
     if not quiet:
-        _say(f"{result.summary(alpha)}\n  seed {result.settings['rng']}, steincheck {__version__}")
+        _say(f"{_reworded(result.summary(alpha))}\n  seed {result.settings['rng']}, steincheck {__version__}")
     if json:
         pages.write_text(json, result.to_json() + "\n")
         _wrote(json, quiet)
@@ -260,7 +263,7 @@ def modes(
     if sample is not None and sample.names and not found.names:
         found = replace(found, names=tuple(sample.names))
     if not quiet:
-        _say(f"{found}\nsteincheck {__version__}")
+        _say(f"{_reworded(str(found))}\nsteincheck {__version__}")
     if json:
         pages.write_text(json, dumps(found.to_dict(), indent=2, allow_nan=False) + "\n")
         _wrote(json, quiet)
@@ -336,11 +339,12 @@ def demo(
             p = pvalue_text(result.pvalue, smallest=result.at_floor)
             _say(f"  {words:<75} p {p:<8}  {seen}")
         answer = verdict.check(x, target, rng=seed)
-    _say(f"\nAll in one, steincheck.check says:\n\n{answer}")
+    _say(f"\nAll in one, steincheck.check says:\n\n{_reworded(str(answer))}")
     if report:
         command = ["steincheck", "demo", "--seed", str(seed), "--report", str(report)]
         title = "Demo: one of two modes is missing"
-        pages.write_html(report, answer, x, target, title=title, command=command)
+        said = verdict_in_options(answer, _typed_options())
+        pages.write_html(report, said, x, target, title=title, command=command)
         _wrote(report, quiet=False)
 
 
@@ -372,6 +376,30 @@ def _say(text: str) -> None:
             raise OSError(f"cannot write to the standard output: {error.strerror or error}") from error
 
 
+def _reworded(text: str) -> str:
+    """What the library says, in the options of the command that runs."""
+    return in_options(text, _typed_options())
+
+
+def _typed_options() -> dict[str, str]:
+    """How the parameters of the command that runs are typed, by name."""
+    called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    commands = {
+        entry.name or entry.callback.__name__: entry.callback
+        for entry in app.registered_commands
+        if entry.callback
+    }
+    typed = {}
+    for name, hint in get_type_hints(commands.get(called, demo), include_extras=True).items():
+        for about in getattr(hint, "__metadata__", ()):
+            words = (about.default, *(about.param_decls or ()))  # typer takes the first for a default
+            declared = [word for word in words if isinstance(word, str) and word.startswith("--")]
+            typed[name] = next(iter(declared), f"--{name.replace('_', '-')}")
+            if isinstance(about, ArgumentInfo):
+                typed[name] = str(about.metavar)
+    return typed
+
+
 def _wrote(path: Path, quiet: bool) -> None:
     if not quiet:
         _say(f"wrote {path}")
@@ -394,7 +422,7 @@ def main() -> None:
             if seen or isinstance(cause, KeyboardInterrupt):
                 _end_interrupted(seen)
             err.print("[red]error:[/red]", end=" ")
-            err.print(explain(cause), markup=False, soft_wrap=True)
+            err.print(explain(cause, _reworded), markup=False, soft_wrap=True)
             raise SystemExit(ERROR) from None
 
 

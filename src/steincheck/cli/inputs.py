@@ -24,7 +24,11 @@ def load_modes(path: Path | None, target: Target) -> np.ndarray | None:
     """Mode locations (M, d) from a file."""
     if path is None:
         return None
-    places = load_draws([path], target, None, minimum=1)
+    try:
+        places = load_draws([path], target, None, minimum=1)
+    except ValueError as error:
+        text = str(error).replace("`paths` must end in", "--modes must end in")
+        raise ValueError(text.replace("name one by `key`", "--modes takes a file with one")) from None
     return to_unconstrained(places, target, name="--modes", minimum=1).values
 
 

@@ -10,7 +10,7 @@ import typer
 DrawsFiles = Annotated[
     list[Path],
     typer.Argument(
-        metavar="DRAWS...",
+        metavar="DRAWS",
         help="The sample, one draw per row; several files are several chains: .csv (with or without a line "
         "of names, CmdStan's too), .npy, .npz, .parquet or .nc (ArviZ).",
     ),
