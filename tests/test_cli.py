@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import steincheck as sc
 from steincheck import cli
 from steincheck.cli.words import PARAMETERS, PHRASES, in_options
+from steincheck.model_files import load_target
 
 MODEL = """
 import jax.numpy as jnp
@@ -36,6 +38,9 @@ nowhere = sc.Target(lambda x: x[:, 0] - jnp.inf, dim=2)
 def three(n, rng):
     return rng.normal(size=(3, 2))
 """
+
+
+TARGET = ("--target", "model.py:target")
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +83,72 @@ def test_modes_from_a_file(run, folder):
     status, _, said = run("check", *given, "--bounds=-9,9")
     assert status == 2
     assert "--bounds is the box of the mode search: give --modes or --bounds, not both" in said
+
+
+def test_modes_that_the_command_found_are_taken_back(run, folder):
+    assert run("modes", *TARGET, "--seed", 3, "--json", "found.json", "--quiet") == (0, "", "")
+    model = load_target(str(folder / "model.py:target"))
+    found = sc.find_modes(model, rng=3)
+    left = np.load(folder / "left.npy")
+    expected = sc.check(left, model, modes=found, rng=0)
+    options = ("left.npy", *TARGET, "--modes", "found.json", "--seed", 0, "--json", "verdict.json")
+    status, out, _ = run("check", *options)
+    assert status == cli.MISFIT
+    assert out.startswith(expected.sentence)
+    assert json.loads((folder / "verdict.json").read_text()) == json.loads(expected.to_json())
+    for name, test in (("flux", sc.flux_test), ("pksd", sc.pksd_test)):
+        run("test", name, *options)
+        record = json.loads((folder / "verdict.json").read_text())
+        assert record["pvalue"] == test(left, model, modes=found, rng=0).pvalue
+
+
+PLACES = np.array([[-3.0, -3.0], [3.0, 3.1]])
+SHAPES = np.array([[[1.0, 0.5], [0.5, 2.0]]] * 2)
+GIVEN = sc.Modes(PLACES, SHAPES, np.zeros(2), np.zeros(2, dtype=int), names=("a", "b"))
+TURNED = replace(GIVEN, locations=PLACES[:, ::-1], covariances=SHAPES[:, ::-1, ::-1], names=("b", "a"))
+
+
+@pytest.mark.parametrize(
+    ("record", "modes"),
+    [
+        ({"locations": PLACES.tolist()}, PLACES),
+        ({"locations": PLACES.tolist(), "covariances": SHAPES.tolist()}, (PLACES, SHAPES)),
+        (GIVEN.to_dict(), GIVEN),
+        (TURNED.to_dict(), GIVEN),
+    ],
+)
+def test_modes_as_json_with_less_or_in_another_order(run, folder, record, modes):
+    model = load_target(str(folder / "model.py:target"))
+    (folder / "some.json").write_text(json.dumps(record))
+    run("test", "flux", "left.npy", *TARGET, "--modes", "some.json", "--seed", 0, "--json", "t.json")
+    expected = sc.flux_test(np.load(folder / "left.npy"), model, modes=modes, rng=0)
+    assert json.loads((folder / "t.json").read_text())["statistic"] == expected.statistic
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "bad.json cannot be read as JSON"),
+        ("[[1, 2]]", 'bad.json must hold an object with "locations"'),
+        ('{"modes": 3}', 'bad.json must hold an object with "locations"'),
+        ('{"locations": [[1, 2, 3]]}', "--modes must have shape (n, 2) as the target has dim = 2"),
+        ('{"locations": "text"}', "--modes must be an array of real numbers"),
+        ('{"locations": [[3, 3]], "covariances": [[1]]}', "covariances of --modes must be finite"),
+        ('{"locations": [[3, 3]], "search": {}}', "bad.json: `covariances` must be real numbers, got None"),
+    ],
+)
+def test_json_that_does_not_hold_modes(run, folder, text, message):
+    (folder / "bad.json").write_text(text)
+    status, _, said = run("check", "good.csv", *TARGET, "--modes", "bad.json")
+    assert (status, message in said) == (cli.ERROR, True), said
+
+
+def test_json_of_modes_has_the_names_of_the_density(run, folder):
+    modes = replace(GIVEN, names=("a", "c"))
+    (folder / "other.json").write_text(json.dumps(modes.to_dict()))
+    said = run("check", "good.csv", *TARGET, "--modes", "other.json")[2]
+    assert "other.json has no column 'b'; its columns are a, c, the target's names a, b" in said
+    assert "there is no file none.json" in run("check", "good.csv", *TARGET, "--modes", "none.json")[2]
 
 
 @pytest.mark.parametrize("model", ["one", "positive"])
@@ -447,7 +518,6 @@ def test_data_of_a_model_do_not_go_with_a_python_file(run, folder):
     assert "--data goes with --stan, --pymc or --numpyro" in said
 
 
-TARGET = ("--target", "model.py:target")
 WRONG = [  # what is typed beside the target, and what is said about it
     ("check good.csv --alpha 0", "--alpha must lie strictly between 0 and 1, got 0.0"),
     ("test ksd good.csv --alpha nan", "--alpha must lie strictly between 0 and 1"),
@@ -461,7 +531,7 @@ WRONG = [  # what is typed beside the target, and what is said about it
     ("test flux good.csv --modes saddle.csv", "--modes must be local maxima: at rows [0]"),
     ("test flux good.csv --modes saddle.csv", 'in a JSON file with "locations" and "covariances"'),
     ("test flux good.csv --modes twice.csv --bounds 1,2", "give --modes or --bounds, not both"),
-    ("check good.csv --modes modes.doc", "--modes must end in .csv"),
+    ("check good.csv --modes modes.doc", "--modes must end in .json, .csv"),
     ("check good.csv --modes few.npz", "it holds x, y: --modes takes a file with one"),
     ("test ksd good.csv --n-resamples 10000000", "--n-resamples must be at most 1000000"),
     ("test moments good.csv --n-resamples 5", "--n-resamples must be at least 19, got 5"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import report as pages
 from ..draws import Draws, read_draws, to_unconstrained
+from ..draws.names import positions
+from ..result import Modes
 from ..target import Target
 
 
@@ -20,16 +22,50 @@ def load_draws(paths: list[Path], target: Target, key: str | None, minimum: int 
     return read_draws(paths, dim=target.dim, names=target.names, key=key, minimum=minimum)
 
 
-def load_modes(path: Path | None, target: Target) -> np.ndarray | None:
-    """Mode locations (M, d) from a file."""
+def load_modes(path: Path | None, target: Target) -> Any:
+    """Modes from a file: locations (M, d) of one like those of draws, or all that JSON has of them."""
     if path is None:
         return None
+    if path.suffix.lower() == ".json":
+        return _modes_of_json(path, target)
     try:
         places = load_draws([path], target, None, minimum=1)
     except ValueError as error:
-        text = str(error).replace("`paths` must end in", "--modes must end in")
+        text = str(error).replace("`paths` must end in", "--modes must end in .json,")
         raise ValueError(text.replace("name one by `key`", "--modes takes a file with one")) from None
     return to_unconstrained(places, target, name="--modes", minimum=1).values
+
+
+def _modes_of_json(path: Path, target: Target) -> Any:
+    """Modes of what ``steincheck modes --json`` writes, or of as little as their locations.
+
+    These are in the coordinates of the target; modes that a search found are put in the order of its names.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        record = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read as JSON: {error}") from None
+    if not isinstance(record, dict) or "locations" not in record:
+        raise ValueError(
+            f'{path} must hold an object with "locations", and "covariances" if they are known, as '
+            "steincheck modes --json writes it"
+        )
+    if "search" not in record:
+        covariances = record.get("covariances")
+        return record["locations"] if covariances is None else (record["locations"], covariances)
+    try:
+        modes = Modes.from_dict(record)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    if not modes.names or not target.names:
+        return modes
+    order = positions(modes.names, target.names, str(path))
+    covariances = modes.covariances[:, order][:, :, order]
+    return replace(
+        modes, locations=modes.locations[:, order], covariances=covariances, names=tuple(target.names)
+    )
 
 
 def as_bounds(text: str | None) -> Any:

@@ -51,7 +51,8 @@ ModesFile = Annotated[
     typer.Option(
         "--modes",
         metavar="FILE",
-        help="Mode locations, one per row, in a file like DRAWS; replaces the mode search.",
+        help="The modes, instead of a search: JSON that steincheck modes --json wrote, or locations, one per "
+        "row, in a file like DRAWS.",
     ),
 ]
 Independent = Annotated[
