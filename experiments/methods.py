@@ -25,6 +25,7 @@ PERTURBED = ("spKSD", "pKSDAgg", "ospKSD")
 PAPER = ("KSD", "KSDAgg", "FSSD", "spKSD", "ospKSD")
 ALL = (*PAPER, "pKSDAgg", "flux", "oracle")
 COMMON: dict[str, Any] = {"check_score": False, "independent": True}  # as in the paper, of chains too
+RESAMPLED: dict[str, Any] = {"n_resamples": N_RESAMPLES, "bootstrap": sc.multinomial}  # whatever n
 CONSTANTS = {
     "n_resamples": N_RESAMPLES,
     "theta": "51 equally spaced in [0.5, 1.5]",
@@ -93,19 +94,19 @@ def evaluate(
 
 def ksd(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any) -> Outcome:
     """The plain test."""
-    result = sc.ksd_test(x, problem.target, n_resamples=N_RESAMPLES, **COMMON, rng=rng)
+    result = sc.ksd_test(x, problem.target, **RESAMPLED, **COMMON, rng=rng)
     return result.statistic, result.pvalue, ""
 
 
 def spksd(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any) -> Outcome:
     """Summed over all jump scales."""
-    result = sc.spksd_test(x, problem.target, perturbation=moved, n_resamples=N_RESAMPLES, **COMMON, rng=rng)
+    result = sc.spksd_test(x, problem.target, perturbation=moved, **RESAMPLED, **COMMON, rng=rng)
     return result.statistic, result.pvalue, f"acceptance={result.acceptance.mean():.3g}"
 
 
 def ospksd(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any) -> Outcome:
     """With the jump scale chosen on one half."""
-    result = sc.ospksd_test(x, problem.target, perturbation=moved, n_resamples=N_RESAMPLES, **COMMON, rng=rng)
+    result = sc.ospksd_test(x, problem.target, perturbation=moved, **RESAMPLED, **COMMON, rng=rng)
     return result.statistic, result.pvalue, f"theta={result.chosen_theta:.2f}"
 
 

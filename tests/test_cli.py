@@ -1,13 +1,19 @@
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import steincheck as sc
 from steincheck import cli
+from steincheck.cli.words import PARAMETERS, PHRASES, in_options
+from steincheck.model_files import load_target
 
 MODEL = """
 import jax.numpy as jnp
@@ -26,7 +32,15 @@ def broken(x):
     return undefined_name
 
 explodes = sc.Target(broken, dim=2)
+sloped = sc.Target(lambda x: -0.5 * (x**2).sum(axis=1), lambda x: x, dim=2)
+nowhere = sc.Target(lambda x: x[:, 0] - jnp.inf, dim=2)
+
+def three(n, rng):
+    return rng.normal(size=(3, 2))
 """
+
+
+TARGET = ("--target", "model.py:target")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +82,73 @@ def test_modes_from_a_file(run, folder):
     assert run("test", "flux", *given)[0] == 1
     status, _, said = run("check", *given, "--bounds=-9,9")
     assert status == 2
-    assert "`bounds`" in said
+    assert "--bounds is the box of the mode search: give --modes or --bounds, not both" in said
+
+
+def test_modes_that_the_command_found_are_taken_back(run, folder):
+    assert run("modes", *TARGET, "--seed", 3, "--json", "found.json", "--quiet") == (0, "", "")
+    model = load_target(str(folder / "model.py:target"))
+    found = sc.find_modes(model, rng=3)
+    left = np.load(folder / "left.npy")
+    expected = sc.check(left, model, modes=found, rng=0)
+    options = ("left.npy", *TARGET, "--modes", "found.json", "--seed", 0, "--json", "verdict.json")
+    status, out, _ = run("check", *options)
+    assert status == cli.MISFIT
+    assert out.startswith(expected.sentence)
+    assert json.loads((folder / "verdict.json").read_text()) == json.loads(expected.to_json())
+    for name, test in (("flux", sc.flux_test), ("pksd", sc.pksd_test)):
+        run("test", name, *options)
+        record = json.loads((folder / "verdict.json").read_text())
+        assert record["pvalue"] == test(left, model, modes=found, rng=0).pvalue
+
+
+PLACES = np.array([[-3.0, -3.0], [3.0, 3.1]])
+SHAPES = np.array([[[1.0, 0.5], [0.5, 2.0]]] * 2)
+GIVEN = sc.Modes(PLACES, SHAPES, np.zeros(2), np.zeros(2, dtype=int), names=("a", "b"))
+TURNED = replace(GIVEN, locations=PLACES[:, ::-1], covariances=SHAPES[:, ::-1, ::-1], names=("b", "a"))
+
+
+@pytest.mark.parametrize(
+    ("record", "modes"),
+    [
+        ({"locations": PLACES.tolist()}, PLACES),
+        ({"locations": PLACES.tolist(), "covariances": SHAPES.tolist()}, (PLACES, SHAPES)),
+        (GIVEN.to_dict(), GIVEN),
+        (TURNED.to_dict(), GIVEN),
+    ],
+)
+def test_modes_as_json_with_less_or_in_another_order(run, folder, record, modes):
+    model = load_target(str(folder / "model.py:target"))
+    (folder / "some.json").write_text(json.dumps(record))
+    run("test", "flux", "left.npy", *TARGET, "--modes", "some.json", "--seed", 0, "--json", "t.json")
+    expected = sc.flux_test(np.load(folder / "left.npy"), model, modes=modes, rng=0)
+    assert json.loads((folder / "t.json").read_text())["statistic"] == expected.statistic
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "bad.json cannot be read as JSON"),
+        ("[[1, 2]]", 'bad.json must hold an object with "locations"'),
+        ('{"modes": 3}', 'bad.json must hold an object with "locations"'),
+        ('{"locations": [[1, 2, 3]]}', "--modes must have shape (n, 2) as the target has dim = 2"),
+        ('{"locations": "text"}', "--modes must be an array of real numbers"),
+        ('{"locations": [[3, 3]], "covariances": [[1]]}', "covariances of --modes must be finite"),
+        ('{"locations": [[3, 3]], "search": {}}', "bad.json: `covariances` must be real numbers, got None"),
+    ],
+)
+def test_json_that_does_not_hold_modes(run, folder, text, message):
+    (folder / "bad.json").write_text(text)
+    status, _, said = run("check", "good.csv", *TARGET, "--modes", "bad.json")
+    assert (status, message in said) == (cli.ERROR, True), said
+
+
+def test_json_of_modes_has_the_names_of_the_density(run, folder):
+    modes = replace(GIVEN, names=("a", "c"))
+    (folder / "other.json").write_text(json.dumps(modes.to_dict()))
+    said = run("check", "good.csv", *TARGET, "--modes", "other.json")[2]
+    assert "other.json has no column 'b'; its columns are a, c, the target's names a, b" in said
+    assert "there is no file none.json" in run("check", "good.csv", *TARGET, "--modes", "none.json")[2]
 
 
 @pytest.mark.parametrize("model", ["one", "positive"])
@@ -220,7 +300,7 @@ ERRORS = {
     "no name": (["check", "good.csv", "--target", "model.py"], "must look like FILE.py:NAME, got 'model.py'"),
     "near name": (
         ["check", "good.csv", "--target", "model.py:traget"],
-        "model.py has no 'traget' (did you mean target?); its targets: target, explodes",
+        "model.py has no 'traget' (did you mean target?); its targets: target, explodes, sloped, nowhere",
     ),
     "not a target": (
         ["check", "good.csv", "--target", "model.py:number"],
@@ -236,7 +316,7 @@ ERRORS = {
     ),
     "level": (
         ["check", "good.csv", "--target", "model.py:target", "--alpha", "2"],
-        "`alpha` must lie strictly between",
+        "--alpha must lie strictly between",
     ),
     "bounds": (["modes", "--target", "model.py:target", "--bounds", "3"], "--bounds must be LOW,HIGH"),
     "picture": (
@@ -436,3 +516,153 @@ def test_data_of_a_model_do_not_go_with_a_python_file(run, folder):
     status, _, said = run("check", "good.csv", "--target", "model.py:target", "--data", "data.json")
     assert status == 2
     assert "--data goes with --stan, --pymc or --numpyro" in said
+
+
+WRONG = [  # what is typed beside the target, and what is said about it
+    ("check good.csv --alpha 0", "--alpha must lie strictly between 0 and 1, got 0.0"),
+    ("test ksd good.csv --alpha nan", "--alpha must lie strictly between 0 and 1"),
+    ("check good.csv --seed -1", "'--seed'"),
+    ("check good.csv --bounds 3,1", "--bounds must have low < high"),
+    ("check good.csv --bounds 1,2,3", "--bounds must be LOW,HIGH or"),
+    ("check good.csv --bounds=-inf,1", "--bounds must be finite"),
+    ("test flux good.csv --bounds=-9,nan", "--bounds must have low < high"),
+    ("modes --bounds 2,1", "--bounds must have low < high"),
+    ("check good.csv --modes twice.csv", "--modes must differ from each other, rows [0, 1] (counted from 0)"),
+    ("test flux good.csv --modes saddle.csv", "--modes must be local maxima: at rows [0]"),
+    ("test flux good.csv --modes saddle.csv", 'in a JSON file with "locations" and "covariances"'),
+    ("test flux good.csv --modes twice.csv --bounds 1,2", "give --modes or --bounds, not both"),
+    ("check good.csv --modes modes.doc", "--modes must end in .json, .csv"),
+    ("check good.csv --modes few.npz", "it holds x, y: --modes takes a file with one"),
+    ("test ksd good.csv --n-resamples 10000000", "--n-resamples must be at most 1000000"),
+    ("test moments good.csv --n-resamples 5", "--n-resamples must be at least 19, got 5"),
+    ("modes --max-evaluations 9 --seed 0", "--max-evaluations was reached before"),
+    ("modes --max-evaluations 10000000000000", "--max-evaluations must be at most"),
+    ("check few.npz", "it holds x, y: name one by --key"),
+    ("check few.npz --key z", "has no array 'z'; it holds x, y: name one by --key"),
+    ("check good.csv --key z", "--key selects an array of an .npz file"),
+    ("check modes.doc", "DRAWS must end in .csv, .tsv"),
+    ("modes --draws modes.doc", "--draws must end in .csv, .tsv"),
+    ("check across.npy", "it looks transposed: save it with one draw per row"),
+    ("check flat.npy", "got the 1-d shape (800,); save it with one draw per row"),
+    ("check good.csv single.csv", "independent draws go into one file"),
+    ("check good.csv --target model.py:sloped", "go on regardless in Python, with check_score=False"),
+    ("modes --target model.py:nowhere", "give --draws inside its support"),
+    ("check good.csv --numpyro model.py:number", "the model must be a function with NumPyro"),
+    ("calibrate --n 50", "--sampler must be a function (n, rng) -> draws: the target has none"),
+    ("calibrate --n 50 --sampler model.py:number", "--sampler must be a function"),
+    ("calibrate --n 50 --sampler model.py:three", "--sampler must return n = 50 draws, got 3"),
+    ("calibrate --n 50 --sampler model.py:three --jobs 0", "--jobs must be a positive integer"),
+    ("calibrate --n 50 --sampler model.py:three --jobs 9999", "--jobs must be a positive integer"),
+    ("calibrate --n 50 --sampler model.py:three --repetitions 9999999", "--repetitions must be at most"),
+]
+
+
+@pytest.fixture(scope="module")
+def wrong(folder):
+    good = np.loadtxt(folder / "good.csv", delimiter=",", skiprows=1)
+    np.savetxt(folder / "twice.csv", [[3, 3], [3, 3]], delimiter=",", header="a,b", comments="")
+    np.savetxt(folder / "saddle.csv", [[0, 0], [3, 3]], delimiter=",", header="a,b", comments="")
+    np.savetxt(folder / "single.csv", good[:1], delimiter=",", header="a,b", comments="")
+    np.save(folder / "across.npy", good.T)
+    np.save(folder / "flat.npy", good.ravel())
+    (folder / "modes.doc").write_text("")
+
+
+@pytest.mark.usefixtures("wrong")
+@pytest.mark.parametrize(("typed", "message"), WRONG)
+def test_errors_speak_of_options(run, typed, message):
+    density = () if "model.py:s" in typed or "nowhere" in typed or "numpyro" in typed else TARGET
+    status, out, said = run(*typed.split(), *density)
+    assert (status, out) == (cli.ERROR, "")
+    assert message in " ".join(said.replace("│", "").split())
+    options = cli._typed_options()
+    named = [word for word in re.findall(r"`(\w+)", said) if PARAMETERS.get(word, word) in options]
+    assert not named
+
+
+def test_options_are_those_of_the_command(monkeypatch):
+    for words, expected in (
+        (["check"], {"modes_file": "--modes", "seed": "--seed", "draws": "DRAWS"}),
+        (["modes"], {"draws": "--draws", "max_evaluations": "--max-evaluations"}),
+        (["calibrate"], {"jobs": "--jobs", "n": "--n", "sampler": "--sampler"}),
+        ([], {"report": "--report"}),
+    ):
+        monkeypatch.setattr(sys, "argv", ["steincheck", *words])
+        typed = cli._typed_options()
+        assert typed | expected == typed
+    assert "modes_file" not in typed
+
+
+def test_warnings_and_advice_speak_of_options(run, folder):
+    status, out, _ = run("test", "ksd", "good.csv", *TARGET, "--n-resamples", 5, "--seed", 0)
+    assert status == cli.CANNOT_TELL
+    assert "with --n-resamples 5 no p-value can be below" in out
+    walk = np.cumsum(np.random.default_rng(0).normal(scale=0.3, size=(300, 2)), axis=0)
+    np.savetxt(folder / "walk.csv", walk, delimiter=",")
+    out = run("test", "ksd", "walk.csv", *TARGET, "--seed", 0)[1]
+    assert "shuffle them or give --independent" in out
+    options = ("--seed", 0, "--modes", "both.csv", "--report", "left.html")
+    np.savetxt(folder / "both.csv", [[-3, -3], [3, 3]], delimiter=",")
+    out = run("check", "left.npy", *TARGET, *options)[1]
+    for text in (out, (folder / "left.html").read_text()):
+        assert "sample again from every mode (in Python `verdict.modes.locations`)" in text
+
+
+def test_what_the_users_code_says_is_left_alone(run, folder):
+    (folder / "speaks.py").write_text("raise ValueError('`alpha` and `rng` are mine')\n")
+    assert "ValueError: `alpha` and `rng` are mine" in run("check", "good.csv", "--target", "speaks.py:x")[2]
+
+
+@pytest.mark.parametrize(
+    ("said", "typed"),
+    [
+        ("`rng` must be a non-negative int", "--seed must be a non-negative int"),
+        ("with `n_resamples` = 5 no p-value", "with --n-resamples 5 no p-value"),
+        ("shuffle them or give `independent=True`", "shuffle them or give --independent"),
+        ("give `modes`, or a larger `max_evaluations`", "give --modes, or a larger --max-evaluations"),
+        ("max_evaluations was reached", "--max-evaluations was reached"),
+        ("but `draws` are Markov chains", "but DRAWS are Markov chains"),
+        ("`names` must differ; max_modes = 3", "`names` must differ; max_modes = 3"),
+        ("with `n_level_resamples` = 5", "with `n_level_resamples` = 5"),
+        ("bootstrap_rng(3), a.rng and n_jobs", "bootstrap_rng(3), a.rng and n_jobs"),
+        ("(draw, chain, d), give x.npy.swapaxes(0, 1)", "(draw, chain, d), save it as (chain, draw, d)"),
+        ("give target.unconstrain(draws), or the parameters by name", "name the parameters in a first line"),
+        (
+            "stored in turn: give an array (chain, draw, d)",
+            "stored in turn: give one file per chain, or an .npy file (chain, draw, d)",
+        ),
+        ("got 3 (a, b); `var_names` selects", "got 3 (a, b); give the target `names` to select columns"),
+        ("`program` does not compile", "the Stan program does not compile"),
+        ("see `steincheck.plot.pairs` for where", "see the pictures of --report for where"),
+        ("weights, verdict.mode_weights, give", "weights, in Python `verdict.mode_weights`, give"),
+        ("infinity, chain 0, draw 3", "infinity, chain 0, draw 3 (counted from 0)"),
+    ],
+)
+def test_arguments_become_options(monkeypatch, said, typed):
+    options = ("seed", "independent", "n_resamples", "max_evaluations")
+    known = {name: f"--{name.replace('_', '-')}" for name in options} | {
+        "draws": "DRAWS",
+        "modes_file": "--modes",
+    }
+    assert in_options(said, known) == typed
+
+
+def test_phrases_are_those_of_the_library():
+    """A phrase that no message has any more would be reworded in vain."""
+    package = Path(sc.__file__).parent
+    source = "".join(
+        part.value if isinstance(part, ast.Constant) else "x"
+        for path in package.rglob("*.py")
+        if path.parent.name != "cli"
+        for node in ast.walk(ast.parse(path.read_text()))
+        for part in (node.values if isinstance(node, ast.JoinedStr) else [node])
+        if isinstance(part, ast.FormattedValue)
+        or (isinstance(part, ast.Constant) and isinstance(part.value, str))
+    )
+    known = ("rows \\[", "infinity, chain", "verdict")  # these have numbers or expressions in them
+    stale = [
+        pattern
+        for pattern in PHRASES
+        if not re.search(pattern, source) and not any(word in pattern for word in known)
+    ]
+    assert not stale

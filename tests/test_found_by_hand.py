@@ -264,12 +264,12 @@ def test_a_collapsed_coordinate_is_told():
             test(x, GAUSSIAN, rng=0)
 
 
-def test_ospksd_warns_of_few_tested_draws():
+def test_ospksd_counts_the_tested_draws_only():
     target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-    with pytest.warns(UserWarning, match="40 draws are tested, the others choose theta"):
-        sc.ospksd_test(
-            target.sample(80, 0), target, modes=[[-3.0], [3.0]], theta=[1.0], n_steps=2, n_resamples=19, rng=0
-        )
+    options = {"modes": [[-3.0], [3.0]], "theta": [1.0], "n_steps": 2, "n_resamples": 19, "rng": 0}
+    assert sc.ospksd_test(target.sample(80, 0), target, **options).settings["bootstrap"] == "blocks"
+    with pytest.warns(UserWarning, match="only 40 draws are tested: below 50 their bootstrap rejects"):
+        sc.ospksd_test(target.sample(80, 0), target, bootstrap=sc.multinomial, **options)
 
 
 def test_ksdagg_says_that_its_bandwidths_depend_on_units():

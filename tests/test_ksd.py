@@ -1,4 +1,5 @@
 import functools
+import itertools
 import json
 
 import jax
@@ -446,9 +447,43 @@ def test_settings_suffice_to_run_a_test_again(normal_target):
 
 
 def test_a_warning_points_at_the_line_that_called_the_test(normal_target):
-    with pytest.warns(UserWarning, match="only [0-9]+ draws: below 50") as heard:
-        sc.ksd_test(np.random.default_rng(24).normal(size=(10, 2)), normal_target, rng=0)
+    x = np.random.default_rng(24).normal(size=(10, 2))
+    with pytest.warns(UserWarning, match="only 10 draws are tested: below 50") as heard:
+        sc.ksd_test(x, normal_target, bootstrap=sc.multinomial, rng=0)
     assert heard[0].filename == __file__
+
+
+@pytest.mark.parametrize("n", [6, 9])
+def test_few_draws_have_the_share_of_all_sign_patterns_as_p_value(normal_target, n):
+    x = np.random.default_rng(n).normal(size=(n, 2))
+    result = sc.ksd_test(x, normal_target, kernel=sc.IMQ(2.0), rng=0)
+    with jax.enable_x64(True):
+        u = np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x)) * (1 - np.eye(n))
+    signs = np.array(list(itertools.product([1, -1], repeat=n)))
+    forms = np.einsum("bi,ij,bj->b", signs, u, signs)
+    assert result.pvalue == pytest.approx(np.mean(forms >= u.sum() * (1 - 1e-9)), rel=1e-12)
+    assert result.smallest_pvalue == 2.0 ** (1 - n)
+    assert result.settings["bootstrap"] == "blocks"
+
+
+@pytest.mark.parametrize("name", ["ksd", "pksd", "spksd", "ospksd", "ksdagg", "pksdagg"])
+def test_tests_of_very_few_draws_cannot_tell(name):
+    """Five draws have 16 sign patterns up to a common sign: no p-value can be .05."""
+    options = {} if name in ("ksd", "ksdagg") else {"modes": BIMODAL, "theta": [0.9], "n_steps": 2}
+    x = weighted(0.5, 10 if name == "ospksd" else 5, np.random.default_rng(25)) + 9.0  # far off
+    result = getattr(sc, f"{name}_test")(x, bimodal(), rng=0, **options)
+    assert result.smallest_pvalue == 1 / 16
+    assert result.answer() == "cannot tell"
+
+
+def test_aggregation_over_few_draws_breaks_no_ties():
+    """Replicates with all signs equal are the statistic itself: rounding must not make them smaller."""
+    rng = np.random.default_rng(26)
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=10)
+    for _ in range(40):
+        x = rng.normal(size=(4, 10))
+        result = sc.ksdagg_test(x, target, precondition=np.eye(10), independent=True, rng=rng)
+        assert result.pvalue >= 1 / 8
 
 
 def test_weights_that_would_not_fit_into_memory_are_refused(normal_target):

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from functools import partial
 from math import lgamma
 
 import jax.numpy as jnp
@@ -429,6 +430,46 @@ def test_the_record_of_a_search_in_a_box(options, reason, stopped):
     assert list(record) == [*names, "reason", "stopped", "explored"]
     assert [record[name] for name in names] == [getattr(search, f"n_{name}") for name in names]
     assert record["explored"] == list(search.explored)
+
+
+@pytest.mark.parametrize("search", [sc.find_modes, partial(sc.box_search, bounds=(-5, 15)), None])
+def test_modes_come_back_from_their_dictionary(search):
+    target = sc.models.gaussian_mixture([[0.0, 1.0], [9.0, 2.0]])
+    modes = sc.Modes(np.eye(2), np.array([np.eye(2)] * 2), np.zeros(2), np.array([1, 0]), names=("a", "b"))
+    if search is not None:
+        modes = search(target, rng=0)
+    again = sc.Modes.from_dict(json.loads(json.dumps(modes.to_dict())))
+    for name in ("locations", "covariances", "log_density", "n_starts"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(modes, name))
+        assert getattr(again, name).dtype == getattr(modes, name).dtype
+    for name in ("warnings", "search", "symmetries", "names"):
+        assert getattr(again, name) == getattr(modes, name)
+    assert str(again) == str(modes)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"locations": None}, "`locations` must be real numbers, got None"),
+        ({"locations": [[1, 2], [3]]}, "`locations` must be real numbers"),
+        ({"locations": [1, 2]}, r"`locations` must have shape \(M, d\)"),
+        (
+            {"covariances": [[[1.0]]]},
+            r"`covariances` must be finite, of shape \(2, 2, 2\), got shape \(1, 1, 1\)",
+        ),
+        ({"n_starts": [1]}, "`n_starts` must be finite"),
+        ({"log_density": [np.inf, 0]}, "`log_density` must be finite"),
+        ({"names": ["a"]}, r"got \(2, 2\) and 1 names"),
+        ({"names": "ab"}, "`names` must be a list of texts, got 'ab'"),
+        ({"warnings": [3]}, "`warnings` must be a list of texts"),
+        ({"search": [3]}, "`search` must be a Mapping, got list"),
+        ({"search": {"starts": "many"}}, "`search` must be one that `to_dict` wrote, got starts = 'many'"),
+    ],
+)
+def test_dictionaries_that_are_not_of_modes(change, words):
+    modes = sc.Modes(np.eye(2), np.array([np.eye(2)] * 2), np.zeros(2), np.zeros(2, dtype=int))
+    with pytest.raises((TypeError, ValueError), match=words):
+        sc.Modes.from_dict({**modes.to_dict(), **change})
 
 
 def test_a_record_of_a_search_cannot_be_changed():

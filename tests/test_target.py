@@ -412,7 +412,7 @@ class TestSupport:
     def test_few_draws_are_named(self):
         x = np.random.default_rng(7).normal(size=(10, 1))
         with pytest.warns(UserWarning, match="only 10 draws: below 50"):
-            sc.ksd_test(x, self.target(), rng=0)
+            sc.fssd_test(x, self.target(), rng=0)
 
     def test_heavy_tails_are_not(self):
         cauchy = sc.Target(lambda x: -np.log1p(x[:, 0] ** 2), lambda x: -2 * x / (1 + x**2), dim=1)

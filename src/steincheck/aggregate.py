@@ -96,8 +96,8 @@ def ksdagg_test(
     kernel : IMQ, RBF or any object with `profile`
         Without a bandwidth of its own: it is used with each of `bandwidths`.
     bootstrap : callable or "blocks", optional
-        As in `ksd_test`; by default `wild` up to 10,000 draws, blocks beyond. With blocks, as for Markov
-        chains, one set of sign patterns serves both purposes.
+        As in `ksd_test`; by default `wild` for 50 to 10,000 draws, blocks otherwise. With blocks, as for
+        Markov chains, one set of sign patterns serves both purposes.
     n_resamples, n_level_resamples : int
         Replicates for the single p-values, and for the level of the whole; more than in `ksd_test`, since the
         smallest of ten p-values is judged, at about a tenth of the level.

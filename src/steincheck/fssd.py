@@ -27,6 +27,7 @@ NARROWING_PENALTY = 0.6
 REACH = 5.0  # locations stay within so many standard deviations of the mean of the training draws
 MAX_ITERATIONS = 5  # more of them fit the noise of the training draws (experiments/fssd_study.py)
 MIN_SHARE_SEEN = 1e-6  # of the mean square of the start's features, below which a climb's end is not taken
+MIN_FSSD_DRAWS = 40  # tested ones: with fewer, the limit of the null distribution rejects correct samples too often
 MIN_EIGENVALUE = 1e-12  # largest eigenvalue times bandwidth below which no location sees a draw
 
 
@@ -205,6 +206,10 @@ def fssd_core(
 
     `chain` numbers the chains of the tested draws; None for independent draws.
     """
+    if len(x) < MIN_FSSD_DRAWS:
+        warnings.append(
+            f"only {len(x)} draws are tested: below {MIN_FSSD_DRAWS} correct samples are rejected too often"
+        )
     n_locations, dim = placement.locations.shape
     moments = feature_moments(x, scores, placement)
     eigenvalues = np.clip(np.linalg.eigvalsh(moments.covariance)[::-1], 0.0, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,8 +95,8 @@ def load_target(spec: str) -> Target:
     return value
 
 
-def explain(error: BaseException) -> str:
-    """The message; if the user's file was running, its own lines too, without those around it."""
+def explain(error: BaseException, reword: Callable[[str], str] = str) -> str:
+    """The message, reworded; if the user's file was running, its own lines instead, without those around."""
     own = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(MODULE_PREFIX)}
     if isinstance(error, SyntaxError):
         return f"the target file fails:\n{_named(error)}"
@@ -103,7 +104,7 @@ def explain(error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(origin.__traceback__) if frame.filename in own]
     if not frames:
         known = isinstance(error, (ValueError, TypeError, OSError, ImportError))
-        return str(error) if known else _named(error)
+        return reword(str(error) if known else _named(error))
     lines = "".join(traceback.format_list(frames[-MAX_FRAMES:]))
     return f"the target file fails:\n{lines}{_named(origin)}"
 

@@ -31,8 +31,6 @@ from ..stein.tiles import quadratic_forms
 from ..target import Target, score_at
 from .plain import outcome, replicated
 
-MIN_TESTED_DRAWS = 50  # with fewer, .07 of true samples were rejected at level .05
-
 
 def ospksd_test(
     draws: Any,
@@ -107,11 +105,6 @@ def ospksd_test(
         rng=rng,
     )
     train, test = split_rows(len(inputs.x), train_fraction, inputs.streams.split, inputs.chain)
-    if len(test) < MIN_TESTED_DRAWS:
-        inputs.warnings.append(
-            f"{len(test)} draws are tested, the others choose theta: below {MIN_TESTED_DRAWS} the bootstrap "
-            "rejects correct samples too often"
-        )
     trained = jumps
     if jumps.made is not None:
         check_same_draws(jumps.made, inputs.x, inputs.log_p)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 
-from .._validation import as_stored, as_whole, check_shape, shown
+from .._validation import as_numbers, as_stored, as_whole, check_shape, require_kind, shown
 from .plain import as_plain
 
 SearchEnd = Literal[
@@ -78,6 +79,21 @@ class ModeSearch:
         """Plain Python values, ready for JSON: what this search counts, by names without "n_"."""
         values = {item.name.removeprefix("n_"): getattr(self, item.name) for item in fields(self)}
         return as_plain({name: value for name, value in values.items() if value is not None})
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> ModeSearch:
+        """The search of a record that `to_dict` made."""
+        require_kind(record, Mapping, "search")
+        values: dict[str, Any] = {}
+        for item in fields(cls):
+            key = item.name.removeprefix("n_")
+            value = record.get(key, None if item.default is MISSING else item.default)
+            kinds: dict[str, Any] = {"reason": str, "stopped": str, "explored": (list, tuple)}
+            optional = value is None and item.default is None
+            if not optional and not isinstance(value, kinds.get(key, (int, float))):
+                raise ValueError(f"`search` must be one that `to_dict` wrote, got {key} = {shown(value)}")
+            values[item.name] = tuple(value) if key == "explored" else value
+        return cls(**values)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,6 +220,55 @@ class Modes:
         )
         values = {name: getattr(self, name) for name in names}
         return as_plain({**values, "search": self.search or {}})
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Modes:
+        """The modes of a record that `to_dict` made, or of the JSON that ``steincheck modes`` writes.
+
+        Examples
+        --------
+        >>> import json
+        >>> import steincheck as sc
+        >>> modes = sc.find_modes(sc.models.gaussian_mixture([[0.0], [9.0]], weights=[0.3, 0.7]), rng=0)
+        >>> sc.Modes.from_dict(json.loads(json.dumps(modes.to_dict())))
+        <Modes: 2 in 1 dimension, the highest at (9)>
+        """
+        require_kind(record, Mapping, "record")
+        names = _texts(record, "names")
+        locations = as_numbers(record.get("locations"), "locations")
+        if locations.ndim != 2 or len(names) not in (0, locations.shape[1]):
+            raise ValueError(
+                f"`locations` must have shape (M, d), d as many as there are names, got {locations.shape} "
+                f"and {len(names)} names"
+            )
+        count, dim = locations.shape
+        search = record.get("search") or None
+        return cls(
+            locations,
+            _shaped(record, "covariances", (count, dim, dim)),
+            _shaped(record, "log_density", (count,)),
+            _shaped(record, "n_starts", (count,)).astype(int),
+            _texts(record, "warnings"),
+            None if search is None else ModeSearch.from_dict(search),
+            _texts(record, "symmetries"),
+            names,
+        )
+
+
+def _shaped(record: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers of a record, in an array of this shape."""
+    array = as_numbers(record.get(name), name)
+    if array.shape != shape or not np.isfinite(array).all():
+        raise ValueError(f"`{name}` must be finite, of shape {shape}, got shape {array.shape}")
+    return array
+
+
+def _texts(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """A list of texts of a record, which may be missing."""
+    texts = record.get(name, ())
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"`{name}` must be a list of texts, got {shown(texts)}")
+    return tuple(texts)
 
 
 TOO_MANY = "too many draws"

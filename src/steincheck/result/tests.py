@@ -80,14 +80,12 @@ class GofResult:
     def __post_init__(self) -> None:
         if np.isnan(self.pvalue_floor):
             object.__setattr__(self, "pvalue_floor", floor_of(self.null_distribution))
+        freeze_mappings(self, ["settings"])
 
     @property
     def n_tested(self) -> int:
         """Number of draws tested."""
         return self.n if self.tested_rows is None else len(self.tested_rows)
-
-    def __post_init__(self) -> None:
-        freeze_mappings(self, ["settings"])
 
     def __getstate__(self) -> dict[str, Any]:
         return picklable_state(self, ["settings"])

@@ -23,8 +23,6 @@ from ..target import Target, require_target, score_warnings, support_warnings
 from .bootstrap import Bootstrap, multinomial, wild
 from .kernels import IMQ, Kernel, check_kernel
 
-MIN_KERNEL_DRAWS = 50  # with fewer, bootstraps reject correct samples too often
-
 
 class Streams(NamedTuple):
     """One random stream per stage, so that a change of one stage leaves the others alone."""
@@ -89,11 +87,6 @@ def prepare(
     warnings = sample.warnings
     warnings.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
     warn_few_resamples(n_resamples, "n_resamples", warnings)
-    n = len(sample.x)
-    if n < MIN_KERNEL_DRAWS:
-        warnings.append(
-            f"only {n} draws: below {MIN_KERNEL_DRAWS} the bootstrap rejects correct samples too often"
-        )
     warnings.extend(score_warnings(target, sample.x, check=check_score))
     return Prepared(
         x=sample.x,

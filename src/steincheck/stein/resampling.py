@@ -19,6 +19,7 @@ from .inputs import Prepared, Streams
 from .kernels import Kernel
 
 MAX_WEIGHTS = 2 * 10**10  # bytes of a bootstrap's weights that are held at once
+MIN_DRAWS_WITHOUT_BLOCKS = 50  # below, a bootstrap of the draws rejects correct samples too often
 MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
 
@@ -65,19 +66,25 @@ def resampling(
     """Weights or signs of the null distribution.
 
     Given `blocks` of chains are used, or a warning says that they are too few; otherwise random blocks if
-    `bootstrap` is "blocks", or None and there are many draws; otherwise weights of the draws by `bootstrap`,
-    or `default`.
+    `bootstrap` is "blocks", or None and there are many draws or few, which are then a block each; otherwise
+    weights of the draws by `bootstrap`, or `default`.
     """
     n = len(x)
     n_resamples = int(n_resamples)
     if blocks is not None:
         return _flipped_chains(x, blocks, n_resamples, streams, warnings)
     identity = identical_draws(x, warnings)
-    if bootstrap == "blocks" or (bootstrap is None and n > MAX_DRAWS_WITHOUT_BLOCKS):
+    few = n < MIN_DRAWS_WITHOUT_BLOCKS
+    if bootstrap == "blocks" or (bootstrap is None and (few or n > MAX_DRAWS_WITHOUT_BLOCKS)):
         block = random_blocks(n, streams.blocks, identity=identity)
         signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
         return Resampling("blocks", signs, block, identity)
     function = default if bootstrap is None else bootstrap
+    if few:
+        warnings.append(
+            f"only {n} draws are tested: below {MIN_DRAWS_WITHOUT_BLOCKS} their bootstrap rejects correct "
+            "samples too often; without `bootstrap` signs are flipped instead"
+        )
     if n * n_resamples > MAX_WEIGHTS:
         raise ValueError(
             f"`n_resamples` must be smaller: {n_resamples} weights for each of {n} draws take "

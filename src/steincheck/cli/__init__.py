@@ -10,7 +10,7 @@ from dataclasses import replace
 from io import BytesIO, StringIO, TextIOWrapper
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_type_hints
 
 import numpy as np
 
@@ -18,21 +18,42 @@ try:
     import typer
     from rich.console import Console
     from typer.core import TyperGroup
+    from typer.models import ArgumentInfo
 except ImportError:
     print("the command line needs typer and rich: pip install 'steincheck[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
-from . import aggregate, calibration, flux, fssd, ksd, models, moments, plot, verdict
-from . import report as pages
-from ._signals import ending_signals, exit_status
-from ._validation import check_level, without_user_warnings
-from ._version import __version__
-from .draws import Draws, read_draws, to_unconstrained
-from .draws.names import near
-from .model_files import Source, explain, load_named, load_target, share_with_workers
-from .modes.search import find_modes
-from .result import pvalue_text
-from .target import Target
+from .. import aggregate, calibration, flux, fssd, ksd, models, moments, plot, verdict
+from .. import report as pages
+from .._signals import ending_signals, exit_status
+from .._validation import check_level, without_user_warnings
+from .._version import __version__
+from ..draws import to_unconstrained
+from ..draws.names import near
+from ..model_files import Source, explain, load_named, load_target, share_with_workers
+from ..modes.search import find_modes
+from ..result import pvalue_text
+from .inputs import as_bounds, check_picture, check_writable, load_draws, load_modes
+from .options import (
+    Alpha,
+    Bounds,
+    Data,
+    DrawsFiles,
+    Independent,
+    Json,
+    Key,
+    MaxEvaluations,
+    ModesFile,
+    NumPyro,
+    PyMC,
+    Quiet,
+    Report,
+    Resamples,
+    Seed,
+    Stan,
+    TargetSpec,
+)
+from .words import in_options, verdict_in_options
 
 # exit statuses
 FITS = 0
@@ -86,66 +107,6 @@ app = typer.Typer(
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
-DrawsFiles = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="DRAWS...",
-        help="The sample, one draw per row; several files are several chains: .csv (with or without a line "
-        "of names, CmdStan's too), .npy, .npz, .parquet or .nc (ArviZ).",
-    ),
-]
-TargetSpec = Annotated[
-    str | None,
-    typer.Option(
-        "--target",
-        metavar="FILE.py:NAME",
-        help="The density: a steincheck.Target (or a function without arguments that returns one) called "
-        "NAME in FILE.py. The file is your own code and is run as such: pass only files you trust.",
-    ),
-]
-Stan = Annotated[Path | None, typer.Option(metavar="MODEL.stan", help="The density: a Stan program.")]
-PyMC = Annotated[
-    str | None, typer.Option("--pymc", metavar="FILE.py:NAME", help="The density: a PyMC model.")
-]
-NumPyro = Annotated[
-    str | None, typer.Option("--numpyro", metavar="FILE.py:NAME", help="The density: a NumPyro model.")
-]
-Data = Annotated[
-    Path | None, typer.Option(metavar="DATA.json", help="Data of the Stan program or arguments of the model.")
-]
-Alpha = Annotated[float, typer.Option(help="Level: the probability of a false alarm you accept.")]
-Seed = Annotated[int | None, typer.Option(min=0, help="Seed, for reproducible results.")]
-Json = Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write the outcome as JSON.")]
-Report = Annotated[Path | None, typer.Option(metavar="OUT.html", help="Write a report, one HTML page.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing; the exit status is the answer.")]
-Bounds = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LOW,HIGH[;LOW,HIGH...]",
-        help="A box also searched for modes: one pair for all coordinates or one per coordinate. Optional.",
-    ),
-]
-ModesFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--modes",
-        metavar="FILE",
-        help="Mode locations, one per row, in a file like DRAWS; replaces the mode search.",
-    ),
-]
-Independent = Annotated[
-    bool, typer.Option("--independent", help="The draws are independent, whatever their order suggests.")
-]
-MaxEvaluations = Annotated[
-    int | None, typer.Option(min=1, help="Stop the mode search after this many evaluations of the density.")
-]
-Resamples = Annotated[
-    int | None, typer.Option("--n-resamples", min=1, help="Replicates of a simulated null distribution.")
-]
-Key = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Which array to read if the .npz file has several.")
-]
-
 
 @app.callback(invoke_without_command=True)
 def version(
@@ -181,15 +142,15 @@ def check(
     """Does the sample fit? One answer, from tests of the shape, the moments and the mode weights."""
     check_level(alpha)
     source = Source(target, stan, pymc, numpyro, data)
-    _writable(json, report, inputs=(*draws, modes_file, *source))
+    check_writable(json, report, inputs=(*draws, modes_file, *source))
     density = source.load()
-    sample = _load_draws(draws, density, key)
-    options = {"bounds": _bounds(bounds), "independent": independent, "max_evaluations": max_evaluations}
-    options["modes"] = _modes(modes_file, density)
+    sample = load_draws(draws, density, key)
+    options = {"bounds": as_bounds(bounds), "independent": independent, "max_evaluations": max_evaluations}
+    options["modes"] = load_modes(modes_file, density)
     with _working(quiet):
         answer = verdict.check(sample, density, alpha=alpha, rng=seed, **options)
     if not quiet:
-        _say(str(answer))
+        _say(_reworded(str(answer)))
     if json:
         pages.write_text(json, answer.to_json() + "\n")
         _wrote(json, quiet)
@@ -198,7 +159,8 @@ def check(
             draws, source, answer.seed, alpha, bounds, modes_file, independent, max_evaluations, key
         )
         title = f"{', '.join(path.name for path in draws)} and {source.name}"
-        pages.write_html(report, answer, sample, density, title=title, command=command)
+        said = verdict_in_options(answer, _typed_options())
+        pages.write_html(report, said, sample, density, title=title, command=command)
         _wrote(report, quiet)
     raise typer.Exit({True: FITS, False: MISFIT, None: CANNOT_TELL}[answer.fits])
 
@@ -250,17 +212,17 @@ def one_test(
     if (bounds is not None or modes_file is not None) and name not in WITH_MODES:
         raise ValueError(f"the test {name} uses no modes: it takes neither --bounds nor --modes")
     source = Source(target, stan, pymc, numpyro, data)
-    _writable(json, inputs=(*draws, modes_file, *source))
+    check_writable(json, inputs=(*draws, modes_file, *source))
     density = source.load()
-    sample = _load_draws(draws, density, key)
+    sample = load_draws(draws, density, key)
     options: dict[str, Any] = {"independent": independent}
     options |= {} if n_resamples is None else {"n_resamples": n_resamples}
     if name in WITH_MODES:
-        options |= {"bounds": _bounds(bounds), "modes": _modes(modes_file, density)}
+        options |= {"bounds": as_bounds(bounds), "modes": load_modes(modes_file, density)}
     with _working(quiet):
         result = run(to_unconstrained(sample, density), density, rng=seed, **options)
     if not quiet:
-        _say(f"{result.summary(alpha)}\n  seed {result.settings['rng']}, steincheck {__version__}")
+        _say(f"{_reworded(result.summary(alpha))}\n  seed {result.settings['rng']}, steincheck {__version__}")
     if json:
         pages.write_text(json, result.to_json() + "\n")
         _wrote(json, quiet)
@@ -290,18 +252,18 @@ def modes(
 ) -> None:
     """List the modes of the density."""
     source = Source(target, stan, pymc, numpyro, data)
-    _writable(json, picture, inputs=(*(draws or ()), *source))
-    _check_picture(picture)
+    check_writable(json, picture, inputs=(*(draws or ()), *source))
+    check_picture(picture)
     density = source.load()
-    sample = to_unconstrained(_load_draws(draws, density, key), density) if draws else None
+    sample = to_unconstrained(load_draws(draws, density, key), density) if draws else None
     held = None if sample is None else sample.values
     options: dict[str, Any] = {} if max_evaluations is None else {"max_evaluations": max_evaluations}
     with _working(quiet):
-        found = find_modes(density, draws=sample, bounds=_bounds(bounds), rng=seed, **options)
+        found = find_modes(density, draws=sample, bounds=as_bounds(bounds), rng=seed, **options)
     if sample is not None and sample.names and not found.names:
         found = replace(found, names=tuple(sample.names))
     if not quiet:
-        _say(f"{found}\nsteincheck {__version__}")
+        _say(f"{_reworded(str(found))}\nsteincheck {__version__}")
     if json:
         pages.write_text(json, dumps(found.to_dict(), indent=2, allow_nan=False) + "\n")
         _wrote(json, quiet)
@@ -335,7 +297,7 @@ def calibrate(
 ) -> None:
     """How often does a test reject samples? Its level on a density, or its power against a wrong sampler."""
     run = _named(test, {"check": verdict.check, **TESTS})
-    _writable(json, inputs=(target, sampler))
+    check_writable(json, inputs=(target, sampler))
     density = load_target(str(target))
     draw = None if sampler is None else load_named(sampler, "--sampler")
     if jobs != 1:
@@ -357,7 +319,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and the tests.")] = 0,
 ) -> None:
     """The paper's opening example: half of the density is missing from the sample, unseen by KSD."""
-    _writable(report)
+    check_writable(report)
     target = models.gaussian_mixture([[-3.0], [3.0]])
     x = np.random.default_rng(seed).normal(-3.0, 1.0, size=(1000, 1))
     _say(
@@ -377,11 +339,12 @@ def demo(
             p = pvalue_text(result.pvalue, smallest=result.at_floor)
             _say(f"  {words:<75} p {p:<8}  {seen}")
         answer = verdict.check(x, target, rng=seed)
-    _say(f"\nAll in one, steincheck.check says:\n\n{answer}")
+    _say(f"\nAll in one, steincheck.check says:\n\n{_reworded(str(answer))}")
     if report:
         command = ["steincheck", "demo", "--seed", str(seed), "--report", str(report)]
         title = "Demo: one of two modes is missing"
-        pages.write_html(report, answer, x, target, title=title, command=command)
+        said = verdict_in_options(answer, _typed_options())
+        pages.write_html(report, said, x, target, title=title, command=command)
         _wrote(report, quiet=False)
 
 
@@ -391,58 +354,6 @@ def _named(name: str, tests: dict[str, Callable[..., Any]]) -> Callable[..., Any
             f"there is no test {name!r}{near(name, list(tests))}; the tests are {', '.join(tests)}"
         )
     return tests[name]
-
-
-def _load_draws(paths: list[Path], target: Target, key: str | None, minimum: int = 2) -> Draws:
-    if target.unconstrain is not None:  # named parameters of a model, on their own scale
-        return read_draws(paths, key=key, minimum=minimum)
-    return read_draws(paths, dim=target.dim, names=target.names, key=key, minimum=minimum)
-
-
-def _modes(path: Path | None, target: Target) -> np.ndarray | None:
-    """Mode locations (M, d) from a file."""
-    if path is None:
-        return None
-    places = _load_draws([path], target, None, minimum=1)
-    return to_unconstrained(places, target, name="--modes", minimum=1).values
-
-
-def _bounds(text: str | None) -> Any:
-    """(low, high), or one such pair per coordinate, from "low,high;low,high"."""
-    if text is None:
-        return None
-    try:
-        pairs = [tuple(map(float, pair.split(","))) for pair in text.split(";")]
-        if any(len(pair) != 2 for pair in pairs):
-            raise ValueError
-    except ValueError:
-        raise ValueError(f"--bounds must be LOW,HIGH or LOW,HIGH;LOW,HIGH;..., got {text!r}") from None
-    return pairs[0] if len(pairs) == 1 else pairs
-
-
-def _writable(*paths: Path | None, inputs: tuple[Any, ...] = ()) -> None:
-    """Raise before the work starts, not after it; an output must not replace an input or another output."""
-    taken = {os.path.realpath(str(i).rpartition(":")[0] or str(i)) for i in inputs if i is not None}
-    taken |= {os.path.realpath(i) for i in inputs if isinstance(i, Path)}
-    for path in paths:
-        if path is not None:
-            pages.check_output(path)
-            if os.path.realpath(path) in taken:
-                raise ValueError(f"cannot write {path}: it is an input or another output of this command")
-            taken.add(os.path.realpath(path))
-
-
-def _check_picture(path: Path | None) -> None:
-    """Raise before the work starts if Matplotlib has no format of this suffix."""
-    if path is None:
-        return
-    try:
-        from matplotlib.backend_bases import FigureCanvasBase  # slow to import
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'steincheck[plot]'") from None
-    known = sorted(FigureCanvasBase.get_supported_filetypes())
-    if path.suffix.lower().removeprefix(".") not in known:
-        raise ValueError(f"cannot draw {path}: the suffix must be one of {', '.join(known)}")
 
 
 @contextmanager
@@ -463,6 +374,30 @@ def _say(text: str) -> None:
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it fails again at the end
             raise OSError(f"cannot write to the standard output: {error.strerror or error}") from error
+
+
+def _reworded(text: str) -> str:
+    """What the library says, in the options of the command that runs."""
+    return in_options(text, _typed_options())
+
+
+def _typed_options() -> dict[str, str]:
+    """How the parameters of the command that runs are typed, by name."""
+    called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    commands = {
+        entry.name or entry.callback.__name__: entry.callback
+        for entry in app.registered_commands
+        if entry.callback
+    }
+    typed = {}
+    for name, hint in get_type_hints(commands.get(called, demo), include_extras=True).items():
+        for about in getattr(hint, "__metadata__", ()):
+            words = (about.default, *(about.param_decls or ()))  # typer takes the first for a default
+            declared = [word for word in words if isinstance(word, str) and word.startswith("--")]
+            typed[name] = next(iter(declared), f"--{name.replace('_', '-')}")
+            if isinstance(about, ArgumentInfo):
+                typed[name] = str(about.metavar)
+    return typed
 
 
 def _wrote(path: Path, quiet: bool) -> None:
@@ -487,7 +422,7 @@ def main() -> None:
             if seen or isinstance(cause, KeyboardInterrupt):
                 _end_interrupted(seen)
             err.print("[red]error:[/red]", end=" ")
-            err.print(explain(cause), markup=False, soft_wrap=True)
+            err.print(explain(cause, _reworded), markup=False, soft_wrap=True)
             raise SystemExit(ERROR) from None
 
 

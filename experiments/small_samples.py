@@ -1,0 +1,148 @@
+"""Level of the quadratic tests on 5 to 30 draws: bootstraps of the draws against flipped signs.
+
+Correct draws, in 1 to 200 dimensions: standard normal for the tests without modes, two equal normals 6 apart
+for the others, with five jump scales. Every test runs twice on the same samples: with the bootstrap that is
+its default from 50 draws on, and by default.
+
+``python -m experiments.small_samples`` makes what is missing of results/small_samples.csv, an hour in all;
+``--docs`` puts the table into docs/calibration.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import steincheck as sc
+
+from .cells import stream
+from .running import provenance
+
+RESULTS = Path(__file__).parent / "results" / "small_samples.csv"
+DOCS = Path(__file__).parents[1] / "docs" / "calibration.md"
+MARKS = ("<!-- small samples -->", "<!-- end of small samples -->")
+DIMENSIONS = (1, 10, 50, 200)
+SIZES = (5, 10, 15, 20, 30)
+REPETITIONS = 400
+THETA = np.linspace(0.5, 1.5, 5)
+BOOTSTRAPS = {  # of the draws, by test: the default from 50 draws on
+    "ksd": sc.multinomial,
+    "pksd": sc.multinomial,
+    "spksd": sc.multinomial,
+    "ospksd": sc.multinomial,
+    "ksdagg": sc.wild,
+    "pksdagg": sc.wild,
+}
+WITHOUT_MODES = ("ksd", "ksdagg")
+FIELDS = ("test", "bootstrap", "n", "dim", "repetitions", "count_05", "count_01", "first", "commit")
+
+
+def pvalue(test: str, bootstrap: Any, n: int, dim: int, repetition: int) -> float:
+    """The p-value of one test on one sample, which is the same for all bootstraps."""
+    rng = stream("small_samples", test, str(n), str(dim), str(repetition))
+    options: dict[str, Any] = {"n_resamples": 199, "independent": True, "check_score": False}
+    x = rng.standard_normal((n, dim))
+    target = sc.Target(lambda y: -0.5 * np.sum(y**2, axis=1), lambda y: -y, dim=dim)
+    if test not in WITHOUT_MODES:
+        places = np.zeros((2, dim))
+        places[:, 0] = (-3.0, 3.0)
+        target = sc.models.gaussian_mixture(places)
+        x += places[rng.integers(2, size=n)]
+        options["modes"] = (places, np.array([np.eye(dim)] * 2))
+    if test in ("spksd", "ospksd", "pksdagg"):
+        options["theta"] = THETA
+    if "agg" in test:
+        options["n_level_resamples"] = 199
+    run = getattr(sc, f"{test}_test")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return run(x, target, bootstrap=bootstrap, rng=int(rng.integers(2**32)), **options).pvalue
+
+
+def study(test: str, bootstrap: Any, n: int, dim: int) -> dict[str, Any]:
+    """One row: how often the test rejects, and what it says of the first ten samples."""
+    p = np.array([pvalue(test, bootstrap, n, dim, repetition) for repetition in range(REPETITIONS)])
+    return {
+        "test": test,
+        "bootstrap": _name(bootstrap),
+        "n": n,
+        "dim": dim,
+        "repetitions": REPETITIONS,
+        "count_05": int(np.sum(p <= 0.05)),
+        "count_01": int(np.sum(p <= 0.01)),
+        "first": " ".join(f"{value:.3g}" for value in p[:10]),
+        "commit": provenance()["commit"],
+    }
+
+
+def _name(bootstrap: Any) -> str:
+    return "default" if bootstrap is None else bootstrap.__name__
+
+
+def read() -> list[dict[str, str]]:
+    """The rows that are there."""
+    if not RESULTS.exists():
+        return []
+    with RESULTS.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def table() -> str:
+    """Rejections at level .05 in Markdown: with the bootstrap of the draws, and by default."""
+    rates = {
+        (row["test"], row["bootstrap"] == "default", int(row["n"]), int(row["dim"])): (
+            f"{int(row['count_05']) / int(row['repetitions']):.3f}".removeprefix("0")
+        )
+        for row in read()
+    }
+    head = [f"{test}, `{_name(bootstrap)}` / default" for test, bootstrap in BOOTSTRAPS.items()]
+    lines = [f"| n | d | {' | '.join(head)} |", "|---|---|" + "---|" * len(head)]
+    for n in SIZES:
+        for dim in DIMENSIONS:
+            pairs = [
+                " / ".join(rates.get((test, default, n, dim), "") for default in (False, True))
+                for test in BOOTSTRAPS
+            ]
+            lines.append(f"| {n} | {dim} | {' | '.join(pairs)} |")
+    return "\n".join(lines)
+
+
+def write_docs() -> None:
+    """Put the table into the docs."""
+    before, mark, rest = DOCS.read_text().partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    DOCS.write_text(f"{before}{mark}\n\n{table()}\n\n{MARKS[1]}{after}")
+
+
+def main() -> None:
+    """Make the rows that are missing."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--docs", action="store_true", help="only put the table into docs/calibration.md")
+    if parser.parse_args().docs:
+        write_docs()
+        return
+    done = {(row["test"], row["bootstrap"], int(row["n"]), int(row["dim"])) for row in read()}
+    cells = [
+        (test, bootstrap, n, dim)
+        for dim in DIMENSIONS
+        for n in SIZES
+        for test, own in BOOTSTRAPS.items()
+        for bootstrap in (own, None)
+    ]
+    with RESULTS.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        if not file.tell():
+            writer.writeheader()
+        for test, bootstrap, n, dim in cells:
+            if (test, _name(bootstrap), n, dim) not in done:
+                writer.writerow(study(test, bootstrap, n, dim))
+                file.flush()
+
+
+if __name__ == "__main__":
+    main()
