@@ -275,6 +275,49 @@ def shares_case(sample: tuple[float, ...]) -> Callable:
 
 
 @lru_cache
+def heavy_tailed(df: int, d: int) -> tuple[Problem, float]:
+    """N(0, I) and, 10 away, a multivariate t, of equal weights; and the share of the second mode's region."""
+    import jax.numpy as jnp
+
+    from steincheck import from_jax
+    from steincheck.flux.anchors import assign, mode_anchors
+    from steincheck.modes.given import as_modes
+
+    place = np.zeros(d)
+    place[0] = 10.0
+    second = stats.multivariate_t(place, np.eye(d), df)
+    height = second.logpdf(place)
+
+    def log_density(x: Any) -> Any:
+        normal = -0.5 * jnp.sum(x**2) - 0.5 * d * jnp.log(2 * jnp.pi)
+        return jnp.logaddexp(normal, height - 0.5 * (df + d) * jnp.log1p(jnp.sum((x - place) ** 2) / df))
+
+    target = from_jax(log_density, d)
+    modes = as_modes(np.stack([np.zeros(d), place]), target)
+    anchors = mode_anchors(modes)
+    rng = np.random.default_rng(SEED)
+    draws = [rng.normal(size=(10**6, d)), second.rvs(10**6, random_state=rng).reshape(-1, d)]
+    return Problem(target, modes, anchors), float(np.mean([np.mean(assign(x, anchors) == 1) for x in draws]))
+
+
+def heavy_case(df: int, d: int) -> Callable:
+    """Whether the 95 % interval covers the share of a mode without draws that has heavier tails."""
+
+    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+        from steincheck.flux.test import flux_test
+
+        problem, truth = heavy_tailed(df, d)
+        x = rng.normal(size=(n, d))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # missing modes are the subject
+            result = flux_test(x, problem.target, modes=problem.modes, anchors=problem.anchors, rng=rng)
+        low, high = result.mode_table.implied_interval[1]
+        return {"covers share of the missing mode": bool(low <= truth <= high)}
+
+    return run
+
+
+@lru_cache
 def modulated(last: int) -> Problem:
     """A Gaussian times exp(4 cos x): a lattice of modes, listed up to number `last` on either side."""
     from steincheck import Target
@@ -358,6 +401,10 @@ CASES: dict[str, Case] = {
     "shares .7/.2/.1": Case(shares_case((0.7, 0.2, 0.1)), (1000,), 300),
     "shares .7/.2/.1, sampled equally": Case(shares_case((1 / 3, 1 / 3, 1 / 3)), (1000,), 300),
     "shares .7/.2/.1, third mode missing": Case(shares_case((7 / 9, 2 / 9, 0.0)), (1000,), 300),
+    "shares, t3 mode missing, d=1": Case(heavy_case(3, 1), (1000,), 300),
+    "shares, t3 mode missing, d=2": Case(heavy_case(3, 2), (1000,), 300),
+    "shares, t5 mode missing, d=1": Case(heavy_case(5, 1), (1000,), 300),
+    "shares, t5 mode missing, d=5": Case(heavy_case(5, 5), (1000,), 300),
 }
 
 

@@ -12,18 +12,26 @@ from ..target import CHUNKS, Batch, Target, log_density_anywhere, score_anywhere
 MIN_WALKERS = 8  # with four anchors in ten dimensions, fewer give too few points to fit
 MAX_LOCAL_CHAINS = 1024  # in all, as far as `MIN_WALKERS` allows: about 10^6 evaluations of the score
 N_TRANSITIONS = 60  # of every chain, the first half to adapt the step
+LEAPFROG_STEPS = 16  # per transition
 
 
 def local_chains(
-    target: Target, locations: np.ndarray, covariances: np.ndarray, rng: np.random.Generator
+    target: Target,
+    locations: np.ndarray,
+    covariances: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    n_walkers: int | None = None,
 ) -> np.ndarray:
-    """Points (M, walkers * kept transitions, d) of Hamiltonian chains that start at the modes.
+    """Points (M, kept transitions * walkers, d) of Hamiltonian chains that start at the modes.
+
+    By default there are as many walkers per mode as `MAX_LOCAL_CHAINS` allows, 8 to 64.
 
     Transitions alternate between two metrics: the inverse Hessian of the mode, good where the mode is an
     ellipse however narrow, and a multiple of the identity, good where it is a thin ring.
     """
     count, d = locations.shape
-    n_walkers = int(np.clip(MAX_LOCAL_CHAINS // count, MIN_WALKERS, 64))
+    n_walkers = n_walkers or int(np.clip(MAX_LOCAL_CHAINS // count, MIN_WALKERS, 64))
     roots = symmetric_roots(covariances).root
     metrics = (roots, np.eye(d) * np.linalg.eigvalsh(roots)[:, :1, None])
     steps = np.array([np.full(count, 0.5), np.ones(count)])
@@ -57,7 +65,7 @@ def _transition(
     energy = log_p - 0.5 * np.sum(momentum**2, axis=2)
     y = x
     force = _force(target, x, metric)
-    for _ in range(16):
+    for _ in range(LEAPFROG_STEPS):
         momentum = momentum + 0.5 * stride * force
         y = y + (stride * momentum) @ metric
         force = _force(target, y, metric)

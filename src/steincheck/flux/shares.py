@@ -44,7 +44,8 @@ def mode_table(
         mode = np.searchsorted(main, found.mode[rows])
         estimate = implied_shares(found.log_weight[np.ix_(rows, main)], mode)
         implied[main] = estimate.share
-        interval[main] = _implied_interval(estimate, None if chain is None else chain[rows])
+        error, quantile = standard_error(estimate.influence, None if chain is None else chain[rows])
+        interval[main] = share_intervals(estimate.share, error, quantile)
     observed = counts / counts.sum()
     if observed_interval is None:
         observed_interval = _wilson_interval(observed, len(found.mode))
@@ -105,13 +106,16 @@ def _influence(ratio: np.ndarray, tilt: np.ndarray, mode: np.ndarray, share: np.
     return influence - (influence @ share)[:, None]
 
 
-def _implied_interval(estimate: ImpliedShares, chain: np.ndarray | None) -> np.ndarray:
-    """Intervals (M, 2) of implied shares on the logit scale, never narrower than the assignment is sharp."""
+def share_intervals(share: np.ndarray, error: np.ndarray, quantile: float) -> np.ndarray:
+    """Intervals (M, 2) of shares on the logit scale, never narrower than the assignment to modes is sharp.
+
+    `error` (M,) is the standard error of the log shares.
+    """
     from scipy.special import expit
 
-    share = np.minimum(estimate.share, 1 - 1e-12)
-    logit = np.log(estimate.share) - np.log1p(-share)
-    error, quantile = _standard_error(estimate.influence, chain)
+    logit = np.log(share)
+    share = np.minimum(share, 1 - 1e-12)
+    logit -= np.log1p(-share)
     width = quantile * error / (1 - share)
     ends = expit(np.stack([logit - width, logit + width], axis=1))
     # where a mode ends is not defined more exactly than to .001 of the shares
@@ -132,7 +136,7 @@ def _wilson_interval(observed: np.ndarray, n: int) -> np.ndarray:
     return np.clip(middle[:, None] + reach[:, None] * [-1, 1], 0, 1)
 
 
-def _standard_error(influence: np.ndarray, chain: np.ndarray | None) -> tuple[np.ndarray, float]:
+def standard_error(influence: np.ndarray, chain: np.ndarray | None) -> tuple[np.ndarray, float]:
     """Standard error (M,) of the means of `influence` (n, M), and the quantile that belongs to it.
 
     Chains are cut by the largest autocorrelation time of the columns. Sums over the q blocks are nearly

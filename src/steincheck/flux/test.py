@@ -28,6 +28,7 @@ from .displacements import (
     share_at_listed_modes,
     step_flows,
 )
+from .local_shares import with_local_points
 from .mode_comparison import compare_chain_modes, compare_independent, time_within_modes
 from .orbits import CountMoments, Orbits, count_moments, orbits
 from .shares import LEVEL
@@ -228,7 +229,7 @@ def _test_modes(
     warnings: list[str],
 ) -> FluxResult:
     """Compare the weights mode by mode."""
-    found, moments, n_anchors = _chosen_orbits(sample, options.anchors, streams.anchors)
+    found, moments, anchors = _chosen_orbits(sample, options.anchors, streams.anchors)
     size = options.n_resamples
     if sample.chain is None:
         part = compare_independent(
@@ -239,6 +240,9 @@ def _test_modes(
         part = compare_chain_modes(
             found, moments, sample.modes, sample.chain, tau, streams.test, warnings, size
         )
+    table = with_local_points(
+        part.table, found, sample.target, sample.modes, anchors, sample.chain, streams.anchors.spawn(1)[0]
+    )
     n, n_modes = moments.probabilities.shape
     leave = 1 - moments.probabilities[np.arange(n), found.mode]
     inconclusive = part.inconclusive
@@ -249,7 +253,7 @@ def _test_modes(
         _warn_few_moving(leave, warnings)
     return FluxResult(
         **_common(sample, part.outcome.statistic, part.outcome.pvalue, part.outcome.null, leave),
-        mode_table=part.table,
+        mode_table=table,
         mode_of_draw=found.mode,
         flow=_flow_between_modes(moments.probabilities, found.mode, n_modes),
         net_flow=part.net_flow,
@@ -258,7 +262,7 @@ def _test_modes(
         all_compared=part.all_compared,
         acceptance=float(leave.mean()),
         efficiency=moments.efficiency,
-        n_anchors=n_anchors,
+        n_anchors=len(anchors),
         degrees_of_freedom=part.degrees_of_freedom,
         trend_pvalue=part.outcome.trend_pvalue,
         variant=part.variant,
@@ -293,12 +297,12 @@ def _flow_between_modes(probabilities: np.ndarray, mode: np.ndarray, n_modes: in
 
 def _chosen_orbits(
     sample: _FluxSample, anchors: int | Anchors | None, rng: np.random.Generator
-) -> tuple[Orbits, CountMoments, int]:
-    """The orbits of the draws, what they say about the counts, and the number of anchors used."""
+) -> tuple[Orbits, CountMoments, Anchors]:
+    """The orbits of the draws, what they say about the counts, and the anchors used."""
 
-    def carried(chosen: Anchors) -> tuple[Orbits, CountMoments, int]:
+    def carried(chosen: Anchors) -> tuple[Orbits, CountMoments, Anchors]:
         found = orbits(sample.x, sample.log_p, sample.target, chosen)
-        return found, count_moments(found), len(chosen)
+        return found, count_moments(found), chosen
 
     if isinstance(anchors, Anchors):
         _check_anchors(anchors, sample.modes)

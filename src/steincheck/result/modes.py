@@ -297,6 +297,9 @@ class ModeTable:
     words : tuple of str
         Per mode "too many draws", "too few draws", "as expected", "not compared" (with modes of other groups:
         within its own group the share is as expected) or "not examined".
+    n_local : array (M,), optional
+        Points of chains started at the mode itself on which its implied share rests too, since it has hardly
+        any draws; None if there was no such mode, or the chains would have cost too much.
     """
 
     locations: np.ndarray
@@ -306,6 +309,7 @@ class ModeTable:
     observed_interval: np.ndarray
     implied_interval: np.ndarray
     words: tuple[str, ...]
+    n_local: np.ndarray | None = None
 
     @property
     def missing(self) -> tuple[int, ...]:

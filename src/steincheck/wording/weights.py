@@ -54,7 +54,10 @@ def weight_context(result: FluxResult) -> list[str]:
     if table is None:
         return []
     sentences = []
-    if np.any((table.n_draws == 0) & np.isfinite(table.implied_interval[:, 0])):
+    from_elsewhere = (table.n_draws == 0) & np.isfinite(table.implied_interval[:, 0])
+    if table.n_local is not None:
+        from_elsewhere &= table.n_local == 0
+    if from_elsewhere.any():
         sentences.append(
             "The share of a mode without draws is that of the density near draws mapped there: if its tails "
             "are heavier than those of the other modes, it is larger, and its interval is too short."
