@@ -194,7 +194,7 @@ def edge_cases() -> Iterator[tuple[str, tuple[float, float], sc.Target, Sampler]
 
 
 def edges(wanted: str) -> Iterator[dict[str, object]]:
-    """How often `check` rejects true draws of a density with an edge, as it is and on the whole space.
+    """How often `check` rejects true draws of a density with an edge, as it is and on unconstrained space.
 
     Instead of what is named, the column `named` has the rejections of the kernel test by itself.
     """

@@ -1,4 +1,4 @@
-"""Choices of the design, measured: what docs/theory says of alternatives, and what the search of modes costs.
+"""Choices of the design, measured: what docs/theory says of alternatives, and what the mode search costs.
 
     python -m experiments.choices
 

@@ -1,4 +1,4 @@
-"""The flux test against its bars: level, power beside a test that sees the labels, coverage of the shares.
+"""The flux test against its thresholds: level, power beside a test that sees the labels, coverage of the shares.
 
     python -m experiments.flux_study [--case NAME] [--repetitions R] [--n-jobs J]
 
@@ -384,7 +384,7 @@ CASES: dict[str, Case] = {
     "RBM d_h=20, c0=0.2, spKSD": Case(rbm_case(20, 0.2, ("spKSD",)), (1000,), 10),
     "RBM d_h=40, c0=0.2, spKSD": Case(rbm_case(40, 0.2, ("spKSD",)), (1000,), 10),
     "sensors, level": Case(sensor_case(), (300, 1000, 4000), 1000),
-    "sensors, one anchor a mode, level": Case(
+    "sensors, one anchor per mode, level": Case(
         sensor_case(anchors="one", methods=("flux", "Hotelling")), (300, 1000), 1000
     ),
     "sensors, anchors=None, level": Case(sensor_case(anchors="chosen"), (1000,), 500),

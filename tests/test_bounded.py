@@ -1,4 +1,4 @@
-"""Densities of bounded parameters taken to the whole space: SciPy's densities, Jacobians, level."""
+"""Densities of bounded parameters taken to unconstrained space: SciPy's densities, Jacobians, level."""
 
 import pickle
 import warnings

@@ -77,7 +77,7 @@ def test_the_report_opens_alone_and_shows_its_texts(report, browser, name, schem
     assert [url for url in requests if not url.startswith("data:")] == [report.as_uri()]
     for text in (
         "The draws do not fit the density",
-        "all but missing",
+        "nearly missing",
         "Not examined",
         "How to reproduce",
     ):

@@ -628,8 +628,8 @@ def test_what_the_users_code_says_is_left_alone(run, folder):
         ("(draw, chain, d), give x.npy.swapaxes(0, 1)", "(draw, chain, d), save it as (chain, draw, d)"),
         ("give target.unconstrain(draws), or the parameters by name", "name the parameters in a first line"),
         (
-            "stored in turn: give an array (chain, draw, d)",
-            "stored in turn: give one file per chain, or an .npy file (chain, draw, d)",
+            "interleaved: give an array (chain, draw, d)",
+            "interleaved: give one file per chain, or an .npy file (chain, draw, d)",
         ),
         ("got 3 (a, b); `var_names` selects", "got 3 (a, b); give the target `names` to select columns"),
         ("`program` does not compile", "the Stan program does not compile"),

@@ -1,4 +1,4 @@
-"""The committed study of the flux test meets its bars."""
+"""The committed study of the flux test meets its thresholds."""
 
 import csv
 from pathlib import Path

@@ -232,7 +232,7 @@ def test_correct_draws_of_positive_parameters_are_no_misfit(log_density, draw):
 def test_the_remedy_for_an_edge_is_named():
     target = sc.Target(gamma(2.0), lambda x: 1 / x - 1, dim=1)
     verdict = check(rng(27).gamma(2, size=(300, 1)), target, max_evaluations=2000)
-    assert "falls towards its edge only about as the distance to the power" in verdict.sentence
+    assert "vanishes at its edge only about as the distance to the power" in verdict.sentence
     assert "steincheck.unbounded" in verdict.sentence
 
 

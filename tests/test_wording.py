@@ -180,7 +180,9 @@ def test_impossible_draws_are_named_by_chain(moments, rows, where):
     result = replace(moments, impossible_rows=rows)
     many = f"At least {len(rows)} draws are" if len(rows) > 1 else "One draw is"
     chain = np.repeat([0, 1, 2], 100)
-    assert describe_impossible(result, chain) == f"{many} all but impossible ({where})"
+    assert (
+        describe_impossible(result, chain) == f"{many} of negligible probability under the density ({where})"
+    )
     assert f"({'row' if len(rows) == 1 else 'rows'} " in describe_impossible(result)
     alone = describe_impossible(replace(moments, impossible_rows=(0, 3)), np.zeros(200, dtype=int))
     assert alone.endswith("(the first draws, up to draw 3)")

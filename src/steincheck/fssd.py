@@ -27,7 +27,7 @@ NARROWING_PENALTY = 0.6
 REACH = 5.0  # locations stay within so many standard deviations of the mean of the training draws
 MAX_ITERATIONS = 5  # more of them fit the noise of the training draws (experiments/fssd_study.py)
 MIN_SHARE_SEEN = 1e-6  # of the mean square of the start's features, below which a climb's end is not taken
-MIN_FSSD_DRAWS = 40  # tested ones: with fewer, the limit of the null distribution rejects correct samples too often
+MIN_FSSD_DRAWS = 40  # tested: with fewer, the limiting distribution rejects correct samples too often
 MIN_EIGENVALUE = 1e-12  # largest eigenvalue times bandwidth below which no location sees a draw
 
 
@@ -40,7 +40,7 @@ class Training(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where the features look, and how far."""
+    """Test locations and bandwidth."""
 
     locations: np.ndarray  #: (J, d)
     bandwidth: float  #: in units of squared distance

@@ -1,4 +1,4 @@
-"""Densities of positive or bounded parameters, taken to the whole space."""
+"""Densities of positive or bounded parameters, taken to unconstrained space."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .parameters import Parameters, with_parameters
 
 
 def unbounded(target: Target, bounds: Any) -> Target:
-    """Take a density of positive or bounded parameters to the whole space, Jacobian included.
+    """Take a density of positive or bounded parameters to unconstrained space, Jacobian included.
 
     Stein tests need a density that vanishes fast at the edge of its support. A parameter x above a becomes
     y = log(x - a), one below b becomes y = -log(b - x), one between them y = log (x - a)/(b - x), so that y
@@ -90,7 +90,7 @@ def _of_batches(target: Target, scale: _Scale) -> Target:
 
 @dataclass(frozen=True)
 class _Scale:
-    """Parameters x of coordinates y on the whole space, per coordinate; x rises with y."""
+    """Parameters x of coordinates y on unconstrained space, per coordinate; x rises with y."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]

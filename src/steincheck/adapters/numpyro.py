@@ -94,7 +94,7 @@ def _in_double(leaf: Any) -> Any:
 
 
 class SiteShapes(NamedTuple):
-    """Of the value of a latent site, as stored and in the whole space."""
+    """Of the value of a latent site, as stored and in unconstrained space."""
 
     constrained: tuple[int, ...]
     unconstrained: tuple[int, ...]

@@ -19,7 +19,7 @@ ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no f
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """The parameters of a model and how they are transformed to the whole space."""
+    """The parameters of a model and how they are transformed to unconstrained space."""
 
     names: tuple[str, ...]  #: (k,) of the parameters, as ArviZ writes them
     owners: tuple[str, ...]  #: (d,) the variable that each coordinate belongs to

@@ -79,7 +79,7 @@ def from_pymc(model: Any) -> Target:
 
 
 class VariableShapes(NamedTuple):
-    """Of the free variables by name, in the whole space and as their owner knows them."""
+    """Of the free variables by name, in unconstrained space and as their owner knows them."""
 
     values: ShapeByName
     parameters: ShapeByName

@@ -45,8 +45,8 @@ class Dependence:
     def in_turn(self) -> str:
         """What a lag of more than 1 means."""
         return (
-            f"draws {self.lag} apart are more alike than successive ones, as where {self.lag} chains are "
-            "stored in turn: give an array (chain, draw, d)"
+            f"the autocorrelation is larger at lag {self.lag} than at lag 1, as where {self.lag} chains are "
+            "interleaved: give an array (chain, draw, d)"
         )
 
     def __str__(self) -> str:
@@ -145,7 +145,7 @@ def _standard_scores(column: np.ndarray) -> np.ndarray:
 
 def _autocorrelations(column: np.ndarray) -> np.ndarray:
     n = len(column)
-    lags = min(100, n // 10)  # chains stored in turn, draw by draw, are alike at a lag of their number
+    lags = min(100, n // 10)  # interleaved chains, draw by draw, are alike at a lag of their number
     return lagged_products(column[None])[1 : lags + 1] / n
 
 
@@ -159,7 +159,7 @@ def _whitening(columns: np.ndarray) -> np.ndarray:
 
 
 def stored_in_turn(values: np.ndarray, log_density: np.ndarray) -> list[str]:
-    """A sentence if draws some way apart are alike, and successive ones less so, as of chains stored in turn.
+    """A sentence if draws some way apart are alike, and successive ones less so, as of interleaved chains.
 
     Taken for one chain, its blocks would all hold the same chains, and would be far from independent.
 
@@ -167,7 +167,7 @@ def stored_in_turn(values: np.ndarray, log_density: np.ndarray) -> list[str]:
     --------
     >>> steps = np.cumsum(np.random.default_rng(0).normal(size=(100, 5, 1)), axis=0)
     >>> stored_in_turn(steps.reshape(-1, 1), np.zeros(500))[0].partition(":")[0]
-    'draws 5 apart are more alike than successive ones, as where 5 chains are stored in turn'
+    'the autocorrelation is larger at lag 5 than at lag 1, as where 5 chains are interleaved'
     """
     found = looks_dependent_core(values, log_density)
     return [] if found is None or found.lag == 1 else [found.in_turn]
@@ -210,8 +210,8 @@ def _copies(values: np.ndarray, remedy: str) -> list[str]:
     if 2 * multiplicity[most] ** 2 > np.sum(multiplicity[multiplicity > 1] ** 2):
         place = np.array2string(points[most], precision=4, threshold=8)
         return [
-            f"{multiplicity[most]} of {len(values)} draws are one and the same point, {place}: under a "
-            "density no point has positive probability; were the draws clipped or filled up?"
+            f"{multiplicity[most]} of {len(values)} draws are identical, {place}: a "
+            "continuous distribution has no atoms; were the draws clipped or padded?"
         ]
     return [f"{len(values) - len(multiplicity)} of {len(values)} draws repeat others exactly: {remedy}"]
 

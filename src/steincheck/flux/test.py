@@ -448,7 +448,7 @@ def _check_number_of_modes(modes: Modes, searched: bool) -> None:
     if len(modes) < 2:
         advice = "widen `bounds` or give the `modes` you know" if searched else "give all `modes` you know"
         raise ValueError(
-            f"flux_test compares the weights of at least two modes, but {len(modes)} is known: {advice}; if "
+            f"`modes` must hold at least two modes, got {len(modes)}: {advice}; if "
             "the density has only one there is nothing to compare, see ksd_test for the fit within it"
         )
 

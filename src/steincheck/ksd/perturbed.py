@@ -42,7 +42,7 @@ def pksd_test(
     """KSD test after one perturbation (pKSD).
 
     H0: the draws are independent and come from the target P. `n_steps` transitions of the P-invariant jump
-    kernel K_theta are applied to every draw, and the KSD test is run on what comes out: under H0 the
+    kernel K_theta are applied to every draw, and the KSD test is applied to the perturbed draws: under H0 the
     perturbed draws come from P too. One theta alone need not see every alternative; `spksd_test` does. The
     statistic is that of `ksd_test` at y_i ~ K_theta^T(x_i, .), T = `n_steps`::
 

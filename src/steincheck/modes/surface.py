@@ -29,7 +29,7 @@ class Stopwatch:
         self.cpu = time.process_time()
 
     def seconds(self) -> float:
-        """Since the stopwatch was made."""
+        """Seconds since the stopwatch was made: of the CPU, or of the wall clock if mostly idle."""
         wall = time.perf_counter() - self.wall
         cpu = time.process_time() - self.cpu
         return cpu if cpu > 0.2 * wall else wall

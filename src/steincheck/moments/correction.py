@@ -42,7 +42,7 @@ class ScoringStep(NamedTuple):
 
     @property
     def map(self) -> Affine:
-        """In the coordinates of the draws."""
+        """The step as a map of the draws in their own coordinates."""
         matrix = self.root @ self.stretch @ self.inverse_root
         return Affine(matrix, self.mean + self.root @ self.shift - matrix @ self.mean)
 
@@ -65,7 +65,7 @@ class WeightedDraws(NamedTuple):
     weight: np.ndarray  # (n,)
 
     def first_moments(self) -> FirstMoments:
-        """Of this sample."""
+        """Weighted first moments of draws and scores."""
         share = self.weight / self.weight.sum()
         mean = share @ self.y
         pull = share @ self.t

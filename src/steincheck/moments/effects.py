@@ -52,7 +52,7 @@ class BlockTotals(NamedTuple):
 
     @classmethod
     def empty(cls, q: int, origin: np.ndarray) -> BlockTotals:
-        """To be added to."""
+        """Totals of q blocks, all zero."""
         d = len(origin)
         return cls(
             origin, np.zeros(q), np.zeros((q, d)), np.zeros((q, d)), np.zeros((q, d, d)), np.zeros((q, d, d))
@@ -225,7 +225,7 @@ def _overall(own: MeanAndCovariance, right: MeanAndCovariance) -> tuple[np.ndarr
 
 
 def quantile(blocks: int) -> float:
-    """Of Student's t for a 95 % interval from so many blocks."""
+    """Quantile of Student's t for a 95 % interval from sums over `blocks` blocks."""
     return float(special.stdtrit(max(blocks - 1, 1), 0.975))
 
 

@@ -132,7 +132,7 @@ def perturb(
     and shared by all theta; the uniforms of the acceptance are independent. Where there are more than ten
     steps per pair of modes, rejected proposals are skipped: the time to the next accepted one is drawn
     instead, for each theta by itself. If the target is a JAX function all steps run in one compiled program.
-    With a single mode there is nowhere to go: the draws come back as they are, with a warning. Where the
+    With a single mode the perturbation is the identity, with a warning. Where the
     covariances differ the maps depend on the origin of x, unless theta is 1; a warning says if it is far.
 
     Parameters

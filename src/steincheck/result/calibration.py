@@ -35,7 +35,7 @@ class CalibrationResult:
         Kolmogorov-Smirnov test of the hypothesis that the p-values are uniform, as those of an exact test
         are when the draws come from the target.
     excess_pvalue : float
-        The one-sided test: small if P(p <= a) > a at some level a, small or not, as must not be for correct
+        The one-sided test: small if the test is anti-conservative at some level a, P(p <= a) > a, as it must not be for correct
         draws, and large for a conservative test, whose p-values are not uniform either.
     seed : int or SeedSequence
         What gives the same samples and p-values again.
@@ -61,7 +61,7 @@ class CalibrationResult:
         lines.append(
             "  Kolmogorov-Smirnov tests of the p-values: "
             f"of uniformity, p {pvalue_text(self.uniform_pvalue)}; "
-            f"of P(p <= a) <= a at all levels a, p {pvalue_text(self.excess_pvalue)}"
+            f"against P(p <= a) > a at any level a, p {pvalue_text(self.excess_pvalue)}"
         )
         if self.n_inconclusive:
             lines.append(f"  {self.n_inconclusive} samples: cannot tell")

@@ -280,7 +280,7 @@ class FssdResult(GofResult):
     Attributes
     ----------
     locations : array (J, d)
-        Where the features look.
+        Test locations v_j.
     bandwidth : float
         Kernel bandwidth, in units of squared distance.
     contributions : array (J,)

@@ -50,7 +50,7 @@ def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
 
 
 def gaussian_score(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.ndarray:
-    """Of one Gaussian, at the rows of `x`."""
+    """Score of a Gaussian at the rows of `x`."""
     return (centre - x) @ precision
 
 

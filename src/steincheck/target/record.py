@@ -48,7 +48,7 @@ class Target:
         be an argument of compiled functions.
     constrained_names : sequence of str, optional
         Names of the k parameters as their owner knows them ("tau", "w[0]"), where the d coordinates of the
-        target are a transformation of them to the whole space.
+        target are a transformation of them to unconstrained space.
     constrain, unconstrain : callable, optional
         Batch functions (n, d) -> (n, k) and (n, k) -> (n, d): from the coordinates to the parameters of
         `constrained_names` and back. `unconstrain` of the targets made by adapters also takes draws with

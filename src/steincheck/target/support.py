@@ -28,7 +28,7 @@ class Break(NamedTuple):
     def kind(self) -> str:
         """What the density does there."""
         if self.exponent > 0:
-            return f"falls towards its edge only about as the distance to the power {self.exponent:.2g}"
+            return f"vanishes at its edge only about as the distance to the power {self.exponent:.2g}"
         if self.drop >= EDGE_DROP:
             return "ends abruptly"
         return f"jumps by a factor of {np.exp(self.drop):.3g}"
@@ -36,9 +36,9 @@ class Break(NamedTuple):
     @property
     def remedy(self) -> str:
         """What to do about it."""
-        transform = "transform the parameters to the whole space, as steincheck.unbounded does"
+        transform = "transform the parameters to unconstrained space, as steincheck.unbounded does"
         if self.exponent > 0:
-            return f"need the power {MIN_EXPONENT:g}, or scores are too large there: {transform}"
+            return f"need a power of at least {MIN_EXPONENT:g}: {transform}"
         if self.drop >= EDGE_DROP:
             return f"need one that vanishes at its edge: {transform}"
         return "need a continuous one: check the parts on either side separately"
@@ -52,7 +52,7 @@ def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.r
     rows = np.flatnonzero(depth > limit)
     if len(rows):
         found.append(
-            f"{len(rows)} of {len(x)} draws are all but impossible: their log density is more than "
+            f"{len(rows)} of {len(x)} draws have negligible probability: their log density is more than "
             f"{limit:.0f} below the median, rows {rows[:10].tolist()}; a few such draws barely affect the "
             "p-value"
         )

@@ -184,7 +184,9 @@ def check(
     known, tested = search(case, target, modes, box, budget, progress, streams[0], remarks)
     tests: dict[str, GofResult] = {}
     if is_improper(known):
-        remarks.reasons.insert(0, "the density appears to be improper, or its log has the wrong sign")
+        remarks.reasons.insert(
+            0, "the density appears to be improper, or the sign of the log density is reversed"
+        )
     else:
         remarks.reasons.extend(text for text in remarks.invalid if text not in remarks.reasons)
         if not remarks.invalid:

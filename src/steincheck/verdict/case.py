@@ -74,7 +74,9 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
     if chain is not None and sample.chain is None:
         remarks.invalid.extend(stored_in_turn(x, log_p))
     if chain is not None and sample.axes_swapped:
-        remarks.invalid.append("only draws of successive chains are correlated: the axes seem to be swapped")
+        remarks.invalid.append(
+            "draws are correlated across chains, not within them: the axes seem to be swapped"
+        )
     if sample.divergences:
         remarks.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
     remarks.reasons.extend(lattice_reasons(x, parameter_names(target)))
@@ -82,7 +84,7 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
 
 
 def _unmixed(common: Convergence, names: Sequence[str]) -> list[str]:
-    """That R-hat is large, where it is."""
+    """A sentence about the parameter with the largest R-hat, if that is too large."""
     rhat = np.nan_to_num(common.rhat, nan=1.0)
     k = int(np.argmax(rhat))
     if not rhat[k] > MAX_RHAT:

@@ -175,7 +175,7 @@ def describe_impossible(result: MomentResult, chain: np.ndarray | None = None) -
         where = _beginnings(result.impossible_rows, chain)
     elif chain is not None and chain.max() > 0:
         where = _in_chains(result.impossible_rows, chain)
-    return f"{many} all but impossible ({where})"
+    return f"{many} of negligible probability under the density ({where})"
 
 
 def first_of_chains(rows: Sequence[int], chain: np.ndarray) -> bool:

@@ -76,7 +76,7 @@ def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -
     steps = []
     if weighable:
         steps.append(
-            "weight the draws: `verdict.mode_weights` are importance weights that give the modes their shares"
+            "weight the draws: `verdict.mode_weights` are importance weights that restore the mode shares of the density"
         )
     if stuck:
         steps.append(
@@ -99,12 +99,12 @@ def _about_moments(chains: bool, findings: Sequence[Finding], scales: Mapping[st
     if chains:
         steps.append(
             "the chains do not have the density as their distribution: check the log density that the "
-            "sampler saw, its step size and divergences, and its warm-up"
+            "sampler used, its step size and divergences, and its warm-up"
         )
         return steps
     if shift >= RIVAL_EFFECT * spread and not steps:
         steps.append(
-            "check the density that the sampler saw: omitted or altered priors and Jacobians shift means"
+            "check the density that the sampler used: omitted or altered priors and Jacobians shift means"
         )
     if spread >= RIVAL_EFFECT * shift:
         advised = (
@@ -132,5 +132,5 @@ def _about_jacobians(findings: Sequence[Finding], scales: Mapping[str, str]) -> 
     term = f"log {name}" if scales[name] == "log" else f"log {name} + log(1 - {name})"
     return [
         f"check the Jacobian: the target has {name} on the {scales[name]} scale, and its log density must "
-        f"contain + {term}, or the mean is shifted; and check that the sampler saw the same priors"
+        f"contain + {term}, or the mean is shifted; and check that the sampler used the same priors"
     ]

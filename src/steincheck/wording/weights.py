@@ -93,10 +93,10 @@ def _wrong_share(table: ModeTable, k: int, where: str, pvalue: float) -> Finding
     if missing:
         state = " is missing"
     elif known and table.observed_interval[k, 1] < 0.1 * low:
-        state = " is all but missing"
+        state = " is nearly missing"
     more = "fewer" if table.words[k] == TOO_MANY else "more"
     says = f"{table.implied[k]:.1%} ({low:.1%} to {high:.1%})" if known else more
-    text = f"Mode {k} ({where}){state}: {table.observed[k]:.1%} of the draws, the density says {says}"
+    text = f"Mode {k} ({where}){state}: {table.observed[k]:.1%} of the draws, but the density implies {says}"
     return Finding(kind, k, (), float(table.implied[k]), (float(low), float(high)), pvalue, text)
 
 
