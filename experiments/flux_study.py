@@ -1,4 +1,4 @@
-"""The flux test against its thresholds: level, power beside a test that sees the labels, coverage of the shares.
+"""The flux test against its thresholds: level, power beside a test given the labels, coverage of shares.
 
     python -m experiments.flux_study [--case NAME] [--repetitions R] [--n-jobs J]
 

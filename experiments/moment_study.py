@@ -1,4 +1,4 @@
-"""The moment test against its thresholds: level, power beside a likelihood-ratio oracle, what it names, coverage.
+"""The moment test against its thresholds: level, power beside an oracle, what it names, coverage.
 
     python -m experiments.moment_study [--case NAME] [--repetitions R]
 

@@ -324,7 +324,8 @@ def demo(
     x = np.random.default_rng(seed).normal(-3.0, 1.0, size=(1000, 1))
     _say(
         "The density has two equal bumps, at -3 and at 3. The sample: 1000 draws from the left bump only.\n"
-        "Half of the density is missing. Which tests detect it? (A small p-value is evidence against the fit.)\n"
+        "Half of the density is missing. Which tests detect it? (A small p-value is "
+        "evidence against the fit.)\n"
     )
     lines = {
         "ksd": "KSD test          looks only within modes that have draws",

@@ -35,8 +35,8 @@ class CalibrationResult:
         Kolmogorov-Smirnov test of the hypothesis that the p-values are uniform, as those of an exact test
         are when the draws come from the target.
     excess_pvalue : float
-        The one-sided test: small if the test is anti-conservative at some level a, P(p <= a) > a, as it must not be for correct
-        draws, and large for a conservative test, whose p-values are not uniform either.
+        The one-sided test: small if the test is anti-conservative at some level a, P(p <= a) > a, as it must
+        not be for correct draws, and large for a conservative test, whose p-values are not uniform either.
     seed : int or SeedSequence
         What gives the same samples and p-values again.
     """

@@ -76,7 +76,8 @@ def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -
     steps = []
     if weighable:
         steps.append(
-            "weight the draws: `verdict.mode_weights` are importance weights that restore the mode shares of the density"
+            "weight the draws: `verdict.mode_weights` are importance weights that restore the mode shares of "
+            "the density"
         )
     if stuck:
         steps.append(
