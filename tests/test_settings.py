@@ -166,6 +166,7 @@ def test_a_given_perturbation_is_in_the_settings(name, mixture):
         "acceptance": moved.acceptance.tolist(),
         "n_steps": 5,
         "accept": "metropolis",
+        "seed": 0,
     }
 
 

@@ -405,7 +405,7 @@ class AgreementResult(GofResult):
 
     `statistic` is minus the smaller one of the p-values of the two comparisons; `pvalue` is that of both, NaN
     if there are too few blocks to tell. `dim` is the number of features, in `check` that of the coordinates.
-    `settings` are empty.
+    It is run again by ``agreement(features, chain, **result.settings)``.
 
     Attributes
     ----------

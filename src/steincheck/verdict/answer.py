@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, as_count, as_generator, check_level, check_switch, recorded
+from .._validation import RandomSource, as_count, check_level, check_switch, integer_seed, recorded
 from .._version import __version__
 from ..draws import to_unconstrained
 from ..flux.anchors import assign, mode_anchors
@@ -166,7 +166,7 @@ def check(
     check_switch(check_score, "check_score")
     check_switch(progress, "progress", optional=True)
     box = box_beside(modes, bounds, target.dim)
-    seed = fresh_seed(rng)
+    seed = integer_seed(rng)
     settings = recorded(
         modes=modes,
         bounds=bounds,
@@ -196,12 +196,6 @@ def check(
     remarks.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
     look_for_unknown_modes(case.x, target, known, streams[5], remarks)
     return _as_verdict(case, target, known, combined, mode, settings, remarks)
-
-
-def fresh_seed(rng: Any) -> int:
-    """The seed itself, one drawn from the Generator, or a new one: always something to write down."""
-    generator = as_generator(rng)
-    return int(rng) if isinstance(rng, (int, np.integer)) else int(generator.integers(2**32))
 
 
 def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
