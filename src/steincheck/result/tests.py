@@ -59,8 +59,9 @@ class GofResult:
         What the user should know before believing the p-value.
     settings : mapping
         The arguments that run it again, the seed included: ``test(draws, target, **result.settings)``. It
-        holds the kernel and functions themselves; `to_dict` writes them as text. Empty in the tests of a
-        verdict: those are run again by ``check(draws, target, **verdict.settings)``.
+        holds the kernel and functions themselves; `to_dict` writes them as text. A mode search that the clock
+        stopped, which a warning says, may find other modes the next time: give `modes` for the same again.
+        Empty in the tests of a verdict: those are run again by ``check(draws, target, **verdict.settings)``.
     chains : ChainBlocks or None
         How Markov chains were cut into blocks; None for independent draws.
     """
