@@ -217,6 +217,15 @@ def test_unused_replicates_are_not_warned_of_and_those_of_agreement_are(mixture)
         sc.chains.agreement(draws, np.repeat([0, 1], 200), n_resamples=9, rng=0)
 
 
+def test_notebooks_list_remarks_apart_from_warnings(mixture):
+    chains = mixture.sample(800, 3).reshape(4, 200, 2)
+    result = sc.ksd_test(chains, mixture, rng=0, **FEW)
+    assert result.warnings == ()
+    page = result._repr_html_()
+    assert "tested as 4 chains" in page
+    assert "Warnings" not in page
+
+
 BAD_ARGUMENTS = [
     ("ksd_test", {"n_resamples": 0}, "`n_resamples`"),
     ("ksd_test", {"precondition": [[1.0]]}, "`precondition`"),

@@ -105,8 +105,8 @@ class GofResult:
 
     def _repr_html_(self) -> str:
         fits = None if self.answer() == "cannot tell" else not self.reject()
-        remarks = [*self._remarks(), *self.warnings]
-        return f"<div>{answer_html(self._headline(), fits)}{list_html(remarks, 'Warnings')}</div>"
+        lists = list_html(self._remarks()) + list_html(self.warnings, "Warnings")
+        return f"<div>{answer_html(self._headline(), fits)}{lists}</div>"
 
     def answer(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, in a few words.
