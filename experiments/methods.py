@@ -150,7 +150,7 @@ def flux(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any) 
     result = sc.flux_test(
         x, problem.target, modes=problem.flux_modes or problem.modes, independent=True, rng=rng
     )
-    return result.statistic, result.pvalue, f"contributing={result.contributing}"
+    return result.statistic, result.pvalue, f"contributing={result.n_contributing}"
 
 
 TESTS = {

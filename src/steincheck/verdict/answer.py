@@ -255,8 +255,11 @@ def _word_modes(
 ) -> dict[str, GofResult]:
     """Let the mode table name the modes that the findings name, and none if the test does not reject."""
     weights = tests.get("weights")
-    if not isinstance(weights, FluxResult) or weights.mode_table is None or weights.mode_pvalues is None:
+    if not isinstance(weights, FluxResult) or weights.mode_table is None:
         return dict(tests)
+    assert weights.net_flow is not None
+    assert weights.net_flow_se is not None
+    assert weights.mode_pvalues is not None
     level = alpha / holm_factor(tests, "weights") if adjusted["weights"] <= alpha else -1.0
     words = mode_words(
         weights.net_flow,
