@@ -27,9 +27,12 @@ import numpy as np
 
 import steincheck as sc
 from steincheck.aggregate import collection, min_p
+from steincheck.modes.given import as_modes
+from steincheck.perturbation.move import perturb_core
 from steincheck.stein.bootstrap import pvalue, random_blocks, wild
 from steincheck.stein.kernels import IMQ, median_bandwidth, stein_kernel
 from steincheck.stein.quadratic import flip_signs
+from steincheck.target import log_density_at
 
 from .cells import stream
 from .running import provenance
@@ -110,7 +113,8 @@ def pvalues(case: str, repetition: int) -> dict[str, float]:
     rng = stream("block_tests", case, str(repetition))
     target = sc.models.gaussian_mixture(*MODES)
     x = MODES[0][(rng.random(n) > weight).astype(int)] + scale * rng.standard_normal((n, 2))
-    moved = sc.perturb(x, target, MODES, THETA, n_steps=10, rng=rng)
+    known = as_modes(MODES, target)
+    moved = perturb_core(x, log_density_at(target, x), target, known, THETA, n_steps=10, rng=rng)
     seed = int(rng.integers(2**32))
     found = {}
     for name, bootstrap in BOOTSTRAPS.items():

@@ -353,7 +353,7 @@ def check_and_parts(draws: Any, problem: Problem, rng: np.random.Generator) -> d
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        verdict = sc.check(draws, problem.target, modes=problem.modes, rng=rng)
+        verdict = sc.check(draws, problem.target, modes=problem.modes, rng=int(rng.integers(2**32)))
     found = {"check": np.nan if verdict.fits is None else verdict.pvalue}
     for name, part in PARTS.items():
         made = part in verdict.tests and verdict.tests[part].answer() != "cannot tell"

@@ -122,13 +122,20 @@ def count(part: str, case: str, verdicts: list[sc.Verdict], named: list[bool]) -
     }
 
 
+def seed_from(rng: np.random.Generator) -> int:
+    """A seed for one of many verdicts, drawn from the stream that draws their samples."""
+    return int(rng.integers(2**32))
+
+
 def level(wanted: str) -> Iterator[dict[str, object]]:
     """How often `check` rejects true draws."""
     for name, n, target, sample, modes in level_cases():
         if wanted not in name:
             continue
         rng = np.random.default_rng(SEED)
-        found = [sc.check(sample(n, rng), target, modes=modes, rng=rng) for _ in range(LEVEL_SAMPLES)]
+        found = [
+            sc.check(sample(n, rng), target, modes=modes, rng=seed_from(rng)) for _ in range(LEVEL_SAMPLES)
+        ]
         yield count("level", name, found, [])
 
 
@@ -145,7 +152,12 @@ def searched(wanted: str) -> Iterator[dict[str, object]]:
             x = case.sample(200, rng)
             found.append(
                 sc.check(
-                    x, case.target, independent=True, max_evaluations=SHORT_SEARCH, progress=False, rng=rng
+                    x,
+                    case.target,
+                    independent=True,
+                    max_evaluations=SHORT_SEARCH,
+                    progress=False,
+                    rng=seed_from(rng),
                 )
             )
         yield count("searched", name, found, [])
@@ -209,7 +221,7 @@ def edges(wanted: str) -> Iterator[dict[str, object]]:
             for _ in range(LEVEL_SAMPLES):
                 x = sample(200, rng)
                 x = x if known is target else free.unconstrain(x)
-                found.append(sc.check(x, known, max_evaluations=2000, progress=False, rng=rng))
+                found.append(sc.check(x, known, max_evaluations=2000, progress=False, rng=seed_from(rng)))
                 by_kernel.append(sc.ksdagg_test(x, known, rng=rng).reject())
             yield count("edges", f"{name}, {scale}", found, by_kernel)
 
@@ -244,7 +256,7 @@ def wrong(wanted: str) -> Iterator[dict[str, object]]:
                 continue
             rng = np.random.default_rng(SEED)
             found = [
-                sc.check(sample(1000, rng), target, modes=np.zeros((1, d)), rng=rng)
+                sc.check(sample(1000, rng), target, modes=np.zeros((1, d)), rng=seed_from(rng))
                 for _ in range(POWER_SAMPLES)
             ]
             named = [any("x[0]" in finding.parameters for finding in verdict.findings) for verdict in found]

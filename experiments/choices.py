@@ -100,7 +100,7 @@ def aggregation() -> list[tuple]:
         streams = source.spawn(4)
         x = target.sample(n, streams[0], weights=[0.4, 0.6])
         rejected[0] += pksdagg_test(x, target, modes=modes, rng=streams[1], **sizes).reject()
-        moved = perturb(x, target, modes, THETA, n_steps=10, rng=streams[2]).samples
+        moved = perturb(x, target, modes, THETA, n_steps=10, rng=streams[2].bit_generator.seed_seq).samples
         widths, signs = median_bandwidth(x) * np.array([1.0, 4.0]), wild(n, 2 * RESAMPLES, streams[3])
         forms = [quadratic_forms(y[None], target.score(y)[None], IMQ(), widths, signs) for y in (x, *moved)]
         statistics = np.concatenate([f.total for f in forms]) / (n * (n - 1))

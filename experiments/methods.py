@@ -50,7 +50,9 @@ class Problem:
         target = self.target
         if self.formula is not None:
             target = replace(target, jax_log_density=Partial(self.formula, *target.jax_log_density.args))
-        return sc.perturb(x, target, self.modes, self.theta, n_steps=self.n_steps, rng=rng)
+        return sc.perturb(
+            x, target, self.modes, self.theta, n_steps=self.n_steps, rng=rng.bit_generator.seed_seq
+        )
 
 
 def modes_of(target: sc.Target, box: tuple[float, float], n_starts: int = 500, **options: Any) -> sc.Modes:
@@ -149,7 +151,7 @@ def flux(x: np.ndarray, problem: Problem, moved: Perturbation | None, rng: Any) 
     result = sc.flux_test(
         x, problem.target, modes=problem.flux_modes or problem.modes, independent=True, rng=rng
     )
-    return result.statistic, result.pvalue, f"contributing={result.contributing}"
+    return result.statistic, result.pvalue, f"contributing={result.n_contributing}"
 
 
 TESTS = {

@@ -398,7 +398,13 @@ def test_lists_small_integers_and_seeds_are_taken():
     np.testing.assert_array_equal(cut_blocks(1.0, chain.astype(np.uint8)).label, wide.label)
     x, chain = ar1(np.random.default_rng(0), 4, 250, 2, 0.5)
     seeded = agreement(x, chain, rng=7)
-    assert seeded.pvalue == agreement(x, chain, rng=np.random.default_rng(7)).pvalue
+    assert seeded.pvalue == agreement(x, chain, rng=np.random.SeedSequence(7)).pvalue
+    generator = np.random.default_rng(7)
+    state = generator.bit_generator.state
+    first = agreement(x, chain, rng=generator)
+    assert generator.bit_generator.state == state  # a stream is spawned, nothing is drawn
+    assert first.pvalue == agreement(x, chain, **first.settings).pvalue
+    assert set(first.settings) == {"n_resamples", "rng"}
 
 
 def test_a_tiny_autocorrelation_time_cuts_as_often_as_may_be():

@@ -416,7 +416,7 @@ def test_one_perturbation_serves_several_tests(test):
     assert result.settings["perturbation"] is moved
     if test is not sc.ospksd_test:  # with the same stream the test makes the same perturbation
         stream = np.random.default_rng(1).spawn(7)[3]
-        moved = sc.perturb(x, bimodal(), BIMODAL, theta, n_steps=10, rng=stream)
+        moved = sc.perturb(x, bimodal(), BIMODAL, theta, n_steps=10, rng=stream.bit_generator.seed_seq)
         own = test(x, bimodal(), modes=BIMODAL, theta=theta, rng=1)
         assert test(x, bimodal(), perturbation=moved, rng=1).pvalue == own.pvalue
     with pytest.raises(ValueError, match="`perturbation` has its own `theta`, `n_steps`"):

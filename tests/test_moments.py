@@ -737,7 +737,7 @@ def test_a_new_number_of_draws_gives_the_same_answer_by_blocks():
     target, modes = gaussian(np.eye(2))
     x = np.random.default_rng(0).normal(size=(9000, 2)) * [1.1, 1.0]
     result = moment_test(x, target, modes)
-    assert 1000 <= result.blocks <= 2000
+    assert 1000 <= result.n_blocks <= 2000
     assert leading(result)[0].parameters == ("x[0]",)
 
 

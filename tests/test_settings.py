@@ -166,6 +166,7 @@ def test_a_given_perturbation_is_in_the_settings(name, mixture):
         "acceptance": moved.acceptance.tolist(),
         "n_steps": 5,
         "accept": "metropolis",
+        "seed": 0,
     }
 
 
@@ -214,6 +215,15 @@ def test_unused_replicates_are_not_warned_of_and_those_of_agreement_are(mixture)
     assert sc.flux_test(draws, mixture, modes=MODES, n_resamples=9, rng=0).warnings == ()
     with pytest.warns(UserWarning, match="with `n_resamples` = 9 no p-value can be below 0.1"):
         sc.chains.agreement(draws, np.repeat([0, 1], 200), n_resamples=9, rng=0)
+
+
+def test_notebooks_list_remarks_apart_from_warnings(mixture):
+    chains = mixture.sample(800, 3).reshape(4, 200, 2)
+    result = sc.ksd_test(chains, mixture, rng=0, **FEW)
+    assert result.warnings == ()
+    page = result._repr_html_()
+    assert "tested as 4 chains" in page
+    assert "Warnings" not in page
 
 
 BAD_ARGUMENTS = [

@@ -246,9 +246,22 @@ def test_a_level_out_of_reach_is_said(scaled):
 def test_many_draws_are_thinned_for_the_kernel_test_only(two_modes, monkeypatch):
     monkeypatch.setattr(examine, "MAX_KERNEL_DRAWS", 300)
     verdict = sc.check(two_modes.sample(700, 3), two_modes, modes=[[-3.0], [3.0]], rng=0)
-    assert verdict.tests["kernel"].n == 234
-    assert verdict.tests["weights"].n == verdict.tests["moments"].n == verdict.n == 700
+    assert verdict.tests["kernel"].n_tested == 234
+    np.testing.assert_array_equal(verdict.tests["kernel"].tested_rows, np.arange(0, 700, 3))
+    assert verdict.tests["weights"].n_tested == verdict.tests["moments"].n_tested == verdict.n == 700
     assert any("one in 3 of the 700 draws" in text for text in verdict.not_examined)
+
+
+def test_a_verdict_depends_on_the_clock_only_if_it_may(normal_target):
+    x = np.random.default_rng(0).normal(size=(150, 2))
+    hurried = sc.check(x, normal_target, max_seconds=1e-9, rng=0)
+    assert hurried.modes.search.effort < 1
+    assert hurried.settings["max_seconds"] == 1e-9
+    patient = sc.check(x, normal_target, max_seconds=None, rng=0)
+    assert patient.modes.search.effort == 1
+    assert json.loads(patient.to_json())["settings"]["max_seconds"] is None
+    with pytest.raises(ValueError, match="`max_seconds` must be positive"):
+        sc.check(x, normal_target, max_seconds=0)
 
 
 def test_the_seed_reproduces_whatever_was_given(two_modes):
@@ -257,6 +270,13 @@ def test_the_seed_reproduces_whatever_was_given(two_modes):
     again = sc.check(x, two_modes, rng=np.random.default_rng(8))
     from_seed = sc.check(x, two_modes, rng=first.seed)
     assert first.to_json() == again.to_json() == from_seed.to_json()
+    generator = np.random.default_rng(8)
+    state = generator.bit_generator.state
+    assert sc.check(x, two_modes, rng=generator).seed == first.seed
+    assert generator.bit_generator.state == state  # a stream is spawned, nothing is drawn
+    assert sc.check(x, two_modes, rng=generator).seed != first.seed
+    sequence = np.random.SeedSequence(8)
+    assert sc.check(x, two_modes, rng=sequence).seed == sc.check(x, two_modes, rng=sequence).seed
     unseeded = sc.check(x, two_modes)
     assert sc.check(x, two_modes, rng=unseeded.seed).to_json() == unseeded.to_json()
     assert unseeded.seed != first.seed

@@ -223,6 +223,19 @@ def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:
     return as_generator(int(rng) if isinstance(rng, np.integer) else rng), rng
 
 
+def own_stream(rng: Any) -> tuple[np.random.Generator, Seed]:
+    """As `seeded`, for a door that draws numbers itself: from a stream spawned by the user's Generator."""
+    if isinstance(rng, np.random.Generator):
+        rng = rng.spawn(1)[0].bit_generator.seed_seq
+    return seeded(rng)
+
+
+def integer_seed(rng: Any) -> int:
+    """The seed itself, a new one, or one from a stream that a Generator spawns: always a number to write."""
+    _, seed = own_stream(rng)
+    return int(as_generator(seed).integers(2**32)) if isinstance(seed, np.random.SeedSequence) else int(seed)
+
+
 def warn_few_resamples(count: int, name: str, warnings: list[str]) -> None:
     """Warn if the p-value can never be as small as 0.05."""
     if count < 19:

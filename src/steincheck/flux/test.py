@@ -284,7 +284,7 @@ def _common(
         "n": len(sample.x),
         "dim": sample.target.dim,
         "modes": sample.modes,
-        "contributing": int(np.sum(leave > MIN_PROBABILITY_TO_LEAVE)),
+        "n_contributing": int(np.sum(leave > MIN_PROBABILITY_TO_LEAVE)),
     }
 
 
@@ -355,9 +355,6 @@ def _test_steps(
     asymptotic = sample.chain is None and outcome.null is None
     return FluxResult(
         **_common(sample, outcome.statistic, outcome.pvalue, outcome.null, leave),
-        flow=table.flow,
-        net_flow=table.net_flow,
-        net_flow_se=table.net_flow_se,
         acceptance=float(flows.accept.mean()),
         degrees_of_freedom=outcome.degrees_of_freedom,
         variant="asymptotic" if asymptotic else "exact" if sample.chain is None else "block signs",
@@ -370,6 +367,8 @@ def _one_of(by_modes: FluxResult, count: int) -> FluxResult:
     """The test mode by mode as one of so many, which share the level: single modes have a part of it too."""
     assert by_modes.mode_pvalues is not None
     assert by_modes.mode_table is not None
+    assert by_modes.net_flow is not None
+    assert by_modes.net_flow_se is not None
     pvalues = np.minimum(1.0, max(count, 1) * by_modes.mode_pvalues)
     words = mode_words(
         by_modes.net_flow, by_modes.net_flow_se, pvalues, LEVEL, all_compared=by_modes.all_compared

@@ -60,8 +60,8 @@ def ksd_test(
         ``(n, size, rng) -> weights``: `multinomial` (the paper's) or `wild`. "blocks": the draws are put into
         100 random blocks whose signs are flipped; pairs within a block are left out of the statistic. As
         powerful, and the bootstrap adds next to no cost. By default `multinomial` for 50 to 10,000 tested
-        draws, blocks beyond; blocks of one draw each below, where `multinomial` rejects correct samples too often,
-        and "cannot tell" with 5 draws or fewer, whose 16 sign patterns allow no p-value of .05.
+        draws, blocks beyond; blocks of one draw each below, where `multinomial` rejects correct samples too
+        often, and "cannot tell" with 5 draws or fewer, whose 16 sign patterns allow no p-value of .05.
         Chains have their own blocks; a function given for them must imitate their dependence.
     n_resamples : int
         Number of bootstrap replicates B.

@@ -434,6 +434,7 @@ def search_from_draws(
     *,
     starts: np.ndarray | None = None,
     max_evaluations: int = MAX_EVALUATIONS,
+    max_seconds: float | None = MAX_SECONDS,
     progress: bool | None = None,
     rng: np.random.Generator,
 ) -> Modes:
@@ -445,6 +446,7 @@ def search_from_draws(
         starts=starts,
         box=box,
         max_evaluations=max_evaluations,
+        max_seconds=max_seconds,
         progress=progress,
         rng=rng,
     )
@@ -458,7 +460,7 @@ def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def climb_from_draws(
-    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, *, max_seconds: float | None = 10.0
+    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, *, max_seconds: float | None = None
 ) -> tuple[int, int, np.ndarray]:
     """Climb from up to `CLIMBED_DRAWS` draws: how many, how many reached an unknown mode, and such modes.
 

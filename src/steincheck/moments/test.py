@@ -253,7 +253,7 @@ def moment_core(
         pvalue_floor=floor,
         features=features,
         modes=modes,
-        blocks=int(data.home[-1]) + 1,
+        n_blocks=int(data.home[-1]) + 1,
         pairs_left_out=frame.pairs_left_out,
         impossible_rows=rows,
         impossible_pvalue=extreme,
@@ -267,7 +267,7 @@ def _untested(x: np.ndarray, modes: Modes, blocks: Blocks, warnings: list[str]) 
         result,
         warnings=tuple(dict.fromkeys(warnings)),
         chains=blocks.summary,
-        blocks=blocks.count,
+        n_blocks=blocks.count,
     )
 
 
@@ -283,7 +283,7 @@ def only_impossible(
         *x.shape,
         features=(),
         modes=modes,
-        blocks=0,
+        n_blocks=0,
         pairs_left_out=0,
         impossible_rows=rows,
         impossible_pvalue=impossible_pvalue,

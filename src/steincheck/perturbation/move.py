@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._validation import (
     RandomSource,
+    Seed,
     announce,
     as_count,
-    as_generator,
     as_numbers,
     as_positive,
     as_stored,
     check_shape,
+    own_stream,
     require_kind,
     shown,
 )
@@ -60,6 +61,9 @@ class Perturbation:
     warnings : tuple of str
     log_density : array (n,)
         Log density at the unperturbed draws.
+    seed : int, SeedSequence or None
+        The `rng` of `perturb` that gives the same again; None for one made within a test, whose `settings`
+        do.
     """
 
     samples: np.ndarray
@@ -71,6 +75,7 @@ class Perturbation:
     accept: str
     warnings: tuple[str, ...] = ()
     log_density: np.ndarray | None = None
+    seed: Seed | None = None
 
     def __post_init__(self) -> None:
         require_kind(self.modes, Modes, "modes")
@@ -97,7 +102,7 @@ class Perturbation:
 
     def to_dict(self) -> dict[str, Any]:
         """How it was made, in plain Python values; the draws themselves are left out."""
-        record = {name: getattr(self, name) for name in ("theta", "acceptance", "n_steps", "accept")}
+        record = {name: getattr(self, name) for name in ("theta", "acceptance", "n_steps", "accept", "seed")}
         return as_plain(record)
 
 
@@ -171,6 +176,7 @@ def perturb(
     x = to_unconstrained(draws, target, minimum=1).values
     scales = as_positive(theta, "theta")
     n_steps = _check_steps(n_steps, accept)
+    generator, seed = own_stream(rng)
     log_p = log_density_at(target, x)
     moved = perturb_core(
         x,
@@ -180,10 +186,10 @@ def perturb(
         scales,
         n_steps=n_steps,
         accept=accept,
-        rng=as_generator(rng),
+        rng=generator,
     )
     announce(moved.warnings)
-    return moved
+    return replace(moved, seed=seed)
 
 
 def _check_steps(n_steps: Any, accept: Any) -> int:

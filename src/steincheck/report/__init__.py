@@ -154,7 +154,7 @@ def _answer(verdict: Verdict, title: str) -> str:
         parts.append(f'<div class="advice"><strong>What to do</strong>{_list(verdict.advice)}</div>')
     meaning = "A small p-value is evidence against the fit."
     if verdict.fits:
-        meaning = "Failing to find a misfit does not prove that there is none; what was not examined is listed below."
+        meaning = "No misfit found does not prove a fit; what was not examined is listed below."
     parts.append(f'<p class="soft">{verdict.n} draws of dimension {verdict.dim}. {meaning}</p>')
     return "\n".join(part for part in parts if part)
 

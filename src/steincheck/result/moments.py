@@ -87,7 +87,7 @@ class MomentResult(GofResult):
         All features that were tested, the largest |t| first.
     modes : Modes
         The modes in whose coordinates the draws were looked at.
-    blocks : int
+    n_blocks : int
         Number of blocks of draws that were resampled.
     pairs_left_out : int
         Correlations not examined, because there are too many pairs.
@@ -99,7 +99,7 @@ class MomentResult(GofResult):
 
     features: tuple[MomentFeature, ...] = field(kw_only=True)
     modes: Modes = field(kw_only=True)
-    blocks: int = field(kw_only=True)
+    n_blocks: int = field(kw_only=True)
     pairs_left_out: int = field(kw_only=True)
     impossible_rows: tuple[int, ...] = field(kw_only=True)
     impossible_pvalue: float = field(kw_only=True)

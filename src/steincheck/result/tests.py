@@ -59,8 +59,9 @@ class GofResult:
         What the user should know before believing the p-value.
     settings : mapping, read-only
         The arguments that run it again, the seed included: ``test(draws, target, **result.settings)``. It
-        holds the kernel and functions themselves; `to_dict` writes them as text. Empty in the tests of a
-        verdict: those are run again by ``check(draws, target, **verdict.settings)``.
+        holds the kernel and functions themselves; `to_dict` writes them as text. A mode search that the clock
+        stopped, which a warning says, may find other modes the next time: give `modes` for the same again.
+        Empty in the tests of a verdict: those are run again by ``check(draws, target, **verdict.settings)``.
     chains : ChainBlocks or None
         How Markov chains were cut into blocks; None for independent draws.
     """
@@ -112,8 +113,8 @@ class GofResult:
 
     def _repr_html_(self) -> str:
         fits = None if self.answer() == "cannot tell" else not self.reject()
-        remarks = [*self._remarks(), *self.warnings]
-        return f"<div>{answer_html(self._headline(), fits)}{list_html(remarks, 'Warnings')}</div>"
+        lists = list_html(self._remarks()) + list_html(self.warnings, "Warnings")
+        return f"<div>{answer_html(self._headline(), fits)}{lists}</div>"
 
     def answer(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, in a few words.
@@ -310,11 +311,12 @@ class FluxResult(GofResult):
         Observed and implied shares; None if draws were moved by displacements of a lattice only.
     mode_of_draw : array (n_tested,) or None
         The mode of each tested draw, in the order of `tested_rows`; None with displacements only.
-    flow : array (M, M)
-        Mean probability of going from mode i to mode j; (V, 2), along and against, with displacements only.
-    net_flow, net_flow_se : arrays (M,) or (V,)
-        Net flow into each mode, positive where there are too few draws, and its standard error; along each
-        displacement with displacements only. NaN at modes that chains visit too rarely.
+    flow : array (M, M) or None
+        Mean probability of going from mode i to mode j; None with displacements only, whose flows `lattice`
+        has.
+    net_flow, net_flow_se : arrays (M,) or None
+        Net flow into each mode, positive where there are too few draws, and its standard error, NaN at modes
+        that chains visit too rarely; None with displacements only.
     mode_pvalues : array (M,) or None
         p-value of each mode by itself, adjusted for the number of modes (Bonferroni); NaN where it was not
         examined.
@@ -326,7 +328,7 @@ class FluxResult(GofResult):
         Changes of mode, sojourns and blocks; None for independent draws.
     acceptance : float
         Mean probability of leaving a mode.
-    contributing : int
+    n_contributing : int
         Number of draws whose probability of leaving exceeds 1 %.
     efficiency : float
         Share of the variance of the counts that is left given the orbits; NaN with displacements only.
@@ -345,26 +347,21 @@ class FluxResult(GofResult):
     modes: Modes = field(kw_only=True)
     mode_table: ModeTable | None = field(default=None, kw_only=True)
     mode_of_draw: np.ndarray | None = field(default=None, kw_only=True)
-    flow: np.ndarray = field(kw_only=True)
-    net_flow: np.ndarray = field(kw_only=True)
-    net_flow_se: np.ndarray = field(kw_only=True)
+    flow: np.ndarray | None = field(default=None, kw_only=True)
+    net_flow: np.ndarray | None = field(default=None, kw_only=True)
+    net_flow_se: np.ndarray | None = field(default=None, kw_only=True)
     mode_pvalues: np.ndarray | None = field(default=None, kw_only=True)
     all_compared: bool = field(default=True, kw_only=True)
     lattice: DisplacementTable | None = field(default=None, kw_only=True)
     chains: ChainWeights | None = field(default=None, kw_only=True)
     acceptance: float = field(kw_only=True)
-    contributing: int = field(kw_only=True)
+    n_contributing: int = field(kw_only=True)
     efficiency: float = field(default=np.nan, kw_only=True)
     n_anchors: int = field(default=0, kw_only=True)
     degrees_of_freedom: int = field(kw_only=True)
     trend_pvalue: float = field(default=np.nan, kw_only=True)
     variant: FluxVariant = field(kw_only=True)
     inconclusive: str = field(default="", kw_only=True)
-
-    @property
-    def displacements(self) -> np.ndarray | None:
-        """Displacements (V, d) of the lattice, if draws were moved by them."""
-        return None if self.lattice is None else self.lattice.displacements
 
     def _repr_html_(self) -> str:
         modes = "" if self.mode_table is None else modes_html(self.mode_table, ())
@@ -413,7 +410,7 @@ class AgreementResult(GofResult):
 
     `statistic` is minus the smaller one of the p-values of the two comparisons; `pvalue` is that of both, NaN
     if there are too few blocks to tell. `dim` is the number of features, in `check` that of the coordinates.
-    `settings` are empty.
+    It is run again by ``agreement(features, chain, **result.settings)``.
 
     Attributes
     ----------

@@ -128,7 +128,8 @@ class Verdict:
         Version of the package.
     settings : mapping
         The arguments that give the same verdict again: ``check(draws, target, **verdict.settings)``. They run
-        all of `tests`, which have no settings of their own.
+        all of `tests`, which have no settings of their own. Where the target is so slow that the clock stops
+        the mode search, only ``max_seconds=None`` gives the same on every machine.
     sentence, text : str
         The answer in one sentence, and all that is printed.
     """

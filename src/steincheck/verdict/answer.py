@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, as_count, as_generator, check_level, check_switch, recorded
+from .._validation import (
+    RandomSource,
+    as_count,
+    as_one_positive,
+    check_level,
+    check_switch,
+    integer_seed,
+    recorded,
+)
 from .._version import __version__
 from ..draws import to_unconstrained
 from ..flux.anchors import assign, mode_anchors
@@ -16,7 +24,7 @@ from ..flux.mode_comparison import time_within_modes
 from ..flux.shares import NEGLIGIBLE_SHARE, mode_weights
 from ..flux.words import mode_words
 from ..modes.box import box_beside
-from ..modes.search import MAX_EVALUATIONS
+from ..modes.search import MAX_EVALUATIONS, MAX_SECONDS
 from ..result import (
     AgreementResult,
     Finding,
@@ -102,6 +110,7 @@ def check(
     independent: bool = False,
     check_score: bool = True,
     max_evaluations: int | None = None,
+    max_seconds: float | None = MAX_SECONDS,
     progress: bool | None = None,
     rng: RandomSource = None,
 ) -> Verdict:
@@ -134,6 +143,9 @@ def check(
         Compare the score with finite differences at a few draws first.
     max_evaluations : int, optional
         Points at which the mode search may evaluate the density.
+    max_seconds : float or None
+        Time for the mode search, as in `find_modes`; climbs from draws to unknown modes take at most 10
+        seconds of their own. With None there is no limit, and a verdict never depends on the clock.
     progress : bool, optional
         Show the progress of the mode search; by default on a terminal.
     rng : int, Generator or SeedSequence, optional
@@ -162,11 +174,13 @@ def check(
     require_target(target)
     if max_evaluations is not None:
         as_count(max_evaluations, "max_evaluations", maximum=10**12)
+    if max_seconds is not None:
+        as_one_positive(max_seconds, "max_seconds")
     check_switch(independent, "independent")
     check_switch(check_score, "check_score")
     check_switch(progress, "progress", optional=True)
     box = box_beside(modes, bounds, target.dim)
-    seed = fresh_seed(rng)
+    seed = integer_seed(rng)
     settings = recorded(
         modes=modes,
         bounds=bounds,
@@ -174,14 +188,24 @@ def check(
         independent=bool(independent),
         check_score=bool(check_score),
         max_evaluations=None if max_evaluations is None else int(max_evaluations),
+        max_seconds=None if max_seconds is None else float(max_seconds),
         rng=seed,
     )
     streams = np.random.default_rng(seed).spawn(6)
     sample = to_unconstrained(draws, target)
     remarks = Remarks(list(sample.warnings), [], [], [], [])
     case = evaluated(sample, target, independent, check_score, remarks)
-    budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
-    known, tested = search(case, target, modes, box, budget, progress, streams[0], remarks)
+    known, tested = search(
+        case,
+        target,
+        modes,
+        box,
+        progress,
+        streams[0],
+        remarks,
+        max_evaluations=max_evaluations or MAX_EVALUATIONS,
+        max_seconds=max_seconds,
+    )
     tests: dict[str, GofResult] = {}
     if is_improper(known):
         remarks.reasons.insert(
@@ -196,14 +220,8 @@ def check(
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
     combined = _combine(tests, alpha)
     remarks.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
-    look_for_unknown_modes(case.x, target, known, streams[5], remarks)
+    look_for_unknown_modes(case.x, target, known, max_seconds, streams[5], remarks)
     return _as_verdict(case, target, known, combined, mode, settings, remarks)
-
-
-def fresh_seed(rng: Any) -> int:
-    """The seed itself, one drawn from the Generator, or a new one: always something to write down."""
-    generator = as_generator(rng)
-    return int(rng) if isinstance(rng, (int, np.integer)) else int(generator.integers(2**32))
 
 
 def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
@@ -239,8 +257,11 @@ def _word_modes(
 ) -> dict[str, GofResult]:
     """Let the mode table name the modes that the findings name, and none if the test does not reject."""
     weights = tests.get("weights")
-    if not isinstance(weights, FluxResult) or weights.mode_table is None or weights.mode_pvalues is None:
+    if not isinstance(weights, FluxResult) or weights.mode_table is None:
         return dict(tests)
+    assert weights.net_flow is not None
+    assert weights.net_flow_se is not None
+    assert weights.mode_pvalues is not None
     level = alpha / holm_factor(tests, "weights") if adjusted["weights"] <= alpha else -1.0
     words = mode_words(
         weights.net_flow,

@@ -26,6 +26,7 @@ from ..wording import place
 
 MAX_LATTICE_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
+MAX_SECONDS_OF_CLIMBS = 10.0  # from draws to unknown modes, of which there are only warnings
 MAX_RHAT = 1.1  # beyond, chains are commonly held not to have mixed
 
 
@@ -128,17 +129,26 @@ def search(
     target: Target,
     modes: Any,
     box: np.ndarray | None,
-    max_evaluations: int,
     progress: bool | None,
     rng: np.random.Generator,
     remarks: Remarks,
+    *,
+    max_evaluations: int,
+    max_seconds: float | None,
 ) -> tuple[Modes, np.ndarray]:
     """The modes and the rows to test; without a mode, a stand-in where the held-out draws are."""
     if modes is not None:
         return known_modes(modes, target, case.x, box, warnings=remarks.warnings, rng=rng)
     held, tested = hold_out(len(case.x), rng, case.chain)
     known = search_from_draws(
-        target, case.x, held, box, max_evaluations=max_evaluations, progress=progress, rng=rng
+        target,
+        case.x,
+        held,
+        box,
+        max_evaluations=max_evaluations,
+        max_seconds=max_seconds,
+        progress=progress,
+        rng=rng,
     )
     remarks.warnings.extend(known.warnings)
     if len(held):
@@ -170,10 +180,16 @@ def is_improper(known: Modes) -> bool:
 
 
 def look_for_unknown_modes(
-    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, remarks: Remarks
+    x: np.ndarray,
+    target: Target,
+    known: Modes,
+    max_seconds: float | None,
+    rng: np.random.Generator,
+    remarks: Remarks,
 ) -> None:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
-    tried, strange, locations = climb_from_draws(x, target, known, rng)
+    limit = None if max_seconds is None else min(max_seconds, MAX_SECONDS_OF_CLIMBS)
+    tried, strange, locations = climb_from_draws(x, target, known, rng, max_seconds=limit)
     if not strange:
         return
     example = place(locations[0], parameter_names(target))

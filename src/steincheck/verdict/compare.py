@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from .._validation import RandomSource
+from .._validation import RandomSource, integer_seed
 from ..result import FluxResult, MomentFeature, MomentResult, Table, Verdict
 from ..result.plain import freeze_mappings, picklable_state
 from ..target import Target
-from .answer import check, fresh_seed
+from .answer import check
 
 N_ANGLES = 720  # of the quadrature over directions; the integrand is smooth but for kinks
 COMPARISON_COLUMNS = ("sample", "misplaced", "worst", "fits", "pvalue", "n", "ess")
@@ -119,7 +119,7 @@ def compare(
     if not samples:
         raise ValueError("`samples` must hold at least one sample, got none")
     _check_options(options)
-    seed = fresh_seed(rng)
+    seed = integer_seed(rng)
     found = {str(name): _checked(str(name), draws, target, seed, options) for name, draws in samples.items()}
     effects = {name: largest_effect(verdict) for name, verdict in found.items()}
     order = sorted(found, key=lambda name: (np.isnan(effects[name].misplaced), effects[name].misplaced))
