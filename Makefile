@@ -104,15 +104,22 @@ SEED ?= 0
 fuzz: $(ADAPTERS)/.installed
 	MPLBACKEND=agg $(ADAPTERS)/bin/python -W ignore -m fuzz --seconds $(SECONDS) --seed $(SEED) --record
 
-# licences, which need no network, then known vulnerabilities of the pinned dependencies, which do
+# licences, then known vulnerabilities of the pinned dependencies: of a file or folder of advisories in the OSV
+# format (make audit ADVISORIES=all.zip), or, without one, by pip-audit, which needs the network
 AUDIT := .venv-audit
 licences: setup
 	$(BIN)/python -m experiments.licences
 
+ADVISORIES ?=
+ifneq ($(ADVISORIES),)
+audit: licences
+	$(BIN)/python -m experiments.advisories "$(ADVISORIES)"
+else
 audit: licences
 	test -x $(AUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT) && $(AUDIT)/bin/pip install --quiet --disable-pip-version-check pip-audit; }
-	$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off \
-		|| { echo "known vulnerabilities: found, or not looked up for want of the network; see above" >&2; exit 1; }
+	$(AUDIT)/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip --progress-spinner off \
+		|| { echo "known vulnerabilities: found, or not looked up for want of the network (ADVISORIES=PATH needs none); see above" >&2; exit 1; }
+endif
 
 docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"

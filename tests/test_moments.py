@@ -867,3 +867,16 @@ def test_the_order_of_independent_draws_does_not_matter(by):
     assert abs(ordered.t) == pytest.approx(abs(plain.t), rel=0.1)
     assert np.diff(ordered.interval) == pytest.approx(np.diff(plain.interval), rel=0.25)
     assert max(result.pvalue for result in results) < 0.01
+
+
+def test_draws_that_no_map_corrects_have_no_sizes():
+    """The map that comes nearest puts some where the density has a slope of 1e22 or 1e63."""
+    target = sc.Target(lambda x: x[:, 0] - np.exp(x[:, 0]), lambda x: 1 - np.exp(x), dim=1)
+    for seed in (2, 3):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(100, 1)) + np.where(rng.random(100) < 0.5, -3, 3)[:, None]
+        result = sc.moment_test(x, target, modes=[[0.0]], rng=0)
+        assert result.pvalue < 1e-6
+        assert all(
+            np.isnan(feature.estimate) for feature in result.features if feature.kind in ("location", "scale")
+        )

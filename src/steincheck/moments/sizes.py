@@ -19,6 +19,7 @@ from .correction import Affine, WeightedDraws, solve
 from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
 from .frames import Constants, Frame, responsibilities
 
+MAX_CORRECTED_SLOPE = 1e9  # per standard deviation of corrected draws; beyond, kernels would overflow
 MAX_DRAWS_AT_ONCE = 10_000  # the map found from so many takes one more step with all draws
 
 Score = Callable[[np.ndarray], np.ndarray]
@@ -119,6 +120,8 @@ def _still_wrong(sample: WeightedDraws, home: np.ndarray, rng: np.random.Generat
     whiten = np.linalg.cholesky(covariance)
     z = whitened(y, whiten)
     slopes = whitened_scores(sample.t[chosen], whiten)
+    if not np.abs(slopes).max() < MAX_CORRECTED_SLOPE:
+        return True
     table = sums_of_block_pairs(z[None], slopes[None], IMQ(), median_bandwidth(z), block).table
     found = flip_signs(table, np.bincount(block), block_signs(int(block[-1]) + 1, 999, rng))
     return pvalue(float(found.statistics[0]), found.replicates[0]) <= 0.01
