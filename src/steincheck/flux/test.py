@@ -29,7 +29,12 @@ from .displacements import (
     step_flows,
 )
 from .local_shares import with_local_points
-from .mode_comparison import compare_chain_modes, compare_independent, time_within_modes
+from .mode_comparison import (
+    ModeComparison,
+    compare_chain_modes,
+    compare_independent,
+    time_within_modes,
+)
 from .orbits import CountMoments, Orbits, count_moments, orbits
 from .shares import LEVEL
 from .words import mode_words
@@ -230,16 +235,7 @@ def _test_modes(
 ) -> FluxResult:
     """Compare the weights mode by mode."""
     found, moments, anchors = _chosen_orbits(sample, options.anchors, streams.anchors)
-    size = options.n_resamples
-    if sample.chain is None:
-        part = compare_independent(
-            found, moments, sample.modes, options.variant, streams.test, warnings, size
-        )
-    else:
-        tau = tau_within or time_within_modes(sample.x, sample.log_p, found.mode, sample.chain)
-        part = compare_chain_modes(
-            found, moments, sample.modes, sample.chain, tau, streams.test, warnings, size
-        )
+    part = _compared_modes(sample, options, found, moments, tau_within, streams.test, warnings)
     table = with_local_points(
         part.table, found, sample.target, sample.modes, anchors, sample.chain, streams.anchors.spawn(1)[0]
     )
@@ -270,6 +266,23 @@ def _test_modes(
         inconclusive=inconclusive,
         pvalue_floor=part.outcome.floor,
     )
+
+
+def _compared_modes(
+    sample: _FluxSample,
+    options: _FluxOptions,
+    found: Orbits,
+    moments: CountMoments,
+    tau_within: float | None,
+    rng: np.random.Generator,
+    warnings: list[str],
+) -> ModeComparison:
+    """The counts against their distribution given the orbits, or the net flows of chains in blocks."""
+    size = options.n_resamples
+    if sample.chain is None:
+        return compare_independent(found, moments, sample.modes, options.variant, rng, warnings, size)
+    tau = tau_within or time_within_modes(sample.x, sample.log_p, found.mode, sample.chain)
+    return compare_chain_modes(found, moments, sample.modes, sample.chain, tau, rng, warnings, size)
 
 
 def _common(
