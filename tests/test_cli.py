@@ -260,6 +260,32 @@ def test_modes(run, folder):
     assert "(a = 3, b = 3)" in out
 
 
+@pytest.mark.parametrize("label", ["chain", "Chain", "CHAIN_ID", ".chain"])
+def test_a_column_of_chains_may_be_capitalised(run, folder, label):
+    """Else it would be left out, and the chains tested as one sample of independent draws."""
+    good = np.loadtxt(folder / "good.csv", delimiter=",", skiprows=1)
+    table = np.column_stack([np.repeat(np.arange(4), 100), good])
+    np.savetxt(folder / "columns.csv", table, delimiter=",", header=f"{label},a,b", comments="")
+    for name in ("target", "make"):
+        out = run("test", "ksd", "columns.csv", "--target", f"model.py:{name}", "--seed", 0)[1]
+        assert "tested as 4 chains" in out
+
+
+@pytest.mark.parametrize("command", ["check", "test", "modes", "calibrate"])
+def test_the_help_of_a_command(run, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "200")
+    status, out, _ = run(command, "--help")
+    assert status == 0
+    assert f"Example: steincheck {command} " in out
+    assert ("Exit status: 0 no misfit found" in out) == (command in ("check", "test"))
+    (quiet,) = [line for line in out.splitlines() if "--quiet" in line]
+    assert ("exit status" in quiet) == (command in ("check", "test"))
+    assert "<bool>" not in quiet
+    if command == "test":
+        about = " ".join(out.partition("Arguments")[0].split())
+        assert all(re.search(rf"\b{name}\b", about) for name in cli.TESTS)
+
+
 def test_version(run):
     assert run("--version") == (0, f"steincheck {sc.__version__}\n", "")
 
@@ -297,6 +323,11 @@ def test_demo(run, folder):
 ERRORS = {
     "missing draws": (["check", "no.csv", "--target", "model.py:target"], "there is no file no.csv"),
     "missing target": (["check", "good.csv", "--target", "no.py:target"], "there is no target file no.py"),
+    "no suffix": (
+        ["check", "good.csv", "--target", "model:target"],
+        "there is no target file model (did you mean model.py?)",
+    ),
+    "no file name": (["check", "good.csv", "--target", "./:x"], "there is no target file ."),
     "no name": (["check", "good.csv", "--target", "model.py"], "must look like FILE.py:NAME, got 'model.py'"),
     "near name": (
         ["check", "good.csv", "--target", "model.py:traget"],
@@ -357,6 +388,10 @@ def test_errors(run, case):
         ("a,b\n1,2\n3\n", "bad.csv, line 3: 1 values, but line 1 has 2"),
         ("1,2,3\n4,5,6\n", "bad.csv has 3 columns, but the target has `dim` = 2"),
         ("1,2\n3,nan\n", "`bad.csv` must be finite: 1 of 2 draws hold NaN or infinity, rows [1]"),
+        (
+            "a;b\n1;2\n3,5;4\n",
+            "bad.csv, line 3, column a: '3,5' is not a number (a decimal comma): write a point",
+        ),
         ("b,c\n1,2\n", "bad.csv` has no column 'a'; its columns are b, c, the target's names a, b"),
     ],
 )
@@ -515,7 +550,7 @@ def test_data_of_a_model_do_not_go_with_a_python_file(run, folder):
     (folder / "data.json").write_text("{}")
     status, _, said = run("check", "good.csv", "--target", "model.py:target", "--data", "data.json")
     assert status == 2
-    assert "--data goes with --stan, --pymc or --numpyro" in said
+    assert "--data goes with --stan or --numpyro" in said
 
 
 WRONG = [  # what is typed beside the target, and what is said about it
@@ -525,6 +560,7 @@ WRONG = [  # what is typed beside the target, and what is said about it
     ("check good.csv --bounds 3,1", "--bounds must have low < high"),
     ("check good.csv --bounds 1,2,3", "--bounds must be LOW,HIGH or"),
     ("check good.csv --bounds=-inf,1", "--bounds must be finite"),
+    ("check good.csv --bounds 1,2;1,2;1,2", "--bounds must be one pair LOW,HIGH or 2 of them, got 3"),
     ("test flux good.csv --bounds=-9,nan", "--bounds must have low < high"),
     ("modes --bounds 2,1", "--bounds must have low < high"),
     ("check good.csv --modes twice.csv", "--modes must differ from each other, rows [0, 1] (counted from 0)"),

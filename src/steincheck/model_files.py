@@ -45,7 +45,7 @@ class Source(NamedTuple):
         if self.target is None:
             return load_model(stan=self.stan, pymc=self.pymc, numpyro=self.numpyro, data=self.data)
         if self.data is not None:
-            raise ValueError("--data goes with --stan, --pymc or --numpyro: the file of --target has its own")
+            raise ValueError("--data goes with --stan or --numpyro: the file of --target has its own")
         return load_target(self.target)
 
 

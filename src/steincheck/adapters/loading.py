@@ -85,7 +85,9 @@ def _search_last(folder: Path) -> None:
 def run_file(path: Path) -> ModuleType:
     """Run a file of the user's, as a module whose name starts with `MODULE_PREFIX`."""
     if not path.is_file():
-        raise FileNotFoundError(f"there is no target file {path}")
+        other = Path(f"{path}.py")
+        hint = f" (did you mean {other}?)" if other.is_file() else ""
+        raise FileNotFoundError(f"there is no target file {path}{hint}")
     spec = importlib.util.spec_from_file_location(MODULE_PREFIX + path.stem, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"the target file must be Python code and end in .py, got {path}")

@@ -35,6 +35,7 @@ from ..modes.search import find_modes
 from ..result import pvalue_text
 from .inputs import as_bounds, check_picture, check_writable, load_draws, load_modes
 from .options import (
+    NO_VALUE,
     Alpha,
     Bounds,
     Data,
@@ -50,12 +51,13 @@ from .options import (
     Report,
     Resamples,
     Seed,
+    Silent,
     Stan,
     TargetSpec,
 )
 from .words import in_options, verdict_in_options
 
-# exit statuses
+EXIT_STATUS = "Exit status: 0 no misfit found, 1 misfit found, 2 error, 3 cannot tell."
 FITS = 0
 MISFIT = 1
 ERROR = 2
@@ -102,7 +104,7 @@ app = typer.Typer(
     help="Does this sample fit this density - are modes missing or weighted wrongly?\n\n"
     "The density is a Python object of your own, known up to a constant; the sample is a file. "
     "Try [bold]steincheck demo[/bold] first.",
-    epilog="Exit status: 0 no misfit found, 1 misfit found, 2 error, 3 cannot tell.",
+    epilog=EXIT_STATUS,
 )
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -111,7 +113,7 @@ err = Console(stderr=True, highlight=False)
 @app.callback(invoke_without_command=True)
 def version(
     show: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+        bool, typer.Option("--version", metavar=NO_VALUE, help="Print the version and exit.", is_eager=True)
     ] = False,
 ) -> None:
     """Print the version if it is asked for."""
@@ -120,7 +122,9 @@ def version(
         raise typer.Exit
 
 
-@app.command()
+@app.command(
+    epilog=f"Example: steincheck check draws.csv --target model.py:target --report fit.html\n\n{EXIT_STATUS}"
+)
 def check(
     draws: DrawsFiles,
     target: TargetSpec = None,
@@ -145,7 +149,11 @@ def check(
     check_writable(json, report, inputs=(*draws, modes_file, *source))
     density = source.load()
     sample = load_draws(draws, density, key)
-    options = {"bounds": as_bounds(bounds), "independent": independent, "max_evaluations": max_evaluations}
+    options = {
+        "bounds": as_bounds(bounds, density.dim),
+        "independent": independent,
+        "max_evaluations": max_evaluations,
+    }
     options["modes"] = load_modes(modes_file, density)
     with _working(quiet):
         answer = verdict.check(sample, density, alpha=alpha, rng=seed, **options)
@@ -187,7 +195,9 @@ def _check_command(
     return command
 
 
-@app.command("test")
+@app.command(
+    "test", epilog=f"Example: steincheck test flux draws.csv --target model.py:target\n\n{EXIT_STATUS}"
+)
 def one_test(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(TESTS)}.")],
     draws: DrawsFiles,
@@ -206,7 +216,11 @@ def one_test(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run one test by name."""
+    """Run one test by name.
+
+    ksd, ksdagg and fssd see the shape within modes; pksd, spksd, ospksd and pksdagg move draws between modes
+    and see mode weights, too; moments sees means, spreads, correlations and tails; flux sees mode weights.
+    """
     check_level(alpha)
     run = _named(name, TESTS)
     if (bounds is not None or modes_file is not None) and name not in WITH_MODES:
@@ -218,7 +232,7 @@ def one_test(
     options: dict[str, Any] = {"independent": independent}
     options |= {} if n_resamples is None else {"n_resamples": n_resamples}
     if name in WITH_MODES:
-        options |= {"bounds": as_bounds(bounds), "modes": load_modes(modes_file, density)}
+        options |= {"bounds": as_bounds(bounds, density.dim), "modes": load_modes(modes_file, density)}
     with _working(quiet):
         result = run(to_unconstrained(sample, density), density, rng=seed, **options)
     if not quiet:
@@ -231,7 +245,7 @@ def one_test(
     raise typer.Exit(MISFIT if result.reject(alpha) else FITS)
 
 
-@app.command()
+@app.command(epilog="Example: steincheck modes --target model.py:target --json modes.json")
 def modes(
     target: TargetSpec = None,
     stan: Stan = None,
@@ -240,7 +254,10 @@ def modes(
     data: Data = None,
     draws: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DRAWS", help="Draws that give the search its starting points and its scale."),
+        typer.Option(
+            metavar="DRAWS",
+            help="A file of draws that give the search its starting points and its scale; may be repeated.",
+        ),
     ] = None,
     bounds: Bounds = None,
     seed: Seed = None,
@@ -248,7 +265,7 @@ def modes(
     key: Key = None,
     json: Json = None,
     picture: Annotated[Path | None, typer.Option(metavar="OUT.png", help="Plot the modes.")] = None,
-    quiet: Quiet = False,
+    quiet: Silent = False,
 ) -> None:
     """List the modes of the density."""
     source = Source(target, stan, pymc, numpyro, data)
@@ -259,7 +276,7 @@ def modes(
     held = None if sample is None else sample.values
     options: dict[str, Any] = {} if max_evaluations is None else {"max_evaluations": max_evaluations}
     with _working(quiet):
-        found = find_modes(density, draws=sample, bounds=as_bounds(bounds), rng=seed, **options)
+        found = find_modes(density, draws=sample, bounds=as_bounds(bounds, density.dim), rng=seed, **options)
     if sample is not None and sample.names and not found.names:
         found = replace(found, names=tuple(sample.names))
     if not quiet:
@@ -275,7 +292,9 @@ def modes(
         _wrote(picture, quiet)
 
 
-@app.command()
+@app.command(
+    epilog="Example: steincheck calibrate --target model.py:target --sampler model.py:sample --n 500"
+)
 def calibrate(
     target: TargetSpec,
     n: Annotated[int, typer.Option("--n", min=2, help="Draws per sample.")],
@@ -283,7 +302,8 @@ def calibrate(
         str | None,
         typer.Option(
             metavar="FILE.py:NAME",
-            help="A function (n, rng) -> draws; by default the exact draws of a model.",
+            help="A function sample(n, rng) called NAME in FILE.py that returns n draws; needed unless the "
+            "target is one of steincheck.models, which have exact draws.",
         ),
     ] = None,
     test: Annotated[
@@ -293,7 +313,7 @@ def calibrate(
     jobs: Annotated[int, typer.Option(help="Worker processes; -1 for all cores.")] = 1,
     seed: Seed = None,
     json: Json = None,
-    quiet: Quiet = False,
+    quiet: Silent = False,
 ) -> None:
     """How often does a test reject samples? Its level on a density, or its power against a wrong sampler."""
     run = _named(test, {"check": verdict.check, **TESTS})

@@ -68,8 +68,8 @@ def _modes_of_json(path: Path, target: Target) -> Any:
     )
 
 
-def as_bounds(text: str | None) -> Any:
-    """(low, high), or one such pair per coordinate, from "low,high;low,high"."""
+def as_bounds(text: str | None, dim: int) -> Any:
+    """(low, high), or one such pair for each of `dim` coordinates, from "low,high;low,high"."""
     if text is None:
         return None
     try:
@@ -78,6 +78,8 @@ def as_bounds(text: str | None) -> Any:
             raise ValueError
     except ValueError:
         raise ValueError(f"--bounds must be LOW,HIGH or LOW,HIGH;LOW,HIGH;..., got {text!r}") from None
+    if len(pairs) not in (1, dim):
+        raise ValueError(f"--bounds must be one pair LOW,HIGH or {dim} of them, got {len(pairs)}")
     return pairs[0] if len(pairs) == 1 else pairs
 
 

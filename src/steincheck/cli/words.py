@@ -20,7 +20,7 @@ PHRASES = {  # advice to write Python, which a file or an option needs in other 
     r"; one point is a row: .* for a single one": "; save it with one draw per row",
     r"give \S+\.swapaxes\(0, 1\)": "save it as (chain, draw, d)",
     r"give an array \(chain, draw, d\)": "give one file per chain, or an .npy file (chain, draw, d)",
-    r"independent draws are an array \(n, d\)": "independent draws go into one file",
+    r"independent draws are an array \(n, d\)": "independent draws go into one file without chains",
     r"give target\.unconstrain\(\S+\), or the parameters by name": "name the parameters in a first line",
     r"as a tuple \(locations, covariances\)": 'in a JSON file with "locations" and "covariances"',
     r"; `var_names` selects": "; give the target `names` to select columns",

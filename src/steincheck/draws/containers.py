@@ -11,7 +11,7 @@ import numpy as np
 from .._validation import as_host
 from .names import canonical, fitting, reindexed, variable_of
 
-CHAIN_COLUMNS = ("chain", ".chain", "chain__")
+CHAIN_COLUMNS = ("chain", ".chain", "chain__", "chain_id")
 DRAW_COLUMNS = ("draw", ".iteration", "iteration", "iter__", ".draw", "draw__")  # the first found sorts
 DIVERGENCE_COLUMNS = ("divergent__", "diverging")
 DRAW_DIMENSIONS = ("chain", "draw", "sample")  # as ArviZ calls them
@@ -53,10 +53,11 @@ def from_columns(
 ) -> RawDraws:
     """Columns with their labels: chain and draw columns sort the rows, sampler columns are set aside."""
     wanted = {canonical(name) for name in names or ()}
-    found = {canonical(label): k for k, label in reversed(list(enumerate(labels)))}
+    rest = [k for k, label in enumerate(labels) if canonical(label) not in wanted]
+    found = {uncapitalised(labels[k]): k for k in reversed(rest)}
 
     def special(kinds: Sequence[str]) -> np.ndarray | None:
-        return next((columns[found[kind]] for kind in kinds if kind in found and kind not in wanted), None)
+        return next((columns[found[kind]] for kind in kinds if kind in found), None)
 
     chain = special(CHAIN_COLUMNS)
     draw = special(DRAW_COLUMNS)
@@ -65,7 +66,8 @@ def from_columns(
     kept = []
     for label, column in zip(labels, columns, strict=True):
         own = canonical(label)
-        aside = own in (*CHAIN_COLUMNS, *DRAW_COLUMNS, *DIVERGENCE_COLUMNS) or own.endswith("__")
+        known = (*CHAIN_COLUMNS, *DRAW_COLUMNS, *DIVERGENCE_COLUMNS)
+        aside = uncapitalised(label) in known or own.endswith("__")
         if aside and own not in wanted:
             continue
         numbers = _numbers(column)
@@ -80,6 +82,11 @@ def from_columns(
     if diverging is not None:
         table.divergences = int(np.sum(np.asarray(diverging, dtype=float) > 0))
     return _sorted(table, chain, draw)
+
+
+def uncapitalised(label: Any) -> str:
+    """The label as columns of chains and draws are written here: "chain" for "Chain"."""
+    return canonical(label).lower()
 
 
 def from_mapping(
@@ -272,7 +279,7 @@ def counted_from_0(label: str) -> str:
 def _from_frame(frame: Any, names: Sequence[str] | None, name: str) -> RawDraws:
     """A pandas or polars data frame, or another table with names of columns."""
     index_names = getattr(getattr(frame, "index", None), "names", [])
-    if any(label in CHAIN_COLUMNS for label in index_names):
+    if any(uncapitalised(label) in CHAIN_COLUMNS for label in index_names):
         frame = frame.reset_index()
     own = list(getattr(frame, "column_names", frame.columns))  # PyArrow's columns are those themselves
     try:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._validation import as_count, shown
 from .coerce import check_selection, finish, read_any, stacked
-from .containers import CHAIN_COLUMNS, RawDraws, counted_from_0, from_columns
+from .containers import CHAIN_COLUMNS, RawDraws, counted_from_0, from_columns, uncapitalised
 from .names import canonical, fitting, listed, near
 from .record import Draws
 
@@ -23,6 +23,7 @@ TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 BINARY_SUFFIXES = (".npy", ".npz", ".parquet", ".nc")
 SEPARATORS = (",", ";", "\t", "|")  # blanks if there are none of these
 SEPARATOR_LINE = re.compile(r'"?sep=.?"?', re.IGNORECASE)  # the first line of spreadsheets' files
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 FORTRAN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[dD][+-]?\d+")
 
 
@@ -194,7 +195,7 @@ def _read_text(path: Path, dim: int | None, names: Sequence[str] | None) -> RawD
         _check_width(path, values, dim, None)
         return RawDraws(values, warnings=layout.warnings)
     columns = list(values.T)
-    numbered = [k for k in layout.text if canonical(labels[k]) in CHAIN_COLUMNS and k not in used]
+    numbered = [k for k in layout.text if uncapitalised(labels[k]) in CHAIN_COLUMNS and k not in used]
     columns += [_numbered(path, layout, k) for k in numbered]
     table = from_columns([labels[k] for k in [*used, *numbered]], columns, names)
     unused = [labels[k] for k in layout.text if k not in numbered]
@@ -445,6 +446,8 @@ def _complaint(
                 what = f"{cells[k]!r} is not a number" if cells[k] else "the value is missing"
                 if FORTRAN_NUMBER.fullmatch(cells[k]):
                     what += " (Fortran notation): write E instead of D"
+                elif DECIMAL_COMMA.fullmatch(cells[k]):
+                    what += " (a decimal comma): write a point"
                 return f"{path}, line {number}, column {where}: {what}"
     return f"{path} cannot be read: {error}"
 
