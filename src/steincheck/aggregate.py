@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,28 +15,24 @@ from ._validation import (
     as_numbers,
     as_positive,
     check_level,
-    recorded,
     warn_few_resamples,
 )
 from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept
 from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
-from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult, among_all
+from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
 from .stein.inputs import Prepared, Streams, prepare
 from .stein.kernels import IMQ, Kernel, check_kernel_of_bandwidths, median_bandwidth
 from .stein.mode_units import at_own_mode, replicate_over_modes
 from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
-from .stein.resampling import Resampling, chain_blocks, resampling
+from .stein.resampling import Resampling, chain_blocks, rerunnable, resampling
 from .target import Target, score_at
 
 # more than of one test: the smallest of ten p-values is judged, at a tenth of the level
 N_AGGREGATE_RESAMPLES = 2000
 DRAWS_FOR_LARGEST_DISTANCE = 500  # of the default collection, as in the reference implementation
-
-
-Aggregated = TypeVar("Aggregated", bound=KsdaggResult)
 
 
 @dataclass(frozen=True)
@@ -137,7 +133,15 @@ def ksdagg_test(
         warnings=inputs.warnings,
     )
     announce(result.warnings)
-    return _rerunnable(result, inputs, bandwidths=bandwidths, bandwidth_weights=bandwidth_weights)
+    return rerunnable(
+        result,
+        inputs,
+        wild,
+        bandwidths=bandwidths,
+        bandwidth_weights=bandwidth_weights,
+        n_level_resamples=n_level_resamples,
+        alpha=alpha,
+    )
 
 
 def _warn_units(x: np.ndarray, warnings: list[str]) -> None:
@@ -185,8 +189,21 @@ def ksdagg_core(
         found = replicate_over_modes(x, scores, modes, options.kernel, widths, resampled)
     outcome = _aggregate(found, resampled, options, shares)
     return KsdaggResult(
-        **_fields("KSDAgg test", x, warnings, found, outcome, widths, shares, resampled),
-        settings=_settings(options, whiten if modes is None else None, resampled),
+        "KSDAgg test",
+        -float(np.min(outcome.pvalues / shares)),
+        outcome.pvalue,
+        outcome.null if len(outcome.null) else None,
+        len(x),
+        x.shape[1],
+        tuple(warnings),
+        chains=resampled.chains,
+        bandwidths=widths,
+        bandwidth_weights=shares,
+        statistics=found.statistics,
+        pvalues=outcome.pvalues,
+        pvalue_floor=outcome.floor,
+        levels=outcome.levels,
+        thresholds=outcome.thresholds,
         units=ONE_METRIC if modes is None else "those of each mode",
     )
 
@@ -271,8 +288,17 @@ def pksdagg_test(
         warnings=inputs.warnings,
     )
     announce(result.warnings)
-    asked = {"bandwidths": bandwidths, "bandwidth_weights": bandwidth_weights, **jump_settings(jumps)}
-    return among_all(_rerunnable(result, inputs, **asked), rows, len(inputs.x))
+    return rerunnable(
+        result,
+        inputs,
+        wild,
+        rows,
+        bandwidths=bandwidths,
+        bandwidth_weights=bandwidth_weights,
+        n_level_resamples=n_level_resamples,
+        alpha=alpha,
+        **jump_settings(jumps),
+    )
 
 
 def pksdagg_core(
@@ -308,8 +334,21 @@ def pksdagg_core(
     found = _joined(*(replicated_statistics(*stack, options.kernel, widths, resampled) for stack in stacks))
     outcome = _aggregate(found, resampled, options, shares)
     return PksdaggResult(
-        **_fields("pKSDAgg test", x, warnings, found, outcome, np.tile(widths, 2), shares, resampled),
-        settings=_settings(options, whiten, resampled),
+        "pKSDAgg test",
+        -float(np.min(outcome.pvalues / shares)),
+        outcome.pvalue,
+        outcome.null if len(outcome.null) else None,
+        len(x),
+        x.shape[1],
+        tuple(warnings),
+        chains=resampled.chains,
+        bandwidths=np.tile(widths, 2),
+        bandwidth_weights=shares,
+        statistics=found.statistics,
+        pvalues=outcome.pvalues,
+        pvalue_floor=outcome.floor,
+        levels=outcome.levels,
+        thresholds=outcome.thresholds,
         modes=moved.modes,
         theta=moved.theta,
         acceptance=moved.acceptance,
@@ -426,57 +465,3 @@ def _prepare(
     )
     warn_few_resamples(options.n_level_resamples, "n_level_resamples", inputs.warnings)
     return inputs
-
-
-def _settings(options: Aggregation, whiten: np.ndarray | None, resampled: Resampling) -> dict[str, Any]:
-    """The options, with the bootstrap that was used."""
-    return recorded(
-        kernel=options.kernel,
-        precondition=None if whiten is None else whiten @ whiten.T,
-        bootstrap=resampled.bootstrap,
-        n_resamples=options.n_resamples,
-        n_level_resamples=options.n_level_resamples,
-        alpha=options.alpha,
-    )
-
-
-def _rerunnable(result: Aggregated, inputs: Prepared, **more: Any) -> Aggregated:
-    """The result with all arguments of its door in its settings."""
-    asked = recorded(
-        precondition=inputs.precondition,
-        **more,
-        check_score=inputs.check_score,
-        independent=inputs.independent,
-        rng=inputs.seed,
-    )
-    return replace(result, settings={**result.settings, **asked})
-
-
-def _fields(
-    name: str,
-    x: np.ndarray,
-    warnings: list[str],
-    found: Replicated,
-    outcome: MinP,
-    widths: np.ndarray,
-    weights: np.ndarray,
-    resampled: Resampling,
-) -> dict[str, Any]:
-    """The fields that both results have, but for the settings."""
-    return {
-        "test": name,
-        "statistic": -float(np.min(outcome.pvalues / weights)),
-        "pvalue": outcome.pvalue,
-        "null_distribution": outcome.null if len(outcome.null) else None,
-        "n": x.shape[0],
-        "dim": x.shape[1],
-        "warnings": tuple(warnings),
-        "chains": resampled.chains,
-        "bandwidths": widths,
-        "bandwidth_weights": weights,
-        "statistics": found.statistics,
-        "pvalues": outcome.pvalues,
-        "pvalue_floor": outcome.floor,
-        "levels": outcome.levels,
-        "thresholds": outcome.thresholds,
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -166,6 +167,16 @@ def fssd_test(
         placement = Placement(places, width or median_bandwidth(x, rng=inputs.streams.bandwidth))
         scores = score_at(target, x)
         tested = np.arange(len(x))
+    result = fssd_core(
+        x[tested],
+        scores[tested],
+        placement,
+        chain=chain_of_rows(inputs.chain, tested),
+        n_resamples=n_resamples,
+        streams=inputs.streams,
+        warnings=inputs.warnings,
+    )
+    announce(result.warnings)
     settings = recorded(
         n_locations=None if training is None else training.n_locations,
         train_fraction=None if training is None else training.train_fraction,
@@ -177,18 +188,7 @@ def fssd_test(
         independent=independent,
         rng=inputs.seed,
     )
-    result = fssd_core(
-        x[tested],
-        scores[tested],
-        placement,
-        chain=chain_of_rows(inputs.chain, tested),
-        n_resamples=n_resamples,
-        settings=settings,
-        streams=inputs.streams,
-        warnings=inputs.warnings,
-    )
-    announce(result.warnings)
-    return among_all(result, np.sort(tested), len(x))
+    return among_all(replace(result, settings=settings), np.sort(tested), len(x))
 
 
 def fssd_core(
@@ -197,7 +197,6 @@ def fssd_core(
     placement: Placement,
     *,
     n_resamples: int,
-    settings: dict[str, Any],
     streams: Streams,
     warnings: list[str],
     chain: np.ndarray | None = None,
@@ -231,7 +230,6 @@ def fssd_core(
         len(x),
         dim,
         tuple(warnings),
-        settings,
         chains=found.chains,
         locations=placement.locations,
         bandwidth=placement.bandwidth,

@@ -21,15 +21,15 @@ from ..perturbation.move import (
     perturb_core,
     warn_moves,
 )
-from ..result import Modes, OspksdResult, among_all
-from ..stein.bootstrap import Bootstrap
+from ..result import Modes, OspksdResult
+from ..stein.bootstrap import Bootstrap, multinomial
 from ..stein.inputs import Prepared, check_fraction, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
-from ..stein.resampling import identical_draws
+from ..stein.resampling import identical_draws, rerunnable
 from ..stein.tiles import quadratic_forms
 from ..target import Target, score_at
-from .plain import outcome, replicated
+from .plain import replicated
 
 
 def ospksd_test(
@@ -113,10 +113,10 @@ def ospksd_test(
     choice = _choose_theta(inputs, target, trained, train)
     final = _moved_part(inputs, target, trained, test, choice)
     chain = chain_of_rows(inputs.chain, test)
-    asked = {**jump_settings(jumps), "train_fraction": train_fraction}
-    result = _tested_pair(inputs, target, final, choice, chain, asked)
+    result = _tested_pair(inputs, target, final, choice, chain)
     announce(result.warnings)
-    return among_all(result, np.sort(test), len(inputs.x))
+    asked = {**jump_settings(jumps), "train_fraction": train_fraction}
+    return rerunnable(result, inputs, multinomial, np.sort(test), **asked)
 
 
 class _Choice(NamedTuple):
@@ -198,14 +198,9 @@ def _moved_part(
 
 
 def _tested_pair(
-    inputs: Prepared,
-    target: Target,
-    final: Perturbation,
-    choice: _Choice,
-    chain: np.ndarray | None,
-    asked: dict[str, Any],
+    inputs: Prepared, target: Target, final: Perturbation, choice: _Choice, chain: np.ndarray | None
 ) -> OspksdResult:
-    """The test on the other draws, unperturbed and perturbed with the chosen theta; `asked` are settings."""
+    """The test on the other draws, unperturbed and perturbed with the chosen theta."""
     x = final.draws
     samples = np.concatenate([x[None], final.samples])
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
@@ -213,7 +208,14 @@ def _tested_pair(
     found = replicated(inputs, stack, x, chain, choice.width, parts=True)
     moved = choice.moved
     return OspksdResult(
-        **outcome("ospKSD test", inputs, x, found, **asked),
+        "ospKSD test",
+        found.statistic,
+        found.pvalue,
+        found.null,
+        len(x),
+        x.shape[1],
+        tuple(inputs.warnings),
+        chains=found.resampled.chains,
         bandwidth=choice.width,
         modes=moved.modes,
         theta=moved.theta,

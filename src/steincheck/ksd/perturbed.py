@@ -9,14 +9,15 @@ import numpy as np
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
 from ..perturbation.maps import Accept
-from ..perturbation.move import Jumps, Moved, Perturbation, as_jumps, jump_settings, requested_perturbation
-from ..result import PksdResult, SpksdResult, among_all
-from ..stein.bootstrap import Bootstrap
+from ..perturbation.move import Moved, Perturbation, as_jumps, jump_settings, requested_perturbation
+from ..result import PksdResult, SpksdResult
+from ..stein.bootstrap import Bootstrap, multinomial
 from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
+from ..stein.resampling import rerunnable
 from ..target import Target, score_at
-from .plain import Found, outcome, replicated
+from .plain import Found, replicated
 
 PKSD_THETA = 0.9  # near 1, where jumps are accepted, but not at 1
 
@@ -102,10 +103,24 @@ def pksd_test(
         rng=rng,
     )
     moved = requested_perturbation(inputs, target, jumps)
-    _, fields = perturbed_core("pKSD test", inputs, target, moved, jumps, identity=False)
-    result = PksdResult(**fields)
+    perturbation = moved.perturbation
+    found, width = perturbed_core(inputs, target, moved, identity=False)
+    result = PksdResult(
+        "pKSD test",
+        found.statistic,
+        found.pvalue,
+        found.null,
+        len(perturbation.draws),
+        target.dim,
+        tuple(inputs.warnings),
+        chains=found.resampled.chains,
+        bandwidth=width,
+        modes=perturbation.modes,
+        theta=perturbation.theta,
+        acceptance=perturbation.acceptance,
+    )
     announce(result.warnings)
-    return among_all(result, moved.rows, len(inputs.x))
+    return rerunnable(result, inputs, multinomial, moved.rows, **jump_settings(jumps))
 
 
 def spksd_test(
@@ -176,34 +191,36 @@ def spksd_test(
         rng=rng,
     )
     moved = requested_perturbation(inputs, target, jumps)
-    found, fields = perturbed_core("spKSD test", inputs, target, moved, jumps, identity=True)
-    result = SpksdResult(**fields, identity_statistic=float(found.parts[0]), theta_statistics=found.parts[1:])
+    perturbation = moved.perturbation
+    found, width = perturbed_core(inputs, target, moved, identity=True)
+    result = SpksdResult(
+        "spKSD test",
+        found.statistic,
+        found.pvalue,
+        found.null,
+        len(perturbation.draws),
+        target.dim,
+        tuple(inputs.warnings),
+        chains=found.resampled.chains,
+        bandwidth=width,
+        modes=perturbation.modes,
+        theta=perturbation.theta,
+        acceptance=perturbation.acceptance,
+        identity_statistic=float(found.parts[0]),
+        theta_statistics=found.parts[1:],
+    )
     announce(result.warnings)
-    return among_all(result, moved.rows, len(inputs.x))
+    return rerunnable(result, inputs, multinomial, moved.rows, **jump_settings(jumps))
 
 
 def perturbed_core(
-    name: str,
-    inputs: Prepared,
-    target: Target,
-    moved: Moved,
-    jumps: Jumps,
-    *,
-    identity: bool,
-) -> tuple[Found, dict[str, Any]]:
-    """The statistic of perturbed draws, with the unperturbed if `identity`, and the fields of a result."""
+    inputs: Prepared, target: Target, moved: Moved, *, identity: bool
+) -> tuple[Found, float | None]:
+    """The statistic of perturbed draws, the unperturbed ones added if `identity`, and the bandwidth."""
     perturbation = moved.perturbation
     x = perturbation.draws
     width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     samples = np.concatenate([x[None], perturbation.samples]) if identity else perturbation.samples
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
     stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    found = replicated(inputs, stack, x, moved.chain, width, parts=identity)
-    fields = {
-        **outcome(name, inputs, x, found, **jump_settings(jumps)),
-        "bandwidth": width,
-        "modes": perturbation.modes,
-        "theta": perturbation.theta,
-        "acceptance": perturbation.acceptance,
-    }
-    return found, fields
+    return replicated(inputs, stack, x, moved.chain, width, parts=identity), width

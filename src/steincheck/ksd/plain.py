@@ -13,7 +13,7 @@ from ..stein.bootstrap import Bootstrap, multinomial, pvalue
 from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import Replicated, choose_bandwidth, replicated_statistics
-from ..stein.resampling import Resampling, Stack, chain_blocks, resampling, settings
+from ..stein.resampling import Resampling, Stack, chain_blocks, rerunnable, resampling
 from ..target import Target, score_at
 
 
@@ -104,7 +104,7 @@ def ksd_test(
     )
     result = ksd_core(inputs, score_at(target, inputs.x))
     announce(result.warnings)
-    return result
+    return rerunnable(result, inputs, multinomial)
 
 
 def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:
@@ -113,7 +113,17 @@ def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:
     width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     stack = (whitened(x, inputs.whiten)[None], whitened_scores(scores, inputs.whiten)[None])
     found = replicated(inputs, stack, x, inputs.chain, width)
-    return KsdResult(**outcome("KSD test", inputs, x, found), bandwidth=width)
+    return KsdResult(
+        "KSD test",
+        found.statistic,
+        found.pvalue,
+        found.null,
+        len(x),
+        x.shape[1],
+        tuple(inputs.warnings),
+        chains=found.resampled.chains,
+        bandwidth=width,
+    )
 
 
 class Found(NamedTuple):
@@ -121,6 +131,22 @@ class Found(NamedTuple):
 
     statistics: Replicated
     resampled: Resampling
+
+    @property
+    def statistic(self) -> float:
+        """The statistic of the draws."""
+        return float(self.statistics.statistics[0])
+
+    @property
+    def pvalue(self) -> float:
+        """Its rank among the replicates; NaN if there are none."""
+        return pvalue(self.statistic, self.statistics.replicates[0])
+
+    @property
+    def null(self) -> np.ndarray | None:
+        """The replicates (B,), None if there are none."""
+        replicates = self.statistics.replicates[0]
+        return replicates if len(replicates) else None
 
     @property
     def parts(self) -> np.ndarray:
@@ -151,20 +177,3 @@ def replicated(
     )
     statistics = replicated_statistics(*stack, inputs.kernel, width, resampled, parts=parts)
     return Found(statistics, resampled)
-
-
-def outcome(name: str, inputs: Prepared, x: np.ndarray, found: Found, **more: Any) -> dict[str, Any]:
-    """The fields that all results have; `more` settings than the common ones may be given."""
-    statistic = float(found.statistics.statistics[0])
-    null = found.statistics.replicates[0]
-    return {
-        "test": name,
-        "statistic": statistic,
-        "pvalue": pvalue(statistic, null),
-        "null_distribution": null if len(null) else None,
-        "n": x.shape[0],
-        "dim": x.shape[1],
-        "warnings": tuple(inputs.warnings),
-        "settings": settings(inputs, found.resampled, **more),
-        "chains": found.resampled.chains,
-    }

@@ -5,7 +5,7 @@ from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeSear
 from .moments import FeatureKind, MomentFeature, MomentResult
 from .plain import as_plain, pvalue_text
 from .table import Table
-from .tested import among_all
+from .tested import Result, among_all
 from .tests import (
     ONE_METRIC,
     AgreementResult,
@@ -48,6 +48,7 @@ __all__ = [
     "OspksdResult",
     "PksdResult",
     "PksdaggResult",
+    "Result",
     "SpksdResult",
     "Table",
     "Verdict",

@@ -12,7 +12,7 @@ from .._validation import recorded, shown
 from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, cut_blocks_core
 from ..chains.order import standing_chains
 from ..draws.record import chain_of_rows
-from ..result import ChainBlocks
+from ..result import ChainBlocks, Result, among_all
 from .block_sums import sums_of_block_pairs
 from .bootstrap import Bootstrap, random_blocks
 from .inputs import Prepared, Streams
@@ -27,7 +27,6 @@ MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly sp
 class Resampling(NamedTuple):
     """How the null distribution is simulated."""
 
-    bootstrap: Bootstrap | Literal["blocks"]  # that made the weights
     weights: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks; B = 0 if there are too few
     block: np.ndarray | None  # (n,) block of each draw
     identity: np.ndarray | None  # (n,) equal for identical draws
@@ -74,13 +73,12 @@ def resampling(
     if blocks is not None:
         return _flipped_chains(x, blocks, n_resamples, streams, warnings)
     identity = identical_draws(x, warnings)
-    few = n < MIN_DRAWS_WITHOUT_BLOCKS
-    if bootstrap == "blocks" or (bootstrap is None and (few or n > MAX_DRAWS_WITHOUT_BLOCKS)):
+    function = bootstrap_used(bootstrap, default, n)
+    if function == "blocks":
         block = random_blocks(n, streams.blocks, identity=identity)
         signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
-        return Resampling("blocks", signs, block, identity)
-    function = default if bootstrap is None else bootstrap
-    if few:
+        return Resampling(signs, block, identity)
+    if n < MIN_DRAWS_WITHOUT_BLOCKS:
         warnings.append(
             f"only {n} draws are tested: below {MIN_DRAWS_WITHOUT_BLOCKS} their bootstrap rejects correct "
             "samples too often; without `bootstrap` signs are flipped instead"
@@ -91,7 +89,17 @@ def resampling(
             f"{n * n_resamples / 1e9:.0f} GB; bootstrap='blocks' takes none"
         )
     weights = _weights(function, n, n_resamples, streams.bootstrap)
-    return Resampling(function, weights, None, identity)
+    return Resampling(weights, None, identity)
+
+
+def bootstrap_used(
+    bootstrap: Any, default: Bootstrap, n: int, *, chains: bool = False
+) -> Bootstrap | Literal["blocks"]:
+    """The user's bootstrap; without one blocks for chains and for few or many draws, else `default`."""
+    if bootstrap is not None:
+        return bootstrap
+    without_blocks = not chains and MIN_DRAWS_WITHOUT_BLOCKS <= n <= MAX_DRAWS_WITHOUT_BLOCKS
+    return default if without_blocks else "blocks"
 
 
 def _flipped_chains(
@@ -103,7 +111,7 @@ def _flipped_chains(
         signs = block_signs(blocks.count, n_resamples, streams.bootstrap)
     else:
         warnings.append(f"cannot tell: {blocks.remedy}")
-    return Resampling("blocks", signs, blocks.label, identical_draws(x, []), blocks.summary)
+    return Resampling(signs, blocks.label, identical_draws(x, []), blocks.summary)
 
 
 def _weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -148,15 +156,23 @@ def chain_blocks(
     return replace(cut_blocks_core(slowest * step, chain), standing=standing)
 
 
-def settings(inputs: Prepared, resampled: Resampling, **more: Any) -> dict[str, Any]:
-    """The arguments to run the test again with, the bootstrap and the seed being those that were used."""
-    return recorded(
+def rerunnable(
+    result: Result, inputs: Prepared, default: Bootstrap, rows: np.ndarray | None = None, **more: Any
+) -> Result:
+    """The result of a test of the rows `rows`, or all, with the arguments that run it again.
+
+    These are the bootstrap and the seed that were used, and `more` than what all quadratic tests take.
+    """
+    dependent = inputs.chain is not None
+    settings = recorded(
         kernel=inputs.kernel,
         precondition=inputs.precondition,
-        bootstrap=resampled.bootstrap,
+        bootstrap=bootstrap_used(inputs.bootstrap, default, result.n_tested, chains=dependent),
         n_resamples=inputs.n_resamples,
         **more,
         check_score=inputs.check_score,
         independent=inputs.independent,
         rng=inputs.seed,
     )
+    result = replace(result, settings=settings)
+    return result if rows is None else among_all(result, rows, len(inputs.x))

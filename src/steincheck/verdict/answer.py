@@ -52,7 +52,7 @@ from ..wording import (
     shape_finding,
     weight_findings,
 )
-from .case import Case, Remarks, evaluated, is_improper, look_for_unknown_modes, search
+from .case import Case, Remarks, SearchLimits, evaluated, is_improper, look_for_unknown_modes, search
 from .examine import examined_for_impossible_draws, run_tests
 from .summary import parameter_table
 
@@ -172,10 +172,7 @@ def check(
     """
     check_level(alpha)
     require_target(target)
-    if max_evaluations is not None:
-        as_count(max_evaluations, "max_evaluations", maximum=10**12)
-    if max_seconds is not None:
-        as_one_positive(max_seconds, "max_seconds")
+    _check_limits(max_evaluations, max_seconds)
     check_switch(independent, "independent")
     check_switch(check_score, "check_score")
     check_switch(progress, "progress", optional=True)
@@ -195,17 +192,8 @@ def check(
     sample = to_unconstrained(draws, target)
     remarks = Remarks(list(sample.warnings), [], [], [], [])
     case = evaluated(sample, target, independent, check_score, remarks)
-    known, tested = search(
-        case,
-        target,
-        modes,
-        box,
-        progress,
-        streams[0],
-        remarks,
-        max_evaluations=max_evaluations or MAX_EVALUATIONS,
-        max_seconds=max_seconds,
-    )
+    limits = SearchLimits(max_evaluations or MAX_EVALUATIONS, max_seconds)
+    known, tested = search(case, target, modes, box, limits, progress, streams[0], remarks)
     tests: dict[str, GofResult] = {}
     if is_improper(known):
         remarks.reasons.insert(
@@ -220,8 +208,16 @@ def check(
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
     combined = _combine(tests, alpha)
     remarks.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
-    look_for_unknown_modes(case.x, target, known, max_seconds, streams[5], remarks)
+    look_for_unknown_modes(case.x, target, known, limits, streams[5], remarks)
     return _as_verdict(case, target, known, combined, mode, settings, remarks)
+
+
+def _check_limits(max_evaluations: Any, max_seconds: Any) -> None:
+    """Raise unless the limits of the mode search are such, or None."""
+    if max_evaluations is not None:
+        as_count(max_evaluations, "max_evaluations", maximum=10**12)
+    if max_seconds is not None:
+        as_one_positive(max_seconds, "max_seconds")
 
 
 def holm(pvalues: Mapping[str, float]) -> dict[str, float]:

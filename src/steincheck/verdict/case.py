@@ -45,6 +45,13 @@ class Case(NamedTuple):
         return Case(self.x[index], self.log_p[index], self.scores[index], chain)
 
 
+class SearchLimits(NamedTuple):
+    """Of the mode search, as in `check`."""
+
+    max_evaluations: int
+    max_seconds: float | None
+
+
 class Remarks(NamedTuple):
     """What is collected for the verdict beside the tests."""
 
@@ -129,12 +136,10 @@ def search(
     target: Target,
     modes: Any,
     box: np.ndarray | None,
+    limits: SearchLimits,
     progress: bool | None,
     rng: np.random.Generator,
     remarks: Remarks,
-    *,
-    max_evaluations: int,
-    max_seconds: float | None,
 ) -> tuple[Modes, np.ndarray]:
     """The modes and the rows to test; without a mode, a stand-in where the held-out draws are."""
     if modes is not None:
@@ -145,8 +150,8 @@ def search(
         case.x,
         held,
         box,
-        max_evaluations=max_evaluations,
-        max_seconds=max_seconds,
+        max_evaluations=limits.max_evaluations,
+        max_seconds=limits.max_seconds,
         progress=progress,
         rng=rng,
     )
@@ -183,13 +188,13 @@ def look_for_unknown_modes(
     x: np.ndarray,
     target: Target,
     known: Modes,
-    max_seconds: float | None,
+    limits: SearchLimits,
     rng: np.random.Generator,
     remarks: Remarks,
 ) -> None:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
-    limit = None if max_seconds is None else min(max_seconds, MAX_SECONDS_OF_CLIMBS)
-    tried, strange, locations = climb_from_draws(x, target, known, rng, max_seconds=limit)
+    seconds = None if limits.max_seconds is None else min(limits.max_seconds, MAX_SECONDS_OF_CLIMBS)
+    tried, strange, locations = climb_from_draws(x, target, known, rng, max_seconds=seconds)
     if not strange:
         return
     example = place(locations[0], parameter_names(target))
