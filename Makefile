@@ -121,7 +121,9 @@ audit: licences
 		|| { echo "known vulnerabilities: found, or not looked up for want of the network (ADVISORIES=PATH needs none); see above" >&2; exit 1; }
 endif
 
+# the answers that the text of the pages speaks of, then the site, whose pages run as it is built
 docs: setup
+	$(BIN)/python -m pytest -n 2 -m pages
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 

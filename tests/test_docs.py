@@ -36,6 +36,7 @@ def test_examples_of_the_docstrings(name):
     assert outcome.failed == 0
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     from matplotlib import pyplot as plt
