@@ -323,7 +323,6 @@ def test_few_draws_have_as_many_locations_as_training_draws_by_default(normal_ta
     n_locations = min(10, round(0.2 * n))
     assert result.locations.shape == (n_locations, 2)
     assert result.settings["n_locations"] == n_locations
-    assert 0 < result.pvalue <= 1
     again = fssd_test(x, normal_target, n_locations=n_locations, rng=0)
     assert again.pvalue == result.pvalue
 
