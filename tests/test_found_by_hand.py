@@ -468,7 +468,7 @@ def test_a_perturbation_for_another_target_is_refused(test):
     moved = sc.perturb(x, same, places, [0.9, 1.0], n_steps=5, rng=0)
     if test in (sc.spksd_test, sc.pksdagg_test):
         result = test(x, target, perturbation=moved, rng=0)
-        assert result.pvalue > 1e-4  # draws of the target
+        assert result.pvalue > 0.001  # the smallest there is; these are draws of the target
 
 
 def test_a_sampler_that_returns_another_number_of_draws_is_refused():
