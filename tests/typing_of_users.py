@@ -14,6 +14,28 @@ places = [[-3.0, 0.0], [3.0, 0.0]]
 covariances = [[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]]
 
 
+class Table:
+    """As pandas and polars have it."""
+
+    columns = ("a", "b")
+
+
+class Mcmc:
+    """As NumPyro has it."""
+
+    def get_samples(self, group_by_chain: bool = False) -> dict[str, np.ndarray]:
+        return {"a": x[None, :, 0] if group_by_chain else x[:, 0]}
+
+
+class Fit:
+    """As CmdStanPy has it."""
+
+    column_names = ("a", "b")
+
+    def draws(self, *, inc_warmup: bool = False) -> np.ndarray:
+        return x[:, None]
+
+
 def passed_on(
     draws: DrawsLike,
     modes: ModesLike | None = None,
@@ -35,12 +57,17 @@ passed_on({"a": x[:, 0], "b": x[:, 1].tolist()}, sc.find_modes(target, draws=x))
 passed_on(sc.as_draws(x), bounds=(-5, 5.0))
 passed_on(x, bounds=[(-5, 5), (-1.0, 1.0)])
 passed_on(x, bounds=np.array([[-5, 5], [-1, 1]]))
+passed_on(Table())
+passed_on([Table(), Table()])
+passed_on(Mcmc())
+passed_on(Fit())
 
 width: float = sc.median_bandwidth([[0.0, 1.0], [1.0, 0.0]], rng=0)
 result: sc.KsdResult = sc.ksd_test(x, target, kernel=sc.IMQ(width), precondition=[[1.0, 0.0], [0.0, 1.0]])
 moved = sc.perturb(x, target, places, [0.9, 1.0], n_steps=10).samples
 table = sc.compare({"whole": x, "half": sc.as_draws(x[:250])}, target, modes=places).table
 rates = sc.calibrate(target, target.sample, 100, alpha=0.05).rates
+sc.check_score(target, [[0.5, 0.5]])
 tau: float | np.ndarray = sc.chains.autocorrelation_time(x[:, 0].tolist())
 ax: Axes = sc.plot.draws(x, modes=places)
 sc.plot.null_distribution(result, ax=ax).set_title("KSD")
