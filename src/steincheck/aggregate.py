@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._validation import (
     RandomSource,
@@ -29,6 +30,7 @@ from .stein.mode_units import at_own_mode, replicate_over_modes
 from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
 from .stein.resampling import Resampling, chain_blocks, rerunnable, resampling
 from .target import Target, score_at
+from .typing import BoundsLike, DrawsLike, ModesLike
 
 # more than of one test: the smallest of ten p-values is judged, at a tenth of the level
 N_AGGREGATE_RESAMPLES = 2000
@@ -54,13 +56,13 @@ class Aggregation:
 
 
 def ksdagg_test(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
     *,
-    bandwidths: Any = None,
-    bandwidth_weights: Any = "uniform",
+    bandwidths: ArrayLike | Literal["paper"] | None = None,
+    bandwidth_weights: ArrayLike | Literal["uniform"] | None = "uniform",
     kernel: Kernel = IMQ(),
-    precondition: np.ndarray | None = None,
+    precondition: ArrayLike | None = None,
     bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = N_AGGREGATE_RESAMPLES,
     n_level_resamples: int = N_AGGREGATE_RESAMPLES,
@@ -209,17 +211,17 @@ def ksdagg_core(
 
 
 def pksdagg_test(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
     *,
-    bandwidths: Any = None,
-    bandwidth_weights: Any = None,
+    bandwidths: ArrayLike | Literal["paper"] | None = None,
+    bandwidth_weights: ArrayLike | Literal["uniform"] | None = None,
     kernel: Kernel = IMQ(),
-    precondition: np.ndarray | None = None,
+    precondition: ArrayLike | None = None,
     bootstrap: Bootstrap | Literal["blocks"] | None = None,
-    modes: Any = None,
-    bounds: Any = None,
-    theta: Any = None,
+    modes: ModesLike | None = None,
+    bounds: BoundsLike | None = None,
+    theta: ArrayLike | None = None,
     n_steps: int | None = None,
     accept: Accept | None = None,
     perturbation: Perturbation | None = None,

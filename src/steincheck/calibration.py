@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._progress import progress_bar
 from ._validation import (
@@ -23,17 +24,18 @@ from .draws import Draws, to_unconstrained
 from .result import CalibrationResult
 from .result.plain import USUAL_LEVELS
 from .target import Target, require_target
+from .typing import DrawsLike
 from .verdict.answer import check
 
 
 def calibrate(
     target: Target,
-    sample: Callable[[int, np.random.Generator], Any] | None,
+    sample: Callable[[int, np.random.Generator], DrawsLike] | None,
     n: int,
     *,
     test: Callable[..., Any] = check,
     repetitions: int = 200,
-    alpha: Any = USUAL_LEVELS,
+    alpha: ArrayLike = USUAL_LEVELS,
     n_jobs: int = 1,
     progress: bool | None = None,
     rng: RandomSource = None,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._compilation import precise
 from ._validation import RandomSource, announce, as_count, as_numbers, as_one_positive, check_switch, recorded
@@ -18,6 +19,7 @@ from .stein.bootstrap import pvalue
 from .stein.inputs import Streams, check_fraction, prepare, split_rows
 from .stein.kernels import median_bandwidth
 from .target import Target, require_target, score_at
+from .typing import DrawsLike
 
 ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n
 MIN_TRAINING_ROWS = 256  # training draws are padded to a power of 2, and to no less than this
@@ -83,13 +85,13 @@ class FeatureMoments(NamedTuple):
 
 
 def fssd_test(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
     *,
     n_locations: int | None = None,
     train_fraction: float | None = None,
     optimise: bool | None = None,
-    locations: Any = None,
+    locations: ArrayLike | None = None,
     bandwidth: float | None = None,
     n_resamples: int = 3000,
     check_score: bool = True,

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpy.typing import ArrayLike
 
 from ._compilation import precise
 from ._validation import RandomSource, as_count, as_generator, as_numbers, shown
@@ -65,8 +66,8 @@ class _State(NamedTuple):
 
 def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are arguments)
     log_density: Callable[[Any], Any],
-    x0: Any,
-    scale: Any,
+    x0: ArrayLike,
+    scale: ArrayLike,
     n_iterations: int,
     *,
     blocks: Sequence[Sequence[int]] | None = None,
@@ -303,9 +304,9 @@ def _check_numbers(state: _State) -> None:
 
 
 def gibbs_rbm(
-    B: Any,
-    b: Any,
-    c: Any,
+    B: ArrayLike,
+    b: ArrayLike,
+    c: ArrayLike,
     n: int,
     burn_in: int = 2000,
     rng: RandomSource = None,

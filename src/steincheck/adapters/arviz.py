@@ -6,19 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._validation import as_numbers, require_kind, shown
 from ..draws import Draws, as_draws
 from ..result import Verdict
 from ..target import coordinate_names
+from ..typing import DrawsLike
 
 
 def to_arviz(
-    draws: Any,
+    draws: DrawsLike,
     verdict: Verdict | None = None,
     *,
-    modes: Any = None,
-    weights: Any = None,
+    modes: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     attributes: Mapping[str, Any] | None = None,
 ) -> Any:
     """Draws with what is known of each of them, as ArviZ takes it.

@@ -12,10 +12,11 @@ import numpy as np
 from .._validation import as_pairs
 from ..draws.names import variable_of
 from ..target import Target, from_jax, made_by, parameter_names, raw_score, require_target
+from ..typing import BoundsLike
 from .parameters import Parameters, with_parameters
 
 
-def unbounded(target: Target, bounds: Any) -> Target:
+def unbounded(target: Target, bounds: BoundsLike) -> Target:
     """Take a density of positive or bounded parameters to unconstrained space, Jacobian included.
 
     Stein tests need a density that vanishes fast at the edge of its support. A parameter x above a becomes

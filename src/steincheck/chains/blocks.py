@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._series import initial_monotone, lagged_products, pair_sums
 from .._validation import as_count, as_numbers, as_one_positive
@@ -51,7 +52,7 @@ def autocovariance(h: np.ndarray, chain: np.ndarray | None = None) -> np.ndarray
     return lagged_products(_rows(h - h.mean(), chain)) / len(h)
 
 
-def autocorrelation_time(h: Any, chain: Any = None) -> Any:
+def autocorrelation_time(h: ArrayLike, chain: ArrayLike | None = None) -> float | np.ndarray:
     """Integrated autocorrelation time by Geyer's initial monotone sequence, at least 1.
 
     ``tau = -1 + 2 sum_m Gamma_m`` with ``Gamma_m = rho_2m + rho_2m+1``, summed while positive and made
@@ -152,7 +153,7 @@ class Blocks:
 
 def cut_blocks(
     tau: float,
-    chain: Any,
+    chain: ArrayLike,
     *,
     max_blocks: int = MAX_SIGN_BLOCKS,
     min_blocks: int = MIN_BLOCKS,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._series import initial_monotone, lagged_products, normal_scores, pair_sums
 from .arguments import as_chain, as_columns
@@ -30,7 +30,7 @@ class Convergence:
     rhat: np.ndarray
 
 
-def convergence(values: Any, chain: Any) -> Convergence:
+def convergence(values: ArrayLike, chain: ArrayLike) -> Convergence:
     """Bulk and tail ESS and rank-normalised split R-hat of every coordinate.
 
     The definitions are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from .._series import lagged_products, normal_scores
@@ -55,7 +55,7 @@ class Dependence:
 
 
 def looks_dependent(
-    values: Any, log_density: Any = None, names: Sequence[str] | None = None
+    values: ArrayLike, log_density: ArrayLike | None = None, names: Sequence[str] | None = None
 ) -> Dependence | None:
     """Are draws that are given as an (n, d) array autocorrelated in their order?
 

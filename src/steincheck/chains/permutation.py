@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._series import index_in_chain
 from .._validation import RandomSource, announce, as_count, own_stream, warn_few_resamples
@@ -20,7 +20,7 @@ FIRST_BLOCKS_OF_ONE_CHAIN = 2  # one block of 20 would have no p-value below .05
 
 
 def agreement(
-    features: Any, chain: Any, *, n_resamples: int = 999, rng: RandomSource = None
+    features: ArrayLike, chain: ArrayLike, *, n_resamples: int = 999, rng: RandomSource = None
 ) -> AgreementResult:
     """Test whether chains agree, and whether their beginnings agree with the rest.
 

@@ -285,7 +285,7 @@ def modes(
         pages.write_text(json, dumps(found.to_dict(), indent=2, allow_nan=False) + "\n")
         _wrote(json, quiet)
     if picture:
-        figure = plot.draws(held, modes=found, names=found.names or None, target=density).figure
+        figure: Any = plot.draws(held, modes=found, names=found.names or None, target=density).figure
         buffer = BytesIO()
         figure.savefig(buffer, dpi=150, format=picture.suffix.lower().removeprefix("."))
         pages.write_bytes(picture, buffer.getvalue())

@@ -9,13 +9,14 @@ import numpy as np
 
 from .._series import index_in_chain, normal_scores
 from .._validation import as_count, as_host, as_numbers, check_names
+from ..typing import DrawsLike
 from .containers import RawDraws, read_container
 from .names import canonical, listed, near, positions, variable_of
 from .record import Draws
 
 
 def as_draws(
-    draws: Any,
+    draws: DrawsLike,
     dim: int | None = None,
     *,
     names: Sequence[str] | None = None,

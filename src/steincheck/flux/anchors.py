@@ -7,7 +7,7 @@ need several: short local chains, started at the modes and independent of any dr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..modes.given import as_modes
 from ..modes.symmetry import SignedPermutation
 from ..result import Modes
 from ..target import CHUNKS, Target, require_target
+from ..typing import ModesLike
 from .local_chains import local_chains
 from .symmetries import images_of_modes
 
@@ -84,7 +85,7 @@ def mode_anchors(modes: Modes) -> Anchors:
 
 def local_anchors(
     target: Target,
-    modes: Any,
+    modes: ModesLike,
     n_anchors: int = 4,
     *,
     rng: RandomSource = None,

@@ -15,6 +15,7 @@ from ..modes.box import box_beside
 from ..modes.search import known_modes
 from ..result import DisplacementTable, FluxResult, Modes, among_all, floor_of
 from ..target import Target, log_density_at, require_target
+from ..typing import BoundsLike, DrawsLike, ModesLike
 from .anchors import Anchors, assign, local_anchors_core, mode_anchors
 from .chain_weights import compare_chain_steps
 from .counts import N_FLUX_RESAMPLES, Variant
@@ -74,11 +75,11 @@ class _FluxSample(NamedTuple):
 
 
 def flux_test(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
     *,
-    modes: Any = None,
-    bounds: Any = None,
+    modes: ModesLike | None = None,
+    bounds: BoundsLike | None = None,
     variant: Variant = "asymptotic",
     anchors: int | Anchors | None = None,
     n_resamples: int = N_FLUX_RESAMPLES,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
@@ -29,20 +30,21 @@ from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..stein.resampling import identical_draws, rerunnable
 from ..stein.tiles import quadratic_forms
 from ..target import Target, score_at
+from ..typing import BoundsLike, DrawsLike, ModesLike
 from .plain import replicated
 
 
 def ospksd_test(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
     *,
     kernel: Kernel = IMQ(),
-    precondition: np.ndarray | None = None,
+    precondition: ArrayLike | None = None,
     bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
-    modes: Any = None,
-    bounds: Any = None,
-    theta: Any = None,
+    modes: ModesLike | None = None,
+    bounds: BoundsLike | None = None,
+    theta: ArrayLike | None = None,
     n_steps: int | None = None,
     accept: Accept | None = None,
     perturbation: Perturbation | None = None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
@@ -17,21 +18,22 @@ from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..stein.resampling import rerunnable
 from ..target import Target, score_at
+from ..typing import BoundsLike, DrawsLike, ModesLike
 from .plain import Found, replicated
 
 PKSD_THETA = 0.9  # near 1, where jumps are accepted, but not at 1
 
 
 def pksd_test(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
     *,
     kernel: Kernel = IMQ(),
-    precondition: np.ndarray | None = None,
+    precondition: ArrayLike | None = None,
     bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
-    modes: Any = None,
-    bounds: Any = None,
+    modes: ModesLike | None = None,
+    bounds: BoundsLike | None = None,
     theta: float | None = None,
     n_steps: int | None = None,
     accept: Accept | None = None,
@@ -124,16 +126,16 @@ def pksd_test(
 
 
 def spksd_test(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
     *,
     kernel: Kernel = IMQ(),
-    precondition: np.ndarray | None = None,
+    precondition: ArrayLike | None = None,
     bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
-    modes: Any = None,
-    bounds: Any = None,
-    theta: Any = None,
+    modes: ModesLike | None = None,
+    bounds: BoundsLike | None = None,
+    theta: ArrayLike | None = None,
     n_steps: int | None = None,
     accept: Accept | None = None,
     perturbation: Perturbation | None = None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
@@ -15,14 +16,15 @@ from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import Replicated, choose_bandwidth, replicated_statistics
 from ..stein.resampling import Resampling, Stack, chain_blocks, rerunnable, resampling
 from ..target import Target, score_at
+from ..typing import DrawsLike
 
 
 def ksd_test(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
     *,
     kernel: Kernel = IMQ(),
-    precondition: np.ndarray | None = None,
+    precondition: ArrayLike | None = None,
     bootstrap: Bootstrap | Literal["blocks"] | None = None,
     n_resamples: int = 999,
     check_score: bool = True,

@@ -11,6 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
+from numpy.typing import ArrayLike
 
 from .._validation import (
     RandomSource,
@@ -26,7 +27,9 @@ from ..target import MAX_DIM, made_by
 from .formula import LabelledDraws, ModelTarget, formula_target
 
 
-def gaussian_mixture(means: Any, covariances: Any = None, weights: Any = None) -> ModelTarget:
+def gaussian_mixture(
+    means: ArrayLike, covariances: ArrayLike | None = None, weights: ArrayLike | None = None
+) -> ModelTarget:
     """Mixture of Gaussians, normalised: p(x) = sum_k w_k N(x; mu_k, S_k).
 
     Parameters
@@ -85,7 +88,7 @@ def t_banana_mixture(
     df: float = 7.0,
     b: float = 0.003,
     box: float = 20.0,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rng: RandomSource = None,
 ) -> ModelTarget:
     """Mixture of multivariate t and banana-shaped t distributions, normalised (paper, App. H.2).

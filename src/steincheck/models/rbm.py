@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._validation import RandomSource
 from ..samplers import MAX_ENUMERATED, as_rbm, exact_rbm, gibbs_rbm, has_orthogonal_columns
@@ -13,7 +14,7 @@ from ..target import made_by
 from .formula import LabelledDraws, ModelTarget, formula_target
 
 
-def gb_rbm(B: Any, b: Any = None, c: Any = None) -> ModelTarget:
+def gb_rbm(B: ArrayLike, b: ArrayLike | None = None, c: ArrayLike | None = None) -> ModelTarget:
     """Gaussian-Bernoulli restricted Boltzmann machine (paper, App. H.4), up to a constant.
 
     p(x) is the sum over h in {-1, 1}^d_h of exp(x'Bh/2 + b'x + c'h - |x|^2/2), a mixture of 2^d_h Gaussians

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, as_count, as_generator
 from ..draws import as_matrix
@@ -118,7 +119,7 @@ def _log_sensors(_: Any, x: Any) -> Any:
     return sensor_log_density(x)
 
 
-def sensor_labels(x: Any) -> np.ndarray:
+def sensor_labels(x: ArrayLike) -> np.ndarray:
     """Which of the eight modes of `sensor_network` the draws belong to.
 
     Sensors 1 and 3 may lie on either side of the line through the known sensors, sensor 4 on either side of

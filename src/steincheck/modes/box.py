@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._progress import progress_bar
 from .._validation import (
@@ -20,6 +21,7 @@ from .._validation import (
 from ..result import Modes, ModeSearch
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
+from ..typing import BoundsLike
 from .climb import climb
 from .explore import MOVING_LABEL, SADDLE_LABEL, SKIPPED_LABEL, Plan, gather, heaviest
 from .explore import explore as walk_on
@@ -46,9 +48,9 @@ COUNTS = (
 
 def box_search(
     target: Target,
-    bounds: Any = None,
+    bounds: BoundsLike | None = None,
     *,
-    starts: Any = None,
+    starts: ArrayLike | None = None,
     n_starts: int = N_STARTS,
     max_modes: int = MAX_BOX_MODES,
     beta: float = 1.0,

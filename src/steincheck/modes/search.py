@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._progress import progress_bar
 from .._validation import RandomSource, announce, as_count, as_generator, as_one_positive, check_switch
@@ -12,6 +13,7 @@ from ..draws import to_unconstrained
 from ..result import Modes, ModeSearch
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
+from ..typing import BoundsLike, DrawsLike
 from .atlas import Atlas, Limits
 from .box import as_box, box_search_core, flat_warning
 from .explore import Plan, explore
@@ -32,9 +34,9 @@ CLIMBED_DRAWS = 100  # draws from which `check` climbs to see whether their mode
 def find_modes(
     target: Target,
     *,
-    draws: Any = None,
-    bounds: Any = None,
-    starts: Any = None,
+    draws: DrawsLike | None = None,
+    bounds: BoundsLike | None = None,
+    starts: ArrayLike | None = None,
     max_modes: int = 64,
     beta: float = 1.0,
     cut: float | None = None,

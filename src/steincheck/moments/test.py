@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from ..target import (
     score_warnings,
     support_warnings,
 )
+from ..typing import BoundsLike, DrawsLike, ModesLike
 from .effects import quantile
 from .features import feature_sums
 from .frames import Frame, make_frame
@@ -48,11 +49,11 @@ SHARE_OF_EXTREMES = 0.02  # of the level, spent on draws that are all but imposs
 
 
 def moment_test(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
     *,
-    modes: Any = None,
-    bounds: Any = None,
+    modes: ModesLike | None = None,
+    bounds: BoundsLike | None = None,
     n_resamples: int = 999,
     check_score: bool = True,
     independent: bool = False,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._validation import (
     RandomSource,
@@ -28,6 +29,7 @@ from ..modes.search import known_modes
 from ..result import Modes, as_plain
 from ..stein.inputs import Prepared
 from ..target import Target, log_density_at, require_target
+from ..typing import DrawsLike, ModesLike
 from .maps import Accept, JumpMaps, barker, jump_maps, metropolis
 from .runs import run_compiled, run_steps, skip_rejections
 
@@ -117,10 +119,10 @@ def warn_moves(moved: Perturbation, warnings: list[str]) -> None:
 
 
 def perturb(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
-    modes: Any,
-    theta: Any,
+    modes: ModesLike,
+    theta: ArrayLike,
     *,
     n_steps: int,
     accept: Accept = metropolis,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,13 +11,16 @@ from .._validation import shown
 from ..draws.coerce import read_as_draws
 from ..target import coordinate_names
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 MUTED_COLOUR = "#8a8f98"
 PAPER_COLOUR = "#ffffff"
 MAX_POINTS = 1000  # drawn in a scatter plot, and used for a witness: more hide each other
 MAX_NAME_LENGTH = 24  # characters of a parameter's name
 
 
-def axes_or_new(ax: Any) -> Any:
+def axes_or_new(ax: Any) -> Axes:
     """The given axes, or new ones; without the frame on top and at the right."""
     if ax is None:
         try:
@@ -33,7 +36,7 @@ def axes_or_new(ax: Any) -> Any:
     return ax
 
 
-def with_legend(ax: Any) -> Any:
+def with_legend(ax: Any) -> Axes:
     """Above the axes, where it hides nothing."""
     ax.legend(
         frameon=False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from ..result import (
 from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from .axes import MUTED_COLOUR, axes_or_new, with_legend
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
+
+def null_distribution(result: GofResult, *, ax: Axes | None = None) -> Axes:
     """Histogram of the statistic's simulated null distribution, with the observed statistic.
 
     Parameters
@@ -56,7 +59,7 @@ def null_distribution(result: GofResult, *, ax: Any = None) -> Any:
     return with_legend(ax)
 
 
-def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
+def mode_shares(table: ModeTable, *, ax: Axes | None = None) -> Axes:
     """Observed and implied share of each mode, with intervals; the 15 modes with the largest shares.
 
     Parameters
@@ -98,7 +101,7 @@ def mode_shares(table: ModeTable, *, ax: Any = None) -> Any:
     return with_legend(ax)
 
 
-def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Any = None) -> Any:
+def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Axes | None = None) -> Axes:
     """Forest plot of the leading findings of the moment test: how much each is off, with its 95 % interval.
 
     The position is the shift in standard deviations, the logarithm to base 2 of the factor of a spread (1:
@@ -173,7 +176,7 @@ def _subject(feature: MomentFeature) -> str:
     return ", ".join(f"{scale} {name}".strip() for scale, name in pairs) + given
 
 
-def theta_profile(result: SpksdResult | OspksdResult, *, ax: Any = None) -> Any:
+def theta_profile(result: SpksdResult | OspksdResult, *, ax: Axes | None = None) -> Axes:
     """What a perturbed test saw at each jump scale theta.
 
     Of `spksd_test`: the statistic at each theta, and that of the unperturbed draws. Of `ospksd_test`: the
@@ -219,7 +222,7 @@ def theta_profile(result: SpksdResult | OspksdResult, *, ax: Any = None) -> Any:
     return with_legend(ax)
 
 
-def bandwidth_profile(result: KsdaggResult, *, ax: Any = None) -> Any:
+def bandwidth_profile(result: KsdaggResult, *, ax: Axes | None = None) -> Axes:
     """Statistics of an aggregated test relative to their thresholds, by the width of the kernel.
 
     Parameters

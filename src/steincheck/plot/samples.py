@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._validation import require_kind, shown
 from .._whitening import standardised
@@ -14,6 +15,7 @@ from ..result import Modes, Verdict
 from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR
 from ..target import Target, require_target
 from ..target.own_scale import OwnScale, own_scales
+from ..typing import DrawsLike
 from .axes import (
     MAX_POINTS,
     MUTED_COLOUR,
@@ -26,6 +28,9 @@ from .axes import (
     with_legend,
 )
 from .density import contours, density_curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Scene(NamedTuple):
@@ -52,14 +57,14 @@ class Scene(NamedTuple):
 
 
 def draws(
-    draws: Any,
+    draws: DrawsLike | None,
     *,
-    modes: Any = None,
+    modes: Modes | ArrayLike | None = None,
     coordinates: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
     target: Target | None = None,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """The draws and the modes: a histogram of one coordinate, or a scatter of two.
 
     Parameters
@@ -105,15 +110,15 @@ def draws(
 
 
 def pairs(
-    draws: Any,
+    draws: DrawsLike,
     target: Target | None = None,
     *,
     verdict: Verdict | None = None,
-    modes: Any = None,
+    modes: Modes | ArrayLike | None = None,
     coordinates: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
-    axes: Any = None,
-) -> Any:
+    axes: np.ndarray | None = None,
+) -> np.ndarray:
     """Scatter plots of all pairs of a few coordinates over the modes or the density, histograms between.
 
     Parameters
@@ -337,13 +342,13 @@ def _most_apart(x: np.ndarray, centres: np.ndarray) -> tuple[int, ...]:
 
 
 def perturbed(
-    before: Any,
-    after: Any,
+    before: DrawsLike,
+    after: DrawsLike,
     *,
     coordinates: Sequence[int] = (0,),
     names: Sequence[str] | None = None,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Draws before and after the perturbation: densities of one coordinate, or a scatter of two.
 
     Parameters
@@ -382,7 +387,7 @@ def perturbed(
     samples = ((before, MAIN_COLOUR, "before"), (after, CONTRAST_COLOUR, "after the perturbation"))
     if len(chosen) == 1:
         k = chosen[0]
-        edges = np.histogram_bin_edges(np.concatenate([before[:, k], after[:, k]]), bins=60)
+        edges = np.histogram_bin_edges(np.concatenate([before[:, k], after[:, k]]), bins=60).tolist()
         for x, colour, label in samples:
             ax.hist(x[:, k], edges, density=True, histtype="step", color=colour, lw=1.6, label=label)
         ax.set_ylabel("density")

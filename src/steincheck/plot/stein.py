@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._validation import as_generator, as_positive
+from .._validation import RandomSource, as_generator, as_positive
 from ..draws import to_unconstrained
 from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR
 from ..stein.kernels import IMQ, median_bandwidth
 from ..stein.tiles import quadratic_forms
 from ..target import Target, require_target, score_at
+from ..typing import DrawsLike
 from .axes import MAX_POINTS, MUTED_COLOUR, axes_or_new, checked, labels_of, with_legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def witness(
-    draws: Any, target: Target, *, coordinate: int = 0, scales: Any = None, rng: Any = None, ax: Any = None
-) -> Any:
+    draws: DrawsLike,
+    target: Target,
+    *,
+    coordinate: int = 0,
+    scales: ArrayLike | None = None,
+    rng: RandomSource = None,
+    ax: Axes | None = None,
+) -> Axes:
     """The Stein witness of one coordinate at the draws.
 
     g(y) = mean over the draws x of k(x, y) s(x) + grad_x k(x, y) is 0 up to noise where the draws fit. A
@@ -66,8 +77,14 @@ def witness(
 
 
 def contributions(
-    draws: Any, target: Target, *, coordinate: int = 0, scales: Any = None, rng: Any = None, ax: Any = None
-) -> Any:
+    draws: DrawsLike,
+    target: Target,
+    *,
+    coordinate: int = 0,
+    scales: ArrayLike | None = None,
+    rng: RandomSource = None,
+    ax: Axes | None = None,
+) -> Axes:
     """What each draw contributes to the KSD statistic, against one of its coordinates.
 
     The contribution of x_i is the mean of u(x_i, x_j) over j != i; their mean is the statistic.

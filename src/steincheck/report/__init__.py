@@ -28,6 +28,7 @@ from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from ..result.rows import mode_rows
 from ..result.verdict import test_rows
 from ..target import Target, require_target
+from ..typing import DrawsLike
 
 __all__ = ["write_html"]
 
@@ -54,7 +55,7 @@ def __dir__() -> list[str]:
 def write_html(
     path: str | Path,
     verdict: Verdict,
-    draws: Any,
+    draws: DrawsLike,
     target: Target | None = None,
     *,
     title: str | None = None,

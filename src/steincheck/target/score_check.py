@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._validation import as_count, as_numbers, as_one_positive
 from .evaluation import differences, log_density_at, read_only, score_at
@@ -22,7 +23,7 @@ def score_warnings(target: Target, x: np.ndarray, *, check: bool) -> list[str]:
     return []
 
 
-def check_score(target: Target, x: np.ndarray, *, n_points: int = 5, rtol: float = 1e-3) -> np.ndarray:
+def check_score(target: Target, x: ArrayLike, *, n_points: int = 5, rtol: float = 1e-3) -> np.ndarray:
     """Compare `target.score` with finite differences of `target.log_density` at a few draws.
 
     Parameters

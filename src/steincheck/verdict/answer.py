@@ -39,6 +39,7 @@ from ..result import (
 )
 from ..target import Target, parameter_names, require_target
 from ..target.own_scale import own_scales, to_constrained
+from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import (
     WEIGHTS,
     advice,
@@ -101,11 +102,11 @@ class Combined(NamedTuple):
 
 
 def check(
-    draws: Any,
+    draws: DrawsLike,
     target: Target,
     *,
-    modes: Any = None,
-    bounds: Any = None,
+    modes: ModesLike | None = None,
+    bounds: BoundsLike | None = None,
     alpha: float = 0.05,
     independent: bool = False,
     check_score: bool = True,

@@ -14,6 +14,7 @@ from .._validation import RandomSource, integer_seed
 from ..result import FluxResult, MomentFeature, MomentResult, Table, Verdict
 from ..result.plain import freeze_mappings, picklable_state
 from ..target import Target
+from ..typing import DrawsLike
 from .answer import check
 
 N_ANGLES = 720  # of the quadrature over directions; the integrand is smooth but for kinks
@@ -69,7 +70,7 @@ class Comparison:
 
 
 def compare(
-    samples: Mapping[str, Any],
+    samples: Mapping[str, DrawsLike],
     target: Target,
     *,
     rng: RandomSource = None,
