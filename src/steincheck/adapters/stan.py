@@ -26,7 +26,7 @@ from .verification import verify
 
 FLAGS = ("-O1", "-std=c++17", "-fPIC", "-shared", "-w")
 MACROS = ("-DBOOST_DISABLE_ASSERTS", "-DBOOST_PHOENIX_NO_VARIADIC_EXPRESSION", "-D_REENTRANT")
-LIBRARIES = ("sundials_cvodes", "sundials_idas", "sundials_kinsol", "sundials_nvecserial", "tbb")
+LINKED_LIBRARIES = ("sundials_cvodes", "sundials_idas", "sundials_kinsol", "sundials_nvecserial", "tbb")
 MESSAGE_SIZE = 4096  # characters kept of an error message of Stan
 
 
@@ -137,7 +137,11 @@ def _build(home: Path, cpp: str, library: Path, name: str) -> None:
         source = Path(scratch) / "model.cpp"
         source.write_text(cpp, encoding="utf-8")
         made = Path(scratch) / "model.so"
-        links = [f"-L{home / 'lib'}", *(f"-l{each}" for each in LIBRARIES), f"-Wl,-rpath,{home / 'lib'}"]
+        links = [
+            f"-L{home / 'lib'}",
+            *(f"-l{each}" for each in LINKED_LIBRARIES),
+            f"-Wl,-rpath,{home / 'lib'}",
+        ]
         options = [*FLAGS, *MACROS, f"-I{home / 'include'}"]
         command = [*compiler.split(), *options, str(source), "-o", str(made), *links]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -16,14 +16,13 @@ from ..chains.blocks import block_standard_error, block_sums
 from ..result import Modes, ModeTable
 from ..target import Target, log_density_at
 from .anchors import Anchors
-from .local_chains import LEAPFROG_STEPS, N_TRANSITIONS, local_chains
+from .local_chains import LEAPFROG_STEPS, MIN_WALKERS, N_TRANSITIONS, local_chains
 from .orbits import Orbits, orbits
 from .shares import LEVEL, NEGLIGIBLE_SHARE, ImpliedShares, implied_shares, share_intervals, standard_error
 from .symmetries import images_of_modes
 
 MIN_DRAWS_FOR_SHAPE = 30  # at a mode: fewer do not show how heavy its tails are
 MAX_WALKERS = 64  # per mode
-MIN_WALKERS = 8  # per mode: fewer give no standard error
 MAX_SCORES = 250_000  # in all: 64 walkers at four modes
 
 

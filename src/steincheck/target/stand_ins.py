@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 MAX_HOLDERS = 1000  # functions and objects that are looked into
-LIBRARIES = {"jax", "jaxlib", "numpy", "scipy"}  # hold no data of the user
+NUMERICAL_LIBRARIES = {"jax", "jaxlib", "numpy", "scipy"}  # hold no data of the user
 
 _lock = threading.RLock()
 
@@ -80,7 +80,7 @@ class _Exchange:
         if id(holder) in self.seen or len(self.seen) >= MAX_HOLDERS or isinstance(holder, type | ModuleType):
             return
         module = getattr(holder, "__module__", None)
-        if isinstance(module, str) and module.partition(".")[0] in LIBRARIES:
+        if isinstance(module, str) and module.partition(".")[0] in NUMERICAL_LIBRARIES:
             return
         self.seen[id(holder)] = holder
         if isinstance(holder, MethodType):
