@@ -143,17 +143,18 @@ def perturb(
     scales = as_positive(theta, "theta")
     n_steps = _check_steps(n_steps, accept)
     log_p = log_density_at(target, x)
+    warnings: list[str] = []
     moved = perturb_core(
         x,
         log_p,
         target,
-        as_modes(modes, target),
+        as_modes(modes, target, warnings),
         scales,
         n_steps=n_steps,
         accept=accept,
         rng=as_generator(rng),
     )
-    announce(moved.warnings)
+    announce([*warnings, *moved.warnings])
     return moved
 
 
