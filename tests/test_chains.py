@@ -8,9 +8,12 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck._series import index_in_chain, lagged_products, normal_scores
+from steincheck.aggregate import collection
 from steincheck.chains import agreement, autocorrelation_time, convergence, cut_blocks, looks_dependent
 from steincheck.chains.blocks import autocovariance, block_signs, block_sums
 from steincheck.chains.order import chain_faults, invalidating_faults, lattice_step, standing_chains
+from steincheck.stein.kernels import IMQ
+from steincheck.stein.resampling import chain_blocks
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "convergence.json").read_text())
 
@@ -80,6 +83,15 @@ def test_convergence_of_odd_chains():
     assert np.isnan(convergence(x[:6], np.repeat([0, 1], 3)).ess_bulk).all()
     still = np.concatenate([np.zeros((50, 1)), np.ones((50, 1))])
     assert convergence(still, np.repeat([0, 1], 50)).rhat[0] == np.inf
+
+
+@pytest.mark.parametrize(("chains", "length"), [(1, 1000), (1, 25_000), (4, 25_000)])
+def test_the_autocorrelation_time_of_long_chains_does_not_grow_with_their_length(chains, length):
+    """Beyond 4000 evenly spaced draws it was at least their spacing: 25 for these of 100,000 draws."""
+    x, chain = ar1(np.random.default_rng(0), chains, length, 1, 7 / 9)
+    bandwidths = collection(x, None, evenly=True)[::3]  # as in `check`
+    tau = chain_blocks(chain, None, [(x[None], -x[None])], IMQ(), bandwidths).tau
+    assert 0.6 * 8 < tau < 1.5 * 8
 
 
 @pytest.mark.parametrize(

@@ -491,6 +491,95 @@ def test_given_locations_that_are_no_maxima_are_named_with_the_nearest_maximum()
     assert warnings == []
 
 
+@pytest.mark.parametrize("factor", [1e-10, 1e-8, 1e8, 1e10])
+@pytest.mark.parametrize("means", [[[0.0, 0.0]], [[-4.0, 0.0], [4.0, 0.0]]])
+def test_given_covariances_of_a_wrong_scale_are_replaced_by_those_of_the_density(means, factor):
+    """Those 1e8 times too wide had correct draws called a misfit, without a warning."""
+    target = mixture(means)
+    given = factor * np.stack([np.eye(2)] * len(means))
+    warnings: list[str] = []
+    found = as_modes((means, given), target, warnings)
+    np.testing.assert_allclose(found.covariances, [np.eye(2)] * len(means), atol=1e-3)
+    np.testing.assert_array_equal(given[0], factor * np.eye(2))  # the user's own array
+    about = f"number 0 has a standard deviation of {np.sqrt(factor):.3g} along"
+    assert about in warnings[0]
+    assert "the density one of 1;" in warnings[0]
+    assert len(warnings) == len(means)
+    record = Modes(np.array(means), given, np.zeros(len(means)), np.zeros(len(means), int))
+    np.testing.assert_array_equal(as_modes(record, target).covariances, found.covariances)
+
+
+def test_correct_draws_with_given_covariances_far_too_wide_are_no_misfit():
+    target = sc.models.gaussian_mixture([[0.0, 0.0]])
+    verdict = sc.check(target.sample(300, 1), target, modes=([[0.0, 0.0]], 1e8 * np.eye(2)[None]), rng=0)
+    assert verdict.fits
+    assert verdict.warnings[0].startswith("the covariances of `modes` must be about as wide as the modes")
+
+
+@pytest.mark.parametrize(
+    ("log_density", "factors", "own"),
+    [
+        (lambda x: -np.sum(x**4, axis=1), [0.1, 1.0, 6.0], np.sqrt(0.5)),  # no curvature at the top
+        (lambda x: -np.sum(np.abs(x), axis=1), [0.05, 1.0, 2.0], 0.25),  # a pointed one
+        (lambda x: -0.55 * np.sum(np.log1p(x**2), axis=1), [0.2, 1.0, 12.0], 1 / 1.1),  # heavy tails
+    ],
+)
+def test_given_covariances_that_are_no_inverse_hessians_are_kept_unless_far_off(log_density, factors, own):
+    target = sc.Target(log_density, dim=2)
+    for factor in factors:
+        warnings: list[str] = []
+        found = as_modes(([[0.0, 0.0]], factor * np.eye(2)[None]), target, warnings)
+        assert warnings == []
+        np.testing.assert_array_equal(found.covariances[0], factor * np.eye(2))
+    for factor in (1e-6, 1e6):
+        found = as_modes(([[0.0, 0.0]], factor * np.eye(2)[None]), target)
+        np.testing.assert_allclose(found.covariances[0], own * np.eye(2), rtol=1e-2, atol=1e-6)
+
+
+def test_one_axis_of_a_given_covariance_may_be_wrong():
+    covariance = np.array([[1.0, 0.999], [0.999, 1.0]])
+    target = mixture([[0.0, 0.0]], covariance[None])
+    warnings: list[str] = []
+    np.testing.assert_array_equal(
+        as_modes(([[0.0, 0.0]], covariance[None]), target, warnings).covariances[0], covariance
+    )
+    assert warnings == []
+    found = as_modes(([[0.0, 0.0]], np.eye(2)[None]), target, warnings)
+    np.testing.assert_allclose(found.covariances[0], covariance, atol=1e-4)
+    assert "the density one of 0.0447" in warnings[0]  # given the other coordinate
+    locations = 10.0 * np.arange(7)[:, None]
+    many = as_modes((locations, np.full((7, 1, 1), 1e6)), mixture(locations), warnings)
+    np.testing.assert_allclose(many.covariances, 1.0, atol=1e-3)
+    assert warnings[-1] == "`modes`: 2 more covariances were replaced for this reason"
+
+
+def test_given_covariances_of_a_wrong_scale_where_the_density_has_no_maximum_are_refused():
+    target = mixture([[-4.0, 0.0], [4.0, 0.0]])
+    words = r"number 0 has a standard deviation of 0.0001 along .* no local maximum at \(0, 0\)"
+    with pytest.raises(ValueError, match=words):
+        as_modes(([[0.0, 0.0]], 1e-8 * np.eye(2)[None]), target)
+    flat = sc.Target(lambda x: np.zeros(len(x)), dim=1)
+    with pytest.raises(ValueError, match="no local maximum"):
+        as_modes(([[0.0]], np.eye(1)[None]), flat)
+
+
+def test_a_given_location_at_a_saddle_point_is_warned_of():
+    """The gradient is 0 there, so that it passed for a maximum if a covariance was given."""
+    target = mixture([[-4.0, 0.0], [4.0, 0.0]])
+    with pytest.warns(UserWarning, match=r"log p at row 1, \(0, 0\), is 7.3 less than at \(4, "):
+        sc.perturb(np.zeros((5, 2)), target, ([[-4.0, 0], [0, 0]], [np.eye(2)] * 2), 1.0, n_steps=1, rng=0)
+
+
+def test_draws_at_given_modes_with_wide_covariances_are_not_at_unknown_modes():
+    """Two modes 2 standard deviations apart became one, and half of the draws were said to be elsewhere."""
+    target = mixture([[-1.3, 0.0], [1.3, 0.0]])
+    found = box_search(target, (-4, 4), rng=0)
+    known = as_modes((found.locations, [8 * np.eye(2)] * 2), target)
+    x = np.random.default_rng(0).normal(known.locations[np.arange(200) % 2])
+    np.testing.assert_array_equal(known.covariances, [8 * np.eye(2)] * 2)
+    assert climb_from_draws(x, target, known, np.random.default_rng(0))[1] == 0
+
+
 def test_many_locations_that_are_no_modes_are_counted():
     target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
     places = np.linspace(3, 9, 8)[:, None]

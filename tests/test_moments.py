@@ -1,5 +1,6 @@
 """The moment test: exact identities, level and power, sizes, sentences, errors."""
 
+import re
 import warnings
 from functools import partial
 
@@ -19,10 +20,17 @@ from steincheck.moments.frames import DAMPING, make_frame, skew_coefficient, tai
 from steincheck.moments.lines import coordinate_tails, ray_ranks
 from steincheck.moments.maximum import max_t
 from steincheck.moments.sizes import sizes
-from steincheck.moments.table import _hidden, _repeats, columns_of, pure_correlation
+from steincheck.moments.table import (
+    SHAPE_KINDS,
+    _hidden,
+    _repeats,
+    columns_of,
+    pure_correlation,
+    unexplained_shapes,
+)
 from steincheck.moments.test import moment_core
 from steincheck.result import MomentFeature
-from steincheck.wording import describe, describe_impossible
+from steincheck.wording import describe, describe_impossible, moment_findings
 
 CORRELATED = np.array([[1.0, 0.8, 0.3], [0.8, 2.0, 0.1], [0.3, 0.1, 0.5]])
 
@@ -517,6 +525,16 @@ def test_the_spike_of_a_spike_and_slab():
     assert "the draws lie too close to the mode" in [describe(feature) for feature in leading(result)]
 
 
+def test_ranks_on_rays_from_a_mode_said_to_be_far_too_wide():
+    x = np.random.default_rng(0).normal(size=(100, 2))
+
+    def log_density(y):
+        return -0.5 * np.sum(y**2, axis=1)
+
+    ranks = ray_ranks(log_density, x, np.zeros(2), np.eye(2))
+    np.testing.assert_allclose(ray_ranks(log_density, x, np.zeros(2), 1e-10 * np.eye(2)), ranks, atol=1e-3)
+
+
 @pytest.mark.parametrize("d", [1, 5, 40])
 def test_ranks_on_rays_are_those_of_the_radius(d):
     x = np.random.default_rng(d).normal(size=(300, d)) * 2
@@ -880,3 +898,80 @@ def test_draws_that_no_map_corrects_have_no_sizes():
         assert all(
             np.isnan(feature.estimate) for feature in result.features if feature.kind in ("location", "scale")
         )
+
+
+# --- what is wrong only because something else is ---
+
+
+def normal_in_two_dimensions():
+    return sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, names=["a", "b"])
+
+
+def scale_mixture(k):
+    """v ~ N(0, 1), k coordinates x | v ~ N(0, exp(v)): the spread of x depends on v."""
+
+    def log_density(u):
+        return -0.5 * u[0] ** 2 - 0.5 * jnp.sum(u[1:] ** 2) * jnp.exp(-u[0]) - 0.5 * k * u[0]
+
+    def draw(n, rng):
+        v = rng.normal(size=n)
+        return np.column_stack([v, np.exp(v / 2)[:, None] * rng.normal(size=(n, k))])
+
+    names = ["v", *(f"x{i}" for i in range(k))]
+    return sc.from_jax(log_density, dim=1 + k, names=names), draw
+
+
+@pytest.mark.parametrize(
+    ("shift", "factor", "said"),
+    [
+        (0.3, 1.0, r"Mean of v is 0.\d+ sd \(.*\) too high: .* should be 0$"),
+        (0.0, 1.4, r"v is 1.\d+ \(.*\) times too wide: .*"),
+    ],
+)
+def test_what_a_wrong_scale_explains_is_not_reported_beside_it(shift, factor, said):
+    """The tails of all x were said to be too light, though they are right."""
+    target, draw = scale_mixture(3)
+    x = draw(1000, np.random.default_rng(0))
+    x[:, 0] = shift + factor * x[:, 0]
+    result = moment_test(x, target, [[-1.5, 0.0, 0.0, 0.0]])
+    wrong = {f.parameters for f in result.significant() if f.kind in SHAPE_KINDS}
+    assert {("x0",), ("x1",), ("x2",)} & wrong  # given v they are
+    assert not unexplained_shapes(result)
+    found = moment_findings(result, result.pvalue, 0.05, names=target.names)
+    assert len(found) == 1
+    assert re.fullmatch(said, found[0].text)
+
+
+def test_a_shape_that_no_size_explains_is_reported_beside_sizes():
+    target = normal_in_two_dimensions()
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.gamma(9, size=1000) / 3 - 3, rng.normal(0, 0.8, size=1000)])
+    result = moment_test(x, target, [[0.0, 0.0]])
+    assert find(result, "skewness", ["a"]) in unexplained_shapes(result)
+    texts = [finding.text for finding in moment_findings(result, result.pvalue, 0.05, names=["a", "b"])]
+    assert texts[0] == "b is too narrow, by a factor of roughly 1.3; the shape is wrong too"
+    assert "a given the others is too skewed to the right" in texts
+
+
+def test_sizes_are_rough_where_corrected_draws_have_a_wrong_shape():
+    """Where v is too narrow and x right given v, no affine map corrects: sd 0.92 was said to be right, not 1."""
+    target = scale_mixture(1)[0]
+    rng = np.random.default_rng(0)
+    v = rng.normal(0, 0.6, size=1000)
+    x = np.column_stack([v, np.exp(v / 2) * rng.normal(size=1000)])
+    result = moment_test(x, target, [[-0.5, 0.0]])
+    assert unexplained_shapes(result)
+    text = moment_findings(result, result.pvalue, 0.05, names=target.names)[0].text
+    assert text == "v is too narrow, by a factor of roughly 1.6; the shape is wrong too"
+
+
+def test_a_size_2_standard_errors_from_nothing_is_not_reported():
+    """Its feature is off because of another parameter; one in twenty of such 95 % intervals leaves out 1."""
+    target, draw = scale_mixture(3)
+    x = draw(4000, np.random.default_rng(0))
+    x[:, 0] += 0.3
+    result = moment_test(x, target, [[-1.5, 0.0, 0.0, 0.0]])
+    near = find(result, "scale", ["x0"])
+    assert near.pvalue < 0.01
+    assert near.interval[1] < 1.005
+    assert [feature.parameters for feature in leading(result)] == [("v",)]

@@ -472,10 +472,11 @@ def climb_from_draws(
     surface = Surface(target, max_seconds=max_seconds)
     first = x[rng.permutation(len(x))[:CLIMBED_DRAWS]]
     limits = Limits(len(known) + CLIMBED_DRAWS, 1.0, default_cut(target.dim), 1.0)
-    atlas = Atlas(limits)
+    atlas = Atlas(limits._replace(beta=0.0))  # modes that are known differ, however close they are
     hessians = np.linalg.inv(known.covariances)
     for location, top, hessian in zip(known.locations, known.log_density, hessians, strict=True):
         atlas.add(Peak(location, float(top), hessian, "mode"))
+    atlas.limits = limits
     before = len(atlas.peaks)
     look_from(surface, atlas, first, known.covariances.mean(axis=0), rng)
     weight = atlas.log_weight

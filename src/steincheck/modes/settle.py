@@ -154,7 +154,7 @@ def flat_top(
     again = settle(surface, x[None], unit[None])
     if again.kind[0] == "mode":
         return Peak(again.x[0], float(again.log_density[0]), again.hessian[0], "mode"), None
-    reach = _drop_radius(surface, x, top, axes).reshape(2, d)
+    reach = drop_radius(surface, x, top, axes).reshape(2, d)
     if not np.isfinite(reach).any(axis=0).all():
         k = int(np.argmin(np.isfinite(reach).any(axis=0)))
         return None, NoTop("constant", f"along coordinate {k}")
@@ -179,14 +179,14 @@ def _correlations(surface: Surface, x: np.ndarray, top: float, width: np.ndarray
     for k, (a, b) in enumerate(((1, 1), (-1, -1), (1, -1), (-1, 1))):
         rays[k, pair, first] = a * np.sqrt(0.5) * width[first]
         rays[k, pair, second] = b * np.sqrt(0.5) * width[second]
-    reach = _drop_radius(surface, x, top, rays.reshape(-1, d)).reshape(4, -1)
+    reach = drop_radius(surface, x, top, rays.reshape(-1, d)).reshape(4, -1)
     inverse = 1 / np.minimum(reach, 1e6) ** 2
     along, across = inverse[:2].mean(axis=0), inverse[2:].mean(axis=0)
     form[first, second] = form[second, first] = (along - across) / (along + across)
     return form
 
 
-def _drop_radius(surface: Surface, x: np.ndarray, top: float, rays: np.ndarray) -> np.ndarray:
+def drop_radius(surface: Surface, x: np.ndarray, top: float, rays: np.ndarray) -> np.ndarray:
     """How far along each ray log p has dropped by `DROP` for the first time; infinite if it never does."""
     d = len(x)
     points = x + RADII[:, None, None] * rays

@@ -89,6 +89,8 @@ def ray_ranks(
 def _coarse_grids(d: int, log_r: np.ndarray) -> np.ndarray:
     """Logarithms of radii per draw, from far inside a Gaussian to far outside it and all draws."""
     first = np.log(1e-4 * np.sqrt(d))
+    if log_r.min() < first:  # a mode far wider than the draws' spread: the mass may be further inside still
+        first = log_r.min() - np.log(100)
     last = max(np.log(MAX_DISTANCE * np.sqrt(d)), np.log(100) + log_r.max())
     common = np.arange(first, last, COARSE_STEP)
     near = np.concatenate([-NEAR_STEPS, [0.0], NEAR_STEPS])

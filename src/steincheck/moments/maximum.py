@@ -44,9 +44,7 @@ def max_t(
     negative t of each kind are divided by how much farther their replicates reach than a Gaussian would:
     otherwise one kind with skew features raises the threshold of all.
     """
-    t, columns = _studentise(sums)
-    if halves:
-        t = t / _standard_error_factor(columns, kinds)
+    t, columns = studentised(sums, kinds, halves=halves)
     replicates = np.concatenate(
         [
             _replicates(columns, multinomial(len(sums), min(REPLICATES_AT_ONCE, n_resamples - start), rng))
@@ -83,8 +81,8 @@ def _handicap(first_part: np.ndarray) -> np.ndarray:
     return np.where(first_part, 1.0, thresholds[1] / thresholds[0]).astype(np.float32)
 
 
-def _studentise(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """t of each column, and the centred columns at unit mean square."""
+def studentised(sums: np.ndarray, kinds: np.ndarray, *, halves: bool) -> tuple[np.ndarray, np.ndarray]:
+    """t of each column of block sums as in `max_t`, and the centred columns at unit mean square."""
     size = np.abs(sums).max(axis=0)
     scaled = sums / np.where(size > 0, size, 1.0)
     mean = scaled.mean(axis=0)
@@ -95,8 +93,8 @@ def _studentise(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         t = np.sqrt(len(sums) - 1) * mean / np.where(still, 0.0, sd)
     t = np.where(still & (np.abs(mean) <= 1e-10), 0.0, t)
     root = np.sqrt(np.mean(centred**2, axis=0))
-    columns = centred / np.where(still | (root == 0), np.inf, root)
-    return t, columns.astype(np.float32)
+    columns = (centred / np.where(still | (root == 0), np.inf, root)).astype(np.float32)
+    return t / _standard_error_factor(columns, kinds) if halves else t, columns
 
 
 def _standard_error_factor(columns: np.ndarray, kinds: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from ..stein.mode_units import gaussian_score, mixture_score
 from ..stein.quadratic import flip_signs
 from .correction import Affine, WeightedDraws, solve
 from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
-from .frames import Constants, Frame, responsibilities
+from .frames import Constants, Frame, most_responsible, responsibilities
 
 MAX_CORRECTED_SLOPE = 1e9  # per standard deviation of corrected draws; beyond, kernels would overflow
 MAX_DRAWS_AT_ONCE = 10_000  # the map found from so many takes one more step with all draws
@@ -34,6 +34,14 @@ class ModeDraws(NamedTuple):
     weight: np.ndarray  # (n,) responsibility of the mode
 
 
+class Sizes(NamedTuple):
+    """How large the misfits are, and the maps that correct the draws."""
+
+    effects: list[Effects]  # at each mode, then pooled over modes
+    blocks: int  # behind the standard errors
+    maps: list[Affine | None]  # per mode, in its standardised coordinates; None where sizes explain nothing
+
+
 def sizes(
     x: np.ndarray,
     scores: np.ndarray,
@@ -41,8 +49,8 @@ def sizes(
     frame: Frame,
     score: Score | None,
     rng: np.random.Generator,
-) -> tuple[list[Effects], int]:
-    """Effects at each mode, then pooled over modes; and the number of blocks behind the standard errors.
+) -> Sizes:
+    """Effects at each mode, then pooled over modes.
 
     Without `score`, a function of draws, the sizes are one step from the draws themselves. Where draws that
     have been shifted and stretched by these sizes do not fit either, the sizes explain nothing: they are NaN.
@@ -52,21 +60,39 @@ def sizes(
     groups = home // -(-count // _blocks(constants))
     shares = responsibilities(constants, x)
     effects = []
+    maps: list[Affine | None] = []
     for k in range(len(constants.centre)):
         rows = np.flatnonzero(shares[:, k] > 0.01)  # others do not count for its sizes
         weight = shares[rows, k].sum()
         if weight < 5:  # draws are too few for sizes
             effects.append(_unknown(constants))
+            maps.append(None)
             continue
         case = ModeDraws(x, scores, groups, shares[:, k])
         enough = weight > 20  # with fewer, one step is as good as the draws allow
-        effects.append(_at_mode(case, rows, constants, k, score if enough else None, rng))
+        one, affine = _at_mode(case, rows, constants, k, score if enough else None, rng)
+        effects.append(one)
+        maps.append(affine)
     total = shares.sum(axis=0)
     known = [k for k, one in enumerate(effects) if np.isfinite(one.mean).all()]
     if len(effects) == 1 or not known:
-        return [effects[0], effects[0]], int(groups[-1]) + 1
+        return Sizes([effects[0], effects[0]], int(groups[-1]) + 1, maps)
     together = pooled([effects[k] for k in known], total[known] / total[known].sum())
-    return [*effects, together], int(groups[-1]) + 1
+    return Sizes([*effects, together], int(groups[-1]) + 1, maps)
+
+
+def corrected(x: np.ndarray, constants: Constants, maps: Sequence[Affine | None]) -> np.ndarray | None:
+    """Draws moved by the map of their mode; None if there is none for some of them."""
+    label = most_responsible(constants, x)
+    moved = np.empty_like(x)
+    for k in np.unique(label):
+        affine = maps[k]
+        if affine is None:
+            return None
+        rows = label == k
+        y = (x[rows] - constants.centre[k]) / constants.sd[k]
+        moved[rows] = constants.centre[k] + constants.sd[k] * affine(y)
+    return moved
 
 
 def _blocks(constants: Constants) -> int:
@@ -90,8 +116,8 @@ def _at_mode(
     k: int,
     score: Score | None,
     rng: np.random.Generator,
-) -> Effects:
-    """Effects at mode k of the draws `rows` that belong to it."""
+) -> tuple[Effects, Affine | None]:
+    """Effects at mode k of the draws `rows` that belong to it, and the map that corrects them."""
     d = len(constants.sd[k])
     prior = np.linalg.inv(constants.precision[k] * np.outer(constants.sd[k], constants.sd[k]))
     moved = None if score is None else _solved(case, rows, constants, k, prior, score)
@@ -101,9 +127,11 @@ def _at_mode(
     affine, totals, sample = moved
     own, right = corrected_moments(totals, affine, sample, prior)
     effects = effects_of(own, right, constants.project[k], (constants.pair_first, constants.pair_second))
-    if score is not None and _still_wrong(sample, case.home[rows[_kept(len(rows))]], rng):
-        return _without_sizes(effects)
-    return effects
+    if score is None:
+        return effects, None
+    if _still_wrong(sample, case.home[rows[_kept(len(rows))]], rng):
+        return _without_sizes(effects), None
+    return effects, affine
 
 
 def _still_wrong(sample: WeightedDraws, home: np.ndarray, rng: np.random.Generator) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from ..result import FeatureKind, MomentFeature, MomentResult
 from .effects import Effects
@@ -76,11 +77,13 @@ class FeatureWriter(NamedTuple):
     effects: Sequence[Effects]  # per mode, the last about all modes
     quantile: float
 
-    def record(self, column: Column, t: float, p: float) -> MomentFeature:
-        """The feature with its size."""
+    def record(self, column: Column, t: float, p: float, after: float) -> MomentFeature:
+        """The feature with its size; `after` is its t for draws corrected by the sizes."""
         parameters, loadings = self._about(column)
         size = self._size(column)
-        return MomentFeature(column.kind, column.basis, column.mode, parameters, loadings, *size, t, p)
+        return MomentFeature(
+            column.kind, column.basis, column.mode, parameters, loadings, *size, t, p, corrected_t=after
+        )
 
     def _about(self, column: Column) -> tuple[tuple[str, ...], tuple[float, ...]]:
         d = len(self.names)
@@ -193,6 +196,13 @@ def leading(result: MomentResult, alpha: float = 0.05, *, limit: int = 8) -> tup
     """
     chosen: list[MomentFeature] = []
     found = [feature for feature in result.significant(alpha) if _differs(feature)]
+    if any(feature.kind not in SHAPE_KINDS for feature in found):  # else nothing is reported that explains
+        left = unexplained_shapes(result)
+        found = [
+            feature
+            for feature in found
+            if np.isnan(feature.corrected_t) or not _is_consequence(feature, left)
+        ]
     found = [feature for feature in found if feature.kind not in SHAPE_KINDS or not _hidden(feature, found)]
     parts = max((abs(f.t) for f in found if f.basis != "all" and f.kind not in SHAPE_KINDS), default=0.0)
     for feature in sorted(found, key=lambda feature: _priority(feature, parts)):
@@ -201,10 +211,46 @@ def leading(result: MomentResult, alpha: float = 0.05, *, limit: int = 8) -> tup
     return tuple(sorted(chosen[:limit], key=lambda feature: -abs(feature.t)))
 
 
+def unexplained_shapes(result: MomentResult) -> tuple[MomentFeature, ...]:
+    """Shapes that are wrong even after the draws have been shifted and stretched by the sizes.
+
+    Where a mean or a spread is off, so are features of every parameter whose score depends on it: those of mu
+    where only sigma is wrong. Bonferroni's threshold at the level .01 tells these from the others.
+    """
+    shapes = [f for f in result.features if f.kind in SHAPE_KINDS and np.isfinite(f.corrected_t)]
+    threshold = special.ndtri(1 - 0.005 / max(len(shapes), 1))
+    return tuple(feature for feature in shapes if abs(feature.corrected_t) > threshold)
+
+
+def _is_consequence(feature: MomentFeature, left: Sequence[MomentFeature]) -> bool:
+    """Whether a shape is none of those `left` after the correction; tails are wrong with or without scale."""
+    if feature.kind not in SHAPE_KINDS:
+        return False
+    family = {"tails": ("tails", "extremes"), "extremes": ("tails", "extremes")}.get(
+        feature.kind, (feature.kind,)
+    )
+    return not any(
+        other.kind in family
+        and (other.basis, other.mode, other.parameters) == (feature.basis, feature.mode, feature.parameters)
+        and other.corrected_t * feature.t > 0
+        for other in left
+    )
+
+
 def _differs(feature: MomentFeature) -> bool:
-    """Whether the interval of a size leaves out "no misfit": a moment may be off because of another one."""
-    nothing = {"location": 0.0, "correlation": 0.0, "scale": 1.0, "overall scale": 1.0}.get(feature.kind)
-    return nothing is None or not feature.interval[0] <= nothing <= feature.interval[1]
+    """Whether a size is 3 standard errors from "no misfit": a moment may be off because of another one.
+
+    The 95 % intervals end at 2 of them, and there are many features. That of a correlation is taken as it is:
+    it is long where the correlation is far off.
+    """
+    low, high = feature.interval
+    if feature.kind == "correlation":
+        return not low <= 0 <= high
+    if feature.kind in ("scale", "overall scale"):
+        low, high = np.log(np.maximum(feature.interval, 1e-300))
+    elif feature.kind != "location":
+        return True
+    return not abs(low + high) <= 1.5 * (high - low)  # NaN differs
 
 
 def _hidden(shape: MomentFeature, found: Sequence[MomentFeature]) -> bool:

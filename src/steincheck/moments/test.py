@@ -29,13 +29,14 @@ from ..target import (
     support_warnings,
 )
 from ..typing import BoundsLike, DrawsLike, ModesLike
+from .correction import Affine
 from .effects import quantile
 from .features import feature_sums
 from .frames import Frame, make_frame
 from .lines import Lines, follow_lines
-from .maximum import Maximum, max_t
+from .maximum import Maximum, max_t, studentised
 from .own_terms import in_own_terms
-from .sizes import Score, sizes
+from .sizes import MAX_DRAWS_AT_ONCE, Score, corrected, sizes
 from .table import SHAPE_KINDS, Column, FeatureWriter, columns_of, leading, ordered
 
 __all__ = ["leading", "moment_core", "moment_test"]
@@ -359,10 +360,29 @@ def _examine(
     misfit = found.adjusted.min() <= 0.05  # sizes are solved for only if there is a misfit
     with np.errstate(all="ignore"):
         whole = data.home // 2 if data.halves else data.home
-        effects, blocks = sizes(data.x, data.scores, whole, frame, score if misfit else None, rng)
-        table = FeatureWriter(frame, names, effects, quantile(blocks))
-        rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), strict=True)
-        return found, ordered(table.record(column, t, p) for column, t, p in rows)
+        size = sizes(data.x, data.scores, whole, frame, score if misfit else None, rng)
+        table = FeatureWriter(frame, names, size.effects, quantile(size.blocks))
+        after = _after_correction(data, frame, size.maps, score, len(about))[finite]
+        rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), after.tolist(), strict=True)
+        return found, ordered(table.record(*row) for row in rows)
+
+
+def _after_correction(
+    data: Data, frame: Frame, maps: Sequence[Affine | None], score: Score | None, count: int
+) -> np.ndarray:
+    """t of `count` features for draws corrected by the sizes; NaN for ranks, and where there are no sizes."""
+    after = np.full(count, np.nan)
+    step = -(-len(data.x) // MAX_DRAWS_AT_ONCE)
+    some = data.x[::step]
+    moved = None if score is None else corrected(some, frame.constants, maps)
+    if moved is None or score is None:
+        return after
+    home = np.unique(data.home[::step], return_inverse=True)[1]
+    about, columns = _columns(Data(moved, score(moved), home, data.order, data.halves), frame, None)
+    kinds = np.unique([column.kind for column in about], return_inverse=True)[1]
+    paired = data.halves and home[-1] == data.home[-1]
+    after[: len(about)] = studentised(columns, kinds, halves=paired)[0]
+    return after
 
 
 def _columns(data: Data, frame: Frame, lines: Lines | None) -> tuple[list[Column], np.ndarray]:

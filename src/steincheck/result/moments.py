@@ -57,6 +57,9 @@ class MomentFeature:
         the scale; NaN where this has no meaning.
     t, pvalue : float
         Studentised mean, and p-value adjusted for all features.
+    corrected_t : float
+        The studentised mean after the draws have been shifted and stretched by the sizes: near 0 if these
+        explain it; NaN where there are no sizes.
     """
 
     kind: FeatureKind
@@ -71,6 +74,7 @@ class MomentFeature:
     t: float
     pvalue: float
     scales: tuple[str, ...] = ()
+    corrected_t: float = float("nan")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""

@@ -11,7 +11,6 @@ import numpy as np
 from .._validation import recorded, shown
 from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, cut_blocks_core
 from ..chains.order import standing_chains
-from ..draws.record import chain_of_rows
 from ..result import ChainBlocks, Result, among_all
 from .block_sums import sums_of_block_pairs
 from .bootstrap import Bootstrap, random_blocks
@@ -22,6 +21,8 @@ MAX_WEIGHTS = 2 * 10**10  # bytes of a bootstrap's weights that are held at once
 MIN_DRAWS_WITHOUT_BLOCKS = 50  # below, a bootstrap of the draws rejects correct samples too often
 MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
+MIN_SPACINGS_PER_TAU = 4  # with fewer spacings of such draws per autocorrelation time it is overestimated
+MAX_PARTS_FOR_TAU = 3  # of long chains, that are looked at more closely then
 
 
 class Resampling(NamedTuple):
@@ -141,19 +142,42 @@ def chain_blocks(
     """
     if chain is None or callable(bootstrap):
         return None
-    step = -(-len(chain) // MAX_DRAWS_FOR_TAU)
-    some = chain_of_rows(chain, np.arange(0, len(chain), step))
-    assert some is not None
-    whole = np.zeros(len(some), dtype=int)  # the row sums are those of one block too
-    slowest = 1.0
-    for samples, scores in stacks:
-        part = sums_of_block_pairs(
-            samples[:, ::step], scores[:, ::step], kernel, bandwidths, whole, row_sums=True
-        )
-        assert part.row_sums is not None
-        slowest = max(slowest, float(np.max(autocorrelation_time_core(part.row_sums.T, some))))
+    tau = _time_of_contributions(chain, stacks, kernel, bandwidths)
     standing = bool(standing_chains(stacks[0][0][0], chain))
-    return replace(cut_blocks_core(slowest * step, chain), standing=standing)
+    return replace(cut_blocks_core(tau, chain), standing=standing)
+
+
+def _time_of_contributions(
+    chain: np.ndarray, stacks: Sequence[Stack], kernel: Kernel, bandwidths: Any
+) -> float:
+    """The autocorrelation time of the slowest row sums, from at most `MAX_DRAWS_FOR_TAU` draws at a time.
+
+    Of many draws evenly spaced ones are taken. If they turn out to be nearly independent, the time is about
+    their spacing or less, and parts of the chains are looked at more closely: several, since the sum over one
+    of them may happen to point along a fast direction.
+    """
+
+    def slowest(rows: slice) -> float:
+        some = np.unique(chain[rows], return_inverse=True)[1]
+        whole = np.zeros(len(some), dtype=int)  # the row sums are those of one block too
+        times = [1.0]
+        for samples, scores in stacks:
+            part = sums_of_block_pairs(
+                samples[:, rows], scores[:, rows], kernel, bandwidths, whole, row_sums=True
+            )
+            assert part.row_sums is not None
+            times.extend(autocorrelation_time_core(part.row_sums.T, some))
+        return float(max(times))
+
+    n = len(chain)
+    step = -(-n // MAX_DRAWS_FOR_TAU)
+    spacings = slowest(slice(0, None, step))
+    while step > 1 and spacings < MIN_SPACINGS_PER_TAU:
+        step = max(1, min(step - 1, int(spacings * step / (2 * MIN_SPACINGS_PER_TAU))))
+        length = min(n, MAX_DRAWS_FOR_TAU * step)
+        ends = np.linspace(n, length, min(MAX_PARTS_FOR_TAU, n // length)).astype(int)
+        spacings = max(slowest(slice(end - length, end, step)) for end in ends)
+    return spacings * step
 
 
 def rerunnable(

@@ -133,7 +133,8 @@ def check(
     target : Target
         The density.
     modes : Modes, (locations, covariances) or locations, optional
-        Modes you know; otherwise they are searched for, and no box is needed.
+        Modes you know; otherwise they are searched for, and no box is needed. Covariances more than 3 times
+        too wide or too narrow, in standard deviations, are replaced by those of the density, with a warning.
     bounds : (low, high) or one such pair per coordinate, optional
         A box that is searched as well. Mutually exclusive with `modes`.
     alpha : float

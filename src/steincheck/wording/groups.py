@@ -63,24 +63,31 @@ def _alike(feature: MomentFeature) -> tuple[object, ...]:
 
 
 def describe_group(
-    group: Sequence[MomentFeature], names: Sequence[str], describe: Describe, *, rough: bool
+    group: Sequence[MomentFeature],
+    names: Sequence[str],
+    describe: Describe,
+    *,
+    rough: bool,
+    joint: bool = False,
 ) -> str:
     """What many misfits of one kind say, without their mode; the first one is the largest.
 
-    `names` are all parameters, in the user's order; `describe` puts one misfit into words.
+    `names` are all parameters, in the user's order; `describe` puts one misfit into words. What has no size
+    is about each parameter given the others, if there are any, `joint`.
     """
     first = group[0]
     if first.kind == "correlation":
         return _correlations(group, describe)
     listed = listing([feature.parameters[0] for feature in group], names)
+    each = f"{listed}, each given the others," if joint else listed
     if first.kind in KINDS_WITH_SIZE and np.isnan(first.estimate):
         what = "means" if first.kind == "location" else "spreads"
-        return f"{what} of {listed} do not fit, and no shift or rescaling corrects them"
+        return f"{what} of {each} do not fit, and no shift or rescaling corrects them"
     on_scale = f" on the {first.scales[0]} scale" if first.scales and first.scales[0] else ""
     if first.kind == "skewness":
-        return f"{listed} are too skewed to the {'right' if first.t < 0 else 'left'}{on_scale}"
+        return f"{each} are too skewed to the {'right' if first.t < 0 else 'left'}{on_scale}"
     if first.kind in ("tails", "extremes"):
-        return f"the tails of {listed} are too {'light' if first.t > 0 else 'heavy'}{on_scale}"
+        return f"the tails of {each} are too {'light' if first.t > 0 else 'heavy'}{on_scale}"
     sizes = [abs(feature.estimate) for feature in group]
     if first.kind == "location":
         direction = "high" if first.estimate > 0 else "low"

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from .._series import index_in_chain
-from ..moments.table import SHAPE_KINDS
+from ..moments.table import SHAPE_KINDS, unexplained_shapes
 from ..moments.test import leading
 from ..result import Finding, MomentFeature, MomentResult
 from .chains import words_listed
@@ -40,7 +40,7 @@ def moment_findings(
         return float(np.clip(factor * single, pvalue, 1.0))  # named only if the test as a whole rejects too
 
     reported = by_size(leading(result, alpha / factor, limit=len(result.features)))
-    reshaped = any(feature.kind in SHAPE_KINDS for feature in reported)
+    reshaped = any(feature.kind in SHAPE_KINDS for feature in (*reported, *unexplained_shapes(result)))
     found = []
     leads = factor * result.impossible_pvalue < 1e-4  # single draws lead only if beyond doubt
     if result.impossible_rows and (leads or not reported):
@@ -63,9 +63,10 @@ def moment_findings(
 
 def _group_sentence(group: Sequence[MomentFeature], names: Sequence[str], *, rough: bool, place: str) -> str:
     """One misfit, or many of one kind, in words."""
+    joint = len(names) > 1
     if len(group) == 1:
-        return describe(group[0], rough=rough, place=place)
-    return _at_mode(group[0], describe_group(group, names, _sentence, rough=rough), place)
+        return describe(group[0], rough=rough, place=place, joint=joint)
+    return _at_mode(group[0], describe_group(group, names, _sentence, rough=rough, joint=joint), place)
 
 
 def as_sentence(text: str, parameters: Sequence[str]) -> str:
@@ -89,8 +90,11 @@ def shape_coordinates(result: MomentResult) -> tuple[str, ...]:
     )
 
 
-def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") -> str:
+def describe(feature: MomentFeature, *, rough: bool = False, place: str = "", joint: bool = False) -> str:
     """What a feature of the moment test says, with its size.
+
+    A feature without a size compares a parameter with its distribution given the others: where there are
+    others, `joint`, the words say so.
 
     Sizes are exact for draws that are a shifted and stretched copy of the density; where the shape is wrong
     too they are `rough`, and neither an interval nor what the value should be is given. For a parameter that
@@ -111,7 +115,7 @@ def describe(feature: MomentFeature, *, rough: bool = False, place: str = "") ->
     should be 1.11
     """
     rough = rough and feature.kind in KINDS_WITH_SIZE and bool(np.isfinite(feature.estimate))
-    text = _rough(feature) if rough else _sentence(feature)
+    text = _rough(feature) if rough else _sentence(feature, joint=joint)
     return _at_mode(feature, text, place)
 
 
@@ -123,28 +127,25 @@ def _at_mode(feature: MomentFeature, text: str, place: str) -> str:
     return f"Mode {feature.mode}{where}: {text}"
 
 
-def _sentence(feature: MomentFeature) -> str:
+def _sentence(feature: MomentFeature, *, joint: bool = False) -> str:
     """What a feature says, without its mode."""
-    words = {
-        "location": _location,
-        "scale": _scale,
-        "correlation": _correlation,
-        "overall scale": _scale,
-        "skewness": _skewness,
-        "tails": _tails,
-        "extremes": _tails,
-        "radius": _radius,
-        "radius spread": _radius_spread,
-    }
-    if feature.kind in (*KINDS_WITH_SIZE, "correlation") and not np.isfinite(feature.estimate):
-        return _unsized(feature)
-    return words[feature.kind](feature)
+    sized = {"location": _location, "scale": _scale, "correlation": _correlation, "overall scale": _scale}
+    shapes = {"skewness": _skewness, "tails": _tails, "extremes": _tails}
+    if feature.kind in shapes:
+        return shapes[feature.kind](feature, _subject(feature, joint=joint))
+    if feature.kind in sized and np.isfinite(feature.estimate):
+        return sized[feature.kind](feature)
+    if feature.kind in sized:
+        return _unsized(feature, joint=joint)
+    return _radius(feature) if feature.kind == "radius" else _radius_spread(feature)
 
 
-def _unsized(feature: MomentFeature) -> str:
+def _unsized(feature: MomentFeature, *, joint: bool) -> str:
     """What does not fit, where no shift and rescaling explains it."""
     what = {"location": "mean", "correlation": "correlation"}.get(feature.kind, "spread")
-    subject = " and ".join(feature.parameters) if feature.kind == "correlation" else _subject(feature)
+    subject = _subject(feature, joint=joint)
+    if feature.kind == "correlation":
+        subject = " and ".join(feature.parameters)
     return f"{what} of {subject}{_on_scale(feature)} does not fit, and no shift or rescaling corrects it"
 
 
@@ -220,18 +221,18 @@ def _on_scale(feature: MomentFeature) -> str:
     return f" on the {scale} scale" if scale else ""
 
 
-def _subject(feature: MomentFeature) -> str:
-    """The parameter, or the direction: "principal axis 1 (0.71 a - 0.71 log b)"."""
+def _subject(feature: MomentFeature, *, joint: bool = False) -> str:
+    """The parameter or direction, "principal axis 1 (0.71 a - 0.71 log b)"; if `joint`, given the others."""
     if feature.basis == "all":
         return "the draws"
+    given = " given the others" if joint or feature.basis == "given the others" else ""
     if feature.basis in ("own", "given the others"):
-        given = " given the others" if feature.basis == "given the others" else ""
         return " and ".join(feature.parameters) + given
     if not feature.loadings:
-        return f"principal {feature.basis}"
+        return f"principal {feature.basis}{given}"
     names = [f"{_scale_name(feature, k)} {name}".strip() for k, name in enumerate(feature.parameters)]
     terms = [f"{value:+.2f} {name}" for name, value in zip(names, feature.loadings, strict=True)]
-    return f"principal {feature.basis} ({' '.join(terms).removeprefix('+')})"
+    return f"principal {feature.basis} ({' '.join(terms).removeprefix('+')}){given}"
 
 
 def _location(feature: MomentFeature) -> str:
@@ -301,15 +302,15 @@ def _correlation(feature: MomentFeature) -> str:
     return f"correlation of {pair}: {feature.observed:.2f}, should be {feature.expected:.2f}"
 
 
-def _skewness(feature: MomentFeature) -> str:
+def _skewness(feature: MomentFeature, subject: str) -> str:
     side = "right" if feature.t < 0 else "left"
     verb = "are" if feature.basis == "all" else "is"
-    return f"{_subject(feature)} {verb} too skewed to the {side}{_on_scale(feature)}"
+    return f"{subject} {verb} too skewed to the {side}{_on_scale(feature)}"
 
 
-def _tails(feature: MomentFeature) -> str:
+def _tails(feature: MomentFeature, subject: str) -> str:
     weight = "light" if feature.t > 0 else "heavy"
-    return f"the tails of {_subject(feature)} are too {weight}{_on_scale(feature)}"
+    return f"the tails of {subject} are too {weight}{_on_scale(feature)}"
 
 
 def _radius(feature: MomentFeature) -> str:
