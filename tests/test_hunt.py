@@ -94,6 +94,10 @@ def test_label_switching_is_found_and_named():
     np.testing.assert_allclose(heavy[0], heavy[1][[2, 3, 0, 1]], atol=1e-5)
     assert "label switching of coordinates (0, 1) and (2, 3)" in modes.symmetries
     assert heavy[0][0] < heavy[1][0]  # equally high: by location
+    one_labelling = np.concatenate([draws, draws[::-1] + 0.01])
+    verdict = sc.check(one_labelling, target, modes=modes, independent=True, rng=0)
+    assert verdict.fits is False
+    assert "differ by the labels of components alone (label switching)" in verdict.advice[0]
 
 
 def test_the_order_of_modes_does_not_depend_on_the_seed():

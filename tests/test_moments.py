@@ -954,7 +954,7 @@ def test_a_shape_that_no_size_explains_is_reported_beside_sizes():
 
 
 def test_sizes_are_rough_where_corrected_draws_have_a_wrong_shape():
-    """Where v is too narrow and x right given v, no affine map corrects: sd 0.92 was said to be right, not 1."""
+    """Where v is too narrow and x right given v, no affine map corrects: sd 0.92 was called right, not 1."""
     target = scale_mixture(1)[0]
     rng = np.random.default_rng(0)
     v = rng.normal(0, 0.6, size=1000)

@@ -357,9 +357,15 @@ def _advice(
         weighable=weighable,
         locations=locations,
         stuck=_stuck(combined.weights),
+        relabelled=_relabelled(combined.weights),
         warm_up=_is_warm_up(findings, combined.tests, chain),
         scales={own.parameter: own.scale for own in own_scales(target).values()},
     )
+
+
+def _relabelled(weights: FluxResult | None) -> bool:
+    """Whether the search found modes that differ by the labels of components alone."""
+    return weights is not None and any("label switching" in words for words in weights.modes.symmetries)
 
 
 def _mode_of_every_draw(

@@ -22,6 +22,7 @@ def advice(
     weighable: bool,
     locations: str,
     stuck: bool = False,
+    relabelled: bool = False,
     warm_up: bool = False,
     scales: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
@@ -41,6 +42,8 @@ def advice(
         The expression that gives the mode locations in the user's parameters.
     stuck : bool
         There are chains at every mode, and they hardly ever leave it.
+    relabelled : bool
+        Modes are carried upon each other by relabelling components of the model.
     warm_up : bool
         The beginnings of the chains are what is wrong.
     scales : mapping of str to str
@@ -51,6 +54,7 @@ def advice(
     kinds = {finding.kind for finding in findings}
     steps = []
     if kinds & WEIGHTS:
+        steps += _about_labels() if relabelled else []
         steps += _about_weights(chains, weighable, stuck, locations)
     if warm_up:
         steps.append("discard the warm-up: leave out the first draws of every chain, then check again")
@@ -69,6 +73,15 @@ def advice(
             "parameters or a richer approximation may be needed"
         )
     return tuple(steps)
+
+
+def _about_labels() -> list[str]:
+    """Where modes differ by the labels of components alone, their shares need not matter."""
+    return [
+        "decide whether the shares matter: some modes differ by the labels of components alone (label "
+        "switching), and quantities that do not depend on the labels do not depend on their shares; to "
+        "report single components, order or relabel those of every draw first"
+    ]
 
 
 def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -> list[str]:
