@@ -246,3 +246,22 @@ def test_a_log_density_in_single_precision_must_not_be_rounded_away():
         sc.ksd_test(rng(22).normal(size=(100, 2)), coarse, rng=0)
     fine = sc.Target(lambda x: (square(x) - 100).astype(np.float32), np.negative, dim=2)
     assert sc.ksd_test(rng(22).normal(size=(100, 2)), fine, rng=0).pvalue > 0.01
+
+
+@pytest.mark.parametrize("limit", [300, 50_000])
+@pytest.mark.parametrize(
+    ("late", "message"),
+    [("raises", "fails near .*, where it was .* before; RuntimeError: lost"), ("nan", "and is nan now")],
+)
+def test_a_function_that_fails_late_is_not_taken_for_an_edge(limit, late, message):
+    calls = [0]
+
+    def log_density(x):
+        calls[0] += len(x)
+        if calls[0] > limit and late == "raises":
+            raise RuntimeError("lost")
+        return -0.5 * np.sum(x**2, axis=1) * (np.nan if calls[0] > limit else 1.0)
+
+    draws = np.random.default_rng(0).normal(size=(200, 2))
+    with pytest.raises(ValueError, match=f"`log_density` .*{message}"):
+        sc.check(draws, sc.Target(log_density, np.negative, dim=2), rng=0)

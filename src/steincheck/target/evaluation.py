@@ -202,6 +202,8 @@ def called(name: str, function: Batch, x: np.ndarray) -> Any:
 
 def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     value = as_numbers(value, name, "a function that returns an array of real numbers", verb="returns")
+    if value.shape != shape and 1 in shape and value.size == np.prod(shape) and value.ndim < len(shape):
+        return value.reshape(shape)  # squeezed: one point, or one coordinate
     if value.shape != shape:
         raise ValueError(
             f"`{name}` must return shape {shape} for {shape[0]} points, got {value.shape}; "

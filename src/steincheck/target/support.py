@@ -81,10 +81,34 @@ def discontinuity(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.rand
     other = rng.spawn(1)[0]
     low = float(np.median(log_p)) - 5 - 0.5 * np.log(len(x))
     ways = _ways_out(x, log_p, rng)
-    edge = _hard_edge(target, ways, low)
-    if edge is None:
-        edge = _slow_edge(target, ways, low)
-    return _jump(target, x, low, other) if edge is None else edge
+    found = _hard_edge(target, ways, low)
+    if found is None:
+        found = _slow_edge(target, ways, low)
+    if found is None:
+        found = _jump(target, x, low, other)
+    if found is not None:
+        _refuse_late_failures(target, x[:5], log_p[:5])
+    return found
+
+
+def _refuse_late_failures(target: Target, x: np.ndarray, log_p: np.ndarray) -> None:
+    """Raise if log p can no longer be had where it was finite: what was seen is a fault, not an edge."""
+    place = np.array2string(x[0], precision=4, threshold=8)
+    try:
+        again = target.log_density(read_only(x))
+    except Exception as error:
+        raise ValueError(
+            f"`log_density` fails near x = {place}, where it was {log_p[0]:.6g} before; "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    value = np.ravel(np.asarray(again, dtype=float))
+    if not np.isfinite(value).all():
+        row = int(np.argmin(np.isfinite(value)))
+        place = np.array2string(x[row], precision=4, threshold=8)
+        raise ValueError(
+            "`log_density` must give the same value whenever it is called: at x = "
+            f"{place} it was {log_p[row]:.6g} and is {value[row]} now"
+        )
 
 
 class _Brackets(NamedTuple):
