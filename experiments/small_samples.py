@@ -107,7 +107,8 @@ def table() -> str:
         for dim in DIMENSIONS:
             keys = [[(test, default, n, dim) for default in (False, True)] for test in BOOTSTRAPS]
             pairs = [" / ".join(rates[key] for key in pair if key in rates) for pair in keys]
-            lines.append(f"| {n} | {dim} | {' | '.join(pairs)} |")
+            if any(pairs):  # not all are made yet
+                lines.append(f"| {n} | {dim} | {' | '.join(pairs)} |")
     return "\n".join(lines)
 
 
