@@ -570,7 +570,6 @@ WRONG = [  # what is typed beside the target, and what is said about it
     ("check good.csv --modes modes.doc", "--modes must end in .json, .csv"),
     ("check good.csv --modes few.npz", "it holds x, y: --modes takes a file with one"),
     ("test ksd good.csv --n-resamples 10000000", "--n-resamples must be at most 1000000"),
-    ("test moments good.csv --n-resamples 5", "--n-resamples must be at least 19, got 5"),
     ("modes --max-evaluations 9 --seed 0", "--max-evaluations was reached before"),
     ("modes --max-evaluations 10000000000000", "--max-evaluations must be at most"),
     ("check few.npz", "it holds x, y: name one by --key"),

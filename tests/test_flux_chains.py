@@ -543,7 +543,7 @@ class TestRepair:
     def test_held_out_draws_have_weights_too(self):
         verdict = sc.check(self.stuck((0, 0, 0, 1)), TWO, rng=0)
         assert verdict.mode_weights.weights.shape == (1000,)
-        assert verdict.tests["weights"].n < 1000
+        assert verdict.tests["weights"].n_tested < 1000
         assert len(np.unique(verdict.mode_weights.weights)) == 2
 
     def test_a_mode_without_draws_cannot_be_mended(self):

@@ -144,7 +144,7 @@ def test_other_verdicts(fits, kind):
     x = np.random.default_rng(0).normal(size=(60, 2))
     page = report.page_html(a_verdict(60, 2, fits, findings=(), warnings=()), x)
     assert f'<h1 class="{kind}">' in page
-    assert ("no proof" in page) == (fits is True)
+    assert ("does not prove a fit" in page) == (fits is True)
     assert "Warnings" not in page
     assert "steincheck.check(draws, target, alpha=0.05, rng=12)" in page
 
