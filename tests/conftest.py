@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -36,6 +37,13 @@ if os.environ.get(SWITCH) != "off" and "PYTEST_XDIST_WORKER" not in os.environ: 
 def pytest_unconfigure():
     if OWN:
         shutil.rmtree(OWN, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_stays_open():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def mixture_log_density(means, covariances, weights):

@@ -47,8 +47,11 @@ def as_modes(modes: Any, target: Target, warnings: list[str] | None = None) -> M
     if covariances is None:
         matrices = _inverse_hessians(target, x)
     else:
-        matrices = _as_covariances(covariances, x.shape).copy()
-        warnings.extend(_mend_widths(target, x, log_density, matrices))
+        matrices = _as_covariances(covariances, x.shape)
+        # a search has measured its own, and along an arc they are rightly wider than log p
+        if not isinstance(modes, Modes) or modes.search is None:
+            matrices = matrices.copy()
+            warnings.extend(_mend_widths(target, x, log_density, matrices))
     label = merge(x, np.linalg.inv(matrices), log_density, beta=1e-6)[1]
     twins = np.flatnonzero(np.bincount(label)[label] > 1)
     if len(twins):
