@@ -210,7 +210,7 @@ def test_the_rows_of_the_committed_study_meet_their_thresholds():
 def test_rows_are_cells_of_the_study_and_say_where_they_come_from():
     known = {(cell.model, cell.test, cell.n) for cell in cells()}
     found = [(row["model"], row["test"], int(row["n"])) for row in rows()]
-    assert set(found) == known
+    assert set(found) == known  # none is missing
     assert len(set(found)) == len(found)
     assert {row["test"] for row in rows()} <= set(TESTS)
     assert all(re.fullmatch(r"[0-9a-f]{12}", row["commit"]) for row in rows())

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, as_generator, as_numbers
+from .._validation import RandomSource, as_count, as_generator, as_numbers
 from .._whitening import symmetric_roots
 from ..modes.given import as_modes
 from ..modes.symmetry import SignedPermutation
@@ -119,10 +119,7 @@ def local_anchors(
     """
     require_target(target)
     n_anchors = as_count(n_anchors, "n_anchors")
-    warnings: list[str] = []
-    known = as_modes(modes, target, warnings)
-    announce(warnings)
-    return local_anchors_core(target, known, n_anchors, as_generator(rng))
+    return local_anchors_core(target, as_modes(modes, target), n_anchors, as_generator(rng))
 
 
 def local_anchors_core(target: Target, modes: Modes, n_anchors: int, rng: np.random.Generator) -> Anchors:

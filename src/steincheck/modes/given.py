@@ -34,11 +34,10 @@ def refuse_modes_and_bounds(modes: Any, bounds: Any) -> None:
 def as_modes(modes: Any, target: Target, warnings: list[str] | None = None) -> Modes:
     """Validate a user's modes, in the user's order: `Modes`, a tuple (locations, covariances), or locations.
 
-    Without covariances the inverse Hessians of -log p at the locations are taken, and in place of covariances
-    that are far wider or narrower than the density is there. `warnings` is told of the latter, and of
-    locations that are far from any maximum.
+    Without covariances the inverse Hessians of -log p at the locations are taken. With `warnings` they are
+    examined: where covariances are far wider or narrower than the density, its own take their place, and
+    `warnings` is told of that and of locations that are far from any maximum.
     """
-    warnings = [] if warnings is None else warnings
     locations, covariances = _as_pair(modes)
     if not np.size(locations):
         raise ValueError("`modes` must hold at least one location, got none")
@@ -48,15 +47,15 @@ def as_modes(modes: Any, target: Target, warnings: list[str] | None = None) -> M
         matrices = _inverse_hessians(target, x)
     else:
         matrices = _as_covariances(covariances, x.shape)
-        # a search has measured its own, and along an arc they are rightly wider than log p
-        if not isinstance(modes, Modes) or modes.search is None:
+        if warnings is not None:
             matrices = matrices.copy()
             warnings.extend(_mend_widths(target, x, log_density, matrices))
     label = merge(x, np.linalg.inv(matrices), log_density, beta=1e-6)[1]
     twins = np.flatnonzero(np.bincount(label)[label] > 1)
     if len(twins):
         raise ValueError(f"`modes` must differ from each other, rows {twins[:10].tolist()} hold duplicates")
-    warnings.extend(_far_from_maxima(target, x, log_density, matrices))
+    if warnings is not None:
+        warnings.extend(_far_from_maxima(target, x, log_density, matrices))
     if isinstance(modes, Modes):  # found for another constant, perhaps: the heights are those of this target
         return replace(modes, locations=x, covariances=matrices, log_density=log_density)
     return Modes(x, matrices, log_density, np.zeros(len(x), dtype=int))
@@ -70,7 +69,7 @@ def _mend_widths(
     warnings = []
     for k, given in enumerate(covariances):
         rays = _axes(given)[_wrong_axes(surface, x[k], log_density[k], given)]
-        if not len(rays):
+        if not len(rays) or _is_inverse_hessian(target, x[[k]], given):
             continue
         own = _own_covariance(surface, x[k], log_density[k], given)
         length = np.linalg.norm(rays, axis=1)
@@ -93,6 +92,17 @@ def _mend_widths(
         rest = len(warnings) - MAX_NAMED
         return [*warnings[:MAX_NAMED], f"`modes`: {rest} more covariances were replaced for this reason"]
     return warnings
+
+
+def _is_inverse_hessian(target: Target, x: np.ndarray, covariance: np.ndarray) -> bool:
+    """Whether a covariance is about the inverse Hessian at x (1, d), too wide for log p only along an arc."""
+    try:
+        own = _inverse_hessians(target, x)[0]
+    except ValueError:  # no maximum
+        return False
+    root = np.linalg.inv(np.linalg.cholesky(covariance))
+    ratios = np.linalg.eigvalsh(root @ own @ root.T)
+    return bool(ratios[0] * MAX_WIDTH_RATIO**2 >= 1 and ratios[-1] <= MAX_WIDTH_RATIO**2)
 
 
 def _axes(covariance: np.ndarray) -> np.ndarray:

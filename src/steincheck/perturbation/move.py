@@ -180,18 +180,17 @@ def perturb(
     n_steps = _check_steps(n_steps, accept)
     generator, seed = own_stream(rng)
     log_p = log_density_at(target, x)
-    warnings: list[str] = []
     moved = perturb_core(
         x,
         log_p,
         target,
-        as_modes(modes, target, warnings),
+        as_modes(modes, target),
         scales,
         n_steps=n_steps,
         accept=accept,
         rng=generator,
     )
-    announce([*warnings, *moved.warnings])
+    announce(moved.warnings)
     return replace(moved, seed=seed)
 
 
