@@ -28,15 +28,16 @@ REFERENCE = Path(__file__).parent / "reference"
 
 # A program is compiled once, whichever tests, workers and subprocesses use it. A worker that reads what
 # another has half written compiles it too; JAX says so in a warning that pyproject.toml lets pass.
-SWITCH = "STEINCHECK_COMPILATION_CACHE"
-OWN = None
-if os.environ.get(SWITCH) != "off" and "PYTEST_XDIST_WORKER" not in os.environ:  # workers have their parent's
-    OWN = os.environ[SWITCH] = tempfile.mkdtemp(prefix="steincheck-tests-")
+CACHE_VARIABLE = "STEINCHECK_COMPILATION_CACHE"
+OWN_CACHE = None
+is_worker = "PYTEST_XDIST_WORKER" in os.environ  # these have their parent's
+if os.environ.get(CACHE_VARIABLE) != "off" and not is_worker:
+    OWN_CACHE = os.environ[CACHE_VARIABLE] = tempfile.mkdtemp(prefix="steincheck-tests-")
 
 
 def pytest_unconfigure():
-    if OWN:
-        shutil.rmtree(OWN, ignore_errors=True)
+    if OWN_CACHE:
+        shutil.rmtree(OWN_CACHE, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from steincheck._series import index_in_chain, lagged_products, normal_scores
 from steincheck.aggregate import collection
 from steincheck.chains import agreement, autocorrelation_time, convergence, cut_blocks, looks_dependent
 from steincheck.chains.blocks import autocovariance, block_signs, block_sums
-from steincheck.chains.order import chain_faults, invalidating_faults, lattice_step, standing_chains
+from steincheck.chains.order import chain_faults, invalidating_faults, lattice_step, stuck_chains
 from steincheck.stein.kernels import IMQ
 from steincheck.stein.resampling import chain_blocks
 
@@ -244,7 +244,7 @@ def test_repeats_and_faulty_chains():
     still[150:190] = still[150]
     (fault,) = chain_faults(still, chain)
     assert fault.startswith("chain 1 is stuck from draw 50 to draw 89: running it longer will not help")
-    assert standing_chains(still, chain) == [(1, 50, 89)]
+    assert stuck_chains(still, chain) == [(1, 50, 89)]
     assert invalidating_faults(still, None)
     same = x.copy()
     same[300:] = same[100:200]

@@ -22,7 +22,7 @@ def switch(monkeypatch):
     monkeypatch.setattr(_compilation, "MIN_SECONDS", 0.0)
 
     def set_to(value):
-        monkeypatch.setenv(_compilation.SWITCH, str(value))
+        monkeypatch.setenv(_compilation.CACHE_VARIABLE, str(value))
         _compilation._directory.cache_clear()
 
     yield set_to

@@ -380,8 +380,8 @@ class TestParts:
         base = Base(np.ones(3), np.linalg.inv(np.linalg.cholesky(precision)).T)
         x = 30 * np.random.default_rng(0).normal(size=(10, 3))
         known = Landscape([base], [0.0])
-        np.testing.assert_allclose(known.strangeness(target.score(x), x), 0, atol=1e-9)
-        assert known.strangeness(-target.score(x), x).min() > 1.9
+        np.testing.assert_allclose(known.score_residual(target.score(x), x), 0, atol=1e-9)
+        assert known.score_residual(-target.score(x), x).min() > 1.9
 
     def test_known_modes_predict_the_score_of_their_mixture(self):
         """Between known modes nothing is strange; a third one that is not known is, and is found there."""
@@ -390,8 +390,8 @@ class TestParts:
         bases = [Base(mean, np.eye(2)) for mean in means[:2]]
         known = Landscape(bases, [0.0, 0.0])
         x = np.random.default_rng(0).uniform(-3, 9, size=(500, 2))
-        np.testing.assert_allclose(known.strangeness(pair.score(x), x), 0, atol=1e-9)
-        odd = known.strangeness(sc.models.gaussian_mixture(means).score(x), x)
+        np.testing.assert_allclose(known.score_residual(pair.score(x), x), 0, atol=1e-9)
+        odd = known.score_residual(sc.models.gaussian_mixture(means).score(x), x)
         near = np.linalg.norm(x - means[2], axis=1) < 1.5
         beyond = np.linalg.norm(x[:, None] - means[:2], axis=2).min(axis=1) < 1.5
         assert np.median(odd[near]) > 100 * np.median(odd[beyond])

@@ -294,8 +294,8 @@ def test_sensor_log_density_is_the_papers_formula():
 
 
 def test_the_plan_of_sensor_draws_uses_every_factor_once():
-    rings = [pair for row in sensors.PLAN for pair in row[1:3] if pair]
-    unseen = [pair for row in sensors.PLAN for pair in row[3]]
+    rings = [pair for row in sensors.SENSOR_PLAN for pair in row[1:3] if pair]
+    unseen = [pair for row in sensors.SENSOR_PLAN for pair in row[3]]
     assert sorted(rings) == sorted(sensors.OBSERVED_DISTANCES)
     assert sorted(unseen) == sorted(sensors.UNOBSERVED_PAIRS)
 
@@ -308,23 +308,22 @@ def test_bounds_of_the_chances_of_acceptance_hold():
         3: np.linspace(0.002, 1.5, 250),
     }
     gaps[2] = gaps[0]
-    for sensor, ring, fit, _, bound in sensors.PLAN:
+    for sensor, ring, fit, _, bound in sensors.SENSOR_PLAN:
         if fit is None:
             continue
-        y, other = (
-            sensors.OBSERVED_DISTANCES[ring],
-            sensors.SHRINK * sensors.OBSERVED_DISTANCES[fit],
-        )
-        radii = sensors.SHRINK * y + sensors.SPREAD * np.linspace(-sensors.CUT, sensors.CUT, 131)
-        count = int(4 * y / sensors.SPREAD)
+        y = sensors.OBSERVED_DISTANCES[ring]
+        other = sensors.RADIUS_SHRINKAGE * sensors.OBSERVED_DISTANCES[fit]
+        deviations = np.linspace(-sensors.MAX_RADIUS_DEVIATION, sensors.MAX_RADIUS_DEVIATION, 131)
+        radii = sensors.RADIUS_SHRINKAGE * y + sensors.RADIUS_SD * deviations
+        count = int(4 * y / sensors.RADIUS_SD)
         for gap in gaps[sensor]:
             worst = 0.0
             for turn in np.linspace(0, 1, 4, endpoint=False):
                 angles = 2 * np.pi * (np.arange(count) + turn) / count
                 r = np.sqrt(radii[:, None] ** 2 + gap**2 - 2 * radii[:, None] * gap * np.cos(angles))
-                fits = np.exp(-0.5 * ((r - other) / sensors.SPREAD) ** 2).mean(axis=1)
+                fits = np.exp(-0.5 * ((r - other) / sensors.RADIUS_SD) ** 2).mean(axis=1)
                 worst = max(worst, np.max(fits * radii / radii[-1]))
-            unseen = -np.expm1(-0.5 * gap**2 / sensors.RANGE**2) if sensor == 3 else 1.0
+            unseen = -np.expm1(-0.5 * gap**2 / sensors.DETECTION_RANGE**2) if sensor == 3 else 1.0
             assert worst * unseen < bound
 
 

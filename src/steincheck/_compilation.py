@@ -14,7 +14,7 @@ from pathlib import Path
 
 import jax
 
-SWITCH = "STEINCHECK_COMPILATION_CACHE"  # "off", or another directory
+CACHE_VARIABLE = "STEINCHECK_COMPILATION_CACHE"  # "off", or another directory
 DIRECTORY_SETTING = "jax_compilation_cache_dir"  # the two settings of JAX that matter
 MIN_SECONDS_SETTING = "jax_persistent_cache_min_compile_time_secs"
 MIN_SECONDS = 0.05  # programs that compile faster are not worth a file
@@ -83,7 +83,7 @@ def _reset_cache() -> Callable[[], None] | None:
 @cache
 def _directory() -> str | None:
     """The directory of compiled programs, made and cleared once per process; None for none."""
-    chosen = os.environ.get(SWITCH, "")
+    chosen = os.environ.get(CACHE_VARIABLE, "")
     if chosen.lower() in ("off", "0", "no", "false") or _reset_cache() is None:
         return None
     try:

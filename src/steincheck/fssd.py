@@ -27,7 +27,7 @@ REGULARISATION = 1e-2  # in the power criterion, as in the reference implementat
 STARTING_BANDWIDTHS = (4.0, 2.0, 1.0, 0.5, 0.25)  # times the median squared distance; the widest first
 # null standard deviations per halving: a narrow kernel gains more from a climb by noise
 NARROWING_PENALTY = 0.6
-REACH = 5.0  # locations stay within so many standard deviations of the mean of the training draws
+MAX_LOCATION_DISTANCE = 5.0  # standard deviations of a location from the mean of the training draws
 MAX_ITERATIONS = 5  # more of them fit the noise of the training draws (experiments/fssd_study.py)
 MIN_SHARE_SEEN = 1e-6  # of the mean square of the start's features, below which a climb's end is not taken
 MIN_FSSD_DRAWS = 40  # tested: with fewer, the limiting distribution rejects correct samples too often
@@ -395,7 +395,7 @@ def _climb(x: np.ndarray, scores: np.ndarray, start: Placement) -> Placement:
         first,
         jac=True,
         method="L-BFGS-B",
-        bounds=[(-REACH, REACH)] * first.size,
+        bounds=[(-MAX_LOCATION_DISTANCE, MAX_LOCATION_DISTANCE)] * first.size,
         options={"maxiter": MAX_ITERATIONS},
     )
     end = Placement(centre + spread * found.x.reshape(start.locations.shape), start.bandwidth)

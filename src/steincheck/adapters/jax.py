@@ -10,7 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from .._validation import as_numbers
-from ..target import CHUNKS, Batch, Target, from_jax, in_chunks, traced
+from ..target import BATCH_SIZES, Batch, Target, from_jax, in_chunks, traced
 from .parameters import element_names
 
 
@@ -57,4 +57,4 @@ def from_jax_pytree(log_density: Callable[[Any], Any], example: Any) -> Target:
 def compiled_map(function: Callable[[Any], Any], width: int) -> Batch:
     """Batch function of a JAX function of one row of this width, in float64."""
     own, _ = traced(function, width)
-    return in_chunks(jax.jit(jax.vmap(own)), width, CHUNKS)
+    return in_chunks(jax.jit(jax.vmap(own)), width, BATCH_SIZES)

@@ -14,7 +14,7 @@ from ..draws.names import variable_of
 from ..target import Batch, Target
 from ..target.own_scale import probe_points, scale_of
 
-ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
+STORAGE_ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,17 +95,17 @@ class Parameters:
         """Where (n, k) the way there and back does not lead to the same values."""
         with np.errstate(all="ignore"):
             back = np.asarray(self.constrain(points), dtype=np.float64)
-            return ~(np.abs(back - values) <= ROUNDING * np.maximum(1, np.abs(values)))
+            return ~(np.abs(back - values) <= STORAGE_ROUNDING * np.maximum(1, np.abs(values)))
 
     def _without_rounding(self, values: np.ndarray) -> np.ndarray:
         """Sums and norms that are 1 but for rounding made exactly 1, as strict checks ask for."""
         values = np.array(values, dtype=np.float64)
         for row in self.rows_with_sum_1:
             total = values[:, row].sum(axis=1)
-            values[:, row] /= np.where(np.abs(total - 1) < ROUNDING, total, 1)[:, None]
+            values[:, row] /= np.where(np.abs(total - 1) < STORAGE_ROUNDING, total, 1)[:, None]
         for row in self.rows_with_norm_1:
             norm = np.linalg.norm(values[:, row], axis=1)
-            values[:, row] /= np.where(np.abs(norm - 1) < ROUNDING, norm, 1)[:, None]
+            values[:, row] /= np.where(np.abs(norm - 1) < STORAGE_ROUNDING, norm, 1)[:, None]
         return values
 
     def _culprit(self, values: np.ndarray, point: np.ndarray) -> str:

@@ -24,8 +24,8 @@ from ..target import Target
 from .parameters import Parameters, with_parameters
 from .verification import verify
 
-FLAGS = ("-O1", "-std=c++17", "-fPIC", "-shared", "-w")
-MACROS = ("-DBOOST_DISABLE_ASSERTS", "-DBOOST_PHOENIX_NO_VARIADIC_EXPRESSION", "-D_REENTRANT")
+COMPILER_FLAGS = ("-O1", "-std=c++17", "-fPIC", "-shared", "-w")
+COMPILER_MACROS = ("-DBOOST_DISABLE_ASSERTS", "-DBOOST_PHOENIX_NO_VARIADIC_EXPRESSION", "-D_REENTRANT")
 LINKED_LIBRARIES = ("sundials_cvodes", "sundials_idas", "sundials_kinsol", "sundials_nvecserial", "tbb")
 MESSAGE_SIZE = 4096  # characters kept of an error message of Stan
 
@@ -77,7 +77,7 @@ def compiled(program: str | os.PathLike[str]) -> Path:
     home = _home_of_httpstan()
     code, folder, name = _source(program)
     cpp = _translated(home, code, folder, name) + Path(__file__).with_name("stan_batch.cpp").read_text()
-    mark = hashlib.sha256("\0".join((cpp, str(home), *FLAGS, *MACROS)).encode()).hexdigest()
+    mark = hashlib.sha256("\0".join((cpp, str(home), *COMPILER_FLAGS, *COMPILER_MACROS)).encode()).hexdigest()
     library = _cache() / f"{mark[:32]}.so"
     if not library.exists():
         _build(home, cpp, library, name)
@@ -142,7 +142,7 @@ def _build(home: Path, cpp: str, library: Path, name: str) -> None:
             *(f"-l{each}" for each in LINKED_LIBRARIES),
             f"-Wl,-rpath,{home / 'lib'}",
         ]
-        options = [*FLAGS, *MACROS, f"-I{home / 'include'}"]
+        options = [*COMPILER_FLAGS, *COMPILER_MACROS, f"-I{home / 'include'}"]
         command = [*compiler.split(), *options, str(source), "-o", str(made), *links]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

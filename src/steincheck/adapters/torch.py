@@ -12,7 +12,7 @@ from .._validation import as_count
 from ..target import MAX_DIM, Batch, Target, check_score
 from ..target.own_scale import probe_points
 
-CHUNK = 4096  # points per call of the function, which bounds the memory
+POINTS_PER_CALL = 4096  # points per call of the function, which bounds the memory
 
 
 def from_torch(
@@ -172,8 +172,8 @@ def _in_chunks(
 
     def evaluate(x: np.ndarray) -> np.ndarray:
         parts = [missing(0)]
-        for start in range(0, len(x), CHUNK):
-            rows = np.asarray(x[start : start + CHUNK])
+        for start in range(0, len(x), POINTS_PER_CALL):
+            rows = np.asarray(x[start : start + POINTS_PER_CALL])
             try:
                 parts.append(call(rows))
             except (ValueError, RuntimeError):

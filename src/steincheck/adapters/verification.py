@@ -10,8 +10,8 @@ from ..target import Batch, Target, check_score, parameter_names
 from ..target.own_scale import probe_points
 from .parameters import Parameters
 
-NEAR_AND_FAR = (30.0, 300.0)  # along a coordinate; exp(300) squared is still a number
-STEP = 1e-5  # of finite differences at coordinates of size 1: errors of about 1e-10
+PROBE_COORDINATES = (30.0, 300.0)  # along a coordinate; exp(300) squared is still a number
+DIFFERENCE_STEP = 1e-5  # of finite differences at coordinates of size 1: errors of about 1e-10
 
 
 def verify(target: Target, parameters: Parameters, without_jacobian: Batch, source: str) -> None:
@@ -74,10 +74,10 @@ def log_jacobian(parameters: Parameters, points: np.ndarray) -> np.ndarray | Non
     columns = [k for k in range(len(parameters.names)) if k not in redundant]
     if len(columns) != d or d > 1000:  # a dense determinant by finite differences is cheap up to d = 1000
         return None
-    moves = STEP * np.eye(d)
+    moves = DIFFERENCE_STEP * np.eye(d)
     ahead = parameters.constrain((points[:, None] + moves).reshape(-1, d))[:, columns]
     behind = parameters.constrain((points[:, None] - moves).reshape(-1, d))[:, columns]
-    slopes = (ahead - behind).reshape(n, d, d) / (2 * STEP)
+    slopes = (ahead - behind).reshape(n, d, d) / (2 * DIFFERENCE_STEP)
     return np.linalg.slogdet(slopes)[1]
 
 
@@ -87,7 +87,7 @@ def _check_tails(target: Target) -> None:
     directions = np.concatenate([np.eye(target.dim), -np.eye(target.dim)])
     with np.errstate(all="ignore"):
         near, far = (
-            np.asarray(target.log_density(start + t * directions), dtype=float) for t in NEAR_AND_FAR
+            np.asarray(target.log_density(start + t * directions), dtype=float) for t in PROBE_COORDINATES
         )
         change = far - near
     known = np.isfinite(near) & np.isfinite(far)
@@ -102,7 +102,7 @@ def _check_tails(target: Target) -> None:
     if len(growing):
         sign = "+" if growing[0] < target.dim else "-"
         warnings.warn(
-            f"the density grows towards {names[growing[0] % target.dim]} = {sign}{NEAR_AND_FAR[1]:g}: it may "
-            "be improper (no finite integral), and then no draws can fit it",
+            f"the density grows towards {names[growing[0] % target.dim]} = {sign}{PROBE_COORDINATES[1]:g}: "
+            "it may be improper (no finite integral), and then no draws can fit it",
             stacklevel=4,
         )

@@ -42,7 +42,7 @@ class Dependence:
     pvalue: float
 
     @property
-    def in_turn(self) -> str:
+    def interleaving(self) -> str:
         """What a lag of more than 1 means."""
         return (
             f"the autocorrelation is larger at lag {self.lag} than at lag 1, as where {self.lag} chains are "
@@ -158,7 +158,7 @@ def _whitening(columns: np.ndarray) -> np.ndarray:
     return (vectors[:, kept] / np.sqrt(eigenvalues[kept])).T
 
 
-def stored_in_turn(values: np.ndarray, log_density: np.ndarray) -> list[str]:
+def interleaving_faults(values: np.ndarray, log_density: np.ndarray) -> list[str]:
     """A sentence if draws some way apart are alike, and successive ones less so, as of interleaved chains.
 
     Taken for one chain, its blocks would all hold the same chains, and would be far from independent.
@@ -166,11 +166,11 @@ def stored_in_turn(values: np.ndarray, log_density: np.ndarray) -> list[str]:
     Examples
     --------
     >>> steps = np.cumsum(np.random.default_rng(0).normal(size=(100, 5, 1)), axis=0)
-    >>> stored_in_turn(steps.reshape(-1, 1), np.zeros(500))[0].partition(":")[0]
+    >>> interleaving_faults(steps.reshape(-1, 1), np.zeros(500))[0].partition(":")[0]
     'the autocorrelation is larger at lag 5 than at lag 1, as where 5 chains are interleaved'
     """
     found = looks_dependent_core(values, log_density)
-    return [] if found is None or found.lag == 1 else [found.in_turn]
+    return [] if found is None or found.lag == 1 else [found.interleaving]
 
 
 def invalidating_faults(values: np.ndarray, chain: np.ndarray | None) -> list[str]:
@@ -249,7 +249,7 @@ def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | N
     faults = [
         f"chain {number} is stuck from draw {start} to draw {end}: running it longer will not help; check "
         "the sampler's step size and the starting point"
-        for number, start, end in standing_chains(values, chain)
+        for number, start, end in stuck_chains(values, chain)
     ]
     for number, part in enumerate(parts):
         still = not np.any(np.ptp(part, axis=0))
@@ -274,24 +274,24 @@ def _equal_chains(values: np.ndarray, chain: np.ndarray) -> list[str]:
     return list(found.values())
 
 
-def standing_chains(values: np.ndarray, chain: np.ndarray) -> list[tuple[int, int, int]]:
+def stuck_chains(values: np.ndarray, chain: np.ndarray) -> list[tuple[int, int, int]]:
     """Chains that spend a quarter of their draws or more at one point in a row: number, first, last draw.
 
     Examples
     --------
-    >>> standing_chains(np.ones((20, 1)), np.zeros(20, dtype=int))
+    >>> stuck_chains(np.ones((20, 1)), np.zeros(20, dtype=int))
     [(0, 0, 19)]
     """
     found = []
     for number, part in enumerate(np.split(values, np.flatnonzero(np.diff(chain)) + 1)):
-        start, length = _longest_stand(part)
+        start, length = _longest_run(part)
         # a quarter of a chain at one point: far more than rejections of a working sampler explain
         if length >= max(MIN_EQUAL, 0.25 * len(part)):
             found.append((number, start, start + length - 1))
     return found
 
 
-def _longest_stand(part: np.ndarray) -> tuple[int, int]:
+def _longest_run(part: np.ndarray) -> tuple[int, int]:
     """Start and length of the longest run of equal rows."""
     changes = np.flatnonzero(np.any(part[1:] != part[:-1], axis=1)) + 1
     starts = np.concatenate([[0], changes])

@@ -51,6 +51,6 @@ def chain_of_draws(
         return None
     remedy = "if they are independent, shuffle them or give `independent=True`"
     if found.lag > 1:
-        remedy = f"no p-value is valid for one chain where {found.in_turn}"
+        remedy = f"no p-value is valid for one chain where {found.interleaving}"
     warnings.append(f"{found}: they were tested as one chain; {remedy}")
     return np.zeros(len(sample.values), dtype=int)

@@ -16,7 +16,7 @@ from .._whitening import symmetric_roots
 from ..modes.given import as_modes
 from ..modes.symmetry import SignedPermutation
 from ..result import Modes
-from ..target import CHUNKS, Target, require_target
+from ..target import BATCH_SIZES, Target, require_target
 from ..typing import ModesLike
 from .local_chains import local_chains
 from .symmetries import images_of_modes
@@ -147,7 +147,7 @@ def assign(x: np.ndarray, anchors: Anchors) -> np.ndarray:
     """The anchor whose Gaussian is largest at each row of x (n, d), chunk by chunk."""
     _, inverse, half_log_det = symmetric_roots(anchors.covariances)
     offset = anchors.log_weight - half_log_det
-    chunks = [x[start : start + CHUNKS[-1]] for start in range(0, len(x), CHUNKS[-1])]
+    chunks = [x[start : start + BATCH_SIZES[-1]] for start in range(0, len(x), BATCH_SIZES[-1])]
     heights = (log_gaussians(chunk, anchors.centres, inverse, offset) for chunk in chunks)
     return np.concatenate([height.argmax(axis=1) for height in heights])
 

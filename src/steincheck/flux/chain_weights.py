@@ -26,7 +26,7 @@ from .counts import (
 )
 from .displacements import StepFlows, StepTest, unit_second_moments
 from .orbits import CountMoments
-from .shares import LEVEL
+from .shares import MODE_TABLE_LEVEL
 
 MIN_SOJOURNS_OF_TWO = 20  # at each of two modes: below, block sums are too skew (level .14 with 8)
 MIN_SOJOURNS_OF_MANY = 10  # at each of three modes or more, where no single one decides
@@ -388,7 +388,7 @@ def _effective_draws(inside: np.ndarray, chain: np.ndarray, gate: int) -> float:
         return max(1.0, min(float(sojourns.sum()), blocks.ess))
     q = blocks.count
     variance = q / (q - 1) * np.sum(block_sums(indicator, blocks.label) ** 2) / n**2
-    quantiles = ndtri(1 - LEVEL / 2) / stdtrit(q - 1, 1 - LEVEL / 2)
+    quantiles = ndtri(1 - MODE_TABLE_LEVEL / 2) / stdtrit(q - 1, 1 - MODE_TABLE_LEVEL / 2)
     return float(share * (1 - share) * quantiles**2 / max(variance, 0.25 / n**2))  # a count is whole
 
 
@@ -401,6 +401,6 @@ def _exact_interval(share: float, n_effective: float) -> tuple[float, float]:
     count = share * n_effective
     rest = n_effective - count
     return (
-        float(betaincinv(count, rest + 1, LEVEL / 2)),
-        float(betaincinv(count + 1, rest, 1 - LEVEL / 2)),
+        float(betaincinv(count, rest + 1, MODE_TABLE_LEVEL / 2)),
+        float(betaincinv(count + 1, rest, 1 - MODE_TABLE_LEVEL / 2)),
     )

@@ -13,7 +13,7 @@ from ..target import Target, log_density_at
 from .anchors import Anchors, assign, shape_difference
 from .counts import N_FLUX_RESAMPLES, Variant
 from .orbits import MAX_ELEMENTS
-from .shares import LEVEL
+from .shares import MODE_TABLE_LEVEL
 from .words import flow_pvalues, flow_words
 
 EQUAL_SHAPES = 0.1  # relative difference of covariances up to which modes may be part of a lattice
@@ -142,7 +142,7 @@ def displacement_table(
 ) -> DisplacementTable:
     """The flows along each displacement, with standard errors `error` (V,) of the net flows."""
     net = flows.net.mean(axis=0)
-    significant = len(net) * flow_pvalues(net, error, degrees_of_freedom) <= LEVEL
+    significant = len(net) * flow_pvalues(net, error, degrees_of_freedom) <= MODE_TABLE_LEVEL
     return DisplacementTable(
         displacements=flows.steps,
         flow=flows.accept.mean(axis=0).T,

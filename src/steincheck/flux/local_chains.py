@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from .._whitening import symmetric_roots
-from ..target import CHUNKS, Batch, Target, log_density_anywhere, score_anywhere
+from ..target import BATCH_SIZES, Batch, Target, log_density_anywhere, score_anywhere
 
 MIN_WALKERS = 8  # with four anchors in ten dimensions, fewer give too few points to fit
 MAX_LOCAL_CHAINS = 1024  # in all, as far as `MIN_WALKERS` allows: about 10^6 evaluations of the score
@@ -85,6 +85,6 @@ def _force(target: Target, x: np.ndarray, metric: np.ndarray) -> np.ndarray:
 def _evaluate(function: Batch, x: np.ndarray) -> np.ndarray:
     """A batch callable at x (M, walkers, d), in chunks of bounded size."""
     rows = x.reshape(-1, x.shape[2])
-    size = CHUNKS[-1] if len(rows) >= CHUNKS[-1] else CHUNKS[-2]  # little is padded
+    size = BATCH_SIZES[-1] if len(rows) >= BATCH_SIZES[-1] else BATCH_SIZES[-2]  # little is padded
     values = np.concatenate([function(rows[k : k + size]) for k in range(0, len(rows), size)])
     return values.reshape(*x.shape[:2], *values.shape[1:])

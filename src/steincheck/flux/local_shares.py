@@ -18,7 +18,14 @@ from ..target import Target, log_density_at
 from .anchors import Anchors
 from .local_chains import LEAPFROG_STEPS, MIN_WALKERS, N_TRANSITIONS, local_chains
 from .orbits import Orbits, orbits
-from .shares import LEVEL, NEGLIGIBLE_SHARE, ImpliedShares, implied_shares, share_intervals, standard_error
+from .shares import (
+    MODE_TABLE_LEVEL,
+    NEGLIGIBLE_SHARE,
+    ImpliedShares,
+    implied_shares,
+    share_intervals,
+    standard_error,
+)
 from .symmetries import images_of_modes
 
 MIN_DRAWS_FOR_SHAPE = 30  # at a mode: fewer do not show how heavy its tails are
@@ -122,4 +129,4 @@ def _two_part_error(
     by_walker = np.argsort(local.walker, kind="stable")
     sums = block_sums(of_points[by_walker], local.walker[by_walker])
     total = np.hypot(error * (n - n_local), block_standard_error(sums)) / n
-    return total, max(quantile, float(stdtrit(max(len(sums) - 1, 1), 1 - LEVEL / 2)))
+    return total, max(quantile, float(stdtrit(max(len(sums) - 1, 1), 1 - MODE_TABLE_LEVEL / 2)))

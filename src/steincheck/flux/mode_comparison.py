@@ -44,7 +44,7 @@ from .counts import (
 )
 from .displacements import NEGLIGIBLE_DROP
 from .orbits import CountMoments, Orbits
-from .shares import LEVEL, mode_table
+from .shares import MODE_TABLE_LEVEL, mode_table
 from .words import flow_pvalues, mode_words, n_comparisons
 
 MAX_LISTED = 10  # modes and groups named in a sentence
@@ -93,7 +93,7 @@ def compare_independent(
         outcome._replace(pvalue=pvalue, floor=outcome.floor / (1 - RARE_LEVEL if rare.rare.any() else 1.0)),
         n_directions,
         "asymptotic" if outcome.null is None else "exact",
-        replace(table, words=mode_words(net, error, pvalues, LEVEL, all_compared=all_compared)),
+        replace(table, words=mode_words(net, error, pvalues, MODE_TABLE_LEVEL, all_compared=all_compared)),
         net,
         error,
         pvalues,
@@ -177,7 +177,7 @@ def compare_chain_modes(
         outcome,
         tested.n_directions if tested.comparison else 0,
         "block signs" if tested.comparison else "set",
-        replace(table, words=mode_words(net, error, pvalues, LEVEL, all_compared=all_compared)),
+        replace(table, words=mode_words(net, error, pvalues, MODE_TABLE_LEVEL, all_compared=all_compared)),
         net,
         error,
         pvalues,

@@ -14,7 +14,7 @@ from ..target import Target, log_density_at
 from .anchors import Anchors, log_gaussians
 
 MAX_ELEMENTS = 4_000_000  # numbers in the largest temporary array
-BATCHES = (64, 1024, 16384)  # draws carried at once: the only shapes ever compiled
+DRAWS_PER_BATCH = (64, 1024, 16384)  # draws carried at once: the only shapes ever compiled
 
 
 class Orbits(NamedTuple):
@@ -64,7 +64,9 @@ def orbits(x: np.ndarray, log_p: np.ndarray, target: Target, anchors: Anchors) -
     """
     n = len(x)
     count, d = anchors.centres.shape
-    rows = next((size for size in BATCHES[:0:-1] if size * count * d <= MAX_ELEMENTS), BATCHES[0])
+    rows = next(
+        (size for size in DRAWS_PER_BATCH[:0:-1] if size * count * d <= MAX_ELEMENTS), DRAWS_PER_BATCH[0]
+    )
     roots, inverse, half_log_det = symmetric_roots(anchors.covariances)
     maps = _Maps(anchors.centres, roots, inverse, anchors.log_weight - half_log_det)
     safe = _safe_radii(maps) ** 2
@@ -112,7 +114,7 @@ def _log_density_of_images(
 def _carried(x: np.ndarray, maps: _Maps) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Anchor (n,), |u|^2 (n,) and images (n, K, d) of draws, padded so that a new n compiles nothing."""
     n = len(x)
-    size = next(size for size in BATCHES if n <= size)
+    size = next(size for size in DRAWS_PER_BATCH if n <= size)
     padded = x if n == size else np.concatenate([x, np.broadcast_to(x[-1], (size - n, x.shape[1]))])
     with precise():
         home, squared, images = _carry(padded, *maps)

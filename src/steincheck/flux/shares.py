@@ -10,7 +10,7 @@ from ..chains.blocks import autocorrelation_time_core, block_standard_error, blo
 from ..result import ModeTable, ModeWeights
 from .orbits import Orbits
 
-LEVEL = 0.05  # of the words about single modes in `flux_test`, and 1 minus the coverage of the intervals
+MODE_TABLE_LEVEL = 0.05  # of words about single modes in `flux_test`; 1 minus the coverage of the intervals
 NEGLIGIBLE_SHARE = 0.01  # of a mode that may have no draws, or go unexamined
 
 
@@ -130,7 +130,7 @@ def _wilson_interval(observed: np.ndarray, n: int) -> np.ndarray:
     """
     from scipy.special import ndtri
 
-    z2 = ndtri(1 - LEVEL / 2) ** 2 / n
+    z2 = ndtri(1 - MODE_TABLE_LEVEL / 2) ** 2 / n
     middle = (observed + z2 / 2) / (1 + z2)
     reach = np.sqrt(z2 * (observed * (1 - observed) + z2 / 4)) / (1 + z2)
     return np.clip(middle[:, None] + reach[:, None] * [-1, 1], 0, 1)
@@ -146,14 +146,14 @@ def standard_error(influence: np.ndarray, chain: np.ndarray | None) -> tuple[np.
 
     n = len(influence)
     if chain is None:
-        return np.sqrt(np.sum(influence**2, axis=0)) / n, float(ndtri(1 - LEVEL / 2))
+        return np.sqrt(np.sum(influence**2, axis=0)) / n, float(ndtri(1 - MODE_TABLE_LEVEL / 2))
     numbered = np.unique(chain, return_inverse=True)[1]
     blocks = cut_blocks_core(float(np.max(autocorrelation_time_core(influence, numbered))), numbered)
     sums = block_sums(influence, blocks.label)
     q = len(sums)
     if q < 2:
         return np.full(influence.shape[1], np.inf), 1.0
-    return block_standard_error(sums) / n, float(stdtrit(q - 1, 1 - LEVEL / 2))
+    return block_standard_error(sums) / n, float(stdtrit(q - 1, 1 - MODE_TABLE_LEVEL / 2))
 
 
 def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float = 1.0) -> ModeWeights:
@@ -180,7 +180,7 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
         raise ValueError(f"`table` must have the implied shares of all draws, those of {unknown} are unknown")
     implied = table.implied[sampled]
     within = 1 / np.sum(implied**2 * autocorrelation_time / table.n_draws[sampled])
-    error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * ndtri(1 - LEVEL / 2))
+    error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * ndtri(1 - MODE_TABLE_LEVEL / 2))
     with np.errstate(divide="ignore", over="ignore"):  # no error: nothing is lost between modes
         between = np.min(implied * (1 - implied) / error**2)
     # draws that were not tested may be at modes of negligible or unknown weight without tested draws

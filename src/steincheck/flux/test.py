@@ -37,7 +37,7 @@ from .mode_comparison import (
     time_within_modes,
 )
 from .orbits import CountMoments, Orbits, count_moments, orbits
-from .shares import LEVEL
+from .shares import MODE_TABLE_LEVEL
 from .words import mode_words
 
 MIN_EFFICIENCY = 0.7  # of one anchor per mode; below, anchors=None tries several
@@ -385,7 +385,7 @@ def _one_of(by_modes: FluxResult, count: int) -> FluxResult:
     assert by_modes.net_flow_se is not None
     pvalues = np.minimum(1.0, max(count, 1) * by_modes.mode_pvalues)
     words = mode_words(
-        by_modes.net_flow, by_modes.net_flow_se, pvalues, LEVEL, all_compared=by_modes.all_compared
+        by_modes.net_flow, by_modes.net_flow_se, pvalues, MODE_TABLE_LEVEL, all_compared=by_modes.all_compared
     )
     return replace(by_modes, mode_pvalues=pvalues, mode_table=replace(by_modes.mode_table, words=words))
 

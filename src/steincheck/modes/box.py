@@ -32,7 +32,7 @@ from .surface import Surface
 N_STARTS = 512
 MAX_BOX_MODES = 64
 MAX_BOX_EVALUATIONS = 5_000_000
-COUNTS = (
+TALLIED_EVENTS = (
     "starts",
     "converged",
     "not_converged",
@@ -154,7 +154,7 @@ def box_search_core(
         box = np.stack([x.min(axis=0), x.max(axis=0)])
     else:
         x = np.concatenate([x, streams[0].uniform(box[0], box[1], size=(n_starts, target.dim))])
-    tally = Counter(dict.fromkeys(COUNTS, 0))
+    tally = Counter(dict.fromkeys(TALLIED_EVENTS, 0))
     plan = Plan(Surface(target), box, beta, cut, max_modes, max_evaluations, tally)
     return _search(plan, x, streams[1], explore, progress)
 

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..target import CHUNKS
+from ..target import BATCH_SIZES
 from .surface import Surface
 
-ITERATIONS = 1000  # at most, per start (paper, App. F)
-SAME_PLACE = 0.01  # squared Hessian distance, and log density, within which a climb ended at a known mode
+MAX_CLIMB_ITERATIONS = 1000  # at most, per start (paper, App. F)
+MAX_END_DISTANCE = 0.01  # squared Hessian distance, and log density, of a climb's end from a known mode
 CAPTURE_EVERY = 3  # iterations between looks whether a climb is on its way to a known mode
 CAPTURE_RADIUS = 0.25  # nats below a known mode within which it may be recognised
 CAPTURE_ERROR = 0.05  # nats by which log p may differ there from the mode's parabola
 MAX_DENSE_DIM = 24  # above, a d x d matrix per climb costs more than it saves
-MEMORY = 10  # pairs of steps and gradients kept per climb above that dimension
+CORRECTION_PAIRS = 10  # pairs of steps and gradients kept per climb above that dimension
 
 
 class Ends(NamedTuple):
@@ -30,8 +30,8 @@ class Ends(NamedTuple):
 
     def at(self, x: np.ndarray, log_density: Any, hessian: np.ndarray) -> np.ndarray:
         """Which ended at the mode `x`, or each at its own."""
-        near = squared(self.x - x, hessian) < SAME_PLACE
-        return near & (np.abs(self.log_density - log_density) < SAME_PLACE)
+        near = squared(self.x - x, hessian) < MAX_END_DISTANCE
+        return near & (np.abs(self.log_density - log_density) < MAX_END_DISTANCE)
 
 
 class Known(NamedTuple):
@@ -85,15 +85,15 @@ class DenseMetric:
 
 
 class LimitedMetric:
-    """The first inverse Hessian and the last `MEMORY` pairs of steps and gradients per climb."""
+    """The first inverse Hessian and the last `CORRECTION_PAIRS` pairs of steps and gradients per climb."""
 
     def __init__(self, first: np.ndarray) -> None:
         n, d = first.shape[:2]
         self.first = first
         self.scale = np.ones(n)
-        self.s = np.zeros((n, MEMORY, d))
-        self.y = np.zeros((n, MEMORY, d))
-        self.rho = np.zeros((n, MEMORY))  # 0 where there is no pair yet: it then takes no part
+        self.s = np.zeros((n, CORRECTION_PAIRS, d))
+        self.y = np.zeros((n, CORRECTION_PAIRS, d))
+        self.rho = np.zeros((n, CORRECTION_PAIRS))  # 0 where there is no pair yet: it then takes no part
 
     def direction(self, rows: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """The two-loop recursion."""
@@ -101,12 +101,12 @@ class LimitedMetric:
         y = self.y[rows]
         rho = self.rho[rows]
         q = gradient.copy()
-        alpha = np.zeros((len(rows), MEMORY))
-        for k in reversed(range(MEMORY)):
+        alpha = np.zeros((len(rows), CORRECTION_PAIRS))
+        for k in reversed(range(CORRECTION_PAIRS)):
             alpha[:, k] = rho[:, k] * dot(s[:, k], q)
             q -= alpha[:, k, None] * y[:, k]
         q = self.scale[rows, None] * np.einsum("nij,nj->ni", self.first[rows], q)
-        for k in range(MEMORY):
+        for k in range(CORRECTION_PAIRS):
             beta = rho[:, k] * dot(y[:, k], q)
             q += (alpha[:, k] - beta)[:, None] * s[:, k]
         return -q
@@ -145,7 +145,7 @@ def climb(
     stride: Any,
     *,
     shape: np.ndarray | None = None,
-    iterations: int = ITERATIONS,
+    iterations: int = MAX_CLIMB_ITERATIONS,
     known: Known | None = None,
     fused: bool = False,
     dense: bool = True,
@@ -282,7 +282,7 @@ def recognise(x: np.ndarray, log_density: np.ndarray, known: Known) -> np.ndarra
 
 def block(dim: int) -> int:
     """Points climbed in lock-step: a batch compiled targets need not pad, unless d x d matrices get large."""
-    return max(8, min(CHUNKS[2], 2**22 // dim**2))
+    return max(8, min(BATCH_SIZES[2], 2**22 // dim**2))
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..target import CHUNKS
+from ..target import BATCH_SIZES
 from .climb import Ends, block, climb, squared
 from .merge import Peak, columns, log_weights, mode_root, nearest
 from .single import settle_one
@@ -59,7 +59,7 @@ def explore(
         group = queue[:size]
         queue = queue[size:]
         if explored:
-            each = max(16, min(2 * d, CHUNKS[2] // len(group)))
+            each = max(16, min(2 * d, BATCH_SIZES[2] // len(group)))
             fans = [np.concatenate([_random_rays(peaks[k], each, rng), learnt, -learnt]) for k, _ in group]
             homes = np.repeat([k for k, _ in group], each + 2 * len(learnt))
             _walk(plan, peaks, homes, np.concatenate(fans), plan.max_modes)

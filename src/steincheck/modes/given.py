@@ -13,7 +13,7 @@ from ..result import Modes
 from ..target import Target, check_hessian, log_density_at
 from .climb import climb
 from .merge import inverse_root, merge
-from .settle import DROP, drop_radius, flat_top
+from .settle import TOP_DROP, drop_radius, flat_top
 from .single import curvature
 from .surface import Surface
 
@@ -22,7 +22,7 @@ MAX_STANDARD_DEVIATIONS = 1.0  # from a maximum, by one Newton step, at which a 
 # two modes rejects more than .06 of correct samples of 300 draws at the level .05
 MAX_WIDTH_RATIO = 3.0
 FARTHEST_START = 1e15  # neighbouring numbers are 0.1 apart there
-MAX_NAMED = 5  # locations named in warnings
+MAX_LOCATIONS_NAMED = 5  # locations named in warnings
 
 
 def refuse_modes_and_bounds(modes: Any, bounds: Any) -> None:
@@ -88,9 +88,12 @@ def _mend_widths(
             f"one of {width[worst] * length[worst]:.3g}; the density's own covariance is used instead"
         )
         covariances[k] = own
-    if len(warnings) > MAX_NAMED:
-        rest = len(warnings) - MAX_NAMED
-        return [*warnings[:MAX_NAMED], f"`modes`: {rest} more covariances were replaced for this reason"]
+    if len(warnings) > MAX_LOCATIONS_NAMED:
+        rest = len(warnings) - MAX_LOCATIONS_NAMED
+        return [
+            *warnings[:MAX_LOCATIONS_NAMED],
+            f"`modes`: {rest} more covariances were replaced for this reason",
+        ]
     return warnings
 
 
@@ -124,8 +127,8 @@ def _wrong_axes(surface: Surface, x: np.ndarray, top: float, covariance: np.ndar
     )  # another mode may be at one
     points = x + np.multiply.outer(radii, np.stack([rays, -rays]))
     drop = top - surface.log_density(points.reshape(-1, len(x))).reshape(len(radii), 2, -1)
-    too_wide = drop[0].min(axis=0) > DROP
-    too_narrow = np.abs(drop[1:]).max(axis=(0, 1)) < DROP
+    too_wide = drop[0].min(axis=0) > TOP_DROP
+    too_narrow = np.abs(drop[1:]).max(axis=(0, 1)) < TOP_DROP
     return too_wide | too_narrow
 
 
@@ -137,7 +140,7 @@ def _own_covariance(surface: Surface, x: np.ndarray, top: float, covariance: np.
     if not np.isfinite(width).all():
         return None
     hessians = [curvature(surface, x, width)]
-    flat = flat_top(surface, x, width, max_gain=DROP)[0]
+    flat = flat_top(surface, x, width, max_gain=TOP_DROP)[0]
     if (
         flat is not None
     ):  # without a score a pointed top may pass for a smooth one: widths alone are left then
@@ -162,9 +165,9 @@ def _far_from_maxima(
     stride = 0.3 / MAX_WIDTH_RATIO
     ends = climb(surface, x + aside / 3 * stride, covariances, stride, iterations=200)
     gain = ends.log_density - log_density
-    far = np.flatnonzero((steps > MAX_STANDARD_DEVIATIONS) | (gain > DROP))
+    far = np.flatnonzero((steps > MAX_STANDARD_DEVIATIONS) | (gain > TOP_DROP))
     warnings = []
-    for k in far[:MAX_NAMED]:
+    for k in far[:MAX_LOCATIONS_NAMED]:
         visible = np.abs(ends.x[k]) > 1e-6 * np.sqrt(np.diag(covariances[k]))
         end = _short(np.where(visible, ends.x[k], 0.0))
         text = f"`modes` must be local maxima: the gradient at row {k}, ({_short(x[k])}), is "
@@ -175,8 +178,8 @@ def _far_from_maxima(
             text = f"`modes` must be local maxima: log p at row {k}, ({_short(x[k])}), is {gain[k]:.2g} less "
             text += f"than at ({end}), where a climb from there ends"
         warnings.append(text)
-    if len(far) > MAX_NAMED:
-        warnings.append(f"`modes`: {len(far) - MAX_NAMED} more rows are not local maxima")
+    if len(far) > MAX_LOCATIONS_NAMED:
+        warnings.append(f"`modes`: {len(far) - MAX_LOCATIONS_NAMED} more rows are not local maxima")
     return warnings
 
 

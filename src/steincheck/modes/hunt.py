@@ -19,7 +19,7 @@ from .atlas import NEGLIGIBLE_WEIGHT, Atlas, Limits
 from .climb import MAX_DENSE_DIM, Ends, climb, recognise, squared
 from .merge import Peak
 from .screening import Landscape, affordable_points, screen, screened_points
-from .settle import DROP, NoTop, flat_top, settle
+from .settle import TOP_DROP, NoTop, flat_top, settle
 from .starts import Base, Starts
 from .surface import Stopwatch, Surface
 from .symmetry import MAX_SYMMETRIES, SignedPermutation, layouts, probes, read_off, verified
@@ -297,7 +297,7 @@ def _starts_of_round(state: Hunt) -> Starts:
     parts = []
     used = _least_used(state, heavy)
     heights = [atlas.peaks[k].log_density for k in heavy] or [0.0]
-    for kind in kinds.KINDS:
+    for kind in kinds.START_KINDS:
         draw = partial(_draw, kind, used, rng)
         if state.quiet:
             known = Landscape(bases, heights)
@@ -453,16 +453,16 @@ def _distinct(x: np.ndarray, width: np.ndarray) -> np.ndarray:
 
 
 def _flat_top_of(state: Hunt, x: np.ndarray, log_density: float) -> int | None:
-    """The flat top that a point belongs to: within its width, or nowhere lower by `DROP` on the way there."""
+    """The flat top that a point belongs to: within its width, or never `TOP_DROP` lower on the way there."""
     atlas = state.atlas
     for k, peak in enumerate(atlas.peaks):
         if peak.kind != "flat":
             continue
         if squared((x - peak.x)[None], peak.hessian)[0] < 1:
             return k
-        if abs(log_density - peak.log_density) < DROP:
+        if abs(log_density - peak.log_density) < TOP_DROP:
             way = x + np.linspace(0, 1, 18)[1:-1, None] * (peak.x - x)
-            if state.surface.log_density(way).min() > min(log_density, peak.log_density) - DROP:
+            if state.surface.log_density(way).min() > min(log_density, peak.log_density) - TOP_DROP:
                 return k
     return None
 

@@ -16,7 +16,7 @@ SCREENING_WORK = 5e8  # operations that the screening of one kind may cost, abou
 SCREENED_AT_ONCE = 2**13  # points: they fit into the cache of a processor
 MAX_PREDICTING_MODES = 32  # heaviest modes with which a start is compared
 MAX_REWARDING_DIM = 8  # above it, few starts meet a mode half as wide as the known one, and none a narrower
-SHELLS = 8  # of distance from the mode, which have the same number of strangest starts
+N_SHELLS = 8  # of distance from the mode, each with the same number of starts of largest residual
 
 
 class Landscape:
@@ -27,7 +27,7 @@ class Landscape:
         self.log_density = log_density
         self.whiten = [np.linalg.inv(base.root).T for base in self.bases]
 
-    def strangeness(self, score: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def score_residual(self, score: np.ndarray, x: np.ndarray) -> np.ndarray:
         """How little the score points to a known mode: the least of 1 - cos(R's, R^-1 (m - x)) over modes.
 
         It is 0 anywhere in the basin of an elliptic mode, near or far. Where basins meet, the score of the
@@ -84,57 +84,57 @@ def screen(
     known: Landscape,
     rng: np.random.Generator,
 ) -> Starts:
-    """Of `n` starts those worth a climb: half the strangest, from all shells of distance, half at random."""
+    """Of `n` starts those worth a climb: half of largest residual per shell of distance, half at random."""
     half = keep // 2
-    strangest = _Strangest(known, -(-half // SHELLS))
+    largest = _LargestResiduals(known, -(-half // N_SHELLS))
     parts = list[Starts]()
     for begin in range(0, n, SCREENED_AT_ONCE):
         if begin and surface.exhausted:
             break
         drawn = draw(min(SCREENED_AT_ONCE, n - begin))
         value, score = surface.value_and_score(drawn.x)
-        strange = np.where(np.isfinite(value), known.strangeness(score, drawn.x), -np.inf)
-        strangest.add(drawn, strange)
+        residual = np.where(np.isfinite(value), known.score_residual(score, drawn.x), -np.inf)
+        largest.add(drawn, residual)
         if not parts:
             size = min(keep - half, len(drawn.x))
             parts.append(drawn.rows(rng.choice(len(drawn.x), size=size, replace=False)))
-    return join([strangest.starts(half), *parts])
+    return join([largest.starts(half), *parts])
 
 
-class _Strangest:
-    """The strangest starts seen so far, equally many per shell of distance from the heaviest mode."""
+class _LargestResiduals:
+    """Starts of largest score residual so far, equally many per shell of distance from the heaviest mode."""
 
     def __init__(self, known: Landscape, per_shell: int) -> None:
         self.known = known
         self.per_shell = per_shell
         self.edges: np.ndarray | None = None
         self.parts: list[Starts] = []
-        self.strange = np.empty(0)
+        self.residual = np.empty(0)
         self.shell = np.empty(0, dtype=int)
 
-    def add(self, drawn: Starts, strange: np.ndarray) -> None:
+    def add(self, drawn: Starts, residual: np.ndarray) -> None:
         """Look at further starts."""
         z = (drawn.x - self.known.bases[0].x) @ self.known.whiten[0]
         distance = np.log(dot(z, z))
         if self.edges is None:
-            self.edges = np.quantile(distance, np.arange(1, SHELLS) / SHELLS)
+            self.edges = np.quantile(distance, np.arange(1, N_SHELLS) / N_SHELLS)
         shell = np.searchsorted(self.edges, distance)
-        best = self._rows(strange, shell)
+        best = self._rows(residual, shell)
         self.parts.append(drawn.rows(best))
-        self.strange = np.concatenate([self.strange, strange[best]])
+        self.residual = np.concatenate([self.residual, residual[best]])
         self.shell = np.concatenate([self.shell, shell[best]])
 
     def starts(self, n: int) -> Starts:
-        """The strangest, `n` at most."""
-        return join(self.parts).rows(self._rows(self.strange, self.shell)[:n])
+        """Those of largest residual, `n` at most."""
+        return join(self.parts).rows(self._rows(self.residual, self.shell)[:n])
 
-    def _rows(self, strange: np.ndarray, shell: np.ndarray) -> np.ndarray:
-        """Rows of the strangest in each shell, strangest first."""
+    def _rows(self, residual: np.ndarray, shell: np.ndarray) -> np.ndarray:
+        """Rows of the largest residuals in each shell, largest first."""
         chosen = []
-        for k in range(SHELLS):
+        for k in range(N_SHELLS):
             rows = np.flatnonzero(shell == k)
             if len(rows) > self.per_shell:
-                rows = rows[np.argpartition(-strange[rows], self.per_shell - 1)[: self.per_shell]]
+                rows = rows[np.argpartition(-residual[rows], self.per_shell - 1)[: self.per_shell]]
             chosen.append(rows)
         rows = np.concatenate(chosen)
-        return rows[np.argsort(-strange[rows], kind="stable")]
+        return rows[np.argsort(-residual[rows], kind="stable")]

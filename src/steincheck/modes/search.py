@@ -21,7 +21,7 @@ from .frame import frame_of
 from .given import as_modes, as_starts
 from .hunt import Hunt, Origin, effort, hunt, look_from
 from .merge import Peak, default_cut, tie_order
-from .starts import BASE, MAX_POWER
+from .starts import MAX_POWER, SCALE_BASE
 from .surface import Surface
 from .symmetry import symmetry_text
 
@@ -312,7 +312,7 @@ def _search_record(
         n_rounds=state.rounds,
         n_evaluations=state.surface.evaluations,
         n_non_finite=state.surface.failures,
-        farthest=BASE**MAX_POWER,
+        farthest=SCALE_BASE**MAX_POWER,
         from_draws=drawn,
         effort=state.limits.effort,
         reason=reason,

@@ -13,8 +13,8 @@ from .surface import Surface
 SETTLED_DECREMENT = 1e-6  # nats: Newton decrement that a mode must have
 PARABOLA_RADIUS = 0.1  # standard deviations from a mode at which log p must drop as a parabola does ...
 PARABOLA_FACTOR = 5.0  # ... up to this factor: at the top of -x^4, or at a kink, the Hessian is an accident
-DROP = 0.5  # nats: the width of a flat or pointed top is where log p has dropped by this much, as at 1 sd
-RADII = 4.0 ** np.arange(-16, 13)  # in units of the search, at which a flat top is looked at
+TOP_DROP = 0.5  # nats: the width of a flat or pointed top is where log p has dropped by this much, as at 1 sd
+TOP_RADII = 4.0 ** np.arange(-16, 13)  # in units of the search, at which a flat top is looked at
 
 
 class Stationary(NamedTuple):
@@ -132,15 +132,15 @@ def flat_top(
     """The top near `x` where log p has no parabola: a peak with its width, or why it is none.
 
     The highest of many points along the coordinates is taken until none is higher, then the distances are
-    found at which log p has dropped by `DROP`: along coordinates and along pairs of them. Where log p rises
-    by more than `max_gain` nats on the way, it is not a top.
+    found at which log p has dropped by `TOP_DROP`: along coordinates and along pairs of them. Where log p
+    rises by more than `max_gain` nats on the way, it is not a top.
     """
     top = float(surface.log_density(x[None])[0])
     first = top
     d = len(x)
     axes = np.concatenate([np.diag(unit), -np.diag(unit)])
     for _ in range(40):  # moves to the highest point seen
-        points = x + (RADII[:, None, None] * axes).reshape(-1, d)
+        points = x + (TOP_RADII[:, None, None] * axes).reshape(-1, d)
         values = surface.log_density(points)
         best = int(np.argmax(values))
         if not values[best] > top + 1e-10 * max(1.0, abs(top)):
@@ -168,7 +168,7 @@ def flat_top(
 
 
 def _correlations(surface: Surface, x: np.ndarray, top: float, width: np.ndarray) -> np.ndarray:
-    """Unit-diagonal form Q with u'Qu = 1/r^2, r the distance along u at which log p has dropped by `DROP`."""
+    """Unit-diagonal form Q with u'Qu = 1/r^2, r the distance along u at which log p is `TOP_DROP` lower."""
     d = len(x)
     form = np.eye(d)
     first, second = np.triu_indices(d, k=1)
@@ -187,16 +187,16 @@ def _correlations(surface: Surface, x: np.ndarray, top: float, width: np.ndarray
 
 
 def drop_radius(surface: Surface, x: np.ndarray, top: float, rays: np.ndarray) -> np.ndarray:
-    """How far along each ray log p has dropped by `DROP` for the first time; infinite if it never does."""
+    """How far along each ray log p first drops by `TOP_DROP`; infinite if it never does."""
     d = len(x)
-    points = x + RADII[:, None, None] * rays
-    low = surface.log_density(points.reshape(-1, d)).reshape(len(RADII), -1) < top - DROP
-    k = np.where(low.any(axis=0), np.argmax(low, axis=0), len(RADII) - 1)
-    far = np.log(RADII[k])
-    near = np.log(RADII[np.maximum(k - 1, 0)])
+    points = x + TOP_RADII[:, None, None] * rays
+    low = surface.log_density(points.reshape(-1, d)).reshape(len(TOP_RADII), -1) < top - TOP_DROP
+    k = np.where(low.any(axis=0), np.argmax(low, axis=0), len(TOP_RADII) - 1)
+    far = np.log(TOP_RADII[k])
+    near = np.log(TOP_RADII[np.maximum(k - 1, 0)])
     for _ in range(12):
         middle = 0.5 * (near + far)
-        dropped = surface.log_density(x + np.exp(middle)[:, None] * rays) < top - DROP
+        dropped = surface.log_density(x + np.exp(middle)[:, None] * rays) < top - TOP_DROP
         far = np.where(dropped, middle, far)
         near = np.where(dropped, near, middle)
     return np.where(low.any(axis=0), np.exp(far), np.inf)

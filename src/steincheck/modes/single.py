@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .climb import ITERATIONS
+from .climb import MAX_CLIMB_ITERATIONS
 from .merge import MIN_HESSIAN_EIGENVALUE, Peak, PointKind, inverse_root, spectrum
 from .settle import flat_top
 from .surface import Surface
@@ -29,7 +29,7 @@ def settle_one(surface: Surface, x: np.ndarray, width: np.ndarray) -> Peak:
 
     # Whitened by the Hessian, BFGS starts from the right metric and its test of the gradient is free of the
     # units of x. Its own verdict is not used: at a perfect optimum it often reports a loss of precision.
-    options = {"maxiter": ITERATIONS, "gtol": 1e-7}
+    options = {"maxiter": MAX_CLIMB_ITERATIONS, "gtol": 1e-7}
     with np.errstate(all="ignore"):
         found = minimize(objective, np.zeros(len(x)), jac=True, method="BFGS", options=options)
     x = x + root @ found.x

@@ -10,7 +10,7 @@ import numpy as np
 from .climb import dot
 from .surface import Surface
 
-BASE = 3.0  # scales are powers of this ...
+SCALE_BASE = 3.0  # scales are powers of this ...
 MAX_POWER = 7.0  # ... up to 3^7 = 2187 standard deviations
 FIRST_STRIDE = 0.3  # of the scale of a start: the first step of its climb
 LEAPS_PER_MOVE = 8  # leapfrog steps per move of an annealed chain
@@ -68,7 +68,7 @@ def points(x: np.ndarray, metric: np.ndarray, stride: Any = FIRST_STRIDE) -> Sta
 
 def ellipsoid(base: Base, n: int, rng: np.random.Generator) -> Starts:
     """m + 3^u R z: the shape of the mode, blown up."""
-    power = BASE ** rng.uniform(0, MAX_POWER, size=n)
+    power = SCALE_BASE ** rng.uniform(0, MAX_POWER, size=n)
     x = base.x + power[:, None] * (rng.standard_normal((n, len(base.x))) @ base.root.T)
     return points(x, base.metric, FIRST_STRIDE * power)
 
@@ -76,7 +76,7 @@ def ellipsoid(base: Base, n: int, rng: np.random.Generator) -> Starts:
 def sparse(base: Base, n: int, rng: np.random.Generator) -> Starts:
     """Coordinates with a power of their own each: all of them, or only some while others keep 1 sd."""
     d = len(base.x)
-    power = BASE ** rng.uniform(0, MAX_POWER, size=(n, d))
+    power = SCALE_BASE ** rng.uniform(0, MAX_POWER, size=(n, d))
     share = np.where(rng.random(n) < 0.5, 1.0, rng.random(n))
     far = rng.random((n, d)) < share[:, None]
     far[np.arange(n), rng.integers(d, size=n)] = True
@@ -95,7 +95,7 @@ def isotropic(base: Base, n: int, rng: np.random.Generator) -> Starts:
     return points(x, np.eye(d), FIRST_STRIDE * scale)
 
 
-KINDS = (ellipsoid, sparse, isotropic)
+START_KINDS = (ellipsoid, sparse, isotropic)
 
 
 def annealed(surface: Surface, base: Base, n: int, rng: np.random.Generator) -> Starts:
@@ -148,9 +148,9 @@ def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
     """The highest inner maxima of log p on lines through a mode: coordinates, principal axes, diagonals."""
     rays = scan_rays(base)[: max(1, max_points // 64)]
     n_radii = min(
-        int(np.log(2 * BASE**MAX_POWER) / np.log(SCAN_RATIO)), max(32, max_points // (2 * len(rays)))
+        int(np.log(2 * SCALE_BASE**MAX_POWER) / np.log(SCAN_RATIO)), max(32, max_points // (2 * len(rays)))
     )
-    radii = np.geomspace(0.5, BASE**MAX_POWER, num=n_radii)
+    radii = np.geomspace(0.5, SCALE_BASE**MAX_POWER, num=n_radii)
     found: list[tuple[np.ndarray, np.ndarray]] = []
     for ray in np.concatenate([rays, -rays]):
         if found and surface.exhausted:

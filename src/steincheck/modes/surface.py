@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from .._compilation import precise
-from ..target import CHUNKS, Target, outputs_anywhere, raw_score, raw_value_and_score
+from ..target import BATCH_SIZES, Target, outputs_anywhere, raw_score, raw_value_and_score
 from ..target.compiled import values_and_scores
 
 MAX_OPERATIONS_IN_LARGE_BATCHES = 3000  # per point: beyond, batches of 4096 take up to four times as long
@@ -71,7 +71,7 @@ class Surface:
         """
         if self.target.jax_log_density is None:
             return None
-        n = CHUNKS[2]
+        n = BATCH_SIZES[2]
         with precise():
             points = jax.ShapeDtypeStruct((n, self.dim), np.float64)
             count = values_and_scores.lower(self.target.jax_log_density, points).cost_analysis() or {}
@@ -113,7 +113,7 @@ class Surface:
 
     def _fused_value_and_score(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         """Both at once; expensive targets in small batches, whose intermediate arrays fit into the cache."""
-        size = CHUNKS[2]
+        size = BATCH_SIZES[2]
         if len(x) <= size or self.operations is None or self.operations < MAX_OPERATIONS_IN_LARGE_BATCHES:
             return raw_value_and_score(self.target, x)
         parts = [raw_value_and_score(self.target, x[i : i + size]) for i in range(0, len(x), size)]

@@ -167,19 +167,19 @@ def run_compiled(
         run = partial(_chains, target.jax_log_density, _compiled_maps(maps), theta, n_steps, accept)
         for start in range(0, n, size):
             rows = np.minimum(np.arange(start, start + size), n - 1)  # the last call repeats its last point
-            states, moves, strange = run(x[rows], keys[rows])
-            _check_proposals(target, np.asarray(strange))
+            states, moves, invalid = run(x[rows], keys[rows])
+            _check_proposals(target, np.asarray(invalid))
             keep = min(size, n - start)
             samples[:, start : start + keep] = np.asarray(states)[:keep].transpose(1, 0, 2)
             accepted += np.asarray(moves)[:keep].sum(axis=0)
     return samples, accepted / (n * n_steps)
 
 
-def _check_proposals(target: Target, strange: np.ndarray) -> None:
-    """Raise for proposals with log density NaN or +inf, kept by the chains in the rows of `strange`."""
-    bad = ~np.isnan(strange).any(axis=1)
+def _check_proposals(target: Target, invalid: np.ndarray) -> None:
+    """Raise for proposals with log density NaN or +inf, kept by the chains in the rows of `invalid`."""
+    bad = ~np.isnan(invalid).any(axis=1)
     if bad.any():
-        log_density_at(target, strange[bad], proposal=True)
+        log_density_at(target, invalid[bad], proposal=True)
 
 
 @partial(jax.jit, static_argnums=4)
@@ -192,7 +192,7 @@ def _chains(
     scale = theta[:, None]
 
     def step(_: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: PLR0914 (one transition)
-        y, log_p, moves, strange, key = carry
+        y, log_p, moves, invalid, key = carry
         key, pair, acceptance = jax.random.split(key, 3)
         number = jax.random.randint(pair, (), 0, n_modes * (n_modes - 1))
         i = number // (n_modes - 1)
@@ -208,15 +208,15 @@ def _chains(
             log_ratio = -jnp.logaddexp(0.0, -log_ratio)
         take = jnp.log(jax.random.uniform(acceptance, theta.shape)) < log_ratio
         bad = jnp.isnan(proposed) | (proposed == jnp.inf)
-        strange = jnp.where(bad.any(), proposal[jnp.argmax(bad)], strange)
+        invalid = jnp.where(bad.any(), proposal[jnp.argmax(bad)], invalid)
         states = jnp.where(take[:, None], proposal, y)
-        return states, jnp.where(take, proposed, log_p), moves + take, strange, key
+        return states, jnp.where(take, proposed, log_p), moves + take, invalid, key
 
     def chain(x: Any, key: Any) -> tuple[Any, Any, Any]:
         start = jnp.repeat(x[None], len(theta), axis=0)
         log_p = jnp.repeat(log_density(x), len(theta))
         carry = (start, log_p, jnp.zeros(len(theta), int), jnp.full(x.shape, jnp.nan), key)
-        states, _, moves, strange, _ = jax.lax.fori_loop(0, n_steps, step, carry)
-        return states, moves, strange
+        states, _, moves, invalid, _ = jax.lax.fori_loop(0, n_steps, step, carry)
+        return states, moves, invalid
 
     return jax.vmap(chain)(x, keys)

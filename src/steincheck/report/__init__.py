@@ -40,7 +40,7 @@ COLOURS = {
     CONTRAST_COLOUR: "--second",
     MUTED_COLOUR: "--quiet",
 }
-SIZES = {"font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
+FONT_SIZES = {"font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
 MAX_SETTING_LENGTH = 120  # characters of a setting; the JSON has all
 MAX_MODE_ROWS = 40  # rows of the table; the JSON has all
 MAX_PARAMETER_ROWS = 40  # rows of the summary; the JSON has all
@@ -439,7 +439,7 @@ def _svg(draw: Callable[[Any], None], text: str, number: int, size: tuple[float,
     buffer = io.StringIO()
     # the reader's own fonts show letters that Matplotlib's lack: text stays text
     style |= {"svg.fonttype": "none", "svg.hashsalt": "steincheck"}
-    with mpl.rc_context(style | SIZES), without_user_warnings():
+    with mpl.rc_context(style | FONT_SIZES), without_user_warnings():
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))

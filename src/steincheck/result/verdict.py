@@ -23,7 +23,7 @@ FindingKind = (
 )
 NO_ROWS = Table(("parameter",), ())
 READ_ONLY = ("tests", "adjusted", "settings")  # mappings of a verdict
-WHAT = {
+EXAMINED_BY_TEST = {
     "kernel": ("shape", "kernel test"),
     "moments": ("location, spread, correlation, tails", "moment test"),
     "weights": ("mode weights", "flux test"),
@@ -252,7 +252,7 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
     rows = []
     several = verdict.modes is not None and len(verdict.modes) > 1
     for key, result in verdict.tests.items():
-        what, test = WHAT[key]
+        what, test = EXAMINED_BY_TEST[key]
         if isinstance(result, FluxResult) and result.variant == "set" and result.chains is not None:
             what = WEIGHTS_OF_SET
             test = f"against {result.chains.set_size} independent draws"

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._validation import recorded, shown
 from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, cut_blocks_core
-from ..chains.order import standing_chains
+from ..chains.order import stuck_chains
 from ..result import ChainBlocks, Result, among_all
 from .block_sums import sums_of_block_pairs
 from .bootstrap import Bootstrap, random_blocks
@@ -143,7 +143,7 @@ def chain_blocks(
     if chain is None or callable(bootstrap):
         return None
     tau = _time_of_contributions(chain, stacks, kernel, bandwidths)
-    standing = bool(standing_chains(stacks[0][0][0], chain))
+    standing = bool(stuck_chains(stacks[0][0][0], chain))
     return replace(cut_blocks_core(tau, chain), standing=standing)
 
 

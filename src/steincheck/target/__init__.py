@@ -1,6 +1,6 @@
 """A density known up to a constant: its record, its evaluation, and checks of both."""
 
-from .compiled import CHUNKS, from_jax, in_chunks, jax_target, traced
+from .compiled import BATCH_SIZES, from_jax, in_chunks, jax_target, traced
 from .evaluation import (
     central_differences,
     log_density_anywhere,
@@ -22,14 +22,14 @@ from .record import (
     require_target,
 )
 from .score_check import NO_SCORE, check_hessian, check_score, score_warnings
-from .support import Break, discontinuity, support_warnings
+from .support import Discontinuity, discontinuity, support_warnings
 
 __all__ = [
-    "CHUNKS",
+    "BATCH_SIZES",
     "MAX_DIM",
     "NO_SCORE",
     "Batch",
-    "Break",
+    "Discontinuity",
     "Target",
     "central_differences",
     "check_hessian",

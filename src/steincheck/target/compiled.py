@@ -20,12 +20,12 @@ from .._validation import as_count, as_numbers
 from .record import MAX_DIM, Batch, Target, made_by
 from .stand_ins import stand_ins
 
-DROPPED = (
+PROGRAMS_DROPPED = (
     "`log_density` holds NumPy arrays that from_jax cannot reach, and JAX keeps copies of them in one "
     "precision: all compiled programs of JAX were dropped; jax.numpy.asarray(data), or data in a closure, "
     "avoids this"
 )
-CHUNKS = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
+BATCH_SIZES = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
 
 
 def from_jax(
@@ -142,7 +142,7 @@ def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
         drop = True
         _drop_caches()
     if drop:
-        warnings.warn(DROPPED, stacklevel=3)
+        warnings.warn(PROGRAMS_DROPPED, stacklevel=3)
     return Partial(evaluate, closed.consts), out
 
 
@@ -219,7 +219,7 @@ def jax_target(
     log_density: Partial,
     dim: int,
     *,
-    chunks: Sequence[int] = CHUNKS,
+    chunks: Sequence[int] = BATCH_SIZES,
     names: Sequence[str] | None = None,
     sample: Callable[[int, Any], np.ndarray] | None = None,
 ) -> Target:

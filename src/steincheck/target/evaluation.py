@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import as_numbers
-from .compiled import CHUNKS, in_chunks, values_and_scores
+from .compiled import BATCH_SIZES, in_chunks, values_and_scores
 from .record import Batch, Target
 
 MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
@@ -19,7 +19,7 @@ MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
 def raw_value_and_score(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log p (n,) and score (n, d) at the rows of `x`, as they come; in one compiled call where possible."""
     if target.jax_log_density is not None:
-        return in_chunks(partial(values_and_scores, target.jax_log_density), target.dim, CHUNKS)(x)
+        return in_chunks(partial(values_and_scores, target.jax_log_density), target.dim, BATCH_SIZES)(x)
     return target.log_density(read_only(x)), raw_score(target, x)
 
 

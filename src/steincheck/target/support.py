@@ -17,7 +17,7 @@ MIN_EXPONENT = 2.0
 N_LINES = 256  # lines between draws and through them, along which jumps are looked for
 
 
-class Break(NamedTuple):
+class Discontinuity(NamedTuple):
     """Where a density is discontinuous, or almost so: Stein's identity or its normal limit fails there."""
 
     x: np.ndarray
@@ -72,7 +72,9 @@ def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.r
     return found
 
 
-def discontinuity(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator) -> Break | None:
+def discontinuity(
+    target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator
+) -> Discontinuity | None:
     """A point at which the density ends abruptly, vanishes too slowly or jumps, where it matters; or None.
 
     An edge or a jump matters if log p just inside is not far below its median: Stein's identity is off by the
@@ -142,7 +144,7 @@ def _ways_out(x: np.ndarray, log_p: np.ndarray, rng: np.random.Generator) -> _Br
     return _Brackets(start, start, outside, np.tile(log_p[rows], 4))
 
 
-def _hard_edge(target: Target, ways: _Brackets, low: float) -> Break | None:
+def _hard_edge(target: Target, ways: _Brackets, low: float) -> Discontinuity | None:
     """The highest point at which the density drops by more than `EDGE_DROP` below `low`.
 
     A bracket is given up where log p is below `low` on its inner side.
@@ -154,10 +156,10 @@ def _hard_edge(target: Target, ways: _Brackets, low: float) -> Break | None:
             return None
         left = left.halved(target, floor)
         left = left.rows(left.height > low)
-    return Break(left.inside[np.argmax(left.height)], np.inf) if len(left.start) else None
+    return Discontinuity(left.inside[np.argmax(left.height)], np.inf) if len(left.start) else None
 
 
-def _slow_edge(target: Target, ways: _Brackets, low: float) -> Break | None:
+def _slow_edge(target: Target, ways: _Brackets, low: float) -> Discontinuity | None:
     """The edge of a density that falls towards it more slowly than the distance to the power `MIN_EXPONENT`.
 
     The power is that by which p falls when the draws nearest to the edge come twice as near. A continuous
@@ -176,7 +178,7 @@ def _slow_edge(target: Target, ways: _Brackets, low: float) -> Break | None:
     own = log_density_anywhere(target.log_density, left.start)
     halfway = log_density_anywhere(target.log_density, 0.5 * (left.start + left.inside))
     exponent = float(np.median(own - halfway) / np.log(2))
-    return Break(left.inside[0], np.inf, max(exponent, 1e-3)) if exponent < MIN_EXPONENT else None
+    return Discontinuity(left.inside[0], np.inf, max(exponent, 1e-3)) if exponent < MIN_EXPONENT else None
 
 
 def _nearest(ways: _Brackets, spread: np.ndarray) -> _Brackets:
@@ -212,7 +214,7 @@ class _Steps(NamedTuple):
         return (share > least) & (self.height + np.log(share) > low)
 
 
-def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -> Break | None:
+def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -> Discontinuity | None:
     """The largest jump of log p that matters on lines between draws and beyond them.
 
     The part of a line that is least like its neighbours is divided again, down to the resolution of the
@@ -232,7 +234,7 @@ def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -
     if not len(rows):
         return None
     best = rows[np.argmax(steps.size[rows])]
-    return Break(lines.start[best] + lines.begin[best] * lines.way[best], float(steps.size[best]))
+    return Discontinuity(lines.start[best] + lines.begin[best] * lines.way[best], float(steps.size[best]))
 
 
 def _divided(lines: _Lines, n_parts: int, target: Target, floor: float) -> tuple[_Lines, _Steps]:

@@ -41,7 +41,7 @@ from ..target import Target, parameter_names, require_target
 from ..target.own_scale import own_scales, to_constrained
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import (
-    WEIGHTS,
+    WEIGHT_KINDS,
     advice,
     agreement_finding,
     first_of_chains,
@@ -425,7 +425,7 @@ def _findings(
             chain=chain,
         )
     shape = min(adjusted.get("kernel", 1.0), adjusted.get("moments", 1.0))
-    about_moments = any(finding.kind not in WEIGHTS for finding in found)
+    about_moments = any(finding.kind not in WEIGHT_KINDS for finding in found)
     if shape <= combined.alpha and not about_moments:  # no single moment shows it
         concerned = shape_coordinates(moments) if isinstance(moments, MomentResult) else ()
         found.append(shape_finding(shape, concerned, several=len(where) > 1))

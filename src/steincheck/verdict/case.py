@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..chains.diagnostics import Convergence, convergence_core
-from ..chains.order import chain_faults, invalidating_faults, lattice_step, stored_in_turn
+from ..chains.order import chain_faults, interleaving_faults, invalidating_faults, lattice_step
 from ..chains.reading import chain_of_draws
 from ..draws import Draws
 from ..draws.record import chain_of_rows
@@ -80,7 +80,7 @@ def evaluated(sample: Draws, target: Target, independent: bool, check_score: boo
         remarks.context.append(_chain_sentence(x, chain, common))
     remarks.invalid.extend(invalidating_faults(x, chain))
     if chain is not None and sample.chain is None:
-        remarks.invalid.extend(stored_in_turn(x, log_p))
+        remarks.invalid.extend(interleaving_faults(x, log_p))
     if chain is not None and sample.axes_swapped:
         remarks.invalid.append(
             "draws are correlated across chains, not within them: the axes seem to be swapped"
@@ -194,12 +194,12 @@ def look_for_unknown_modes(
 ) -> None:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
     seconds = None if limits.max_seconds is None else min(limits.max_seconds, MAX_SECONDS_OF_CLIMBS)
-    tried, strange, locations = climb_from_draws(x, target, known, rng, max_seconds=seconds)
-    if not strange:
+    tried, unknown, locations = climb_from_draws(x, target, known, rng, max_seconds=seconds)
+    if not unknown:
         return
     example = place(locations[0], parameter_names(target))
     text = (
-        f"the weights of modes not found: {strange} of {tried} draws examined belong to unknown modes, "
+        f"the weights of modes not found: {unknown} of {tried} draws examined belong to unknown modes, "
         f"for example ({example}); give `modes`, or a larger `max_evaluations`"
     )
-    (remarks.reasons if strange > MAX_UNKNOWN_SHARE * tried else remarks.not_examined).append(text)
+    (remarks.reasons if unknown > MAX_UNKNOWN_SHARE * tried else remarks.not_examined).append(text)

@@ -9,12 +9,12 @@ from .moments import (
     moment_findings,
     shape_coordinates,
 )
-from .remedies import WEIGHTS, advice
+from .remedies import WEIGHT_KINDS, advice
 from .verdicts import headline, render, shape_finding
 from .weights import weight_context, weight_findings
 
 __all__ = [
-    "WEIGHTS",
+    "WEIGHT_KINDS",
     "advice",
     "agreement_finding",
     "chain_shares",

@@ -9,8 +9,8 @@ from ..moments.table import SHAPE_KINDS
 from ..result import Finding
 from .groups import size_of_effect
 
-WEIGHTS = {"missing mode", "mode share", "trend", "flow"}
-SPREADS = {"scale", "overall scale", "correlation"}
+WEIGHT_KINDS = {"missing mode", "mode share", "trend", "flow"}
+SPREAD_KINDS = {"scale", "overall scale", "correlation"}
 RIVAL_EFFECT = 0.5  # of the largest effect, from which on the other is advised about too
 
 
@@ -53,7 +53,7 @@ def advice(
         return ()
     kinds = {finding.kind for finding in findings}
     steps = []
-    if kinds & WEIGHTS:
+    if kinds & WEIGHT_KINDS:
         steps += _about_labels() if relabelled else []
         steps += _about_weights(chains, weighable, stuck, locations)
     if warm_up:
@@ -65,7 +65,7 @@ def advice(
         )
     if "impossible draws" in kinds and not warm_up:
         steps.append("inspect the draws named above: a few wrong ones can make everything else look wrong")
-    if kinds & SPREADS or "location" in kinds:
+    if kinds & SPREAD_KINDS or "location" in kinds:
         steps += _about_moments(chains, findings, scales)
     if kinds & {*SHAPE_KINDS, "shape"}:
         steps.append(
@@ -106,7 +106,7 @@ def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -
 def _about_moments(chains: bool, findings: Sequence[Finding], scales: Mapping[str, str]) -> list[str]:
     """To correct means, spreads and correlations: what follows from the largest effects."""
     shift = _largest(findings, {"location"})
-    spread = _largest(findings, SPREADS)
+    spread = _largest(findings, SPREAD_KINDS)
     steps = []
     if shift >= spread:
         steps += _about_jacobians(findings, scales)
