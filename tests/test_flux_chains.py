@@ -28,9 +28,9 @@ from steincheck.flux.displacements import StepFlows, compare_steps, lattice_step
 from steincheck.flux.mode_comparison import compare_chain_modes
 from steincheck.flux.orbits import Orbits, count_moments
 from steincheck.flux.shares import implied_shares
-from steincheck.flux.symmetries import images_of_modes
 from steincheck.flux.test import _compared_steps
 from steincheck.modes.given import as_modes
+from steincheck.modes.images import images_of_modes
 
 RESULTS = Path(__file__).parents[1] / "experiments" / "results" / "chain_flux_study.csv"
 MBAR = json.loads((Path(__file__).parent / "reference" / "mbar.json").read_text())

@@ -14,12 +14,12 @@ import numpy as np
 from .._validation import RandomSource, as_count, as_generator, as_numbers
 from .._whitening import symmetric_roots
 from ..modes.given import as_modes
+from ..modes.images import images_of_modes
 from ..modes.symmetry import SignedPermutation
 from ..result import Modes
 from ..target import BATCH_SIZES, Target, require_target
 from ..typing import ModesLike
 from .local_chains import local_chains
-from .symmetries import images_of_modes
 
 
 @dataclass(frozen=True, eq=False)

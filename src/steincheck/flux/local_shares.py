@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..chains.blocks import block_standard_error, block_sums
+from ..modes.images import images_of_modes
 from ..result import Modes, ModeTable
 from ..target import Target, log_density_at
 from .anchors import Anchors
@@ -26,7 +27,6 @@ from .shares import (
     share_intervals,
     standard_error,
 )
-from .symmetries import images_of_modes
 
 MIN_DRAWS_FOR_SHAPE = 30  # at a mode: fewer do not show how heavy its tails are
 MAX_WALKERS = 64  # per mode

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..modes.symmetry import SignedPermutation
 from ..result import Modes
 from ..target import Target
+from .symmetry import SignedPermutation
 
 EQUAL_HEIGHT = 1e-6  # nats, relative to the size of log p, by which symmetric modes may differ
 EQUAL_SHAPE = 0.01  # standard deviations, and relative differences of Hessians, left by the search of a mode
