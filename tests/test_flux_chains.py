@@ -396,19 +396,19 @@ class TestSymmetries:
 
     def test_images_are_found_and_verified(self):
         target, modes = self.bananas()
-        images = images_of_modes(target, modes)
+        images = images_of_modes(target, modes, np.random.default_rng(0))
         assert images[0] is None
         for k in (1, 2, 3):
             assert images[k].mode == 0
             np.testing.assert_allclose(images[k].symmetry(modes.locations[:1])[0], modes.locations[k])
         tilted = sc.Target(lambda x: target.log_density(x) + 1e-3 * x[:, 0] ** 3 * (x[:, 0] > 7), dim=2)
-        assert images_of_modes(tilted, modes)[1] is None
+        assert images_of_modes(tilted, modes, np.random.default_rng(0))[1] is None
 
     def test_anchors_of_symmetric_modes_are_images(self):
         target, modes = self.bananas()
         anchors = local_anchors(target, modes, 3, rng=0)
         np.testing.assert_array_equal(np.bincount(anchors.mode), 3)
-        for k, g in enumerate(images_of_modes(target, modes)[1:], 1):
+        for k, g in enumerate(images_of_modes(target, modes, np.random.default_rng(0))[1:], 1):
             centres = g.symmetry(anchors.centres[anchors.mode == 0])
             np.testing.assert_allclose(anchors.centres[anchors.mode == k], centres)
         np.testing.assert_array_equal(anchors.mode[assign(modes.locations, anchors)], np.arange(4))

@@ -22,7 +22,7 @@ from steincheck.modes.settle import flat_top, settle
 from steincheck.modes.single import curvature
 from steincheck.modes.starts import Base, points, scan_rays, scanned
 from steincheck.modes.surface import Surface
-from steincheck.modes.symmetry import SignedPermutation, layouts, read_off, symmetry_text
+from steincheck.modes.symmetry import SignedPermutation, layouts, matching, symmetry_text
 
 MEANS = np.array([[0.0, 0.0, 0.0], [30.0, -20.0, 5.0], [-8.0, 9.0, 40.0]])
 ROOTS = np.random.default_rng(0).normal(size=(3, 3, 3)) + 2 * np.eye(3)
@@ -459,7 +459,16 @@ class TestSymmetry:
         np.testing.assert_array_equal(g(x), [x[2], -x[0], x[1]])
         a = np.random.default_rng(1).normal(size=(3, 3))
         np.testing.assert_allclose(g(x) @ g.conjugate(a) @ g(x), x @ a @ x)
-        assert read_off(x, g(x), np.ones(3)) == g
+        hessian = a @ a.T + np.eye(3)
+        pair = np.array([hessian, g.conjugate(hessian)])
+        assert matching(np.array([x, g(x)]), pair, np.ones(3)) == g
+        assert matching(np.array([x, g(x)]), pair[[0, 0]], np.ones(3)) is None
+
+    def test_signs_of_coordinates_at_0_come_from_the_hessian(self):
+        g = SignedPermutation((0, 1), (1, -1))
+        hessian = np.array([[2.0, 1.0], [1.0, 2.0]])
+        x = np.array([3.0, 0.0])
+        assert matching(np.array([x, g(x)]), np.array([hessian, g.conjugate(hessian)]), np.ones(2)) == g
 
     @pytest.mark.parametrize(
         ("order", "sign", "words"),

@@ -617,3 +617,18 @@ def test_a_test_that_searches_in_a_box_silences_no_warning_of_the_density():
             in_box=True,
         )
     assert "mine" not in told
+
+
+@pytest.mark.parametrize("search", [sc.find_modes, partial(sc.box_search, bounds=(-9, 9))])
+def test_the_recorded_seed_gives_the_modes_again(search):
+    """A Generator is spawned from, and what is recorded is a number that a file can hold."""
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    generator = np.random.default_rng(5)
+    state = generator.bit_generator.state
+    first = search(target, rng=generator)
+    assert generator.bit_generator.state == state
+    again = search(target, rng=first.search.seed)
+    np.testing.assert_array_equal(again.locations, first.locations)
+    assert again.search == first.search
+    assert search(target, rng=3).search.seed == 3
+    assert sc.Modes.from_dict(first.to_dict()).search == first.search

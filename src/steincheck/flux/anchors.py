@@ -124,9 +124,9 @@ def local_anchors(
 
 def local_anchors_core(target: Target, modes: Modes, n_anchors: int, rng: np.random.Generator) -> Anchors:
     """As `local_anchors`, all of it validated."""
-    chain_stream, cluster_stream = rng.spawn(2)
+    chain_stream, cluster_stream, probe_stream = rng.spawn(3)
     single = mode_anchors(modes)
-    sources = images_of_modes(target, modes)
+    sources = images_of_modes(target, modes, probe_stream)
     originals = [k for k, source in enumerate(sources) if source is None]
     clouds = local_chains(target, modes.locations[originals], modes.covariances[originals], chain_stream)
     parts: dict[int, Gaussians] = {}

@@ -78,7 +78,7 @@ def _local_points(
 
     Where a symmetry of the density carries one mode upon another, the chains of one serve both.
     """
-    sources = images_of_modes(target, modes)
+    sources = images_of_modes(target, modes, rng.spawn(1)[0])
     origin = {k: k if (source := sources[k]) is None else source.mode for k in lacking.tolist()}
     originals = sorted(set(origin.values()))
     n_walkers = _affordable_walkers(target, len(originals))

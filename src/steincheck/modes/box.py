@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from .._validation import (
     RandomSource,
     announce,
     as_count,
-    as_generator,
     as_one_positive,
     as_pairs,
     check_switch,
+    integer_seed,
 )
 from ..result import Modes, ModeSearch
 from ..result.modes import SearchEnd
@@ -114,11 +115,12 @@ def box_search(
         as_one_positive(cut, "cut")
     if bounds is None and starts is None:
         raise ValueError("give `bounds`, (low, high) or one such pair per coordinate, or `starts`, or both")
+    seed = integer_seed(rng)
     modes = box_search_core(
         target,
         None if bounds is None else as_box(bounds, target.dim),
         None if starts is None else as_starts(starts, target.dim),
-        as_generator(rng),
+        np.random.default_rng(seed),
         n_starts=n_starts,
         max_modes=max_modes,
         beta=beta,
@@ -128,7 +130,13 @@ def box_search(
         progress=progress,
     )
     announce(modes.warnings)
-    return modes
+    return with_seed(modes, seed)
+
+
+def with_seed(modes: Modes, seed: int) -> Modes:
+    """The modes, their search recording the seed that gives them again."""
+    assert modes.search is not None
+    return replace(modes, search=replace(modes.search, seed=seed))
 
 
 def box_search_core(

@@ -22,7 +22,7 @@ from .screening import Landscape, affordable_points, screen, screened_points
 from .settle import TOP_DROP, NoTop, flat_top, settle
 from .starts import Base, Starts
 from .surface import Stopwatch, Surface
-from .symmetry import MAX_SYMMETRIES, SignedPermutation, layouts, probes, read_off, verified
+from .symmetry import MAX_SYMMETRIES, SignedPermutation, layouts, matching, probes, verified
 
 StopReason = Literal["complete", "max_modes", "max_rounds", "max_evaluations", "max_seconds", "no mode"]
 
@@ -366,7 +366,7 @@ def _find_symmetries(state: Hunt) -> None:
     k = heavy[0]
     candidates = layouts(state.surface.dim)[: int(0.1 * _planned(state.limits))]
     at = probes(atlas.peaks[k].x, atlas.roots[k], state.rng)
-    state.symmetries = verified(state.surface, candidates, at)[:MAX_SYMMETRIES]
+    state.symmetries = verified(state.surface.log_density, candidates, at)[:MAX_SYMMETRIES]
 
 
 def _read_symmetries(state: Hunt) -> None:
@@ -381,11 +381,12 @@ def _read_symmetries(state: Hunt) -> None:
     candidates = []
     for k in heavy[1 : 1 + MAX_SYMMETRIES]:
         if abs(atlas.peaks[k].log_density - atlas.peaks[home].log_density) < 1e-5:
-            g = read_off(atlas.peaks[home].x, atlas.peaks[k].x, width)
+            pair = [atlas.peaks[home], atlas.peaks[k]]
+            g = matching(np.array([p.x for p in pair]), np.array([p.hessian for p in pair]), width)
             if g is not None and g not in state.symmetries:
                 candidates.append(g)
     if candidates:
-        found = verified(state.surface, candidates, probes(atlas.peaks[home].x, root, state.rng))
+        found = verified(state.surface.log_density, candidates, probes(atlas.peaks[home].x, root, state.rng))
         state.symmetries = (state.symmetries + found)[:MAX_SYMMETRIES]
 
 

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._progress import progress_bar
-from .._validation import RandomSource, announce, as_count, as_generator, as_one_positive, check_switch
+from .._validation import RandomSource, announce, as_count, as_one_positive, check_switch, integer_seed
 from ..draws import to_unconstrained
 from ..result import Modes, ModeSearch
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
 from ..typing import BoundsLike, DrawsLike
 from .atlas import Atlas, Limits
-from .box import as_box, box_search_core, flat_warning
+from .box import as_box, box_search_core, flat_warning, with_seed
 from .explore import Plan, explore
 from .frame import frame_of
 from .given import as_modes, as_starts
@@ -109,7 +109,7 @@ def find_modes(
         as_one_positive(cut, "cut")
     if max_seconds is not None:
         as_one_positive(max_seconds, "max_seconds")
-    generator = as_generator(rng)
+    seed = integer_seed(rng)
     extra = None if starts is None else as_starts(starts, target.dim)
     box = None if bounds is None else as_box(bounds, target.dim)
     sample = None if draws is None else to_unconstrained(draws, target, minimum=1)
@@ -124,12 +124,12 @@ def find_modes(
         max_evaluations=max_evaluations,
         max_seconds=max_seconds,
         progress=progress,
-        rng=generator,
+        rng=np.random.default_rng(seed),
     )
     if not len(modes):
         raise ValueError(why_none(modes))
     announce([*(() if sample is None else sample.warnings), *modes.warnings])
-    return modes
+    return with_seed(modes, seed)
 
 
 def why_none(found: Modes) -> str:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .surface import Surface
+from ..target import Batch
 
 MAX_SYMMETRIES = 64  # kept, at most
 PROBE_DISTANCES = (3.0, 9.0, 27.0, 81.0)  # standard deviations from a mode at which a symmetry must hold
+EQUAL_SHAPE = 0.01  # standard deviations, and relative differences of Hessians, left by the search for a mode
 
 
 class SignedPermutation(NamedTuple):
@@ -87,30 +88,64 @@ def probes(x: np.ndarray, root: np.ndarray, rng: np.random.Generator) -> np.ndar
     return x + np.array(PROBE_DISTANCES)[:, None] * (z @ root.T)
 
 
-def verified(surface: Surface, maps: list[SignedPermutation], points: np.ndarray) -> list[SignedPermutation]:
+def verified(
+    log_density: Batch, maps: list[SignedPermutation], points: np.ndarray
+) -> list[SignedPermutation]:
     """Maps under which log p is the same at all points, looked at one point after the other."""
-    value = surface.log_density(points)
+    value = log_density(points)
     for point, own in zip(points[np.isfinite(value)], value[np.isfinite(value)], strict=True):
         if not maps:
             break
-        image = surface.log_density(np.array([g(point) for g in maps]))
+        image = log_density(np.array([g(point) for g in maps]))
         with np.errstate(invalid="ignore"):
             same = np.abs(image - own) < 1e-8 * (1 + abs(own))
         maps = [g for g, holds in zip(maps, same, strict=True) if holds]
     return maps if np.isfinite(value).sum() > 1 else []
 
 
-def read_off(first: np.ndarray, second: np.ndarray, width: np.ndarray) -> SignedPermutation | None:
-    """The signed permutation that takes one mode to another, if their sorted sizes of coordinates agree."""
-    by_first = np.argsort(np.abs(first), kind="stable")
-    by_second = np.argsort(np.abs(second), kind="stable")
-    gap = np.abs(np.abs(first[by_first]) - np.abs(second[by_second]))
-    if (gap > 0.01 * np.minimum(width[by_first], width[by_second])).any():
+def matching(x: np.ndarray, hessians: np.ndarray, width: np.ndarray) -> SignedPermutation | None:
+    """The signed permutation that carries the first of two modes `x` (2, d) and its Hessian upon the second.
+
+    None if there is none. `width` (d,) are the standard deviations of the first mode.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    scale = np.sqrt(np.mean(width**2))
+    sizes = np.abs(x)
+    if np.abs(np.sort(sizes[1]) - np.sort(sizes[0])).max() > EQUAL_SHAPE * scale:
         return None
-    order = np.empty(len(first), dtype=int)
-    order[by_second] = by_first
-    sign = np.where(np.sign(first[order]) * np.sign(second) < 0, -1, 1)
-    return SignedPermutation(tuple(order.tolist()), tuple(sign.tolist()))
+    rows = np.sort(np.abs(hessians), axis=2)
+    unit = rows[0].max()
+    cost = [
+        np.abs(size - sizes[0]) / scale + np.abs(row - rows[0]).max(axis=1) / unit
+        for size, row in zip(sizes[1], rows[1], strict=True)
+    ]
+    order = linear_sum_assignment(np.array(cost))[1]
+    moved = x[0, order]
+    unsure = np.abs(moved) <= EQUAL_SHAPE * scale
+    sign = _signs_from_hessian(hessians, order, np.where(moved * x[1] < 0, -1, 1), unsure)
+    g = SignedPermutation(tuple(order.tolist()), tuple(sign.tolist()))
+    if np.abs(g(x[0]) - x[1]).max() > EQUAL_SHAPE * scale:
+        return None
+    gap = np.abs(g.conjugate(hessians[0]) - hessians[1]).max()
+    return g if gap <= EQUAL_SHAPE * np.abs(hessians[1]).max() else None
+
+
+def _signs_from_hessian(
+    hessians: np.ndarray, order: np.ndarray, sign: np.ndarray, unsure: np.ndarray
+) -> np.ndarray:
+    """Signs of coordinates that are 0 at the mode, from the off-diagonal entries that tie them to others."""
+    sign = sign.copy()
+    product = hessians[0][np.ix_(order, order)] * hessians[1]
+    known = ~unsure
+    for _ in range(len(sign)):
+        ties = np.where(np.outer(unsure & ~known, known), np.abs(product), 0.0)
+        i, other = np.unravel_index(np.argmax(ties), ties.shape)
+        if ties[i, other] == 0:
+            break
+        sign[i] = sign[other] * np.sign(product[i, other])
+        known[i] = True
+    return sign
 
 
 def symmetry_text(g: SignedPermutation, names: Sequence[str] | None = None) -> str:

@@ -56,6 +56,8 @@ class ModeSearch:
         The same in words.
     explored : tuple of int
         Modes from which rays were sent to their neighbours.
+    seed : int or None
+        The `rng` that gives the same modes again; None for a search made within a test, whose `settings` do.
     """
 
     n_starts: int
@@ -74,6 +76,7 @@ class ModeSearch:
     reason: SearchEnd
     stopped: str
     explored: tuple[int, ...] = ()
+    seed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON: what this search counts, by names without "n_"."""
