@@ -23,7 +23,7 @@ import pytest
 
 import steincheck as sc
 from steincheck import _signals, _startup, cli
-from steincheck.report import write_text
+from steincheck._files import write_text
 
 MODEL = """
 import pathlib, time
@@ -280,7 +280,7 @@ def test_two_processes_may_write_one_file(tmp_path):
     place = tmp_path / "out.json"
     code = """
 import sys
-from steincheck.report import write_text
+from steincheck._files import write_text
 for _ in range(50):
     write_text(sys.argv[1], sys.argv[2] * 5000)
 """

@@ -16,7 +16,7 @@ PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS = [
     {"_compilation", "_progress", "_series", "_signals", "_startup", "_validation", "_version", "_whitening"},
-    {"result", "target"},
+    {"_files", "result", "target"},
     {"typing"},
     {"draws"},
     {"chains"},

@@ -25,6 +25,7 @@ except ImportError:
 
 from .. import aggregate, calibration, flux, fssd, ksd, models, moments, plot, verdict
 from .. import report as pages
+from .._files import write_bytes, write_text
 from .._signals import ending_signals, exit_status
 from .._validation import check_level, without_user_warnings
 from .._version import __version__
@@ -160,7 +161,7 @@ def check(
     if not quiet:
         _say(_reworded(str(answer)))
     if json:
-        pages.write_text(json, answer.to_json() + "\n")
+        write_text(json, answer.to_json() + "\n")
         _wrote(json, quiet)
     if report:
         command = _check_command(
@@ -238,7 +239,7 @@ def one_test(
     if not quiet:
         _say(f"{_reworded(result.summary(alpha))}\n  seed {result.settings['rng']}, steincheck {__version__}")
     if json:
-        pages.write_text(json, result.to_json() + "\n")
+        write_text(json, result.to_json() + "\n")
         _wrote(json, quiet)
     if result.answer(alpha) == "cannot tell":
         raise typer.Exit(CANNOT_TELL)
@@ -282,13 +283,13 @@ def modes(
     if not quiet:
         _say(f"{_reworded(str(found))}\nsteincheck {__version__}")
     if json:
-        pages.write_text(json, dumps(found.to_dict(), indent=2, allow_nan=False) + "\n")
+        write_text(json, dumps(found.to_dict(), indent=2, allow_nan=False) + "\n")
         _wrote(json, quiet)
     if picture:
         figure: Any = plot.draws(held, modes=found, names=found.names or None, target=density).figure
         buffer = BytesIO()
         figure.savefig(buffer, dpi=150, format=picture.suffix.lower().removeprefix("."))
-        pages.write_bytes(picture, buffer.getvalue())
+        write_bytes(picture, buffer.getvalue())
         _wrote(picture, quiet)
 
 
@@ -329,7 +330,7 @@ def calibrate(
     if not quiet:
         _say(f"{found}\n  seed {found.seed}, steincheck {__version__}")
     if json:
-        pages.write_text(json, found.to_json() + "\n")
+        write_text(json, found.to_json() + "\n")
         _wrote(json, quiet)
 
 

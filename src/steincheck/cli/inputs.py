@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import report as pages
+from .._files import check_output
 from ..draws import Draws, read_draws, to_unconstrained
 from ..draws.names import positions
 from ..result import Modes
@@ -89,7 +89,7 @@ def check_writable(*paths: Path | None, inputs: tuple[Any, ...] = ()) -> None:
     taken |= {os.path.realpath(i) for i in inputs if isinstance(i, Path)}
     for path in paths:
         if path is not None:
-            pages.check_output(path)
+            check_output(path)
             if os.path.realpath(path) in taken:
                 raise ValueError(f"cannot write {path}: it is an input or another output of this command")
             taken.add(os.path.realpath(path))

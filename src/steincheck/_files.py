@@ -1,0 +1,56 @@
+"""Files written as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from ._validation import shown
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write to a temporary file beside `path` and move it there: all or nothing.
+
+    Characters of file names that are no UTF-8 are escaped.
+    """
+    write_bytes(path, text.encode(errors="backslashreplace"))
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write to a temporary file beside `path` and move it there: all or nothing."""
+    place = Path(os.path.realpath(check_output(path)))
+    part = place.with_name(f".steincheck-{os.getpid()}-{threading.get_ident()}.part")
+    try:
+        if place.exists() and not place.is_file():  # a pipe or a terminal: there is nothing to move
+            place.write_bytes(content)
+            return
+        part.write_bytes(content)
+        os.replace(part, place)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def check_output(path: str | Path) -> Path:
+    """The path, if a file can be written there; otherwise an error that says why not."""
+    if not isinstance(path, (str, os.PathLike)) or "\x00" in os.fspath(path):
+        raise TypeError(f"`path` must be the path of a file, got {shown(path)}")
+    path = Path(path)
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # the name is too long, a directory on the way is a file
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
+    if path.is_dir():
+        raise IsADirectoryError(f"cannot write {path}: it is a directory")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no directory {path.parent}")
+    exists = path.exists()
+    in_place = exists and not path.is_file()  # a pipe or a terminal
+    needed = [path] * exists + [path.parent] * (not in_place)
+    if not all(os.access(place, os.W_OK) for place in needed):
+        raise PermissionError(f"cannot write {path}: permission denied, for the file or its directory")
+    return path
