@@ -12,6 +12,7 @@ import pytest
 
 import steincheck as sc
 from steincheck import cli
+from steincheck._files import write_text
 from steincheck.cli.words import PARAMETERS, PHRASES, in_options
 from steincheck.model_files import load_target
 
@@ -453,7 +454,7 @@ def test_nothing_is_left_half_written(folder, monkeypatch):
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        sc.report.write_text(place, "new")
+        write_text(place, "new")
     assert place.read_text() == "old"
     assert not list(folder.glob(".*.part"))
 

@@ -9,6 +9,7 @@ import pytest
 
 import steincheck as sc
 from steincheck import report
+from steincheck._files import write_text
 from steincheck.result import Finding, GofResult, Modes, ModeTable, Verdict
 from steincheck.wording import headline
 
@@ -200,7 +201,7 @@ def test_links_are_followed_and_modes_kept(tmp_path):
     real, link = tmp_path / "real.txt", tmp_path / "link.txt"
     real.write_text("old")
     link.symlink_to(real)
-    report.write_text(link, "new")
+    write_text(link, "new")
     assert link.is_symlink()
     assert real.read_text() == "new"
 
