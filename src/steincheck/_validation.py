@@ -140,9 +140,15 @@ def check_names(names: Any, argument: str) -> None:
         raise ValueError(f"`{argument}` must differ, got {twice[0]!r} more than once")
 
 
-def first_names(names: Sequence[str]) -> str:
-    """The first three names, for a record that is printed in short."""
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+def listed(items: Sequence[Any], most: int = 10) -> str:
+    """The first of several things, for messages.
+
+    Examples
+    --------
+    >>> listed(["mu", "tau", "sigma"], 2)
+    'mu, tau, ...'
+    """
+    return ", ".join(str(item) for item in items[:most]) + (", ..." if len(items) > most else "")
 
 
 def check_jobs(value: Any) -> None:

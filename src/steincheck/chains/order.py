@@ -158,21 +158,6 @@ def _whitening(columns: np.ndarray) -> np.ndarray:
     return (vectors[:, kept] / np.sqrt(eigenvalues[kept])).T
 
 
-def interleaving_faults(values: np.ndarray, log_density: np.ndarray) -> list[str]:
-    """A sentence if draws some way apart are alike, and successive ones less so, as of interleaved chains.
-
-    Taken for one chain, its blocks would all hold the same chains, and would be far from independent.
-
-    Examples
-    --------
-    >>> steps = np.cumsum(np.random.default_rng(0).normal(size=(100, 5, 1)), axis=0)
-    >>> interleaving_faults(steps.reshape(-1, 1), np.zeros(500))[0].partition(":")[0]
-    'the autocorrelation is larger at lag 5 than at lag 1, as where 5 chains are interleaved'
-    """
-    found = looks_dependent_core(values, log_density)
-    return [] if found is None or found.lag == 1 else [found.interleaving]
-
-
 def invalidating_faults(values: np.ndarray, chain: np.ndarray | None) -> list[str]:
     """What makes every p-value invalid: chains that are copies, draws that repeat too often.
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._series import index_in_chain, normal_scores
-from .._validation import as_count, as_host, as_numbers, check_names
+from .._validation import as_count, as_host, as_numbers, check_names, listed
 from ..typing import DrawsLike
 from .containers import RawDraws, read_container
-from .names import canonical, listed, near, positions, variable_of
+from .names import canonical, near, positions, variable_of
 from .record import Draws
 
 

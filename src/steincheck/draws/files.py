@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_count, shown
+from .._validation import as_count, listed, shown
 from .coerce import check_selection, finish, read_any, stacked
 from .containers import CHAIN_COLUMNS, RawDraws, counted_from_0, from_columns, uncapitalised
-from .names import canonical, fitting, listed, near
+from .names import canonical, fitting, near
 from .record import Draws
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")

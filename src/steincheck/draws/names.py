@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from .._validation import listed
+
 BRACKETS = re.compile(r"(.+?)\s*\[(.+)\]")
 DOTS = re.compile(r"([^\W\d].*?)((?:\.\d+)+)")
 
@@ -90,8 +92,3 @@ def near(name: str, known: Sequence[str]) -> str:
     """Names close to a misspelt one, for messages."""
     close = difflib.get_close_matches(name, [str(other) for other in known], n=3)
     return f" (did you mean {' or '.join(close)}?)" if close else ""
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first ten names, for messages."""
-    return ", ".join(str(name) for name in names[:10]) + (", ..." if len(names) > 10 else "")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_count, as_stored, as_whole, check_names, check_shape, first_names, shown
+from .._validation import as_count, as_stored, as_whole, check_names, check_shape, listed, shown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,7 +132,7 @@ class Draws:
     def __repr__(self) -> str:
         parts = [str(self), f"d = {self.shape[1]}"]
         if self.names is not None:
-            parts.append(f"names: {first_names(self.names)}")
+            parts.append(f"names: {listed(self.names, 3)}")
         return f"<Draws: {', '.join(parts)}>"
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import listed
 from ..target import Target, log_density_anywhere
 from .coerce import read_as_draws
-from .names import listed
 from .record import Draws
 
 

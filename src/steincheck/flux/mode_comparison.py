@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._validation import listed
 from ..chains.blocks import autocorrelation_time_core, block_standard_error, block_sums
 from ..result import ChainWeights, FluxVariant, Modes, ModeTable
 from .chain_weights import (
@@ -304,7 +305,7 @@ def _why_inconclusive(
         return too_small if tested.blocks is None else f"for the mode weights, {tested.blocks.remedy}"
     if _complete(flows, weighty):
         return _why_pooled(np.flatnonzero(weighty & flows.compared & ~flows.single))
-    apart = [", ".join(map(str, group[:MAX_LISTED])) for group in summary.compared]
+    apart = [listed(group, MAX_LISTED) for group in summary.compared]
     apart += [str(k) for k in np.flatnonzero(weighty & ~flows.compared)[:MAX_LISTED]]
     return (
         "the chains hardly ever change between these groups of modes, whose weights could not be compared: "
@@ -316,8 +317,8 @@ def _why_pooled(modes: np.ndarray) -> str:
     """Why nothing is known of the weights of these modes among themselves; empty for one mode or none."""
     if len(modes) < 2:
         return ""
-    listed = ", ".join(map(str, modes[:MAX_LISTED]))
-    return f"modes {listed} are visited too rarely: their weights were compared only together"
+    which = listed(modes.tolist(), MAX_LISTED)
+    return f"modes {which} are visited too rarely: their weights were compared only together"
 
 
 def time_within_modes(x: np.ndarray, log_p: np.ndarray, mode: np.ndarray, chain: np.ndarray) -> float:

@@ -162,23 +162,27 @@ def flux_test(
     box = box_beside(modes, bounds, target.dim)
     options = _FluxOptions(variant, anchors, as_count(n_resamples, "n_resamples"))
     generator, seed = seeded(rng)
-    x, log_p, chain, warnings = read_sample(draws, target, independent=independent)
-    if chain is not None and variant == "exact":
+    read = read_sample(draws, target, independent=independent)
+    warnings = read.warnings
+    if read.chain is not None and variant == "exact":
         raise ValueError(
             "`variant` 'exact' is for independent draws, but `draws` are Markov chains; give "
             "`independent=True` if they are independent"
         )
     streams = _FluxStreams(*generator.spawn(3))
-    known, rows = known_modes(modes, target, x, box, chain=chain, rng=streams.search, warnings=warnings)
+    known, rows = known_modes(
+        modes, target, read.x, box, chain=read.chain, rng=streams.search, warnings=warnings
+    )
     _check_number_of_modes(known, searched=modes is None)
-    sample = _FluxSample(x[rows], log_p[rows], target, known, chain_of_rows(chain, rows))
+    chain = chain_of_rows(read.chain, rows)
+    sample = _FluxSample(read.x[rows], read.log_p[rows], target, known, chain)
     result = _test_weights(sample, options, None, streams, warnings)
     if result.null_distribution is not None:
         warn_few_resamples(n_resamples, "n_resamples", warnings)
     settings = recorded(modes=modes, bounds=bounds, **options._asdict(), independent=independent, rng=seed)
     announce(warnings)
     result = replace(result, settings=settings, warnings=tuple(dict.fromkeys(warnings)))
-    return among_all(result, rows, len(x))
+    return among_all(result, rows, len(read.x))
 
 
 def flux_core(

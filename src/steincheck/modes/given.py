@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_numbers
+from .._validation import as_numbers, listed
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, check_hessian, log_density_at
@@ -184,7 +184,7 @@ def _far_from_maxima(
 
 
 def _short(x: np.ndarray) -> str:
-    return ", ".join(f"{value:.4g}" for value in x[:5]) + (", ..." if len(x) > 5 else "")
+    return listed([f"{value:.4g}" for value in x], 5)
 
 
 def _as_pair(modes: Any) -> tuple[Any, Any]:

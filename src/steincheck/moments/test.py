@@ -12,7 +12,7 @@ import numpy as np
 from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded, warn_few_resamples
 from .._whitening import average_root, whitened, whitened_scores
 from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
-from ..chains.reading import read_sample
+from ..chains.reading import Sample, read_sample
 from ..draws.record import chain_of_rows
 from ..modes.box import box_beside
 from ..modes.search import known_modes
@@ -124,21 +124,22 @@ def moment_test(
     as_count(n_resamples, "n_resamples")
     check_switch(check_score, "check_score")
     generator, seed = seeded(rng)
-    x, log_p, chain, warnings = read_sample(draws, target, independent=independent, minimum=20)
+    sample = read_sample(draws, target, independent=independent, minimum=20)
+    warnings = sample.warnings
     search, resample, look = generator.spawn(3)
-    warnings.extend(score_warnings(target, x, check=check_score))
-    warnings.extend(support_warnings(target, x, log_p, look))
-    _warn_sample(x, chain, warnings)
+    warnings.extend(score_warnings(target, sample.x, check=check_score))
+    warnings.extend(support_warnings(target, sample.x, sample.log_p, look))
+    _warn_sample(sample, warnings)
     warn_few_resamples(n_resamples, "n_resamples", warnings)
-    known, rows = known_modes(modes, target, x, box, chain=chain, warnings=warnings, rng=search)
-    x = x[rows]
+    known, rows = known_modes(modes, target, sample.x, box, chain=sample.chain, warnings=warnings, rng=search)
+    x = sample.x[rows]
     scores = score_at(target, x)
     result = moment_core(
         x,
         scores,
         known,
         parameter_names(target),
-        blocks=_chain_blocks(x, scores, known, chain_of_rows(chain, rows)),
+        blocks=_chain_blocks(x, scores, known, chain_of_rows(sample.chain, rows)),
         log_density=target.log_density,
         score=partial(score_anywhere, target),
         n_resamples=n_resamples,
@@ -157,12 +158,13 @@ def moment_test(
         ),
     )
     announce(warnings)
-    return in_own_terms(among_all(result, rows, len(log_p)), target)
+    return in_own_terms(among_all(result, rows, len(sample.x)), target)
 
 
-def _warn_sample(x: np.ndarray, chain: np.ndarray | None, warnings: list[str]) -> None:
+def _warn_sample(sample: Sample, warnings: list[str]) -> None:
     """Warn if draws are few, or some of them identical: independent ones of a density never are."""
-    identity = identical_draws(x, []) if chain is None else None
+    x = sample.x
+    identity = identical_draws(x, []) if sample.chain is None else None
     if identity is not None:
         repeated = len(x) - len(np.unique(identity))
         warnings.append(

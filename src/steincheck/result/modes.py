@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._validation import as_numbers, as_stored, as_whole, check_shape, require_kind, shown
+from .._validation import as_numbers, as_stored, as_whole, check_shape, listed, require_kind, shown
 from .plain import as_plain
 
 SearchEnd = Literal[
@@ -202,8 +202,7 @@ class Modes:
         """The location of a mode, its first coordinates."""
         x = self.locations[k]
         rounded = np.where(np.abs(x) > 1e-6 * np.sqrt(np.diag(self.covariances[k])), x, 0.0)
-        place = ", ".join(self._entry(i, value) for i, value in enumerate(rounded[:5]))
-        return place + (", ..." if len(x) > 5 else "")
+        return listed([self._entry(i, value) for i, value in enumerate(rounded)], 5)
 
     def _entry(self, i: int, value: float) -> str:
         return f"{self.names[i]} = {value:.4g}" if self.names else f"{value:.4g}"

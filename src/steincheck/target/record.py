@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from jax.tree_util import Partial
 
-from .._validation import as_count, check_names, first_names
+from .._validation import as_count, check_names, listed
 
 MAX_DIM = 10**6  # a matrix of this order is beyond any memory
 Batch = Callable[[np.ndarray], np.ndarray]
@@ -103,7 +103,7 @@ class Target:
     def __repr__(self) -> str:
         parts = [f"dim={self.dim}"]
         if self.names is not None:
-            parts.append(f"names: {first_names(self.names)}")
+            parts.append(f"names: {listed(self.names, 3)}")
         own = ("score", "hessian", "sample", "constrain")
         parts += [f"with {name}" for name in own if getattr(self, name) is not None]
         return f"<Target: {', '.join(parts)}>"

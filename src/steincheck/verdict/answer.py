@@ -15,6 +15,7 @@ from .._validation import (
     check_level,
     check_switch,
     integer_seed,
+    listed,
     recorded,
 )
 from .._version import __version__
@@ -192,7 +193,7 @@ def check(
     )
     streams = np.random.default_rng(seed).spawn(6)
     sample = to_unconstrained(draws, target)
-    remarks = Remarks(list(sample.warnings), [], [], [], [])
+    remarks = Remarks([], [], [], [], [])
     case = evaluated(sample, target, independent, check_score, remarks)
     limits = SearchLimits(max_evaluations or MAX_EVALUATIONS, max_seconds)
     known, tested = search(case, target, modes, box, limits, progress, streams[0], remarks)
@@ -469,8 +470,7 @@ def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], 
         if weights.inconclusive and not weights.reject(alpha):
             reasons.append(weights.inconclusive)
         elif apart:
-            listed = ", ".join(map(str, apart[:5])) + (", ..." if len(apart) > 5 else "")
-            which = f"modes {listed}" if len(apart) > 1 else f"mode {listed}"
+            which = f"mode{'s' * (len(apart) > 1)} {listed(apart, 5)}"
             reasons.append(
                 f"the weight of {which} could not be compared with that of the others: the linear maps carry "
                 "hardly any draw from one to the other"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..chains.diagnostics import Convergence, convergence_core
-from ..chains.order import chain_faults, interleaving_faults, invalidating_faults, lattice_step
-from ..chains.reading import chain_of_draws
+from ..chains.order import invalidating_faults, lattice_step
+from ..chains.reading import evaluate_sample
 from ..draws import Draws
 from ..draws.record import chain_of_rows
 from ..modes.search import (
@@ -21,7 +21,7 @@ from ..modes.search import (
     why_none,
 )
 from ..result import Modes
-from ..target import Target, log_density_at, parameter_names, score_at, score_warnings
+from ..target import Target, parameter_names, score_at, score_warnings
 from ..wording import place
 
 MAX_LATTICE_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
@@ -62,33 +62,32 @@ class Remarks(NamedTuple):
     not_examined: list[str]
 
 
-def evaluated(sample: Draws, target: Target, independent: bool, check_score: bool, remarks: Remarks) -> Case:
+def evaluated(read: Draws, target: Target, independent: bool, check_score: bool, remarks: Remarks) -> Case:
     """Evaluate log density and score once, and find out whether the draws are chains."""
-    x = sample.values
-    log_p = log_density_at(target, x)
+    sample = evaluate_sample(read, target, independent=independent)
+    x = sample.x
+    chain = sample.chain
+    remarks.warnings.extend(sample.warnings)
     remarks.warnings.extend(score_warnings(target, x, check=check_score))
+    remarks.reasons.extend(sample.faults)
     common = None
-    chain = chain_of_draws(sample, log_p, target.names, independent, remarks.warnings)
     if chain is None:
         remarks.context.append("The draws were tested as independent.")
     else:
-        faults = chain_faults(x, chain, target.names)
-        remarks.warnings.extend(faults)
-        remarks.reasons.extend(faults)
         common = convergence_core(x, chain)
         remarks.warnings.extend(_unmixed(common, parameter_names(target)))
         remarks.context.append(_chain_sentence(x, chain, common))
     remarks.invalid.extend(invalidating_faults(x, chain))
-    if chain is not None and sample.chain is None:
-        remarks.invalid.extend(interleaving_faults(x, log_p))
-    if chain is not None and sample.axes_swapped:
+    if sample.dependence is not None and sample.dependence.lag > 1:
+        remarks.invalid.append(sample.dependence.interleaving)
+    if chain is not None and read.axes_swapped:
         remarks.invalid.append(
             "draws are correlated across chains, not within them: the axes seem to be swapped"
         )
-    if sample.divergences:
-        remarks.warnings.append(f"the sampler reports {sample.divergences} divergent transitions")
+    if read.divergences:
+        remarks.warnings.append(f"the sampler reports {read.divergences} divergent transitions")
     remarks.reasons.extend(lattice_reasons(x, parameter_names(target)))
-    return Case(x, log_p, score_at(target, x), chain, common)
+    return Case(x, sample.log_p, score_at(target, x), chain, common)
 
 
 def _unmixed(common: Convergence, names: Sequence[str]) -> list[str]:

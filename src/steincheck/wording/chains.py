@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .._validation import listed
 from ..chains.blocks import Blocks
 from ..result import AgreementResult, Finding, FluxResult, GofResult
 
@@ -54,9 +55,9 @@ def chain_shares(weights: GofResult | None) -> list[str]:
         low, high = shares[:, k].min(), shares[:, k].max()
         return [f"The share of mode {k} ranges from {low:.0%} to {high:.0%} across chains."]
     rows = [" / ".join(f"{share:.0%}" for share in row) for row in shares]
-    listed = "; ".join(f"chain {c}: {row}" for c, row in enumerate(rows))
+    each = "; ".join(f"chain {c}: {row}" for c, row in enumerate(rows))
     modes = words_listed([str(k) for k in range(n_modes)])
-    return [f"Shares of modes {modes} per chain: {listed}."]
+    return [f"Shares of modes {modes} per chain: {each}."]
 
 
 def _homes(home: np.ndarray) -> str:
@@ -74,5 +75,5 @@ def _homes(home: np.ndarray) -> str:
 def words_listed(words: Sequence[str]) -> str:
     """The words with commas and "and", at most ten of them."""
     if len(words) > 10:
-        return ", ".join(words[:10]) + ", ..."
+        return listed(words)
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from .._series import index_in_chain
+from .._validation import listed
 from ..moments.table import SHAPE_KINDS, unexplained_shapes
 from ..moments.test import leading
 from ..result import Finding, MomentFeature, MomentResult
@@ -188,8 +189,7 @@ def first_of_chains(rows: Sequence[int], chain: np.ndarray) -> bool:
 
 
 def _rows(rows: Sequence[int]) -> str:
-    listed = ", ".join(map(str, rows[:10])) + (", ..." if len(rows) > 10 else "")
-    return f"row{'s' * (len(rows) > 1)} {listed}"
+    return f"row{'s' * (len(rows) > 1)} {listed(rows)}"
 
 
 def _beginnings(rows: Sequence[int], chain: np.ndarray) -> str:
@@ -205,8 +205,8 @@ def _beginnings(rows: Sequence[int], chain: np.ndarray) -> str:
 
 def _in_chains(rows: Sequence[int], chain: np.ndarray) -> str:
     index = index_in_chain(chain)
-    listed = [f"chain {chain[row]}, draw {index[row]}" for row in rows[:5]]
-    return "; ".join(listed) + ("; ..." if len(rows) > 5 else "")
+    places = [f"chain {chain[row]}, draw {index[row]}" for row in rows[:5]]
+    return "; ".join(places) + ("; ..." if len(rows) > 5 else "")
 
 
 def _scale_name(feature: MomentFeature, k: int = 0) -> str:
