@@ -253,7 +253,14 @@ def _test_modes(
     else:
         _warn_few_moving(leave, warnings)
     return FluxResult(
-        **_common(sample, part.outcome.statistic, part.outcome.pvalue, part.outcome.null, leave),
+        "flux test",
+        part.outcome.statistic,
+        part.outcome.pvalue,
+        part.outcome.null,
+        n,
+        sample.target.dim,
+        modes=sample.modes,
+        n_contributing=_n_contributing(leave),
         mode_table=table,
         mode_of_draw=found.mode,
         flow=_flow_between_modes(moments.probabilities, found.mode, n_modes),
@@ -290,20 +297,9 @@ def _compared_modes(
     return compare_chain_modes(found, moments, sample.modes, sample.chain, tau, rng, warnings, size)
 
 
-def _common(
-    sample: _FluxSample, statistic: float, pvalue: float, null: np.ndarray | None, leave: np.ndarray
-) -> dict[str, Any]:
-    """The fields of a result that do not depend on how draws were moved."""
-    return {
-        "test": "flux test",
-        "statistic": statistic,
-        "pvalue": pvalue,
-        "null_distribution": null,
-        "n": len(sample.x),
-        "dim": sample.target.dim,
-        "modes": sample.modes,
-        "n_contributing": int(np.sum(leave > MIN_PROBABILITY_TO_LEAVE)),
-    }
+def _n_contributing(leave: np.ndarray) -> int:
+    """Number of draws with an appreciable probability to leave their mode."""
+    return int(np.sum(leave > MIN_PROBABILITY_TO_LEAVE))
 
 
 def _flow_between_modes(probabilities: np.ndarray, mode: np.ndarray, n_modes: int) -> np.ndarray:
@@ -372,7 +368,14 @@ def _test_steps(
         _warn_few_moving(leave, warnings)
     asymptotic = sample.chain is None and outcome.null is None
     return FluxResult(
-        **_common(sample, outcome.statistic, outcome.pvalue, outcome.null, leave),
+        "flux test",
+        outcome.statistic,
+        outcome.pvalue,
+        outcome.null,
+        len(sample.x),
+        sample.target.dim,
+        modes=sample.modes,
+        n_contributing=_n_contributing(leave),
         acceptance=float(flows.accept.mean()),
         degrees_of_freedom=outcome.degrees_of_freedom,
         variant="asymptotic" if asymptotic else "exact" if sample.chain is None else "block signs",

@@ -7,8 +7,7 @@ from html import escape
 
 import numpy as np
 
-from .modes import ModeTable
-from .rows import mode_rows
+from .modes import ModeTable, mode_rows
 from .table import html_table
 
 # distinct to colour-blind eyes, in print and on screen

@@ -431,3 +431,22 @@ class ChainWeights(ChainBlocks):
         chains = "one chain" if self.n_chains == 1 else f"{self.n_chains} chains"
         changes = "1 mode change" if self.n_changes == 1 else f"{self.n_changes or 'no'} mode changes"
         return f"{chains} with {changes} in all"
+
+
+def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str, str]]:
+    """The modes as rows of text: number, draws, observed share, implied share, what that says."""
+    rows = []
+    for k, word in enumerate(table.words):
+        observed = _share(table.observed[k], table.observed_interval[k])
+        implied = _share(table.implied[k], table.implied_interval[k])
+        words = f"missing, {word}" if table.n_draws[k] == 0 else word
+        rows.append((str(k), str(table.n_draws[k]), observed, implied, words))
+    return rows
+
+
+def _share(share: float, interval: np.ndarray) -> str:
+    if np.isnan(share):
+        return "-"
+    if np.isnan(interval[0]):
+        return f"{share:.1%} (no interval)"
+    return f"{share:.1%} ({interval[0]:.1%} to {interval[1]:.1%})"
