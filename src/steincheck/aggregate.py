@@ -12,7 +12,6 @@ from ._validation import (
     RandomSource,
     announce,
     as_count,
-    as_generator,
     as_numbers,
     as_positive,
     check_level,
@@ -25,7 +24,7 @@ from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_
 from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
 from .stein.inputs import Prepared, Streams, prepare
-from .stein.kernels import IMQ, Kernel, check_kernel_of_bandwidths, median_bandwidth
+from .stein.kernels import IMQ, Kernel, check_kernel_of_bandwidths, median_squared_distance
 from .stein.mode_units import at_own_mode, replicate_over_modes
 from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
 from .stein.resampling import Resampling, chain_blocks, rerunnable, resampling
@@ -319,7 +318,7 @@ def pksdagg_core(
     z = whitened(x, whiten)
     bandwidths = options.bandwidths
     if bandwidths is None:
-        bandwidths = median_bandwidth(z, rng=streams.bandwidth) * np.array([1.0, 4.0])
+        bandwidths = median_squared_distance(z, streams.bandwidth) * np.array([1.0, 4.0])
     widths = collection(z, bandwidths, streams.bandwidth)
     shares = options.shares
     if shares is None:
@@ -382,7 +381,7 @@ def _aggregate(found: Replicated, resampled: Resampling, options: Aggregation, w
 def collection(
     x: np.ndarray,
     bandwidths: np.ndarray | Literal["paper"] | None,
-    rng: RandomSource = None,
+    rng: np.random.Generator | None = None,
     *,
     evenly: bool = False,
 ) -> np.ndarray:
@@ -404,7 +403,7 @@ def collection(
         farthest = pdist(some).max(initial=2.0)
         return (farthest ** (np.arange(10) / 9) / x.shape[1]) ** 2
     if isinstance(bandwidths, str):
-        return median_bandwidth(x, rng=as_generator(rng)) * 4.0 ** np.arange(11)
+        return median_squared_distance(x, rng) * 4.0 ** np.arange(11)
     return bandwidths
 
 

@@ -17,7 +17,7 @@ from .draws.record import chain_of_rows
 from .result import ChainBlocks, FssdResult, among_all
 from .stein.bootstrap import pvalue
 from .stein.inputs import Streams, check_fraction, prepare, split_rows
-from .stein.kernels import median_bandwidth
+from .stein.kernels import median_squared_distance
 from .target import Target, require_target, score_at
 from .typing import DrawsLike
 
@@ -166,7 +166,7 @@ def fssd_test(
         scores = score_at(target, x)
         placement = _trained_placement(x[train], scores[train], training, inputs.streams)
     else:
-        placement = Placement(places, width or median_bandwidth(x, rng=inputs.streams.bandwidth))
+        placement = Placement(places, width or median_squared_distance(x, inputs.streams.bandwidth))
         scores = score_at(target, x)
         tested = np.arange(len(x))
     result = fssd_core(
@@ -354,7 +354,7 @@ _value_and_slopes = jax.jit(jax.value_and_grad(_negative_criterion, argnums=(0, 
 def _trained_placement(x: np.ndarray, scores: np.ndarray, training: Training, streams: Streams) -> Placement:
     """Locations drawn from a Gaussian fitted to the training draws; to optimise, the best of a few climbs."""
     locations = _gaussian_locations(x, training.n_locations, streams.blocks)
-    median = median_bandwidth(x, rng=streams.bandwidth)
+    median = median_squared_distance(x, streams.bandwidth)
     if not training.optimise:
         return Placement(locations, median)
     # in units in which a standard normal is unchanged: the criterion's regularisation has units

@@ -12,7 +12,7 @@ from .._whitening import whitened, whitened_scores
 from ..chains.blocks import MIN_BLOCKS, block_signs
 from ..stein.block_sums import sums_of_block_pairs
 from ..stein.bootstrap import pvalue
-from ..stein.kernels import IMQ, median_bandwidth
+from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.mode_units import gaussian_score, mixture_score
 from ..stein.quadratic import flip_signs
 from .correction import Affine, WeightedDraws, solve
@@ -150,7 +150,7 @@ def _still_wrong(sample: WeightedDraws, home: np.ndarray, rng: np.random.Generat
     slopes = whitened_scores(sample.t[chosen], whiten)
     if not np.abs(slopes).max() < MAX_CORRECTED_SLOPE:
         return True
-    table = sums_of_block_pairs(z[None], slopes[None], IMQ(), median_bandwidth(z), block).table
+    table = sums_of_block_pairs(z[None], slopes[None], IMQ(), median_squared_distance(z), block).table
     found = flip_signs(table, np.bincount(block), block_signs(int(block[-1]) + 1, 999, rng))
     return pvalue(float(found.statistics[0]), found.replicates[0]) <= 0.01
 

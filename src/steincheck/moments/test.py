@@ -17,7 +17,7 @@ from ..draws.record import chain_of_rows
 from ..modes.box import box_beside
 from ..modes.search import known_modes
 from ..result import Modes, MomentFeature, MomentResult, among_all, floor_of
-from ..stein.kernels import IMQ, median_bandwidth
+from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.resampling import chain_blocks, identical_draws
 from ..target import (
     Target,
@@ -184,7 +184,7 @@ def _chain_blocks(x: np.ndarray, scores: np.ndarray, modes: Modes, chain: np.nda
     whiten = average_root(modes.covariances)
     z = whitened(x, whiten)
     slopes = whitened_scores(scores, whiten)
-    width = median_bandwidth(z[:: -(-len(z) // 1000)])
+    width = median_squared_distance(z[:: -(-len(z) // 1000)])
     blocks = chain_blocks(chain, None, [(z[None], slopes[None])], IMQ(), width * np.array([0.25, 1.0, 4.0]))
     return None if blocks is None else moment_blocks(blocks, plain_features(x, scores, whiten), chain)
 

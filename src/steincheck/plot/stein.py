@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, as_generator, as_positive
 from ..draws import to_unconstrained
 from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR
-from ..stein.kernels import IMQ, median_bandwidth
+from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.tiles import quadratic_forms
 from ..target import Target, require_target, score_at
 from ..typing import DrawsLike
@@ -138,4 +138,4 @@ def _scaled_subset(
         )
     x = x[np.sort(pick.choice(len(x), min(len(x), MAX_POINTS), replace=False))]
     z = (x - x.mean(axis=0)) / unit
-    return x, z, score_at(target, x) * unit, IMQ(median_bandwidth(z, rng=width))
+    return x, z, score_at(target, x) * unit, IMQ(median_squared_distance(z, width))

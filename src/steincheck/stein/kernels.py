@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike
 
-from .._validation import RandomSource, as_generator, as_numbers, is_number, shown
+from .._validation import RandomSource, as_numbers, is_number, own_stream, shown
 
 MAX_MEDIAN_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
 PAIRS_PER_PASS = 10_000  # whose differences are held at once
@@ -291,15 +291,21 @@ def median_bandwidth(draws: ArrayLike, *, rng: RandomSource = None) -> float:
     x = as_numbers(draws, "draws", "an array of real numbers with one draw per row")
     if x.ndim != 2 or len(x) < 2 or not x.shape[1] or not np.isfinite(x).all():
         raise ValueError(f"`draws` must hold at least 2 finite draws, shape (n, d), got shape {x.shape}")
-    generator = as_generator(rng)
+    generator, _ = own_stream(rng)
+    return median_squared_distance(x, generator)
+
+
+def median_squared_distance(x: np.ndarray, rng: np.random.Generator | None = None) -> float:
+    """As `median_bandwidth`, of validated draws; for more than 1000 of them `rng` picks pairs."""
     n = len(x)
     if n * (n - 1) // 2 <= MAX_MEDIAN_PAIRS:
         from scipy.spatial.distance import pdist
 
         r2 = pdist(x, "sqeuclidean")
     else:
-        i = generator.integers(n, size=MAX_MEDIAN_PAIRS)
-        j = (i + generator.integers(1, n, size=MAX_MEDIAN_PAIRS)) % n
+        assert rng is not None
+        i = rng.integers(n, size=MAX_MEDIAN_PAIRS)
+        j = (i + rng.integers(1, n, size=MAX_MEDIAN_PAIRS)) % n
         r2 = np.empty(MAX_MEDIAN_PAIRS)
         for start in range(0, MAX_MEDIAN_PAIRS, PAIRS_PER_PASS):
             part = slice(start, start + PAIRS_PER_PASS)

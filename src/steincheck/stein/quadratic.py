@@ -10,7 +10,7 @@ from .._whitening import whitened
 from ..target import Target, score_at
 from .block_sums import sums_of_block_pairs
 from .bootstrap import normaliser
-from .kernels import Kernel, median_bandwidth, takes_bandwidth
+from .kernels import Kernel, median_squared_distance, takes_bandwidth
 from .resampling import Resampling
 from .tiles import quadratic_forms
 
@@ -22,7 +22,7 @@ def choose_bandwidth(
     own = getattr(kernel, "bandwidth", None)
     if own is not None:
         return float(own)
-    return median_bandwidth(whitened(x, whiten), rng=rng) if takes_bandwidth(kernel) else None
+    return median_squared_distance(whitened(x, whiten), rng) if takes_bandwidth(kernel) else None
 
 
 class Replicated(NamedTuple):
