@@ -271,7 +271,16 @@ def test_the_record_of_a_search_without_a_box():
     assert (search.n_converged, search.n_dropped) == (None, None)
     counts = ["starts", "not_converged", "rounds", "evaluations", "non_finite"]
     record = search.to_dict()
-    assert list(record) == [*counts, "farthest", "from_draws", "effort", "reason", "stopped", "explored"]
+    assert list(record) == [
+        *counts,
+        "farthest",
+        "from_draws",
+        "effort",
+        "reason",
+        "stopped",
+        "explored",
+        "seed",
+    ]
     assert [record[name] for name in counts] == [getattr(search, f"n_{name}") for name in counts]
 
 
@@ -469,6 +478,14 @@ class TestSymmetry:
         hessian = np.array([[2.0, 1.0], [1.0, 2.0]])
         x = np.array([3.0, 0.0])
         assert matching(np.array([x, g(x)]), np.array([hessian, g.conjugate(hessian)]), np.ones(2)) == g
+
+    def test_coordinates_that_may_stay_do(self):
+        """To rounding, coordinates that are 0 at both modes could change places and signs."""
+        noise = 1e-9 * np.random.default_rng(0).normal(size=(2, 5))
+        x = np.array([[4.0, 0, 0, 0, 0], [0, 4.0, 0, 0, 0]]) + noise
+        swap = SignedPermutation((1, 0, 2, 3, 4), (1,) * 5)
+        hessian = np.eye(5) + 1e-9 * np.random.default_rng(1).normal(size=(5, 5))
+        assert matching(x, np.array([hessian, np.eye(5)]), np.ones(5)) == swap
 
     @pytest.mark.parametrize(
         ("order", "sign", "words"),
