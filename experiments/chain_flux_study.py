@@ -114,7 +114,7 @@ def label_case(weights: tuple[float, ...], paths: Callable) -> Callable:
         return {
             "rejected": rejected and part.variant == "block signs",
             "rejected as a set": rejected and part.variant == "set",
-            "cannot tell": bool(part.inconclusive) and not rejected,
+            "cannot tell": bool(part.inconclusive_reason) and not rejected,
             "independent": bool(label_test(mode, weights) <= LEVEL),
             "covers the observed share": bool(low <= weights[0] <= high),
             "no interval": bool(np.isnan(low)),
@@ -168,7 +168,7 @@ def plane_case(sampled: tuple[float, ...], jump: float) -> Callable:
         rejected = result.reject(LEVEL)
         return {
             "rejected": rejected,
-            "cannot tell": bool(result.inconclusive) and not rejected,
+            "cannot tell": bool(result.inconclusive_reason) and not rejected,
             "independent": independent.reject(LEVEL),
             "covers the implied share": bool(low <= truth[0] <= high),
         }

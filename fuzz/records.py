@@ -92,7 +92,7 @@ def records() -> dict[str, Function]:
         "result.answer": Function(lambda alpha: result_of("flux_test").answer(alpha), {}, alpha),
         "result.significant": Function(lambda alpha: result_of("moment_test").significant(alpha), {}, alpha),
         "result.reject": Function(lambda alpha: result_of("ksd_test").reject(alpha), {}, alpha),
-        "result.summary": Function(lambda alpha: result_of("ksd_test").summary(alpha), {}, alpha),
+        "result.describe": Function(lambda alpha: result_of("ksd_test").describe(alpha), {}, alpha),
         "plot.null_distribution": Function(
             sc.plot.null_distribution,
             {"result": lambda: result_of("ksd_test")},

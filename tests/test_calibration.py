@@ -232,8 +232,8 @@ def test_the_table_of_the_docs_is_that_of_the_study():
             {"test": lambda draws, target, rng: sc.ksd_test(draws, target, rng=rng).statistic},
             "`test` must return an object with a number `pvalue`",
         ),
-        ({"n_jobs": 1.5}, "`n_jobs` must be a positive integer, or -1 for all cores, got 1.5"),
-        ({"n_jobs": 0}, "`n_jobs` must be a positive integer, or -1 for all cores, got 0"),
+        ({"n_jobs": 1.5}, "must be an integer from -1024 to 1024 other than 0 .-1: all cores., got 1.5"),
+        ({"n_jobs": 0}, "must be an integer from -1024 to 1024 other than 0 .-1: all cores., got 0"),
     ],
 )
 def test_bad_arguments_are_named(change, message):

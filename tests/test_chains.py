@@ -112,11 +112,11 @@ def test_blocks(lengths, tau, parts):
     blocks = cut_blocks(tau, chain)
     assert blocks.enough
     assert blocks.remedy == ""
-    assert blocks.count == sum(parts)
-    assert blocks.ess == pytest.approx(sum(lengths) / tau)
+    assert blocks.n_blocks == sum(parts)
+    assert blocks.effective_draws == pytest.approx(sum(lengths) / tau)
     assert np.all(np.diff(blocks.label) >= 0)
-    owners = [np.unique(chain[blocks.label == block]) for block in range(blocks.count)]
-    assert [len(owner) for owner in owners] == [1] * blocks.count
+    owners = [np.unique(chain[blocks.label == block]) for block in range(blocks.n_blocks)]
+    assert [len(owner) for owner in owners] == [1] * blocks.n_blocks
     assert np.bincount(np.concatenate(owners)).tolist() == parts
     sizes = np.bincount(blocks.label)
     for k, part in enumerate(parts):
@@ -146,7 +146,7 @@ def test_one_long_chain_among_short_ones_is_no_eight_blocks():
 def test_many_chains_are_blocks_or_groups_of_chains():
     chain = np.repeat(np.arange(250), 4)
     blocks = cut_blocks(3.0, chain)
-    assert blocks.count == 100
+    assert blocks.n_blocks == 100
     assert all(len(np.unique(blocks.label[chain == k])) == 1 for k in range(250))
 
 
@@ -177,7 +177,7 @@ def test_block_signs_keep_the_level_of_a_mean_where_signs_per_draw_do_not():
         h = x[:, 0]
         blocks = cut_blocks(autocorrelation_time(h, chain), chain)
         sums = block_sums(h, blocks.label)
-        null = np.abs(block_signs(blocks.count, 499, rng) @ sums)
+        null = np.abs(block_signs(blocks.n_blocks, 499, rng) @ sums)
         alone = np.abs((2.0 * rng.integers(2, size=(499, len(h))) - 1) @ h)
         total = abs(sums.sum())
         rejected += [(1 + np.sum(null >= total)) <= 25, (1 + np.sum(alone >= total)) <= 25]

@@ -68,7 +68,7 @@ class TestChains:
         assert sum(result.reject() for result in naive) > 10
         assert all(sc.flux_test(x, TWO, modes=modes, rng=rng).reject() for x in wrong)
         assert {result.variant for result in good} == {"block signs"}
-        assert not any(result.inconclusive or result.set_hypothesis for result in good)
+        assert not any(result.inconclusive_reason or result.set_hypothesis for result in good)
         assert 100 < np.median([result.chains.effective_draws for result in good]) < 400
 
     @pytest.mark.parametrize(
@@ -86,20 +86,20 @@ class TestChains:
         assert result.mode_table.words == words
         assert result.variant == "set"
         assert result.chains.n_changes == 0
-        assert "the chains never change mode" in result.inconclusive
-        assert "running longer will not help" in result.inconclusive
+        assert "the chains never change mode" in result.inconclusive_reason
+        assert "running longer will not help" in result.inconclusive_reason
         np.testing.assert_allclose(result.chains.shares[:, 0], 1 - np.array(starts))
         assert str(result.chains) == "4 chains with no mode changes in all"
-        assert "statistic" not in result.summary()
-        assert "H0 is therefore that this set of draws, whatever the sampler," in result.summary()
+        assert "statistic" not in result.describe()
+        assert "H0 is therefore that this set of draws, whatever the sampler," in result.describe()
 
     def test_few_changes_ask_for_longer_chains(self):
         labels = np.repeat([[0, 1, 0, 1, 0]], 100, axis=1)
         x = at_two_modes(labels, np.random.default_rng(2))
         result = sc.flux_test(x, TWO, modes=[[-4.0], [4.0]], rng=0)
         assert result.answer() == "cannot tell"
-        assert "changed mode only 4 times" in result.inconclusive
-        assert result.inconclusive.endswith("run it about 10 times as long")
+        assert "changed mode only 4 times" in result.inconclusive_reason
+        assert result.inconclusive_reason.endswith("run it about 10 times as long")
         assert result.chains.sojourns.tolist() == [3, 2]
         assert str(result.chains) == "one chain with 4 mode changes in all"
 
@@ -122,8 +122,8 @@ class TestChains:
         labels = np.repeat([[0, 1, 0, 1, 0, 1], [1, 0, 1, 0, 1, 0], [0] * 6], 100, axis=1)
         x = at_two_modes(labels, np.random.default_rng(2))
         result = sc.flux_test(x, TWO, modes=[[-4.0], [4.0]], rng=0)
-        assert "some chains are stuck: start chains in every mode, or use a sampler" in result.inconclusive
-        assert "times as long" not in result.summary()
+        assert "some chains are stuck: start chains in every mode, or use" in result.inconclusive_reason
+        assert "times as long" not in result.describe()
 
     def test_groups_that_chains_do_not_cross(self):
         """Two chains in modes 0 and 1, two in 2 and 3: weights are compared within the pairs only."""
@@ -147,7 +147,7 @@ class TestChains:
         assert sorted(result.chains.compared) == [(0, 1), (2, 3)]
         assert not result.all_compared
         assert result.mode_table.words == ("not compared",) * 4
-        assert "For these, H0 is therefore that this set of draws" in result.summary()
+        assert "For these, H0 is therefore that this set of draws" in result.describe()
         verdict = sc.check(x, target, modes=locations, rng=0)
         assert set(verdict.mode_table.words) == {"not compared"}
         assert "as expected" not in str(verdict)
@@ -171,8 +171,8 @@ class TestChains:
         tested = compare_chains(flows, np.arange(3.0)[:, None], chain, np.random.default_rng(6))
         flow = weights - np.eye(3)[mode]
         metric = np.linalg.pinv(800 * (np.diag(weights) - np.outer(weights, weights)))
-        sums = np.array([flow[tested.blocks.label == b].sum(axis=0) for b in range(tested.blocks.count)])
-        signs = block_signs(tested.blocks.count, 999, np.random.default_rng(6)).astype(float) @ sums
+        sums = np.array([flow[tested.blocks.label == b].sum(axis=0) for b in range(tested.blocks.n_blocks)])
+        signs = block_signs(tested.blocks.n_blocks, 999, np.random.default_rng(6)).astype(float) @ sums
         expected = np.einsum("bi,ij,bj->b", signs, metric, signs)
         np.testing.assert_allclose(tested.comparison.null, expected, rtol=1e-8, atol=1e-9)
         total = flow.sum(axis=0)
@@ -244,7 +244,7 @@ class TestChains:
         chain = np.zeros(len(mode), dtype=int)
         part = compare_chain_modes(found, count_moments(found), modes, chain, 1.0, rng, [])
         assert part.chains.pooled == (2, 3)
-        assert "modes 2, 3 are visited too rarely" in part.inconclusive
+        assert "modes 2, 3 are visited too rarely" in part.inconclusive_reason
 
     def test_a_rare_mode_may_be_missed_by_chains_of_little_worth(self):
         location = np.array([[0.0], [1.0], [2.0]])
@@ -606,11 +606,11 @@ class TestChainsOnLattices:
         assert mixed.variant == "block signs"
         assert mixed.lattice is not None
         assert mixed.pvalue > 0.001
-        assert not mixed.inconclusive
+        assert not mixed.inconclusive_reason
         stuck = test(rng.normal(0, 0.5, size=(800, 1)))
         assert stuck.variant == "set"
         assert stuck.pvalue < 1e-10
-        assert stuck.inconclusive.startswith("the chains never change mode")
+        assert stuck.inconclusive_reason.startswith("the chains never change mode")
 
 
 def test_groups_of_modes_that_never_meet_are_named():
@@ -623,4 +623,4 @@ def test_groups_of_modes_that_never_meet_are_named():
     chain = np.repeat(np.arange(4), 1000)
     part = compare_chain_modes(found, count_moments(found), modes, chain, 1.0, rng, [])
     assert part.outcome.pvalue > 0.01
-    assert part.inconclusive.endswith("whose weights could not be compared: 0, 1; 2, 3")
+    assert part.inconclusive_reason.endswith("whose weights could not be compared: 0, 1; 2, 3")

@@ -203,14 +203,14 @@ def test_no_rejection_at_a_level_out_of_reach_is_no_answer():
     found = sc.ksd_test(rng().normal(size=(100, 2)), GAUSSIAN, n_resamples=199, rng=0)
     assert found.answer(0.005) == "no misfit found"
     assert found.answer(0.001) == "cannot tell"
-    assert "cannot reach the level 0.001: its smallest p-value is 0.005" in found.summary(0.001)
+    assert "cannot reach the level 0.001: its smallest p-value is 0.005" in found.describe(0.001)
     far = np.array([[40.0, 0.0], *rng().normal(size=(150, 2))])
     with pytest.warns(UserWarning, match="negligible probability"):
         impossible = sc.moment_test(far, GAUSSIAN, modes=[[0.0, 0.0]], n_resamples=99, rng=0)
     assert impossible.pvalue_floor > 0.001 >= impossible.pvalue  # no replicate is needed for such a draw
     assert not impossible.at_floor
     assert impossible.answer(0.001) == "does not fit: misfit found"
-    assert "cannot tell" not in impossible.summary(0.001)
+    assert "cannot tell" not in impossible.describe(0.001)
 
 
 def test_the_smallest_pvalue_of_replicates_is_exact_where_they_have_a_part_of_the_level():

@@ -158,7 +158,7 @@ def test_a_target_is_printed_in_one_line():
 # cheap functions only, so that the default suite stays short; make fuzz runs them all
 CHEAP = {
     *("from_jax", "Target", "median_bandwidth", "multinomial", "wild", "IMQ", "RBF", "barker", "metropolis"),
-    *("as_draws", "gaussian_mixture", "t_banana_mixture", "gb_rbm", "result.reject", "result.summary"),
+    *("as_draws", "gaussian_mixture", "t_banana_mixture", "gb_rbm", "result.reject", "result.describe"),
     *("check_score", "ksd_test", "chains.looks_dependent", "chains.autocorrelation_time"),
     *("chains.convergence", "chains.agreement", "chains.cut_blocks", "unbounded"),
 }

@@ -120,7 +120,7 @@ def test_theta_profiles(target):
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), summed.theta_statistics)
     chosen = sc.ospksd_test(x, target, **options)
     ax = rendered(plot.theta_profile(chosen))
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), chosen.criterion)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), chosen.power_criterion)
     assert ax.lines[1].get_xdata()[0] == chosen.chosen_theta
 
 

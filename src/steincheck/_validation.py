@@ -88,7 +88,10 @@ def as_one_positive(value: Any, name: str) -> float:
     """One positive, finite number."""
     if np.ndim(value):
         raise ValueError(f"`{name}` must be one number, got shape {np.shape(value)}")
-    return float(as_positive(value, name)[0])
+    number = float(as_numbers(value, name, "one number"))
+    if not 0 < number < np.inf:
+        raise ValueError(f"`{name}` must be positive and finite, got {shown(value)}")
+    return number
 
 
 def as_pairs(bounds: Any, dim: int) -> np.ndarray:
@@ -120,7 +123,8 @@ def is_number(value: Any) -> bool:
 def check_switch(value: Any, name: str, *, optional: bool = False) -> None:
     """Raise unless `value` is True or False, or None where it is `optional`."""
     if not (isinstance(value, (bool, np.bool_)) or (optional and value is None)):
-        raise TypeError(f"`{name}` must be True or False, got {shown(value)}")
+        rule = "True, False or None" if optional else "True or False"
+        raise TypeError(f"`{name}` must be {rule}, got {shown(value)}")
 
 
 def require_kind(value: Any, kind: type, name: str) -> None:
@@ -153,10 +157,11 @@ def listed(items: Sequence[Any], most: int = 10) -> str:
 
 def check_jobs(value: Any) -> None:
     """Raise unless `value` is a number of worker processes as joblib counts them."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not -1024 <= value <= 1024:
-        raise ValueError(f"`n_jobs` must be a positive integer, or -1 for all cores, got {shown(value)}")
-    if value == 0:
-        raise ValueError("`n_jobs` must be a positive integer, or -1 for all cores, got 0")
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value == 0 or abs(value) > 1024:
+        raise ValueError(
+            f"`n_jobs` must be an integer from -1024 to 1024 other than 0 (-1: all cores), got {shown(value)}"
+        )
 
 
 def shown(value: Any) -> str:
@@ -198,8 +203,8 @@ def _describe(x: Any) -> str:
         return f"an array of dtype {x.dtype}"
     if x is None:
         return "None"
-    shown = isinstance(x, (str, bytes, list, tuple)) and len(repr(x)) < 40
-    return f"a {type(x).__name__}" + (f" ({x!r})" if shown else "")
+    brief = isinstance(x, (str, bytes, list, tuple)) and len(repr(x)) < 40
+    return f"a {type(x).__name__}" + (f" ({x!r})" if brief else "")
 
 
 def check_level(alpha: float) -> None:

@@ -21,7 +21,7 @@ from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
 from .perturbation.maps import Accept
 from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
-from .result import ONE_METRIC, KsdaggResult, Modes, PksdaggResult
+from .result import KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
 from .stein.inputs import Prepared, Streams, prepare
 from .stein.kernels import IMQ, Kernel, check_kernel_of_bandwidths, median_squared_distance
@@ -41,7 +41,7 @@ class Aggregation:
     """Options of an aggregated test, as in `ksdagg_test`."""
 
     bandwidths: np.ndarray | Literal["paper"] | None = None
-    shares: np.ndarray | None = None  # weights of the statistics; None for the default of the test
+    bandwidth_weights: np.ndarray | None = None  # of the statistics; None for the default of the test
     kernel: Kernel = IMQ()
     bootstrap: Bootstrap | Literal["blocks"] | None = None
     n_resamples: int = N_AGGREGATE_RESAMPLES
@@ -73,11 +73,11 @@ def ksdagg_test(
     """KSD test aggregated over bandwidths (KSDAgg): no bandwidth to choose, no draws spent on choosing.
 
     H0: the draws are independent and come from the target. For each bandwidth the KSD statistic is compared
-    with bootstrap replicates that share their signs; the test rejects if
+    with bootstrap replicates that share their signs; the test rejects if::
 
-        p_k <= u w_k  for some k,
+        p_k <= c w_k  for some k,
 
-    p_k the p-values of the single tests, w the weights, and u as large as a second set of replicates allows
+    p_k the p-values of the single tests, w the weights, and c as large as a second set of replicates allows
     at the level. The p-value is the smallest level at which this rejects.
 
     Parameters
@@ -119,8 +119,14 @@ def ksdagg_test(
     >>> sc.ksdagg_test(draws, target, rng=0).reject()
     True
     """
-    widths, shares = _as_collection(bandwidths, bandwidth_weights, 1)
-    options = Aggregation(widths, shares, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
+    options = Aggregation(
+        *_as_collection(bandwidths, bandwidth_weights, 1),
+        kernel,
+        bootstrap,
+        n_resamples,
+        n_level_resamples,
+        alpha,
+    )
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
     if bandwidths is None and inputs.whiten is None:
         _warn_units(inputs.x, inputs.warnings)
@@ -177,35 +183,37 @@ def ksdagg_core(
     z = whitened(x, whiten) if modes is None else at_own_mode(x, modes)
     stack = (z[None], whitened_scores(scores, whiten)[None])
     dependent = chain is not None or blocks is not None
-    widths = collection(z, options.bandwidths, streams.bandwidth, evenly=dependent)
-    shares = np.full(len(widths), 1 / len(widths)) if options.shares is None else options.shares
-    some = widths[::3]  # neighbours are alike
+    bandwidths = collection(z, options.bandwidths, streams.bandwidth, evenly=dependent)
+    weights = options.bandwidth_weights
+    if weights is None:
+        weights = np.full(len(bandwidths), 1 / len(bandwidths))
+    some = bandwidths[::3]  # neighbours are alike
     blocks = blocks or chain_blocks(chain, options.bootstrap, [stack], options.kernel, some)
     resampled = resampling(
         x, options.bootstrap, wild, options.total, streams, warnings=warnings, blocks=blocks
     )
     if modes is None:
-        found = replicated_statistics(*stack, options.kernel, widths, resampled)
+        found = replicated_statistics(*stack, options.kernel, bandwidths, resampled)
     else:
-        found = replicate_over_modes(x, scores, modes, options.kernel, widths, resampled)
-    outcome = _aggregate(found, resampled, options, shares)
+        found = replicate_over_modes(x, scores, modes, options.kernel, bandwidths, resampled)
+    outcome = _aggregate(found, resampled, options, weights)
     return KsdaggResult(
         "KSDAgg test",
-        -float(np.min(outcome.pvalues / shares)),
+        -float(np.min(outcome.pvalues / weights)),
         outcome.pvalue,
         outcome.null if len(outcome.null) else None,
         len(x),
         x.shape[1],
         tuple(warnings),
         chains=resampled.chains,
-        bandwidths=widths,
-        bandwidth_weights=shares,
+        bandwidths=bandwidths,
+        bandwidth_weights=weights,
         statistics=found.statistics,
         pvalues=outcome.pvalues,
         pvalue_floor=outcome.floor,
         levels=outcome.levels,
         thresholds=outcome.thresholds,
-        units=ONE_METRIC if modes is None else "those of each mode",
+        units="common" if modes is None else "per mode",
     )
 
 
@@ -246,8 +254,8 @@ def pksdagg_test(
     ----------
     draws, target, kernel, precondition, bootstrap, alpha, check_score, independent, rng
         As in `ksdagg_test`; Markov chains are tested as there.
-    bandwidths : array or None
-        By default 1 and 4 times the median squared distance of the draws.
+    bandwidths : array, "paper" or None
+        As in `ksdagg_test`, but by default 1 and 4 times the median squared distance of the draws.
     bandwidth_weights : array, "uniform" or None
         Weights of the statistics: of the unperturbed draws by bandwidth, then of the perturbed ones. By
         default a quarter for the former and three quarters for the latter.
@@ -273,8 +281,14 @@ def pksdagg_test(
     >>> sc.pksdagg_test(target.sample(500, 0, weights=[1.0, 0.0]), target, rng=0).reject()
     True
     """
-    widths, shares = _as_collection(bandwidths, bandwidth_weights, 2)
-    options = Aggregation(widths, shares, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
+    options = Aggregation(
+        *_as_collection(bandwidths, bandwidth_weights, 2),
+        kernel,
+        bootstrap,
+        n_resamples,
+        n_level_resamples,
+        alpha,
+    )
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
     moved, chain, rows = requested_perturbation(inputs, target, jumps)
@@ -316,35 +330,37 @@ def pksdagg_core(
     """The test of `pksdagg_test` on a perturbation; `scores` and `chain` are of its unperturbed draws."""
     x = moved.draws
     z = whitened(x, whiten)
-    bandwidths = options.bandwidths
-    if bandwidths is None:
-        bandwidths = median_squared_distance(z, streams.bandwidth) * np.array([1.0, 4.0])
-    widths = collection(z, bandwidths, streams.bandwidth)
-    shares = options.shares
-    if shares is None:
-        shares = np.repeat([0.25, 0.75], len(widths)) / len(widths)
+    chosen = options.bandwidths
+    if chosen is None:
+        chosen = median_squared_distance(z, streams.bandwidth) * np.array([1.0, 4.0])
+    bandwidths = collection(z, chosen, streams.bandwidth)
+    weights = options.bandwidth_weights
+    if weights is None:
+        weights = np.repeat([0.25, 0.75], len(bandwidths)) / len(bandwidths)
     slopes = scores_of_moved(target, x, scores, moved.samples)
     stacks = [
         (z[None], whitened_scores(scores, whiten)[None]),
         (whitened(moved.samples, whiten), whitened_scores(slopes, whiten)),
     ]
-    blocks = chain_blocks(chain, options.bootstrap, stacks, options.kernel, widths)
+    blocks = chain_blocks(chain, options.bootstrap, stacks, options.kernel, bandwidths)
     resampled = resampling(
         x, options.bootstrap, wild, options.total, streams, warnings=warnings, blocks=blocks
     )
-    found = _joined(*(replicated_statistics(*stack, options.kernel, widths, resampled) for stack in stacks))
-    outcome = _aggregate(found, resampled, options, shares)
+    found = _concatenated(
+        *(replicated_statistics(*stack, options.kernel, bandwidths, resampled) for stack in stacks)
+    )
+    outcome = _aggregate(found, resampled, options, weights)
     return PksdaggResult(
         "pKSDAgg test",
-        -float(np.min(outcome.pvalues / shares)),
+        -float(np.min(outcome.pvalues / weights)),
         outcome.pvalue,
         outcome.null if len(outcome.null) else None,
         len(x),
         x.shape[1],
         tuple(warnings),
         chains=resampled.chains,
-        bandwidths=np.tile(widths, 2),
-        bandwidth_weights=shares,
+        bandwidths=np.tile(bandwidths, 2),
+        bandwidth_weights=weights,
         statistics=found.statistics,
         pvalues=outcome.pvalues,
         pvalue_floor=outcome.floor,
@@ -356,7 +372,7 @@ def pksdagg_core(
     )
 
 
-def _joined(first: Replicated, second: Replicated) -> Replicated:
+def _concatenated(first: Replicated, second: Replicated) -> Replicated:
     """Statistics of two stacks with the same signs, one after the other."""
     return Replicated(
         np.concatenate([first.statistics, second.statistics]),
@@ -414,14 +430,14 @@ def _as_collection(
     if isinstance(bandwidths, str):
         if bandwidths != "paper":
             raise ValueError(f"`bandwidths` must be an array, None or 'paper', got {bandwidths!r}")
-        return "paper", _weights(weights, 11 * n_statistics)
+        return "paper", _as_bandwidth_weights(weights, 11 * n_statistics)
     if bandwidths is not None:
-        widths = as_positive(bandwidths, "bandwidths")
-        return widths, _weights(weights, len(widths) * n_statistics)
-    return None, _weights(weights, 10 if n_statistics == 1 else 4)
+        given = as_positive(bandwidths, "bandwidths")
+        return given, _as_bandwidth_weights(weights, len(given) * n_statistics)
+    return None, _as_bandwidth_weights(weights, 10 if n_statistics == 1 else 4)
 
 
-def _weights(weights: Any, count: int) -> np.ndarray | None:
+def _as_bandwidth_weights(weights: Any, count: int) -> np.ndarray | None:
     """So many weights with sum 1; None as it is."""
     if weights is None:
         return None

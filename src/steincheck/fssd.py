@@ -269,14 +269,14 @@ def _flipped(
     sizes = np.bincount(blocks.label)
     scale = moments.n / (float(moments.n**2 - np.sum(sizes**2)) or np.nan)
     within = np.sum(sums**2, axis=0)
-    signs = np.empty((0, blocks.count))
+    signs = np.empty((0, blocks.n_blocks))
     if blocks.enough:
-        signs = block_signs(blocks.count, n_resamples, streams.bootstrap).astype(float)
+        signs = block_signs(blocks.n_blocks, n_resamples, streams.bootstrap).astype(float)
     else:
         warnings.append(f"cannot tell: {blocks.remedy}")
     null = scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum())
     contributions = scale * (sums.sum(axis=0) ** 2 - within)
-    return _Found(contributions, null, blocks.summary)
+    return _Found(contributions, null, blocks.record)
 
 
 def _features_of(x: np.ndarray, scores: np.ndarray, placement: Placement) -> np.ndarray:

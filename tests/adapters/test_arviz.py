@@ -18,7 +18,9 @@ def idata():
 def test_modes_and_weights_join_the_statistics_of_the_sampler(idata):
     modes = np.repeat([0, 1, 0, -1], 50)
     weights = np.linspace(0, 1, 200)
-    result = sc.to_arviz(idata, modes=modes, weights=weights, attributes={"sentence": "No misfit found."})
+    result = sc.to_arviz(
+        idata, mode_of_draw=modes, weights=weights, attributes={"sentence": "No misfit found."}
+    )
     assert isinstance(result, az.InferenceData)
     assert set(result.sample_stats.data_vars) == {"diverging", "mode", "importance_weight"}
     np.testing.assert_array_equal(result.sample_stats["mode"].values.ravel(), modes)
@@ -28,7 +30,7 @@ def test_modes_and_weights_join_the_statistics_of_the_sampler(idata):
 
 
 def test_a_data_tree_stays_one(idata):
-    result = sc.to_arviz(idata.to_datatree(), modes=np.zeros(200))
+    result = sc.to_arviz(idata.to_datatree(), mode_of_draw=np.zeros(200))
     assert isinstance(result, xarray.DataTree)
     assert result["sample_stats"]["mode"].shape == (4, 50)
 
@@ -38,7 +40,7 @@ def test_draws_of_other_kinds_become_a_posterior():
     result = sc.to_arviz(values)
     np.testing.assert_array_equal(result.posterior["theta"].values, values["theta"])
     assert list(az.summary(result, kind="stats").index)[:2] == ["mu", "theta[0, 0]"]
-    one_chain = sc.to_arviz(np.zeros((20, 3)), modes=np.zeros(20))
+    one_chain = sc.to_arviz(np.zeros((20, 3)), mode_of_draw=np.zeros(20))
     assert one_chain.posterior["x"].shape == (1, 20, 3)
 
 
@@ -46,7 +48,7 @@ def test_a_picture_coloured_by_mode(idata):
     import matplotlib
 
     matplotlib.use("Agg")
-    result = sc.to_arviz(idata, modes=np.repeat([0, 1], 100))
+    result = sc.to_arviz(idata, mode_of_draw=np.repeat([0, 1], 100))
     in_mode_1 = result.posterior.where(result.sample_stats["mode"] == 1)
     assert int(in_mode_1["mu"].notnull().sum()) == 100
     az.plot_posterior(result, var_names=["mu"])
@@ -54,7 +56,7 @@ def test_a_picture_coloured_by_mode(idata):
 
 def test_bad_values(idata):
     with pytest.raises(ValueError, match=r"`modes` must have one value per draw \(200\), got 3"):
-        sc.to_arviz(idata, modes=[0, 1, 2])
+        sc.to_arviz(idata, mode_of_draw=[0, 1, 2])
     with pytest.raises(ValueError, match="`weights` must be finite and not negative"):
         sc.to_arviz(idata, weights=-np.ones(200))
     with pytest.raises(ValueError, match=r"chains of one length for ArviZ, got lengths \[5, 4\]"):

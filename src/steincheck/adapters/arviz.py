@@ -19,7 +19,7 @@ def to_arviz(
     draws: DrawsLike,
     verdict: Verdict | None = None,
     *,
-    modes: ArrayLike | None = None,
+    mode_of_draw: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     attributes: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -32,7 +32,7 @@ def to_arviz(
     verdict : Verdict, optional
         Verdict of these draws: the mode and, where it has one, importance weight of each draw, and the answer
         as attributes, unless they are given by the other arguments.
-    modes : array (n,) of int, optional
+    mode_of_draw : array (n,) of int, optional
         Mode of each draw, -1 for none, chain after chain; becomes ``sample_stats.mode``.
     weights : array (n,), optional
         Importance weight of each draw; becomes ``sample_stats.importance_weight``, divided by their mean.
@@ -48,7 +48,7 @@ def to_arviz(
     --------
     >>> import numpy as np
     >>> draws = {"mu": np.random.default_rng(0).normal(size=(4, 100))}
-    >>> result = to_arviz(draws, modes=np.repeat([0, 1], 200))  # doctest: +SKIP
+    >>> result = to_arviz(draws, mode_of_draw=np.repeat([0, 1], 200))  # doctest: +SKIP
     >>> int(result.sample_stats["mode"].sum())  # doctest: +SKIP
     200
     """
@@ -61,14 +61,14 @@ def to_arviz(
         raise TypeError(f"`attributes` must map names to values, got {shown(attributes)}")
     if verdict is not None:
         require_kind(verdict, Verdict, "verdict")
-        modes, weights, attributes = _of_verdict(verdict, modes, weights, attributes)
+        mode_of_draw, weights, attributes = _of_verdict(verdict, mode_of_draw, weights, attributes)
     groups = _groups(draws, xarray)
     posterior = groups["posterior"]
     shape = (posterior.sizes["chain"], posterior.sizes["draw"])
     axes = {name: posterior[name] for name in ("chain", "draw") if name in posterior.coords}
     added = {}
-    if modes is not None:
-        added["mode"] = _as_integers(_per_draw(modes, shape, "modes"))
+    if mode_of_draw is not None:
+        added["mode"] = _as_integers(_per_draw(mode_of_draw, shape, "mode_of_draw"))
     if weights is not None:
         values = _per_draw(weights, shape, "weights")
         if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
@@ -88,14 +88,14 @@ def to_arviz(
 
 
 def _of_verdict(
-    verdict: Verdict, modes: Any, weights: Any, attributes: Mapping[str, Any] | None
+    verdict: Verdict, mode_of_draw: Any, weights: Any, attributes: Mapping[str, Any] | None
 ) -> tuple[Any, Any, Mapping[str, Any]]:
     """Modes, weights and attributes of a verdict, where they are not given."""
-    modes = verdict.mode_of_draw if modes is None else modes
+    mode_of_draw = verdict.mode_of_draw if mode_of_draw is None else mode_of_draw
     if weights is None and verdict.mode_weights is not None:
         weights = verdict.mode_weights.weights
     answer = {"sentence": verdict.sentence, "pvalue": verdict.pvalue, "seed": verdict.seed}
-    return modes, weights, answer | dict(attributes or {})
+    return mode_of_draw, weights, answer | dict(attributes or {})
 
 
 def _groups(draws: Any, xarray: Any) -> dict[str, Any]:

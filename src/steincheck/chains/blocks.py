@@ -101,24 +101,24 @@ class Blocks:
     ----------
     label : array (n,)
         The block of each draw, 0, 1, ... in order.
-    count : int
+    n_blocks : int
         Number of blocks.
-    tau : float
-        Autocorrelation time.
+    autocorrelation_time : float
+        Of the statistic's contributions.
     times_longer : float
         How many times longer the chains must be for a test; 1 if they are long enough.
     n_chains : int
         Number of chains.
-    standing : bool
+    stuck : bool
         Whether a chain is stuck, which longer chains do not cure.
     """
 
     label: np.ndarray
-    count: int
-    tau: float
+    n_blocks: int
+    autocorrelation_time: float
     times_longer: float
     n_chains: int
-    standing: bool = False
+    stuck: bool = False
 
     @property
     def enough(self) -> bool:
@@ -126,27 +126,28 @@ class Blocks:
         return self.times_longer <= 1
 
     @property
-    def ess(self) -> float:
+    def effective_draws(self) -> float:
         """Number of independent draws that these draws are worth."""
-        return len(self.label) / self.tau
+        return len(self.label) / self.autocorrelation_time
 
     @property
-    def summary(self) -> ChainBlocks:
+    def record(self) -> ChainBlocks:
         """What a result says of them."""
-        return ChainBlocks(self.n_chains, self.count, self.tau, self.ess)
+        return ChainBlocks(self.n_chains, self.n_blocks, self.autocorrelation_time, self.effective_draws)
 
     @property
     def remedy(self) -> str:
         """What to do if there are too few blocks; empty if there are enough."""
         if self.enough:
             return ""
-        if self.standing:
+        if self.stuck:
             return "a chain is stuck: fix the sampler; running it longer will not help"
         if np.isinf(self.times_longer):
             return "the chains differ too much in length: run them all to the length of the longest one"
         return (
-            f"the {len(self.label)} draws are worth about {self.ess:.0f} independent ones (autocorrelation "
-            f"time {self.tau:.3g}) and about {self.ess * self.times_longer:.0f} are needed: run the "
+            f"the {len(self.label)} draws are worth about {self.effective_draws:.0f} independent ones "
+            f"(autocorrelation time {self.autocorrelation_time:.3g}) and about "
+            f"{self.effective_draws * self.times_longer:.0f} are needed: run the "
             f"{'chain' if self.n_chains == 1 else 'chains'} about {self.times_longer:.2g} times as long"
         )
 
@@ -184,7 +185,7 @@ def cut_blocks(
     Examples
     --------
     >>> blocks = cut_blocks(3.0, np.repeat([0, 1, 2, 3], 250))
-    >>> blocks.count, blocks.enough
+    >>> blocks.n_blocks, blocks.enough
     (20, True)
     >>> cut_blocks(30.0, np.repeat([0, 1, 2, 3], 250)).remedy  # doctest: +ELLIPSIS
     'the 1000 draws are worth about 33 independent ones ... run the chains about 1.2 times as long'

@@ -82,10 +82,10 @@ def agreement_core(
     first = np.diff(owner, prepend=-1) > 0
     if blocks.n_chains == 1:
         first[:FIRST_BLOCKS_OF_ONE_CHAIN] = True
-        owner = np.arange(blocks.count) * SEGMENTS_OF_ONE_CHAIN // blocks.count
+        owner = np.arange(blocks.n_blocks) * SEGMENTS_OF_ONE_CHAIN // blocks.n_blocks
     groups = owner == np.unique(owner)[:, None]
     odd_chain = int(np.argmax(np.sum((groups @ sums) ** 2, axis=1) / groups.sum(axis=1)))
-    if not blocks.enough or blocks.count < 1.5 * len(groups):
+    if not blocks.enough or blocks.n_blocks < 1.5 * len(groups):
         return _as_result(features, blocks, odd_chain, np.nan, None, np.full(2, np.nan))
     ranks = _permutation_ranks(sums @ sums.T, groups, first, rng, n_resamples)
     statistics = -ranks.min(axis=0)
@@ -107,7 +107,7 @@ def _as_result(
         pvalue,
         None if statistics is None else statistics[1:],
         *features.shape,
-        chains=blocks.summary,
+        chains=blocks.record,
         between_pvalue=float(pvalues[0]),
         start_pvalue=float(pvalues[1]),
         odd_chain=odd_chain,

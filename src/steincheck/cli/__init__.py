@@ -237,7 +237,9 @@ def one_test(
     with _working(quiet):
         result = run(to_unconstrained(sample, density), density, rng=seed, **options)
     if not quiet:
-        _say(f"{_reworded(result.summary(alpha))}\n  seed {result.settings['rng']}, steincheck {__version__}")
+        _say(
+            f"{_reworded(result.describe(alpha))}\n  seed {result.settings['rng']}, steincheck {__version__}"
+        )
     if json:
         write_text(json, result.to_json() + "\n")
         _wrote(json, quiet)

@@ -216,7 +216,7 @@ def compare_chain_steps(
     tau = _slowest(features, none, chain)
     # every cut hides a little variance in each of k directions: beyond 5, cut rarer
     rarer = max(1.0, np.sqrt(k / 5))
-    blocks = replace(cut_blocks_core(rarer * tau, chain), tau=tau)
+    blocks = replace(cut_blocks_core(rarer * tau, chain), autocorrelation_time=tau)
     if not k or not blocks.enough:
         return StepTest(np.nan, np.nan, k, None), blocks
     outcome = _flipped(features, blocks, none, n_resamples, rng)
@@ -236,7 +236,7 @@ def _flipped(
 ) -> CountTest:
     """|sum f|^2 ranked among its values with a random sign per block."""
     sums = block_sums(features, blocks.label)
-    signs = block_signs(blocks.count, n_resamples, rng)
+    signs = block_signs(blocks.n_blocks, n_resamples, rng)
     return rank_forms(np.vstack([sums.sum(axis=0), signs @ sums]), found)
 
 
@@ -385,8 +385,8 @@ def _effective_draws(inside: np.ndarray, chain: np.ndarray, gate: int) -> float:
     indicator = inside - share
     blocks = cut_blocks_core(autocorrelation_time_core(indicator, chain), chain)
     if sojourns.min() < gate or not blocks.enough:
-        return max(1.0, min(float(sojourns.sum()), blocks.ess))
-    q = blocks.count
+        return max(1.0, min(float(sojourns.sum()), blocks.effective_draws))
+    q = blocks.n_blocks
     variance = q / (q - 1) * np.sum(block_sums(indicator, blocks.label) ** 2) / n**2
     quantiles = ndtri(1 - MODE_TABLE_LEVEL / 2) / stdtrit(q - 1, 1 - MODE_TABLE_LEVEL / 2)
     return float(share * (1 - share) * quantiles**2 / max(variance, 0.25 / n**2))  # a count is whole

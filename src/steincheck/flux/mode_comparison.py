@@ -63,7 +63,7 @@ class ModeComparison(NamedTuple):
     mode_pvalues: np.ndarray  #: (M,) of single modes, adjusted for their number
     all_compared: bool  #: whether all modes that matter were compared with each other
     chains: ChainWeights | None = None
-    inconclusive: str = ""
+    inconclusive_reason: str = ""
 
 
 def compare_independent(
@@ -167,7 +167,7 @@ def compare_chain_modes(
     path = found.mode
     if tested.comparison is None:
         path = settled_modes(found.mode, found.radius, modes.locations.shape[1], chain, tau_within)
-    within = tested.blocks.ess if tested.comparison and tested.blocks else len(chain) / tau_within
+    within = tested.blocks.effective_draws if tested.comparison and tested.blocks else len(chain) / tau_within
     judged = judge_set(moments, table.implied, modes.locations, within, worth_of_set(path, chain, len(modes)))
     weighty = _weighty(table, modes)
     outcome = _combined(tested, judged, flows, weighty)
@@ -261,9 +261,9 @@ def _chain_summary(
     np.add.at(shares, (chain, mode), 1.0)
     return ChainWeights(
         n_chains=n_chains,
-        n_blocks=0 if blocks is None else blocks.count,
-        autocorrelation_time=np.nan if blocks is None else blocks.tau,
-        effective_draws=np.nan if blocks is None else blocks.ess,
+        n_blocks=0 if blocks is None else blocks.n_blocks,
+        autocorrelation_time=np.nan if blocks is None else blocks.autocorrelation_time,
+        effective_draws=np.nan if blocks is None else blocks.effective_draws,
         n_changes=int(sojourns.sum()) - n_chains,
         sojourns=sojourns,
         shares=shares / shares.sum(axis=1, keepdims=True),

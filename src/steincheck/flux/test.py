@@ -110,7 +110,7 @@ def flux_test(
     instead that this set of draws, whatever the sampler, represents the weights as well as the few
     independent draws that the chains are worth, or as 40 where they never change between some modes
     (`variant` is "set"). Correct chains that never change mode often fail it, since most such sets represent
-    the weights poorly; and `inconclusive` says why a large p-value means nothing.
+    the weights poorly; and `inconclusive_reason` says why a large p-value means nothing.
 
     The test sees the weights of the modes it knows, nothing else: see `ksd_test` for the fit within modes.
 
@@ -173,7 +173,7 @@ def flux_test(
     known, rows = known_modes(
         modes, target, read.x, box, chain=read.chain, rng=streams.search, warnings=warnings
     )
-    _check_number_of_modes(known, searched=modes is None)
+    _check_number_of_modes(known, searched=modes is None, in_box=box is not None)
     chain = chain_of_rows(read.chain, rows)
     sample = _FluxSample(read.x[rows], read.log_p[rows], target, known, chain)
     result = _test_weights(sample, options, None, streams, warnings)
@@ -246,10 +246,10 @@ def _test_modes(
     )
     n, n_modes = moments.probabilities.shape
     leave = 1 - moments.probabilities[np.arange(n), found.mode]
-    inconclusive = part.inconclusive
+    reason = part.inconclusive_reason
     if np.isnan(part.outcome.pvalue):
-        inconclusive = NOTHING_MOVES
-        warnings.append(f"cannot tell: {inconclusive}")
+        reason = NOTHING_MOVES
+        warnings.append(f"cannot tell: {reason}")
     else:
         _warn_few_moving(leave, warnings)
     return FluxResult(
@@ -268,14 +268,14 @@ def _test_modes(
         net_flow_se=part.net_flow_se,
         mode_pvalues=part.mode_pvalues,
         all_compared=part.all_compared,
-        acceptance=float(leave.mean()),
+        leaving_probability=float(leave.mean()),
         efficiency=moments.efficiency,
         n_anchors=len(anchors),
         degrees_of_freedom=part.degrees_of_freedom,
         trend_pvalue=part.outcome.trend_pvalue,
         variant=part.variant,
         chains=part.chains,
-        inconclusive=inconclusive,
+        inconclusive_reason=reason,
         pvalue_floor=part.outcome.floor,
     )
 
@@ -342,9 +342,7 @@ def _test_steps(
     """Compare the flows along the displacements of a lattice, by themselves or beside those `by_modes`."""
     shortest = steps[: max(1, len(sample.x) // DRAWS_PER_DISPLACEMENT)]
     flows = step_flows(sample.x, sample.log_p, sample.target, shortest)
-    outcome, table, inconclusive = _compared_steps(
-        flows, sample.chain, options.variant, rng, options.n_resamples
-    )
+    outcome, table, reason = _compared_steps(flows, sample.chain, options.variant, rng, options.n_resamples)
     instead = "not between modes" if by_modes is None else "and between the modes listed"
     warnings.append(
         f"the modes are part of a larger lattice: draws were moved by its displacements, {instead}"
@@ -362,8 +360,8 @@ def _test_steps(
         )
     leave = flows.accept.max(axis=(1, 2))
     if np.isnan(outcome.pvalue):
-        inconclusive = inconclusive or NOTHING_MOVES
-        warnings.append(f"cannot tell: {inconclusive}")
+        reason = reason or NOTHING_MOVES
+        warnings.append(f"cannot tell: {reason}")
     else:
         _warn_few_moving(leave, warnings)
     asymptotic = sample.chain is None and outcome.null is None
@@ -376,11 +374,11 @@ def _test_steps(
         sample.target.dim,
         modes=sample.modes,
         n_contributing=_n_contributing(leave),
-        acceptance=float(flows.accept.mean()),
+        leaving_probability=float(flows.accept.mean()),
         degrees_of_freedom=outcome.degrees_of_freedom,
         variant="asymptotic" if asymptotic else "exact" if sample.chain is None else "block signs",
         lattice=table,
-        inconclusive=inconclusive,
+        inconclusive_reason=reason,
     )
 
 
@@ -411,7 +409,7 @@ def _compared_steps(
         outcome = compare_steps(flows, variant, rng, n_resamples)
         return outcome, displacement_table(flows, outcome, np.std(net, axis=0) / np.sqrt(n)), ""
     outcome, blocks = compare_chain_steps(flows, chain, rng, n_resamples)
-    q = blocks.count
+    q = blocks.n_blocks
     sums = block_sums(net - net.mean(axis=0), blocks.label)
     error = block_standard_error(sums) / n
     table = displacement_table(flows, outcome, error, max(q - 1, 1))
@@ -464,9 +462,10 @@ def _check_arguments(target: Any, variant: Any, anchors: Any) -> None:
         as_count(anchors, "anchors")
 
 
-def _check_number_of_modes(modes: Modes, searched: bool) -> None:
+def _check_number_of_modes(modes: Modes, *, searched: bool, in_box: bool) -> None:
     if len(modes) < 2:
-        advice = "widen `bounds` or give the `modes` you know" if searched else "give all `modes` you know"
+        wider = "widen `bounds`" if in_box else "give `bounds` to search a box as well"
+        advice = f"{wider}, or give the `modes` you know" if searched else "give all `modes` you know"
         raise ValueError(
             f"`modes` must hold at least two modes, got {len(modes)}: {advice}; if "
             "the density has only one there is nothing to compare, see ksd_test for the fit within it"

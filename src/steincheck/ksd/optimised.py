@@ -127,7 +127,7 @@ class _Choice(NamedTuple):
     moved: Perturbation
     criterion: np.ndarray
     best: int
-    width: float | None
+    bandwidth: float | None
 
 
 def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> Modes:
@@ -155,20 +155,20 @@ def _choose_theta(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndar
     moved = _moved_part(inputs, target, jumps, train, None)
     warn_moves(moved, inputs.warnings)
     x = moved.draws
-    width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
+    bandwidth = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     stack = np.concatenate([x[None], moved.samples])
     slopes = scores_of_moved(target, x, score_at(target, x), stack)
     rows = quadratic_forms(
         whitened(stack, inputs.whiten),
         whitened_scores(slopes, inputs.whiten),
         inputs.kernel,
-        width,
+        bandwidth,
         identity=identical_draws(x, []),
         row_sums=True,
     ).row_sums
     assert rows is not None
     criterion = power_criterion(rows[0, 0] + rows[0, 1:])
-    return _Choice(moved, criterion, int(np.argmax(criterion)), width)
+    return _Choice(moved, criterion, int(np.argmax(criterion)), bandwidth)
 
 
 def _moved_part(
@@ -207,7 +207,7 @@ def _tested_pair(
     samples = np.concatenate([x[None], final.samples])
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
     stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    found = replicated(inputs, stack, x, chain, choice.width, parts=True)
+    found = replicated(inputs, stack, x, chain, choice.bandwidth, parts=True)
     moved = choice.moved
     return OspksdResult(
         "ospKSD test",
@@ -218,11 +218,11 @@ def _tested_pair(
         x.shape[1],
         tuple(inputs.warnings),
         chains=found.resampled.chains,
-        bandwidth=choice.width,
+        bandwidth=choice.bandwidth,
         modes=moved.modes,
         theta=moved.theta,
         acceptance=moved.acceptance,
-        criterion=choice.criterion,
+        power_criterion=choice.criterion,
         chosen_theta=float(final.theta[0]),
         test_acceptance=float(final.acceptance[0]),
         identity_statistic=float(found.parts[0]),

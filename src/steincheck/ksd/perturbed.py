@@ -19,7 +19,7 @@ from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..stein.resampling import rerunnable
 from ..target import Target, score_at
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from .plain import Found, replicated
+from .plain import KsdStatistic, replicated
 
 PKSD_THETA = 0.9  # near 1, where jumps are accepted, but not at 1
 
@@ -106,7 +106,7 @@ def pksd_test(
     )
     moved = requested_perturbation(inputs, target, jumps)
     perturbation = moved.perturbation
-    found, width = perturbed_core(inputs, target, moved, identity=False)
+    found, bandwidth = perturbed_core(inputs, target, moved, identity=False)
     result = PksdResult(
         "pKSD test",
         found.statistic,
@@ -116,7 +116,7 @@ def pksd_test(
         target.dim,
         tuple(inputs.warnings),
         chains=found.resampled.chains,
-        bandwidth=width,
+        bandwidth=bandwidth,
         modes=perturbation.modes,
         theta=perturbation.theta,
         acceptance=perturbation.acceptance,
@@ -194,7 +194,7 @@ def spksd_test(
     )
     moved = requested_perturbation(inputs, target, jumps)
     perturbation = moved.perturbation
-    found, width = perturbed_core(inputs, target, moved, identity=True)
+    found, bandwidth = perturbed_core(inputs, target, moved, identity=True)
     result = SpksdResult(
         "spKSD test",
         found.statistic,
@@ -204,7 +204,7 @@ def spksd_test(
         target.dim,
         tuple(inputs.warnings),
         chains=found.resampled.chains,
-        bandwidth=width,
+        bandwidth=bandwidth,
         modes=perturbation.modes,
         theta=perturbation.theta,
         acceptance=perturbation.acceptance,
@@ -217,12 +217,12 @@ def spksd_test(
 
 def perturbed_core(
     inputs: Prepared, target: Target, moved: Moved, *, identity: bool
-) -> tuple[Found, float | None]:
+) -> tuple[KsdStatistic, float | None]:
     """The statistic of perturbed draws, the unperturbed ones added if `identity`, and the bandwidth."""
     perturbation = moved.perturbation
     x = perturbation.draws
-    width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
+    bandwidth = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     samples = np.concatenate([x[None], perturbation.samples]) if identity else perturbation.samples
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
     stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    return replicated(inputs, stack, x, moved.chain, width, parts=identity), width
+    return replicated(inputs, stack, x, moved.chain, bandwidth, parts=identity), bandwidth

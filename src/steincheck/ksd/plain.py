@@ -112,9 +112,9 @@ def ksd_test(
 def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:
     """The test of `ksd_test` on validated draws and their scores."""
     x = inputs.x
-    width = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
+    bandwidth = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     stack = (whitened(x, inputs.whiten)[None], whitened_scores(scores, inputs.whiten)[None])
-    found = replicated(inputs, stack, x, inputs.chain, width)
+    found = replicated(inputs, stack, x, inputs.chain, bandwidth)
     return KsdResult(
         "KSD test",
         found.statistic,
@@ -124,37 +124,37 @@ def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:
         x.shape[1],
         tuple(inputs.warnings),
         chains=found.resampled.chains,
-        bandwidth=width,
+        bandwidth=bandwidth,
     )
 
 
-class Found(NamedTuple):
+class KsdStatistic(NamedTuple):
     """Statistic and replicates, and how these were made."""
 
-    statistics: Replicated
+    replicated: Replicated
     resampled: Resampling
 
     @property
     def statistic(self) -> float:
         """The statistic of the draws."""
-        return float(self.statistics.statistics[0])
+        return float(self.replicated.statistics[0])
 
     @property
     def pvalue(self) -> float:
         """Its rank among the replicates; NaN if there are none."""
-        return pvalue(self.statistic, self.statistics.replicates[0])
+        return pvalue(self.statistic, self.replicated.replicates[0])
 
     @property
     def null(self) -> np.ndarray | None:
         """The replicates (B,), None if there are none."""
-        replicates = self.statistics.replicates[0]
+        replicates = self.replicated.replicates[0]
         return replicates if len(replicates) else None
 
     @property
     def parts(self) -> np.ndarray:
         """Contribution (J,) of each sample of the stack to the statistic."""
-        assert self.statistics.parts is not None
-        return self.statistics.parts[0]
+        assert self.replicated.parts is not None
+        return self.replicated.parts[0]
 
 
 def replicated(
@@ -162,12 +162,12 @@ def replicated(
     stack: Stack,
     x: np.ndarray,
     chain: np.ndarray | None,
-    width: float | None,
+    bandwidth: float | None,
     *,
     parts: bool = False,
-) -> Found:
+) -> KsdStatistic:
     """The statistic of `stack`, whose unperturbed draws are `x` of the chains `chain`, and its replicates."""
-    blocks = chain_blocks(chain, inputs.bootstrap, [stack], inputs.kernel, width)
+    blocks = chain_blocks(chain, inputs.bootstrap, [stack], inputs.kernel, bandwidth)
     resampled = resampling(
         x,
         inputs.bootstrap,
@@ -177,5 +177,5 @@ def replicated(
         warnings=inputs.warnings,
         blocks=blocks,
     )
-    statistics = replicated_statistics(*stack, inputs.kernel, width, resampled, parts=parts)
-    return Found(statistics, resampled)
+    statistics = replicated_statistics(*stack, inputs.kernel, bandwidth, resampled, parts=parts)
+    return KsdStatistic(statistics, resampled)

@@ -202,11 +202,11 @@ def moment_blocks(blocks: Blocks, features: np.ndarray, chain: np.ndarray) -> Bl
     The slowest feature counts: the largest t may be about a single coordinate, which moves slowly while a
     kernel sees all of them at once.
     """
-    tau = max(blocks.tau, float(np.max(autocorrelation_time_core(features, chain))))
+    tau = max(blocks.autocorrelation_time, float(np.max(autocorrelation_time_core(features, chain))))
     cut = cut_blocks_core(
         tau, chain, max_blocks=MAX_CHAIN_BLOCKS, min_blocks=MIN_CHAIN_BLOCKS, cut_every=TIMES_PER_CHAIN_BLOCK
     )
-    return replace(cut, standing=blocks.standing)
+    return replace(cut, stuck=blocks.stuck)
 
 
 def moment_core(
@@ -253,7 +253,7 @@ def moment_core(
         len(x),
         x.shape[1],
         tuple(dict.fromkeys(warnings)),
-        chains=None if blocks is None else blocks.summary,
+        chains=None if blocks is None else blocks.record,
         pvalue_floor=floor,
         features=features,
         modes=modes,
@@ -270,8 +270,8 @@ def _untested(x: np.ndarray, modes: Modes, blocks: Blocks, warnings: list[str]) 
     return replace(
         result,
         warnings=tuple(dict.fromkeys(warnings)),
-        chains=blocks.summary,
-        n_blocks=blocks.count,
+        chains=blocks.record,
+        n_blocks=blocks.n_blocks,
     )
 
 

@@ -18,8 +18,12 @@ class Accept(Protocol):
     Parameters
     ----------
     log_ratio : array
-        The log of the ratio of target densities times Jacobian; the rule returns the log of the acceptance
-        probability.
+        log t, the log of the ratio of target densities times Jacobian.
+
+    Returns
+    -------
+    array
+        Log of the acceptance probability.
     """
 
     def __call__(self, log_ratio: np.ndarray, /) -> np.ndarray:
@@ -87,7 +91,7 @@ def _by_mode(matrices: np.ndarray, x: np.ndarray, index: np.ndarray) -> np.ndarr
 
 
 def metropolis(log_ratio: np.ndarray) -> np.ndarray:
-    """log of min(1, t) at log t.
+    """Metropolis rule: the log acceptance probability min(0, log t).
 
     Parameters
     ----------
@@ -108,7 +112,7 @@ def metropolis(log_ratio: np.ndarray) -> np.ndarray:
 
 
 def barker(log_ratio: np.ndarray) -> np.ndarray:
-    """log of t / (1 + t) at log t.
+    """Barker's rule: the log acceptance probability log(t / (1 + t)).
 
     Parameters
     ----------

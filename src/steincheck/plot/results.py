@@ -207,7 +207,9 @@ def theta_profile(result: SpksdResult | OspksdResult, *, ax: Axes | None = None)
         )
     ax = axes_or_new(ax)
     if isinstance(result, OspksdResult):
-        ax.plot(result.theta, result.criterion, ".-", color=MAIN_COLOUR, label="criterion (training draws)")
+        ax.plot(
+            result.theta, result.power_criterion, ".-", color=MAIN_COLOUR, label="criterion (training draws)"
+        )
         ax.axvline(
             result.chosen_theta, color=CONTRAST_COLOUR, lw=1.5, label=f"chosen, {result.chosen_theta:.3g}"
         )

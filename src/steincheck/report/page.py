@@ -199,7 +199,7 @@ def _chains(verdict: Verdict) -> str:
 
 def _parameters(verdict: Verdict) -> str:
     """The summary, one row per parameter; those with a misfit are marked."""
-    table = verdict.parameters
+    table = verdict.parameter_table
     if not len(table):
         return ""
     kinds = ["number" if column not in ("parameter", "scale") else "" for column in table.columns]

@@ -7,7 +7,6 @@ from .plain import as_plain, pvalue_text
 from .table import Table
 from .tested import Result, among_all
 from .tests import (
-    ONE_METRIC,
     AgreementResult,
     FluxResult,
     FluxVariant,
@@ -24,7 +23,6 @@ from .tests import (
 from .verdict import Finding, FindingKind, Verdict
 
 __all__ = [
-    "ONE_METRIC",
     "AgreementResult",
     "CalibrationResult",
     "ChainBlocks",

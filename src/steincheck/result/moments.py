@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from .._validation import check_level
@@ -81,7 +81,7 @@ class MomentFeature:
         return as_plain(dict(self.__dict__))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MomentResult(GofResult):
     """Outcome of `moment_test`; `statistic` is the largest |t| of the features.
 
@@ -101,12 +101,12 @@ class MomentResult(GofResult):
         p-value of the least probable draw, adjusted for the number of draws.
     """
 
-    features: tuple[MomentFeature, ...] = field(kw_only=True)
-    modes: Modes = field(kw_only=True)
-    n_blocks: int = field(kw_only=True)
-    pairs_left_out: int = field(kw_only=True)
-    impossible_rows: tuple[int, ...] = field(kw_only=True)
-    impossible_pvalue: float = field(kw_only=True)
+    features: tuple[MomentFeature, ...]
+    modes: Modes
+    n_blocks: int
+    pairs_left_out: int
+    impossible_rows: tuple[int, ...]
+    impossible_pvalue: float
 
     def significant(self, alpha: float = 0.05) -> tuple[MomentFeature, ...]:
         """Features whose adjusted p-value is at most `alpha`, the largest |t| first."""

@@ -15,8 +15,7 @@ from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTabl
 from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
 
 FluxVariant = Literal["asymptotic", "exact", "block signs", "set"]
-KernelUnits = Literal["one metric", "those of each mode"]
-ONE_METRIC: KernelUnits = "one metric"  # of the kernel, for draws at all modes
+KernelUnits = Literal["common", "per mode"]
 
 
 def floor_of(null_distribution: np.ndarray | None) -> float:
@@ -106,7 +105,7 @@ class GofResult:
         return _equal(self.pvalue, self.pvalue_floor)
 
     def __str__(self) -> str:
-        return self.summary()
+        return self.describe()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._sentence()}>"
@@ -125,7 +124,7 @@ class GofResult:
             return "does not fit: misfit found"
         return "cannot tell" if np.isnan(self.pvalue) or self._out_of_reach(alpha) else "no misfit found"
 
-    def summary(self, alpha: float = 0.05) -> str:
+    def describe(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, with its warnings."""
         warnings = [f"warning: {text}" for text in self.warnings]
         return "\n  ".join([self._headline(alpha), *self._remarks(alpha), *warnings])
@@ -143,8 +142,9 @@ class GofResult:
         """Remarks that accompany the answer, other than warnings."""
         remarks = [] if self.chains is None else [str(self.chains)]
         if self._out_of_reach(alpha):
-            floor = f"its smallest p-value is {self.pvalue_floor:.2g}"
-            remarks.append(f"cannot tell: the test cannot reach the level {alpha:g}: {floor}")
+            remarks.append(
+                f"The smallest p-value that this test can give is {self.pvalue_floor:.2g}, above the level {alpha:g}."
+            )
         return remarks
 
     def _out_of_reach(self, alpha: float) -> bool:
@@ -161,7 +161,7 @@ class GofResult:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class KsdResult(GofResult):
     """Outcome of `ksd_test`.
 
@@ -171,10 +171,10 @@ class KsdResult(GofResult):
         Kernel bandwidth, in units of squared distance; None for a kernel without any.
     """
 
-    bandwidth: float | None = field(kw_only=True)
+    bandwidth: float | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PksdResult(KsdResult):
     """Outcome of `pksd_test`.
 
@@ -186,12 +186,12 @@ class PksdResult(KsdResult):
         Jump scales, and the share of proposals accepted at each.
     """
 
-    modes: Modes = field(kw_only=True)
-    theta: np.ndarray = field(kw_only=True)
-    acceptance: np.ndarray = field(kw_only=True)
+    modes: Modes
+    theta: np.ndarray
+    acceptance: np.ndarray
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SpksdResult(PksdResult):
     """Outcome of `spksd_test`.
 
@@ -203,18 +203,18 @@ class SpksdResult(PksdResult):
         Contribution of each jump scale.
     """
 
-    identity_statistic: float = field(kw_only=True)
-    theta_statistics: np.ndarray = field(kw_only=True)
+    identity_statistic: float
+    theta_statistics: np.ndarray
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class OspksdResult(PksdResult):
     """Outcome of `ospksd_test`.
 
     Attributes
     ----------
-    criterion : array (J,)
-        Estimated power of each jump scale on the training draws.
+    power_criterion : array (J,)
+        Estimated mean over standard deviation of the statistic of each jump scale, on the training draws.
     chosen_theta : float
         The jump scale that maximises it.
     test_acceptance : float
@@ -223,14 +223,14 @@ class OspksdResult(PksdResult):
         Contributions to the statistic of the unperturbed and of the perturbed draws.
     """
 
-    criterion: np.ndarray = field(kw_only=True)
-    chosen_theta: float = field(kw_only=True)
-    test_acceptance: float = field(kw_only=True)
-    identity_statistic: float = field(kw_only=True)
-    theta_statistic: float = field(kw_only=True)
+    power_criterion: np.ndarray
+    chosen_theta: float
+    test_acceptance: float
+    identity_statistic: float
+    theta_statistic: float
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class KsdaggResult(GofResult):
     """Outcome of `ksdagg_test`; `statistic` is minus the smallest weighted p-value of the single tests.
 
@@ -246,20 +246,19 @@ class KsdaggResult(GofResult):
     pvalue_floor : float
         The smallest attainable p-value: more than for one test, since smallest weighted p-values tie.
     units : str
-        "one metric" of the kernel for all draws, or, as `check` takes where the widths of modes differ,
-        "those of each mode".
+        Of the kernel: "common" to all draws, or "per mode", as `check` takes where the widths of modes differ.
     """
 
-    bandwidths: np.ndarray = field(kw_only=True)
-    bandwidth_weights: np.ndarray = field(kw_only=True)
-    statistics: np.ndarray = field(kw_only=True)
-    pvalues: np.ndarray = field(kw_only=True)
-    levels: np.ndarray = field(kw_only=True)
-    thresholds: np.ndarray = field(kw_only=True)
-    units: KernelUnits = field(default=ONE_METRIC, kw_only=True)
+    bandwidths: np.ndarray
+    bandwidth_weights: np.ndarray
+    statistics: np.ndarray
+    pvalues: np.ndarray
+    levels: np.ndarray
+    thresholds: np.ndarray
+    units: KernelUnits = "common"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PksdaggResult(KsdaggResult):
     """Outcome of `pksdagg_test`; arrays over bandwidths hold the unperturbed draws first, then the perturbed.
 
@@ -269,12 +268,12 @@ class PksdaggResult(KsdaggResult):
         As in `PksdResult`.
     """
 
-    modes: Modes = field(kw_only=True)
-    theta: np.ndarray = field(kw_only=True)
-    acceptance: np.ndarray = field(kw_only=True)
+    modes: Modes
+    theta: np.ndarray
+    acceptance: np.ndarray
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FssdResult(GofResult):
     """Outcome of `fssd_test`.
 
@@ -289,17 +288,17 @@ class FssdResult(GofResult):
     eigenvalues : array
         Eigenvalues of the covariance of the features, in descending order.
     power_criterion : float
-        On the tested draws.
+        Estimated mean over standard deviation of the statistic, on the tested draws.
     """
 
-    locations: np.ndarray = field(kw_only=True)
-    bandwidth: float = field(kw_only=True)
-    contributions: np.ndarray = field(kw_only=True)
-    eigenvalues: np.ndarray = field(kw_only=True)
-    power_criterion: float = field(kw_only=True)
+    locations: np.ndarray
+    bandwidth: float
+    contributions: np.ndarray
+    eigenvalues: np.ndarray
+    power_criterion: float
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FluxResult(GofResult):
     """Outcome of `flux_test`; `pvalue` is NaN, with a warning, if no draw could be at another mode.
 
@@ -326,8 +325,8 @@ class FluxResult(GofResult):
         Flows along the displacements of a lattice, if draws were moved by them.
     chains : ChainWeights or None
         Changes of mode, sojourns and blocks; None for independent draws.
-    acceptance : float
-        Mean probability of leaving a mode.
+    leaving_probability : float
+        Mean probability of a draw of leaving its mode.
     n_contributing : int
         Number of draws whose probability of leaving exceeds 1 %.
     efficiency : float
@@ -340,28 +339,28 @@ class FluxResult(GofResult):
     variant : str
         How the p-value was found: "asymptotic", "exact", for chains "block signs", or "set" if the chains
         change mode too rarely and the set of draws was compared with `chains.set_size` independent ones.
-    inconclusive : str
+    inconclusive_reason : str
         Why a large p-value is not evidence of a fit; empty if it is.
     """
 
-    modes: Modes = field(kw_only=True)
-    mode_table: ModeTable | None = field(default=None, kw_only=True)
-    mode_of_draw: np.ndarray | None = field(default=None, kw_only=True)
-    flow: np.ndarray | None = field(default=None, kw_only=True)
-    net_flow: np.ndarray | None = field(default=None, kw_only=True)
-    net_flow_se: np.ndarray | None = field(default=None, kw_only=True)
-    mode_pvalues: np.ndarray | None = field(default=None, kw_only=True)
-    all_compared: bool = field(default=True, kw_only=True)
-    lattice: DisplacementTable | None = field(default=None, kw_only=True)
-    chains: ChainWeights | None = field(default=None, kw_only=True)
-    acceptance: float = field(kw_only=True)
-    n_contributing: int = field(kw_only=True)
-    efficiency: float = field(default=np.nan, kw_only=True)
-    n_anchors: int = field(default=0, kw_only=True)
-    degrees_of_freedom: int = field(kw_only=True)
-    trend_pvalue: float = field(default=np.nan, kw_only=True)
-    variant: FluxVariant = field(kw_only=True)
-    inconclusive: str = field(default="", kw_only=True)
+    modes: Modes
+    mode_table: ModeTable | None = None
+    mode_of_draw: np.ndarray | None = None
+    flow: np.ndarray | None = None
+    net_flow: np.ndarray | None = None
+    net_flow_se: np.ndarray | None = None
+    mode_pvalues: np.ndarray | None = None
+    all_compared: bool = True
+    lattice: DisplacementTable | None = None
+    chains: ChainWeights | None = None
+    leaving_probability: float
+    n_contributing: int
+    efficiency: float = np.nan
+    n_anchors: int = 0
+    degrees_of_freedom: int
+    trend_pvalue: float = np.nan
+    variant: FluxVariant
+    inconclusive_reason: str = ""
 
     def _repr_html_(self) -> str:
         modes = "" if self.mode_table is None else modes_html(self.mode_table, ())
@@ -369,7 +368,7 @@ class FluxResult(GofResult):
 
     def answer(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, in a few words."""
-        if self.inconclusive and not self.reject(alpha):
+        if self.inconclusive_reason and not self.reject(alpha):
             return "cannot tell"
         return super().answer(alpha)
 
@@ -377,8 +376,8 @@ class FluxResult(GofResult):
         remarks = super()._remarks(alpha)
         if self.set_hypothesis:
             remarks.append(self.set_hypothesis)
-        reason = f"cannot tell: {self.inconclusive}"
-        if self.inconclusive and not self.reject(alpha) and reason not in self.warnings:
+        reason = f"cannot tell: {self.inconclusive_reason}"
+        if self.inconclusive_reason and not self.reject(alpha) and reason not in self.warnings:
             remarks.append(reason)
         return remarks
 
@@ -404,7 +403,7 @@ class FluxResult(GofResult):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AgreementResult(GofResult):
     """Outcome of `chains.agreement`, and of the same test in `check`: do Markov chains agree?
 
@@ -421,9 +420,9 @@ class AgreementResult(GofResult):
         The chain (quarter of a single one) that differs most from the others.
     """
 
-    between_pvalue: float = field(kw_only=True)
-    start_pvalue: float = field(kw_only=True)
-    odd_chain: int = field(kw_only=True)
+    between_pvalue: float
+    start_pvalue: float
+    odd_chain: int
 
     @property
     def n_blocks(self) -> int:

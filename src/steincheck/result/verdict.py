@@ -112,14 +112,18 @@ class Verdict:
         The mode of each draw; None without a mode table.
     chain : array (n,) or None
         The chain of each draw; None for independent draws.
-    parameters : Table
+    parameter_table : Table
         What `summary` returns.
     advice : tuple of str
         What to do about the answer.
     context : tuple of str
         How the draws were treated, what they are worth, and how thorough the mode search was.
-    not_examined, warnings : tuple of str
+    not_examined : tuple of str
+        What the answer does not cover: read it before you trust a "no misfit found".
+    warnings : tuple of str
+        What qualifies the answer; none of it is raised as a Python warning.
     n, dim : int
+        Number of draws given, and their dimension.
     names : tuple of str
         Coordinate names.
     seed : int
@@ -157,7 +161,7 @@ class Verdict:
     mode_places: tuple[str, ...] = ()
     mode_of_draw: np.ndarray | None = None
     chain: np.ndarray | None = None
-    parameters: Table = NO_ROWS
+    parameter_table: Table = NO_ROWS
     advice: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -186,7 +190,7 @@ class Verdict:
         tests = test_rows(self)
         head = ("what was tested", "p-value", "adjusted", "result")
         folded = html_table(head, "lrrl", tests) if tests else ""
-        folded += self.parameters._repr_html_() if len(self.parameters) else ""
+        folded += self.parameter_table._repr_html_() if len(self.parameter_table) else ""
         folded += list_html(self.context, "How it was examined")
         folded += list_html(self.not_examined, "Not examined")
         parts.append(f"<details><summary>Tests, parameters, how it was examined</summary>{folded}</details>")
@@ -202,7 +206,7 @@ class Verdict:
         high, ``sd_factor``, by which factor the draws are too wide, and ``pvalue``, the smallest of all
         features of this parameter, adjusted for all features that were tested.
         """
-        return self.parameters
+        return self.parameter_table
 
     def to_arviz(self) -> Any:
         """What is known of each draw, as InferenceData (a DataTree with ArviZ 1.x).
@@ -229,7 +233,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
-        record: dict[str, Any] = {"schema": 3}
+        record: dict[str, Any] = {"schema": 4}
         record |= {name: getattr(self, name) for name in ("fits", "sentence", "pvalue", "alpha")}
         of_test = ("test", "statistic", "pvalue", "n", "n_tested", "settings")
         record["tests"] = {
@@ -258,7 +262,7 @@ def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
             test = f"against {result.chains.set_size} independent draws"
         where = " within modes" if several and key != "weights" else ""
         answer = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
-        inconclusive = isinstance(result, FluxResult) and bool(result.inconclusive)
+        inconclusive = isinstance(result, FluxResult) and bool(result.inconclusive_reason)
         inconclusive |= len(verdict.tests) * result.pvalue_floor > verdict.alpha
         if np.isnan(result.pvalue) or (inconclusive and answer == "no misfit found"):
             answer = "cannot tell"

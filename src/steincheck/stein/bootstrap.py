@@ -19,7 +19,11 @@ class Bootstrap(Protocol):
     n, size : int
         Number of draws and of replicates.
     rng : Generator
-        The function returns weights (size, n) of the draws.
+
+    Returns
+    -------
+    array (size, n)
+        Weights of the draws, one row per replicate.
     """
 
     def __call__(self, n: int, size: int, rng: np.random.Generator, /) -> np.ndarray:
@@ -53,7 +57,7 @@ def multinomial(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def wild(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Independent random signs.
+    """Wild bootstrap: independent random signs, +1 or -1.
 
     Parameters
     ----------

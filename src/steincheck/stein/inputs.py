@@ -78,7 +78,7 @@ def prepare(
     as_count(n_resamples, "n_resamples")
     check_bootstrap(bootstrap)
     check_switch(check_score, "check_score")
-    whiten = None if precondition is None else _root(precondition, target.dim)
+    whiten = None if precondition is None else _cholesky_of_precondition(precondition, target.dim)
     generator, seed = seeded(rng)
     sample = read_sample(draws, target, independent=independent)
     if sample.chain is not None:
@@ -124,14 +124,17 @@ def _refuse_resampled_draws(bootstrap: Any) -> None:
         )
 
 
-def _root(precondition: Any, dim: int) -> np.ndarray:
+def _cholesky_of_precondition(precondition: Any, dim: int) -> np.ndarray:
     matrix = as_numbers(precondition, "precondition", f"a matrix of numbers, shape {(dim, dim)}")
     if matrix.shape != (dim, dim):
         raise ValueError(f"`precondition` must have shape {(dim, dim)}, got {matrix.shape}")
-    if not np.isfinite(matrix).all():
-        raise ValueError("`precondition` must be finite")
-    if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=0):
-        raise ValueError("`precondition` must be symmetric")
+    for i, j in np.argwhere(~np.isfinite(matrix)):
+        raise ValueError(f"`precondition` must be finite, got {matrix[i, j]} at row {i}, column {j}")
+    for i, j in np.argwhere(~np.isclose(matrix, matrix.T, rtol=1e-8, atol=0)):
+        raise ValueError(
+            f"`precondition` must be symmetric, but entries ({i}, {j}) and ({j}, {i}) are {matrix[i, j]:g} and "
+            f"{matrix[j, i]:g}"
+        )
     try:
         return np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:

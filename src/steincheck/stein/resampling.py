@@ -17,7 +17,9 @@ from .bootstrap import Bootstrap, random_blocks
 from .inputs import Prepared, Streams
 from .kernels import Kernel
 
-MAX_WEIGHTS = 2 * 10**10  # bytes of a bootstrap's weights that are held at once
+MAX_WEIGHTS = (
+    2 * 10**10
+)  # of a bootstrap, held at once: one byte each, as `multinomial` and `wild` return them
 MIN_DRAWS_WITHOUT_BLOCKS = 50  # below, a bootstrap of the draws rejects correct samples too often
 MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
@@ -107,12 +109,12 @@ def _flipped_chains(
     x: np.ndarray, blocks: Blocks, n_resamples: int, streams: Streams, warnings: list[str]
 ) -> Resampling:
     """Signs of the blocks of chains; none if there are too few blocks for a test."""
-    signs = np.empty((0, blocks.count), dtype=np.int8)
+    signs = np.empty((0, blocks.n_blocks), dtype=np.int8)
     if blocks.enough:
-        signs = block_signs(blocks.count, n_resamples, streams.bootstrap)
+        signs = block_signs(blocks.n_blocks, n_resamples, streams.bootstrap)
     else:
         warnings.append(f"cannot tell: {blocks.remedy}")
-    return Resampling(signs, blocks.label, identical_draws(x, []), blocks.summary)
+    return Resampling(signs, blocks.label, identical_draws(x, []), blocks.record)
 
 
 def _weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -143,8 +145,8 @@ def chain_blocks(
     if chain is None or callable(bootstrap):
         return None
     tau = _time_of_contributions(chain, stacks, kernel, bandwidths)
-    standing = bool(stuck_chains(stacks[0][0][0], chain))
-    return replace(cut_blocks_core(tau, chain), standing=standing)
+    stuck = bool(stuck_chains(stacks[0][0][0], chain))
+    return replace(cut_blocks_core(tau, chain), stuck=stuck)
 
 
 def _time_of_contributions(

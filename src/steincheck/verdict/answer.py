@@ -145,10 +145,10 @@ def check(
     check_score : bool
         Compare the score with finite differences at a few draws first.
     max_evaluations : int, optional
-        Points at which the mode search may evaluate the density.
+        Points at which the mode search may evaluate the density; by default 6,000,000, as in `find_modes`.
     max_seconds : float or None
-        Time for the mode search, as in `find_modes`; climbs from draws to unknown modes take at most 10
-        seconds of their own. With None there is no limit, and a verdict never depends on the clock.
+        Seconds for the mode search, as in `find_modes`; climbs from draws to unknown modes take at most 10
+        more. With None there is no limit, and a verdict never depends on the clock.
     progress : bool, optional
         Show the progress of the mode search; by default on a terminal.
     rng : int, Generator or SeedSequence, optional
@@ -158,10 +158,11 @@ def check(
     -------
     Verdict
         ``verdict.fits`` is False (misfit found), True (no misfit found, which is no proof) or None (cannot
-        tell); ``print(verdict)`` says it in words.
+        tell); ``print(verdict)`` says it in words. Warnings are in ``verdict.warnings``: none is raised as a
+        Python warning.
 
-    References
-    ----------
+    Notes
+    -----
     docs/verdict.md says what it does and what its words mean.
 
     Examples
@@ -312,7 +313,7 @@ def _as_verdict(
         mode_places=where,
         mode_of_draw=mode,
         chain=case.chain,
-        parameters=parameter_table(case, target, combined.tests.get("moments")),
+        parameter_table=parameter_table(case, target, combined.tests.get("moments")),
         advice=_advice(fits, findings, combined, case.chain, target, weighable=repair is not None),
     )
     return replace(verdict, text=render(verdict))
@@ -467,8 +468,8 @@ def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], 
     weights = tests.get("weights")
     if isinstance(weights, FluxResult):
         apart = _modes_apart(known, weights)
-        if weights.inconclusive and not weights.reject(alpha):
-            reasons.append(weights.inconclusive)
+        if weights.inconclusive_reason and not weights.reject(alpha):
+            reasons.append(weights.inconclusive_reason)
         elif apart:
             which = f"mode{'s' * (len(apart) > 1)} {listed(apart, 5)}"
             reasons.append(

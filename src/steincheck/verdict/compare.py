@@ -18,7 +18,7 @@ from ..typing import DrawsLike
 from .answer import check
 
 N_ANGLES = 720  # of the quadrature over directions; the integrand is smooth but for kinks
-COMPARISON_COLUMNS = ("sample", "misplaced", "worst", "fits", "pvalue", "n", "ess")
+COMPARISON_COLUMNS = ("sample", "misplaced", "worst", "answer", "pvalue", "n", "ess")
 
 
 class Effect(NamedTuple):
@@ -148,8 +148,8 @@ def _row(name: str, verdict: Verdict, effect: Effect) -> tuple[Any, ...]:
     ess = float(verdict.n)
     if verdict.chain is not None:
         ess = float(np.min(verdict.summary()["ess_bulk"]))
-    fits = {True: "no misfit found", False: "no", None: "cannot tell"}[verdict.fits]
-    return name, effect.misplaced, effect.words, fits, verdict.pvalue, verdict.n, ess
+    answer = {True: "no misfit found", False: "misfit found", None: "cannot tell"}[verdict.fits]
+    return name, effect.misplaced, effect.words, answer, verdict.pvalue, verdict.n, ess
 
 
 def largest_effect(verdict: Verdict) -> Effect:

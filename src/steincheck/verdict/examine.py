@@ -65,7 +65,7 @@ def run_tests(
             target,
             known,
             chain=case.chain,
-            tau_within=None if blocks is None else blocks.tau,
+            tau_within=None if blocks is None else blocks.autocorrelation_time,
             rng=streams[3],
             warnings=remarks.warnings,
         )

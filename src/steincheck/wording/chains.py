@@ -24,8 +24,8 @@ def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
     """How many independent draws the chains are worth."""
     n = len(blocks.label)
     text = (
-        f"The {n} tested draws are worth about {blocks.ess:.0f} independent ones for the shape "
-        f"(autocorrelation time {blocks.tau:.3g}; {blocks.count} blocks were compared)"
+        f"The {n} tested draws are worth about {blocks.effective_draws:.0f} independent ones for the shape "
+        f"(autocorrelation time {blocks.autocorrelation_time:.3g}; {blocks.n_blocks} blocks were compared)"
     )
     if isinstance(weights, FluxResult) and weights.chains is not None:
         chains = weights.chains
