@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..result.modes import AS_EXPECTED, NOT_COMPARED, NOT_EXAMINED, TOO_FEW, TOO_MANY
+from ..result.mode_table import AS_EXPECTED, NOT_COMPARED, NOT_EXAMINED, TOO_FEW, TOO_MANY
 
 
 def flow_pvalues(net: np.ndarray, error: np.ndarray, degrees_of_freedom: float = np.inf) -> np.ndarray:

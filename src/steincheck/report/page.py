@@ -19,7 +19,7 @@ from .._files import write_text
 from .._validation import require_kind
 from ..draws import as_draws, to_unconstrained
 from ..result import FluxResult, KsdaggResult, Verdict, as_plain, pvalue_text
-from ..result.modes import mode_rows
+from ..result.mode_table import mode_rows
 from ..result.verdict import test_rows
 from ..target import Target, require_target
 from ..typing import DrawsLike

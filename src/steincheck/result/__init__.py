@@ -1,7 +1,9 @@
 """What a test returns: records without dependencies."""
 
 from .calibration import CalibrationResult
-from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeSearch, ModeTable, ModeWeights
+from .chains import ChainBlocks, ChainWeights
+from .mode_table import DisplacementTable, ModeTable, ModeWeights
+from .modes import Modes, ModeSearch
 from .moments import FeatureKind, MomentFeature, MomentResult
 from .plain import as_plain, pvalue_text
 from .table import Table

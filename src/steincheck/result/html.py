@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from .modes import ModeTable, mode_rows
+from .mode_table import ModeTable, mode_rows
 from .table import html_table
 
 # distinct to colour-blind eyes, in print and on screen

@@ -10,8 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from .._validation import check_level
+from .chains import ChainBlocks, ChainWeights
 from .html import answer_html, list_html, modes_html
-from .modes import ChainBlocks, ChainWeights, DisplacementTable, Modes, ModeTable
+from .mode_table import DisplacementTable, ModeTable
+from .modes import Modes
 from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
 
 FluxVariant = Literal["asymptotic", "exact", "block signs", "set"]

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from .html import answer_html, list_html, modes_html
-from .modes import Modes, ModeTable, ModeWeights
+from .mode_table import ModeTable, ModeWeights
+from .modes import Modes
 from .moments import FeatureKind
 from .per_draw import per_draw_group
 from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..result import Finding, Verdict, pvalue_text
-from ..result.modes import mode_rows
+from ..result.mode_table import mode_rows
 from ..result.table import aligned
 from ..result.verdict import test_rows
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..result import Finding, FindingKind, FluxResult, ModeTable
-from ..result.modes import TOO_FEW, TOO_MANY
+from ..result.mode_table import TOO_FEW, TOO_MANY
 from ..target.own_scale import OwnScale
 from .mode_places import MAX_COORDINATES_NAMED
 

@@ -1,0 +1,70 @@
+"""How Markov chains were cut into blocks, and how they changed between modes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class ChainBlocks:
+    """How Markov chains were cut into blocks of nearly independent sums.
+
+    Attributes
+    ----------
+    n_chains, n_blocks : int
+        Number of chains, and of blocks whose signs were flipped.
+    autocorrelation_time, effective_draws : float
+        Autocorrelation time of the draws' contributions to the statistic, and how many independent draws the
+        chains are worth.
+    """
+
+    n_chains: int
+    n_blocks: int
+    autocorrelation_time: float
+    effective_draws: float
+
+    def __str__(self) -> str:
+        chains = "one chain" if self.n_chains == 1 else f"{self.n_chains} chains"
+        return (
+            f"tested as {chains}, worth about {self.effective_draws:.0f} independent draws "
+            f"(autocorrelation time {self.autocorrelation_time:.3g}, {self.n_blocks} blocks)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ChainWeights(ChainBlocks):
+    """What Markov chains can tell about the weights of the modes.
+
+    Attributes
+    ----------
+    n_chains, n_blocks, autocorrelation_time, effective_draws
+        As in `ChainBlocks`, for the net flows between modes; 0 blocks and NaN if none are compared.
+    n_changes : int
+        Number of changes of mode; where the weights could not be tested, of those after which a chain stays.
+    sojourns : array (M,)
+        Number of sojourns of the chains at each mode, between such changes.
+    shares : array (C, M)
+        Share of each mode in the draws of each chain.
+    compared : tuple of tuples of int
+        Groups of modes between which the chains change often enough for their weights to be compared.
+    pooled : tuple of int
+        Modes among them with few sojourns, whose weights were compared only together.
+    set_size : int
+        Number of independent draws with which the set was compared where the chains could not be tested.
+    """
+
+    n_changes: int
+    sojourns: np.ndarray
+    shares: np.ndarray
+    compared: tuple[tuple[int, ...], ...]
+    pooled: tuple[int, ...]
+    set_size: int
+
+    def __str__(self) -> str:
+        if self.n_blocks:
+            return super().__str__()
+        chains = "one chain" if self.n_chains == 1 else f"{self.n_chains} chains"
+        changes = "1 mode change" if self.n_changes == 1 else f"{self.n_changes or 'no'} mode changes"
+        return f"{chains} with {changes} in all"

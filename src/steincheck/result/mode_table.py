@@ -1,0 +1,125 @@
+"""Shares of the draws and of the density at the modes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .plain import as_plain
+
+TOO_MANY = "too many draws"
+TOO_FEW = "too few draws"
+AS_EXPECTED = "as expected"
+NOT_COMPARED = "not compared"
+NOT_EXAMINED = "not examined"
+
+
+@dataclass(frozen=True, eq=False)
+class ModeTable:
+    """How many draws are at each mode, and how many the density says there should be.
+
+    Attributes
+    ----------
+    locations : array (M, d)
+        The modes.
+    n_draws : array (M,)
+        Number of draws at each.
+    observed, implied : arrays (M,)
+        Share of the draws, and share of the density, at each mode; an implied share is NaN where it cannot
+        be estimated.
+    observed_interval, implied_interval : arrays (M, 2)
+        95 % confidence intervals, each for one mode alone; NaN for the observed share of a mode that no chain
+        ever enters or leaves, which is that of the starting points.
+    words : tuple of str
+        Per mode "too many draws", "too few draws", "as expected", "not compared" (with modes of other groups:
+        within its own group the share is as expected) or "not examined".
+    n_local : array (M,), optional
+        Points of chains started at the mode itself on which its implied share rests too, since it has hardly
+        any draws; None if there was no such mode, or the chains would have cost too much.
+    """
+
+    locations: np.ndarray
+    n_draws: np.ndarray
+    observed: np.ndarray
+    implied: np.ndarray
+    observed_interval: np.ndarray
+    implied_interval: np.ndarray
+    words: tuple[str, ...]
+    n_local: np.ndarray | None = None
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Modes without a single draw."""
+        return tuple(np.flatnonzero(self.n_draws == 0).tolist())
+
+    def __len__(self) -> int:
+        return len(self.n_draws)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        names = ("locations", "n_draws", "observed", "observed_interval", "implied", "implied_interval")
+        return as_plain({name: getattr(self, name) for name in (*names, "words", "missing")})
+
+
+@dataclass(frozen=True, eq=False)
+class ModeWeights:
+    """Importance weights that give the modes of a set of draws the shares of the density.
+
+    Attributes
+    ----------
+    weights : array (n,)
+        Importance weights of the draws, with mean 1.
+    effective_draws : float
+        Number of independent draws of the density that the weighted draws are worth.
+    """
+
+    weights: np.ndarray
+    effective_draws: float
+
+
+@dataclass(frozen=True, eq=False)
+class DisplacementTable:
+    """Flows of draws along the displacements of a lattice of modes, and against them.
+
+    Attributes
+    ----------
+    displacements : array (V, d)
+    flow : array (V, 2)
+        Mean probability of moving along and against each.
+    net_flow, net_flow_se : arrays (V,)
+        Along minus against, positive where there are too few draws ahead, and its standard error.
+    words : tuple of str
+        "too few draws ahead", "too few draws behind", "as expected" or "not examined" per displacement.
+    pvalue : float
+        p-value of all displacements together.
+    degrees_of_freedom : int
+    """
+
+    displacements: np.ndarray
+    flow: np.ndarray
+    net_flow: np.ndarray
+    net_flow_se: np.ndarray
+    words: tuple[str, ...]
+    pvalue: float
+    degrees_of_freedom: int
+
+
+def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str, str]]:
+    """The modes as rows of text: number, draws, observed share, implied share, what that says."""
+    rows = []
+    for k, word in enumerate(table.words):
+        observed = _share(table.observed[k], table.observed_interval[k])
+        implied = _share(table.implied[k], table.implied_interval[k])
+        words = f"missing, {word}" if table.n_draws[k] == 0 else word
+        rows.append((str(k), str(table.n_draws[k]), observed, implied, words))
+    return rows
+
+
+def _share(share: float, interval: np.ndarray) -> str:
+    if np.isnan(share):
+        return "-"
+    if np.isnan(interval[0]):
+        return f"{share:.1%} (no interval)"
+    return f"{share:.1%} ({interval[0]:.1%} to {interval[1]:.1%})"
