@@ -511,7 +511,7 @@ def test_a_level_out_of_reach_is_no_fit(run):
         )
         assert status == cli.CANNOT_TELL
         assert f"test: cannot tell at level {alpha}" in out
-        assert f"cannot tell: the test cannot reach the level {alpha}" in out
+        assert f"above the level {alpha}" in out
         assert "no misfit found" not in out
 
 

@@ -93,7 +93,7 @@ def autocorrelation_time_core(h: np.ndarray, chain: np.ndarray | None = None) ->
     return float(max(1.0, 2 * initial_monotone(pair_sums(covariance) / covariance[0]).sum() - 1))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Blocks:
     """Chains cut into blocks for a statistic whose contributions have autocorrelation time ``tau``.
 
@@ -119,6 +119,10 @@ class Blocks:
     times_longer: float
     n_chains: int
     stuck: bool = False
+
+    def __repr__(self) -> str:
+        time = f"autocorrelation time {self.autocorrelation_time:.3g}"
+        return f"<Blocks: {self.n_blocks} of {len(self.label)} draws, {self.n_chains} chains, {time}>"
 
     @property
     def enough(self) -> bool:

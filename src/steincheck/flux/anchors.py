@@ -22,7 +22,7 @@ from ..typing import ModesLike
 from .local_chains import local_chains
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Anchors:
     """Gaussians between which draws are moved, sorted by mode.
 
@@ -60,6 +60,9 @@ class Anchors:
 
     def __len__(self) -> int:
         return len(self.mode)
+
+    def __repr__(self) -> str:
+        return f"<Anchors: {len(self)} for {len(np.unique(self.mode))} modes, d = {self.centres.shape[1]}>"
 
 
 class Gaussians(NamedTuple):
@@ -179,10 +182,10 @@ def _fitted(
     if len(home) <= max(n_points / 2, 4 * n_anchors * d) or np.ptp(home, axis=0).min() == 0:
         return None
     floor = 0.01 * np.linalg.eigvalsh(covariance)[0]
-    return _mixture(home, _responsibilities(home, n_anchors, rng), floor)
+    return _mixture(home, _nearest_seeds(home, n_anchors, rng), floor)
 
 
-def _responsibilities(x: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def _nearest_seeds(x: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Indicators (n, count) of the nearest of `count` rows of x that lie apart (k-means++)."""
     n = len(x)
     z = x / np.maximum(x.std(axis=0), np.finfo(float).tiny)

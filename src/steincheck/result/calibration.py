@@ -11,7 +11,7 @@ import numpy as np
 from .plain import as_plain, pvalue_text
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CalibrationResult:
     """How often a test rejects, over repeated samples: its level, or its power if the sampler is wrong.
 
@@ -53,6 +53,10 @@ class CalibrationResult:
     uniform_pvalue: float
     excess_pvalue: float
     seed: Any
+
+    def __repr__(self) -> str:
+        samples = f"{self.repetitions} samples of {self.n} draws"
+        return f"<CalibrationResult: {self.test}, {samples}, d = {self.dim}>"
 
     def __str__(self) -> str:
         lines = [f"{self.test}: {self.repetitions} samples of {self.n} draws, d = {self.dim}"]

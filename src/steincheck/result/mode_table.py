@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .plain import as_plain
+from .plain import as_plain, pvalue_text
+from .table import aligned
 
+MAX_MODES_PRINTED = 15  # rows of the printed mode table
 TOO_MANY = "too many draws"
 TOO_FEW = "too few draws"
 AS_EXPECTED = "as expected"
@@ -16,7 +19,7 @@ NOT_COMPARED = "not compared"
 NOT_EXAMINED = "not examined"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModeTable:
     """How many draws are at each mode, and how many the density says there should be.
 
@@ -57,13 +60,19 @@ class ModeTable:
     def __len__(self) -> int:
         return len(self.n_draws)
 
+    def __repr__(self) -> str:
+        return f"<ModeTable: {len(self)} modes, {len(self.missing)} without draws>"
+
+    def __str__(self) -> str:
+        return "\n".join(mode_lines(self, [""] * len(self)))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
         names = ("locations", "n_draws", "observed", "observed_interval", "implied", "implied_interval")
         return as_plain({name: getattr(self, name) for name in (*names, "words", "missing")})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModeWeights:
     """Importance weights that give the modes of a set of draws the shares of the density.
 
@@ -78,8 +87,11 @@ class ModeWeights:
     weights: np.ndarray
     effective_draws: float
 
+    def __repr__(self) -> str:
+        return f"<ModeWeights: {len(self.weights)} draws, worth {self.effective_draws:.0f} independent ones>"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class DisplacementTable:
     """Flows of draws along the displacements of a lattice of modes, and against them.
 
@@ -104,6 +116,19 @@ class DisplacementTable:
     words: tuple[str, ...]
     pvalue: float
     degrees_of_freedom: int
+
+    def __repr__(self) -> str:
+        return f"<DisplacementTable: {len(self.words)} displacements, p {pvalue_text(self.pvalue)}>"
+
+
+def mode_lines(table: ModeTable, places: Sequence[str]) -> list[str]:
+    """The table as lines of text, with the places of the modes; at most `MAX_MODES_PRINTED` modes."""
+    head = ("mode", "draws", "share of the draws", "share of the density", "", "")
+    rows = [(*row, where) for row, where in zip(mode_rows(table), places, strict=True)]
+    lines = aligned([head, *rows[:MAX_MODES_PRINTED]], "rrrrll")
+    if len(rows) > MAX_MODES_PRINTED:
+        lines.append(f"  ... and {len(rows) - MAX_MODES_PRINTED} more")
+    return lines
 
 
 def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str, str]]:

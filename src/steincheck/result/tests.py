@@ -144,9 +144,8 @@ class GofResult:
         """Remarks that accompany the answer, other than warnings."""
         remarks = [] if self.chains is None else [str(self.chains)]
         if self._out_of_reach(alpha):
-            remarks.append(
-                f"The smallest p-value that this test can give is {self.pvalue_floor:.2g}, above the level {alpha:g}."
-            )
+            floor = f"{self.pvalue_floor:.2g}, above the level {alpha:g}"
+            remarks.append(f"The smallest p-value that this test can give is {floor}.")
         return remarks
 
     def _out_of_reach(self, alpha: float) -> bool:
@@ -248,7 +247,8 @@ class KsdaggResult(GofResult):
     pvalue_floor : float
         The smallest attainable p-value: more than for one test, since smallest weighted p-values tie.
     units : str
-        Of the kernel: "common" to all draws, or "per mode", as `check` takes where the widths of modes differ.
+        Of the kernel: "common" to all draws, or "per mode", which `check` takes where the widths of modes
+        differ.
     """
 
     bandwidths: np.ndarray
@@ -363,6 +363,11 @@ class FluxResult(GofResult):
     trend_pvalue: float = np.nan
     variant: FluxVariant
     inconclusive_reason: str = ""
+
+    def describe(self, alpha: float = 0.05) -> str:
+        """What the test says at level `alpha`, with its warnings and the mode table."""
+        text = super().describe(alpha)
+        return text if self.mode_table is None else f"{text}\n{self.mode_table}"
 
     def _repr_html_(self) -> str:
         modes = "" if self.mode_table is None else modes_html(self.mode_table, ())

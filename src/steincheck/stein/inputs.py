@@ -132,8 +132,8 @@ def _cholesky_of_precondition(precondition: Any, dim: int) -> np.ndarray:
         raise ValueError(f"`precondition` must be finite, got {matrix[i, j]} at row {i}, column {j}")
     for i, j in np.argwhere(~np.isclose(matrix, matrix.T, rtol=1e-8, atol=0)):
         raise ValueError(
-            f"`precondition` must be symmetric, but entries ({i}, {j}) and ({j}, {i}) are {matrix[i, j]:g} and "
-            f"{matrix[j, i]:g}"
+            f"`precondition` must be symmetric, got {matrix[i, j]:g} at row {i}, column {j} and "
+            f"{matrix[j, i]:g} at row {j}, column {i}"
         )
     try:
         return np.linalg.cholesky(matrix)

@@ -17,9 +17,7 @@ from .bootstrap import Bootstrap, random_blocks
 from .inputs import Prepared, Streams
 from .kernels import Kernel
 
-MAX_WEIGHTS = (
-    2 * 10**10
-)  # of a bootstrap, held at once: one byte each, as `multinomial` and `wild` return them
+MAX_WEIGHTS = 2 * 10**10  # of a bootstrap: one byte each, as `multinomial` and `wild` return them
 MIN_DRAWS_WITHOUT_BLOCKS = 50  # below, a bootstrap of the draws rejects correct samples too often
 MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
@@ -91,7 +89,7 @@ def resampling(
             f"`n_resamples` must be smaller: {n_resamples} weights for each of {n} draws take "
             f"{n * n_resamples / 1e9:.0f} GB; bootstrap='blocks' takes none"
         )
-    weights = _weights(function, n, n_resamples, streams.bootstrap)
+    weights = _bootstrap_weights(function, n, n_resamples, streams.bootstrap)
     return Resampling(weights, None, identity)
 
 
@@ -117,7 +115,7 @@ def _flipped_chains(
     return Resampling(signs, blocks.label, identical_draws(x, []), blocks.record)
 
 
-def _weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+def _bootstrap_weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
     """The weights of a bootstrap, checked where it may be the user's."""
     try:
         weights = np.asarray(function(n, size, rng))

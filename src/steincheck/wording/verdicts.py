@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..result import Finding, Verdict, pvalue_text
-from ..result.mode_table import mode_rows
+from ..result.mode_table import mode_lines
 from ..result.table import aligned
 from ..result.verdict import test_rows
-
-MAX_MODES_PRINTED = 15  # rows of the printed mode table
 
 
 def headline(
@@ -36,14 +34,7 @@ def render(verdict: Verdict) -> str:
     if tests:
         lines += ["", *aligned([("what was tested", "p", "adjusted", ""), *tests], "lrrl")]
     if verdict.mode_table is not None:
-        head = ("mode", "draws", "share of the draws", "share of the density", "", "")
-        rows = [
-            (*row, where)
-            for row, where in zip(mode_rows(verdict.mode_table), verdict.mode_places, strict=True)
-        ]
-        lines += ["", *aligned([head, *rows[:MAX_MODES_PRINTED]], "rrrrll")]
-        if len(rows) > MAX_MODES_PRINTED:
-            lines.append(f"  ... and {len(rows) - MAX_MODES_PRINTED} more")
+        lines += ["", *mode_lines(verdict.mode_table, verdict.mode_places)]
     if verdict.context:
         lines += ["", *verdict.context]
     if verdict.not_examined:
