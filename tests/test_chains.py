@@ -11,7 +11,7 @@ from steincheck._series import index_in_chain, lagged_products, normal_scores
 from steincheck.aggregate import collection
 from steincheck.chains import agreement, autocorrelation_time, convergence, cut_blocks, looks_dependent
 from steincheck.chains.blocks import autocovariance, block_signs, block_sums
-from steincheck.chains.order import chain_faults, invalidating_faults, lattice_step, stuck_chains
+from steincheck.chains.order import chain_faults, invalidating_faults, rounding_step, stuck_chains
 from steincheck.stein.kernels import IMQ
 from steincheck.stein.resampling import chain_blocks
 
@@ -344,8 +344,8 @@ def test_chains_of_very_different_lengths_are_told_to_grow_alike():
 
 
 def test_a_coordinate_that_never_changes_has_no_step():
-    assert lattice_step(np.full(10, 0.3)) == 0.0
-    assert lattice_step(np.array([0.0, 1.0, np.pi])) == 0.0
+    assert rounding_step(np.full(10, 0.3)) == 0.0
+    assert rounding_step(np.array([0.0, 1.0, np.pi])) == 0.0
 
 
 def test_chains_of_one_value_agree():

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-MAX_COUNT = 10**6  # of replicates, steps, modes: more would never end, or fit into no memory
+MAX_COUNT = 10**6  # of replicates, steps, modes: more would never finish or would exhaust memory
 Seed = int | np.random.SeedSequence
 #: what `rng` may be
 RandomSource = np.random.Generator | np.random.SeedSequence | int | None

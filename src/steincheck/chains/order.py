@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -179,7 +180,9 @@ def invalidating_faults(values: np.ndarray, chain: np.ndarray | None) -> list[st
         return same
     arrives = np.ones(len(values), dtype=bool)  # a rejection repeats the draw before it
     arrives[1:] = np.any(values[1:] != values[:-1], axis=1) | (chain[1:] != chain[:-1])
-    return _copies(values[arrives], "chains do not come back to a point; give every draw once")
+    return _copies(
+        values[arrives], "a chain of a continuous density does not revisit a point; give every draw once"
+    )
 
 
 def _copies(values: np.ndarray, remedy: str) -> list[str]:
@@ -189,7 +192,7 @@ def _copies(values: np.ndarray, remedy: str) -> list[str]:
     points, multiplicity = np.unique(values, axis=0, return_counts=True)
     if np.sum(multiplicity**2) <= MAX_REPETITION * len(values):
         return []
-    if all(lattice_step(column) for column in values.T):  # rounded draws repeat without being copies
+    if all(rounding_step(column) for column in values.T):  # rounded draws repeat without being copies
         return []
     most = int(np.argmax(multiplicity))
     if 2 * multiplicity[most] ** 2 > np.sum(multiplicity[multiplicity > 1] ** 2):
@@ -201,12 +204,12 @@ def _copies(values: np.ndarray, remedy: str) -> list[str]:
     return [f"{len(values) - len(multiplicity)} of {len(values)} draws repeat others exactly: {remedy}"]
 
 
-def lattice_step(column: np.ndarray) -> float:
+def rounding_step(column: np.ndarray) -> float:
     """The distance between neighbouring values if all are multiples of one apart, as rounded ones are; or 0.
 
     Examples
     --------
-    >>> lattice_step(np.array([0.25, 0.5, 1.25]))
+    >>> rounding_step(np.array([0.25, 0.5, 1.25]))
     0.25
     """
     steps = np.diff(np.unique(column))
@@ -259,20 +262,28 @@ def _equal_chains(values: np.ndarray, chain: np.ndarray) -> list[str]:
     return list(found.values())
 
 
-def stuck_chains(values: np.ndarray, chain: np.ndarray) -> list[tuple[int, int, int]]:
-    """Chains that spend a quarter of their draws or more at one point in a row: number, first, last draw.
+class StuckChain(NamedTuple):
+    """A chain, and its first and last draw at the point where it is stuck."""
+
+    number: int
+    first: int
+    last: int
+
+
+def stuck_chains(values: np.ndarray, chain: np.ndarray) -> list[StuckChain]:
+    """Chains that spend a quarter of their draws or more at one point in a row.
 
     Examples
     --------
     >>> stuck_chains(np.ones((20, 1)), np.zeros(20, dtype=int))
-    [(0, 0, 19)]
+    [StuckChain(number=0, first=0, last=19)]
     """
     found = []
     for number, part in enumerate(np.split(values, np.flatnonzero(np.diff(chain)) + 1)):
         start, length = _longest_run(part)
         # a quarter of a chain at one point: far more than rejections of a working sampler explain
         if length >= max(MIN_EQUAL, 0.25 * len(part)):
-            found.append((number, start, start + length - 1))
+            found.append(StuckChain(number, start, start + length - 1))
     return found
 
 

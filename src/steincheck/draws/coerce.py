@@ -73,7 +73,7 @@ def read_as_draws(
         )
     else:
         table = read_any(draws, dim, names, name)
-    return finish(table, dim, names, var_names, name, minimum)
+    return select_columns(table, dim, names, var_names, name, minimum)
 
 
 def check_selection(dim: Any, names: Any, var_names: Any) -> None:
@@ -86,7 +86,7 @@ def check_selection(dim: Any, names: Any, var_names: Any) -> None:
         check_names(var_names, "var_names")
 
 
-def finish(
+def select_columns(
     table: RawDraws,
     dim: int | None,
     names: Sequence[str] | None,

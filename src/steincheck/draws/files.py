@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_count, listed, shown
-from .coerce import check_selection, finish, read_any, stacked
+from .coerce import check_selection, read_any, select_columns, stacked
 from .containers import CHAIN_COLUMNS, RawDraws, counted_from_0, from_columns, uncapitalised
 from .names import canonical, fitting, near
 from .record import Draws
@@ -83,7 +83,7 @@ def read_draws(
     tables = [_read_file(path, dim, names, key) for path in files]
     table = tables[0] if len(tables) == 1 else stacked(tables)
     title = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    return finish(table, dim, names, var_names, title, minimum)
+    return select_columns(table, dim, names, var_names, title, minimum)
 
 
 def _as_paths(paths: Any) -> list[Path]:

@@ -11,10 +11,10 @@ from ..result import DisplacementTable, Modes
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
 from .anchors import Anchors, assign, shape_difference
-from .counts import N_FLUX_RESAMPLES, Variant
+from .counts import N_FLUX_RESAMPLES, Variant, flow_pvalues
 from .orbits import MAX_ELEMENTS
 from .shares import MODE_TABLE_LEVEL
-from .words import flow_pvalues, flow_words
+from .words import flow_words
 
 EQUAL_SHAPES = 0.1  # relative difference of covariances up to which modes may be part of a lattice
 MAX_DROP = 3.0  # nats by which the next mode of a lattice may be lower

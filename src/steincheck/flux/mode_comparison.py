@@ -40,13 +40,15 @@ from .counts import (
     compare_with_samples,
     directions,
     exchange_groups,
+    flow_pvalues,
     jumped_counts,
+    n_comparisons,
     rare_modes,
 )
 from .displacements import NEGLIGIBLE_DROP
 from .orbits import CountMoments, Orbits
 from .shares import MODE_TABLE_LEVEL, mode_table
-from .words import flow_pvalues, mode_words, n_comparisons
+from .words import mode_words
 
 MAX_LISTED = 10  # modes and groups named in a sentence
 

@@ -123,7 +123,7 @@ def flux_test(
         The density; its score is used only to search for modes and to run local chains.
     modes : Modes, (locations, covariances) or locations, optional
         At least two. They must not be chosen by looking at the draws; searched for if not given.
-    bounds : (low, high) or d such pairs, optional
+    bounds : (low, high), or one such pair per coordinate, optional
         A box that the mode search covers as well. Mutually exclusive with `modes`.
     variant : "asymptotic" or "exact"
         How the p-value of independent draws is found: from the limit distribution, or from `n_resamples`
@@ -239,7 +239,7 @@ def _test_modes(
     warnings: list[str],
 ) -> FluxResult:
     """Compare the weights mode by mode."""
-    found, moments, anchors = _chosen_orbits(sample, options.anchors, streams.anchors)
+    found, moments, anchors = _carried_draws(sample, options.anchors, streams.anchors)
     part = _compared_modes(sample, options, found, moments, tau_within, streams.test, warnings)
     table = with_local_points(
         part.table, found, sample.target, sample.modes, anchors, sample.chain, streams.anchors.spawn(1)[0]
@@ -309,14 +309,22 @@ def _flow_between_modes(probabilities: np.ndarray, mode: np.ndarray, n_modes: in
     return flow - np.diag(np.diag(flow))
 
 
-def _chosen_orbits(
-    sample: _FluxSample, anchors: int | Anchors | None, rng: np.random.Generator
-) -> tuple[Orbits, CountMoments, Anchors]:
-    """The orbits of the draws, what they say about the counts, and the anchors used."""
+class _CarriedDraws(NamedTuple):
+    """The orbits of the draws, what they say about the counts, and the anchors between which they move."""
 
-    def carried(chosen: Anchors) -> tuple[Orbits, CountMoments, Anchors]:
+    orbits: Orbits
+    moments: CountMoments
+    anchors: Anchors
+
+
+def _carried_draws(
+    sample: _FluxSample, anchors: int | Anchors | None, rng: np.random.Generator
+) -> _CarriedDraws:
+    """The draws carried by the anchors asked for, or by as many as make the test efficient."""
+
+    def carried(chosen: Anchors) -> _CarriedDraws:
         found = orbits(sample.x, sample.log_p, sample.target, chosen)
-        return found, count_moments(found), chosen
+        return _CarriedDraws(found, count_moments(found), chosen)
 
     if isinstance(anchors, Anchors):
         _check_anchors(anchors, sample.modes)
@@ -324,11 +332,11 @@ def _chosen_orbits(
     if anchors is not None and anchors > 1:
         return carried(local_anchors_core(sample.target, sample.modes, int(anchors), rng))
     single = carried(mode_anchors(sample.modes))
-    if anchors == 1 or single[1].efficiency >= MIN_EFFICIENCY:
+    if anchors == 1 or single.moments.efficiency >= MIN_EFFICIENCY:
         return single
     # four per mode are enough for rings and bananas
     several = carried(local_anchors_core(sample.target, sample.modes, 4, rng))
-    return several if several[1].efficiency > single[1].efficiency else single
+    return several if several.moments.efficiency > single.moments.efficiency else single
 
 
 def _test_steps(

@@ -7,21 +7,6 @@ import numpy as np
 from ..result.mode_table import AS_EXPECTED, NOT_COMPARED, NOT_EXAMINED, TOO_FEW, TOO_MANY
 
 
-def flow_pvalues(net: np.ndarray, error: np.ndarray, degrees_of_freedom: float = np.inf) -> np.ndarray:
-    """Two-sided p-values (K,) of net flows by Student's t (normal by default), each by itself."""
-    from scipy.special import ndtr, stdtr
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        distance = np.where(net == 0, 0.0, np.abs(net) / error)
-    tail = ndtr(-distance) if np.isinf(degrees_of_freedom) else stdtr(degrees_of_freedom, -distance)
-    return 2 * tail
-
-
-def n_comparisons(n_modes: int) -> int:
-    """How many single modes there are to compare with the rest: the counts of two are one number."""
-    return 1 if n_modes == 2 else n_modes
-
-
 def flow_words(
     net: np.ndarray,
     significant: np.ndarray,

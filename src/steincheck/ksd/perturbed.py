@@ -58,7 +58,7 @@ def pksd_test(
     modes : Modes, (locations, covariances) or locations, optional
         Modes of the target; if not given they are searched for, from a tenth of the draws (20 to 100), which
         are then not tested.
-    bounds : (low, high) or one pair per coordinate, optional
+    bounds : (low, high), or one such pair per coordinate, optional
         The box of the paper's search, from uniform starts, which holds no draws out. Mutually
         exclusive with `modes`.
     theta : float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -127,12 +127,12 @@ def find_modes(
         rng=np.random.default_rng(seed),
     )
     if not len(modes):
-        raise ValueError(why_none(modes))
+        raise ValueError(no_mode_reason(modes))
     announce([*(() if sample is None else sample.warnings), *modes.warnings])
     return with_seed(modes, seed)
 
 
-def why_none(found: Modes) -> str:
+def no_mode_reason(found: Modes) -> str:
     """Why a search found no mode, in words."""
     return "" if found.search is None else found.search.stopped
 
@@ -182,7 +182,7 @@ def search_modes(
         limits = Limits(max_modes, beta, cut, effort(surface, origin.points, max_seconds))
         state = hunt(surface, origin, limits, rng, tick)
         order = _by_weight(state, cut)
-        if order and state.reason == "max_modes" and _alike(state.atlas, order[:max_modes]):
+        if order and state.reason == "max_modes" and _equal_hessians(state.atlas, order[:max_modes]):
             tick("exploring the neighbours of the heaviest mode", 0, 1)
             order = _neighbours_first(state, order)
     return _record(state, order[:max_modes], drawn=held is not None or location is not None)
@@ -254,7 +254,7 @@ def _by_weight(state: Hunt, cut: float) -> list[int]:
     return list(dict.fromkeys([*(k for k in order if k in heavy and k in state.home), *order]))
 
 
-def _alike(atlas: Atlas, chosen: list[int]) -> bool:
+def _equal_hessians(atlas: Atlas, chosen: list[int]) -> bool:
     """Whether most modes have the Hessian of the heaviest, as on a lattice."""
     root = atlas.roots[chosen[0]]
     d = len(root)
@@ -423,7 +423,7 @@ def known_modes(
         held, tested = hold_out(len(x), rng, chain)
     found = search_from_draws(target, x, held, box, starts=starts, rng=rng)
     if not len(found):
-        raise ValueError(why_none(found))
+        raise ValueError(no_mode_reason(found))
     warnings.extend(found.warnings)
     return found, tested
 
@@ -461,10 +461,18 @@ def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return scale * np.round(centre / scale), scale
 
 
+class UnknownModes(NamedTuple):
+    """Modes that draws climb to and the search did not find."""
+
+    n_draws: int  # from which a climb started
+    n_unknown: int  # of them that reached such a mode
+    locations: np.ndarray  # (K, d)
+
+
 def climb_from_draws(
     x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, *, max_seconds: float | None = None
-) -> tuple[int, int, np.ndarray]:
-    """Climb from up to `CLIMBED_DRAWS` draws: how many, how many reached an unknown mode, and such modes.
+) -> UnknownModes:
+    """Climb from up to `CLIMBED_DRAWS` draws to see whether the modes they reach are known.
 
     Only smooth, curved maxima count: on rings and plateaus every climb ends somewhere else. For warnings
     only: modes found in this way depend on the draws, and a test must not be made with them.
@@ -486,4 +494,4 @@ def climb_from_draws(
         if atlas.peaks[k].kind == "mode" and weight[k] >= weight.max() - limits.cut
     ]
     places = np.array([atlas.peaks[k].x for k in new]).reshape(-1, target.dim)
-    return len(first), sum(atlas.n_starts[k] for k in new), places
+    return UnknownModes(len(first), sum(atlas.n_starts[k] for k in new), places)

@@ -58,12 +58,12 @@ class BlockTotals(NamedTuple):
             origin, np.zeros(q), np.zeros((q, d)), np.zeros((q, d)), np.zeros((q, d, d)), np.zeros((q, d, d))
         )
 
-    def add(self, sample: WeightedDraws, home: np.ndarray) -> None:
-        """Add draws whose blocks `home` (n,) do not decrease."""
-        starts = np.flatnonzero(np.diff(home, prepend=-1))
-        ends = np.append(starts[1:], len(home))
+    def add(self, sample: WeightedDraws, block: np.ndarray) -> None:
+        """Add draws whose blocks `block` (n,) do not decrease."""
+        starts = np.flatnonzero(np.diff(block, prepend=-1))
+        ends = np.append(starts[1:], len(block))
         for start, end in zip(starts, ends, strict=True):
-            b = home[start]
+            b = block[start]
             y, t, weight = (part[start:end] for part in sample)
             y = y - self.origin
             weighted = y if np.all(weight == 1) else weight[:, None] * y

@@ -30,7 +30,7 @@ class ModeDraws(NamedTuple):
 
     x: np.ndarray  # (n, d)
     scores: np.ndarray  # (n, d)
-    home: np.ndarray  # (n,)
+    block: np.ndarray  # (n,)
     weight: np.ndarray  # (n,) responsibility of the mode
 
 
@@ -45,7 +45,7 @@ class Sizes(NamedTuple):
 def sizes(
     x: np.ndarray,
     scores: np.ndarray,
-    home: np.ndarray,
+    block: np.ndarray,
     frame: Frame,
     score: Score | None,
     rng: np.random.Generator,
@@ -56,8 +56,8 @@ def sizes(
     have been shifted and stretched by these sizes do not fit either, the sizes explain nothing: they are NaN.
     """
     constants = frame.constants._replace(sharpness=np.ones(()))  # sizes are those of the components
-    count = int(home[-1]) + 1
-    groups = home // -(-count // _blocks(constants))
+    count = int(block[-1]) + 1
+    groups = block // -(-count // _max_blocks(constants))
     shares = responsibilities(constants, x)
     effects = []
     maps: list[Affine | None] = []
@@ -95,7 +95,7 @@ def corrected(x: np.ndarray, constants: Constants, maps: Sequence[Affine | None]
     return moved
 
 
-def _blocks(constants: Constants) -> int:
+def _max_blocks(constants: Constants) -> int:
     d, directions = constants.project.shape[1:]
     # 4e9 operations, and 4e6 numbers in the matrices of all blocks: many dimensions get fewer blocks
     most = min(4e9 / (directions**2 * d), 4e6 / d**2)
@@ -129,16 +129,16 @@ def _at_mode(
     effects = effects_of(own, right, constants.project[k], (constants.pair_first, constants.pair_second))
     if score is None:
         return effects, None
-    if _still_wrong(sample, case.home[rows[_kept(len(rows))]], rng):
+    if _still_wrong(sample, case.block[rows[_kept(len(rows))]], rng):
         return _without_sizes(effects), None
     return effects, affine
 
 
-def _still_wrong(sample: WeightedDraws, home: np.ndarray, rng: np.random.Generator) -> bool:
+def _still_wrong(sample: WeightedDraws, block: np.ndarray, rng: np.random.Generator) -> bool:
     """Whether a kernel test with signs of blocks rejects the corrected draws of a mode at the level .01."""
     chosen = np.flatnonzero(sample.weight > 0.5)
     chosen = chosen[:: -(-len(chosen) // 1000) or 1]
-    block = np.unique(home[chosen], return_inverse=True)[1]
+    block = np.unique(block[chosen], return_inverse=True)[1]
     if len(chosen) < 50 or block[-1] + 1 < MIN_BLOCKS:
         return False
     y = sample.y[chosen]
@@ -201,7 +201,7 @@ def _totals(
     """Sums over blocks of draws and of the scores at them after `affine`; and some draws after it."""
     take = _as_given if moved_scores is None else _sample  # sums are standardised faster than draws
     totals = BlockTotals.empty(
-        int(case.home[-1]) + 1, take(case, rows[:MAX_DRAWS_AT_ONCE], constants, k).y.mean(axis=0)
+        int(case.block[-1]) + 1, take(case, rows[:MAX_DRAWS_AT_ONCE], constants, k).y.mean(axis=0)
     )
     kept = []
     step = _step(len(rows))
@@ -212,7 +212,7 @@ def _totals(
         if moved_scores is not None:
             sample = sample._replace(t=moved_scores(affine(sample.y)))
             some = some._replace(t=sample.t[::step])
-        totals.add(sample, case.home[chunk])
+        totals.add(sample, case.block[chunk])
         kept.append(some._replace(y=affine(some.y)))
     if moved_scores is None:
         totals = totals.standardised(constants.centre[k], constants.sd[k])

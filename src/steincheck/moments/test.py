@@ -84,7 +84,7 @@ def moment_test(
         The density.
     modes : Modes, (locations, covariances) or locations, optional
         Modes you know; otherwise they are searched for.
-    bounds : (low, high) or d such pairs, optional
+    bounds : (low, high), or one such pair per coordinate, optional
         A box that is searched as well. Mutually exclusive with `modes`.
     n_resamples : int
         Replicates of the bootstrap.
@@ -257,7 +257,7 @@ def moment_core(
         pvalue_floor=floor,
         features=features,
         modes=modes,
-        n_blocks=int(data.home[-1]) + 1,
+        n_blocks=int(data.block[-1]) + 1,
         pairs_left_out=frame.pairs_left_out,
         impossible_rows=rows,
         impossible_pvalue=extreme,
@@ -294,26 +294,28 @@ def only_impossible(
     )
 
 
-class Data(NamedTuple):
+class BlockedDraws(NamedTuple):
     """Draws sorted by block: where they are, their scores, the block of each, and the row each had."""
 
     x: np.ndarray
     scores: np.ndarray
-    home: np.ndarray
+    block: np.ndarray
     order: np.ndarray
     halves: bool  # of blocks of dependent draws
 
 
-def _by_block(x: np.ndarray, scores: np.ndarray, blocks: np.ndarray | None, rng: np.random.Generator) -> Data:
+def _by_block(
+    x: np.ndarray, scores: np.ndarray, blocks: np.ndarray | None, rng: np.random.Generator
+) -> BlockedDraws:
     """Draws of chains by their `blocks`; independent ones in their order, or shuffled if that is one."""
     if blocks is None:
         if not _in_some_order(x):
-            return Data(x, scores, _blocks(len(x)), np.arange(len(x)), False)
+            return BlockedDraws(x, scores, _blocks_of_neighbours(len(x)), np.arange(len(x)), False)
         order = rng.permutation(len(x))
-        return Data(x[order], scores[order], _blocks(len(x)), order, False)
-    home, halved = _halves(blocks)
-    order = np.argsort(home, kind="stable")
-    return Data(x[order], scores[order], home[order], order, halved)
+        return BlockedDraws(x[order], scores[order], _blocks_of_neighbours(len(x)), order, False)
+    block, halved = _halves(blocks)
+    order = np.argsort(block, kind="stable")
+    return BlockedDraws(x[order], scores[order], block[order], order, halved)
 
 
 def _in_some_order(x: np.ndarray) -> bool:
@@ -339,7 +341,7 @@ def _halves(blocks: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def _examine(
-    data: Data,
+    data: BlockedDraws,
     frame: Frame,
     lines: Lines | None,
     score: Score | None,
@@ -361,7 +363,7 @@ def _examine(
     found = max_t(columns[:, finite], groups, plain, n_resamples, rng, halves=data.halves)
     misfit = found.adjusted.min() <= 0.05  # sizes are solved for only if there is a misfit
     with np.errstate(all="ignore"):
-        whole = data.home // 2 if data.halves else data.home
+        whole = data.block // 2 if data.halves else data.block
         size = sizes(data.x, data.scores, whole, frame, score if misfit else None, rng)
         table = FeatureWriter(frame, names, size.effects, quantile(size.blocks))
         after = _after_correction(data, frame, size.maps, score, len(about))[finite]
@@ -370,7 +372,7 @@ def _examine(
 
 
 def _after_correction(
-    data: Data, frame: Frame, maps: Sequence[Affine | None], score: Score | None, count: int
+    data: BlockedDraws, frame: Frame, maps: Sequence[Affine | None], score: Score | None, count: int
 ) -> np.ndarray:
     """t of `count` features for draws corrected by the sizes; NaN for ranks, and where there are no sizes."""
     after = np.full(count, np.nan)
@@ -379,34 +381,34 @@ def _after_correction(
     moved = None if score is None else corrected(some, frame.constants, maps)
     if moved is None or score is None:
         return after
-    home = np.unique(data.home[::step], return_inverse=True)[1]
-    about, columns = _columns(Data(moved, score(moved), home, data.order, data.halves), frame, None)
+    block = np.unique(data.block[::step], return_inverse=True)[1]
+    about, columns = _columns(BlockedDraws(moved, score(moved), block, data.order, data.halves), frame, None)
     kinds = np.unique([column.kind for column in about], return_inverse=True)[1]
-    paired = data.halves and home[-1] == data.home[-1]
+    paired = data.halves and block[-1] == data.block[-1]
     after[: len(about)] = studentised(columns, kinds, halves=paired)[0]
     return after
 
 
-def _columns(data: Data, frame: Frame, lines: Lines | None) -> tuple[list[Column], np.ndarray]:
+def _columns(data: BlockedDraws, frame: Frame, lines: Lines | None) -> tuple[list[Column], np.ndarray]:
     """The meaning of every feature, and its sums over the blocks."""
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = feature_sums(data.x, data.scores, frame, data.home)
+        sums = feature_sums(data.x, data.scores, frame, data.block)
     ranked = lines is not None and len(lines.rows) > 0
     about, parts = columns_of(frame, sums, ranked)
     if lines is not None and ranked:
-        parts.append(_rank_sums(lines, data.home))
+        parts.append(_rank_sums(lines, data.block))
     return about, np.concatenate(parts, axis=1)
 
 
-def _blocks(n: int) -> np.ndarray:
+def _blocks_of_neighbours(n: int) -> np.ndarray:
     """Draws one by one, or in blocks of 2, 4, 8, ... neighbours, at most `MAX_RESAMPLED_BLOCKS` of them."""
     size = 1 << max(0, int(np.ceil(np.log2(n / MAX_RESAMPLED_BLOCKS))))
     return np.arange(n) // size
 
 
-def _rank_sums(lines: Lines, home: np.ndarray) -> np.ndarray:
+def _rank_sums(lines: Lines, block: np.ndarray) -> np.ndarray:
     """Ranks and their squared distance from the middle, less their expectation, summed over blocks (q, 2)."""
     middle = lines.ranks - 0.5
-    sums = np.zeros((home[-1] + 1, 2))
-    np.add.at(sums, home[lines.rows], np.column_stack([middle, middle**2 - 1 / 12]))
+    sums = np.zeros((block[-1] + 1, 2))
+    np.add.at(sums, block[lines.rows], np.column_stack([middle, middle**2 - 1 / 12]))
     return sums

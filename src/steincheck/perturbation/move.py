@@ -337,7 +337,16 @@ def requested_perturbation(inputs: Prepared, target: Target, jumps: Jumps) -> Mo
         check_same_draws(jumps.made, inputs.x, inputs.log_p)
         warn_moves(jumps.made, inputs.warnings)
         return Moved(jumps.made, inputs.chain, np.arange(len(inputs.x)))
-    modes, rows = modes_and_rows(inputs, target, jumps)
+    modes, rows = known_modes(
+        jumps.modes,
+        target,
+        inputs.x,
+        jumps.box,
+        chain=inputs.chain,
+        in_box=True,
+        rng=inputs.streams.modes,
+        warnings=inputs.warnings,
+    )
     moved = perturb_core(
         inputs.x[rows],
         inputs.log_p[rows],
@@ -350,17 +359,3 @@ def requested_perturbation(inputs: Prepared, target: Target, jumps: Jumps) -> Mo
     )
     warn_moves(moved, inputs.warnings)
     return Moved(moved, chain_of_rows(inputs.chain, rows), rows)
-
-
-def modes_and_rows(inputs: Prepared, target: Target, jumps: Jumps) -> tuple[Modes, np.ndarray]:
-    """The user's modes or those found, and the rows of the draws that may be tested with them."""
-    return known_modes(
-        jumps.modes,
-        target,
-        inputs.x,
-        jumps.box,
-        chain=inputs.chain,
-        in_box=True,
-        rng=inputs.streams.modes,
-        warnings=inputs.warnings,
-    )

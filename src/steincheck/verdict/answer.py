@@ -136,7 +136,7 @@ def check(
     modes : Modes, (locations, covariances) or locations, optional
         Modes you know; otherwise they are searched for, and no box is needed. Covariances more than 3 times
         too wide or too narrow, in standard deviations, are replaced by those of the density, with a warning.
-    bounds : (low, high) or one such pair per coordinate, optional
+    bounds : (low, high), or one such pair per coordinate, optional
         A box that is searched as well. Mutually exclusive with `modes`.
     alpha : float
         The level.
@@ -194,24 +194,26 @@ def check(
     )
     streams = np.random.default_rng(seed).spawn(6)
     sample = to_unconstrained(draws, target)
-    remarks = Remarks([], [], [], [], [])
+    remarks = Remarks()
     case = evaluated(sample, target, independent, check_score, remarks)
     limits = SearchLimits(max_evaluations or MAX_EVALUATIONS, max_seconds)
     known, tested = search(case, target, modes, box, limits, progress, streams[0], remarks)
     tests: dict[str, GofResult] = {}
     if is_improper(known):
-        remarks.reasons.insert(
+        remarks.inconclusive_reasons.insert(
             0, "the density appears to be improper, or the sign of the log density is reversed"
         )
     else:
-        remarks.reasons.extend(text for text in remarks.invalid if text not in remarks.reasons)
+        remarks.inconclusive_reasons.extend(
+            text for text in remarks.invalid if text not in remarks.inconclusive_reasons
+        )
         if not remarks.invalid:
             found = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
             tests = {name: among_all(result, tested, len(case.x)) for name, result in found.items()}
         tests |= examined_for_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
     combined = _combine(tests, alpha)
-    remarks.reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
+    remarks.inconclusive_reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
     look_for_unknown_modes(case.x, target, known, limits, streams[5], remarks)
     return _as_verdict(case, target, known, combined, mode, settings, remarks)
 
@@ -283,7 +285,7 @@ def _as_verdict(
     remarks: Remarks,
 ) -> Verdict:
     """The answer, and everything that is known about it in words."""
-    fits = False if combined.rejected else None if remarks.reasons else True
+    fits = False if combined.rejected else None if remarks.inconclusive_reasons else True
     where = places(*to_constrained(known.locations, target))
     findings = _findings(combined, target, where, case.chain) if fits is False else []
     repair = _repair(case, combined.mode_table, mode)
@@ -296,12 +298,12 @@ def _as_verdict(
         tests=combined.tests,
         adjusted=combined.adjusted,
         findings=tuple(findings),
-        inconclusive_reasons=tuple(remarks.reasons),
+        inconclusive_reasons=tuple(remarks.inconclusive_reasons),
         mode_table=combined.mode_table,
         mode_weights=repair,
         modes=known,
         context=tuple(remarks.context),
-        not_examined=tuple(remarks.not_examined + ([] if fits is None else remarks.reasons)),
+        not_examined=tuple(remarks.not_examined + ([] if fits is None else remarks.inconclusive_reasons)),
         warnings=tuple(dict.fromkeys(remarks.warnings)),
         n=len(case.x),
         dim=target.dim,
@@ -309,7 +311,9 @@ def _as_verdict(
         seed=settings["rng"],
         settings=settings,
         version=__version__,
-        sentence=headline(fits, combined.alpha, combined.pvalue, remarks.reasons, smallest=smallest),
+        sentence=headline(
+            fits, combined.alpha, combined.pvalue, remarks.inconclusive_reasons, smallest=smallest
+        ),
         mode_places=where,
         mode_of_draw=mode,
         chain=case.chain,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..chains.diagnostics import Convergence, convergence_core
-from ..chains.order import invalidating_faults, lattice_step
+from ..chains.order import invalidating_faults, rounding_step
 from ..chains.reading import evaluate_sample
 from ..draws import Draws
 from ..draws.record import chain_of_rows
@@ -16,15 +17,15 @@ from ..modes.search import (
     climb_from_draws,
     hold_out,
     known_modes,
+    no_mode_reason,
     rounded_location,
     search_from_draws,
-    why_none,
 )
 from ..result import Modes
 from ..target import Target, parameter_names, score_at, score_warnings
 from ..wording import place
 
-MAX_LATTICE_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
+MAX_ROUNDING_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
 MAX_SECONDS_OF_CLIMBS = 10.0  # from draws to unknown modes, of which there are only warnings
 MAX_RHAT = 1.1  # beyond, chains are commonly held not to have mixed
@@ -37,7 +38,7 @@ class Case(NamedTuple):
     log_p: np.ndarray  # (n,)
     scores: np.ndarray  # (n, d)
     chain: np.ndarray | None  # (n,) chain of each draw, 0, 1, ...; None for independent draws
-    common: Convergence | None = None  # ESS and R-hat of all draws; None for independent draws
+    convergence: Convergence | None = None  # ESS and R-hat of all draws; None for independent draws
 
     def rows(self, index: np.ndarray) -> Case:
         """Some of the draws, their chains numbered anew."""
@@ -52,14 +53,15 @@ class SearchLimits(NamedTuple):
     max_seconds: float | None
 
 
-class Remarks(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Remarks:
     """What is collected for the verdict beside the tests."""
 
-    warnings: list[str]
-    context: list[str]
-    reasons: list[str]  # why a non-rejection is inconclusive
-    invalid: list[str]  # why no p-value would be valid
-    not_examined: list[str]
+    warnings: list[str] = field(default_factory=list)
+    context: list[str] = field(default_factory=list)
+    inconclusive_reasons: list[str] = field(default_factory=list)
+    invalid: list[str] = field(default_factory=list)  # why no p-value would be valid
+    not_examined: list[str] = field(default_factory=list)
 
 
 def evaluated(read: Draws, target: Target, independent: bool, check_score: bool, remarks: Remarks) -> Case:
@@ -69,14 +71,14 @@ def evaluated(read: Draws, target: Target, independent: bool, check_score: bool,
     chain = sample.chain
     remarks.warnings.extend(sample.warnings)
     remarks.warnings.extend(score_warnings(target, x, check=check_score))
-    remarks.reasons.extend(sample.faults)
-    common = None
+    remarks.inconclusive_reasons.extend(sample.faults)
+    convergence = None
     if chain is None:
         remarks.context.append("The draws were tested as independent.")
     else:
-        common = convergence_core(x, chain)
-        remarks.warnings.extend(_unmixed(common, parameter_names(target)))
-        remarks.context.append(_chain_sentence(x, chain, common))
+        convergence = convergence_core(x, chain)
+        remarks.warnings.extend(_unmixed(convergence, parameter_names(target)))
+        remarks.context.append(_chain_sentence(x, chain, convergence))
     remarks.invalid.extend(invalidating_faults(x, chain))
     if sample.dependence is not None and sample.dependence.lag > 1:
         remarks.invalid.append(sample.dependence.interleaving)
@@ -86,26 +88,26 @@ def evaluated(read: Draws, target: Target, independent: bool, check_score: bool,
         )
     if read.divergences:
         remarks.warnings.append(f"the sampler reports {read.divergences} divergent transitions")
-    remarks.reasons.extend(lattice_reasons(x, parameter_names(target)))
-    return Case(x, sample.log_p, score_at(target, x), chain, common)
+    remarks.inconclusive_reasons.extend(rounding_reasons(x, parameter_names(target)))
+    return Case(x, sample.log_p, score_at(target, x), chain, convergence)
 
 
-def _unmixed(common: Convergence, names: Sequence[str]) -> list[str]:
+def _unmixed(convergence: Convergence, names: Sequence[str]) -> list[str]:
     """A sentence about the parameter with the largest R-hat, if that is too large."""
-    rhat = np.nan_to_num(common.rhat, nan=1.0)
+    rhat = np.nan_to_num(convergence.rhat, nan=1.0)
     k = int(np.argmax(rhat))
     if not rhat[k] > MAX_RHAT:
         return []
     return [f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"]
 
 
-def lattice_reasons(x: np.ndarray, names: Sequence[str]) -> list[str]:
+def rounding_reasons(x: np.ndarray, names: Sequence[str]) -> list[str]:
     """Whether coordinates lie on a coarse lattice, as counts or rounded numbers do: densities never do so."""
     found = []
     for k, name in enumerate(names):
         count = len(np.unique(x[:, k]))
-        step = lattice_step(x[:, k])
-        if count <= len(x) / 5 and step > MAX_LATTICE_STEP * x[:, k].std():
+        step = rounding_step(x[:, k])
+        if count <= len(x) / 5 and step > MAX_ROUNDING_STEP * x[:, k].std():
             found.append(f"{name} takes {count} values {step:.3g} apart")
     if not found:
         return []
@@ -113,7 +115,7 @@ def lattice_reasons(x: np.ndarray, names: Sequence[str]) -> list[str]:
     return [f"the draws are discrete, or rounded too much for a density: {', '.join(found[:3])}{more}"]
 
 
-def _chain_sentence(x: np.ndarray, chain: np.ndarray, common: Convergence) -> str:
+def _chain_sentence(x: np.ndarray, chain: np.ndarray, convergence: Convergence) -> str:
     """How the draws were treated, with what is commonly reported of chains."""
     lengths = np.bincount(chain)
     equal = f"{len(lengths)} x {lengths[0]} draws" if np.ptp(lengths) == 0 else f"{len(x)} draws"
@@ -122,11 +124,11 @@ def _chain_sentence(x: np.ndarray, chain: np.ndarray, common: Convergence) -> st
         f"The {equal} were tested as {chains}: H0 is that they are stationary with the density as their "
         "distribution."
     )
-    if not np.isfinite(common.rhat).all():  # chains of a few draws have none
+    if not np.isfinite(convergence.rhat).all():  # chains of a few draws have none
         return treated
     return (
-        f"{treated} Over all coordinates bulk ESS is at least {np.min(common.ess_bulk):.0f}, tail ESS "
-        f"{np.min(common.ess_tail):.0f}, R-hat at most {np.max(common.rhat):.3f}."
+        f"{treated} Over all coordinates bulk ESS is at least {np.min(convergence.ess_bulk):.0f}, tail ESS "
+        f"{np.min(convergence.ess_tail):.0f}, R-hat at most {np.max(convergence.rhat):.3f}."
     )
 
 
@@ -161,8 +163,8 @@ def search(
         )
         remarks.not_examined.append(f"the {len(held)} held-out draws, except for impossible values")
     if not len(known):
-        remarks.warnings.append(why_none(known))
-        remarks.reasons.append("no mode was found, so the mode weights could not be examined")
+        remarks.warnings.append(no_mode_reason(known))
+        remarks.inconclusive_reasons.append("no mode was found, so the mode weights could not be examined")
         return _stand_in(case.x[held] if len(held) else case.x, known), tested
     remarks.context.append(f"Mode search: {known.search_sentence}.")
     remarks.not_examined.append("modes that the search did not find")
@@ -193,12 +195,13 @@ def look_for_unknown_modes(
 ) -> None:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
     seconds = None if limits.max_seconds is None else min(limits.max_seconds, MAX_SECONDS_OF_CLIMBS)
-    tried, unknown, locations = climb_from_draws(x, target, known, rng, max_seconds=seconds)
-    if not unknown:
+    climbed = climb_from_draws(x, target, known, rng, max_seconds=seconds)
+    if not climbed.n_unknown:
         return
-    example = place(locations[0], parameter_names(target))
+    example = place(climbed.locations[0], parameter_names(target))
     text = (
-        f"the weights of modes not found: {unknown} of {tried} draws examined belong to unknown modes, "
-        f"for example ({example}); give `modes`, or a larger `max_evaluations`"
+        f"the weights of modes not found: {climbed.n_unknown} of {climbed.n_draws} draws examined belong to "
+        f"unknown modes, for example ({example}); give `modes`, or a larger `max_evaluations`"
     )
-    (remarks.reasons if unknown > MAX_UNKNOWN_SHARE * tried else remarks.not_examined).append(text)
+    many = climbed.n_unknown > MAX_UNKNOWN_SHARE * climbed.n_draws
+    (remarks.inconclusive_reasons if many else remarks.not_examined).append(text)

@@ -51,10 +51,12 @@ def run_tests(
     if case.chain is not None:
         blocks = _blocks_of_chains(case, whiten)
         if not blocks.enough:
-            remarks.reasons.append(f"the shape could not be tested: {blocks.remedy}")
+            remarks.inconclusive_reasons.append(f"the shape could not be tested: {blocks.remedy}")
     if gap is not None:
         where = place(gap.x, parameter_names(target))
-        remarks.reasons.append(f"the density {gap.kind} near ({where}), and tests of the shape {gap.remedy}")
+        remarks.inconclusive_reasons.append(
+            f"the density {gap.kind} near ({where}), and tests of the shape {gap.remedy}"
+        )
     elif blocks is None or blocks.enough:
         tests["kernel"] = _kernel_test(case, whiten, known, blocks, alpha, streams[1], remarks)
         _add_moments(tests, case, target, known, blocks, streams[2], remarks)

@@ -35,8 +35,8 @@ def parameter_table(case: Case, target: Target, moments: GofResult | None) -> Ta
         scale = own.get(name, OwnScale(name, j, ""))
         values = scale.values(case.x[:, j])
         common = [np.nan] * 3
-        if case.common is not None:
-            columns = (case.common.ess_bulk, case.common.ess_tail, case.common.rhat)
+        if case.convergence is not None:
+            columns = (case.convergence.ess_bulk, case.convergence.ess_tail, case.convergence.rhat)
             common = [float(column[j]) for column in columns]
         misfit = _misfit(by_parameter.get(scale.parameter, []))
         spread = float(values.std(ddof=1)) if len(values) > 1 else np.nan

@@ -43,14 +43,14 @@ def grouped(features: Sequence[MomentFeature]) -> list[list[MomentFeature]]:
     """Misfits of one kind, mode, direction and scale together where they are many; the order is kept."""
     groups: dict[tuple[object, ...], list[MomentFeature]] = {}
     for feature in features:
-        groups.setdefault(_alike(feature), []).append(feature)
+        groups.setdefault(_group_key(feature), []).append(feature)
     parts = []
     for group in groups.values():
         parts += [group] if len(group) >= MIN_GROUP else [[feature] for feature in group]
     return sorted(parts, key=lambda part: features.index(part[0]))
 
 
-def _alike(feature: MomentFeature) -> tuple[object, ...]:
+def _group_key(feature: MomentFeature) -> tuple[object, ...]:
     """What misfits must have in common to share a sentence."""
     if feature.basis != "own" or feature.estimate == 0:
         return (id(feature),)
