@@ -104,6 +104,16 @@ def test_every_public_name_is_on_the_api_page():
     assert sorted(listed) == sorted(name for name, _ in public())
 
 
+def test_every_public_method_is_on_the_api_page():
+    page = (DOCS / "api.md").read_text()
+    kinds = (property, classmethod, staticmethod)
+    for name, thing in public():
+        if inspect.isclass(thing):
+            own = {k for k, v in vars(thing).items() if inspect.isfunction(v) or isinstance(v, kinds)}
+            shown = re.search(rf"autoclass:: steincheck\.{re.escape(name)}\n   :members:\n", page)
+            assert shown or not {k for k in own if not k.startswith("_")}, name
+
+
 def test_examples_import_public_names_only():
     modules = "|".join(name for name in sc.__all__ if inspect.ismodule(getattr(sc, name)))
     private = re.compile(rf">>> (from|import) steincheck\.(?!({modules})\b)")

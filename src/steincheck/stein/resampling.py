@@ -22,7 +22,7 @@ MIN_DRAWS_WITHOUT_BLOCKS = 50  # below, a bootstrap of the draws rejects correct
 MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
 MIN_SPACINGS_PER_TAU = 4  # with fewer spacings of such draws per autocorrelation time it is overestimated
-MAX_PARTS_FOR_TAU = 3  # of long chains, that are looked at more closely then
+MAX_PARTS_FOR_TAU = 3  # parts of a long chain that are examined at a finer spacing
 
 
 class Resampling(NamedTuple):

@@ -31,7 +31,7 @@ def weight_findings(
     table = result.mode_table
     if table is None:
         return [_wrong_flow(result, names, pvalue)]
-    gap = np.nan_to_num(table.observed - table.implied).round(4)  # equal but for rounding is equal
+    gap = np.nan_to_num(table.observed - table.implied).round(4)  # ties up to rounding count as equal
     order = np.lexsort((gap, -np.abs(gap)))
     wrong = [int(k) for k in order if table.words[k] in (TOO_MANY, TOO_FEW)]
     wrong.sort(key=lambda k: table.n_draws[k] > 0)
