@@ -14,10 +14,10 @@ mode too rarely for a test: what is rejected there is the set of draws, not the 
 from __future__ import annotations
 
 import argparse
-import csv
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,12 +25,12 @@ import numpy as np
 
 from .oracles import label_test
 from .running import positive
+from .tables import RESULTS, Table, position
 
 SEED = 20271
 LEVEL = 0.05
 RUNS = 400
 HEADER = ("case", "chains", "length", "method", "runs", "count", "rate", "seed", "version")
-RESULTS = Path(__file__).parent / "results" / "chain_flux_study.csv"
 EQUAL = (0.5, 0.5)
 UNEQUAL = (0.8, 0.2)
 EIGHT = (0.125,) * 8
@@ -255,8 +255,17 @@ CASES |= {
 }
 
 
-def study(name: str, runs: int = RUNS) -> Iterator[tuple]:
-    """The rows of one case."""
+_place = position(list(CASES))
+COUNTS = Table(
+    RESULTS / "chain_flux_study.csv",
+    HEADER,
+    ("case", "chains", "length", "method"),
+    lambda row: _place(row["case"]),
+)
+
+
+def study(name: str, runs: int = RUNS) -> Iterator[list[dict[str, object]]]:
+    """The rows of one case, size by size."""
     from steincheck import __version__
 
     for n_chains, length in CASES[name].sizes:
@@ -264,23 +273,20 @@ def study(name: str, runs: int = RUNS) -> Iterator[tuple]:
         for k in range(runs):
             seed = [SEED, zlib.crc32(name.encode()), n_chains, length, k]
             counts.update(CASES[name].run(n_chains, length, np.random.default_rng(seed)))
-        for method, count in counts.items():
-            yield name, n_chains, length, method, runs, int(count), f"{count / runs:.4f}", SEED, __version__
-
-
-def save(rows: list[tuple], path: Path = RESULTS) -> None:
-    """Put the rows in the place of those of the same case, size and method; cases keep their order."""
-    old: list[list[str]] = []
-    if path.exists():
-        with open(path, newline="") as file:
-            old = list(csv.reader(file))[1:]
-    table = {tuple(map(str, row[:4])): tuple(map(str, row)) for row in [*old, *rows]}
-    order = {name: k for k, name in enumerate(CASES)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows(sorted(table.values(), key=lambda row: order.get(row[0], len(order))))
+        yield [
+            {
+                "case": name,
+                "chains": n_chains,
+                "length": length,
+                "method": method,
+                "runs": runs,
+                "count": int(count),
+                "rate": f"{count / runs:.4f}",
+                "seed": SEED,
+                "version": __version__,
+            }
+            for method, count in counts.items()
+        ]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -290,16 +296,17 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--case", help="part of the names of the cases to run; by default all")
     parser.add_argument("--runs", type=positive, default=RUNS)
-    parser.add_argument("--output", type=Path, default=RESULTS, help="the CSV file")
+    parser.add_argument("--output", type=Path, default=COUNTS.path, help="the CSV file")
     options = parser.parse_args(arguments)
     names = [name for name in CASES if options.case is None or options.case in name]
     if not names:
         parser.error(f"no case has {options.case!r} in its name; the cases are: {'; '.join(CASES)}")
+    results = replace(COUNTS, path=options.output)
     for name in names:
-        rows = list(study(name, options.runs))
-        save(rows, options.output)
-        for row in rows:
-            print(*row[:7], sep=" | ", flush=True)
+        for rows in study(name, options.runs):
+            results.merge(rows)
+            for row in rows:
+                print(*(row[field] for field in HEADER[:7]), sep=" | ", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,20 @@ One process; rows go to results/choices.csv. About ten minutes.
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results" / "choices.csv"
+from .tables import RESULTS, Table
+
 SEED = 31
-HEADER = ("choice", "setting", "quantity", "value", "repetitions", "seed", "version")
+MEASURED = Table(
+    RESULTS / "choices.csv",
+    ("choice", "setting", "quantity", "value", "repetitions", "seed", "version"),
+    ("choice",),  # all rows of a choice are measured together
+)
 CHAINS, ITERATIONS, STEP = 200_000, 10, 2.0
 MEANS, SCALES, WEIGHTS = np.array([[-2.0, 0.0], [2.0, 1.0]]), np.array([1.0, 0.5]), np.array([0.35, 0.65])
 LAWS = ("drawn anew", "carried over", "forced downhill")  # of z
@@ -174,16 +177,12 @@ def _forced(target: Any, x: np.ndarray, block: int, sign: int, rng: np.random.Ge
 
 
 def main() -> None:
-    """Measure everything and write the table."""
+    """Measure everything; the rows of a choice are written as soon as it is measured."""
     from steincheck import __version__
 
-    rows = [*search_costs(), *sensor_modes(), *useful_scales(), *aggregation(), *invariance()]
-    partial = RESULTS.with_suffix(".part")
-    with partial.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows((*row, SEED, __version__) for row in rows)
-    partial.replace(RESULTS)
+    for choice in (search_costs, sensor_modes, useful_scales, aggregation, invariance):
+        rows = [(*row, SEED, __version__) for row in choice()]
+        MEASURED.merge(dict(zip(MEASURED.fields, row, strict=True)) for row in rows)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ number of workers.
 from __future__ import annotations
 
 import argparse
-import csv
 import warnings
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import pairwise
@@ -27,11 +27,11 @@ from scipy import stats
 
 from .oracles import label_test, sign_test
 from .running import keep_worker, positive
+from .tables import RESULTS, Table, position
 
 SEED = 20230
 LEVEL = 0.05
 HEADER = ("case", "n", "method", "repetitions", "rejections", "rate", "low", "high", "seed", "version")
-RESULTS = Path(__file__).parent / "results" / "flux_study.csv"
 FEW_UNITS = 5  # hidden units up to which the labels of an RBM can be counted
 LUMPY_MEANS = [[0.0, 0.0], [14.0, 0.0], [0.0, 14.0], [1.0, 0.6], [12.8, 0.5], [0.3, 12.7]]
 LUMPY_COVARIANCES = [
@@ -408,6 +408,15 @@ CASES: dict[str, Case] = {
 }
 
 
+_place = position(list(CASES))
+COUNTS = Table(
+    RESULTS / "flux_study.csv",
+    HEADER,
+    ("case", "n", "method"),
+    lambda row: (_place(row["case"]), int(row["n"])),
+)
+
+
 def repeat(name: str, n: int, first: int, last: int) -> list[dict[str, bool]]:
     """Repetitions first to last - 1 of a case; what runs in a worker."""
     keep_worker()
@@ -415,42 +424,27 @@ def repeat(name: str, n: int, first: int, last: int) -> list[dict[str, bool]]:
     return [CASES[name].run(n, np.random.default_rng(seed), seed[-1]) for seed in seeds]
 
 
-def study(name: str, repetitions: int | None = None, n_jobs: int = 1) -> list[tuple]:
-    """The rows of one case."""
+def study(name: str, repetitions: int | None = None, n_jobs: int = 1) -> Iterator[list[dict[str, object]]]:
+    """The rows of one case, size by size."""
     from joblib import Parallel, delayed
 
     from steincheck import __version__
 
     module = import_module("experiments.flux_study")  # workers cannot import what is run as __main__
-    case, rows = CASES[name], []
+    case = CASES[name]
     total = repetitions or case.repetitions
     cuts = np.unique(np.linspace(0, total, min(total, 4 * n_jobs) + 1).astype(int))
     for n in case.sizes:
         tasks = (delayed(module.repeat)(name, n, a, b) for a, b in pairwise(cuts.tolist()))
         outcomes = [outcome for part in Parallel(n_jobs)(tasks) for outcome in part]
+        rows = []
         for method in outcomes[0]:
             count = sum(outcome[method] for outcome in outcomes)
             low, high = stats.binomtest(count, total).proportion_ci(0.95)
             rate = (f"{value:.4f}" for value in (count / total, low, high))
-            rows.append((name, n, method, total, count, *rate, SEED, __version__))
-    return rows
-
-
-def save(rows: Sequence[tuple], path: Path = RESULTS) -> None:
-    """Put the rows in the place of those of the same case, n and method; cases keep their order."""
-    old: list[Sequence] = []
-    if path.exists():
-        with open(path, newline="") as file:
-            old = list(csv.reader(file))[1:]
-    table = {(row[0], str(row[1]), row[2]): tuple(map(str, row)) for row in [*old, *rows]}
-    order = {name: k for k, name in enumerate(CASES)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    with open(partial, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows(sorted(table.values(), key=lambda row: (order.get(row[0], len(order)), int(row[1]))))
-    partial.replace(path)
+            row = (name, n, method, total, count, *rate, SEED, __version__)
+            rows.append(dict(zip(HEADER, row, strict=True)))
+        yield rows
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -461,16 +455,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--case", help="part of the names of the cases to run; by default all")
     parser.add_argument("--repetitions", type=positive, help="by default as many as each case names")
     parser.add_argument("--n-jobs", type=int, default=1, help="worker processes")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="the CSV file")
+    parser.add_argument("--output", type=Path, default=COUNTS.path, help="the CSV file")
     options = parser.parse_args(arguments)
     names = [name for name in CASES if options.case is None or options.case in name]
     if not names:
         parser.error(f"no case has {options.case!r} in its name; the cases are: {'; '.join(CASES)}")
+    results = replace(COUNTS, path=options.output)
     for name in names:
-        rows = study(name, options.repetitions, options.n_jobs)
-        save(rows, options.output)
-        for row in rows:
-            print(*row[:8], sep=" | ", flush=True)
+        for rows in study(name, options.repetitions, options.n_jobs):
+            results.merge(rows)
+            for row in rows:
+                print(*(row[field] for field in HEADER[:8]), sep=" | ", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,19 +14,16 @@ method, with the p-value and the bandwidth of its first repetition; what is ther
 from __future__ import annotations
 
 import argparse
-import csv
-import platform
 import zlib
 from collections.abc import Callable
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 from scipy.optimize import minimize
 
-RESULTS = Path(__file__).parent / "results" / "fssd_study.csv"
+from .tables import RESULTS, Table, position, versions
+
 SEED = 20261116
 DIM = 10
 N_LOCATIONS = 10
@@ -70,6 +67,19 @@ CASES = {
     "variance 1.1": Case(normal(scale=1.1**0.5), 20_000, 100),
     "Laplace, one coordinate": Case(laplace_first, 20_000, 100),
 }
+
+
+_place_of_case, _place_of_method = position(list(CASES)), position(METHODS)
+RATES = Table(
+    RESULTS / "fssd_study.csv",
+    (
+        *("case", "n", "method", "repetitions", "rejections", "rate", "low", "high", "uniform_pvalue"),
+        *("bandwidth_10", "bandwidth_median", "bandwidth_90", "first_pvalue", "first_bandwidth"),
+        *("seed", "versions"),
+    ),
+    ("case", "method"),
+    lambda row: (_place_of_case(row["case"]), _place_of_method(row["method"])),
+)
 
 
 def kernel_gof_placement(
@@ -164,31 +174,9 @@ def study(name: str, method: str) -> dict[str, Any]:
         "first_bandwidth": float(f"{bandwidths[0]:.4g}"),
         "seed": SEED,
         "versions": " ".join(
-            [
-                f"python={platform.python_version()}",
-                *(f"{package}={version(package)}" for package in ("steincheck", "numpy", "scipy", "jax")),
-            ]
+            map("=".join, versions("python", "steincheck", "numpy", "scipy", "jax").items())
         ),
     }
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """The rows already there."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write(rows: list[dict[str, Any]], path: Path) -> None:
-    """All rows, in the order of cases and methods."""
-    order = [(name, method) for name in CASES for method in METHODS]
-    partial = path.with_suffix(".part")
-    with partial.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(sorted(rows, key=lambda row: order.index((row["case"], row["method"]))))
-    partial.replace(path)
 
 
 def main() -> None:
@@ -201,12 +189,11 @@ def main() -> None:
     names = [name for name in CASES if arguments.case in name]
     if not names:
         parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")
+    done = RATES.keys()
     for name in names:
         for method in METHODS:
-            rows = read(RESULTS)
-            if any((row["case"], row["method"]) == (name, method) for row in rows):
-                continue
-            write([*rows, study(name, method)], RESULTS)
+            if (name, method) not in done:
+                RATES.merge([study(name, method)])
 
 
 if __name__ == "__main__":

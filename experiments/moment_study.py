@@ -13,10 +13,10 @@ rows end.
 from __future__ import annotations
 
 import argparse
-import csv
 import warnings
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -26,12 +26,12 @@ import numpy as np
 from scipy import stats
 
 from .posteriors import published
-from .running import positive, provenance
+from .running import positive
+from .tables import RESULTS, Table, commit, position
 
 SEED = 1408
 LEVEL = 0.05
 HEADER = ("case", "n", "method", "repetitions", "count", "rate", "low", "high", "seed", "commit")
-RESULTS = Path(__file__).parent / "results" / "moment_study.csv"
 Events = dict[str, bool]
 
 
@@ -397,7 +397,7 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
         "",
         "",
         SEED,
-        provenance()["commit"],
+        commit(),
     )
 
 
@@ -454,49 +454,34 @@ def cases() -> dict[str, Case]:
     return table
 
 
-class Cell(NamedTuple):
-    """Rows of one case at one size."""
-
-    counts: dict[str, tuple[int, int]]  # count and repetitions per method
-    commit: str  # of the code that made the last of them
+Counts = dict[str, tuple[int, int]]  # how often each event happened, and in how many repetitions
 
 
-Table = dict[tuple[str, int], Cell]
+def events() -> Table:
+    """The table of results, in the order of the cases; costs come last."""
+    place = position(list(cases()))
+    key = ("case", "n", "method")
+    return Table(RESULTS / "moment_study.csv", HEADER, key, lambda row: (place(row["case"]), int(row["n"])))
 
 
-def read(path: Path) -> tuple[Table, list[dict[str, str]]]:
-    """Counts so far; and others: costs, and rows of an earlier version of the test, with another seed."""
-    table: Table = {}
-    others = []
-    if path.exists():
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                if not row["count"] or row["seed"] != str(SEED):
-                    others.append(row)
-                    continue
-                cell = table.setdefault((row["case"], int(row["n"])), Cell({}, row["commit"]))
-                cell.counts[row["method"]] = (int(row["count"]), int(row["repetitions"]))
-    return table, others
+def counts_of(rows: list[dict[str, str]], name: str, n: int) -> Counts:
+    """What was counted so far in one case at one size."""
+    found = [row for row in rows if (row["case"], row["n"], row["seed"]) == (name, str(n), str(SEED))]
+    return {row["method"]: (int(row["count"]), int(row["repetitions"])) for row in found}
 
 
-def write(path: Path, table: Table, others: list[dict[str, str]]) -> None:
-    """All rows, in the order of the cases."""
-    order = list(cases())
-    rows: list[Any] = []
-    for (name, n), cell in sorted(table.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
-        for method, (count, repetitions) in cell.counts.items():
-            ends = stats.binomtest(count, repetitions).proportion_ci()
-            interval = [f"{value:.4f}" for value in (count / repetitions, ends.low, ends.high)]
-            rows.append((name, n, method, repetitions, count, *interval, SEED, cell.commit))
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows(rows)
-        kept = [row for row in others if (row["case"], int(row["n"])) not in table]
-        writer.writerows([row[field] for field in HEADER] for row in kept)
+def rows_of(name: str, n: int, counts: Counts) -> list[dict[str, Any]]:
+    """The rows of one case at one size."""
+    rows = []
+    for method, (count, repetitions) in counts.items():
+        ends = stats.binomtest(count, repetitions).proportion_ci()
+        interval = (f"{value:.4f}" for value in (count / repetitions, ends.low, ends.high))
+        row = (name, n, method, repetitions, count, *interval, SEED, commit())
+        rows.append(dict(zip(HEADER, row, strict=True)))
+    return rows
 
 
-def run(name: str, case: Case, n: int, counts: dict[str, tuple[int, int]], last: int) -> None:
+def run(name: str, case: Case, n: int, counts: Counts, last: int) -> None:
     """Add repetitions up to `last` to the counts of one case at one size."""
     first = max((repetitions for _, repetitions in counts.values()), default=0)
     for repetition in range(first, last):
@@ -510,24 +495,23 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.moment_study", description=__doc__)
     parser.add_argument("--case", default="", help="only cases whose name holds this")
     parser.add_argument("--repetitions", type=positive, help="at most so many per case")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path, default=events().path)
     options = parser.parse_args(arguments)
-    table, others = read(options.results)
-    if options.case == "cost" and not any(row["case"].startswith("cost") for row in others):
-        others.append(dict(zip(HEADER, map(str, cost(10**6, 20)), strict=True)))
-        write(options.results, table, others)
+    results = replace(events(), path=options.results)
+    old = results.read()
+    if options.case == "cost" and not any(row["case"].startswith("cost") for row in old):
+        results.merge([dict(zip(HEADER, cost(10**6, 20), strict=True))])
     for name, case in cases().items():
         for n in case.sizes:
             wanted = min(case.repetitions, options.repetitions or case.repetitions)
             if options.case not in name:
                 continue
-            counts = table[name, n].counts if (name, n) in table else {}
+            counts = counts_of(old, name, n)
             if max((repetitions for _, repetitions in counts.values()), default=0) >= wanted:
                 continue
-            table[name, n] = Cell(counts, provenance()["commit"])
             for last in [*range(100, wanted, 100), wanted]:  # results so far are kept
                 run(name, case, n, counts, last)
-                write(options.results, table, others)
+                results.merge(rows_of(name, n, counts))
 
 
 if __name__ == "__main__":

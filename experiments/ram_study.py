@@ -9,21 +9,25 @@ Writes experiments/results/ram_study.csv.
 
 from __future__ import annotations
 
-import csv
 import warnings
 
 import numpy as np
 
 import steincheck as sc
 
-from .running import RESULTS, provenance
 from .table1 import chains, problem
+from .tables import RESULTS, Table, commit
 
 SCALES = ("0.1", "0.5", "1.08")
 CHAINS_AT_ONCE = 5
 DRAWS = 1000  # per chain
 KEPT_SCALE = "0.5"  # the first chains of this scale are committed, so that a test can repeat their row
 KEPT_CHAINS = RESULTS / "ram_chains.npz"
+ANSWERS = Table(
+    RESULTS / "ram_study.csv",
+    ("scale", "chains", "answer", "pvalue", "weights", "null", "changes", "kinds", "commit"),
+    ("scale", "chains"),
+)
 
 
 def thinned(scale: str) -> np.ndarray:
@@ -47,26 +51,21 @@ def answer(draws: np.ndarray, scale: str, first: int) -> dict[str, object]:
         "null": "" if weights is None else weights.variant,
         "changes": 0 if weights is None or weights.chains is None else weights.chains.n_changes,
         "kinds": " ".join(sorted({finding.kind for finding in verdict.findings})),
-        "commit": provenance()["commit"],
+        "commit": commit(),
     }
 
 
 def main() -> None:
     """All scales."""
-    rows = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for scale in SCALES:
             every = thinned(scale)
             for first in range(0, len(every), CHAINS_AT_ONCE):
                 draws = every[first : first + CHAINS_AT_ONCE]
-                rows.append(answer(draws, scale, first))
+                ANSWERS.merge([answer(draws, scale, first)])
                 if (scale, first) == (KEPT_SCALE, 0):
                     np.savez_compressed(KEPT_CHAINS, draws=draws)
-    with (RESULTS / "ram_study.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """The runner of the figures keeps its rows whatever happens, and its shortcuts are exact."""
 
-import csv
 import importlib
 import json
 import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,27 @@ import pytest
 from scipy import stats
 
 import experiments
-from experiments import cells, choices, drawing, fig1, fig2, running, summary
+from experiments import (
+    block_study,
+    calibration,
+    cells,
+    chain_flux_study,
+    chain_study,
+    check_study,
+    choices,
+    drawing,
+    fig1,
+    fig2,
+    flux_study,
+    fssd_study,
+    mode_study,
+    moment_study,
+    ram_study,
+    running,
+    small_samples,
+    summary,
+)
+from experiments.tables import Table
 from steincheck import models
 
 ROOT = Path(__file__).parents[1]
@@ -94,6 +114,118 @@ def test_settings_survive_the_round_trip():
     assert cells.parts(text) == {"case": "level", "n": "500", "sigma": "0.1"}
     assert drawing.select([cells.Row(text, 0, "KSD", 0, 0)], n=500, case="level")
     assert not drawing.select([cells.Row(text, 0, "KSD", 0, 0)], n=50)
+
+
+# --- tables of the studies ---------------------------------------------------------------------------------
+
+
+TABLES = [
+    block_study.RATES,
+    block_study.PVALUES,
+    calibration.rates(),
+    chain_flux_study.COUNTS,
+    chain_study.COUNTS,
+    check_study.COUNTS,
+    choices.MEASURED,
+    flux_study.COUNTS,
+    fssd_study.RATES,
+    mode_study.SEARCHES,
+    mode_study.NARROW_MODES,
+    moment_study.events(),
+    ram_study.ANSWERS,
+    small_samples.COUNTS,
+]
+
+
+def test_every_committed_table_is_written_by_a_study_or_a_figure():
+    names = {table.path.name for table in TABLES} | {f"{figure}.csv" for figure in running.FIGURES}
+    assert {path.name for path in COMMITTED.glob("*.csv")} == names
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.path.stem)
+def test_committed_tables_come_out_the_same_when_their_rows_are_written_again(table, tmp_path):
+    content = table.path.read_bytes()
+    rows = table.read()
+    copy = replace(table, path=tmp_path / table.path.name)
+    copy.path.write_bytes(content)
+    copy.merge(rows)
+    assert copy.path.read_bytes() == content
+    fresh = replace(table, path=tmp_path / "fresh" / table.path.name)
+    fresh.merge(rows)
+    assert fresh.path.read_bytes() == content.replace(b"\r\n", b"\n")
+
+
+@pytest.mark.parametrize("figure", running.FIGURES)
+def test_committed_rows_of_figures_come_out_the_same_when_they_are_written_again(figure, tmp_path):
+    content = (COMMITTED / f"{figure}.csv").read_bytes()
+    (tmp_path / "rows.csv").write_bytes(content)
+    module = importlib.import_module(f"experiments.{figure}")
+    settings = dict.fromkeys(cell.setting for cell in module.cells(1))
+    with cells.Store(tmp_path / "rows.csv") as store:
+        store.sort({text: k for k, text in enumerate(settings)})
+    assert (tmp_path / "rows.csv").read_bytes() == content
+
+
+def small_table(folder, **options):
+    return Table(folder / "a.csv", ("case", "n", "rate"), ("case", "n"), **options)
+
+
+def test_new_rows_take_the_place_of_those_with_the_same_key(tmp_path):
+    table = small_table(tmp_path)
+    assert table.read() == []
+    table.merge([{"case": "b", "n": 5, "rate": 0.1}, {"case": "a, b", "n": 5, "rate": 0.2}])
+    table.merge([{"case": "c", "n": 7, "rate": 0.3}, {"case": "b", "n": 5, "rate": 0.4}])
+    assert table.path.read_text() == 'case,n,rate\nb,5,0.4\n"a, b",5,0.2\nc,7,0.3\n'
+    assert table.keys() == {("b", "5"), ("a, b", "5"), ("c", "7")}
+    small_table(tmp_path, order=lambda row: row["case"]).merge([])
+    assert [row["case"] for row in table.read()] == ["a, b", "b", "c"]
+
+
+def test_new_rows_replace_all_that_share_their_key(tmp_path):
+    table = replace(small_table(tmp_path), key=("case",))
+    table.merge({"case": case, "n": n, "rate": 0} for case in "ab" for n in (1, 2))
+    table.merge([{"case": "a", "n": 3, "rate": 0}])
+    assert [(row["case"], row["n"]) for row in table.read()] == [("a", "3"), ("b", "1"), ("b", "2")]
+
+
+def test_a_table_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch):
+    table = small_table(tmp_path)
+    table.merge([{"case": "a", "n": 1, "rate": 0}])
+    before = table.path.read_bytes()
+    with pytest.raises(KeyError):
+        table.merge([{"case": "a", "n": 1}])
+    with pytest.raises(ValueError, match="must have the columns case,n,rate,commit"):
+        replace(table, fields=("case", "n", "rate", "commit")).merge([])
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        table.merge([{"case": "a", "n": 1, "rate": 1}])
+    assert table.path.read_bytes() == before
+
+
+def test_two_studies_that_are_killed_lose_no_row(tmp_path):
+    """Both write to one table; every row that was reported is there, whenever the kill comes."""
+    program = (
+        "import sys; from pathlib import Path; from experiments.tables import Table\n"
+        "table = Table(Path(sys.argv[1]), ('case', 'n', 'rate'), ('case', 'n'))\n"
+        "for n in range(10**6):\n"
+        "    table.merge([{'case': sys.argv[2], 'n': n, 'rate': 0}])\n"
+        "    print(n, flush=True)\n"
+    )
+    path = tmp_path / "a.csv"
+    studies = {
+        case: subprocess.Popen(
+            [sys.executable, "-c", program, str(path), case], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        for case in ("first", "second")
+    }
+    for process in studies.values():
+        for _ in range(10):
+            process.stdout.readline()
+    for process in studies.values():
+        process.kill()
+    reported = {case: 10 + len(process.communicate()[0].splitlines()) for case, process in studies.items()}
+    keys = small_table(tmp_path).keys()
+    assert {(case, str(n)) for case, count in reported.items() for n in range(count)} <= keys
 
 
 # --- the runner -------------------------------------------------------------------------------------------
@@ -228,8 +360,7 @@ def test_the_tables_of_the_readme_are_those_of_the_rows():
 
 
 def test_the_choices_are_those_of_the_script(monkeypatch):
-    with choices.RESULTS.open(newline="") as file:
-        committed = {(row["choice"], row["setting"]): row for row in csv.DictReader(file)}
+    committed = {(row["choice"], row["setting"]): row for row in choices.MEASURED.read()}
     for choice, setting, _, count, _ in choices.useful_scales():
         assert count == pytest.approx(int(committed[choice, setting]["value"]), abs=1)
     for (choice, setting), row in committed.items():
@@ -309,10 +440,7 @@ def test_exact_densities_have_mass_one_and_reach_the_limit_law():
 
 def test_pvalues_with_blocks_are_close_to_those_of_the_wild_bootstrap():
     """The committed p-values of every quadratic test; and the first ones come out the same again."""
-    from experiments import block_study
-
-    with block_study.TESTS.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = block_study.PVALUES.read()
     for test in ("ksd", "ksdagg", "spksd", "ospksd", "pksdagg"):
         wild, blocks = (
             np.array([float(row[f"{test} {name}"]) for row in rows]) for name in ("wild", "blocks")
@@ -325,10 +453,7 @@ def test_pvalues_with_blocks_are_close_to_those_of_the_wild_bootstrap():
 
 def test_a_hundred_random_blocks_are_as_good_as_one_sign_per_draw():
     """The committed rates; and the first repetitions come out the same again."""
-    from experiments import block_study
-
-    with block_study.RESULTS.open(newline="") as file:
-        rows = {(row["case"], row["test"], int(row["blocks"])): row for row in csv.DictReader(file)}
+    rows = {(row["case"], row["test"], int(row["blocks"])): row for row in block_study.RATES.read()}
     for case in {key[0] for key in rows}:
         n = block_study.CASES[case][0]
         again = [block_study.rejections(case, repetition) for repetition in range(2)]
