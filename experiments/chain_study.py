@@ -199,14 +199,15 @@ def _nuts(name: str, number: int) -> np.ndarray:
     """NumPyro's chains of a round of runs (run, chain, draw, d), on the unconstrained scale."""
     import jax
 
-    from steincheck.draws import to_unconstrained
+    import steincheck as sc
 
     case = CASES[name]
     sampler = _sampler(case.kind, case.length)
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), number])
     sampler.run(jax.random.PRNGKey(int(rng.integers(2**31))))
-    read = to_unconstrained(sampler, problem_of(case.kind, case.dim).target)
-    return read.values.reshape(RUNS_PER_ROUND, case.chains, case.length, case.dim)
+    target = problem_of(case.kind, case.dim).target
+    values = target.unconstrain(sc.as_draws(sampler, names=target.constrained_names).values)
+    return np.reshape(values, (RUNS_PER_ROUND, case.chains, case.length, case.dim))
 
 
 def _boltzmann() -> np.ndarray:
@@ -393,7 +394,7 @@ COUNTS = Table(
 
 def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, float]]:
     """p-values of the tests that are wanted on one fresh sample; each test has its own random stream."""
-    from steincheck.draws import as_draws
+    import steincheck as sc
 
     case = CASES[name]
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), repetition])
@@ -401,7 +402,7 @@ def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, f
         chains = _nuts(name, repetition // RUNS_PER_ROUND)[repetition % RUNS_PER_ROUND]
     else:
         chains = simulate(case, rng)
-    draws = as_draws(chains, case.dim)
+    draws = sc.as_draws(chains, case.dim)
     problem = problem_of(case.kind, case.dim)
     streams = dict(zip(TESTS, rng.spawn(len(TESTS)), strict=True))
     wanted = [test for test, missing in tests.items() if missing]

@@ -4,6 +4,9 @@ Writes experiments/results/mode_study.csv, one row per target and seed as it goe
 kept. Where modes are not known in closed form, the truth is the union of the modes of weight above
 1e-4 that any seed finds. `frontier` writes mode_frontier.csv: how often a mode narrower than that of the
 draws is found, 10 standard deviations away in a random direction.
+
+It reaches into the package for the rule by which points are one mode, as the union over seeds is to use the
+rule of the search.
 """
 
 from __future__ import annotations

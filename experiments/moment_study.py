@@ -8,6 +8,9 @@ KSDAgg, "oracle" one by the likelihood-ratio test that is told coordinate and ki
 findings name the right kind, parameter and mode, "covered" that the 95 % interval of the effect holds the
 truth. Every repetition has its own seed, made of the case, n and its number: a later run goes on where the
 rows end.
+
+It reaches into the package for the short list that a verdict reports, for the kernel test in units of each
+mode, which is made within `check` only, and for the cost of the test without that of evaluating the score.
 """
 
 from __future__ import annotations
@@ -18,12 +21,17 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
+
+import steincheck as sc
+from steincheck.aggregate import Aggregation, ksdagg_core
+from steincheck.moments import leading
+from steincheck.moments.test import moment_core
+from steincheck.stein.inputs import spawn_streams
 
 from .posteriors import published
 from .running import positive
@@ -53,8 +61,6 @@ class Case(NamedTuple):
 
 def moments(x: np.ndarray, problem: Problem, rng: np.random.Generator, n_resamples: int = 999) -> Any:
     """The test, with the modes given."""
-    import steincheck as sc
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # far draws are the subject of some cases
         return sc.moment_test(
@@ -64,19 +70,15 @@ def moments(x: np.ndarray, problem: Problem, rng: np.random.Generator, n_resampl
 
 def jax_target(log_density: Callable[[Any], Any], dim: int) -> Any:
     """A target from a JAX function of one point."""
-    import steincheck as sc
-
     return sc.from_jax(log_density, dim=dim)
 
 
 @lru_cache
 def gaussian(d: int, correlation: float = 0.0) -> Problem:
     """Gaussian with unit variances and equal correlations."""
-    from steincheck import models
-
     matrix = np.full((d, d), correlation) + (1 - correlation) * np.eye(d)
     root = np.linalg.cholesky(matrix)
-    target = models.gaussian_mixture(np.zeros((1, d)), matrix)
+    target = sc.models.gaussian_mixture(np.zeros((1, d)), matrix)
     return Problem(target, (np.zeros((1, d)), matrix[None]), lambda n, rng: rng.normal(size=(n, d)) @ root.T)
 
 
@@ -125,14 +127,11 @@ def funnel(d: int = 5) -> Problem:
 @lru_cache
 def mixture(name: str) -> Problem:
     """Gaussian mixtures, the mixture of t and bananas, the sensors: modes searched in a wide box."""
-    import steincheck as sc
-
-    models = import_module("steincheck.models")
     made = {
-        "mixture d=1": lambda: models.gaussian_mixture([[-3.0], [3.0]], weights=[0.3, 0.7]),
-        "mixture d=10": lambda: models.gaussian_mixture(five_means()),
-        "t-banana d=10": lambda: models.t_banana_mixture(10, rng=0),
-        "sensors": models.sensor_network,
+        "mixture d=1": lambda: sc.models.gaussian_mixture([[-3.0], [3.0]], weights=[0.3, 0.7]),
+        "mixture d=10": lambda: sc.models.gaussian_mixture(five_means()),
+        "t-banana d=10": lambda: sc.models.t_banana_mixture(10, rng=0),
+        "sensors": sc.models.sensor_network,
     }
     target = made[name]()
     box = {"sensors": (-0.5, 1.5)}.get(name, (-25, 25))
@@ -145,8 +144,6 @@ def mixture(name: str) -> Problem:
 @lru_cache
 def posterior(name: str) -> Problem:
     """A published posterior, its mode searched from exact draws of its own."""
-    import steincheck as sc
-
     log_density, dim, sample = published(name)
     target = jax_target(log_density, dim)
     held_out = sample(100, np.random.default_rng(SEED))
@@ -196,8 +193,6 @@ def likelihood_ratio(square: float, n: int) -> float:
 
 def named(result: Any, kind: str, parameters: set[str], mode: int | None = None) -> bool:
     """Whether the leading findings hold this one."""
-    from steincheck.moments import leading
-
     return any(
         feature.kind == kind and set(feature.parameters) == parameters and feature.mode == mode
         for feature in leading(result)
@@ -206,8 +201,6 @@ def named(result: Any, kind: str, parameters: set[str], mode: int | None = None)
 
 def widened(name: str, n: int, rng: np.random.Generator) -> Events:
     """The first parameter of a published posterior 1.1 times too wide; KSDAgg beside."""
-    import steincheck as sc
-
     problem = posterior(name)
     draws, test, beside = rng.spawn(3)
     x = problem.sample(n, draws)
@@ -237,8 +230,6 @@ def gaussian_for_t(n: int, rng: np.random.Generator) -> Events:
 
 def shape_events(result: Any) -> Events:
     """Rejected, and the tails are among the leading findings."""
-    from steincheck.moments import leading
-
     told = any(feature.kind in ("tails", "extremes") for feature in leading(result))
     return {"moments": result.pvalue <= LEVEL, "named": told}
 
@@ -246,11 +237,9 @@ def shape_events(result: Any) -> Events:
 @lru_cache
 def unequal_modes(width: float = 100.0) -> Problem:
     """Two modes with standard deviations 1 and `width`, six of both together apart."""
-    from steincheck import models
-
     means = np.array([[0.0], [6 * (width + 1)]])
     covariances = np.array([[[1.0]], [[width**2]]])
-    target = models.gaussian_mixture(means, covariances, [0.5, 0.5])
+    target = sc.models.gaussian_mixture(means, covariances, [0.5, 0.5])
     return Problem(target, (means, covariances), target.sample)
 
 
@@ -264,15 +253,18 @@ def narrow_mode(n: int, rng: np.random.Generator) -> Events:
     return {"moments": result.pvalue <= LEVEL, "named": named(result, "scale", {"x[0]"}, 0)}
 
 
+def recorded(problem: Problem) -> sc.Modes:
+    """Modes of which locations and covariances are known."""
+    locations, covariances = problem.modes
+    return sc.Modes(
+        locations, covariances, problem.target.log_density(locations), np.zeros(len(locations), dtype=int)
+    )
+
+
 def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Generator) -> Events:
     """KSDAgg for modes of sd 1 and `width`, stretched by `factors`; one metric, and units of each."""
-    import steincheck as sc
-    from steincheck.aggregate import Aggregation, ksdagg_core
-    from steincheck.modes.given import as_modes
-    from steincheck.stein.inputs import spawn_streams
-
     problem = unequal_modes(width)
-    modes = as_modes(problem.modes, problem.target)
+    modes = recorded(problem)
     x, label = problem.target.sample_with_labels(n, rng)
     centre = modes.locations[label]
     x = centre + np.array(factors)[label][:, None] * (x - centre)
@@ -349,8 +341,6 @@ def coverage(name: str, kind: str, size: float, n: int, rng: np.random.Generator
 
 def chains(rho: float, n: int, rng: np.random.Generator) -> Events:
     """Four AR(1) chains in d = 5, tested as chains and as independent draws."""
-    import steincheck as sc
-
     draws, *streams = rng.spawn(3)
     noise = draws.normal(size=(n // 4, 4, 5))
     x = noise.copy()
@@ -370,11 +360,8 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
     """
     import time
 
-    from steincheck.modes.given import as_modes
-    from steincheck.moments.test import moment_core
-
     problem = gaussian(d)
-    modes = as_modes(problem.modes, problem.target)
+    modes = recorded(problem)
     x = problem.sample(n, np.random.default_rng(SEED))
     names = [f"x[{j}]" for j in range(d)]
     options = {"log_density": problem.target.log_density, "n_resamples": 999, "warnings": []}

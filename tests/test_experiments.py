@@ -1,5 +1,6 @@
 """The runner of the figures keeps its rows whatever happens, and its shortcuts are exact."""
 
+import ast
 import importlib
 import json
 import os
@@ -8,12 +9,14 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import experiments
+import steincheck as sc
 from experiments import (
     block_study,
     calibration,
@@ -114,6 +117,132 @@ def test_settings_survive_the_round_trip():
     assert cells.parts(text) == {"case": "level", "n": "500", "sigma": "0.1"}
     assert drawing.select([cells.Row(text, 0, "KSD", 0, 0)], n=500, case="level")
     assert not drawing.select([cells.Row(text, 0, "KSD", 0, 0)], n=50)
+
+
+# --- the public API is enough -------------------------------------------------------------------------------
+
+
+PRIVATE = {  # what no public function offers; the docstring of each module says why it is needed
+    "experiments/block_study.py": {
+        "aggregate.collection",
+        "aggregate.min_p",
+        "perturbation.move.perturb_core",
+        "stein.bootstrap.pvalue",
+        "stein.bootstrap.random_blocks",
+        "stein.kernels.stein_kernel",
+        "stein.quadratic.flip_signs",
+    },
+    "experiments/chain_flux_study.py": {
+        "flux.chain_weights.compare_chain_steps",
+        "flux.displacements.StepFlows",
+        "flux.displacements.compare_steps",
+        "flux.mode_comparison.compare_chain_modes",
+        "flux.orbits.Orbits",
+        "flux.orbits.count_moments",
+    },
+    "experiments/choices.py": {"aggregate.min_p", "stein.tiles.quadratic_forms"},
+    "experiments/flux_study.py": {"flux.anchors.assign", "flux.anchors.mode_anchors", "flux.orbits.orbits"},
+    "experiments/fssd_study.py": {"fssd.Placement", "fssd._value_and_slopes", "fssd.feature_moments"},
+    "experiments/mode_study.py": {"modes.merge.merge"},
+    "experiments/moment_study.py": {
+        "aggregate.Aggregation",
+        "aggregate.ksdagg_core",
+        "moments.leading",
+        "moments.test.moment_core",
+        "stein.inputs.spawn_streams",
+    },
+    "benchmarks/cases.py": {
+        "stein.kernels.products_with_columns",
+        "stein.kernels.with_bandwidth",
+        "stein.kernels.without_bandwidth",
+    },
+    "benchmarks/cost_model.py": {
+        "stein.block_sums.BLOCKS_PER_PIECE",
+        "stein.block_sums.LARGE_TILE_SIDE",
+        "stein.block_sums.PARTS_PER_WORKER",
+        "stein.block_sums.PIECES_HELD",
+        "stein.bootstrap.N_RANDOM_BLOCKS",
+    },
+    "benchmarks/test_benchmark_engine.py": {"stein.kernels.pair_products", "stein.tiles.quadratic_forms"},
+}
+
+
+def names_used(text):
+    """Dotted names below the package that a program imports, or takes from its modules as attributes."""
+    nodes = list(ast.walk(ast.parse(text)))
+    modules = {}  # names of the program that stand for modules of the package
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "steincheck":
+                    modules[alias.asname or "steincheck"] = alias.name if alias.asname else "steincheck"
+                    yield alias.name
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "steincheck":
+            for alias in node.names:
+                if isinstance(getattr(importlib.import_module(node.module), alias.name), ModuleType):
+                    modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield f"{node.module}.{alias.name}"
+    for node in nodes:
+        first, *rest = dotted(node)
+        if rest and first in modules:
+            yield ".".join([modules[first], *rest])
+
+
+def dotted(node):
+    """The parts of ``a.b.c``; a part "" stands for anything else."""
+    if isinstance(node, ast.Attribute):
+        return [*dotted(node.value), node.attr]
+    return [node.id if isinstance(node, ast.Name) else ""]
+
+
+def is_public(name):
+    """Whether a dotted name below the package is that of something public, or of a part of it."""
+    first, *rest = name.split(".")
+    if first not in sc.__all__ or not rest:
+        return first in sc.__all__
+    return not isinstance(getattr(sc, first), ModuleType) or rest[0] in getattr(sc, first).__all__
+
+
+def private_names(text):
+    below = {name.removeprefix("steincheck").lstrip(".") for name in names_used(text)} - {""}
+    return {name for name in below if not is_public(name)}
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("from steincheck.flux.test import flux_test", {"flux.test.flux_test"}),
+        ("import steincheck.stein.tiles as t; t.total()", {"stein.tiles", "stein.tiles.total"}),
+        ("import steincheck as sc; sc.fssd._features(sc.IMQ(2.0).profile)", {"fssd", "fssd._features"}),
+        ("from steincheck import models; models.rbm.gb_rbm(B)", {"models.rbm", "models.rbm.gb_rbm"}),
+        ("from steincheck import models as m; m.gb_rbm(B).sample(3); import jax; jax.numpy", set()),
+        ("from steincheck.samplers import Chains; import steincheck as sc; sc.Modes.from_dict(x)", set()),
+    ],
+)
+def test_private_names_are_recognised(text, private):
+    assert private_names(text) == private
+
+
+@pytest.mark.parametrize("folder", ["experiments", "benchmarks"])
+def test_studies_use_the_public_api_but_for_what_is_listed(folder):
+    used = {
+        path.relative_to(ROOT).as_posix(): private_names(path.read_text())
+        for path in (ROOT / folder).glob("*.py")
+    }
+    assert {name: found for name, found in used.items() if found} == {
+        name: listed for name, listed in PRIVATE.items() if name.startswith(folder)
+    }
+
+
+def test_figures_and_tables_of_the_paper_use_the_public_api_alone():
+    own = {f"experiments/{figure}.py" for figure in (*running.FIGURES, "methods")}
+    assert not own & set(PRIVATE)
+    assert all((ROOT / name).exists() for name in own)
+
+
+@pytest.mark.parametrize("name", [name for name in PRIVATE if name.startswith("experiments")])
+def test_a_study_says_why_it_reaches_into_the_package(name):
+    assert "reaches into the package" in ast.get_docstring(ast.parse((ROOT / name).read_text()))
 
 
 # --- tables of the studies ---------------------------------------------------------------------------------
