@@ -501,6 +501,13 @@ def test_the_choices_are_those_of_the_script(monkeypatch):
         assert stats.chi2.sf(t2, 5) > 1e-4
 
 
+def test_the_number_of_blocks_of_chains_is_that_of_the_script_and_of_the_page():
+    rows = {row["setting"]: row for row in choices.MEASURED.read() if row["choice"] == "blocks of chains"}
+    row = rows["AR(1) .9, correct, 4 x 1000, d = 1, 12 blocks"]
+    assert float(row["value"]) == pytest.approx(choices.share_rejected(0.9, 0.0, 1, 12), abs=0.002)
+    assert f"\n{choices.block_table()}\n" in (ROOT / "docs" / "theory" / "chains.md").read_text()
+
+
 PAPERS, BENCHMARKS = ("spKSD", "ospKSD"), ("KSD", "KSDAgg", "FSSD")
 LOW, HIGH = (0, 0.15), (0.95, 1)  # 0.15: 1e-4 of 100 repetitions at 0.05
 NARROW = "dim=50 sigma=2 grid=narrow"  # has other jump scales and no benchmarks
