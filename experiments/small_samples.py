@@ -4,8 +4,8 @@ Correct draws, in 1 to 200 dimensions: standard normal for the tests without mod
 for the others, with five jump scales. Every test runs twice on the same samples: with the bootstrap that is
 its default from 50 draws on, and by default.
 
-``python -m experiments.small_samples`` makes what is missing of results/small_samples.csv, an hour in all;
-``--docs`` puts the table into docs/calibration.md.
+``python -m experiments.small_samples`` makes what is missing of results/small_samples.csv, an hour in all, and
+with ``--dim 10`` what is missing in 10 dimensions; ``--docs`` puts the table into docs/calibration.md.
 """
 
 from __future__ import annotations
@@ -117,13 +117,15 @@ def main() -> None:
     """Make the rows that are missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--docs", action="store_true", help="only put the table into docs/calibration.md")
-    if parser.parse_args().docs:
+    parser.add_argument("--dim", type=int, choices=DIMENSIONS, help="one dimension; by default all")
+    options = parser.parse_args()
+    if options.docs:
         write_docs()
         return
     done = COUNTS.keys()
     cells = [
         (test, bootstrap, n, dim)
-        for dim in DIMENSIONS
+        for dim in (DIMENSIONS if options.dim is None else (options.dim,))
         for n in SIZES
         for test, own in BOOTSTRAPS.items()
         for bootstrap in (own, None)
