@@ -4,8 +4,8 @@ Correct draws, in 1 to 200 dimensions: standard normal for the tests without mod
 for the others, with five jump scales. Every test runs twice on the same samples: with the bootstrap that is
 its default from 50 draws on, and by default.
 
-``python -m experiments.small_samples`` makes what is missing of results/small_samples.csv, an hour in all, and
-with ``--dim 10`` what is missing in 10 dimensions; ``--docs`` puts the table into docs/calibration.md.
+``python -m experiments.small_samples`` makes what is missing of results/small_samples.csv, an hour in all,
+and with ``--dim 10`` what is missing in 10 dimensions; ``--docs`` puts the table into docs/calibration.md.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import zlib
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from experiments import (
     calibration,
@@ -22,6 +23,7 @@ from experiments import (
     mode_study,
     moment_study,
     ram_study,
+    small_samples,
 )
 
 OTHER_MACHINE = 1e-3  # one climb may take a step more or less where sums are rounded otherwise
@@ -131,6 +133,18 @@ def test_calibration_study():
     row = calibration.run(calibration.Cell("power: shift .3", "flux", 1000, int(expected["repetitions"])), 1)
     for field in ("rate_01", "rate_05", "rate_10", "inconclusive", "uniform_pvalue", "excess_pvalue"):
         assert float(row[field]) == pytest.approx(float(expected[field]), rel=0.02)
+
+
+def test_small_samples():
+    (row,) = committed(small_samples.COUNTS.path, test="ksd", bootstrap="default", n=30, dim=10)
+    again = [small_samples.pvalue("ksd", None, 30, 10, repetition) for repetition in range(10)]
+    assert again == pytest.approx([float(p) for p in row["first"].split()], abs=0.006)
+
+
+def test_signs_keep_the_level_on_small_samples_and_the_page_has_the_table():
+    for row in committed(small_samples.COUNTS.path, bootstrap="default"):
+        assert int(row["count_05"]) <= stats.binom.ppf(1 - 1e-4, int(row["repetitions"]), 0.05)
+    assert f"\n{small_samples.table()}\n" in small_samples.DOCS.read_text()
 
 
 def test_ram_study():
