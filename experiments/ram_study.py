@@ -55,6 +55,24 @@ def answer(draws: np.ndarray, scale: str, first: int) -> dict[str, object]:
     }
 
 
+def table() -> str:
+    """The rows on disk as a table in Markdown: a line per scale, a column per set of chains."""
+    rows = ANSWERS.read()
+    sets = list(dict.fromkeys(row["chains"] for row in rows))
+    head = " | ".join(f"chains {name}" for name in sets)
+    lines = [f"| scale of the proposal | {head} |", "|---" * (1 + len(sets)) + "|"]
+    for scale in SCALES:
+        cells = [_cell(row) for row in rows if row["scale"] == scale]
+        lines.append(f"| {scale} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(row: dict[str, str]) -> str:
+    meaning = {"missing mode": ": a mode is missing", "chains": ": the chains disagree", "": ""}
+    p = "" if row["answer"] == "cannot tell" else f", p = {row['pvalue']}"
+    return f"{row['answer']}{p}{meaning[row['kinds']]} ({row['changes']} changes of mode)"
+
+
 def main() -> None:
     """All scales."""
     with warnings.catch_warnings():
