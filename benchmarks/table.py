@@ -13,11 +13,12 @@ import os
 import platform
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from experiments.tables import ROOT, replace_file, versions
 
 from .peers import PEERS
 
@@ -84,8 +85,9 @@ def run(name: str, n: int, d: int) -> dict[str, Any] | str:
 
 
 def provenance() -> dict[str, str]:
-    """Where and with what the records are made."""
-    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
+    """Where and with what the records are made; every case runs the code of its moment."""
+    git = ["git", "rev-parse", "--short=12", "HEAD"]
+    commit = subprocess.run(git, cwd=ROOT, capture_output=True, text=True)
     cpu_name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -95,7 +97,7 @@ def provenance() -> dict[str, str]:
         "commit": commit.stdout.strip(),
         "date": datetime.date.today().isoformat(),
         "machine": f"{platform.system()} {platform.machine()}, {cpu_name}; one thread",
-        "versions": ", ".join(f"{name} {version(name)}" for name in ("steincheck", "jax", "numpy", "scipy")),
+        "versions": ", ".join(map(" ".join, versions("steincheck", "jax", "numpy", "scipy").items())),
         "python": platform.python_version(),
     }
 
@@ -225,7 +227,7 @@ def main() -> None:
         content["provenance"] = provenance()
         content["records"].append({**found, "commit": content["provenance"]["commit"]})
         print(json.dumps(found), flush=True)
-        path.write_text(json.dumps(content, indent=1) + "\n")
+        replace_file(path, (json.dumps(content, indent=1) + "\n").encode())
         (RESULTS / "table.md").write_text(markdown(content))
     draw(content)
     (RESULTS / "table.md").write_text(markdown(content))

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import steincheck as sc
-from steincheck.aggregate import ksdagg_test
 
 PRODUCT_FLOPS = 2 * 3000**3
 N, RESAMPLES, BANDWIDTHS = 1000, 2000, 10  # resamples for the single p-values, and as many for the level
@@ -16,23 +15,21 @@ FIRST_CALL = """
 import time
 start = time.perf_counter()
 import jax.numpy as jnp, numpy as np
-from steincheck import from_jax
-from steincheck.aggregate import ksdagg_test
+import steincheck as sc
 x = np.random.default_rng(0).normal(size=(1000, 2))
 imported = time.perf_counter()
-ksdagg_test(x, from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2), rng=0)
+sc.ksdagg_test(x, sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2), rng=0)
 print(imported - start, time.perf_counter() - imported)
 """
 MILLION = """
 import resource, time
 import numpy as np
-from steincheck import Target
-from steincheck.fssd import fssd_test
+import steincheck as sc
 rng = np.random.default_rng(0)
 x = rng.standard_normal((1_000_000, 10))
-target = Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=10)
+target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=10)
 start = time.perf_counter()
-result = fssd_test(x, target, locations=rng.standard_normal((10, 10)), rng=0)
+result = sc.fssd_test(x, target, locations=rng.standard_normal((10, 10)), rng=0)
 print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, result.pvalue)
 """
 
@@ -55,7 +52,7 @@ def test_ksdagg_test_of_1000_draws(capsys):
     a = np.random.default_rng(0).random((3000, 3000), dtype=np.float32)
 
     def test():
-        ksdagg_test(x, target, n_resamples=RESAMPLES, n_level_resamples=RESAMPLES, rng=0)
+        sc.ksdagg_test(x, target, n_resamples=RESAMPLES, n_level_resamples=RESAMPLES, rng=0)
 
     test()
     pairs = [(seconds(lambda: a @ a), seconds(test)) for _ in range(9)]  # alternating, the smallest counts

@@ -12,14 +12,15 @@ n = 200 the KSD test rejected in .117 of the samples with blocks and in .128 wit
 scale became 1.25.
 
 ``python -m experiments.block_study --summary`` prints both in short and writes block_tests.md.
+
+It reaches into the package, since no public argument says how many blocks there are, and since the committed
+p-values belong to perturbations drawn from the stream that goes on to seed the tests.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -27,18 +28,14 @@ import numpy as np
 
 import steincheck as sc
 from steincheck.aggregate import collection, min_p
-from steincheck.modes.given import as_modes
 from steincheck.perturbation.move import perturb_core
-from steincheck.stein.bootstrap import pvalue, random_blocks, wild
-from steincheck.stein.kernels import IMQ, median_bandwidth, stein_kernel
+from steincheck.stein.bootstrap import pvalue, random_blocks
+from steincheck.stein.kernels import stein_kernel
 from steincheck.stein.quadratic import flip_signs
-from steincheck.target import log_density_at
 
 from .cells import stream
-from .running import provenance
+from .tables import RESULTS, Table, commit
 
-RESULTS = Path(__file__).parent / "results" / "block_study.csv"
-TESTS = RESULTS.with_name("block_tests.csv")
 BLOCKS = (20, 50, 100, 200)
 REPETITIONS = {200: 400, 1000: 200}  # by n
 N_RESAMPLES = 300
@@ -62,6 +59,14 @@ TEST_CASES = {  # n, weight of the first of two modes (the target's is 0.5), sca
 }
 THETA = np.linspace(0.5, 1.5, 5)
 BOOTSTRAPS: dict[str, Any] = {"wild": sc.wild, "blocks": "blocks"}
+TESTS = ("ksd", "ksdagg", "spksd", "ospksd", "pksdagg")
+COLUMNS = tuple(f"{test} {name}" for name in BOOTSTRAPS for test in TESTS)
+RATES = Table(
+    RESULTS / "block_study.csv",
+    ("case", "test", "blocks", "repetitions", "rate", "first_ten", "commit"),
+    ("case", "test", "blocks"),
+)
+PVALUES = Table(RESULTS / "block_tests.csv", ("case", "repetition", *COLUMNS), ("case", "repetition"))
 
 
 def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
@@ -70,9 +75,9 @@ def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
     rng = stream("block_study", case, str(repetition))
     x = scale * rng.standard_normal((n, DIM))
     x[:, 0] += shift
-    widths = np.append(median_bandwidth(x, rng=rng), collection(x, None)[::3])
+    widths = np.append(sc.median_bandwidth(x, rng=rng), collection(x, None)[::3])
     with jax.enable_x64(True):  # the whole Stein matrices: the draws are few
-        matrices = np.array([stein_kernel(IMQ(width), x, -x, x, -x) for width in widths])
+        matrices = np.array([stein_kernel(sc.IMQ(width), x, -x, x, -x) for width in widths])
     matrices[:, np.arange(n), np.arange(n)] = 0
     found = {}
     for q in dict.fromkeys((*BLOCKS, n)):
@@ -82,7 +87,7 @@ def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
         starts = np.cumsum(sizes) - sizes
         rows = np.add.reduceat(matrices[:, order], starts, axis=1)
         table = np.add.reduceat(rows[:, :, order], starts, axis=2)
-        flipped = flip_signs(table[:, None], sizes, wild(len(sizes), N_RESAMPLES, rng))
+        flipped = flip_signs(table[:, None], sizes, sc.wild(len(sizes), N_RESAMPLES, rng))
         found["ksd", q] = pvalue(flipped.statistics[0], flipped.replicates[0]) <= 0.05
         statistics = flipped.statistics[1:]
         every = np.column_stack([flipped.replicates[1:], statistics])
@@ -93,18 +98,24 @@ def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
 
 def block_numbers() -> None:
     """Run the cases that are missing in the table of numbers of blocks."""
-    commit = provenance()["commit"]
-    done = {row[0] for row in _rows(RESULTS)}
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        for case in (case for case in CASES if case not in done):
-            runs = [rejections(case, repetition) for repetition in range(REPETITIONS[CASES[case][0]])]
-            for test, q in runs[0]:
-                rejected = [run[test, q] for run in runs]
-                first = "".join("01"[value] for value in rejected[:10])
-                rate = f"{np.mean(rejected):.3f}"
-                writer.writerow([case, test, q, len(runs), rate, f"r{first}", commit])
-            file.flush()
+    done = {row["case"] for row in RATES.read()}
+    for case in (case for case in CASES if case not in done):
+        runs = [rejections(case, repetition) for repetition in range(REPETITIONS[CASES[case][0]])]
+        rows = []
+        for test, q in runs[0]:
+            rejected = [run[test, q] for run in runs]
+            rows.append(
+                {
+                    "case": case,
+                    "test": test,
+                    "blocks": q,
+                    "repetitions": len(runs),
+                    "rate": f"{np.mean(rejected):.3f}",
+                    "first_ten": "r" + "".join("01"[value] for value in rejected[:10]),
+                    "commit": commit(),
+                }
+            )
+        RATES.merge(rows)
 
 
 def pvalues(case: str, repetition: int) -> dict[str, float]:
@@ -113,8 +124,8 @@ def pvalues(case: str, repetition: int) -> dict[str, float]:
     rng = stream("block_tests", case, str(repetition))
     target = sc.models.gaussian_mixture(*MODES)
     x = MODES[0][(rng.random(n) > weight).astype(int)] + scale * rng.standard_normal((n, 2))
-    known = as_modes(MODES, target)
-    moved = perturb_core(x, log_density_at(target, x), target, known, THETA, n_steps=10, rng=rng)
+    known = sc.Modes(*MODES, target.log_density(MODES[0]), np.zeros(2, dtype=int))
+    moved = perturb_core(x, target.log_density(x), target, known, THETA, n_steps=10, rng=rng)
     seed = int(rng.integers(2**32))
     found = {}
     for name, bootstrap in BOOTSTRAPS.items():
@@ -132,61 +143,48 @@ def pvalues(case: str, repetition: int) -> dict[str, float]:
 def named_tests(minutes: float) -> None:
     """Run the repetitions that are missing in the table of tests, for some minutes."""
     end = time.monotonic() + 60 * minutes
-    done = {(row[0], int(row[1])) for row in _rows(TESTS)}
+    done = PVALUES.keys()
     longest = max(count for *_, count in TEST_CASES.values())
     todo = [(case, k) for k in range(longest) for case in TEST_CASES if k < TEST_CASES[case][3]]
-    with TESTS.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        for case, k in (cell for cell in todo if cell not in done):
-            if time.monotonic() > end:
-                return
-            found = pvalues(case, k)
-            if not file.tell():
-                writer.writerow(["case", "repetition", *found])
-            writer.writerow([case, k, *(f"{p:.4g}" for p in found.values())])
-            file.flush()
+    for case, k in ((case, k) for case, k in todo if (case, str(k)) not in done):
+        if time.monotonic() > end:
+            return
+        found = {name: f"{p:.4g}" for name, p in pvalues(case, k).items()}
+        PVALUES.merge([{"case": case, "repetition": k, **found}])
 
 
 def summary() -> str:
     """Rejection rates with 100 blocks and with one sign per draw, and how p-values differ, in Markdown."""
-    rates = {(case, test, int(q)): (rate, count) for case, test, q, count, rate, *_ in _rows(RESULTS)}
+    rates = {
+        (row["case"], row["test"], int(row["blocks"])): (row["rate"], row["repetitions"])
+        for row in RATES.read()
+    }
     lines = ["| case | test | one sign per draw | 100 blocks | samples |", "|---|---|---|---|---|"]
     for (case, test, q), (rate, count) in rates.items():
         if q == CASES[case][0]:
             lines.append(f"| {case} | `{test}_test` | {rate} | {rates[case, test, 100][0]} | {count} |")
-    rows = _rows(TESTS)
-    with TESTS.open(newline="") as file:
-        names = next(csv.reader(file))[2:]
-    table = np.array([row[2:] for row in rows], dtype=float)
-    tests = list(dict.fromkeys(name.split()[0] for name in names))
+    rows = PVALUES.read()
+    table = np.array([[float(row[name]) for name in COLUMNS] for row in rows])
     lines += [
         "",
         "Rejected with the wild bootstrap / with blocks, two modes:",
         "",
-        f"| case | samples | {' | '.join(f'`{test}_test`' for test in tests)} |",
-        "|---|---|" + "---|" * len(tests),
+        f"| case | samples | {' | '.join(f'`{test}_test`' for test in TESTS)} |",
+        "|---|---|" + "---|" * len(TESTS),
     ]
     for case in TEST_CASES:
-        chosen = table[[row[0] == case for row in rows]] <= 0.05
-        rejected = {name: f"{rate:.3f}" for name, rate in zip(names, chosen.mean(axis=0), strict=True)}
-        pairs = [" / ".join(rejected[f"{test} {name}"] for name in BOOTSTRAPS) for test in tests]
+        chosen = table[[row["case"] == case for row in rows]] <= 0.05
+        rejected = {name: f"{rate:.3f}" for name, rate in zip(COLUMNS, chosen.mean(axis=0), strict=True)}
+        pairs = [" / ".join(rejected[f"{test} {name}"] for name in BOOTSTRAPS) for test in TESTS]
         lines.append(f"| {case} | {len(chosen)} | {' | '.join(pairs)} |")
     lines += ["", "| test | median difference of p | only one rejects | samples |", "|---|---|---|---|"]
-    for test in tests:
-        one, other = (table[:, names.index(f"{test} {name}")] for name in BOOTSTRAPS)
+    for test in TESTS:
+        one, other = (table[:, COLUMNS.index(f"{test} {name}")] for name in BOOTSTRAPS)
         differ = np.mean((one <= 0.05) != (other <= 0.05))
         lines.append(
             f"| `{test}_test` | {np.median(np.abs(one - other)):.3f} | {differ:.1%} | {len(table)} |"
         )
     return "\n".join(lines)
-
-
-def _rows(path: Path) -> list[list[str]]:
-    """The lines of a table below its first."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.reader(file))[1:]
 
 
 def main() -> None:
@@ -197,7 +195,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.summary:
         text = summary()
-        TESTS.with_suffix(".md").write_text(text + "\n")
+        PVALUES.path.with_suffix(".md").write_text(text + "\n")
         print(text)
         return
     named_tests(options.minutes)

@@ -8,9 +8,7 @@ given, as the search is judged by experiments.mode_study. Results: experiments/r
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
-import fcntl
 import time
 import zlib
 from collections.abc import Iterator
@@ -19,9 +17,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .running import keep_worker, positive, provenance
+from .running import keep_worker, positive
+from .tables import RESULTS, Table, commit, position
 
-RESULTS = Path(__file__).parent / "results" / "calibration.csv"
 SEED = 2026
 DOCS = Path(__file__).parents[1] / "docs" / "calibration.md"
 MARKS = ("<!-- table -->", "<!-- end of table -->")
@@ -130,7 +128,7 @@ def run(cell: Cell, n_jobs: int) -> dict[str, Any]:
         "excess_pvalue": float(f"{found.excess_pvalue:.3g}"),
         "seed": SEED,
         "version": sc.__version__,
-        "commit": provenance()["commit"],
+        "commit": commit(),
         "date": datetime.date.today().isoformat(),
     }
 
@@ -141,29 +139,17 @@ def _generator(seed: list[int]) -> Any:
     return np.random.default_rng(seed)
 
 
-def read() -> dict[tuple[str, str, int], dict[str, Any]]:
-    """The rows of the table by model, test and n."""
-    if not RESULTS.exists():
-        return {}
-    with RESULTS.open(newline="") as file:
-        return {(row["model"], row["test"], int(row["n"])): row for row in csv.DictReader(file)}
-
-
-def save(row: dict[str, Any]) -> None:
-    """Put the row into the table; models and tests keep their order, two runs at once wait for each other."""
+def rates() -> Table:
+    """The table of results, sorted by model, test and n."""
     from .calibration_models import MODELS
 
-    models = list(MODELS)
-    with RESULTS.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        rows = read() | {(row["model"], row["test"], row["n"]): row}
-        order = sorted(rows, key=lambda key: (models.index(key[0]), TESTS.index(key[1]), key[2]))
-        partial_file = RESULTS.with_suffix(".part")
-        with partial_file.open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows[key] for key in order)
-        partial_file.replace(RESULTS)
+    model, test = position(list(MODELS)), position(TESTS)
+    return Table(
+        RESULTS / "calibration.csv",
+        FIELDS,
+        ("model", "test", "n"),
+        lambda row: (model(row["model"]), test(row["test"]), int(row["n"])),
+    )
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -204,7 +190,7 @@ def write_docs() -> None:
     text = DOCS.read_text()
     before, mark, rest = text.partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
-    rows = list(read().values())
+    rows = rates().read()
     DOCS.write_text(f"{before}{mark}\n\n{pooled(rows)}\n\n{table(rows)}\n\n{MARKS[1]}{after}")
 
 
@@ -232,10 +218,11 @@ def main() -> None:
     ]
     if not asked:
         parser.error(f"no model has {arguments.model!r} in its name")
-    done = {} if arguments.renew else read()
+    results = rates()
+    done = set() if arguments.renew else results.keys()
     start = time.monotonic()
     for cell in asked:
-        if (cell.model, cell.test, cell.n) in done:
+        if (cell.model, cell.test, str(cell.n)) in done:
             continue
         if time.monotonic() - start > 60 * arguments.minutes:
             break
@@ -243,7 +230,7 @@ def main() -> None:
         if arguments.repetitions is not None:
             cell = cell._replace(repetitions=min(cell.repetitions, arguments.repetitions))
         row = run(cell, arguments.n_jobs)
-        save(row)
+        results.merge([row])
         print(*cell, row["rate_05"], f"{time.monotonic() - began:.0f} s", flush=True)
 
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .tables import as_lines, replace_file, whole_lines
+
 HEADER = ("setting", "repetition", "method", "statistic", "pvalue", "detail")
 
 
@@ -89,7 +91,7 @@ class Store:
             raise RuntimeError(f"{self.path} is being written by another run") from None
         content = self.path.read_bytes()
         whole = content.rfind(b"\n") + 1
-        if whole and content[: content.find(b"\n") + 1] != _lines([HEADER]):
+        if whole and content[: content.find(b"\n") + 1] != as_lines([HEADER]):
             self._file.close()
             raise ValueError(f"{self.path} must begin with {','.join(HEADER)}: it is no file of rows")
         if whole < len(content):
@@ -103,7 +105,7 @@ class Store:
 
     def append(self, rows: Iterable[Row]) -> None:
         """Add the rows of one cell."""
-        self._write([(*row[:3], number(row.statistic), number(row.pvalue), row.detail) for row in rows])
+        self._write(map(_as_line, rows))
 
     def sort(self, order: dict[str, int]) -> None:
         """Sort the file by setting (in the given order), repetition and method."""
@@ -111,28 +113,18 @@ class Store:
             read_rows(self.path),
             key=lambda r: (order.get(r.setting, len(order)), r.setting, r.repetition, r.method),
         )
-        temporary = self.path.with_suffix(".tmp")
-        with open(temporary, "wb") as file:
-            file.write(_lines([HEADER]))
-            for row in rows:
-                file.write(_lines([(*row[:3], number(row.statistic), number(row.pvalue), row.detail)]))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self.path)
+        replace_file(self.path, as_lines([HEADER, *map(_as_line, rows)]))
 
     def _write(self, lines: Iterable[Iterable[object]]) -> None:
-        self._file.write(_lines(lines))
+        self._file.write(as_lines(lines))
         self._file.flush()
         os.fsync(self._file.fileno())
 
 
 def read_rows(path: Path) -> list[Row]:
     """All whole rows of a file, the first of any duplicates; none if there is no file."""
-    if not path.exists():
-        return []
-    text = path.read_bytes().decode()
     rows: dict[tuple, Row] = {}
-    for line in csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1])):
+    for line in csv.DictReader(io.StringIO(whole_lines(path).decode())):
         try:
             key = (line["setting"], int(line["repetition"]), line["method"])
             row = Row(*key, float(line["statistic"]), float(line["pvalue"]), line["detail"])
@@ -147,7 +139,5 @@ def number(value: float) -> str:
     return f"{value:.7g}"
 
 
-def _lines(lines: Iterable[Iterable[object]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue().encode()
+def _as_line(row: Row) -> tuple[object, ...]:
+    return (*row[:3], number(row.statistic), number(row.pvalue), row.detail)

@@ -13,7 +13,6 @@ and more runs can be added. Results: experiments/results/chain_study.csv.
 from __future__ import annotations
 
 import argparse
-import csv
 import functools
 import time
 import warnings
@@ -21,18 +20,15 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from .running import positive
+from .tables import RESULTS, Table, position, versions
 
-RESULTS = Path(__file__).parent / "results" / "chain_study.csv"
 SEED = 2028
-KEY = ("case", "test")
 RUNS_PER_ROUND = 20
 PARTS = {
     "ksdagg_test": "kernel",
@@ -203,14 +199,15 @@ def _nuts(name: str, number: int) -> np.ndarray:
     """NumPyro's chains of a round of runs (run, chain, draw, d), on the unconstrained scale."""
     import jax
 
-    from steincheck.draws import to_unconstrained
+    import steincheck as sc
 
     case = CASES[name]
     sampler = _sampler(case.kind, case.length)
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), number])
     sampler.run(jax.random.PRNGKey(int(rng.integers(2**31))))
-    read = to_unconstrained(sampler, problem_of(case.kind, case.dim).target)
-    return read.values.reshape(RUNS_PER_ROUND, case.chains, case.length, case.dim)
+    target = problem_of(case.kind, case.dim).target
+    values = target.unconstrain(sc.as_draws(sampler, names=target.constrained_names).values)
+    return np.reshape(values, (RUNS_PER_ROUND, case.chains, case.length, case.dim))
 
 
 def _boltzmann() -> np.ndarray:
@@ -382,11 +379,22 @@ def public_test(name: str, draws: Any, problem: Problem, rng: np.random.Generato
 
 TESTS = ("check", *PARTS, "ksd_test", "fssd_test", *WEIGHT_TESTS, *BESIDE, "check, independent")
 LEVELS = (0.05, 0.01, 0.005)
+_place_of_case, _place_of_test = position(list(CASES)), position(TESTS)
+COUNTS = Table(
+    RESULTS / "chain_study.csv",
+    (
+        *("case", "test", "runs"),
+        *(f"count_{level:g}" for level in LEVELS),
+        *("cannot_tell", "rejected", "low", "high", "cpu_seconds", "seed", "versions"),
+    ),
+    ("case", "test"),
+    lambda row: (_place_of_case(row["case"]), _place_of_test(row["test"])),
+)
 
 
 def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, float]]:
     """p-values of the tests that are wanted on one fresh sample; each test has its own random stream."""
-    from steincheck.draws import as_draws
+    import steincheck as sc
 
     case = CASES[name]
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), repetition])
@@ -394,7 +402,7 @@ def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, f
         chains = _nuts(name, repetition // RUNS_PER_ROUND)[repetition % RUNS_PER_ROUND]
     else:
         chains = simulate(case, rng)
-    draws = as_draws(chains, case.dim)
+    draws = sc.as_draws(chains, case.dim)
     problem = problem_of(case.kind, case.dim)
     streams = dict(zip(TESTS, rng.spawn(len(TESTS)), strict=True))
     wanted = [test for test, missing in tests.items() if missing]
@@ -408,7 +416,7 @@ def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, f
 
 def study(name: str, tests: list[str], runs: int) -> list[dict]:
     """Extend the rows of a case to `runs` runs per test; rows count p-values up to each level."""
-    rows = {row["test"]: row for row in saved() if row["case"] == name and row["test"] in tests}
+    rows = {row["test"]: row for row in COUNTS.read() if row["case"] == name and row["test"] in tests}
     done = {test: int(rows[test]["runs"]) if test in rows else 0 for test in tests}
     found: dict[str, list[float]] = {test: [] for test in tests}
     start = time.process_time()
@@ -433,37 +441,13 @@ def _row(name: str, test: str, p: np.ndarray, old: dict, seconds: float) -> dict
     row["high"] = round(interval.high, 4)
     row["cpu_seconds"] = round(float(old.get("cpu_seconds", 0)) + seconds, 1)  # of all tests of the case
     row["seed"] = SEED
-    row["versions"] = " ".join(f"{package} {version(package)}" for package in ("steincheck", "numpy", "jax"))
+    row["versions"] = " ".join(map(" ".join, versions("steincheck", "numpy", "jax").items()))
     return row
-
-
-def saved() -> list[dict]:
-    """Rows on disk."""
-    if not RESULTS.exists():
-        return []
-    with RESULTS.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def save(rows: list[dict]) -> None:
-    """Add rows in the place of those of the same case and test; cases keep their order."""
-    new = {tuple(row[k] for k in KEY) for row in rows}
-    kept = [row for row in saved() if tuple(row[k] for k in KEY) not in new]
-    order = list(CASES)
-    tests = list(TESTS)
-    partial = RESULTS.with_suffix(".part")
-    with partial.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(
-            sorted([*kept, *rows], key=lambda row: (order.index(row["case"]), tests.index(row["test"])))
-        )
-    partial.replace(RESULTS)
 
 
 def table(wrong: bool) -> str:
     """The rows on disk about wrong or correct chains as a table in Markdown: share rejected (cannot tell)."""
-    rows = [row for row in saved() if bool(CASES[row["case"]].flaw) == wrong]
+    rows = [row for row in COUNTS.read() if bool(CASES[row["case"]].flaw) == wrong]
     tests = [name for name in TESTS if any(row["test"] == name for row in rows)]
     lines = [f"| {' | '.join(['chains', *tests])} |", "|---" * (1 + len(tests)) + "|"]
     for case in dict.fromkeys(row["case"] for row in rows):
@@ -501,7 +485,6 @@ def main() -> None:
     names = [name for name in CASES if arguments.case in name]
     if not names:
         parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")
-    RESULTS.parent.mkdir(exist_ok=True)
     end = time.monotonic() + 60 * arguments.minutes
     steps = [*range(RUNS_PER_ROUND, arguments.runs, RUNS_PER_ROUND), arguments.runs]
     for runs in steps:  # all cases in turn: a study that is cut has as many runs of each
@@ -509,8 +492,8 @@ def main() -> None:
             if time.monotonic() > end:
                 return
             tests = [test for test in CASES[name].tests if test in (arguments.test or TESTS)]
-            if tests and (rows := study(name, tests, runs)):
-                save(rows)
+            if tests:
+                COUNTS.merge(study(name, tests, runs))
 
 
 if __name__ == "__main__":

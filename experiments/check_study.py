@@ -15,11 +15,8 @@ Writes experiments/results/check_study.csv, one row per case as it goes; rows of
 from __future__ import annotations
 
 import argparse
-import csv
-import subprocess
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,9 +25,13 @@ from jax.scipy import stats
 import steincheck as sc
 
 from .mode_targets import TARGETS, gaussians
+from .tables import RESULTS, Table, commit
 
-TABLE = Path(__file__).parent / "results" / "check_study.csv"
-FIELDS = ("part", "case", "n", "samples", "misfit", "cannot_tell", "named", "seed", "version", "commit")
+COUNTS = Table(
+    RESULTS / "check_study.csv",
+    ("part", "case", "n", "samples", "misfit", "cannot_tell", "named", "seed", "version", "commit"),
+    ("part", "case"),
+)
 SEED = 2026
 LEVEL_SAMPLES = 200
 NEEDLE_SAMPLES = 300
@@ -226,14 +227,6 @@ def edges(wanted: str) -> Iterator[dict[str, object]]:
             yield count("edges", f"{name}, {scale}", found, by_kernel)
 
 
-def commit() -> str:
-    """The commit of the code."""
-    found = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-    )
-    return found.stdout.strip()
-
-
 def missing(wanted: str) -> Iterator[dict[str, object]]:
     """Whether `check` finds and names missing modes from draws of one of them."""
     for name, build in TARGETS.items():
@@ -281,24 +274,8 @@ def main() -> None:
         warnings.simplefilter("ignore")
         for part in options.parts or parts:
             for row in parts[part](options.case):
-                keep(row)
+                COUNTS.merge([row])
                 print(row, flush=True)
-
-
-def keep(row: dict[str, object]) -> None:
-    """Put a row into the table, in the place of an older one of the same case."""
-    rows = []
-    if TABLE.exists():
-        with TABLE.open(newline="") as file:
-            rows = [
-                old
-                for old in csv.DictReader(file)
-                if (old["part"], old["case"]) != (row["part"], row["case"])
-            ]
-    with TABLE.open("w", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([*rows, row])
 
 
 if __name__ == "__main__":

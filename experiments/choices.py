@@ -1,27 +1,39 @@
 """Choices of the design, measured: what docs/theory says of alternatives, and what the mode search costs.
 
-    python -m experiments.choices
+    python -m experiments.choices [search | sensors | scales | aggregation | invariance | blocks]
 
-One process; rows go to results/choices.csv. About ten minutes.
+One process; rows go to results/choices.csv. About ten minutes. It reaches into the package for one
+alternative that was not chosen, pKSDAgg with a statistic for every jump scale, which no public test makes.
 """
 
 from __future__ import annotations
 
-import csv
+import argparse
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results" / "choices.csv"
+from .tables import RESULTS, Table
+
 SEED = 31
-HEADER = ("choice", "setting", "quantity", "value", "repetitions", "seed", "version")
+MEASURED = Table(
+    RESULTS / "choices.csv",
+    ("choice", "setting", "quantity", "value", "repetitions", "seed", "version"),
+    ("choice",),  # all rows of a choice are measured together
+)
 CHAINS, ITERATIONS, STEP = 200_000, 10, 2.0
 MEANS, SCALES, WEIGHTS = np.array([[-2.0, 0.0], [2.0, 1.0]]), np.array([1.0, 0.5]), np.array([0.35, 0.65])
 LAWS = ("drawn anew", "carried over", "forced downhill")  # of z
 SAMPLES, RESAMPLES = 40, 2000  # 104 statistics need many replicates
+RUNS = 4000  # of chains that are cut into blocks
+BLOCKS = (12, 20, 40, 80)  # of all four chains together
+CHAINS_IN_BLOCKS = {  # autocorrelation, shift of the first coordinate in standard errors, dimensions
+    "AR(1) .9, correct, 4 x 1000": (0.9, 0.0, (1, 5, 20)),
+    "AR(1) 0, off by 2.8 standard errors, 4 x 1000": (0.0, 2.8, (1, 5)),
+}
+THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
 
 
 def search_costs() -> list[tuple]:
@@ -84,27 +96,26 @@ def useful_scales() -> list[tuple]:
 
 def aggregation() -> list[tuple]:
     """Power of pKSDAgg with the sum over theta, and with a statistic of its own for every theta."""
-    from steincheck import models, pksdagg_test
+    import steincheck as sc
     from steincheck.aggregate import min_p
-    from steincheck.perturbation import perturb
-    from steincheck.perturbation.move import THETA
-    from steincheck.stein.bootstrap import normaliser, wild
-    from steincheck.stein.kernels import IMQ, median_bandwidth
     from steincheck.stein.tiles import quadratic_forms
 
-    target, n = models.gaussian_mixture([[0.0], [6.0]]), 1000
+    target, n = sc.models.gaussian_mixture([[0.0], [6.0]]), 1000
     modes = ([[0.0], [6.0]], np.ones((2, 1, 1)))
     sizes = {"n_resamples": RESAMPLES, "n_level_resamples": RESAMPLES}
     rejected = np.zeros(2)
     for source in np.random.default_rng(SEED).spawn(SAMPLES):
         streams = source.spawn(4)
         x = target.sample(n, streams[0], weights=[0.4, 0.6])
-        rejected[0] += pksdagg_test(x, target, modes=modes, rng=streams[1], **sizes).reject()
-        moved = perturb(x, target, modes, THETA, n_steps=10, rng=streams[2].bit_generator.seed_seq).samples
-        widths, signs = median_bandwidth(x) * np.array([1.0, 4.0]), wild(n, 2 * RESAMPLES, streams[3])
-        forms = [quadratic_forms(y[None], target.score(y)[None], IMQ(), widths, signs) for y in (x, *moved)]
+        rejected[0] += sc.pksdagg_test(x, target, modes=modes, rng=streams[1], **sizes).reject()
+        seed = streams[2].bit_generator.seed_seq
+        moved = sc.perturb(x, target, modes, THETA, n_steps=10, rng=seed).samples
+        widths, signs = sc.median_bandwidth(x) * np.array([1.0, 4.0]), sc.wild(n, 2 * RESAMPLES, streams[3])
+        forms = [
+            quadratic_forms(y[None], target.score(y)[None], sc.IMQ(), widths, signs) for y in (x, *moved)
+        ]
         statistics = np.concatenate([f.total for f in forms]) / (n * (n - 1))
-        replicates = np.concatenate([f.replicates for f in forms]) / normaliser(signs)
+        replicates = np.concatenate([f.replicates for f in forms]) / (n * (n - 1))
         weights = np.repeat([0.25, *[0.75 / len(THETA)] * len(THETA)], 2) / 2
         both = np.split(replicates, 2, axis=1)
         rejected[1] += min_p(statistics, *both, weights, 0.05).pvalue <= 0.05
@@ -113,6 +124,53 @@ def aggregation() -> list[tuple]:
         ("pKSDAgg, weight 0.4", name, "power", round(float(count) / SAMPLES, 3), SAMPLES)
         for name, count in zip(names, rejected, strict=True)
     ]
+
+
+def chain_blocks() -> list[tuple]:
+    """Rejections at level .05 by random signs of blocks of chains, by the number of blocks in all.
+
+    The features are the coordinates of four AR(1) chains of 1000 draws; with autocorrelation .9 these are
+    worth 210 independent draws. Shifted chains are independent: their blocks hide no variance.
+    """
+    rows = []
+    for what, (rho, shift, dimensions) in CHAINS_IN_BLOCKS.items():
+        for d in dimensions:
+            for count in BLOCKS:
+                share = share_rejected(rho, shift, d, count)
+                rows.append(("blocks of chains", f"{what}, d = {d}, {count} blocks", "rejected", share, RUNS))
+    return rows
+
+
+def block_table() -> str:
+    """The rows of `chain_blocks` on disk as a table in Markdown."""
+    found = {row["setting"]: float(row["value"]) for row in MEASURED.read()}
+    lines = [f"| blocks in all | {' | '.join(map(str, BLOCKS))} |", "|---|" + "---|" * len(BLOCKS)]
+    for what, (_, _, dimensions) in CHAINS_IN_BLOCKS.items():
+        for d in dimensions:
+            shares = [found[f"{what}, d = {d}, {count} blocks"] for count in BLOCKS]
+            cells = [f"{share:.3f}".removeprefix("0") for share in shares]
+            lines.append(f"| {what}, d = {d} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def share_rejected(rho: float, shift: float, d: int, count: int) -> float:
+    """The share of runs in which random signs of so many blocks reject."""
+    rng = np.random.default_rng([SEED, d, count])
+    return round(sum(_signs_reject(rho, shift, d, count, rng) for _ in range(RUNS)) / RUNS, 4)
+
+
+def _signs_reject(rho: float, shift: float, d: int, count: int, rng: np.random.Generator) -> bool:
+    """Whether random signs of so many blocks reject; the first coordinate is off by `shift`."""
+    from scipy.signal import lfilter
+
+    noise = rng.normal(size=(4, 1000, d))
+    noise[:, 0] /= np.sqrt(1 - rho**2)  # stationary from the beginning
+    x = lfilter([np.sqrt(1 - rho**2)], [1, -rho], noise, axis=1)
+    x[..., 0] += shift / np.sqrt(4000)
+    cuts = np.arange(count // 4) * 1000 // (count // 4)
+    sums = np.add.reduceat(x, cuts, axis=1).reshape(count, d)
+    forms = np.sum(((2 * rng.integers(2, size=(199, count)) - 1) @ sums) ** 2, axis=1)
+    return bool((1 + np.sum(forms >= np.sum(sums.sum(axis=0) ** 2))) / 200 <= 0.05)
 
 
 def invariance(laws: Sequence[str] = LAWS) -> list[tuple]:
@@ -173,17 +231,27 @@ def _forced(target: Any, x: np.ndarray, block: int, sign: int, rng: np.random.Ge
     return y
 
 
+CHOICES: dict[str, Callable[[], list[tuple]]] = {
+    "search": search_costs,
+    "sensors": sensor_modes,
+    "scales": useful_scales,
+    "aggregation": aggregation,
+    "invariance": invariance,
+    "blocks": chain_blocks,
+}
+
+
 def main() -> None:
-    """Measure everything and write the table."""
+    """Measure what is asked for; the rows of a choice are written as soon as it is measured."""
     from steincheck import __version__
 
-    rows = [*search_costs(), *sensor_modes(), *useful_scales(), *aggregation(), *invariance()]
-    partial = RESULTS.with_suffix(".part")
-    with partial.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows((*row, SEED, __version__) for row in rows)
-    partial.replace(RESULTS)
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.choices", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("choices", nargs="*", choices=[*CHOICES, []], help="all by default")
+    for name in parser.parse_args().choices or CHOICES:
+        rows = [(*row, SEED, __version__) for row in CHOICES[name]()]
+        MEASURED.merge(dict(zip(MEASURED.fields, row, strict=True)) for row in rows)
 
 
 if __name__ == "__main__":

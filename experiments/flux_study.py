@@ -7,15 +7,18 @@ cases `shares` the count is that of intervals which cover the truth. "oracle" is
 for two modes) on the true labels; "Hotelling" is another form of the test, Metropolis flows with an estimated
 covariance. Every repetition has its own seed, made of the case, n and its number: rows do not depend on the
 number of workers.
+
+It reaches into the package for the orbits of "Hotelling", which no public test uses, and for the regions that
+belong to modes, where the share of a region is the truth to be covered.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import warnings
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import pairwise
@@ -25,13 +28,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+import steincheck as sc
+from steincheck.flux.anchors import assign, mode_anchors
+from steincheck.flux.orbits import orbits
+
 from .oracles import label_test, sign_test
 from .running import keep_worker, positive
+from .tables import RESULTS, Table, position
 
 SEED = 20230
 LEVEL = 0.05
 HEADER = ("case", "n", "method", "repetitions", "rejections", "rate", "low", "high", "seed", "version")
-RESULTS = Path(__file__).parent / "results" / "flux_study.csv"
 FEW_UNITS = 5  # hidden units up to which the labels of an RBM can be counted
 LUMPY_MEANS = [[0.0, 0.0], [14.0, 0.0], [0.0, 14.0], [1.0, 0.6], [12.8, 0.5], [0.3, 12.7]]
 LUMPY_COVARIANCES = [
@@ -59,13 +66,10 @@ def rejections(
     units: Callable[[], float] | None = None,
 ) -> dict[str, bool]:
     """Whether each method rejects."""
-    import steincheck as sc
-    from steincheck.flux.test import flux_test
-
     options = {"modes": problem.modes, "anchors": problem.anchors}
     tests = {
-        "flux": lambda: flux_test(x, problem.target, rng=rng, **options).pvalue,
-        "flux, exact": lambda: flux_test(x, problem.target, variant="exact", rng=rng, **options).pvalue,
+        "flux": lambda: sc.flux_test(x, problem.target, rng=rng, **options).pvalue,
+        "flux, exact": lambda: sc.flux_test(x, problem.target, variant="exact", rng=rng, **options).pvalue,
         "Hotelling": lambda: hotelling(x, problem),
         "spKSD": lambda: sc.spksd_test(x, problem.target, modes=problem.modes, n_steps=50, rng=rng).pvalue,
         "oracle": oracle,
@@ -77,7 +81,7 @@ def rejections(
 
 
 class Problem(NamedTuple):
-    """A target, its modes as found, and anchors (None: chosen by the test)."""
+    """A target, its modes, and anchors (None: chosen by the test; 1: one per mode)."""
 
     target: Any
     modes: Any
@@ -86,11 +90,9 @@ class Problem(NamedTuple):
 
 def hotelling(x: np.ndarray, problem: Problem) -> float:
     """Metropolis flows between modes and Hotelling's T2 with the estimated covariance, for comparison."""
-    from steincheck.flux.anchors import mode_anchors
-    from steincheck.flux.orbits import orbits
-
     log_p = problem.target.log_density(x)
-    found = orbits(x, log_p, problem.target, problem.anchors or mode_anchors(problem.modes))
+    anchors = problem.anchors if isinstance(problem.anchors, sc.Anchors) else mode_anchors(problem.modes)
+    found = orbits(x, log_p, problem.target, anchors)
     n = len(x)
     accept = np.exp(np.minimum(found.log_weight - found.log_weight[np.arange(n), found.mode, None], 0))
     accept[np.arange(n), found.mode] = 0
@@ -105,11 +107,9 @@ def hotelling(x: np.ndarray, problem: Problem) -> float:
 
 @lru_cache
 def mixture(means: tuple[float, ...], scales: tuple[float, ...], weights: tuple[float, ...]) -> Problem:
-    from steincheck import box_search, models
-
     variances = np.square(scales)[:, None, None]
-    target = models.gaussian_mixture(np.reshape(means, (-1, 1)), variances, weights)
-    return Problem(target, box_search(target, bounds=(min(means) - 7, max(means) + 7), rng=SEED))
+    target = sc.models.gaussian_mixture(np.reshape(means, (-1, 1)), variances, weights)
+    return Problem(target, sc.box_search(target, bounds=(min(means) - 7, max(means) + 7), rng=SEED))
 
 
 def mixture_case(
@@ -139,10 +139,8 @@ def bounds_case(sample: tuple[float, ...]) -> Callable:
 
 @lru_cache
 def t_banana(dim: int) -> Problem:
-    from steincheck import box_search, models
-
-    target = models.t_banana_mixture(dim, rng=SEED)
-    return Problem(target, box_search(target, bounds=(-20, 20), rng=SEED))
+    target = sc.models.t_banana_mixture(dim, rng=SEED)
+    return Problem(target, sc.box_search(target, bounds=(-20, 20), rng=SEED))
 
 
 def t_banana_case(dim: int, sigma: float) -> Callable:
@@ -160,12 +158,10 @@ def t_banana_case(dim: int, sigma: float) -> Callable:
 
 @lru_cache
 def rbm(hidden: int, rotated: bool) -> Problem:
-    from steincheck import box_search, models
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # there are more modes than are looked for
-        target = models.gb_rbm(rbm_matrix(hidden, rotated))
-        return Problem(target, box_search(target, bounds=(-10, 10), rng=SEED))
+        target = sc.models.gb_rbm(rbm_matrix(hidden, rotated))
+        return Problem(target, sc.box_search(target, bounds=(-10, 10), rng=SEED))
 
 
 def rbm_matrix(hidden: int, rotated: bool) -> np.ndarray:
@@ -177,13 +173,11 @@ def rbm_case(hidden: int, c0: float, methods: Sequence[str] | None = None, rotat
     """2^hidden modes; draws with c = (c0, c0, 0, ...)."""
 
     def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
-        from steincheck import models
-
         problem = rbm(hidden, rotated)
         few = ("flux", "oracle", "oracle, units") if hidden <= FEW_UNITS else ("flux", "oracle")
         c = np.zeros(hidden)
         c[:2] = c0
-        x, h = models.gb_rbm(rbm_matrix(hidden, rotated), c=c).sample_with_labels(n, rng)
+        x, h = sc.models.gb_rbm(rbm_matrix(hidden, rotated), c=c).sample_with_labels(n, rng)
         return rejections(x, problem, methods or few, rng, lambda: labels_test(h), lambda: sign_test(h))
 
     return run
@@ -200,24 +194,19 @@ def labels_test(h: np.ndarray) -> float:
 @lru_cache
 def sensors(cloud: int | None) -> Problem:
     """The sensor posterior; its anchors come from chains that know no draws and can be made beforehand."""
-    from steincheck import box_search, models
-    from steincheck.flux.anchors import local_anchors
-
     if cloud is None:
-        target = models.sensor_network()
-        return Problem(target, box_search(target, bounds=(-1.5, 1.5), rng=SEED))
+        target = sc.models.sensor_network()
+        return Problem(target, sc.box_search(target, bounds=(-1.5, 1.5), rng=SEED))
     target, modes, _ = sensors(None)
-    return Problem(target, modes, local_anchors(target, modes, rng=SEED + cloud))
+    return Problem(target, modes, sc.local_anchors(target, modes, rng=SEED + cloud))
 
 
 @lru_cache
 def sensor_shares() -> np.ndarray:
     """Shares of the eight modes, to 0.05 % (a million draws)."""
-    from steincheck import models
-
-    rng, target, count = np.random.default_rng(SEED), models.sensor_network(), np.zeros(8)
+    rng, target, count = np.random.default_rng(SEED), sc.models.sensor_network(), np.zeros(8)
     for _ in range(10):
-        count += np.bincount(models.sensor_labels(target.sample(100_000, rng)), minlength=8)
+        count += np.bincount(sc.models.sensor_labels(target.sample(100_000, rng)), minlength=8)
     return count / count.sum()
 
 
@@ -230,11 +219,9 @@ def sensor_case(
     """Exact draws; weights multiplied by 1 + tilt and 1 - tilt in turn, one mode dropped."""
 
     def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
-        from steincheck.flux.anchors import mode_anchors
-
         problem = sensors(repetition % CLOUDS if anchors == "clouds" else None)
         if anchors == "one":
-            problem = problem._replace(anchors=mode_anchors(problem.modes))
+            problem = problem._replace(anchors=1)
         keep = np.where(np.arange(8) % 2, 1 - tilt, 1 + tilt)
         if drop:
             keep[repetition % 8] = 0
@@ -249,24 +236,20 @@ def sensor_case(
 @lru_cache
 def lumpy() -> Problem:
     """Three modes with weights .7, .2, .1, each of two Gaussians: no linear map carries one upon another."""
-    from steincheck import box_search, models
-
     weights = np.tile([0.35, 0.1, 0.05], 2)
-    target = models.gaussian_mixture(LUMPY_MEANS, LUMPY_COVARIANCES, weights)
-    return Problem(target, box_search(target, bounds=(-8, 22), rng=SEED))
+    target = sc.models.gaussian_mixture(LUMPY_MEANS, LUMPY_COVARIANCES, weights)
+    return Problem(target, sc.box_search(target, bounds=(-8, 22), rng=SEED))
 
 
 def shares_case(sample: tuple[float, ...]) -> Callable:
     """Whether the 95 % intervals of the implied shares cover the weights .7, .2, .1."""
 
     def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
-        from steincheck.flux.test import flux_test
-
         target, modes, _ = lumpy()
         x = target.sample(n, rng, weights=0.5 * np.tile(sample, 2))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # missing modes are the subject
-            table = flux_test(x, target, modes=modes, rng=rng).mode_table
+            table = sc.flux_test(x, target, modes=modes, rng=rng).mode_table
         truth = np.select([modes.locations[:, 0] > 7, modes.locations[:, 1] > 7], [0.2, 0.1], 0.7)
         low, high = table.implied_interval.T
         return {f"covers share {w:g}": bool(a <= w <= b) for w, a, b in zip(truth, low, high, strict=True)}
@@ -279,10 +262,6 @@ def heavy_tailed(df: int, d: int) -> tuple[Problem, float]:
     """N(0, I) and, 10 away, a multivariate t, of equal weights; and the share of the second mode's region."""
     import jax.numpy as jnp
 
-    from steincheck import from_jax
-    from steincheck.flux.anchors import assign, mode_anchors
-    from steincheck.modes.given import as_modes
-
     place = np.zeros(d)
     place[0] = 10.0
     second = stats.multivariate_t(place, np.eye(d), df)
@@ -292,25 +271,24 @@ def heavy_tailed(df: int, d: int) -> tuple[Problem, float]:
         normal = -0.5 * jnp.sum(x**2) - 0.5 * d * jnp.log(2 * jnp.pi)
         return jnp.logaddexp(normal, height - 0.5 * (df + d) * jnp.log1p(jnp.sum((x - place) ** 2) / df))
 
-    target = from_jax(log_density, d)
-    modes = as_modes(np.stack([np.zeros(d), place]), target)
+    target = sc.from_jax(log_density, d)
+    locations = np.stack([np.zeros(d), place])
+    modes = sc.perturb(locations, target, locations, 1.0, n_steps=1, rng=SEED).modes  # with their covariances
     anchors = mode_anchors(modes)
     rng = np.random.default_rng(SEED)
     draws = [rng.normal(size=(10**6, d)), second.rvs(10**6, random_state=rng).reshape(-1, d)]
-    return Problem(target, modes, anchors), float(np.mean([np.mean(assign(x, anchors) == 1) for x in draws]))
+    return Problem(target, modes, 1), float(np.mean([np.mean(assign(x, anchors) == 1) for x in draws]))
 
 
 def heavy_case(df: int, d: int) -> Callable:
     """Whether the 95 % interval covers the share of a mode without draws that has heavier tails."""
 
     def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
-        from steincheck.flux.test import flux_test
-
         problem, truth = heavy_tailed(df, d)
         x = rng.normal(size=(n, d))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # missing modes are the subject
-            result = flux_test(x, problem.target, modes=problem.modes, anchors=problem.anchors, rng=rng)
+            result = sc.flux_test(x, problem.target, modes=problem.modes, anchors=problem.anchors, rng=rng)
         low, high = result.mode_table.implied_interval[1]
         return {"covers share of the missing mode": bool(low <= truth <= high)}
 
@@ -320,16 +298,13 @@ def heavy_case(df: int, d: int) -> Callable:
 @lru_cache
 def modulated(last: int) -> Problem:
     """A Gaussian times exp(4 cos x): a lattice of modes, listed up to number `last` on either side."""
-    from steincheck import Target
-    from steincheck.modes.given import as_modes
-
-    target = Target(
+    target = sc.Target(
         lambda x: -0.5 * (x[:, 0] / 12) ** 2 + 4 * np.cos(x[:, 0]),
         lambda x: -x / 144 - 4 * np.sin(x),
         dim=1,
     )
     locations = 2 * np.pi * np.arange(-last, last + 1)[:, None] * (1 - 1 / (4 * 144))
-    return Problem(target, as_modes(locations, target))
+    return Problem(target, locations)
 
 
 def modulated_case(last: int, widest: float = np.inf) -> Callable:
@@ -408,6 +383,15 @@ CASES: dict[str, Case] = {
 }
 
 
+_place = position(list(CASES))
+COUNTS = Table(
+    RESULTS / "flux_study.csv",
+    HEADER,
+    ("case", "n", "method"),
+    lambda row: (_place(row["case"]), int(row["n"])),
+)
+
+
 def repeat(name: str, n: int, first: int, last: int) -> list[dict[str, bool]]:
     """Repetitions first to last - 1 of a case; what runs in a worker."""
     keep_worker()
@@ -415,42 +399,25 @@ def repeat(name: str, n: int, first: int, last: int) -> list[dict[str, bool]]:
     return [CASES[name].run(n, np.random.default_rng(seed), seed[-1]) for seed in seeds]
 
 
-def study(name: str, repetitions: int | None = None, n_jobs: int = 1) -> list[tuple]:
-    """The rows of one case."""
+def study(name: str, repetitions: int | None = None, n_jobs: int = 1) -> Iterator[list[dict[str, object]]]:
+    """The rows of one case, size by size."""
     from joblib import Parallel, delayed
 
-    from steincheck import __version__
-
     module = import_module("experiments.flux_study")  # workers cannot import what is run as __main__
-    case, rows = CASES[name], []
+    case = CASES[name]
     total = repetitions or case.repetitions
     cuts = np.unique(np.linspace(0, total, min(total, 4 * n_jobs) + 1).astype(int))
     for n in case.sizes:
         tasks = (delayed(module.repeat)(name, n, a, b) for a, b in pairwise(cuts.tolist()))
         outcomes = [outcome for part in Parallel(n_jobs)(tasks) for outcome in part]
+        rows = []
         for method in outcomes[0]:
             count = sum(outcome[method] for outcome in outcomes)
             low, high = stats.binomtest(count, total).proportion_ci(0.95)
             rate = (f"{value:.4f}" for value in (count / total, low, high))
-            rows.append((name, n, method, total, count, *rate, SEED, __version__))
-    return rows
-
-
-def save(rows: Sequence[tuple], path: Path = RESULTS) -> None:
-    """Put the rows in the place of those of the same case, n and method; cases keep their order."""
-    old: list[Sequence] = []
-    if path.exists():
-        with open(path, newline="") as file:
-            old = list(csv.reader(file))[1:]
-    table = {(row[0], str(row[1]), row[2]): tuple(map(str, row)) for row in [*old, *rows]}
-    order = {name: k for k, name in enumerate(CASES)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    with open(partial, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows(sorted(table.values(), key=lambda row: (order.get(row[0], len(order)), int(row[1]))))
-    partial.replace(path)
+            row = (name, n, method, total, count, *rate, SEED, sc.__version__)
+            rows.append(dict(zip(HEADER, row, strict=True)))
+        yield rows
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -461,16 +428,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--case", help="part of the names of the cases to run; by default all")
     parser.add_argument("--repetitions", type=positive, help="by default as many as each case names")
     parser.add_argument("--n-jobs", type=int, default=1, help="worker processes")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="the CSV file")
+    parser.add_argument("--output", type=Path, default=COUNTS.path, help="the CSV file")
     options = parser.parse_args(arguments)
     names = [name for name in CASES if options.case is None or options.case in name]
     if not names:
         parser.error(f"no case has {options.case!r} in its name; the cases are: {'; '.join(CASES)}")
+    results = replace(COUNTS, path=options.output)
     for name in names:
-        rows = study(name, options.repetitions, options.n_jobs)
-        save(rows, options.output)
-        for row in rows:
-            print(*row[:8], sep=" | ", flush=True)
+        for rows in study(name, options.repetitions, options.n_jobs):
+            results.merge(rows)
+            for row in rows:
+                print(*(row[field] for field in HEADER[:8]), sep=" | ", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,16 @@ Writes experiments/results/mode_study.csv, one row per target and seed as it goe
 kept. Where modes are not known in closed form, the truth is the union of the modes of weight above
 1e-4 that any seed finds. `frontier` writes mode_frontier.csv: how often a mode narrower than that of the
 draws is found, 10 standard deviations away in a random direction.
+
+It reaches into the package for the rule by which points are one mode, as the union over seeds is to use the
+rule of the search.
 """
 
 from __future__ import annotations
 
-import csv
 import sys
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,9 @@ import numpy as np
 import steincheck as sc
 from steincheck.modes.merge import merge
 
-from .check_study import commit
 from .mode_targets import TARGETS, Case, gaussians
+from .tables import RESULTS, Table, commit
 
-RESULTS = Path(__file__).parent / "results"
-TABLE = RESULTS / "mode_study.csv"
 FIELDS = (
     "target",
     "seed",
@@ -38,6 +37,12 @@ FIELDS = (
     "stopped",
     "version",
     "commit",
+)
+SEARCHES = Table(RESULTS / "mode_study.csv", FIELDS, ("target", "seed"))
+NARROW_MODES = Table(
+    RESULTS / "mode_frontier.csv",
+    ("dim", "ratio", "repetitions", "found", "evaluations", "commit"),
+    ("dim", "ratio"),
 )
 SEEDS = (0, 1, 2)
 FRONTIER = {2: (0.03, 0.01, 0.003, 0.001), 5: (0.3, 0.2, 0.1), 10: (0.5, 0.3), 20: (0.8, 0.5), 50: (0.9, 0.8)}
@@ -106,20 +111,8 @@ def study(names: list[str], seeds: tuple[int, ...] = SEEDS) -> None:
             shares = missed_mass(cases[name], found[name])
             for earlier, share in zip(seeds, shares, strict=False):
                 rows[name, earlier]["missed_mass"] = f"{share:.4f}"
-            write([rows[key] for key in sorted(rows, key=lambda key: (names.index(key[0]), key[1]))])
+            SEARCHES.merge(rows[name, done] for done in seeds if (name, done) in rows)
             print(*(row[key] for key in FIELDS[:10]), flush=True)
-
-
-def write(rows: list[dict]) -> None:
-    """The table, renewed for the targets that were run."""
-    done = {row["target"] for row in rows}
-    if TABLE.exists():
-        with TABLE.open() as file:
-            rows = [row for row in csv.DictReader(file) if row["target"] not in done] + rows
-    with TABLE.open("w", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def how_often(dim: int, ratio: float, repetitions: int, **options: Any) -> dict:
@@ -138,15 +131,11 @@ def how_often(dim: int, ratio: float, repetitions: int, **options: Any) -> dict:
 
 def frontier(repetitions: int = 5) -> None:
     """Two Gaussians of equal mass, draws of the wider one: how often the narrower is found."""
-    rows = []
     for dim, ratios in FRONTIER.items():
         for ratio in ratios:
-            rows.append(how_often(dim, ratio, repetitions) | {"commit": commit()})
-            print(rows[-1], flush=True)
-            with (RESULTS / "mode_frontier.csv").open("w", newline="") as file:
-                writer = csv.DictWriter(file, list(rows[0]))
-                writer.writeheader()
-                writer.writerows(rows)
+            row = how_often(dim, ratio, repetitions) | {"commit": commit()}
+            NARROW_MODES.merge([row])
+            print(row, flush=True)
 
 
 if __name__ == "__main__":

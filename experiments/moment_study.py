@@ -8,30 +8,38 @@ KSDAgg, "oracle" one by the likelihood-ratio test that is told coordinate and ki
 findings name the right kind, parameter and mode, "covered" that the 95 % interval of the effect holds the
 truth. Every repetition has its own seed, made of the case, n and its number: a later run goes on where the
 rows end.
+
+It reaches into the package for the short list that a verdict reports, for the kernel test in units of each
+mode, which is made within `check` only, and for the cost of the test without that of evaluating the score.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import warnings
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
+import steincheck as sc
+from steincheck.aggregate import Aggregation, ksdagg_core
+from steincheck.moments import leading
+from steincheck.moments.test import moment_core
+from steincheck.stein.inputs import spawn_streams
+
 from .posteriors import published
-from .running import positive, provenance
+from .running import positive
+from .tables import RESULTS, Table, commit, position
 
 SEED = 1408
 LEVEL = 0.05
 HEADER = ("case", "n", "method", "repetitions", "count", "rate", "low", "high", "seed", "commit")
-RESULTS = Path(__file__).parent / "results" / "moment_study.csv"
 Events = dict[str, bool]
 
 
@@ -53,8 +61,6 @@ class Case(NamedTuple):
 
 def moments(x: np.ndarray, problem: Problem, rng: np.random.Generator, n_resamples: int = 999) -> Any:
     """The test, with the modes given."""
-    import steincheck as sc
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # far draws are the subject of some cases
         return sc.moment_test(
@@ -64,19 +70,15 @@ def moments(x: np.ndarray, problem: Problem, rng: np.random.Generator, n_resampl
 
 def jax_target(log_density: Callable[[Any], Any], dim: int) -> Any:
     """A target from a JAX function of one point."""
-    import steincheck as sc
-
     return sc.from_jax(log_density, dim=dim)
 
 
 @lru_cache
 def gaussian(d: int, correlation: float = 0.0) -> Problem:
     """Gaussian with unit variances and equal correlations."""
-    from steincheck import models
-
     matrix = np.full((d, d), correlation) + (1 - correlation) * np.eye(d)
     root = np.linalg.cholesky(matrix)
-    target = models.gaussian_mixture(np.zeros((1, d)), matrix)
+    target = sc.models.gaussian_mixture(np.zeros((1, d)), matrix)
     return Problem(target, (np.zeros((1, d)), matrix[None]), lambda n, rng: rng.normal(size=(n, d)) @ root.T)
 
 
@@ -125,14 +127,11 @@ def funnel(d: int = 5) -> Problem:
 @lru_cache
 def mixture(name: str) -> Problem:
     """Gaussian mixtures, the mixture of t and bananas, the sensors: modes searched in a wide box."""
-    import steincheck as sc
-
-    models = import_module("steincheck.models")
     made = {
-        "mixture d=1": lambda: models.gaussian_mixture([[-3.0], [3.0]], weights=[0.3, 0.7]),
-        "mixture d=10": lambda: models.gaussian_mixture(five_means()),
-        "t-banana d=10": lambda: models.t_banana_mixture(10, rng=0),
-        "sensors": models.sensor_network,
+        "mixture d=1": lambda: sc.models.gaussian_mixture([[-3.0], [3.0]], weights=[0.3, 0.7]),
+        "mixture d=10": lambda: sc.models.gaussian_mixture(five_means()),
+        "t-banana d=10": lambda: sc.models.t_banana_mixture(10, rng=0),
+        "sensors": sc.models.sensor_network,
     }
     target = made[name]()
     box = {"sensors": (-0.5, 1.5)}.get(name, (-25, 25))
@@ -145,8 +144,6 @@ def mixture(name: str) -> Problem:
 @lru_cache
 def posterior(name: str) -> Problem:
     """A published posterior, its mode searched from exact draws of its own."""
-    import steincheck as sc
-
     log_density, dim, sample = published(name)
     target = jax_target(log_density, dim)
     held_out = sample(100, np.random.default_rng(SEED))
@@ -196,8 +193,6 @@ def likelihood_ratio(square: float, n: int) -> float:
 
 def named(result: Any, kind: str, parameters: set[str], mode: int | None = None) -> bool:
     """Whether the leading findings hold this one."""
-    from steincheck.moments import leading
-
     return any(
         feature.kind == kind and set(feature.parameters) == parameters and feature.mode == mode
         for feature in leading(result)
@@ -206,8 +201,6 @@ def named(result: Any, kind: str, parameters: set[str], mode: int | None = None)
 
 def widened(name: str, n: int, rng: np.random.Generator) -> Events:
     """The first parameter of a published posterior 1.1 times too wide; KSDAgg beside."""
-    import steincheck as sc
-
     problem = posterior(name)
     draws, test, beside = rng.spawn(3)
     x = problem.sample(n, draws)
@@ -237,8 +230,6 @@ def gaussian_for_t(n: int, rng: np.random.Generator) -> Events:
 
 def shape_events(result: Any) -> Events:
     """Rejected, and the tails are among the leading findings."""
-    from steincheck.moments import leading
-
     told = any(feature.kind in ("tails", "extremes") for feature in leading(result))
     return {"moments": result.pvalue <= LEVEL, "named": told}
 
@@ -246,11 +237,9 @@ def shape_events(result: Any) -> Events:
 @lru_cache
 def unequal_modes(width: float = 100.0) -> Problem:
     """Two modes with standard deviations 1 and `width`, six of both together apart."""
-    from steincheck import models
-
     means = np.array([[0.0], [6 * (width + 1)]])
     covariances = np.array([[[1.0]], [[width**2]]])
-    target = models.gaussian_mixture(means, covariances, [0.5, 0.5])
+    target = sc.models.gaussian_mixture(means, covariances, [0.5, 0.5])
     return Problem(target, (means, covariances), target.sample)
 
 
@@ -264,15 +253,18 @@ def narrow_mode(n: int, rng: np.random.Generator) -> Events:
     return {"moments": result.pvalue <= LEVEL, "named": named(result, "scale", {"x[0]"}, 0)}
 
 
+def recorded(problem: Problem) -> sc.Modes:
+    """Modes of which locations and covariances are known."""
+    locations, covariances = problem.modes
+    return sc.Modes(
+        locations, covariances, problem.target.log_density(locations), np.zeros(len(locations), dtype=int)
+    )
+
+
 def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Generator) -> Events:
     """KSDAgg for modes of sd 1 and `width`, stretched by `factors`; one metric, and units of each."""
-    import steincheck as sc
-    from steincheck.aggregate import Aggregation, ksdagg_core
-    from steincheck.modes.given import as_modes
-    from steincheck.stein.inputs import spawn_streams
-
     problem = unequal_modes(width)
-    modes = as_modes(problem.modes, problem.target)
+    modes = recorded(problem)
     x, label = problem.target.sample_with_labels(n, rng)
     centre = modes.locations[label]
     x = centre + np.array(factors)[label][:, None] * (x - centre)
@@ -349,8 +341,6 @@ def coverage(name: str, kind: str, size: float, n: int, rng: np.random.Generator
 
 def chains(rho: float, n: int, rng: np.random.Generator) -> Events:
     """Four AR(1) chains in d = 5, tested as chains and as independent draws."""
-    import steincheck as sc
-
     draws, *streams = rng.spawn(3)
     noise = draws.normal(size=(n // 4, 4, 5))
     x = noise.copy()
@@ -370,11 +360,8 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
     """
     import time
 
-    from steincheck.modes.given import as_modes
-    from steincheck.moments.test import moment_core
-
     problem = gaussian(d)
-    modes = as_modes(problem.modes, problem.target)
+    modes = recorded(problem)
     x = problem.sample(n, np.random.default_rng(SEED))
     names = [f"x[{j}]" for j in range(d)]
     options = {"log_density": problem.target.log_density, "n_resamples": 999, "warnings": []}
@@ -397,7 +384,7 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
         "",
         "",
         SEED,
-        provenance()["commit"],
+        commit(),
     )
 
 
@@ -454,49 +441,34 @@ def cases() -> dict[str, Case]:
     return table
 
 
-class Cell(NamedTuple):
-    """Rows of one case at one size."""
-
-    counts: dict[str, tuple[int, int]]  # count and repetitions per method
-    commit: str  # of the code that made the last of them
+Counts = dict[str, tuple[int, int]]  # how often each event happened, and in how many repetitions
 
 
-Table = dict[tuple[str, int], Cell]
+def events() -> Table:
+    """The table of results, in the order of the cases; costs come last."""
+    place = position(list(cases()))
+    key = ("case", "n", "method")
+    return Table(RESULTS / "moment_study.csv", HEADER, key, lambda row: (place(row["case"]), int(row["n"])))
 
 
-def read(path: Path) -> tuple[Table, list[dict[str, str]]]:
-    """Counts so far; and others: costs, and rows of an earlier version of the test, with another seed."""
-    table: Table = {}
-    others = []
-    if path.exists():
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                if not row["count"] or row["seed"] != str(SEED):
-                    others.append(row)
-                    continue
-                cell = table.setdefault((row["case"], int(row["n"])), Cell({}, row["commit"]))
-                cell.counts[row["method"]] = (int(row["count"]), int(row["repetitions"]))
-    return table, others
+def counts_of(rows: list[dict[str, str]], name: str, n: int) -> Counts:
+    """What was counted so far in one case at one size."""
+    found = [row for row in rows if (row["case"], row["n"], row["seed"]) == (name, str(n), str(SEED))]
+    return {row["method"]: (int(row["count"]), int(row["repetitions"])) for row in found}
 
 
-def write(path: Path, table: Table, others: list[dict[str, str]]) -> None:
-    """All rows, in the order of the cases."""
-    order = list(cases())
-    rows: list[Any] = []
-    for (name, n), cell in sorted(table.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
-        for method, (count, repetitions) in cell.counts.items():
-            ends = stats.binomtest(count, repetitions).proportion_ci()
-            interval = [f"{value:.4f}" for value in (count / repetitions, ends.low, ends.high)]
-            rows.append((name, n, method, repetitions, count, *interval, SEED, cell.commit))
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows(rows)
-        kept = [row for row in others if (row["case"], int(row["n"])) not in table]
-        writer.writerows([row[field] for field in HEADER] for row in kept)
+def rows_of(name: str, n: int, counts: Counts) -> list[dict[str, Any]]:
+    """The rows of one case at one size."""
+    rows = []
+    for method, (count, repetitions) in counts.items():
+        ends = stats.binomtest(count, repetitions).proportion_ci()
+        interval = (f"{value:.4f}" for value in (count / repetitions, ends.low, ends.high))
+        row = (name, n, method, repetitions, count, *interval, SEED, commit())
+        rows.append(dict(zip(HEADER, row, strict=True)))
+    return rows
 
 
-def run(name: str, case: Case, n: int, counts: dict[str, tuple[int, int]], last: int) -> None:
+def run(name: str, case: Case, n: int, counts: Counts, last: int) -> None:
     """Add repetitions up to `last` to the counts of one case at one size."""
     first = max((repetitions for _, repetitions in counts.values()), default=0)
     for repetition in range(first, last):
@@ -510,24 +482,23 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.moment_study", description=__doc__)
     parser.add_argument("--case", default="", help="only cases whose name holds this")
     parser.add_argument("--repetitions", type=positive, help="at most so many per case")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path, default=events().path)
     options = parser.parse_args(arguments)
-    table, others = read(options.results)
-    if options.case == "cost" and not any(row["case"].startswith("cost") for row in others):
-        others.append(dict(zip(HEADER, map(str, cost(10**6, 20)), strict=True)))
-        write(options.results, table, others)
+    results = replace(events(), path=options.results)
+    old = results.read()
+    if options.case == "cost" and not any(row["case"].startswith("cost") for row in old):
+        results.merge([dict(zip(HEADER, cost(10**6, 20), strict=True))])
     for name, case in cases().items():
         for n in case.sizes:
             wanted = min(case.repetitions, options.repetitions or case.repetitions)
             if options.case not in name:
                 continue
-            counts = table[name, n].counts if (name, n) in table else {}
+            counts = counts_of(old, name, n)
             if max((repetitions for _, repetitions in counts.values()), default=0) >= wanted:
                 continue
-            table[name, n] = Cell(counts, provenance()["commit"])
             for last in [*range(100, wanted, 100), wanted]:  # results so far are kept
                 run(name, case, n, counts, last)
-                write(options.results, table, others)
+                results.merge(rows_of(name, n, counts))
 
 
 if __name__ == "__main__":

@@ -9,21 +9,25 @@ Writes experiments/results/ram_study.csv.
 
 from __future__ import annotations
 
-import csv
 import warnings
 
 import numpy as np
 
 import steincheck as sc
 
-from .running import RESULTS, provenance
 from .table1 import chains, problem
+from .tables import RESULTS, Table, commit
 
 SCALES = ("0.1", "0.5", "1.08")
 CHAINS_AT_ONCE = 5
 DRAWS = 1000  # per chain
 KEPT_SCALE = "0.5"  # the first chains of this scale are committed, so that a test can repeat their row
 KEPT_CHAINS = RESULTS / "ram_chains.npz"
+ANSWERS = Table(
+    RESULTS / "ram_study.csv",
+    ("scale", "chains", "answer", "pvalue", "weights", "null", "changes", "kinds", "commit"),
+    ("scale", "chains"),
+)
 
 
 def thinned(scale: str) -> np.ndarray:
@@ -47,26 +51,39 @@ def answer(draws: np.ndarray, scale: str, first: int) -> dict[str, object]:
         "null": "" if weights is None else weights.variant,
         "changes": 0 if weights is None or weights.chains is None else weights.chains.n_changes,
         "kinds": " ".join(sorted({finding.kind for finding in verdict.findings})),
-        "commit": provenance()["commit"],
+        "commit": commit(),
     }
+
+
+def table() -> str:
+    """The rows on disk as a table in Markdown: a line per scale, a column per set of chains."""
+    rows = ANSWERS.read()
+    sets = list(dict.fromkeys(row["chains"] for row in rows))
+    head = " | ".join(f"chains {name}" for name in sets)
+    lines = [f"| scale of the proposal | {head} |", "|---" * (1 + len(sets)) + "|"]
+    for scale in SCALES:
+        cells = [_cell(row) for row in rows if row["scale"] == scale]
+        lines.append(f"| {scale} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(row: dict[str, str]) -> str:
+    meaning = {"missing mode": ": a mode is missing", "chains": ": the chains disagree", "": ""}
+    p = "" if row["answer"] == "cannot tell" else f", p = {row['pvalue']}"
+    return f"{row['answer']}{p}{meaning[row['kinds']]} ({row['changes']} changes of mode)"
 
 
 def main() -> None:
     """All scales."""
-    rows = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for scale in SCALES:
             every = thinned(scale)
             for first in range(0, len(every), CHAINS_AT_ONCE):
                 draws = every[first : first + CHAINS_AT_ONCE]
-                rows.append(answer(draws, scale, first))
+                ANSWERS.merge([answer(draws, scale, first)])
                 if (scale, first) == (KEPT_SCALE, 0):
                     np.savez_compressed(KEPT_CHAINS, draws=draws)
-    with (RESULTS / "ram_study.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

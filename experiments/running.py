@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib
 import json
-import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from .cells import Cell, Row, Store, read_rows
+from .tables import RESULTS, provenance, replace_file, versions
 
-RESULTS = Path(__file__).parent / "results"
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "table1", "fig6", "fig7", "fig8")
 
 
@@ -168,16 +163,6 @@ def _bar(figure: str, total: int, done: int) -> Iterator[Any]:
         yield lambda: progress.advance(task)
 
 
-def provenance() -> dict[str, str]:
-    """The commit that makes the rows, and a hash of all sources they may depend on."""
-    root = Path(__file__).parents[1]
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True)
-    digest = hashlib.sha256()
-    for path in sorted([*root.glob("src/steincheck/**/*.py"), *root.glob("experiments/*.py")]):
-        digest.update(path.read_bytes())
-    return {"commit": git.stdout.strip()[:12] or "unknown", "sources": digest.hexdigest()[:12]}
-
-
 def _write_settings(
     path: Path, module: Any, rows: Sequence[Row], wall: float, busy: float, cells: int
 ) -> None:
@@ -192,16 +177,13 @@ def _write_settings(
         "seed": "SeedSequence of the SHA-256 of 'figure/setting/repetition/purpose'",
         "minutes_of_wall_time": round(old.get("minutes_of_wall_time", 0.0) + wall / 60, 2),
         "minutes_of_work": round(old.get("minutes_of_work", 0.0) + busy / 60, 2),
-        "versions": {name: version(name) for name in ("steincheck", "numpy", "scipy", "jax")}
-        | {"python": platform.python_version()},
+        "versions": versions("steincheck", "numpy", "scipy", "jax", "python"),
         "provenance": provenance(),
     }
     if not cells and old:
         kept = ("versions", "provenance", "minutes_of_wall_time", "minutes_of_work")
         record |= {name: old[name] for name in kept if name in old}
-    temporary = path.with_suffix(".part")
-    temporary.write_text(json.dumps(record, indent=1) + "\n")
-    os.replace(temporary, path)
+    replace_file(path, (json.dumps(record, indent=1) + "\n").encode())
 
 
 def positive(text: str) -> int:

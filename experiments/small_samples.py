@@ -4,14 +4,13 @@ Correct draws, in 1 to 200 dimensions: standard normal for the tests without mod
 for the others, with five jump scales. Every test runs twice on the same samples: with the bootstrap that is
 its default from 50 draws on, and by default.
 
-``python -m experiments.small_samples`` makes what is missing of results/small_samples.csv, an hour in all;
-``--docs`` puts the table into docs/calibration.md.
+``python -m experiments.small_samples`` makes what is missing of results/small_samples.csv, an hour in all,
+and with ``--dim 10`` what is missing in 10 dimensions; ``--docs`` puts the table into docs/calibration.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,8 @@ import numpy as np
 import steincheck as sc
 
 from .cells import stream
-from .running import provenance
+from .tables import RESULTS, Table, commit
 
-RESULTS = Path(__file__).parent / "results" / "small_samples.csv"
 DOCS = Path(__file__).parents[1] / "docs" / "calibration.md"
 MARKS = ("<!-- small samples -->", "<!-- end of small samples -->")
 DIMENSIONS = (1, 10, 50, 200)
@@ -40,7 +38,11 @@ BOOTSTRAPS = {  # of the draws, by test: the default from 50 draws on
 }
 WITHOUT_MODES = ("ksd", "ksdagg")
 MAX_DIMENSION_WITH_MODES = 50  # of tests that move draws, which are slower
-FIELDS = ("test", "bootstrap", "n", "dim", "repetitions", "count_05", "count_01", "first", "commit")
+COUNTS = Table(
+    RESULTS / "small_samples.csv",
+    ("test", "bootstrap", "n", "dim", "repetitions", "count_05", "count_01", "first", "commit"),
+    ("test", "bootstrap", "n", "dim"),
+)
 
 
 def pvalue(test: str, bootstrap: Any, n: int, dim: int, repetition: int) -> float:
@@ -77,20 +79,12 @@ def study(test: str, bootstrap: Any, n: int, dim: int) -> dict[str, Any]:
         "count_05": int(np.sum(p <= 0.05)),
         "count_01": int(np.sum(p <= 0.01)),
         "first": " ".join(f"{value:.3g}" for value in p[:10]),
-        "commit": provenance()["commit"],
+        "commit": commit(),
     }
 
 
 def _name(bootstrap: Any) -> str:
     return "default" if bootstrap is None else bootstrap.__name__
-
-
-def read() -> list[dict[str, str]]:
-    """The rows that are there."""
-    if not RESULTS.exists():
-        return []
-    with RESULTS.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def table() -> str:
@@ -99,7 +93,7 @@ def table() -> str:
         (row["test"], row["bootstrap"] == "default", int(row["n"]), int(row["dim"])): (
             f"{int(row['count_05']) / int(row['repetitions']):.3f}".removeprefix("0")
         )
-        for row in read()
+        for row in COUNTS.read()
     }
     head = [f"{test}, `{_name(bootstrap)}` / default" for test, bootstrap in BOOTSTRAPS.items()]
     lines = [f"| n | d | {' | '.join(head)} |", "|---|---|" + "---|" * len(head)]
@@ -123,26 +117,23 @@ def main() -> None:
     """Make the rows that are missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--docs", action="store_true", help="only put the table into docs/calibration.md")
-    if parser.parse_args().docs:
+    parser.add_argument("--dim", type=int, choices=DIMENSIONS, help="one dimension; by default all")
+    options = parser.parse_args()
+    if options.docs:
         write_docs()
         return
-    done = {(row["test"], row["bootstrap"], int(row["n"]), int(row["dim"])) for row in read()}
+    done = COUNTS.keys()
     cells = [
         (test, bootstrap, n, dim)
-        for dim in DIMENSIONS
+        for dim in (DIMENSIONS if options.dim is None else (options.dim,))
         for n in SIZES
         for test, own in BOOTSTRAPS.items()
         for bootstrap in (own, None)
         if test in WITHOUT_MODES or dim <= MAX_DIMENSION_WITH_MODES
     ]
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        for test, bootstrap, n, dim in cells:
-            if (test, _name(bootstrap), n, dim) not in done:
-                writer.writerow(study(test, bootstrap, n, dim))
-                file.flush()
+    for test, bootstrap, n, dim in cells:
+        if (test, _name(bootstrap), str(n), str(dim)) not in done:
+            COUNTS.merge([study(test, bootstrap, n, dim)])
 
 
 if __name__ == "__main__":

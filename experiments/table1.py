@@ -18,7 +18,6 @@ import numpy as np
 
 import steincheck as sc
 from steincheck import models
-from steincheck.samplers import repelling_attracting_metropolis
 
 from .cells import Cell, Row, make_cells, parts, setting, stream
 from .methods import ALL, CONSTANTS, PAPER, Problem, evaluate, modes_of
@@ -81,7 +80,7 @@ def chains(scale: str) -> np.ndarray:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one worker makes them, the others wait
         if not path.exists():
             rng = stream("table1", "chains", scale)
-            draws = repelling_attracting_metropolis(
+            draws = sc.samplers.repelling_attracting_metropolis(
                 models.sensor_log_density, rng.uniform(size=(10, 8)), float(scale), BURN_IN + KEPT,
                 blocks=[[0, 1], [2, 3], [4, 5], [6, 7]], burn_in=BURN_IN, thin=KEPT // 40_000, rng=rng,
             ).draws  # fmt: skip

@@ -8,7 +8,6 @@ there are faults.
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
 import json
 import os
@@ -47,30 +46,20 @@ def save(state: dict[str, Any]) -> None:
 def record(state: dict[str, Any]) -> None:
     """Put the runs of this seed into the table, in place of what they had done before."""
     import steincheck as sc
-    from experiments.running import provenance
+    from experiments.tables import Table, commit
 
     from .calls import FUNCTIONS
 
-    path = FOLDER / "runs.csv"
-    rows: list[dict[str, Any]] = []
-    if path.exists():
-        with path.open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["seed"] != str(state["seed"])]
-    rows.append(
-        {
-            "seed": state["seed"],
-            "calls": state["calls"],
-            "functions": len(FUNCTIONS),
-            "faults": len(state["faults"]),
-            "version": sc.__version__,
-            "commit": provenance()["commit"],
-            "date": datetime.date.today().isoformat(),
-        }
-    )
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(sorted(rows, key=lambda row: int(row["seed"])))
+    row = {
+        "seed": state["seed"],
+        "calls": state["calls"],
+        "functions": len(FUNCTIONS),
+        "faults": len(state["faults"]),
+        "version": sc.__version__,
+        "commit": commit(),
+        "date": datetime.date.today().isoformat(),
+    }
+    Table(FOLDER / "runs.csv", COLUMNS, ("seed",), lambda row: int(row["seed"])).merge([row])
 
 
 def next_call(state: dict[str, Any]) -> tuple[str, str] | None:

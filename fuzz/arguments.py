@@ -22,6 +22,7 @@ class Function(NamedTuple):
     call: Callable[..., Any]
     sound: dict[str, Callable[[], Any]]
     kinds: dict[str, Kind]
+    also: tuple[str, ...] = ()  # what messages may name instead of an argument
 
 
 TESTED = {"draws": v.draws, "target": v.jax_target, "rng": lambda: 0}

@@ -36,6 +36,7 @@ from .arguments import (
     without_score,
 )
 from .chains import chains
+from .made import made
 from .packages import packages
 from .records import records
 from .values import Kind, constants
@@ -478,6 +479,7 @@ FUNCTIONS: dict[str, Function] = {
     **_tests(),
     **_searches(),
     **_makers(),
+    **made(),
     **records(),
     **chains(),
     **packages(),

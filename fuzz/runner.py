@@ -120,7 +120,7 @@ def fault_of_message(error: Exception, function: Function, call: Call) -> str:
     if str(error).startswith("no mode found"):  # an outcome of the search
         return ""
     named = set(re.findall(r"`(\w+)", str(error)))
-    if not named & {*kinds, *function.sound, *NAMED_BY_TARGETS}:
+    if not named & {*kinds, *function.sound, *function.also, *NAMED_BY_TARGETS}:
         return f"unnamed: {type(error).__name__}: {_first_line(error)}"
     if all(label in kinds[name].sound for name, label in call.changed) and len(call.changed) == 1:
         return f"refused though sound: {_first_line(error)}"

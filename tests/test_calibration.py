@@ -1,6 +1,5 @@
 """`calibrate`, the quick study of levels, and the thresholds that the committed study meets."""
 
-import csv
 import functools
 import os
 import pickle
@@ -13,7 +12,7 @@ import pytest
 from scipy import stats
 
 import steincheck as sc
-from experiments.calibration import FIELDS, RESULTS, TESTS, cells, pooled, table
+from experiments.calibration import FIELDS, TESTS, cells, pooled, rates, table
 from experiments.calibration_models import build
 
 TARGET = sc.models.gaussian_mixture([[0.0, 0.0]])
@@ -179,8 +178,7 @@ LIBERAL_WITH_30_DRAWS = {  # docs/calibration.md says why; this test warns below
 
 
 def rows():
-    with RESULTS.open() as file:
-        return list(csv.DictReader(file))
+    return rates().read()
 
 
 def meets_its_threshold(row):

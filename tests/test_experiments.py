@@ -1,20 +1,43 @@
 """The runner of the figures keeps its rows whatever happens, and its shortcuts are exact."""
 
-import csv
+import ast
 import importlib
 import json
 import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import experiments
-from experiments import cells, choices, drawing, fig1, fig2, running, summary
+import steincheck as sc
+from experiments import (
+    block_study,
+    calibration,
+    cells,
+    chain_flux_study,
+    chain_study,
+    check_study,
+    choices,
+    drawing,
+    fig1,
+    fig2,
+    flux_study,
+    fssd_study,
+    mode_study,
+    moment_study,
+    ram_study,
+    running,
+    small_samples,
+    summary,
+)
+from experiments.tables import Table
 from steincheck import models
 
 ROOT = Path(__file__).parents[1]
@@ -94,6 +117,244 @@ def test_settings_survive_the_round_trip():
     assert cells.parts(text) == {"case": "level", "n": "500", "sigma": "0.1"}
     assert drawing.select([cells.Row(text, 0, "KSD", 0, 0)], n=500, case="level")
     assert not drawing.select([cells.Row(text, 0, "KSD", 0, 0)], n=50)
+
+
+# --- the public API is enough -------------------------------------------------------------------------------
+
+
+PRIVATE = {  # what no public function offers; the docstring of each module says why it is needed
+    "experiments/block_study.py": {
+        "aggregate.collection",
+        "aggregate.min_p",
+        "perturbation.move.perturb_core",
+        "stein.bootstrap.pvalue",
+        "stein.bootstrap.random_blocks",
+        "stein.kernels.stein_kernel",
+        "stein.quadratic.flip_signs",
+    },
+    "experiments/chain_flux_study.py": {
+        "flux.chain_weights.compare_chain_steps",
+        "flux.displacements.StepFlows",
+        "flux.displacements.compare_steps",
+        "flux.mode_comparison.compare_chain_modes",
+        "flux.orbits.Orbits",
+        "flux.orbits.count_moments",
+    },
+    "experiments/choices.py": {"aggregate.min_p", "stein.tiles.quadratic_forms"},
+    "experiments/flux_study.py": {"flux.anchors.assign", "flux.anchors.mode_anchors", "flux.orbits.orbits"},
+    "experiments/fssd_study.py": {"fssd.Placement", "fssd._value_and_slopes", "fssd.feature_moments"},
+    "experiments/mode_study.py": {"modes.merge.merge"},
+    "experiments/moment_study.py": {
+        "aggregate.Aggregation",
+        "aggregate.ksdagg_core",
+        "moments.leading",
+        "moments.test.moment_core",
+        "stein.inputs.spawn_streams",
+    },
+    "benchmarks/cases.py": {
+        "stein.kernels.products_with_columns",
+        "stein.kernels.with_bandwidth",
+        "stein.kernels.without_bandwidth",
+    },
+    "benchmarks/cost_model.py": {
+        "stein.block_sums.BLOCKS_PER_PIECE",
+        "stein.block_sums.LARGE_TILE_SIDE",
+        "stein.block_sums.PARTS_PER_WORKER",
+        "stein.block_sums.PIECES_HELD",
+        "stein.bootstrap.N_RANDOM_BLOCKS",
+    },
+    "benchmarks/test_benchmark_engine.py": {"stein.kernels.pair_products", "stein.tiles.quadratic_forms"},
+}
+
+
+def names_used(text):
+    """Dotted names below the package that a program imports, or takes from its modules as attributes."""
+    nodes = list(ast.walk(ast.parse(text)))
+    modules = {}  # names of the program that stand for modules of the package
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "steincheck":
+                    modules[alias.asname or "steincheck"] = alias.name if alias.asname else "steincheck"
+                    yield alias.name
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "steincheck":
+            for alias in node.names:
+                if isinstance(getattr(importlib.import_module(node.module), alias.name), ModuleType):
+                    modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield f"{node.module}.{alias.name}"
+    for node in nodes:
+        first, *rest = dotted(node)
+        if rest and first in modules:
+            yield ".".join([modules[first], *rest])
+
+
+def dotted(node):
+    """The parts of ``a.b.c``; a part "" stands for anything else."""
+    if isinstance(node, ast.Attribute):
+        return [*dotted(node.value), node.attr]
+    return [node.id if isinstance(node, ast.Name) else ""]
+
+
+def is_public(name):
+    """Whether a dotted name below the package is that of something public, or of a part of it."""
+    first, *rest = name.split(".")
+    if first not in sc.__all__ or not rest:
+        return first in sc.__all__
+    return not isinstance(getattr(sc, first), ModuleType) or rest[0] in getattr(sc, first).__all__
+
+
+def private_names(text):
+    below = {name.removeprefix("steincheck").lstrip(".") for name in names_used(text)} - {""}
+    return {name for name in below if not is_public(name)}
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("from steincheck.flux.test import flux_test", {"flux.test.flux_test"}),
+        ("import steincheck.stein.tiles as t; t.total()", {"stein.tiles", "stein.tiles.total"}),
+        ("import steincheck as sc; sc.fssd._features(sc.IMQ(2.0).profile)", {"fssd", "fssd._features"}),
+        ("from steincheck import models; models.rbm.gb_rbm(B)", {"models.rbm", "models.rbm.gb_rbm"}),
+        ("from steincheck import models as m; m.gb_rbm(B).sample(3); import jax; jax.numpy", set()),
+        ("from steincheck.samplers import Chains; import steincheck as sc; sc.Modes.from_dict(x)", set()),
+    ],
+)
+def test_private_names_are_recognised(text, private):
+    assert private_names(text) == private
+
+
+@pytest.mark.parametrize("folder", ["experiments", "benchmarks"])
+def test_studies_use_the_public_api_but_for_what_is_listed(folder):
+    used = {
+        path.relative_to(ROOT).as_posix(): private_names(path.read_text())
+        for path in (ROOT / folder).glob("*.py")
+    }
+    assert {name: found for name, found in used.items() if found} == {
+        name: listed for name, listed in PRIVATE.items() if name.startswith(folder)
+    }
+
+
+def test_figures_and_tables_of_the_paper_use_the_public_api_alone():
+    own = {f"experiments/{figure}.py" for figure in (*running.FIGURES, "methods")}
+    assert not own & set(PRIVATE)
+    assert all((ROOT / name).exists() for name in own)
+
+
+@pytest.mark.parametrize("name", [name for name in PRIVATE if name.startswith("experiments")])
+def test_a_study_says_why_it_reaches_into_the_package(name):
+    assert "reaches into the package" in ast.get_docstring(ast.parse((ROOT / name).read_text()))
+
+
+# --- tables of the studies ---------------------------------------------------------------------------------
+
+
+TABLES = [
+    block_study.RATES,
+    block_study.PVALUES,
+    calibration.rates(),
+    chain_flux_study.COUNTS,
+    chain_study.COUNTS,
+    check_study.COUNTS,
+    choices.MEASURED,
+    flux_study.COUNTS,
+    fssd_study.RATES,
+    mode_study.SEARCHES,
+    mode_study.NARROW_MODES,
+    moment_study.events(),
+    ram_study.ANSWERS,
+    small_samples.COUNTS,
+]
+
+
+def test_every_committed_table_is_written_by_a_study_or_a_figure():
+    names = {table.path.name for table in TABLES} | {f"{figure}.csv" for figure in running.FIGURES}
+    assert {path.name for path in COMMITTED.glob("*.csv")} == names
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.path.stem)
+def test_committed_tables_come_out_the_same_when_their_rows_are_written_again(table, tmp_path):
+    content = table.path.read_bytes()
+    rows = table.read()
+    copy = replace(table, path=tmp_path / table.path.name)
+    copy.path.write_bytes(content)
+    copy.merge(rows)
+    assert copy.path.read_bytes() == content
+    fresh = replace(table, path=tmp_path / "fresh" / table.path.name)
+    fresh.merge(rows)
+    assert fresh.path.read_bytes() == content.replace(b"\r\n", b"\n")
+
+
+@pytest.mark.parametrize("figure", running.FIGURES)
+def test_committed_rows_of_figures_come_out_the_same_when_they_are_written_again(figure, tmp_path):
+    content = (COMMITTED / f"{figure}.csv").read_bytes()
+    (tmp_path / "rows.csv").write_bytes(content)
+    module = importlib.import_module(f"experiments.{figure}")
+    settings = dict.fromkeys(cell.setting for cell in module.cells(1))
+    with cells.Store(tmp_path / "rows.csv") as store:
+        store.sort({text: k for k, text in enumerate(settings)})
+    assert (tmp_path / "rows.csv").read_bytes() == content
+
+
+def small_table(folder, **options):
+    return Table(folder / "a.csv", ("case", "n", "rate"), ("case", "n"), **options)
+
+
+def test_new_rows_take_the_place_of_those_with_the_same_key(tmp_path):
+    table = small_table(tmp_path)
+    assert table.read() == []
+    table.merge([{"case": "b", "n": 5, "rate": 0.1}, {"case": "a, b", "n": 5, "rate": 0.2}])
+    table.merge([{"case": "c", "n": 7, "rate": 0.3}, {"case": "b", "n": 5, "rate": 0.4}])
+    assert table.path.read_text() == 'case,n,rate\nb,5,0.4\n"a, b",5,0.2\nc,7,0.3\n'
+    assert table.keys() == {("b", "5"), ("a, b", "5"), ("c", "7")}
+    small_table(tmp_path, order=lambda row: row["case"]).merge([])
+    assert [row["case"] for row in table.read()] == ["a, b", "b", "c"]
+
+
+def test_new_rows_replace_all_that_share_their_key(tmp_path):
+    table = replace(small_table(tmp_path), key=("case",))
+    table.merge({"case": case, "n": n, "rate": 0} for case in "ab" for n in (1, 2))
+    table.merge([{"case": "a", "n": 3, "rate": 0}])
+    assert [(row["case"], row["n"]) for row in table.read()] == [("a", "3"), ("b", "1"), ("b", "2")]
+
+
+def test_a_table_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch):
+    table = small_table(tmp_path)
+    table.merge([{"case": "a", "n": 1, "rate": 0}])
+    before = table.path.read_bytes()
+    with pytest.raises(KeyError):
+        table.merge([{"case": "a", "n": 1}])
+    with pytest.raises(ValueError, match="must have the columns case,n,rate,commit"):
+        replace(table, fields=("case", "n", "rate", "commit")).merge([])
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        table.merge([{"case": "a", "n": 1, "rate": 1}])
+    assert table.path.read_bytes() == before
+
+
+def test_two_studies_that_are_killed_lose_no_row(tmp_path):
+    """Both write to one table; every row that was reported is there, whenever the kill comes."""
+    program = (
+        "import sys; from pathlib import Path; from experiments.tables import Table\n"
+        "table = Table(Path(sys.argv[1]), ('case', 'n', 'rate'), ('case', 'n'))\n"
+        "for n in range(10**6):\n"
+        "    table.merge([{'case': sys.argv[2], 'n': n, 'rate': 0}])\n"
+        "    print(n, flush=True)\n"
+    )
+    path = tmp_path / "a.csv"
+    studies = {
+        case: subprocess.Popen(
+            [sys.executable, "-c", program, str(path), case], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        for case in ("first", "second")
+    }
+    for process in studies.values():
+        for _ in range(10):
+            process.stdout.readline()
+    for process in studies.values():
+        process.kill()
+    reported = {case: 10 + len(process.communicate()[0].splitlines()) for case, process in studies.items()}
+    keys = small_table(tmp_path).keys()
+    assert {(case, str(n)) for case, count in reported.items() for n in range(count)} <= keys
 
 
 # --- the runner -------------------------------------------------------------------------------------------
@@ -228,8 +489,7 @@ def test_the_tables_of_the_readme_are_those_of_the_rows():
 
 
 def test_the_choices_are_those_of_the_script(monkeypatch):
-    with choices.RESULTS.open(newline="") as file:
-        committed = {(row["choice"], row["setting"]): row for row in csv.DictReader(file)}
+    committed = {(row["choice"], row["setting"]): row for row in choices.MEASURED.read()}
     for choice, setting, _, count, _ in choices.useful_scales():
         assert count == pytest.approx(int(committed[choice, setting]["value"]), abs=1)
     for (choice, setting), row in committed.items():
@@ -239,6 +499,13 @@ def test_the_choices_are_those_of_the_script(monkeypatch):
     for choice, setting, _, t2, _ in choices.invariance(["drawn anew"]):
         assert (choice, setting) in committed
         assert stats.chi2.sf(t2, 5) > 1e-4
+
+
+def test_the_number_of_blocks_of_chains_is_that_of_the_script_and_of_the_page():
+    rows = {row["setting"]: row for row in choices.MEASURED.read() if row["choice"] == "blocks of chains"}
+    row = rows["AR(1) .9, correct, 4 x 1000, d = 1, 12 blocks"]
+    assert float(row["value"]) == pytest.approx(choices.share_rejected(0.9, 0.0, 1, 12), abs=0.002)
+    assert f"\n{choices.block_table()}\n" in (ROOT / "docs" / "theory" / "chains.md").read_text()
 
 
 PAPERS, BENCHMARKS = ("spKSD", "ospKSD"), ("KSD", "KSDAgg", "FSSD")
@@ -309,10 +576,7 @@ def test_exact_densities_have_mass_one_and_reach_the_limit_law():
 
 def test_pvalues_with_blocks_are_close_to_those_of_the_wild_bootstrap():
     """The committed p-values of every quadratic test; and the first ones come out the same again."""
-    from experiments import block_study
-
-    with block_study.TESTS.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = block_study.PVALUES.read()
     for test in ("ksd", "ksdagg", "spksd", "ospksd", "pksdagg"):
         wild, blocks = (
             np.array([float(row[f"{test} {name}"]) for row in rows]) for name in ("wild", "blocks")
@@ -325,10 +589,7 @@ def test_pvalues_with_blocks_are_close_to_those_of_the_wild_bootstrap():
 
 def test_a_hundred_random_blocks_are_as_good_as_one_sign_per_draw():
     """The committed rates; and the first repetitions come out the same again."""
-    from experiments import block_study
-
-    with block_study.RESULTS.open(newline="") as file:
-        rows = {(row["case"], row["test"], int(row["blocks"])): row for row in csv.DictReader(file)}
+    rows = {(row["case"], row["test"], int(row["blocks"])): row for row in block_study.RATES.read()}
     for case in {key[0] for key in rows}:
         n = block_study.CASES[case][0]
         again = [block_study.rejections(case, repetition) for repetition in range(2)]

@@ -1,5 +1,6 @@
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -697,16 +698,16 @@ def test_the_seed_decides_and_only_where_chance_has_a_part():
 
 def test_study_rows(tmp_path):
     """The study runs, and a second run of the same case replaces its rows."""
-    from experiments.flux_study import HEADER, save, study
+    from experiments.flux_study import COUNTS, HEADER, study
 
     name = "three modes .6/.38/.02, level"
-    rows = study(name, repetitions=3)
-    assert [(row[1], row[2]) for row in rows[:4]] == [
+    rows = [row for size in study(name, repetitions=3) for row in size]
+    assert [(row["n"], row["method"]) for row in rows[:4]] == [
         (50, m) for m in ("flux", "flux, exact", "Hotelling", "oracle")
     ]
-    assert rows == study(name, repetitions=3)
+    assert rows == [row for size in study(name, repetitions=3) for row in size]
     for _ in range(2):
-        save(rows, tmp_path / "rows.csv")
+        replace(COUNTS, path=tmp_path / "rows.csv").merge(rows)
     lines = (tmp_path / "rows.csv").read_text().splitlines()
     assert lines[0] == ",".join(HEADER)
     assert len(lines) == 1 + len(rows)

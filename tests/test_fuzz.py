@@ -2,6 +2,7 @@
 
 import csv
 import functools
+import inspect
 import sys
 
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import steincheck as sc
+from fuzz.calls import FUNCTIONS
 from fuzz.runner import Call, carry_out, plan, single_changes
 
 MIXTURE = sc.models.gaussian_mixture([[0.0, 0.0], [3.0, 0.0]])
@@ -162,6 +164,24 @@ CHEAP = {
     *("check_score", "ksd_test", "chains.looks_dependent", "chains.autocorrelation_time"),
     *("chains.convergence", "chains.agreement", "chains.cut_blocks", "unbounded"),
 }
+
+
+PACKAGES = {"from_numpyro", "from_pymc", "from_stan", "from_torch", "to_arviz"}  # may not be installed
+MADE_BY_USERS = {"Anchors", "Draws", "IMQ", "Modes", "Perturbation", "RBF", "Target"}
+
+
+def public_functions():
+    """The last part of the name of every public function that takes arguments."""
+    modules = [sc, *(getattr(sc, name) for name in sc.__all__ if inspect.ismodule(getattr(sc, name)))]
+    names = [(name, getattr(module, name)) for module in modules for name in module.__all__]
+    functions = {name: thing for name, thing in names if inspect.isfunction(thing)}
+    return {name for name, thing in functions.items() if inspect.signature(thing).parameters}
+
+
+def test_every_public_function_is_called():
+    called = {name.split(",")[0].split(".")[-1] for name in FUNCTIONS}
+    assert (public_functions() | MADE_BY_USERS) - PACKAGES <= called
+    assert {"sample_with_labels", "from_dict"} <= called
 
 
 def test_a_run_of_the_fuzzer_finds_nothing():
