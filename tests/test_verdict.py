@@ -9,7 +9,7 @@ import pytest
 
 import steincheck as sc
 from steincheck.verdict import examine
-from steincheck.verdict.answer import holm
+from steincheck.verdict.combine import holm
 from steincheck.wording.verdicts import shape_finding
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "verdict.schema.json").read_text())

@@ -119,14 +119,8 @@ def ksdagg_test(
     >>> sc.ksdagg_test(draws, target, rng=0).reject()
     True
     """
-    options = Aggregation(
-        *_as_collection(bandwidths, bandwidth_weights, 1),
-        kernel,
-        bootstrap,
-        n_resamples,
-        n_level_resamples,
-        alpha,
-    )
+    chosen = _as_collection(bandwidths, bandwidth_weights, 1)
+    options = Aggregation(*chosen, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
     if bandwidths is None and inputs.whiten is None:
         _warn_units(inputs.x, inputs.warnings)
@@ -281,14 +275,8 @@ def pksdagg_test(
     >>> sc.pksdagg_test(target.sample(500, 0, weights=[1.0, 0.0]), target, rng=0).reject()
     True
     """
-    options = Aggregation(
-        *_as_collection(bandwidths, bandwidth_weights, 2),
-        kernel,
-        bootstrap,
-        n_resamples,
-        n_level_resamples,
-        alpha,
-    )
+    chosen = _as_collection(bandwidths, bandwidth_weights, 2)
+    options = Aggregation(*chosen, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
     moved, chain, rows = requested_perturbation(inputs, target, jumps)
@@ -330,10 +318,7 @@ def pksdagg_core(
     """The test of `pksdagg_test` on a perturbation; `scores` and `chain` are of its unperturbed draws."""
     x = moved.draws
     z = whitened(x, whiten)
-    chosen = options.bandwidths
-    if chosen is None:
-        chosen = median_squared_distance(z, streams.bandwidth) * np.array([1.0, 4.0])
-    bandwidths = collection(z, chosen, streams.bandwidth)
+    bandwidths = _default_pair(z, options.bandwidths, streams.bandwidth)
     weights = options.bandwidth_weights
     if weights is None:
         weights = np.repeat([0.25, 0.75], len(bandwidths)) / len(bandwidths)
@@ -346,9 +331,8 @@ def pksdagg_core(
     resampled = resampling(
         x, options.bootstrap, wild, options.total, streams, warnings=warnings, blocks=blocks
     )
-    found = _concatenated(
-        *(replicated_statistics(*stack, options.kernel, bandwidths, resampled) for stack in stacks)
-    )
+    parts = [replicated_statistics(*stack, options.kernel, bandwidths, resampled) for stack in stacks]
+    found = _concatenated(*parts)
     outcome = _aggregate(found, resampled, options, weights)
     return PksdaggResult(
         "pKSDAgg test",
@@ -370,6 +354,15 @@ def pksdagg_core(
         theta=moved.theta,
         acceptance=moved.acceptance,
     )
+
+
+def _default_pair(
+    z: np.ndarray, bandwidths: np.ndarray | Literal["paper"] | None, rng: np.random.Generator
+) -> np.ndarray:
+    """The bandwidths given, or 1 and 4 times the median squared distance."""
+    if bandwidths is None:
+        return median_squared_distance(z, rng) * np.array([1.0, 4.0])
+    return collection(z, bandwidths, rng)
 
 
 def _concatenated(first: Replicated, second: Replicated) -> Replicated:

@@ -242,8 +242,8 @@ class Verdict:
             for name, result in self.tests.items()
         }
         names = (
-            "findings advice inconclusive_reasons mode_table mode_places parameters context not_examined "
-            "warnings n dim names seed version settings"
+            "findings advice inconclusive_reasons mode_table mode_places parameter_table context "
+            "not_examined warnings n dim names seed version settings"
         )
         return as_plain(record | {name: getattr(self, name) for name in names.split()})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from ..draws import to_unconstrained
 from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
 from ..flux.shares import NEGLIGIBLE_SHARE, mode_weights
-from ..flux.words import mode_words
 from ..modes.box import box_beside
 from ..modes.search import MAX_EVALUATIONS, MAX_SECONDS
 from ..result import (
@@ -55,51 +54,12 @@ from ..wording import (
     weight_findings,
 )
 from .case import Case, Remarks, SearchLimits, evaluated, is_improper, look_for_unknown_modes, search
+from .combine import Combined, combine, holm_factor
 from .examine import examined_for_impossible_draws, run_tests
 from .summary import parameter_table
 
 MIN_DRAWS_FOR_VERDICT = 50  # below this n a non-rejection is inconclusive
 MIN_DRAWS_TO_WEIGHT = 20  # at every mode, before weights are advised
-
-
-class Combined(NamedTuple):
-    """The tests that ran, taken together at one level."""
-
-    tests: dict[str, GofResult]
-    adjusted: dict[str, float]  #: p-values, by Holm's method
-    alpha: float
-
-    @property
-    def pvalue(self) -> float:
-        """Smallest adjusted p-value; 1 if no test ran."""
-        return min(self.adjusted.values(), default=1.0)
-
-    @property
-    def at_floor(self) -> bool:
-        """Whether a test with the smallest adjusted p-value cannot give a smaller one."""
-        return any(
-            result.at_floor and self.adjusted[key] == self.pvalue for key, result in self.tests.items()
-        )
-
-    @property
-    def rejected(self) -> bool:
-        """Whether any test rejects."""
-        return self.pvalue <= self.alpha
-
-    @property
-    def weights(self) -> FluxResult | None:
-        """The test of the mode weights, if it ran."""
-        result = self.tests.get("weights")
-        return result if isinstance(result, FluxResult) else None
-
-    @property
-    def mode_table(self) -> ModeTable | None:
-        """Shares of the modes, if the mode weights were tested."""
-        return None if self.weights is None else self.weights.mode_table
-
-    def rejects(self, name: str) -> bool:
-        """Whether one test rejects; one that did not run does not."""
-        return name in self.adjusted and self.adjusted[name] <= self.alpha
 
 
 def check(
@@ -198,24 +158,34 @@ def check(
     case = evaluated(sample, target, independent, check_score, remarks)
     limits = SearchLimits(max_evaluations or MAX_EVALUATIONS, max_seconds)
     known, tested = search(case, target, modes, box, limits, progress, streams[0], remarks)
-    tests: dict[str, GofResult] = {}
-    if is_improper(known):
-        remarks.inconclusive_reasons.insert(
-            0, "the density appears to be improper, or the sign of the log density is reversed"
-        )
-    else:
-        remarks.inconclusive_reasons.extend(
-            text for text in remarks.invalid if text not in remarks.inconclusive_reasons
-        )
-        if not remarks.invalid:
-            found = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
-            tests = {name: among_all(result, tested, len(case.x)) for name, result in found.items()}
-        tests |= examined_for_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
+    tests = _tests_that_apply(case, target, known, tested, alpha, streams, remarks)
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
-    combined = _combine(tests, alpha)
+    combined = combine(tests, alpha)
     remarks.inconclusive_reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
     look_for_unknown_modes(case.x, target, known, limits, streams[5], remarks)
     return _as_verdict(case, target, known, combined, mode, settings, remarks)
+
+
+def _tests_that_apply(
+    case: Case,
+    target: Target,
+    known: Modes,
+    tested: np.ndarray,
+    alpha: float,
+    streams: list[np.random.Generator],
+    remarks: Remarks,
+) -> dict[str, GofResult]:
+    """The tests of the rows `tested`, and of impossible draws among all; none if the density is improper."""
+    reasons = remarks.inconclusive_reasons
+    if is_improper(known):
+        reasons.insert(0, "the density appears to be improper, or the sign of the log density is reversed")
+        return {}
+    reasons.extend(text for text in remarks.invalid if text not in reasons)
+    tests: dict[str, GofResult] = {}
+    if not remarks.invalid:
+        found = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
+        tests = {name: among_all(result, tested, len(case.x)) for name, result in found.items()}
+    return tests | examined_for_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
 
 
 def _check_limits(max_evaluations: Any, max_seconds: Any) -> None:
@@ -224,55 +194,6 @@ def _check_limits(max_evaluations: Any, max_seconds: Any) -> None:
         as_count(max_evaluations, "max_evaluations", maximum=10**12)
     if max_seconds is not None:
         as_one_positive(max_seconds, "max_seconds")
-
-
-def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
-    """Adjust p-values so that comparing each with alpha keeps the family-wise level alpha.
-
-    Examples
-    --------
-    >>> holm({"a": 0.01, "b": 0.2, "c": 0.04})
-    {'a': 0.03, 'c': 0.08, 'b': 0.2}
-    """
-    adjusted = {}
-    largest = 0.0
-    for k, name in enumerate(sorted(pvalues, key=lambda name: pvalues[name])):
-        largest = max(largest, min(1.0, (len(pvalues) - k) * pvalues[name]))
-        adjusted[name] = largest
-    return adjusted
-
-
-def holm_factor(tests: Mapping[str, GofResult], name: str) -> int:
-    """The factor of a p-value in Holm's method: the number of tests without a smaller one."""
-    return sum(not result.pvalue < tests[name].pvalue for result in tests.values())
-
-
-def _combine(tests: Mapping[str, GofResult], alpha: float) -> Combined:
-    """Adjust the p-values by Holm's method, a test without one counting as 1; word the mode table by them."""
-    raw = {key: 1.0 if np.isnan(result.pvalue) else result.pvalue for key, result in tests.items()}
-    adjusted = holm(raw)
-    return Combined(_word_modes(tests, adjusted, alpha), adjusted, float(alpha))
-
-
-def _word_modes(
-    tests: Mapping[str, GofResult], adjusted: Mapping[str, float], alpha: float
-) -> dict[str, GofResult]:
-    """Let the mode table name the modes that the findings name, and none if the test does not reject."""
-    weights = tests.get("weights")
-    if not isinstance(weights, FluxResult) or weights.mode_table is None:
-        return dict(tests)
-    assert weights.net_flow is not None
-    assert weights.net_flow_se is not None
-    assert weights.mode_pvalues is not None
-    level = alpha / holm_factor(tests, "weights") if adjusted["weights"] <= alpha else -1.0
-    words = mode_words(
-        weights.net_flow,
-        weights.net_flow_se,
-        weights.mode_pvalues,
-        level,
-        all_compared=weights.all_compared,
-    )
-    return {**tests, "weights": replace(weights, mode_table=replace(weights.mode_table, words=words))}
 
 
 def _as_verdict(
