@@ -169,3 +169,11 @@ def test_far_points_raise_no_warning(free):
         warnings.simplefilter("error")
         value = free.log_density(np.array([[800.0, 800.0, 800.0, 1.0], [-800.0, -800.0, -800.0, 1.0]]))
     assert not np.isfinite(value).any() or (value < -300).all()
+
+
+@pytest.mark.parametrize("x", [[0.0, 0.0], [[0.0, 0.0, 0.0]]])
+def test_points_to_constrain_are_rows(x):
+    target = sc.unbounded(sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2), (-50.0, 50.0))
+    np.testing.assert_allclose(target.constrain([[0.0, 0.0]]), [[0.0, 0.0]])
+    with pytest.raises(ValueError, match=r"`x` must have shape \(n, 2\), one point per row"):
+        target.constrain(x)

@@ -632,3 +632,21 @@ def test_the_recorded_seed_gives_the_modes_again(search):
     assert again.search == first.search
     assert search(target, rng=3).search.seed == 3
     assert sc.Modes.from_dict(first.to_dict()).search == first.search
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"names": ("a",)}, "`names` must name all 2 coordinates, or be empty"),
+        ({"warnings": 3}, "`warnings` must be a list of strings, got 3"),
+        ({"symmetries": "swap"}, "`symmetries` must be a list of strings, got 'swap'"),
+        ({"n_starts": [0.5]}, "`n_starts` must hold whole numbers"),
+    ],
+)
+def test_records_of_modes_made_by_hand_are_checked(change, message):
+    record = {"locations": [[0.0, 0.0]], "covariances": [np.eye(2)], "log_density": [0.0], "n_starts": [0]}
+    with pytest.raises((TypeError, ValueError), match=message):
+        Modes(**record | change)
+    plain = json.loads(json.dumps({**record, "covariances": [np.eye(2).tolist()]} | change))
+    with pytest.raises((TypeError, ValueError), match="names" if "names" in change else message):
+        Modes.from_dict(plain)

@@ -56,6 +56,13 @@ def as_whole(values: Any, name: str) -> np.ndarray:
     return numbers.astype(np.int64)
 
 
+def as_texts(values: Any, name: str) -> tuple[str, ...]:
+    """A list or tuple of strings, as a tuple; one string is none."""
+    if not isinstance(values, (list, tuple)) or not all(isinstance(text, str) for text in values):
+        raise TypeError(f"`{name}` must be a list of strings, got {shown(values)}")
+    return tuple(values)
+
+
 def check_shape(array: np.ndarray, shape: tuple[int, ...], name: str, words: str) -> None:
     """Raise unless the array of a record has this shape, `words` being what it holds."""
     if array.shape != shape:

@@ -33,10 +33,11 @@ def from_bridgestan(model: Any) -> Target:
     >>> target = sc.from_bridgestan(bridgestan.StanModel("model.so", "data.json"))  # doctest: +SKIP
     """
     missing = [name for name in ("log_density_gradient", "param_unconstrain") if not hasattr(model, name)]
-    if missing:
+    if missing or isinstance(model, type):
+        what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        without = f" without {missing[0]}" if missing else ""
         raise TypeError(
-            "`model` must be a bridgestan.StanModel (pip install bridgestan), got "
-            f"{type(model).__name__} without {missing[0]}"
+            f"`model` must be a bridgestan.StanModel (pip install bridgestan), got {what}{without}"
         )
     dim = model.param_unc_num()
     if not dim:

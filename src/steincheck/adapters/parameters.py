@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import as_numbers
 from ..draws.coerce import read_as_draws
 from ..draws.names import variable_of
 from ..target import Batch, Target
@@ -136,6 +137,12 @@ def element_names(variable: str, shape: Sequence[int]) -> list[str]:
 def with_parameters(target: Target, parameters: Parameters) -> Target:
     """The target with names, and with the way from its coordinates to the user's parameters and back."""
 
+    def constrain(x: Any) -> np.ndarray:
+        points = as_numbers(x, "x", "an array of numbers, one point per row")
+        if points.ndim != 2 or points.shape[1] != target.dim:
+            raise ValueError(f"`x` must have shape (n, {target.dim}), one point per row, got {points.shape}")
+        return parameters.constrain(points)
+
     def unconstrain(draws: Any) -> np.ndarray:
         values = read_as_draws(draws, len(parameters.names), names=parameters.names, minimum=1).values
         return parameters.coordinates_of(values)
@@ -144,7 +151,7 @@ def with_parameters(target: Target, parameters: Parameters) -> Target:
         target,
         names=parameters.coordinate_names(),
         constrained_names=parameters.names,
-        constrain=parameters.constrain,
+        constrain=constrain,
         unconstrain=unconstrain,
     )
 

@@ -20,7 +20,7 @@ from ..result import ChainBlocks
 from .arguments import as_chain, as_columns, as_series
 
 TIMES_PER_CUT = 10  # autocorrelation times per cut: each cut hides tau^2/2 of a variance of N tau, 5 % in all
-MAX_SIGN_BLOCKS = 20  # in all: 40 blocks reject .08 of true samples at ESS 210, see docs/theory/chains.md
+MAX_SIGN_BLOCKS = 20  # in all: 40 blocks reject .06 to .09 of correct chains, see docs/theory/chains.md
 MIN_BLOCKS = 8  # fewer have at most 64 sign patterns, so no p-value below .016
 # chains are blocks if there are more than MAX_SIGN_BLOCKS, and groups of chains if there are more than this
 MAX_CHAINS_AS_BLOCKS = 100

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_count, as_stored, as_whole, check_names, check_shape, listed, shown
+from .._validation import as_count, as_stored, as_texts, as_whole, check_names, check_shape, listed, shown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +67,7 @@ class Draws:
                 raise ValueError(f"`names` must name all {values.shape[1]} columns, got {shown(self.names)}")
         if self.divergences is not None:
             as_count(self.divergences, "divergences", minimum=0, maximum=sys.maxsize)
-        object.__setattr__(self, "warnings", tuple(self.warnings))
+        object.__setattr__(self, "warnings", as_texts(self.warnings, "warnings"))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, as_count, as_generator, as_numbers
+from .._validation import RandomSource, as_count, as_generator, as_numbers, shown
 from .._whitening import symmetric_roots
 from ..modes.given import as_modes
 from ..modes.images import images_of_modes
@@ -44,6 +44,8 @@ class Anchors:
         shapes = []
         for name in ("mode", "centres", "covariances", "log_weight"):
             values = as_numbers(getattr(self, name), f"anchors.{name}")
+            if not np.isfinite(values).all():
+                raise ValueError(f"`anchors.{name}` must be finite, got {shown(values.tolist())}")
             object.__setattr__(self, name, values)
             shapes.append(values.shape)
         count, d = shapes[1] if len(shapes[1]) == 2 else (0, 0)

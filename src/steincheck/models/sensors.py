@@ -102,6 +102,9 @@ def sensor_log_density(x: Any) -> Any:
     >>> models.sensor_log_density(jnp.full(8, 0.5)).shape
     ()
     """
+    if np.shape(x) != (8,):
+        raise ValueError(f"`x` must hold the 8 coordinates of the sensors, got shape {np.shape(x)}")
+    x = jnp.asarray(x)
     points = jnp.concatenate([jnp.reshape(x, (4, 2)), jnp.asarray(KNOWN_SENSORS, dtype=x.dtype)])
 
     def squared_distances(pairs: Any) -> Any:

@@ -16,6 +16,7 @@ from .._validation import (
     as_numbers,
     as_positive,
     as_stored,
+    as_texts,
     check_shape,
     own_stream,
     require_kind,
@@ -93,7 +94,9 @@ class Perturbation:
         if self.log_density is not None:
             own["log_density"] = as_stored(self.log_density, "log_density")
             check_shape(own["log_density"], draws.shape[:1], "log_density", "that of each draw")
-        for name, value in {**own, "draws": draws, "theta": theta, "warnings": tuple(self.warnings)}.items():
+        own |= {"draws": draws, "theta": theta}
+        object.__setattr__(self, "warnings", as_texts(self.warnings, "warnings"))
+        for name, value in own.items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:

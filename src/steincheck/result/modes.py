@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._validation import as_numbers, as_stored, as_whole, check_shape, listed, require_kind, shown
+from .._validation import as_numbers, as_stored, as_texts, as_whole, check_shape, listed, require_kind, shown
 from .plain import as_plain
 
 SearchEnd = Literal[
@@ -86,7 +86,7 @@ class ModeSearch:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> ModeSearch:
         """The search of a record that `to_dict` made."""
-        require_kind(record, Mapping, "search")
+        require_kind(record, Mapping, "record")
         values: dict[str, Any] = {}
         for item in fields(cls):
             key = item.name.removeprefix("n_")
@@ -116,6 +116,8 @@ class Modes:
     n_starts : array (M,)
         Climbs that ended at each mode.
     warnings, symmetries : tuple of str
+    names : tuple of str
+        Of the coordinates; empty where they are not known.
     search : ModeSearch or None
         None for modes that were given.
     """
@@ -147,7 +149,9 @@ class Modes:
         object.__setattr__(self, "log_density", log_density)
         object.__setattr__(self, "n_starts", n_starts)
         for name in ("warnings", "symmetries", "names"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            object.__setattr__(self, name, as_texts(getattr(self, name), name))
+        if len(self.names) not in (0, dim):
+            raise ValueError(f"`names` must name all {dim} coordinates, or be empty, got {shown(self.names)}")
 
     @property
     def laplace_weights(self) -> np.ndarray:
@@ -236,7 +240,7 @@ class Modes:
         <Modes: 2 in 1 dimension, the highest at (9)>
         """
         require_kind(record, Mapping, "record")
-        names = _texts(record, "names")
+        names = as_texts(record.get("names", ()), "names")
         locations = as_numbers(record.get("locations"), "locations")
         if locations.ndim != 2 or len(names) not in (0, locations.shape[1]):
             raise ValueError(
@@ -249,10 +253,10 @@ class Modes:
             locations,
             _shaped(record, "covariances", (count, dim, dim)),
             _shaped(record, "log_density", (count,)),
-            _shaped(record, "n_starts", (count,)).astype(int),
-            _texts(record, "warnings"),
+            as_whole(_shaped(record, "n_starts", (count,)), "n_starts"),
+            as_texts(record.get("warnings", ()), "warnings"),
             None if search is None else ModeSearch.from_dict(search),
-            _texts(record, "symmetries"),
+            as_texts(record.get("symmetries", ()), "symmetries"),
             names,
         )
 
@@ -263,11 +267,3 @@ def _shaped(record: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> np.
     if array.shape != shape or not np.isfinite(array).all():
         raise ValueError(f"`{name}` must be finite, of shape {shape}, got shape {array.shape}")
     return array
-
-
-def _texts(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """A list of texts of a record, which may be missing."""
-    texts = record.get(name, ())
-    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"`{name}` must be a list of texts, got {shown(texts)}")
-    return tuple(texts)
