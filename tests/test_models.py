@@ -510,6 +510,6 @@ def test_numbers_that_would_never_end_are_refused():
 
 
 def test_the_sensors_have_eight_coordinates():
-    assert np.isfinite(sc.models.sensor_log_density([0.5, 0.4, 0.3, 0.2, 0.1, 0.6, 0.7, 0.8]))
+    assert np.isfinite(models.sensor_log_density([0.5, 0.4, 0.3, 0.2, 0.1, 0.6, 0.7, 0.8]))
     with pytest.raises(ValueError, match=r"`x` must hold the 8 coordinates of the sensors, got shape \(7,\)"):
-        sc.models.sensor_log_density(np.ones(7))
+        models.sensor_log_density(np.ones(7))

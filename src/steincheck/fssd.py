@@ -101,7 +101,7 @@ def fssd_test(
     """Finite-set Stein discrepancy test (FSSD-opt).
 
     H0: the draws are independent and come from the target. With the Gaussian kernel
-    k(x, v) = exp(-|x-v|^2 / bandwidth) and J locations v_j, the features
+    k(x, v) = exp(-|x-v|^2 / bandwidth) and J locations v_j, the features::
 
         tau(x) = (s(x) k(x, v_j) + grad_x k(x, v_j)) / sqrt(d J),    d J numbers per draw,
 

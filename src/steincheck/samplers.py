@@ -80,7 +80,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are argumen
     One update of a block of coordinates: from x a forced downhill move to x', from x' a forced uphill move
     to the proposal x*, from x* a forced downhill move to z*, where "forced" means that Gaussian steps are
     proposed until one is accepted (down: with probability min(1, p(x)/p(x')), up: min(1, p(x*)/p(x'))).
-    With z a plain Gaussian step from x, the update is accepted with probability
+    With z a plain Gaussian step from x, the update is accepted with probability::
 
         min(1, p(x*) min(1, p(x)/p(z)) / (p(x) min(1, p(x*)/p(z*))))
 
@@ -314,7 +314,7 @@ def gibbs_rbm(
     """Gibbs sampler of the Gaussian-Bernoulli RBM, one chain per draw.
 
     The joint density is p(x, h) ~ exp(x'Bh/2 + b'x + c'h - |x|^2/2), h in {-1, 1}^d_h. Both conditionals
-    are independent over coordinates:
+    are independent over coordinates::
 
         P(h_j = 1 | x) = 1 / (1 + exp(-(B'x)_j - 2 c_j)),      x | h ~ N(Bh/2 + b, I).
 

@@ -161,7 +161,7 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
 
     A draw at mode j has the weight implied_j / observed_j. This corrects the weights of the modes, not the
     fit within them, and needs draws at every mode. The variance of a weighted mean is that of
-    `effective_draws` independent draws, the smaller of
+    `effective_draws` independent draws, the smaller of::
 
         1 / sum_j implied_j^2 tau / n_j    and    min_j implied_j (1 - implied_j) / se(implied_j)^2 :
 

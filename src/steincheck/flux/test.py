@@ -90,11 +90,11 @@ def flux_test(
 
     H0: the draws are independent and come from the target. Linear maps carry every draw to all modes. Given
     this orbit, the target puts the draw at mode j with the known probability pi_j(x), proportional to the
-    density of the image times the volume factor of the map. With c(x) the mode of x, the net flow into j,
+    density of the image times the volume factor of the map. With c(x) the mode of x, the net flow into j::
 
         F_j(x) = pi_j(x) - 1{c(x) = j},    E F = 0,    Cov(F | orbit) = diag(pi) - pi pi',
 
-    gives, with V the sum of these covariances over the draws, the statistic
+    gives, with V the sum of these covariances over the draws, the statistic::
 
         Q = (sum F)' V^+ (sum F)  ~  chi-square with rank V degrees of freedom.
 

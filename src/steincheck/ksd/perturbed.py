@@ -145,7 +145,7 @@ def spksd_test(
 ) -> SpksdResult:
     """KSD test summed over the identity and a grid of perturbations (spKSD).
 
-    H0: the draws are independent and come from the target. The statistic is the U-statistic of
+    H0: the draws are independent and come from the target. The statistic is the U-statistic of::
 
         u(x_i, x_j) + sum_s u(x_i^s, x_j^s),
 

@@ -33,7 +33,7 @@ def ksd_test(
 ) -> KsdResult:
     """Kernel Stein discrepancy test.
 
-    H0: the draws are independent and come from the target. The statistic is the U-statistic
+    H0: the draws are independent and come from the target. The statistic is the U-statistic::
 
         1/(n(n-1)) sum_{i != j} u(x_i, x_j)
 

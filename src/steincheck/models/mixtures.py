@@ -94,7 +94,7 @@ def t_banana_mixture(
     """Mixture of multivariate t and banana-shaped t distributions, normalised (paper, App. H.2).
 
     The first `n_t` components have density t(x; mu, S), S = 0.1 sqrt(d) I, the others t(phi(x); mu, C) with
-    C = diag(100, 1, ..., 1) and
+    C = diag(100, 1, ..., 1) and::
 
         phi(x) = (x_1, x_2 + b x_1^2 - 100 b, x_3, ..., x_d)
 

@@ -18,7 +18,7 @@ def gb_rbm(B: ArrayLike, b: ArrayLike | None = None, c: ArrayLike | None = None)
     """Gaussian-Bernoulli restricted Boltzmann machine (paper, App. H.4), up to a constant.
 
     p(x) is the sum over h in {-1, 1}^d_h of exp(x'Bh/2 + b'x + c'h - |x|^2/2), a mixture of 2^d_h Gaussians
-    N(Bh/2 + b, I) with weights proportional to exp(|Bh/2 + b|^2/2 + c'h). The sum factorises:
+    N(Bh/2 + b, I) with weights proportional to exp(|Bh/2 + b|^2/2 + c'h). The sum factorises::
 
         log p(x) = b'x - |x|^2/2 + sum_j log(2 cosh((B'x)_j/2 + c_j)).
 

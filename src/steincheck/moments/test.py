@@ -62,7 +62,7 @@ def moment_test(
 ) -> MomentResult:
     """Test means, standard deviations, correlations and shapes of the draws against the density.
 
-    H0: the draws are independent and come from the target. For a smooth vector field v, Stein's identity says
+    H0: the draws are independent and come from the target. By Stein's identity, for a smooth vector field v::
 
         E[ s(x).v(x) + div v(x) ] = 0,    s the score.
 

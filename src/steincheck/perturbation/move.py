@@ -133,7 +133,7 @@ def perturb(
 ) -> Perturbation:
     """Apply `n_steps` transitions of the jump kernel to every draw, for all jump scales at once.
 
-    The kernel draws an ordered pair of modes (i, j) uniformly, proposes the map
+    The kernel draws an ordered pair of modes (i, j) uniformly, proposes the map::
 
         x' = A_j^(1/2) A_i^(-1/2) (x - theta mu_i) + theta mu_j
 

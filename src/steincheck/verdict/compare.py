@@ -80,7 +80,7 @@ def compare(
 
     P-values depend on the number of draws: a long good chain may have a smaller one than a short bad sample.
     The samples are therefore ordered by an effect size, the share of the probability that the largest
-    misfit puts in the wrong place: the total variation distance
+    misfit puts in the wrong place: the total variation distance::
 
         TV = 1/2 sum_j |observed_j - implied_j|
 
