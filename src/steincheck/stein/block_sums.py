@@ -19,7 +19,7 @@ from .tiles import (
     MIN_DRAWS_FOR_LARGE_TILES,
     MIN_EVALUATIONS_FOR_PROGRESS,
     Piece,
-    as_widths,
+    as_bandwidths,
     check_finite,
     padded,
     pairs_to_keep,
@@ -77,12 +77,12 @@ def sums_of_block_pairs(
         Evaluate tiles in float32, with sums in float64; by default where this is accurate enough.
     """
     order = np.argsort(block, kind="stable")
-    widths = as_widths(bandwidths)
+    bandwidths = as_bandwidths(bandwidths)
     if single is None:
-        single = single_suffices(x, widths)
+        single = single_suffices(x, bandwidths)
     dtype = np.float32 if single else np.float64
     labels = np.asarray(block)[order]
-    options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), row_sums)
+    options = _Options(without_bandwidth(kernel), tuple(bandwidths.tolist()), row_sums)
     ranks = None if identity is None else identity[order]
     weights = None if weight is None else np.asarray(weight)[order].astype(dtype)
     origin = x[0].mean(axis=0)
@@ -92,14 +92,14 @@ def sums_of_block_pairs(
         centred = (x[j, order] - origin).astype(dtype)
         return _SortedSample(centred, scores[j, order].astype(dtype), ranks, labels, weights)
 
-    table = np.zeros((len(widths), len(x), labels[-1] + 1, labels[-1] + 1))
-    rows = np.zeros((len(widths), len(block)))
+    table = np.zeros((len(bandwidths), len(x), labels[-1] + 1, labels[-1] + 1))
+    rows = np.zeros((len(bandwidths), len(block)))
     for j, sums in _computed(sample, len(x), options):
         table[:, j] += sums.table
         if sums.rows is not None:
             rows += sums.rows
     table += table.transpose(0, 1, 3, 2)
-    check_finite(widths, scores, table)
+    check_finite(bandwidths, scores, table)
     return BlockPairSums(table, rows[:, np.argsort(order)] if row_sums else None)
 
 
@@ -120,7 +120,7 @@ class _Options(NamedTuple):
     """What is computed of every tile."""
 
     kernel: Kernel
-    widths: tuple[float, ...]
+    bandwidths: tuple[float, ...]
     row_sums: bool
 
 
@@ -148,7 +148,7 @@ def _computed(
     n = len(sample(0).label)
     side = -(-n // _tile_size(n))
     tiles = range(side * (side + 1) // 2)
-    evaluations = n * n // 2 * count * len(options.widths)
+    evaluations = n * n // 2 * count * len(options.bandwidths)
     long = evaluations >= MIN_EVALUATIONS_FOR_PROGRESS
     workers = n_workers() if evaluations >= MIN_EVALUATIONS_TO_SHARE else 1
     if workers == 1:
@@ -185,7 +185,7 @@ def _sum_tiles(
     """
     sample = _SortedSample(x, scores, identity, label, weight)
     size = _tile_size(len(x))
-    count = len(options.widths)
+    count = len(options.bandwidths)
     first = label[::size]
     few = len(first) <= 4  # few tiles are masked like those on the diagonal: compiling takes longer
     width = _blocks_per_piece(label, size)
@@ -199,7 +199,7 @@ def _sum_tiles(
     with precise():
         compute = partial(
             _tile,
-            bandwidths=np.array(options.widths, dtype=x.dtype),
+            bandwidths=np.array(options.bandwidths, dtype=x.dtype),
             kernel=options.kernel,
             width=width,
             row_sums=options.row_sums,

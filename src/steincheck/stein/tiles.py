@@ -83,12 +83,12 @@ def quadratic_forms(
     """
     n = x.shape[1]
     rows, columns = tile or (LARGE_TILE if n > MIN_DRAWS_FOR_LARGE_TILES else SMALL_TILE)
-    widths = as_widths(bandwidths)
+    bandwidths = as_bandwidths(bandwidths)
     weights = np.zeros((0, n), dtype=np.int8) if weights is None else np.asarray(weights)
     compute = partial(
         _tile,
         kernel=without_bandwidth(kernel),
-        single=n * n * len(weights) * len(widths) > MULTIPLY_ADDS_IN_DOUBLE,
+        single=n * n * len(weights) * len(bandwidths) > MULTIPLY_ADDS_IN_DOUBLE,
         row_sums=row_sums,
         repeats=identity is not None,
     )
@@ -97,8 +97,8 @@ def quadratic_forms(
         right = pieces(x, scores, identity, columns)
         chunks = [(_cut(chunk, 1, rows), _cut(chunk, 1, columns)) for chunk in _chunks(weights)]
         found = []
-        groups = _groups(widths, columns, row_sums)
-        long = n * n // 2 * len(widths) * (len(x) + len(weights)) >= MIN_EVALUATIONS_FOR_PROGRESS
+        groups = _groups(bandwidths, columns, row_sums)
+        long = n * n // 2 * len(bandwidths) * (len(x) + len(weights)) >= MIN_EVALUATIONS_FOR_PROGRESS
         with ticking("Stein kernel", len(groups) * len(right), shown=long) as tick:
             for group in groups:
                 sums = _Accumulator(len(group), chunks, rows, row_sums)
@@ -108,11 +108,11 @@ def quadratic_forms(
                         tick()
                 found.append(sums.forms(n, len(weights)))
     forms = _joined(found)
-    check_finite(widths, scores, forms.total, forms.replicates)
+    check_finite(bandwidths, scores, forms.total, forms.replicates)
     return forms
 
 
-def as_widths(bandwidths: Any) -> np.ndarray:
+def as_bandwidths(bandwidths: Any) -> np.ndarray:
     """Bandwidths (K,) for the compiled programs; None, for a kernel without any, becomes NaN."""
     return np.atleast_1d(np.asarray(np.nan if bandwidths is None else bandwidths, dtype=float))
 
@@ -210,8 +210,8 @@ def check_finite(bandwidths: np.ndarray, scores: np.ndarray, *values: np.ndarray
     finite = [np.isfinite(value).reshape(len(bandwidths), -1).all(axis=1) for value in values]
     bad = ~np.all(finite, axis=0)
     if bad.any():
-        width = bandwidths[bad][0]
-        used = "" if np.isnan(width) else f"the bandwidth {width:.3g} and "
+        bandwidth = bandwidths[bad][0]
+        used = "" if np.isnan(bandwidth) else f"the bandwidth {bandwidth:.3g} and "
         raise ValueError(
             f"the Stein kernel is not finite with {used}scores up to "
             f"{np.abs(scores).max():.3g}: give `kernel` another bandwidth, or rescale the draws"
