@@ -1,23 +1,10 @@
-import functools
-
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import BIMODAL_MODES, bimodal, bimodal_draws, noisy_rbm
 from scipy import stats
 
 import steincheck as sc
 from steincheck.aggregate import collection, ksdagg_test, min_p, pksdagg_test
-
-BIMODAL = (np.array([[0.0], [6.0]]), np.ones((2, 1, 1)))
-
-
-@functools.cache
-def bimodal():
-    return sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 6) ** 2), dim=1)
-
-
-def weighted(weight, n, rng):
-    return np.where(rng.random((n, 1)) < weight, 0.0, 6.0) + rng.normal(size=(n, 1))
 
 
 def bisection(statistics, first, second, weights, alpha, steps=50):
@@ -119,7 +106,7 @@ def test_power_against_shift_and_scale_and_blindness_to_modes(normal_target):
     )
     assert np.sum(shift) >= 9
     assert np.sum(scale) >= 9
-    blind = [ksdagg_test(weighted(1.0, 600, rng), bimodal(), **options).reject() for _ in range(25)]
+    blind = [ksdagg_test(bimodal_draws(1.0, 600, rng), bimodal(), **options).reject() for _ in range(25)]
     assert np.sum(blind) <= stats.binom.ppf(1 - 1e-4, 25, 0.1)
 
 
@@ -135,26 +122,28 @@ def test_preconditioned_pvalue_does_not_depend_on_linear_maps(normal_target):
 
 class TestPerturbed:
     def test_statistics_are_those_of_the_single_tests(self):
-        x = weighted(0.4, 300, np.random.default_rng(5))
-        result = pksdagg_test(x, bimodal(), modes=BIMODAL, bandwidths=[9.0, 30.0], theta=[0.8, 1.2], rng=0)
+        x = bimodal_draws(0.4, 300, np.random.default_rng(5))
+        result = pksdagg_test(
+            x, bimodal(), modes=BIMODAL_MODES, bandwidths=[9.0, 30.0], theta=[0.8, 1.2], rng=0
+        )
         assert result.statistics.shape == (4,)
         plain = sc.ksd_test(x, bimodal(), kernel=sc.IMQ(9.0), rng=0)
         assert result.statistics[0] == pytest.approx(plain.statistic, rel=1e-9)
-        summed = sc.spksd_test(x, bimodal(), modes=BIMODAL, kernel=sc.IMQ(9.0), theta=[0.8, 1.2], rng=0)
+        summed = sc.spksd_test(x, bimodal(), modes=BIMODAL_MODES, kernel=sc.IMQ(9.0), theta=[0.8, 1.2], rng=0)
         assert result.statistics[2] == pytest.approx(summed.theta_statistics.sum(), rel=1e-9)
         np.testing.assert_array_equal(result.acceptance, summed.acceptance)
 
     def test_it_sees_a_missing_mode_and_a_wrong_shape(self):
         rng = np.random.default_rng(6)
-        missing = pksdagg_test(weighted(1.0, 500, rng), bimodal(), modes=BIMODAL, rng=rng)
+        missing = pksdagg_test(bimodal_draws(1.0, 500, rng), bimodal(), modes=BIMODAL_MODES, rng=rng)
         assert missing.pvalue <= 0.01
-        shifted = pksdagg_test(weighted(0.5, 500, rng) + 0.4, bimodal(), modes=BIMODAL, rng=rng)
+        shifted = pksdagg_test(bimodal_draws(0.5, 500, rng) + 0.4, bimodal(), modes=BIMODAL_MODES, rng=rng)
         assert shifted.pvalue <= 0.01
 
     def test_level(self):
         rng = np.random.default_rng(7)
         options = {
-            "modes": BIMODAL,
+            "modes": BIMODAL_MODES,
             "n_resamples": 200,
             "n_level_resamples": 200,
             "check_score": False,
@@ -162,13 +151,13 @@ class TestPerturbed:
         }
         options["theta"] = np.linspace(0.5, 1.5, 5)
         pvalues = np.array(
-            [pksdagg_test(weighted(0.5, 120, rng), bimodal(), **options).pvalue for _ in range(100)]
+            [pksdagg_test(bimodal_draws(0.5, 120, rng), bimodal(), **options).pvalue for _ in range(100)]
         )
         for alpha in (0.05, 0.2):
             assert np.sum(pvalues <= alpha) <= stats.binom.ppf(1 - 1e-4, 100, alpha + 0.01)
 
     def test_modes_are_found(self):
-        x = weighted(1.0, 300, np.random.default_rng(8))
+        x = bimodal_draws(1.0, 300, np.random.default_rng(8))
         assert pksdagg_test(x, bimodal(), bounds=(-10, 16), rng=0).reject()
 
 
@@ -216,23 +205,13 @@ def test_a_kernel_with_its_own_bandwidth_is_refused(test):
         test(target.sample(60, 0), target, kernel=sc.IMQ(bandwidth=123.0), rng=0)
 
 
-def rbm(noise, n, rng, dim=20, hidden=8):
-    """The paper's standard Gaussian-Bernoulli RBM, and draws of one whose B has noise on it."""
-    b_matrix, b, c = (
-        rng.choice([-1.0, 1.0], size=(dim, hidden)),
-        rng.normal(size=dim),
-        rng.normal(size=hidden),
-    )
-    noisy = b_matrix + noise * rng.normal(size=b_matrix.shape)
-    return sc.models.gb_rbm(b_matrix, b, c), sc.models.gb_rbm(noisy, b, c).sample(n, rng)
-
-
 @pytest.mark.parametrize("bandwidths", [None, "paper"])
 def test_power_against_noise_on_the_matrix_of_an_rbm(bandwidths):
     rng = np.random.default_rng(9)
     options = {"bandwidths": bandwidths, "n_resamples": 200, "n_level_resamples": 200, "rng": rng}
     rejected = [
-        ksdagg_test(x, target, **options).reject() for target, x in (rbm(0.2, 300, rng) for _ in range(6))
+        ksdagg_test(x, target, **options).reject()
+        for target, x in (noisy_rbm(0.2, 300, rng) for _ in range(6))
     ]
     assert np.sum(rejected) >= 5
 
@@ -243,7 +222,7 @@ def test_level_over_500_samples(bandwidths):
     """Gaussian mixture, n = 500: at most the level, and not far below it."""
     rng = np.random.default_rng(10)
     options = {"n_resamples": 500, "n_level_resamples": 500, "check_score": False, "rng": rng}
-    samples = (weighted(0.5, 500, rng) for _ in range(500))
+    samples = (bimodal_draws(0.5, 500, rng) for _ in range(500))
     pvalues = np.array([ksdagg_test(x, bimodal(), bandwidths=bandwidths, **options).pvalue for x in samples])
     for alpha in (0.05, 0.2):
         assert (
@@ -260,7 +239,7 @@ def test_rbm_of_the_paper_over_100_samples(noise, least, most):
     rng = np.random.default_rng(11)
     rejected = []
     for _ in range(100):
-        target, x = rbm(noise, 1000, rng, 50, 10)
+        target, x = noisy_rbm(noise, 1000, rng, 50, 10)
         options = {"n_resamples": 500, "n_level_resamples": 500, "check_score": False, "rng": rng}
         rejected.append(ksdagg_test(x, target, **options).reject())
     assert least - 0.05 <= np.mean(rejected) <= most + 0.05

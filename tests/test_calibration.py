@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import normal_log_density
 from scipy import stats
 
 import steincheck as sc
@@ -146,7 +147,7 @@ def test_a_worker_that_dies_is_said():
 
 
 def test_a_target_without_draws_of_its_own_needs_a_sampler():
-    plain = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2)
+    plain = sc.Target(normal_log_density, dim=2)
     with pytest.raises(ValueError, match="`sample` must be a function"):
         sc.calibrate(plain, None, 30)
 

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import normal_log_density
 
 import steincheck as sc
 from steincheck._validation import as_count, as_generator, check_switch, seeded
@@ -521,7 +522,7 @@ def test_draws_without_chains_are_one_part_and_a_series_is_a_column():
 def test_searches_and_pictures_read_what_the_tests_read(door):
     """A positive parameter on its own scale, by name; its logarithm is the coordinate of the target."""
     target = sc.Target(
-        lambda u: -0.5 * np.sum(u**2, axis=1),
+        normal_log_density,
         lambda u: -u,
         dim=2,
         names=["log tau", "mu"],

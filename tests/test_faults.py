@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import standard_normal
 
 import steincheck as sc
 from steincheck import _signals, _startup, cli
@@ -326,7 +327,7 @@ def test_calibration_in_several_threads_leaves_the_warnings_filters_as_they_were
             warnings.warn("not for the user", stacklevel=1)
             return rng.normal(size=(n, 2))
 
-        target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=2)
+        target = standard_normal(2)
         sc.calibrate(target, sample, 50, test=sc.ksd_test, repetitions=1, rng=0)
 
     with warnings.catch_warnings():

@@ -3,7 +3,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import mixture_log_density
+from conftest import mixture_draws, numpy_mixture
 from scipy import stats
 
 import steincheck as sc
@@ -24,18 +24,14 @@ NEAR = ([[-2.0], [2.0], [7.0]], [[[0.5]], [[2.0]], [[1.0]]], [0.2, 0.5, 0.3])
 
 def mixture(means, covariances, weights):
     """A Gaussian mixture as a NumPy target, and its modes if they are far apart."""
-    means, covariances = np.asarray(means, float), np.asarray(covariances, float)
-    log_density, score = mixture_log_density(means, covariances, weights)
-    return sc.Target(log_density, score, dim=means.shape[1]), as_modes((means, covariances), sc.Target(
-        log_density, score, dim=means.shape[1]
-    ))  # fmt: skip
+    target = numpy_mixture(means, covariances, weights)
+    return target, as_modes((means, covariances), target)
 
 
 def draw(parts, n, rng, weights=None):
-    means, covariances, own = (np.asarray(part, float) for part in parts)
-    labels = rng.choice(len(own), size=n, p=own if weights is None else weights)
-    noise = rng.normal(size=(n, means.shape[1]))
-    return means[labels] + np.einsum("nij,nj->ni", np.linalg.cholesky(covariances)[labels], noise)
+    """Draws of a mixture, with other weights if they are given."""
+    means, covariances, own = parts
+    return mixture_draws(means, covariances, own if weights is None else weights, n, rng)
 
 
 def odd_anchors(modes):

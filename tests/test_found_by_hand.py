@@ -5,67 +5,54 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import ar1_chains, jax_normal, normal_log_density, quiet_check, standard_normal
 
 import steincheck as sc
-
-GAUSSIAN = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), 2)
-ORIGIN = [[0.0, 0.0]]
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
-
-
-def normal(x):
-    return -0.5 * np.sum(x**2, axis=1)
-
-
-def check(*arguments, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return sc.check(*arguments, rng=0, **options)
 
 
 def test_true_draws_of_a_density_with_a_steep_side_pass_without_a_score():
     gumbel = sc.Target(lambda x: -np.sum(x + np.exp(-x), axis=1), dim=3)
-    assert check(rng(1).gumbel(size=(300, 3)), gumbel).fits
+    assert quiet_check(np.random.default_rng(1).gumbel(size=(300, 3)), gumbel).fits
 
 
 def test_draws_of_a_density_that_ends_abruptly_are_never_called_wrong():
     cut = sc.Target(lambda x: np.where(x[:, 0] < 1.5, -0.5 * x[:, 0] ** 2, -np.inf), np.negative, dim=1)
     for seed in range(8):
-        x = rng(seed).normal(size=(900, 1))
-        verdict = check(x[x[:, 0] < 1.5][:300], cut, modes=[[0.0]])
+        x = np.random.default_rng(seed).normal(size=(900, 1))
+        verdict = quiet_check(x[x[:, 0] < 1.5][:300], cut, modes=[[0.0]])
         assert verdict.fits is None
         assert "ends abruptly near (x[0] = 1.5" in verdict.sentence
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_one_impossible_draw_is_a_finding_also_among_the_held_out_ones(seed):
-    x = rng(seed).normal(size=(300, 2))
-    row = int(rng(seed + 10).integers(300))
+    x = np.random.default_rng(seed).normal(size=(300, 2))
+    row = int(np.random.default_rng(seed + 10).integers(300))
     x[row, 0] = 1e6
-    verdict = check(x, GAUSSIAN)
+    verdict = quiet_check(x, jax_normal())
     assert verdict.fits is False
     assert str(row) in next(f.text for f in verdict.findings if f.kind == "impossible draws")
 
 
 def test_integers_are_no_draws_of_a_density_and_rounded_draws_may_be():
     wide = sc.from_jax(lambda x: -0.02 * jnp.sum(x**2), 2)
-    verdict = check(np.round(5 * rng().normal(size=(400, 2))), wide, modes=ORIGIN)
+    verdict = quiet_check(
+        np.round(5 * np.random.default_rng(0).normal(size=(400, 2))), wide, modes=[[0.0, 0.0]]
+    )
     assert verdict.fits is None
     assert "discrete, or rounded too much" in verdict.sentence
-    assert check(np.round(rng().normal(size=(400, 2)), 2), GAUSSIAN, modes=ORIGIN).fits
+    assert quiet_check(
+        np.round(np.random.default_rng(0).normal(size=(400, 2)), 2), jax_normal(), modes=[[0.0, 0.0]]
+    ).fits
 
 
 def test_a_right_score_beside_a_kink_is_right():
     laplace = sc.Target(lambda x: -np.abs(x[:, 0]), lambda x: -np.sign(x), dim=1)
-    x = np.concatenate([[1e-7, -1e-9], rng().laplace(size=50)])[:, None]
+    x = np.concatenate([[1e-7, -1e-9], np.random.default_rng(0).laplace(size=50)])[:, None]
     assert sc.check_score(laplace, x, n_points=52).max() < 1e-6
     wrong = sc.Target(lambda x: -np.abs(x[:, 0]), lambda x: -1.5 * np.sign(x), dim=1)
     with pytest.raises(ValueError, match="`score` disagrees"):
@@ -85,8 +72,8 @@ def test_a_right_score_is_right_whatever_the_farthest_draw():
 @pytest.mark.parametrize("shape", [(1000, 2), (4, 250, 2)])
 def test_draws_given_several_times_are_neither_a_fit_nor_a_misfit(shape):
     """Tiled draws are correlated at the lag of the copies, and were tested as chains."""
-    draws = np.tile(rng().normal(size=(50, 2)), (20, 1)).reshape(shape)
-    verdict = check(draws, GAUSSIAN, modes=ORIGIN)
+    draws = np.tile(np.random.default_rng(0).normal(size=(50, 2)), (20, 1)).reshape(shape)
+    verdict = quiet_check(draws, jax_normal(), modes=[[0.0, 0.0]])
     assert verdict.fits is None
     assert "repeat others exactly" in verdict.sentence or "are the same" in verdict.sentence
 
@@ -96,14 +83,18 @@ def test_clipped_draws_are_told_by_the_point_they_share():
     x = np.random.default_rng(3).standard_t(3, size=(1000, 1))
     x[np.random.default_rng(4).permutation(1000)[:25]] = 4.0
     target = sc.Target(lambda x: -2 * np.log1p(x[:, 0] ** 2 / 3), lambda x: -4 * x / (3 + x**2), dim=1)
-    verdict = check(x, target, modes=[[0.0]])
+    verdict = quiet_check(x, target, modes=[[0.0]])
     assert verdict.fits is None
     assert "25 of 1000 draws are identical, [4.]" in verdict.sentence
 
 
 def test_rejections_of_a_chain_are_no_copies():
-    draws = np.repeat(rng(1).normal(size=(600, 2)), rng(2).geometric(0.4, size=600), axis=0)
-    verdict = check(draws[None], GAUSSIAN, modes=ORIGIN)
+    draws = np.repeat(
+        np.random.default_rng(1).normal(size=(600, 2)),
+        np.random.default_rng(2).geometric(0.4, size=600),
+        axis=0,
+    )
+    verdict = quiet_check(draws[None], jax_normal(), modes=[[0.0, 0.0]])
     assert verdict.fits is not None
     assert "kernel" in verdict.tests
 
@@ -113,12 +104,12 @@ def test_a_hessian_of_the_wrong_sign_is_named(score):
     def hessian(x):
         return np.broadcast_to(np.eye(2), (len(x), 2, 2))
 
-    wrong = sc.Target(normal, score, dim=2, hessian=hessian)
-    draws = rng().normal(size=(50, 2))
+    wrong = sc.Target(normal_log_density, score, dim=2, hessian=hessian)
+    draws = np.random.default_rng(0).normal(size=(50, 2))
     two = [[0.0, 0.0], [1.0, 1.0]]
     for use in (
         lambda: sc.ksd_test(draws, wrong, rng=0),
-        lambda: check(draws, wrong, modes=ORIGIN),
+        lambda: quiet_check(draws, wrong, modes=[[0.0, 0.0]]),
         lambda: sc.flux_test(draws, wrong, modes=two, rng=0),
         lambda: sc.perturb(draws, wrong, two, [1.0], n_steps=2, rng=0),
     ):
@@ -133,7 +124,7 @@ def test_a_right_hessian_is_not_blamed_for_rounding_or_for_modes_that_are_none()
     def hessian(x):
         return (9 / np.cosh(3 * x) ** 2 - 1)[:, :, None]
 
-    draws = rng().normal(size=(50, 1))
+    draws = np.random.default_rng(0).normal(size=(50, 1))
     for constant in (0.0, 1e8):
         right = sc.Target(lambda x, c=constant: bimodal(x) + c, dim=1, hessian=hessian)
         with pytest.warns(UserWarning, match="no score"):
@@ -149,21 +140,23 @@ def test_a_right_hessian_is_not_blamed_for_rounding_or_for_modes_that_are_none()
 def test_a_log_density_whose_digits_are_lost_is_refused():
     deep = sc.from_jax(lambda x: -1e300 - 0.5 * jnp.sum(x**2), 2)
     with pytest.raises(ValueError, match=r"`log_density` must be smaller: near -1e\+300"):
-        check(rng().normal(size=(100, 2)), deep)
+        quiet_check(np.random.default_rng(0).normal(size=(100, 2)), deep)
 
 
 def test_a_density_without_finite_mass_gets_no_verdict():
-    verdict = check(rng().normal(size=(200, 1)), sc.from_jax(lambda x: 0.0 * x[0], 1))
+    verdict = quiet_check(
+        np.random.default_rng(0).normal(size=(200, 1)), sc.from_jax(lambda x: 0.0 * x[0], 1)
+    )
     assert verdict.fits is None
     assert "appears to be improper" in verdict.sentence
 
 
 MIXING = {
-    "draws less their mean": lambda x: normal(x - x.mean(axis=0)),
-    "cumulative sums": lambda x: np.cumsum(normal(x)),
-    "less the largest": lambda x: normal(x) - normal(x).max(),
-    "less the smallest": lambda x: normal(x) - normal(x).min(),
-    "weights that sum to 1": lambda x: normal(x) - np.logaddexp.reduce(normal(x)),
+    "draws less their mean": lambda x: normal_log_density(x - x.mean(axis=0)),
+    "cumulative sums": lambda x: np.cumsum(normal_log_density(x)),
+    "less the largest": lambda x: normal_log_density(x) - normal_log_density(x).max(),
+    "less the smallest": lambda x: normal_log_density(x) - normal_log_density(x).min(),
+    "weights that sum to 1": lambda x: normal_log_density(x) - np.logaddexp.reduce(normal_log_density(x)),
 }
 
 
@@ -171,16 +164,18 @@ MIXING = {
 @pytest.mark.parametrize("log_density", MIXING.values(), ids=MIXING)
 def test_a_log_density_that_mixes_the_points_is_refused(log_density, score):
     mixing = sc.Target(log_density, score, dim=2)
-    draws = rng().normal(size=(300, 2))
-    for test in (check, functools.partial(sc.ksd_test, rng=0), functools.partial(sc.flux_test, rng=0)):
+    draws = np.random.default_rng(0).normal(size=(300, 2))
+    for test in (quiet_check, functools.partial(sc.ksd_test, rng=0), functools.partial(sc.flux_test, rng=0)):
         with pytest.raises(ValueError, match="`log_density` must give every point a value of its own"):
             test(draws, mixing)
 
 
 def test_a_log_density_in_single_precision_does_not_mix_the_points():
-    rounded = sc.Target(lambda x: normal(x).astype(np.float32) - np.float32(3e4), np.negative, dim=2)
-    draws = rng().normal(size=(300, 2))
-    exact = sc.Target(normal, np.negative, dim=2)
+    rounded = sc.Target(
+        lambda x: normal_log_density(x).astype(np.float32) - np.float32(3e4), np.negative, dim=2
+    )
+    draws = np.random.default_rng(0).normal(size=(300, 2))
+    exact = standard_normal(2)
     assert sc.ksd_test(draws, rounded, rng=0).pvalue == sc.ksd_test(draws, exact, rng=0).pvalue
 
 
@@ -188,25 +183,29 @@ def test_a_log_density_in_single_precision_does_not_mix_the_points():
 def test_units_do_not_matter(scale):
     target = sc.models.gaussian_mixture([[0.0, 0.0], [1e3 * scale, 0.0]], scale**2)
     modes = [[0.0, 0.0], [1e3 * scale, 0.0]]
-    assert check(target.sample(200, 0), target, modes=modes).fits
-    assert check(target.sample(200, 0, weights=[1, 0]), target, modes=modes).fits is False
+    assert quiet_check(target.sample(200, 0), target, modes=modes).fits
+    assert quiet_check(target.sample(200, 0, weights=[1, 0]), target, modes=modes).fits is False
 
 
 def test_the_smallest_possible_pvalue_is_an_upper_bound():
-    found = sc.ksd_test(rng().normal(size=(100, 2)) + 2, GAUSSIAN, n_resamples=99, rng=0)
+    found = sc.ksd_test(
+        np.random.default_rng(0).normal(size=(100, 2)) + 2, jax_normal(), n_resamples=99, rng=0
+    )
     assert "(p <= 0.01, " in str(found)
     assert found.at_floor
-    assert not sc.ksd_test(rng().normal(size=(100, 2)), GAUSSIAN, n_resamples=99, rng=0).at_floor
+    assert not sc.ksd_test(
+        np.random.default_rng(0).normal(size=(100, 2)), jax_normal(), n_resamples=99, rng=0
+    ).at_floor
 
 
 def test_no_rejection_at_a_level_out_of_reach_is_no_answer():
-    found = sc.ksd_test(rng().normal(size=(100, 2)), GAUSSIAN, n_resamples=199, rng=0)
+    found = sc.ksd_test(np.random.default_rng(0).normal(size=(100, 2)), jax_normal(), n_resamples=199, rng=0)
     assert found.answer(0.005) == "no misfit found"
     assert found.answer(0.001) == "cannot tell"
     assert "cannot reach the level 0.001: its smallest p-value is 0.005" in found.summary(0.001)
-    far = np.array([[40.0, 0.0], *rng().normal(size=(150, 2))])
+    far = np.array([[40.0, 0.0], *np.random.default_rng(0).normal(size=(150, 2))])
     with pytest.warns(UserWarning, match="negligible probability"):
-        impossible = sc.moment_test(far, GAUSSIAN, modes=[[0.0, 0.0]], n_resamples=99, rng=0)
+        impossible = sc.moment_test(far, jax_normal(), modes=[[0.0, 0.0]], n_resamples=99, rng=0)
     assert impossible.pvalue_floor > 0.001 >= impossible.pvalue  # no replicate is needed for such a draw
     assert not impossible.at_floor
     assert impossible.answer(0.001) == "does not fit: misfit found"
@@ -215,7 +214,11 @@ def test_no_rejection_at_a_level_out_of_reach_is_no_answer():
 
 def test_the_smallest_pvalue_of_replicates_is_exact_where_they_have_a_part_of_the_level():
     shifted = sc.moment_test(
-        rng().normal(size=(200, 2)) + 1, GAUSSIAN, modes=[[0.0, 0.0]], n_resamples=99, rng=0
+        np.random.default_rng(0).normal(size=(200, 2)) + 1,
+        jax_normal(),
+        modes=[[0.0, 0.0]],
+        n_resamples=99,
+        rng=0,
     )
     assert shifted.pvalue == pytest.approx(0.01 / 0.98, rel=1e-12)
     assert shifted.at_floor
@@ -230,11 +233,11 @@ def test_the_smallest_pvalue_of_replicates_is_exact_where_they_have_a_part_of_th
 @pytest.mark.parametrize("bootstrap", [sc.wild, "blocks"])
 def test_the_smallest_pvalue_of_aggregated_tests_is_attained(bootstrap):
     options = {"bootstrap": bootstrap, "n_resamples": 300, "n_level_resamples": 200, "rng": 0}
-    far = sc.ksdagg_test(rng().normal(size=(400, 2)) + 2, GAUSSIAN, **options)
+    far = sc.ksdagg_test(np.random.default_rng(0).normal(size=(400, 2)) + 2, jax_normal(), **options)
     assert far.pvalue == far.pvalue_floor
     assert far.at_floor
     assert np.ptp(far.pvalues) == 0
-    near = sc.ksdagg_test(rng().normal(size=(400, 2)), GAUSSIAN, **options)
+    near = sc.ksdagg_test(np.random.default_rng(0).normal(size=(400, 2)), jax_normal(), **options)
     assert not near.at_floor
     assert near.answer(0.9 * near.pvalue_floor) == "cannot tell"
 
@@ -263,10 +266,10 @@ def test_every_result_of_a_test_is_printed_in_short(name):
 
 
 def test_a_collapsed_coordinate_is_told():
-    x = rng().normal(size=(200, 2)) * [1.0, 0.0]
+    x = np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 0.0]
     for test in (sc.fssd_test, sc.ksd_test):
         with pytest.warns(UserWarning, match="coordinate 1 is the same in all draws"):
-            test(x, GAUSSIAN, rng=0)
+            test(x, jax_normal(), rng=0)
 
 
 def test_ospksd_counts_the_tested_draws_only():
@@ -279,7 +282,7 @@ def test_ospksd_counts_the_tested_draws_only():
 
 def test_ksdagg_says_that_its_bandwidths_depend_on_units():
     small = sc.from_jax(lambda x: -0.5e6 * jnp.sum(x**2), 2)
-    x = 1e-3 * rng().normal(size=(100, 2))
+    x = 1e-3 * np.random.default_rng(0).normal(size=(100, 2))
     with pytest.warns(UserWarning, match="made for draws of unit scale.*give `precondition`"):
         sc.ksdagg_test(x, small, rng=0)
     sc.ksdagg_test(x, small, precondition=1e-6 * np.eye(2), rng=0)
@@ -385,7 +388,7 @@ target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, n
 @pytest.fixture
 def run(tmp_path):
     (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
-    np.save(tmp_path / "draws.npy", rng().normal(size=(120, 2)))
+    np.save(tmp_path / "draws.npy", np.random.default_rng(0).normal(size=(120, 2)))
 
     def call(*arguments, **environment):
         return subprocess.run(
@@ -401,7 +404,7 @@ def run(tmp_path):
 
 def test_a_terminal_without_greek_and_a_name_that_is_no_utf8_keep_the_json(run, tmp_path):
     name = os.fsdecode(b"draws-\xff.npy")
-    np.save(tmp_path / name, 2 * rng().normal(size=(120, 2)))
+    np.save(tmp_path / name, 2 * np.random.default_rng(0).normal(size=(120, 2)))
     done = run(
         *("check", name, "--target", "model.py:target", "--seed", "0", "--json", "out.json"),
         PYTHONIOENCODING="ascii",
@@ -416,7 +419,7 @@ def test_a_terminal_without_greek_and_a_name_that_is_no_utf8_keep_the_json(run, 
 
 def test_a_report_shows_every_letter_and_warns_of_none(run, tmp_path):
     name = os.fsdecode(b"draws-\xff.npy")
-    np.save(tmp_path / name, rng().normal(size=(120, 2)))
+    np.save(tmp_path / name, np.random.default_rng(0).normal(size=(120, 2)))
     done = run("check", name, "--target", "model.py:target", "--seed", "0", "--report", "out.html")
     assert done.returncode == 0, done.stderr
     assert done.stderr == b""
@@ -436,7 +439,10 @@ def test_an_overlong_name_is_told_in_one_line(run):
 
 
 def test_a_density_that_grows_for_ever_has_no_finite_mass_and_no_sizes():
-    verdict = check(rng().normal(size=(300, 1)), sc.Target(lambda x: 0.5 * x[:, 0] ** 2, lambda x: x, dim=1))
+    verdict = quiet_check(
+        np.random.default_rng(0).normal(size=(300, 1)),
+        sc.Target(lambda x: 0.5 * x[:, 0] ** 2, lambda x: x, dim=1),
+    )
     assert verdict.fits is None
     assert "appears to be improper" in verdict.sentence
     assert verdict.tests == {}
@@ -476,12 +482,12 @@ def test_a_sampler_that_returns_another_number_of_draws_is_refused():
         return rng.normal(size=(7, 2))
 
     with pytest.raises(ValueError, match="`sample` must return n = 50 draws, got 7"):
-        sc.calibrate(GAUSSIAN, few, 50, test=sc.ksd_test, repetitions=2, rng=0)
+        sc.calibrate(jax_normal(), few, 50, test=sc.ksd_test, repetitions=2, rng=0)
     with pytest.raises(ValueError, match="`sample` must have shape"):
-        sc.calibrate(GAUSSIAN, lambda n, rng: rng.normal(size=(n, 3)), 50, repetitions=2, rng=0)
+        sc.calibrate(jax_normal(), lambda n, rng: rng.normal(size=(n, 3)), 50, repetitions=2, rng=0)
     for shape in ((2, 25, 2), (2, 50, 2)):
         chains = functools.partial(_chains, shape)
-        assert sc.calibrate(GAUSSIAN, chains, 50, test=sc.ksd_test, repetitions=2, rng=0).repetitions == 2
+        assert sc.calibrate(jax_normal(), chains, 50, test=sc.ksd_test, repetitions=2, rng=0).repetitions == 2
 
 
 def _chains(shape, n, rng):
@@ -495,11 +501,11 @@ def test_floating_point_errors_of_the_users_setting_stay_inside():
         lambda x: -x / 9 - 2 * np.pi * np.sin(np.pi * x),
         dim=2,
     )
-    stream = rng()
+    stream = np.random.default_rng(0)
     proposals = 3 * stream.normal(size=(40_000, 2))
     kept = np.log(stream.random(40_000)) < 2 * np.sum(np.cos(np.pi * proposals) - 1, axis=1)
     with np.errstate(all="raise"):
-        verdict = check(proposals[kept][:1000], lattice)
+        verdict = quiet_check(proposals[kept][:1000], lattice)
     assert np.isfinite(verdict.mode_weights.weights).all()
 
 
@@ -508,20 +514,28 @@ def test_axes_of_another_kind_are_refused(projection):
     plt = pytest.importorskip("matplotlib.pyplot")
     figure = plt.figure()
     with pytest.raises(TypeError, match=f"`ax` must be axes .* got {projection} axes"):
-        sc.plot.draws(rng().normal(size=(10, 2)), ax=figure.add_subplot(projection=projection))
+        sc.plot.draws(
+            np.random.default_rng(0).normal(size=(10, 2)), ax=figure.add_subplot(projection=projection)
+        )
     plt.close(figure)
 
 
 TOO_LARGE = {
-    "bounds": lambda huge: sc.find_modes(GAUSSIAN, bounds=(-huge, huge), rng=0),
-    "starts": lambda huge: sc.find_modes(GAUSSIAN, starts=[[huge, 0.5]], rng=0),
-    "max_seconds": lambda huge: sc.find_modes(GAUSSIAN, max_seconds=huge, rng=0),
-    "cut": lambda huge: sc.find_modes(GAUSSIAN, cut=huge, rng=0),
-    "modes": lambda huge: check(rng().normal(size=(60, 2)), GAUSSIAN, modes=[[huge, 0]]),
-    "alpha": lambda huge: check(rng().normal(size=(60, 2)), GAUSSIAN, alpha=huge),
-    "theta": lambda huge: sc.perturb(rng().normal(size=(60, 2)), GAUSSIAN, ORIGIN, [huge], n_steps=2, rng=0),
+    "bounds": lambda huge: sc.find_modes(jax_normal(), bounds=(-huge, huge), rng=0),
+    "starts": lambda huge: sc.find_modes(jax_normal(), starts=[[huge, 0.5]], rng=0),
+    "max_seconds": lambda huge: sc.find_modes(jax_normal(), max_seconds=huge, rng=0),
+    "cut": lambda huge: sc.find_modes(jax_normal(), cut=huge, rng=0),
+    "modes": lambda huge: quiet_check(
+        np.random.default_rng(0).normal(size=(60, 2)), jax_normal(), modes=[[huge, 0]]
+    ),
+    "alpha": lambda huge: quiet_check(
+        np.random.default_rng(0).normal(size=(60, 2)), jax_normal(), alpha=huge
+    ),
+    "theta": lambda huge: sc.perturb(
+        np.random.default_rng(0).normal(size=(60, 2)), jax_normal(), [[0.0, 0.0]], [huge], n_steps=2, rng=0
+    ),
     "precondition": lambda huge: sc.ksd_test(
-        rng().normal(size=(60, 2)), GAUSSIAN, precondition=[[huge, 0], [0, 1]]
+        np.random.default_rng(0).normal(size=(60, 2)), jax_normal(), precondition=[[huge, 0], [0, 1]]
     ),
     "bandwidth": lambda huge: sc.IMQ(huge),
     "beta": lambda huge: sc.IMQ(beta=huge),
@@ -537,7 +551,7 @@ def test_integers_that_no_float_can_hold_are_refused_by_name(argument):
 
 def test_an_empty_chain_is_named():
     with pytest.raises(ValueError, match="chain 1 of 2 has none"):
-        sc.as_draws([rng().normal(size=(50, 2)), np.empty((0, 2))])
+        sc.as_draws([np.random.default_rng(0).normal(size=(50, 2)), np.empty((0, 2))])
 
 
 def test_truth_values_are_no_draws():
@@ -546,13 +560,13 @@ def test_truth_values_are_no_draws():
 
 
 def test_compare_names_what_is_wrong():
-    x = rng().normal(size=(60, 2))
+    x = np.random.default_rng(0).normal(size=(60, 2))
     with pytest.raises(ValueError, match="`samples` must hold at least one sample"):
-        sc.compare({}, GAUSSIAN)
+        sc.compare({}, jax_normal())
     with pytest.raises(TypeError, match="no option `foo`; those of check are modes, bounds, alpha"):
-        sc.compare({"a": x}, GAUSSIAN, foo=1)
+        sc.compare({"a": x}, jax_normal(), foo=1)
     with pytest.raises(ValueError, match="sample 'b': `draws` must have shape"):
-        sc.compare({"b": x[:, :1]}, GAUSSIAN, modes=ORIGIN)
+        sc.compare({"b": x[:, :1]}, jax_normal(), modes=[[0.0, 0.0]])
 
 
 def test_files_of_other_habits_are_read_or_explained(tmp_path):
@@ -580,17 +594,13 @@ def test_files_of_other_habits_are_read_or_explained(tmp_path):
 @pytest.mark.parametrize(("walkers", "steps"), [(32, 60), (4, 250)])
 def test_chains_stored_in_turn_are_no_misfit(walkers, steps):
     """As emcee's flattened chains are."""
-    r = rng(5)
-    x = np.empty((steps, walkers, 2))
-    x[0] = r.normal(size=(walkers, 2))
-    for k in range(1, steps):
-        x[k] = 0.95 * x[k - 1] + np.sqrt(1 - 0.95**2) * r.normal(size=(walkers, 2))
-    target = sc.Target(normal, np.negative, dim=2)
-    verdict = check(x.reshape(-1, 2), target, modes=[[0.0, 0.0]])
+    flattened = ar1_chains(np.random.default_rng(5), walkers, steps, 2, 0.95).swapaxes(0, 1).reshape(-1, 2)
+    target = standard_normal(2)
+    verdict = quiet_check(flattened, target, modes=[[0.0, 0.0]])
     assert verdict.fits is None
     assert f"as where {walkers} chains are interleaved" in verdict.sentence
     with pytest.warns(UserWarning, match="no p-value is valid for one chain"):
-        sc.ksd_test(x.reshape(-1, 2), target, rng=0)
+        sc.ksd_test(flattened, target, rng=0)
 
 
 def test_no_standard_error_is_no_error(monkeypatch):
@@ -603,16 +613,15 @@ def test_a_mode_search_underflows_quietly():
         sc.find_modes(sc.models.gaussian_mixture([[-3.0], [3.0]]), rng=0)
 
 
-@pytest.mark.parametrize(("walkers", "steps", "phi"), [(32, 60, 0.95), (100, 40, 0.95), (4, 500, 0.9)])
-def test_steps_before_chains_are_told_by_the_correlations(walkers, steps, phi):
+@pytest.mark.parametrize(
+    ("walkers", "steps", "correlation"), [(32, 60, 0.95), (100, 40, 0.95), (4, 500, 0.9)]
+)
+def test_steps_before_chains_are_told_by_the_correlations(walkers, steps, correlation):
     """As emcee's chains are; the right way round nothing is suspected."""
     for seed in range(8):
-        r = rng([6, seed])
-        x = np.empty((steps, walkers, 2))
-        x[0] = r.normal(size=(walkers, 2))
-        for k in range(1, steps):
-            x[k] = phi * x[k - 1] + np.sqrt(1 - phi**2) * r.normal(size=(walkers, 2))
-        assert sc.as_draws(x).axes_swapped
-        assert not sc.as_draws(x.swapaxes(0, 1)).axes_swapped
+        r = np.random.default_rng([6, seed])
+        x = ar1_chains(r, walkers, steps, 2, correlation)
+        assert sc.as_draws(x.swapaxes(0, 1)).axes_swapped
+        assert not sc.as_draws(x).axes_swapped
         independent = r.normal(size=(steps, walkers, 2))
         assert not sc.as_draws(independent).axes_swapped

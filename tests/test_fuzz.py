@@ -7,25 +7,19 @@ import sys
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal_log_density, standard_normal
 
 import steincheck as sc
 from fuzz.runner import Call, carry_out, plan, single_changes
 
 MIXTURE = sc.models.gaussian_mixture([[0.0, 0.0], [3.0, 0.0]])
+NORMAL = standard_normal(2)
 X = np.random.default_rng(0).normal(size=(60, 2))
 HUGE = 10**400
 
 
-def log_density(x):
-    return -0.5 * np.sum(x**2, axis=1)
-
-
-def normal(**more):
-    return sc.Target(log_density, lambda x: -x, dim=2, **more)
-
-
 def ksd(**options):
-    return functools.partial(sc.ksd_test, X, normal(), rng=0, **options)
+    return functools.partial(sc.ksd_test, X, NORMAL, rng=0, **options)
 
 
 def ksd_of(log_density, score=np.negative):
@@ -46,11 +40,11 @@ FOUND = {
     "from_jax, shapes": (lambda: sc.from_jax(lambda x: x @ jnp.ones((7, 7)) @ x, 2), "`log_density`"),
     "from_jax, huge dim": (lambda: sc.from_jax(lambda x: x[0], 2**63), "`dim`"),
     "one point instead of all": (ksd_of(lambda x: -0.5 * x @ x), "`log_density` fails, .* with all 60"),
-    "complex log density": (ksd_of(lambda x: log_density(x) + 1j), "`log_density`"),
-    "text as log density": (ksd_of(lambda x: log_density(x).astype(str)), "`log_density`"),
-    "masked log density": (ksd_of(lambda x: np.ma.masked_less(log_density(x), -1)), "`log_density`"),
+    "complex log density": (ksd_of(lambda x: normal_log_density(x) + 1j), "`log_density`"),
+    "text as log density": (ksd_of(lambda x: normal_log_density(x).astype(str)), "`log_density`"),
+    "masked log density": (ksd_of(lambda x: np.ma.masked_less(normal_log_density(x), -1)), "`log_density`"),
     "dates as log density": (ksd_of(lambda x: np.full(len(x), np.datetime64("2026-01-01"))), "`log_density`"),
-    "complex score": (ksd_of(log_density, lambda x: -x + 1j), "`score`"),
+    "complex score": (ksd_of(normal_log_density, lambda x: -x + 1j), "`score`"),
     "median of NaN": (lambda: sc.median_bandwidth(np.full((5, 1), np.nan)), "`draws`"),
     "median of text": (lambda: sc.median_bandwidth("a"), "`draws`"),
     "median of huge": (lambda: sc.median_bandwidth(1e300 * X), "`draws`"),
@@ -58,7 +52,7 @@ FOUND = {
     "read numbers": (lambda: sc.read_draws([1, 2]), "`paths`"),
     "anchors of nothing": (lambda: sc.local_anchors(None, [[0.0]]), "`target`"),
     "anchors, huge": (
-        lambda: sc.flux_test(X, normal(), modes=([[-1, 0], [1, 0]], [np.eye(2)] * 2), anchors=2**63, rng=0),
+        lambda: sc.flux_test(X, NORMAL, modes=([[-1, 0], [1, 0]], [np.eye(2)] * 2), anchors=2**63, rng=0),
         "`anchors`",
     ),
     "precondition NaN": (ksd(precondition=np.full((2, 2), np.nan)), "`precondition` must be finite"),
@@ -68,28 +62,28 @@ FOUND = {
     "resamples with 400 digits": (ksd(n_resamples=HUGE), "`n_resamples`"),
     "resamples for the memory": (ksd(n_resamples=True), "`n_resamples`"),
     "steps without end": (
-        lambda: sc.pksd_test(X, normal(), modes=[[0.0, 0.0]], n_steps=2**31, rng=0), "`n_steps` must be at",
+        lambda: sc.pksd_test(X, NORMAL, modes=[[0.0, 0.0]], n_steps=2**31, rng=0), "`n_steps` must be at",
     ),
     "accept above 1": (
-        lambda: sc.perturb(X, normal(), [[0.0, 0.0]], 1.0, n_steps=1, accept=lambda r: 0 * r + 2), "`accept`",
+        lambda: sc.perturb(X, NORMAL, [[0.0, 0.0]], 1.0, n_steps=1, accept=lambda r: 0 * r + 2), "`accept`",
     ),
     "kernel in NumPy": (ksd(kernel=NumpyKernel()), "`kernel` must have a profile written with jax.numpy"),
     "bandwidth with 400 digits": (lambda: sc.RBF(bandwidth=HUGE), "`bandwidth`"),
     "check_score NaN": (ksd(check_score=float("nan")), "`check_score`"),
-    "progress {}": (lambda: sc.check(X, normal(), progress={}, rng=0), "`progress`"),
-    "independent 2": (lambda: sc.check(X, normal(), independent=2, rng=0), "`independent`"),
-    "explore no": (lambda: sc.box_search(normal(), (-1, 1), explore="no", rng=0), "`explore`"),
-    "n_jobs banana": (lambda: sc.calibrate(normal(), None, 9, n_jobs="banana"), "`sample`|`n_jobs`"),
-    "no jobs": (lambda: sc.calibrate(normal(), lambda n, rng: X[:n], 9, n_jobs=0), "`n_jobs`"),
+    "progress {}": (lambda: sc.check(X, NORMAL, progress={}, rng=0), "`progress`"),
+    "independent 2": (lambda: sc.check(X, NORMAL, independent=2, rng=0), "`independent`"),
+    "explore no": (lambda: sc.box_search(NORMAL, (-1, 1), explore="no", rng=0), "`explore`"),
+    "n_jobs banana": (lambda: sc.calibrate(NORMAL, None, 9, n_jobs="banana"), "`sample`|`n_jobs`"),
+    "no jobs": (lambda: sc.calibrate(NORMAL, lambda n, rng: X[:n], 9, n_jobs=0), "`n_jobs`"),
     "test without p-value": (
-        lambda: sc.calibrate(normal(), lambda n, rng: X[:n], 9, test=lambda d, t, rng: None), "`test`",
+        lambda: sc.calibrate(NORMAL, lambda n, rng: X[:n], 9, test=lambda d, t, rng: None), "`test`",
     ),
     "multinomial, no seed": (lambda: sc.multinomial(5, 3, "seed"), "`rng`"),
     "wild, huge": (lambda: sc.wild(5, HUGE, 0), "`size`"),
     "barker of a dict": (lambda: sc.barker({}), "`log_ratio`"),
     "metropolis of None": (lambda: sc.metropolis(None), "`log_ratio`"),
-    "check_score, points": (lambda: sc.check_score(normal(), X, n_points=float("nan")), "`n_points`"),
-    "check_score, tolerance": (lambda: sc.check_score(normal(), X, rtol="a"), "`rtol`"),
+    "check_score, points": (lambda: sc.check_score(NORMAL, X, n_points=float("nan")), "`n_points`"),
+    "check_score, tolerance": (lambda: sc.check_score(NORMAL, X, rtol="a"), "`rtol`"),
     "t_banana, df": (lambda: sc.models.t_banana_mixture(2, df={}), "`df`"),
     "t_banana, parts": (lambda: sc.models.t_banana_mixture(2, n_t=[3]), "`n_t`"),
     "gb_rbm of text": (lambda: sc.models.gb_rbm("banana"), "`B`"),
@@ -108,16 +102,16 @@ FOUND = {
         lambda: sc.samplers.repelling_attracting_metropolis(lambda x: x[0], X[:2], 1.0, 3, blocks="ab"),
         "`blocks`",
     ),
-    "one scale of two": (lambda: sc.plot.witness(X, normal(), scales=[1.0], rng=0), "`scales`"),
+    "one scale of two": (lambda: sc.plot.witness(X, NORMAL, scales=[1.0], rng=0), "`scales`"),
     "a coordinate twice": (lambda: sc.plot.pairs(X, coordinates=[0, 1, 0]), "`coordinates`"),
     "text in a mode search": (
         lambda: sc.find_modes(
-            sc.Target(lambda x: log_density(x).astype(str), lambda x: -x, dim=2), bounds=(-1, 1), rng=0
+            sc.Target(lambda x: normal_log_density(x).astype(str), lambda x: -x, dim=2), bounds=(-1, 1), rng=0
         ),
         "`log_density`",
     ),
     "variables of a class": (lambda: sc.as_draws({"a": X[:, 0]}, var_names=object), "`var_names`"),
-    "names of a plot": (lambda: sc.plot.pairs(X, normal(), names="ab"), "`names`"),
+    "names of a plot": (lambda: sc.plot.pairs(X, NORMAL, names="ab"), "`names`"),
     "plot of nothing": (lambda: sc.plot.null_distribution(None), "`result`"),
     "plot of a dict": (lambda: sc.plot.mode_shares({}), "`table`"),
     "plot on a word": (lambda: sc.plot.draws(X, ax="banana"), "`ax`"),
@@ -143,7 +137,7 @@ def test_seeds_and_small_integers_are_taken():
 def test_a_log_density_that_writes_to_its_argument_is_told_so():
     def spoil(x):
         x += 1
-        return log_density(x)
+        return normal_log_density(x)
 
     before = X.copy()
     with pytest.raises(ValueError, match="`log_density` fails, it must not write to its argument"):
@@ -152,7 +146,7 @@ def test_a_log_density_that_writes_to_its_argument_is_told_so():
 
 
 def test_a_target_is_printed_in_one_line():
-    assert repr(normal(names=["a", "b"])) == "<Target: dim=2, names: a, b, with score>"
+    assert repr(standard_normal(2, names=["a", "b"])) == "<Target: dim=2, names: a, b, with score>"
 
 
 # cheap functions only, so that the default suite stays short; make fuzz runs them all

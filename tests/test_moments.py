@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import ar1_chains, normal_log_density, standard_normal
 from scipy import integrate, stats
 
 import steincheck as sc
@@ -262,10 +263,7 @@ def test_dependence_between_halves_of_blocks_enlarges_standard_errors():
     kinds = np.repeat([0, 1], 15)
     rejected = {True: 0, False: 0}
     for _ in range(300):
-        x = rng.normal(size=(1020, 30))
-        for k in range(1, 1020):
-            x[k] = 0.7 * x[k - 1] + np.sqrt(1 - 0.49) * x[k]
-        sums = x.reshape(60, 17, 30).sum(axis=1)
+        sums = ar1_chains(rng, 1, 1020, 30, 0.7).reshape(60, 17, 30).sum(axis=1)
         for halves in rejected:
             found = max_t(sums, kinds, kinds == 0, 199, rng, halves=halves)
             rejected[halves] += found.adjusted.min() <= 0.05
@@ -329,11 +327,7 @@ def test_level_with_blocks_of_dependent_draws():
     known = as_modes(modes, target)
     rejected = {"blocks": 0, "none": 0}
     for _ in range(25):
-        x = np.empty((4, 500, 3))
-        x[:, 0] = rng.normal(size=(4, 3))
-        for k in range(1, 500):
-            x[:, k] = 0.9 * x[:, k - 1] + np.sqrt(1 - 0.81) * rng.normal(size=(4, 3))
-        x = x.reshape(-1, 3)
+        x = ar1_chains(rng, 4, 500, 3, 0.9).reshape(-1, 3)
         cut = cut_blocks(10.0, np.repeat(np.arange(4), 500))
         for name, blocks in (("blocks", cut), ("none", None)):
             result = moment_core(
@@ -527,18 +521,14 @@ def test_the_spike_of_a_spike_and_slab():
 
 def test_ranks_on_rays_from_a_mode_said_to_be_far_too_wide():
     x = np.random.default_rng(0).normal(size=(100, 2))
-
-    def log_density(y):
-        return -0.5 * np.sum(y**2, axis=1)
-
-    ranks = ray_ranks(log_density, x, np.zeros(2), np.eye(2))
-    np.testing.assert_allclose(ray_ranks(log_density, x, np.zeros(2), 1e-10 * np.eye(2)), ranks, atol=1e-3)
+    ranks, wide = (ray_ranks(normal_log_density, x, np.zeros(2), s * np.eye(2)) for s in (1.0, 1e-10))
+    np.testing.assert_allclose(wide, ranks, atol=1e-3)
 
 
 @pytest.mark.parametrize("d", [1, 5, 40])
 def test_ranks_on_rays_are_those_of_the_radius(d):
     x = np.random.default_rng(d).normal(size=(300, d)) * 2
-    ranks = ray_ranks(lambda y: -0.5 * np.sum(y**2, axis=1) / 4, x, np.zeros(d), np.eye(d))
+    ranks = ray_ranks(lambda y: normal_log_density(y) / 4, x, np.zeros(d), np.eye(d))
     np.testing.assert_allclose(ranks, stats.chi2.cdf(np.sum(x**2, axis=1) / 4, d), atol=2e-3)
 
 
@@ -784,7 +774,7 @@ def test_a_density_that_fails_far_out_is_tested_all_the_same():
     def log_density(x):
         if np.abs(x).max() > 50:
             raise ValueError("out of range")
-        return -0.5 * np.sum(x**2, axis=1)
+        return normal_log_density(x)
 
     target = sc.Target(log_density, lambda x: -x, dim=2)
     x = np.random.default_rng(0).normal(size=(200, 2))
@@ -870,7 +860,7 @@ def test_a_misfit_of_another_mode_and_of_another_kind_is_no_repetition():
 @pytest.mark.parametrize("by", ["log density", "coordinate"])
 def test_the_order_of_independent_draws_does_not_matter(by):
     """Sorted draws, as those of nested sampling are, have the sizes of the same draws unsorted."""
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=2)
+    target = standard_normal(2)
     n = 8000
     x = np.random.default_rng(5).normal(size=(n, 2)) * [1, 1 + 4.5 / np.sqrt(2 * n)]
     key = target.log_density(x) if by == "log density" else x[:, 0]
@@ -901,10 +891,6 @@ def test_draws_that_no_map_corrects_have_no_sizes():
 
 
 # --- what is wrong only because something else is ---
-
-
-def normal_in_two_dimensions():
-    return sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, names=["a", "b"])
 
 
 def scale_mixture(k):
@@ -943,7 +929,7 @@ def test_what_a_wrong_scale_explains_is_not_reported_beside_it(shift, factor, sa
 
 
 def test_a_shape_that_no_size_explains_is_reported_beside_sizes():
-    target = normal_in_two_dimensions()
+    target = standard_normal(2, names=["a", "b"])
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.gamma(9, size=1000) / 3 - 3, rng.normal(0, 0.8, size=1000)])
     result = moment_test(x, target, [[0.0, 0.0]])

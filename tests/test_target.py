@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal_log_density, standard_normal
 
 import steincheck as sc
 from steincheck.target import (
@@ -101,7 +102,7 @@ def test_differences_belong_to_the_last_step_where_no_step_is_short_enough():
 
 def test_differences_of_a_float32_density_are_not_lost_in_its_rounding():
     x = np.random.default_rng(0).normal(size=(50, 2))
-    slope = central_differences(lambda x: (-0.5 * np.sum(x**2, axis=1) - 100).astype(np.float32), x)
+    slope = central_differences(lambda x: (normal_log_density(x) - 100).astype(np.float32), x)
     np.testing.assert_allclose(slope, -x, atol=0.02)
 
 
@@ -119,9 +120,7 @@ def test_a_correct_score_is_not_accused(kind):
         )
         x = 1000 * np.sign(rng.normal(size=(500, 1))) + 0.05 * rng.standard_t(4, size=(500, 1))
     else:
-        target = sc.Target(
-            lambda x: (-0.5 * np.sum(x**2, axis=1) - 10).astype(np.float32), lambda x: -x, dim=2
-        )
+        target = sc.Target(lambda x: (normal_log_density(x) - 10).astype(np.float32), lambda x: -x, dim=2)
         x = rng.normal(size=(500, 2))
     assert sc.check_score(target, x, n_points=20).max() < 0.1
     wrong = sc.Target(target.log_density, lambda x: 1.5 * target.score(x), dim=target.dim)
@@ -369,12 +368,8 @@ def test_the_jax_function_is_a_field_and_an_argument_of_compiled_code():
     assert sc.Target(funnel, dim=2).jax_log_density is None
 
 
-def _plain_log_density(x):
-    return -0.5 * np.sum(x**2, axis=1)
-
-
 def test_a_target_without_a_score_pickles_and_says_that_it_has_none():
-    target = pickle.loads(pickle.dumps(sc.Target(_plain_log_density, dim=2)))
+    target = pickle.loads(pickle.dumps(sc.Target(normal_log_density, dim=2)))
     assert target.score is None
     assert not target.has_score
     np.testing.assert_allclose(score_at(target, np.ones((1, 2))), [[-1, -1]], atol=1e-8)
@@ -395,7 +390,7 @@ def test_functions_cannot_write_to_the_draws():
 
 class TestSupport:
     def target(self):
-        return sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+        return standard_normal(1)
 
     def test_an_impossible_draw_is_named(self):
         x = np.append(np.random.default_rng(5).normal(size=300), 1e6)[:, None]
@@ -434,7 +429,7 @@ def test_check_score_refuses_the_wrong_dimension(normal_target):
 
 def test_a_hessian_is_compared_with_the_score():
     def gaussian(hessian):
-        return sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, hessian=hessian)
+        return standard_normal(2, hessian=hessian)
 
     points = np.random.default_rng(0).normal(size=(20, 2))
     sc.check_score(gaussian(lambda x: np.tile(-np.eye(2), (len(x), 1, 1))), points)
@@ -447,7 +442,7 @@ def test_a_hessian_is_compared_with_the_score():
 
 
 def test_a_target_without_names_is_shown_by_its_dimension():
-    assert repr(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2)) == "<Target: dim=2>"
+    assert repr(sc.Target(normal_log_density, dim=2)) == "<Target: dim=2>"
 
 
 def test_log_density_anywhere_is_minus_infinity_where_it_is_not_finite_or_raises():
@@ -477,7 +472,7 @@ def test_score_anywhere_is_not_finite_where_it_raises():
             raise ValueError("negative")
         return -x
 
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), score, dim=2)
+    target = sc.Target(normal_log_density, score, dim=2)
     x = np.array([[1.0, 2.0], [-1.0, 0.0], [3.0, 0.5]])
     np.testing.assert_array_equal(score_anywhere(target, x), np.where(x.min(axis=1)[:, None] < 0, np.nan, -x))
 
@@ -488,5 +483,5 @@ def test_squeezed_outputs_are_taken_where_they_are_unambiguous():
     draws = np.random.default_rng(0).normal(size=(100, 1))
     assert sc.ksd_test(draws, line, rng=0).pvalue == sc.ksd_test(draws, plain, rng=0).pvalue
     assert len(sc.find_modes(line, draws=draws, rng=0)) == 1
-    plane = sc.Target(lambda x: np.squeeze(-0.5 * np.sum(x**2, axis=1)), lambda x: np.squeeze(-x), dim=2)
+    plane = sc.Target(lambda x: np.squeeze(normal_log_density(x)), lambda x: np.squeeze(-x), dim=2)
     assert len(sc.find_modes(plane, draws=np.random.default_rng(0).normal(size=(100, 2)), rng=0)) == 1

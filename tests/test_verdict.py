@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import jsonschema
 import numpy as np
 import pytest
+from conftest import ar1_chains, normal_log_density, standard_normal
 
 import steincheck as sc
 from steincheck.verdict import examine
@@ -35,14 +36,6 @@ def good(two_modes):
 def scaled():
     """Parameters on scales 1e-3, 1 and 1e3."""
     return sc.from_jax(lambda x: -0.5 * jnp.sum((x / SCALES) ** 2), dim=3, names=["tiny", "one", "huge"])
-
-
-def autoregressive(rho, shape, rng):
-    """Stationary chains (chain, draw, d) of the standard normal distribution."""
-    x = rng.normal(size=shape)
-    for t in range(1, shape[1]):
-        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * x[:, t]
-    return x
 
 
 def test_a_missing_mode_is_named(left_only):
@@ -130,7 +123,7 @@ def test_density_and_score_are_evaluated_once_per_draw():
 
     def log_density(points):
         count("log_density", points)
-        return -0.5 * np.sum(points**2, axis=1)
+        return normal_log_density(points)
 
     def score(points):
         count("score", points)
@@ -191,7 +184,7 @@ def test_weights_that_cannot_be_certified_are_no_pass(two_modes):
 
 
 def test_absurd_draws_get_a_verdict_that_names_them():
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
+    target = standard_normal(2)
     x = np.random.default_rng(5).normal(size=(1000, 2))
     x[700] = [40.0, 0.0]
     verdict = sc.check(x, target, modes=[[0.0, 0.0]], rng=0)
@@ -203,7 +196,7 @@ def test_absurd_draws_get_a_verdict_that_names_them():
 
 
 def test_sizes_are_not_told_as_exact_where_the_shape_is_wrong_too():
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    target = standard_normal(1)
     x = np.random.default_rng(0).uniform(-2, 2, size=(1000, 1))
     text = str(sc.check(x, target, modes=[[0.0]], rng=0))
     assert "should be" not in text
@@ -288,7 +281,7 @@ def far_apart():
 
 
 def test_a_dependent_array_is_tested_as_one_chain(far_apart):
-    chain = autoregressive(0.9, (1, 1500, 1), np.random.default_rng(0))[0] - 6
+    chain = ar1_chains(np.random.default_rng(0), 1, 1500, 1, 0.9)[0] - 6
     verdict = sc.check(chain, far_apart, rng=0)
     assert any("tested as one chain" in text for text in verdict.warnings)
     assert verdict.fits is False  # the other mode is missing
@@ -299,7 +292,7 @@ def test_a_dependent_array_is_tested_as_one_chain(far_apart):
 
 @pytest.mark.parametrize(("right", "fits"), [(4, False), (3, False), (2, None)])
 def test_chains_that_never_change_mode(far_apart, right, fits):
-    x = autoregressive(0.5, (4, 250, 1), np.random.default_rng(right))
+    x = ar1_chains(np.random.default_rng(right), 4, 250, 1, 0.5)
     x += np.where(np.arange(4) < right, 6.0, -6.0)[:, None, None]
     verdict = sc.check(x, far_apart, rng=0)
     assert verdict.fits is fits
@@ -310,7 +303,7 @@ def test_chains_that_never_change_mode(far_apart, right, fits):
 
 
 def test_good_chains_pass_and_an_odd_one_is_named(scaled):
-    x = autoregressive(0.5, (4, 500, 3), np.random.default_rng(3))
+    x = ar1_chains(np.random.default_rng(3), 4, 500, 3, 0.5)
     good = sc.check(x * SCALES, scaled, rng=0)
     assert good.fits is True
     assert list(good.tests) == ["kernel", "moments", "chains"]
@@ -407,7 +400,7 @@ def test_bad_input(two_modes, options, error, message):
 
 
 def test_a_wrong_score_is_an_error_not_a_verdict():
-    wrong = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: x, dim=1)
+    wrong = sc.Target(normal_log_density, lambda x: x, dim=1)
     with pytest.raises(ValueError, match="`score` disagrees"):
         sc.check(np.random.default_rng(0).normal(size=(100, 1)), wrong, rng=0)
 
@@ -469,13 +462,13 @@ def test_copies_are_no_evidence(normal_target):
         assert said in verdict.sentence
         assert not verdict.tests
     rounded = np.round(rng.normal(size=(1000, 1)), 2)
-    one = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    one = standard_normal(1)
     assert sc.check(rounded, one, modes=[[0.0]], rng=0).tests
 
 
 def test_first_draws_of_chains_are_warm_up():
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
-    x = autoregressive(0.5, (4, 500, 2), np.random.default_rng(0))
+    target = standard_normal(2)
+    x = ar1_chains(np.random.default_rng(0), 4, 500, 2, 0.5)
     x[:, 0] = [30, 40]
     x[:, 1] = [15, 20]
     verdict = sc.check(x, target, modes=[[0.0, 0.0]], rng=0)
@@ -544,7 +537,7 @@ def test_a_forgotten_jacobian_is_suspected():
 
 def test_swapped_axes_are_no_evidence_but_many_short_chains_are(normal_target):
     rng = np.random.default_rng(2)
-    x = autoregressive(0.9, (4, 300, 2), rng)
+    x = ar1_chains(rng, 4, 300, 2, 0.9)
     swapped = sc.check(x.swapaxes(0, 1), normal_target, modes=[[0.0, 0.0]], rng=0)
     assert swapped.fits is None
     assert "the axes seem to be swapped" in swapped.sentence
