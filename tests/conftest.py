@@ -156,6 +156,44 @@ def quiet_check(*arguments, **options):
         return sc.check(*arguments, rng=0, **options)
 
 
+CORRELATED = np.array([[1.0, 0.8, 0.3], [0.8, 2.0, 0.1], [0.3, 0.1, 0.5]])
+
+
+def gaussian_with_modes(covariance, names=None):
+    """A Gaussian centred at 0, and its modes."""
+    precision = np.linalg.inv(covariance)
+    target = sc.Target(
+        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x),
+        lambda x: -x @ precision,
+        dim=len(covariance),
+        names=names,
+    )
+    return target, (np.zeros((1, len(covariance))), covariance[None])
+
+
+def student(d, df=3.0):
+    """Student's t distribution in d dimensions."""
+    return sc.from_jax(lambda x: -0.5 * (df + d) * jnp.log1p(jnp.sum(x**2) / df), dim=d)
+
+
+def quiet_moment_test(x, target, modes, **options):
+    """`moment_test` with seed 0, its warnings of far draws unheard."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sc.moment_test(x, target, modes=modes, rng=0, **options)
+
+
+def find_feature(result, kind, parameters, basis="own", mode=None):
+    """The one feature of a result of the moment test with this description."""
+    found = [
+        f
+        for f in result.features
+        if (f.kind, set(f.parameters), f.basis, f.mode) == (kind, set(parameters), basis, mode)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
 @pytest.fixture(params=["d1", "d2", "d10", "d1_rej"])
 def golden(request):
     """Numbers computed with the public research code, and the target they belong to."""

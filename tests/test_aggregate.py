@@ -1,6 +1,7 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import BIMODAL_MODES, bimodal, bimodal_draws, noisy_rbm
+from conftest import BIMODAL_MODES, bimodal, bimodal_draws, jax_normal, noisy_rbm
 from scipy import stats
 
 import steincheck as sc
@@ -252,3 +253,23 @@ def test_a_perturbation_that_moves_nothing_is_said():
         pksdagg_test(
             x, target, modes=[[-3.0], [3.0]], theta=[1e3], n_resamples=100, n_level_resamples=100, rng=0
         )
+
+
+@pytest.mark.parametrize("bootstrap", [sc.wild, "blocks"])
+def test_the_smallest_pvalue_of_aggregated_tests_is_attained(bootstrap):
+    options = {"bootstrap": bootstrap, "n_resamples": 300, "n_level_resamples": 200, "rng": 0}
+    far = sc.ksdagg_test(np.random.default_rng(0).normal(size=(400, 2)) + 2, jax_normal(), **options)
+    assert far.pvalue == far.pvalue_floor
+    assert far.at_floor
+    assert np.ptp(far.pvalues) == 0
+    near = sc.ksdagg_test(np.random.default_rng(0).normal(size=(400, 2)), jax_normal(), **options)
+    assert not near.at_floor
+    assert near.answer(0.9 * near.pvalue_floor) == "cannot tell"
+
+
+def test_ksdagg_says_that_its_bandwidths_depend_on_units():
+    small = sc.from_jax(lambda x: -0.5e6 * jnp.sum(x**2), 2)
+    x = 1e-3 * np.random.default_rng(0).normal(size=(100, 2))
+    with pytest.warns(UserWarning, match="made for draws of unit scale.*give `precondition`"):
+        sc.ksdagg_test(x, small, rng=0)
+    sc.ksdagg_test(x, small, precondition=1e-6 * np.eye(2), rng=0)

@@ -6,11 +6,12 @@ import os
 import pickle
 import re
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import normal_log_density
+from conftest import jax_normal, normal_log_density, standard_normal
 from scipy import stats
 
 import steincheck as sc
@@ -254,3 +255,49 @@ def test_a_pvalue_above_1_is_refused_and_a_mapping_is_left_to_the_test():
     with pytest.raises(ValueError, match=r"`test` must return a `pvalue` between 0 and 1, got 2\.0"):
         sc.calibrate(TARGET, None, 30, test=lambda draws, target, rng: Answer(), repetitions=2, rng=0)
     assert sc.calibrate(TARGET, keyed, 30, test=QUICK, repetitions=2, rng=0).n_inconclusive == 0
+
+
+def test_a_sampler_that_returns_another_number_of_draws_is_refused():
+    def few(n, rng):
+        return rng.normal(size=(7, 2))
+
+    with pytest.raises(ValueError, match="`sample` must return n = 50 draws, got 7"):
+        sc.calibrate(jax_normal(), few, 50, test=sc.ksd_test, repetitions=2, rng=0)
+    with pytest.raises(ValueError, match="`sample` must have shape"):
+        sc.calibrate(jax_normal(), lambda n, rng: rng.normal(size=(n, 3)), 50, repetitions=2, rng=0)
+    for shape in ((2, 25, 2), (2, 50, 2)):
+        chains = functools.partial(_chains, shape)
+        assert sc.calibrate(jax_normal(), chains, 50, test=sc.ksd_test, repetitions=2, rng=0).repetitions == 2
+
+
+def _chains(shape, n, rng):
+    return rng.normal(size=shape)
+
+
+def test_calibration_in_several_threads_leaves_the_warnings_filters_as_they_were():
+    """The first thread to come in is the first to go."""
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+    waits = {
+        "first": lambda: (first_in.set(), second_in.wait(30)),
+        "second": lambda: (second_in.set(), first_out.wait(30)),
+    }
+
+    def work(name):
+        def sample(n, rng):
+            waits[name]()
+            warnings.warn("not for the user", stacklevel=1)
+            return rng.normal(size=(n, 2))
+
+        target = standard_normal(2)
+        sc.calibrate(target, sample, 50, test=sc.ksd_test, repetitions=1, rng=0)
+
+    with warnings.catch_warnings():
+        filters = list(warnings.filters)
+        first, second = (threading.Thread(target=work, args=(name,)) for name in waits)
+        first.start()
+        first_in.wait(30)
+        second.start()
+        first.join()
+        first_out.set()
+        second.join()
+        assert warnings.filters == filters

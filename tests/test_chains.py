@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ar1_chains, autoregressive
+from conftest import ar1_chains, autoregressive, quiet_check, standard_normal
 from scipy import stats
 
 import steincheck as sc
@@ -434,3 +434,15 @@ def test_lagged_products_are_those_of_sums():
 
 def test_places_within_chains_of_any_length():
     np.testing.assert_array_equal(index_in_chain(np.array([0, 0, 1, 2, 2, 2])), [0, 1, 0, 0, 1, 2])
+
+
+@pytest.mark.parametrize(("walkers", "steps"), [(32, 60), (4, 250)])
+def test_chains_stored_in_turn_are_no_misfit(walkers, steps):
+    """As emcee's flattened chains are."""
+    flattened = ar1_chains(np.random.default_rng(5), walkers, steps, 2, 0.95).swapaxes(0, 1).reshape(-1, 2)
+    target = standard_normal(2)
+    verdict = quiet_check(flattened, target, modes=[[0.0, 0.0]])
+    assert verdict.fits is None
+    assert f"as where {walkers} chains are interleaved" in verdict.sentence
+    with pytest.warns(UserWarning, match="no p-value is valid for one chain"):
+        sc.ksd_test(flattened, target, rng=0)

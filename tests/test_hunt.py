@@ -1,6 +1,7 @@
 """The search without a box: far modes, symmetries, invariance, hostile targets, budgets, held-out draws."""
 
 import functools
+import sys
 import time
 import warnings
 from itertools import permutations
@@ -649,3 +650,26 @@ def test_places_on_the_way_into_an_unbounded_spike_are_no_modes():
         verdict = sc.check(x, target, rng=0)
     assert {"kernel", "moments"} <= set(verdict.tests)
     assert "weights" not in verdict.tests
+
+
+@pytest.mark.parametrize("limit", [{"max_evaluations": 1}, {"max_seconds": 1e-9}])
+def test_a_search_that_hardly_began_does_not_say_that_the_density_grows(limit):
+    with pytest.raises(ValueError, match=f"{next(iter(limit))} was reached before a climb came to rest"):
+        sc.find_modes(sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]]), rng=0, **limit)
+
+
+def test_starts_so_far_out_that_no_mode_can_be_seen_are_refused():
+    target = sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]])
+    with pytest.raises(ValueError, match=r"`starts` must be within 1e\+15 of 0, got 1e\+200"):
+        sc.find_modes(target, starts=[[1e200, 0]], rng=0)
+    assert len(sc.find_modes(target, starts=[[1e14, 0]], rng=0)) == 2
+
+
+def test_no_standard_error_is_no_error(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    sc.find_modes(sc.models.gaussian_mixture([[0.0]]), rng=0)
+
+
+def test_a_mode_search_underflows_quietly():
+    with np.errstate(all="raise"):
+        sc.find_modes(sc.models.gaussian_mixture([[-3.0], [3.0]]), rng=0)

@@ -479,3 +479,11 @@ def test_weights_that_would_not_fit_into_memory_are_refused(normal_target):
     x = np.random.default_rng(21).normal(size=(25_000, 2))
     with pytest.raises(ValueError, match="for each of 25000 draws take 25 GB; bootstrap='blocks' takes none"):
         sc.ksd_test(x, normal_target, bootstrap=sc.multinomial, n_resamples=10**6, rng=0)
+
+
+def test_ospksd_counts_the_tested_draws_only():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    options = {"modes": [[-3.0], [3.0]], "theta": [1.0], "n_steps": 2, "n_resamples": 19, "rng": 0}
+    assert sc.ospksd_test(target.sample(80, 0), target, **options).settings["bootstrap"] == "blocks"
+    with pytest.warns(UserWarning, match="only 40 draws are tested: below 50 their bootstrap rejects"):
+        sc.ospksd_test(target.sample(80, 0), target, bootstrap=sc.multinomial, **options)

@@ -312,3 +312,19 @@ def test_a_perturbation_records_its_seed_and_draws_nothing_from_a_generator():
     np.testing.assert_array_equal(again.samples, second.samples)
     assert second.to_dict()["seed"] == "SeedSequence(entropy=4, spawn_key=(1,))"
     assert sc.perturb(draws, target, rng=5, **options).seed == 5
+
+
+@pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
+def test_a_perturbation_for_another_target_is_refused(test):
+    places = [[-3.0, 0.0], [3.0, 0.0]]
+    target = sc.models.gaussian_mixture(places)
+    other = sc.models.gaussian_mixture([[-3.0, 1.0], [3.0, 0.0]])
+    x = target.sample(100, 0)
+    moved = sc.perturb(x, other, places, [1.0], n_steps=5, rng=0)
+    with pytest.raises(ValueError, match="`perturbation` must be one for the target of the test"):
+        test(x, target, perturbation=moved, rng=0)
+    same = sc.Target(lambda x: target.log_density(x) + 5, target.score, dim=2)
+    moved = sc.perturb(x, same, places, [0.9, 1.0], n_steps=5, rng=0)
+    if test in (sc.spksd_test, sc.pksdagg_test):
+        result = test(x, target, perturbation=moved, rng=0)
+        assert result.pvalue > 0.001  # the smallest there is; these are draws of the target

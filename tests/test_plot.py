@@ -374,3 +374,14 @@ def test_scales_of_the_witness_are_one_per_coordinate():
 def test_one_coordinate_has_one_panel(target):
     axes = plot.pairs(target.sample(100, 0), target)
     assert axes.shape == (1, 1)
+
+
+@pytest.mark.parametrize("projection", ["polar", "3d"])
+def test_axes_of_another_kind_are_refused(projection):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    figure = plt.figure()
+    with pytest.raises(TypeError, match=f"`ax` must be axes .* got {projection} axes"):
+        sc.plot.draws(
+            np.random.default_rng(0).normal(size=(10, 2)), ax=figure.add_subplot(projection=projection)
+        )
+    plt.close(figure)

@@ -255,3 +255,17 @@ def test_a_function_that_fails_late_is_not_taken_for_an_edge(limit, late, messag
     draws = np.random.default_rng(0).normal(size=(200, 2))
     with pytest.raises(ValueError, match=f"`log_density` .*{message}"):
         sc.check(draws, sc.Target(log_density, np.negative, dim=2), rng=0)
+
+
+def test_true_draws_of_a_density_with_a_steep_side_pass_without_a_score():
+    gumbel = sc.Target(lambda x: -np.sum(x + np.exp(-x), axis=1), dim=3)
+    assert quiet_check(np.random.default_rng(1).gumbel(size=(300, 3)), gumbel).fits
+
+
+def test_draws_of_a_density_that_ends_abruptly_are_never_called_wrong():
+    cut = sc.Target(lambda x: np.where(x[:, 0] < 1.5, -0.5 * x[:, 0] ** 2, -np.inf), np.negative, dim=1)
+    for seed in range(8):
+        x = np.random.default_rng(seed).normal(size=(900, 1))
+        verdict = quiet_check(x[x[:, 0] < 1.5][:300], cut, modes=[[0.0]])
+        assert verdict.fits is None
+        assert "ends abruptly near (x[0] = 1.5" in verdict.sentence

@@ -1,4 +1,7 @@
+import copy
+import dataclasses
 import json
+import pickle
 import re
 from pathlib import Path
 
@@ -6,7 +9,7 @@ import jax.numpy as jnp
 import jsonschema
 import numpy as np
 import pytest
-from conftest import ar1_chains, normal_log_density, standard_normal
+from conftest import ar1_chains, jax_normal, normal_log_density, quiet_check, standard_normal
 
 import steincheck as sc
 from steincheck.verdict import examine
@@ -566,3 +569,109 @@ def test_modes_and_shares_are_in_the_notebook_view(left_only):
     page = left_only._repr_html_()
     assert page.count("<rect") == 4  # two modes, a bar of the draws and one of the density each
     assert "mode 1: " in page
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_impossible_draw_is_a_finding_also_among_the_held_out_ones(seed):
+    x = np.random.default_rng(seed).normal(size=(300, 2))
+    row = int(np.random.default_rng(seed + 10).integers(300))
+    x[row, 0] = 1e6
+    verdict = quiet_check(x, jax_normal())
+    assert verdict.fits is False
+    assert str(row) in next(f.text for f in verdict.findings if f.kind == "impossible draws")
+
+
+def test_integers_are_no_draws_of_a_density_and_rounded_draws_may_be():
+    wide = sc.from_jax(lambda x: -0.02 * jnp.sum(x**2), 2)
+    verdict = quiet_check(
+        np.round(5 * np.random.default_rng(0).normal(size=(400, 2))), wide, modes=[[0.0, 0.0]]
+    )
+    assert verdict.fits is None
+    assert "discrete, or rounded too much" in verdict.sentence
+    assert quiet_check(
+        np.round(np.random.default_rng(0).normal(size=(400, 2)), 2), jax_normal(), modes=[[0.0, 0.0]]
+    ).fits
+
+
+@pytest.mark.parametrize("shape", [(1000, 2), (4, 250, 2)])
+def test_draws_given_several_times_are_neither_a_fit_nor_a_misfit(shape):
+    """Tiled draws are correlated at the lag of the copies, and were tested as chains."""
+    draws = np.tile(np.random.default_rng(0).normal(size=(50, 2)), (20, 1)).reshape(shape)
+    verdict = quiet_check(draws, jax_normal(), modes=[[0.0, 0.0]])
+    assert verdict.fits is None
+    assert "repeat others exactly" in verdict.sentence or "are the same" in verdict.sentence
+
+
+def test_clipped_draws_are_told_by_the_point_they_share():
+    """A density has no atoms, so that order and chains are not to blame."""
+    x = np.random.default_rng(3).standard_t(3, size=(1000, 1))
+    x[np.random.default_rng(4).permutation(1000)[:25]] = 4.0
+    target = sc.Target(lambda x: -2 * np.log1p(x[:, 0] ** 2 / 3), lambda x: -4 * x / (3 + x**2), dim=1)
+    verdict = quiet_check(x, target, modes=[[0.0]])
+    assert verdict.fits is None
+    assert "25 of 1000 draws are identical, [4.]" in verdict.sentence
+
+
+def test_rejections_of_a_chain_are_no_copies():
+    draws = np.repeat(
+        np.random.default_rng(1).normal(size=(600, 2)),
+        np.random.default_rng(2).geometric(0.4, size=600),
+        axis=0,
+    )
+    verdict = quiet_check(draws[None], jax_normal(), modes=[[0.0, 0.0]])
+    assert verdict.fits is not None
+    assert "kernel" in verdict.tests
+
+
+def test_a_density_without_finite_mass_gets_no_verdict():
+    verdict = quiet_check(
+        np.random.default_rng(0).normal(size=(200, 1)), sc.from_jax(lambda x: 0.0 * x[0], 1)
+    )
+    assert verdict.fits is None
+    assert "appears to be improper" in verdict.sentence
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_units_do_not_matter(scale):
+    target = sc.models.gaussian_mixture([[0.0, 0.0], [1e3 * scale, 0.0]], scale**2)
+    modes = [[0.0, 0.0], [1e3 * scale, 0.0]]
+    assert quiet_check(target.sample(200, 0), target, modes=modes).fits
+    assert quiet_check(target.sample(200, 0, weights=[1, 0]), target, modes=modes).fits is False
+
+
+def test_a_density_that_grows_for_ever_has_no_finite_mass_and_no_sizes():
+    verdict = quiet_check(
+        np.random.default_rng(0).normal(size=(300, 1)),
+        sc.Target(lambda x: 0.5 * x[:, 0] ** 2, lambda x: x, dim=1),
+    )
+    assert verdict.fits is None
+    assert "appears to be improper" in verdict.sentence
+    assert verdict.tests == {}
+
+
+def test_floating_point_errors_of_the_users_setting_stay_inside():
+    """A lattice: some modes have draws among those held out only."""
+    lattice = sc.Target(
+        lambda x: -np.sum(x**2, axis=1) / 18 + 2 * np.sum(np.cos(np.pi * x), axis=1),
+        lambda x: -x / 9 - 2 * np.pi * np.sin(np.pi * x),
+        dim=2,
+    )
+    stream = np.random.default_rng(0)
+    proposals = 3 * stream.normal(size=(40_000, 2))
+    kept = np.log(stream.random(40_000)) < 2 * np.sum(np.cos(np.pi * proposals) - 1, axis=1)
+    with np.errstate(all="raise"):
+        verdict = quiet_check(proposals[kept][:1000], lattice)
+    assert np.isfinite(verdict.mode_weights.weights).all()
+
+
+def test_the_tests_of_a_verdict_are_read_only_and_survive_copies():
+    target = sc.models.gaussian_mixture([[0.0]])
+    verdict = sc.check(target.sample(150, 0), target, modes=[[0.0]], rng=0)
+    copies = [copy.copy(verdict), copy.deepcopy(verdict), pickle.loads(pickle.dumps(verdict))]
+    for one in (verdict, dataclasses.replace(verdict, alpha=0.1), *copies):
+        assert list(one.tests) == ["kernel", "moments"]
+        assert one.adjusted == verdict.adjusted
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            one.tests["kernel"] = None
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            one.adjusted["kernel"] = 1.0
