@@ -10,23 +10,19 @@ from conftest import jax_normal, normal_log_density, quiet_check, standard_norma
 import steincheck as sc
 from steincheck._validation import as_count, as_generator, check_switch, seeded
 
+MIXTURE = sc.models.gaussian_mixture([[0.0, 0.0], [3.0, 0.0]])
+NORMAL = standard_normal(2)
+X = np.random.default_rng(0).normal(size=(60, 2))
+HUGE = 10**400
 TOO_LARGE = {
     "bounds": lambda huge: sc.find_modes(jax_normal(), bounds=(-huge, huge), rng=0),
     "starts": lambda huge: sc.find_modes(jax_normal(), starts=[[huge, 0.5]], rng=0),
     "max_seconds": lambda huge: sc.find_modes(jax_normal(), max_seconds=huge, rng=0),
     "cut": lambda huge: sc.find_modes(jax_normal(), cut=huge, rng=0),
-    "modes": lambda huge: quiet_check(
-        np.random.default_rng(0).normal(size=(60, 2)), jax_normal(), modes=[[huge, 0]]
-    ),
-    "alpha": lambda huge: quiet_check(
-        np.random.default_rng(0).normal(size=(60, 2)), jax_normal(), alpha=huge
-    ),
-    "theta": lambda huge: sc.perturb(
-        np.random.default_rng(0).normal(size=(60, 2)), jax_normal(), [[0.0, 0.0]], [huge], n_steps=2, rng=0
-    ),
-    "precondition": lambda huge: sc.ksd_test(
-        np.random.default_rng(0).normal(size=(60, 2)), jax_normal(), precondition=[[huge, 0], [0, 1]]
-    ),
+    "modes": lambda huge: quiet_check(X, jax_normal(), modes=[[huge, 0]]),
+    "alpha": lambda huge: quiet_check(X, jax_normal(), alpha=huge),
+    "theta": lambda huge: sc.perturb(X, jax_normal(), [[0.0, 0.0]], [huge], n_steps=2, rng=0),
+    "precondition": lambda huge: sc.ksd_test(X, jax_normal(), precondition=[[huge, 0], [0, 1]]),
     "bandwidth": lambda huge: sc.IMQ(huge),
     "beta": lambda huge: sc.IMQ(beta=huge),
     "draws": lambda huge: sc.as_draws([[huge, 0.5], [1, 2]]),
@@ -36,7 +32,7 @@ TOO_LARGE = {
 @pytest.mark.parametrize("argument", TOO_LARGE)
 def test_integers_that_no_float_can_hold_are_refused_by_name(argument):
     with pytest.raises(ValueError, match=f"`{argument}` must .*got "):
-        TOO_LARGE[argument](10**400)
+        TOO_LARGE[argument](HUGE)
 
 
 def test_counts_and_switches():
@@ -72,18 +68,6 @@ def test_seed_sequences_are_copied_with_all_they_know():
     assert np.array_equal(recorded.generate_state(4), sequence.generate_state(4))
 
 
-MIXTURE = sc.models.gaussian_mixture([[0.0, 0.0], [3.0, 0.0]])
-
-
-NORMAL = standard_normal(2)
-
-
-X = np.random.default_rng(0).normal(size=(60, 2))
-
-
-HUGE = 10**400
-
-
 def ksd(**options):
     return functools.partial(sc.ksd_test, X, NORMAL, rng=0, **options)
 
@@ -97,7 +81,7 @@ class NumpyKernel:
         return (np.exp(-np.asarray(r2)),) * 3
 
 
-FOUND = {
+REFUSED = {
     "from_jax, float()": (lambda: sc.from_jax(lambda x: 0 / float(x[0]), 1), "`log_density`"),
     "from_jax, NumPy": (lambda: sc.from_jax(lambda x: np.sum(np.asarray(x)), 1), "`log_density`"),
     "from_jax, if": (lambda: sc.from_jax(lambda x: 1.0 if x[0] > 0 else 0.0, 1), "`log_density`"),
@@ -187,9 +171,9 @@ FOUND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", FOUND)
-def test_what_the_fuzzer_found_names_the_argument(case):
-    call, message = FOUND[case]
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_meant_is_refused_by_the_name_of_the_argument(case):
+    call, message = REFUSED[case]
     with pytest.raises((TypeError, ValueError), match=message):
         call()
 
