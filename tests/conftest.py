@@ -24,6 +24,7 @@ if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import steincheck as sc
 
@@ -48,6 +49,65 @@ def _no_figure_stays_open():
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+# --- level and power ---
+
+FALSE_ALARM = 1e-4  # of a bar on correct code, over all seeds
+
+
+def count_rejections(pvalues, alpha):
+    """How many p-values are at most `alpha`, or how many decisions are rejections."""
+    pvalues = np.asarray(pvalues)
+    if pvalues.dtype == bool:
+        return int(pvalues.sum())
+    assert not np.isnan(pvalues).any(), f"{np.isnan(pvalues).sum()} of {len(pvalues)} p-values are NaN"
+    return int(np.sum(pvalues <= alpha))
+
+
+def assert_level(pvalues, alpha=0.05, *, slack=0.0, exact=False):
+    """As many p-values at or below `alpha` as a test that keeps its level may have.
+
+    Parameters
+    ----------
+    pvalues : array (n,)
+        Of independent correct samples; or, as booleans, whether they were rejected.
+    alpha : float or sequence of them
+    slack : float
+        Added to each `alpha`, for a test that keeps its level asymptotically only; say why beside it.
+    exact : bool
+        The test has the level `alpha`: too few rejections are a fault too.
+    """
+    n = len(pvalues)
+    tail = FALSE_ALARM / (2 if exact else 1)
+    for level in np.atleast_1d(alpha):
+        rejected = count_rejections(pvalues, level)
+        low = int(stats.binom.ppf(tail, n, level)) if exact else 0
+        high = int(stats.binom.ppf(1 - tail, n, level + slack))
+        assert low <= rejected <= high, (
+            f"{rejected} of {n} correct samples rejected at level {level}: {low} to {high} may be"
+        )
+
+
+def assert_uniform(pvalues):
+    """P-values of a test that is exact at every level, by Kolmogorov's test."""
+    found = stats.kstest(pvalues, "uniform")
+    assert found.pvalue > FALSE_ALARM, f"{len(pvalues)} p-values are not uniform: {found}"
+
+
+def assert_power(pvalues, at_least, alpha=0.05):
+    """At least the share `at_least` of wrong samples is rejected at level `alpha`."""
+    rejected = count_rejections(pvalues, alpha)
+    least = int(np.ceil(at_least * len(pvalues) - 1e-9))
+    assert rejected >= least, (
+        f"{rejected} of {len(pvalues)} wrong samples rejected at level {alpha}: {least} must be"
+    )
+
+
+def assert_coverage(hits, n, at_least):
+    """Of `n` intervals so many cover the truth as where each does with probability `at_least`."""
+    least = int(stats.binom.ppf(FALSE_ALARM, n, at_least))
+    assert np.all(np.asarray(hits) >= least), f"{hits} of {n} intervals cover: {least} must"
 
 
 # --- Markov chains ---

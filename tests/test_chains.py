@@ -4,7 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ar1_chains, autoregressive, quiet_check, standard_normal
+from conftest import (
+    ar1_chains,
+    assert_level,
+    assert_power,
+    assert_uniform,
+    autoregressive,
+    quiet_check,
+    standard_normal,
+)
 from scipy import stats
 
 import steincheck as sc
@@ -166,7 +174,7 @@ def test_block_sums():
 
 def test_block_signs_keep_the_level_of_a_mean_where_signs_per_draw_do_not():
     rng = np.random.default_rng(3)
-    rejected = np.zeros(2)
+    by_block, by_draw = [], []
     for _ in range(300):
         x, chain = labelled_chains(rng, 4, 250, 1, 0.5)
         h = x[:, 0]
@@ -175,9 +183,10 @@ def test_block_signs_keep_the_level_of_a_mean_where_signs_per_draw_do_not():
         null = np.abs(block_signs(blocks.count, 499, rng) @ sums)
         alone = np.abs((2.0 * rng.integers(2, size=(499, len(h))) - 1) @ h)
         total = abs(sums.sum())
-        rejected += [(1 + np.sum(null >= total)) <= 25, (1 + np.sum(alone >= total)) <= 25]
-    assert stats.binomtest(int(rejected[0]), 300, 0.06).pvalue > 1e-4
-    assert rejected[1] > 60
+        by_block.append((1 + np.sum(null >= total)) / 500)
+        by_draw.append((1 + np.sum(alone >= total)) / 500)
+    assert_level(by_block, exact=True)
+    assert_power(by_draw, 0.2)
 
 
 @pytest.mark.parametrize(("n", "d"), [(30, 1), (100, 3), (400, 20), (3000, 5)])
@@ -261,8 +270,8 @@ def test_agreement_keeps_its_level():
     for k in range(300):
         x, chain = labelled_chains(rng, 4, (250, 400)[k % 2], 3, (0.0, 0.6)[k % 2])
         pvalues.append(agreement(stein_features(x), chain, rng=rng, n_resamples=199).pvalue)
-    assert stats.binomtest(int(np.sum(np.array(pvalues) <= 0.05)), 300, 0.06).pvalue > 1e-4
-    assert stats.kstest(pvalues, "uniform").pvalue > 1e-4
+    assert_level(pvalues, exact=True)
+    assert_uniform(pvalues)
 
 
 def test_agreement_sees_an_odd_chain_and_burn_in():

@@ -2,7 +2,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import bimodal, noisy_rbm, normal_log_density, standard_normal
+from conftest import (
+    assert_level,
+    assert_power,
+    assert_uniform,
+    bimodal,
+    noisy_rbm,
+    normal_log_density,
+    standard_normal,
+)
 from scipy import stats
 from scipy.optimize import approx_fprime
 
@@ -70,17 +78,15 @@ def test_level_and_uniform_pvalues(normal_target):
         ).pvalue
         for _ in range(250)
     ]
-    assert stats.kstest(pvalues, "uniform").pvalue > 1e-4
-    assert np.sum(np.array(pvalues) <= 0.05) <= stats.binom.ppf(1 - 1e-4, 250, 0.05)
+    assert_uniform(pvalues)
+    assert_level(pvalues)
 
 
 def test_optimised_locations_keep_the_level_and_do_not_run_away(normal_target):
     """Far away the criterion is 0, near draws that fit it is often negative: 3 of these 60 ran away."""
     rng = np.random.default_rng(3)
     options = {"n_locations": 2, "check_score": False, "rng": rng}
-    results = [fssd_test(rng.normal(size=(400, 2)), normal_target, **options) for _ in range(60)]
-    assert np.isfinite([result.pvalue for result in results]).all()
-    assert np.sum([result.reject() for result in results]) <= stats.binom.ppf(1 - 1e-4, 60, 0.05)
+    assert_level([fssd_test(rng.normal(size=(400, 2)), normal_target, **options).pvalue for _ in range(60)])
 
 
 def test_optimised_locations_see_a_shift(normal_target):
@@ -89,7 +95,7 @@ def test_optimised_locations_see_a_shift(normal_target):
     power = [
         fssd_test(rng.normal(0.4, 1, size=(400, 2)), normal_target, **options).reject() for _ in range(15)
     ]
-    assert np.sum(power) >= 13
+    assert_power(power, 13 / 15)
 
 
 def test_optimising_raises_the_criterion_and_finds_the_place():
@@ -110,13 +116,13 @@ def test_blind_to_a_missing_mode():
     rejected = [
         fssd_test(rng.normal(size=(1000, 1)), target, check_score=False, rng=rng).reject() for _ in range(20)
     ]
-    assert np.sum(rejected) <= stats.binom.ppf(1 - 1e-4, 20, 0.1)
+    assert_level(rejected, slack=0.05)  # its narrow kernels see a little of the gap: 13 of 100 in Fig. 1
 
 
 def test_power_against_noise_on_the_matrix_of_an_rbm():
     rng = np.random.default_rng(7)
     problems = [noisy_rbm(0.2, 300, rng) for _ in range(6)]
-    assert np.sum([fssd_test(x, target, check_score=False, rng=rng).reject() for target, x in problems]) >= 5
+    assert_power([fssd_test(x, target, check_score=False, rng=rng).pvalue for target, x in problems], 5 / 6)
 
 
 @pytest.mark.slow
@@ -146,7 +152,7 @@ def test_level_over_500_samples_with_optimised_locations():
     for _ in range(500):
         x = rng.normal(size=(1000, 1)) + 6 * rng.integers(2, size=(1000, 1))
         pvalues.append(fssd_test(x, target, check_score=False, rng=rng).pvalue)
-    assert np.sum(np.array(pvalues) <= 0.05) <= stats.binom.ppf(1 - 1e-4, 500, 0.05)
+    assert_level(pvalues)
 
 
 @pytest.mark.parametrize(
