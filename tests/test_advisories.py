@@ -1,12 +1,14 @@
 """Known vulnerabilities of pinned versions, from advisories in the OSV format."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments import advisories
@@ -158,3 +160,19 @@ def test_make_audit_passes_only_where_pins_were_looked_up(tmp_path):
     assert "1 advisories, the last of 2026-01-01: none applies" in done.stdout
     planned = subprocess.run([*make, "--dry-run"], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert "pip-audit --strict --requirement constraints.txt" in planned.stdout
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_licences_need_no_network():
+    command = ["make", "--old-file=setup", "licences", f"BIN={Path(sys.executable).parent}"]
+    nowhere = {"https_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "no_proxy": ""}
+    done = subprocess.run(
+        command,
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, **nowhere},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"numpy {np.__version__}: BSD" in done.stdout

@@ -11,6 +11,7 @@ from itertools import repeat
 import joblib
 import numpy as np
 import pytest
+from conftest import standard_normal
 
 import steincheck as sc
 from steincheck.stein import block_sums, sharing
@@ -26,7 +27,7 @@ def few_draws_are_shared(monkeypatch):
 @pytest.fixture(scope="module")
 def problem():
     rng = np.random.default_rng(0)
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=3)
+    target = standard_normal(3)
     return rng.normal(0.02, 1.0, size=(N, 3)), target
 
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest import jax_normal
 from scipy import stats
 
 import steincheck as sc
@@ -154,3 +155,13 @@ def test_cells_of_a_table_in_words():
     assert [_cell(value) for value in (None, True, np.False_, np.nan, 1234.5, 0.5, "x")] == [
         "-", "yes", "no", "-", "1234", "0.500", "x",
     ]  # fmt: skip
+
+
+def test_compare_names_what_is_wrong():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(ValueError, match="`samples` must hold at least one sample"):
+        sc.compare({}, jax_normal())
+    with pytest.raises(TypeError, match="no option `foo`; those of check are modes, bounds, alpha"):
+        sc.compare({"a": x}, jax_normal(), foo=1)
+    with pytest.raises(ValueError, match="sample 'b': `draws` must have shape"):
+        sc.compare({"b": x[:, :1]}, jax_normal(), modes=[[0.0, 0.0]])

@@ -1,15 +1,18 @@
 """Compiled programs on disk: used inside our calls only, and never in the way of the user's own settings."""
 
 import os
+import random
 import sys
 import threading
 import warnings
 
 import jax
+import numpy as np
 import pytest
 from jax._src.compilation_cache import compress_executable, decompress_executable
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
+import steincheck as sc
 from steincheck import _compilation
 from steincheck._compilation import precise
 
@@ -215,3 +218,41 @@ def test_the_folder_is_where_the_platform_keeps_caches(monkeypatch, system, sett
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(_compilation.sys, "platform", system)
     assert _compilation.user_cache().as_posix() == folder
+
+
+def test_tests_called_from_several_threads_give_what_they_give_alone():
+    draws = np.random.default_rng(0).normal(size=(200, 2))
+    target = sc.models.gaussian_mixture([[0.0, 0.0]])
+    alone = [sc.ksd_test(draws, target, rng=seed).pvalue for seed in range(4)]
+    found = [None] * 4
+
+    def work(seed):
+        found[seed] = sc.ksd_test(draws, target, rng=seed).pvalue
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == alone
+
+
+def test_what_is_the_users_stays_as_it_was():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    draws = target.sample(150, 0)
+    kept = draws.copy()
+    settings = dict(jax.config.values)
+    legacy = np.random.get_state()[1].tolist()  # noqa: NPY002
+    python = random.getstate()
+    errors = np.geterr()
+    with warnings.catch_warnings():
+        filters = list(warnings.filters)
+        sc.check(draws, target, rng=0)
+        sc.spksd_test(draws, target, modes=[[-3.0], [3.0]], n_resamples=99, rng=0)
+        assert warnings.filters == filters
+    assert dict(jax.config.values) == settings
+    assert not jax.config.jax_enable_x64
+    assert np.random.get_state()[1].tolist() == legacy  # noqa: NPY002
+    assert random.getstate() == python
+    assert np.geterr() == errors
+    assert np.array_equal(draws, kept)

@@ -4,9 +4,9 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import ar1_chains, normal_log_density
 
 import steincheck as sc
-from steincheck._validation import as_count, as_generator, check_switch, seeded
 from steincheck.draws import Draws, as_draws, as_matrix, read_draws
 from steincheck.draws.names import canonical, positions
 
@@ -68,31 +68,6 @@ def test_bad_draws(x, dim, error, message):
         as_matrix(x, dim)
 
 
-def test_counts_and_switches():
-    assert as_count(np.int32(3), "n") == 3
-    assert as_count(0, "n", minimum=0) == 0
-    with pytest.raises(ValueError, match="`n` must be a positive integer, got 0"):
-        as_count(0, "n")
-    with pytest.raises(ValueError, match="`n` must be an integer of at least 2, got 1"):
-        as_count(1, "n", minimum=2)
-    with pytest.raises(ValueError, match="`n` must be at most 5, got 6"):
-        as_count(6, "n", maximum=5)
-    check_switch(np.True_, "flag")
-    check_switch(None, "flag", optional=True)
-    with pytest.raises(TypeError, match="`flag` must be True or False, got None"):
-        check_switch(None, "flag")
-
-
-def test_generators():
-    assert as_generator(3).random() == np.random.default_rng(3).random()
-    stream = np.random.default_rng(0)
-    assert as_generator(stream) is stream
-    assert as_generator(None).random() != as_generator(None).random()
-    for bad in (-1, 1.5, "seed", True, np.random.RandomState):
-        with pytest.raises(TypeError, match="`rng` must be a non-negative int"):
-            as_generator(bad)
-
-
 DOORS = {
     "ksd": functools.partial(sc.ksd_test, n_resamples=99),
     "fssd": functools.partial(sc.fssd_test, n_resamples=99),
@@ -121,14 +96,6 @@ def test_what_a_result_records_of_a_generator_runs_it_again_and_again(name):
     first = DOORS[name](draws, target, rng=generator)
     for _ in range(2):
         assert DOORS[name](draws, target, rng=first.settings["rng"]).pvalue == first.pvalue
-
-
-def test_seed_sequences_are_copied_with_all_they_know():
-    sequence = np.random.SeedSequence(7, spawn_key=(2,), pool_size=8, n_children_spawned=3)
-    _, recorded = seeded(sequence)
-    seeded(recorded)[0].spawn(4)
-    assert recorded.state == sequence.state
-    assert np.array_equal(recorded.generate_state(4), sequence.generate_state(4))
 
 
 def written(folder, text, name="draws.csv"):
@@ -521,7 +488,7 @@ def test_draws_without_chains_are_one_part_and_a_series_is_a_column():
 def test_searches_and_pictures_read_what_the_tests_read(door):
     """A positive parameter on its own scale, by name; its logarithm is the coordinate of the target."""
     target = sc.Target(
-        lambda u: -0.5 * np.sum(u**2, axis=1),
+        normal_log_density,
         lambda u: -u,
         dim=2,
         names=["log tau", "mu"],
@@ -563,3 +530,95 @@ def test_names_that_count_from_1_are_those_of_a_cmdstan_file(tmp_path, names, ex
 def test_an_unknown_chain_is_named():
     with pytest.raises(ValueError, match=r"the column of the chains must have no NaN, rows \[1\] do"):
         sc.as_draws({"chain": np.array([0.0, np.nan, 1.0]), "mu": np.arange(3.0)})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "names", "expected"),
+    [
+        ("a.csv", "# tau,mu\n1,2\n3,4\n", ["mu", "tau"], [[2, 1], [4, 3]]),
+        ("a.csv", "0\n0.5\n0.25\n", None, [[0], [0.5], [0.25]]),
+        ("a.csv", "0,1\n0.5,0.1\n0.2,0.3\n", None, [[0, 1], [0.5, 0.1], [0.2, 0.3]]),
+        ("a.CSV", "1,2\n3,4\n", None, [[1, 2], [3, 4]]),
+        ("a.csv", "a,note,b\n1,x,2\n3,y,4\n", ["a", "b"], [[1, 2], [3, 4]]),
+    ],
+)
+def test_text_is_read_as_it_is_meant(tmp_path, name, text, names, expected):
+    (tmp_path / name).write_text(text)
+    assert sc.read_draws(tmp_path / name, names=names).values.tolist() == expected
+
+
+@pytest.mark.parametrize("delimiter", [" ", ",", ";", "\t"])
+@pytest.mark.parametrize("header", ["tau,mu", "tau, mu", "tau mu", "tau;mu", "tau\tmu", "tau,mu\nmade today"])
+def test_a_header_of_savetxt_names_the_columns_whatever_separates_them(tmp_path, delimiter, header):
+    np.savetxt(tmp_path / "h.csv", [[1.5, 2], [3, 4]], delimiter=delimiter, header=header)
+    draws = sc.read_draws(tmp_path / "h.csv", names=["mu", "tau"])
+    assert draws.values.tolist() == [[2, 1.5], [4, 3]]
+    assert draws.warnings == ()
+
+
+@pytest.mark.parametrize("header", ["tau,mu", "tau mu"])
+def test_a_header_of_savetxt_names_the_parameters_of_a_model(tmp_path, header):
+    """The command line reads draws of models before it knows which of their names are meant."""
+    np.savetxt(tmp_path / "h.csv", [[1.5, 2], [3, 4]], header=header)
+    assert sc.read_draws(tmp_path / "h.csv").names == ("tau", "mu")
+
+
+@pytest.mark.parametrize("header", ["Tau,Mu", "tau,mu,lp", "alpha,beta", "tau = first, mu = second"])
+@pytest.mark.parametrize("delimiter", [" ", ","])
+def test_names_in_a_comment_that_do_not_fit_are_told(tmp_path, delimiter, header):
+    np.savetxt(tmp_path / "h.csv", [[1.5, 2], [3, 4]], delimiter=delimiter, header=header)
+    (warning,) = sc.read_draws(tmp_path / "h.csv", names=["mu", "tau"]).warnings
+    assert "does not say which column is which of mu, tau: the columns are taken in the order" in warning
+    assert sc.read_draws(tmp_path / "h.csv", names=["x", "y"]).values.tolist() == [[1.5, 2], [3, 4]]
+
+
+def test_underscores_in_numbers_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("1_5,2\n3,4\n")
+    with pytest.raises(ValueError, match="1_5"):
+        sc.read_draws(tmp_path / "a.csv")
+
+
+def test_files_of_other_habits_are_read_or_explained(tmp_path):
+    def written(text, name="draws.csv"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    for text in ("a|b\n1|2\n3|4\n", "sep=;\na;b\n1;2\n3;4\n", '"sep=,"\na,b\n1,2\n3,4\n'):
+        draws = sc.read_draws(written(text))
+        assert draws.names == ("a", "b")
+        assert draws.values.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(ValueError, match="'1D\\+00' is a number in Fortran notation: write E instead of D"):
+        sc.read_draws(written("1D+00,2D+00\n3D+00,4D+00\n"))
+    with pytest.raises(ValueError, match="line 3, column a: '3D-01' is not a number \\(Fortran"):
+        sc.read_draws(written("a,b\n1,2\n3D-01,4\n"))
+    named = sc.read_draws(written("chain,a\nc2,1\nc1,2\nc2,3\nc1,4\n"))
+    assert named.chain.tolist() == [0, 0, 1, 1]
+    assert named.values.ravel().tolist() == [1, 3, 2, 4]
+    assert named.warnings == ()
+    np.savez(tmp_path / "empty.npz")
+    with pytest.raises(ValueError, match=r"empty.npz holds no arrays$"):
+        sc.read_draws(tmp_path / "empty.npz")
+
+
+def test_an_empty_chain_is_named():
+    with pytest.raises(ValueError, match="chain 1 of 2 has none"):
+        sc.as_draws([np.random.default_rng(0).normal(size=(50, 2)), np.empty((0, 2))])
+
+
+def test_truth_values_are_no_draws():
+    with pytest.raises(TypeError, match=r"`draws` must be .* got an array of dtype bool"):
+        sc.as_draws(np.ones((50, 2), dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("walkers", "steps", "correlation"), [(32, 60, 0.95), (100, 40, 0.95), (4, 500, 0.9)]
+)
+def test_steps_before_chains_are_told_by_the_correlations(walkers, steps, correlation):
+    """As emcee's chains are; the right way round nothing is suspected."""
+    for seed in range(8):
+        r = np.random.default_rng([6, seed])
+        x = ar1_chains(r, walkers, steps, 2, correlation)
+        assert sc.as_draws(x.swapaxes(0, 1)).axes_swapped
+        assert not sc.as_draws(x).axes_swapped
+        independent = r.normal(size=(steps, walkers, 2))
+        assert not sc.as_draws(independent).axes_swapped

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import steincheck as sc
 from steincheck.draws import as_draws, read_draws
 
 NAMES = ["mu", "theta[0]", "theta[1]", "theta[2]"]
@@ -263,3 +264,47 @@ def test_dicts_with_the_draws_last(arrays):
     draws = as_draws(last, 4)
     assert draws.names == ("theta[0]", "theta[1]", "theta[2]", "mu[0]")
     np.testing.assert_array_equal(draws.values[:, 3], arrays["mu"].ravel())
+
+
+def test_columns_are_taken_by_name():
+    class Frame:
+        columns = ("b", "a")
+        shape = (3, 2)
+
+        def to_series(self, k):
+            return self
+
+        def to_numpy(self):
+            return np.arange(3.0)
+
+    with pytest.raises(ValueError, match="no column 'c'"):
+        sc.as_draws(Frame(), names=["a", "c"])
+
+
+class Table:
+    """Names of columns and nothing that says the shape."""
+
+    columns = ("b", "a")
+
+
+class ArrayTable(Table):
+    def __array__(self, dtype=None, copy=None):
+        return np.array([[2.0, 1.0], [4.0, 3.0]])
+
+
+class IndexedTable(Table):
+    def __getitem__(self, name):
+        return np.asarray(ArrayTable())[:, self.columns.index(name)]
+
+
+@pytest.mark.parametrize("table", [ArrayTable(), IndexedTable()])
+def test_columns_of_any_table_are_taken_by_name(table):
+    assert sc.as_draws(table, names=["a", "b"]).values.tolist() == [[1, 2], [3, 4]]
+    assert sc.as_draws([table, table], names=["a", "b"]).lengths.tolist() == [2, 2]
+    with pytest.raises(ValueError, match="no column 'c'"):
+        sc.as_draws(table, names=["a", "c"])
+
+
+def test_a_table_without_columns_in_memory_is_refused():
+    with pytest.raises(TypeError, match=r"`draws` must hold one column of numbers per name .* got a Table"):
+        sc.as_draws(Table())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import assert_coverage, assert_level, assert_power
 from scipy import stats
 
 import steincheck as sc
@@ -63,9 +64,9 @@ class TestChains:
         wrong = [at_two_modes(label_chain([0.7, 0.3], 0.2, 4, 500, rng), rng) for _ in range(10)]
         modes = as_modes([[-4.0], [4.0]], TWO)
         good = [sc.flux_test(x, TWO, modes=modes, rng=rng) for x in right]
-        assert sum(result.reject() for result in good) <= stats.binom.ppf(1 - 1e-4, 50, 0.07)
+        assert_level([result.pvalue for result in good])
         naive = [sc.flux_test(x, TWO, modes=modes, independent=True, rng=0) for x in right]
-        assert sum(result.reject() for result in naive) > 10
+        assert_power([result.pvalue for result in naive], 0.22)
         assert all(sc.flux_test(x, TWO, modes=modes, rng=rng).reject() for x in wrong)
         assert {result.variant for result in good} == {"block signs"}
         assert not any(result.inconclusive_reason or result.set_hypothesis for result in good)
@@ -298,7 +299,7 @@ class TestObservedIntervals:
             if not np.isnan(low):
                 covers.append(low <= weight <= high)
         assert len(covers) > 100
-        assert sum(covers) >= stats.binom.ppf(1e-4, len(covers), 0.94)
+        assert_coverage(sum(covers), len(covers), 0.94)
 
     def test_chains_that_never_change_mode_have_none(self):
         x = at_two_modes(np.repeat(np.array([0, 0, 0, 1])[:, None], 250, axis=1), np.random.default_rng(1))
@@ -445,7 +446,7 @@ class TestLattices:
             sc.flux_test(self.sample(target, 1000, rng), target, modes=modes, rng=0).reject()
             for _ in range(40)
         ]
-        assert sum(right) <= stats.binom.ppf(1 - 1e-4, 40, 0.05)
+        assert_level(right)
 
     def test_where_most_modes_are_listed_both_ways_count(self):
         target, modes = self.modulated(2)
@@ -502,7 +503,7 @@ class TestStudy:
             if "sampled" in key[0] or "stuck" in key[0] or not given:
                 continue
             cases += 1
-            assert int(row["count"]) >= stats.binom.ppf(1e-4, given, 0.95)
+            assert_coverage(int(row["count"]), given, 0.95)
         assert cases >= 30
 
     def test_rare_changes_are_judged_as_a_set(self):
@@ -567,17 +568,16 @@ class TestChainsOnLattices:
         return flows, np.repeat(np.arange(4), 500)
 
     def test_level_and_power(self):
-        """Correct chains: at most as many of 25 as a level of .08 allows with probability 1e-5.
+        """One sign of .8/.2 instead of .5/.5, forgotten at rate .3: 12 standard errors off.
 
-        One sign of .8/.2 instead of .5/.5, forgotten at rate .3: some 2000 / 6 independent draws, 12 standard
-        errors off. A test for independent draws has 6 times too small a variance.
+        2000 draws are worth some 2000 / 6: a test for independent draws has 6 times too small a variance.
         """
         rng = np.random.default_rng(0)
         right = [compare_chain_steps(*self.flows(0.3, rng), rng)[0] for _ in range(25)]
-        assert sum(test.pvalue <= 0.05 for test in right) <= stats.binom.isf(1e-5, 25, 0.08)
+        assert_level([test.pvalue for test in right])
         assert {test.degrees_of_freedom for test in right} == {6}
-        naive = [compare_steps(self.flows(0.3, rng)[0], "asymptotic", rng).pvalue <= 0.05 for _ in range(25)]
-        assert sum(naive) > stats.binom.isf(1e-5, 25, 0.08)
+        naive = [compare_steps(self.flows(0.3, rng)[0], "asymptotic", rng).pvalue for _ in range(25)]
+        assert_power(naive, 0.44)
         wrong = [compare_chain_steps(*self.flows(0.3, rng, 0.8), rng)[0].pvalue for _ in range(5)]
         assert max(wrong) <= 0.01
 

@@ -1,6 +1,7 @@
 """The search without a box: far modes, symmetries, invariance, hostile targets, budgets, held-out draws."""
 
 import functools
+import sys
 import time
 import warnings
 from itertools import permutations
@@ -8,7 +9,7 @@ from itertools import permutations
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import mixture_log_density
+from conftest import mixture_log_density, normal_log_density, standard_normal
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
@@ -142,7 +143,7 @@ class TestHostileTargets:
         def log_density(x):
             if np.abs(x).max() > 1e3:
                 raise RuntimeError("Location parameter is inf")
-            value = -0.5 * np.sum(x**2, axis=1)
+            value = normal_log_density(x)
             value[x[:, 0] > 20] = np.nan
             value[x[:, 0] < -20] = np.inf
             return value
@@ -227,7 +228,7 @@ class TestBudget:
     def test_a_slow_target_is_searched_less_and_stops_in_time(self):
         def log_density(x):
             time.sleep(1e-3 * len(x))
-            return -0.5 * np.sum(x**2, axis=1)
+            return normal_log_density(x)
 
         target = sc.Target(log_density, lambda x: -x, dim=2)
         begin = time.perf_counter()
@@ -425,7 +426,7 @@ class TestParts:
         cheap = Surface(sc.from_jax(lambda x: -0.5 * x @ x, 3))
         data = np.random.default_rng(0).normal(size=5000)
         dear = Surface(sc.from_jax(lambda x: -0.5 * jnp.sum(jnp.cosh(data - x[0])) - x[1] ** 2, 2))
-        plain = Surface(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2))
+        plain = Surface(standard_normal(2))
         assert screened_points(cheap, 1, 1.0) == 2**18
         assert screened_points(dear, 1, 1.0) == screened_points(plain, 1, 1.0) == 2**12
         assert screened_points(cheap, 1, 0.25) == 2**16
@@ -512,15 +513,12 @@ def test_what_the_target_raises_is_said():
     def raises(x):
         raise RuntimeError("cannot read data.csv")
 
-    def normal(x):
-        return -0.5 * np.sum(x**2, axis=1)
-
     words = "no mode found: the target raises RuntimeError: cannot read data.csv"
-    for target in (sc.Target(raises, dim=2), sc.Target(normal, raises, dim=2)):
+    for target in (sc.Target(raises, dim=2), sc.Target(normal_log_density, raises, dim=2)):
         with pytest.raises(ValueError, match=words):
             find_modes(target, rng=0)
     with pytest.raises(ValueError, match="the score is not finite at any start"):
-        find_modes(sc.Target(normal, lambda x: np.full(x.shape, np.nan), dim=2), rng=0)
+        find_modes(sc.Target(normal_log_density, lambda x: np.full(x.shape, np.nan), dim=2), rng=0)
 
 
 def test_a_density_that_still_grows_is_warned_of():
@@ -613,7 +611,7 @@ class TestManyDimensions:
 )
 def test_limits_must_be_numbers(change, message):
     with pytest.raises(ValueError, match=message):
-        find_modes(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2), rng=0, **change)
+        find_modes(sc.Target(normal_log_density, dim=2), rng=0, **change)
 
 
 def test_the_clock_may_be_left_out_and_valleys_cut():
@@ -626,7 +624,7 @@ def test_a_hessian_that_is_not_finite_is_named():
     def hessian(x):
         return np.full((len(x), 2, 2), np.nan)
 
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, hessian=hessian)
+    target = standard_normal(2, hessian=hessian)
     with pytest.raises(ValueError, match=r"`hessian` must return finite values \(n, d, d\), at x = "):
         curvature(Surface(target), np.zeros(2), np.ones(2))
 
@@ -643,7 +641,7 @@ def test_shapes_of_the_target_are_checked_and_points_at_infinity_not_evaluated()
     surface = Surface(sc.Target(lambda x: -0.5 * x**2, dim=2))
     with pytest.raises(ValueError, match=r"must return shape \(3,\) for 3 points, got \(3, 2\)"):
         surface.log_density(np.zeros((3, 2)))
-    fine = Surface(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2))
+    fine = Surface(sc.Target(normal_log_density, dim=2))
     assert fine.log_density(np.full((3, 2), np.inf)).tolist() == [-np.inf] * 3
     assert fine.evaluations == 0
 
@@ -669,3 +667,26 @@ def test_places_on_the_way_into_an_unbounded_spike_are_no_modes():
         verdict = sc.check(x, target, rng=0)
     assert {"kernel", "moments"} <= set(verdict.tests)
     assert "weights" not in verdict.tests
+
+
+@pytest.mark.parametrize("limit", [{"max_evaluations": 1}, {"max_seconds": 1e-9}])
+def test_a_search_that_hardly_began_does_not_say_that_the_density_grows(limit):
+    with pytest.raises(ValueError, match=f"{next(iter(limit))} was reached before a climb came to rest"):
+        sc.find_modes(sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]]), rng=0, **limit)
+
+
+def test_starts_so_far_out_that_no_mode_can_be_seen_are_refused():
+    target = sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]])
+    with pytest.raises(ValueError, match=r"`starts` must be within 1e\+15 of 0, got 1e\+200"):
+        sc.find_modes(target, starts=[[1e200, 0]], rng=0)
+    assert len(sc.find_modes(target, starts=[[1e14, 0]], rng=0)) == 2
+
+
+def test_no_standard_error_is_no_error(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    sc.find_modes(sc.models.gaussian_mixture([[0.0]]), rng=0)
+
+
+def test_a_mode_search_underflows_quietly():
+    with np.errstate(all="raise"):
+        sc.find_modes(sc.models.gaussian_mixture([[-3.0], [3.0]]), rng=0)

@@ -9,7 +9,7 @@ from math import lgamma
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import mixture_log_density
+from conftest import normal_log_density, numpy_mixture, standard_normal
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
@@ -18,16 +18,6 @@ from steincheck.modes.given import as_modes
 from steincheck.modes.merge import merge
 from steincheck.modes.search import climb_from_draws, known_modes
 from steincheck.result import Modes
-
-
-def mixture(means, covariances=None, weights=None, *, score=True):
-    """A Gaussian mixture as a plain NumPy target: no Hessian, so it is differenced."""
-    means = np.asarray(means, dtype=float)
-    d = means.shape[1]
-    covariances = np.tile(np.eye(d), (len(means), 1, 1)) if covariances is None else covariances
-    weights = np.full(len(means), 1 / len(means)) if weights is None else weights
-    log_density, gradient = mixture_log_density(means, covariances, weights)
-    return sc.Target(log_density, gradient if score else None, dim=d)
 
 
 def rbm(hidden, dim, rotation=None):
@@ -74,7 +64,7 @@ def test_a_gaussian_mixture_gives_means_covariances_and_weights():
     root = np.random.default_rng(0).normal(size=(3, 3, 3))
     covariances = root @ root.transpose(0, 2, 1) + 0.5 * np.eye(3)
     weights = np.array([0.2, 0.5, 0.3])
-    modes = box_search(mixture(means, covariances, weights), bounds=(-40, 40), rng=0)
+    modes = box_search(numpy_mixture(means, covariances, weights), bounds=(-40, 40), rng=0)
     assert_same_points(modes.locations, means, 1e-7)
     assert np.all(np.diff(modes.log_density) <= 0)
     match = np.linalg.norm(modes.locations[:, None] - means, axis=2).argmin(axis=1)
@@ -87,13 +77,13 @@ def test_a_gaussian_mixture_gives_means_covariances_and_weights():
 
 def test_overlapping_components_are_located_to_eight_digits():
     """The zeros of the score by bisection, where components pull at each other."""
-    score = mixture([[0.0], [4.0]]).score
+    score = numpy_mixture([[0.0], [4.0]]).score
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if score(np.array([[middle]]))[0, 0] > 0 else (low, middle)
     target = sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 4) ** 2), dim=1)
-    for exact in (target, mixture([[0.0], [4.0]])):
+    for exact in (target, numpy_mixture([[0.0], [4.0]])):
         modes = box_search(exact, bounds=(-10, 10), rng=0)
         np.testing.assert_allclose(np.sort(modes.locations[:, 0]), [low, 4 - low], atol=1e-8)
 
@@ -114,7 +104,7 @@ def test_scales_of_a_thousandth_and_a_thousand(score):
     """Two coordinates six orders of magnitude apart."""
     scale = np.array([1e-3, 1e3])
     means = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0], [-9.0, 9.0]]) * scale
-    target = mixture(means, np.tile(np.diag(scale**2), (4, 1, 1)), score=score)
+    target = numpy_mixture(means, np.tile(np.diag(scale**2), (4, 1, 1)), score=score)
     modes = box_search(target, bounds=[(-0.02, 0.02), (-2e4, 2e4)], rng=0)
     assert_same_points(modes.locations / scale, means / scale, 1e-5)
     np.testing.assert_allclose(modes.covariances / np.outer(scale, scale), [np.eye(2)] * 4, atol=1e-3)
@@ -124,14 +114,14 @@ def test_scales_of_a_thousandth_and_a_thousand(score):
 def test_correlation_close_to_one():
     rho = 1 - 1e-6
     covariance = np.array([[[1.0, rho], [rho, 1.0]]])
-    modes = box_search(mixture([[2.0, -1.0]], covariance), bounds=(-10, 10), rng=0)
+    modes = box_search(numpy_mixture([[2.0, -1.0]], covariance), bounds=(-10, 10), rng=0)
     assert_same_points(modes.locations, [[2.0, -1.0]], 1e-6)
     np.testing.assert_allclose(modes.covariances, covariance, rtol=1e-3)
 
 
 def test_a_saddle_point_is_no_mode():
     """A start at the saddle between two modes has no gradient: counted, not kept."""
-    target = mixture([[-3.0, 0.0], [3.0, 0.0]])
+    target = numpy_mixture([[-3.0, 0.0], [3.0, 0.0]])
     modes = box_search(target, starts=[[0.0, 0.0], [1.0, 1.0]], explore=False)
     assert_same_points(modes.locations, [[3.0, 0.0]], 1e-6)
     assert (modes.search.n_saddle_points, modes.search.n_converged) == (1, 1)
@@ -144,7 +134,7 @@ def test_modes_of_no_mass_are_dropped_by_mass_not_by_height():
     d = 20
     means = np.stack([np.zeros(d), np.full(d, 20.0), np.full(d, -20.0)])
     covariances = np.stack([np.eye(d) * 1e-4, np.eye(d), np.eye(d)])
-    target = mixture(means, covariances, [0.5, 0.5, 1e-16])
+    target = numpy_mixture(means, covariances, [0.5, 0.5, 1e-16])
     modes = box_search(target, starts=means + 0.01, explore=False)
     assert_same_points(modes.locations, means[:2], 1e-6)
     assert np.ptp(modes.log_density) > 80
@@ -212,7 +202,7 @@ def test_a_density_without_a_smooth_maximum_is_an_error():
 
 
 def test_the_seed_decides_everything():
-    target = mixture([[0.0, 0.0], [8.0, 0.0]])
+    target = numpy_mixture([[0.0, 0.0], [8.0, 0.0]])
     one, two, other = (box_search(target, bounds=(-10, 20), rng=seed) for seed in (5, 5, 6))
     np.testing.assert_array_equal(one.n_starts, two.n_starts)
     np.testing.assert_array_equal(one.locations, two.locations)
@@ -222,7 +212,7 @@ def test_the_seed_decides_everything():
 def test_exploration_finds_modes_no_start_hits():
     """A chain of modes outside the box, each met only from the one before; then a single start at its end."""
     means = np.array([[0.0, 0.0], [9.0, 2.0], [18.0, 0.0], [27.0, 2.0], [0.0, -9.0]])
-    target = mixture(means)
+    target = numpy_mixture(means)
     near, all_of_them = (box_search(target, bounds=(-2, 2), explore=e, rng=0) for e in (False, True))
     assert_same_points(near.locations, means[:1], 1e-6)
     assert_same_points(all_of_them.locations, means, 1e-6)
@@ -246,7 +236,7 @@ def test_a_lattice_too_large_to_list_has_one_mode_with_all_its_neighbours(turned
 
 
 def test_the_cap_on_evaluations_is_told():
-    target = mixture(20.0 * np.arange(10)[:, None])
+    target = numpy_mixture(20.0 * np.arange(10)[:, None])
     modes = box_search(target, bounds=(-1, 1), max_evaluations=1, rng=0)
     assert modes.search.stopped == "max_evaluations reached while exploring"
     assert len(modes.search.explored) == 1
@@ -332,12 +322,12 @@ def test_merge_weighs_by_the_hessians():
 
 def test_a_narrow_mode_upon_a_wide_one_is_not_merged():
     means, covariances = np.array([[0.0], [0.9]]), np.array([1.0, 1e-4])[:, None, None]
-    modes = box_search(mixture(means, covariances, [0.9, 0.1]), bounds=(-3, 3), rng=0)
+    modes = box_search(numpy_mixture(means, covariances, [0.9, 0.1]), bounds=(-3, 3), rng=0)
     assert_same_points(modes.locations, means, 1e-2)
 
 
 def test_a_users_modes(normal_target):
-    target = mixture([[-3.0, 0.0], [3.0, 1.0]])
+    target = numpy_mixture([[-3.0, 0.0], [3.0, 1.0]])
     locations = np.array([[3.0, 1.0], [-3.0, 0.0]])
     given = as_modes(locations, target)
     np.testing.assert_array_equal(given.locations, locations)  # the user's order
@@ -365,7 +355,7 @@ def test_a_users_modes(normal_target):
 )
 def test_wrong_modes(modes, words):
     with pytest.raises(ValueError, match=words):
-        as_modes(modes, mixture([[-3.0, 0.0], [3.0, 0.0]]))
+        as_modes(modes, numpy_mixture([[-3.0, 0.0], [3.0, 0.0]]))
 
 
 def test_the_table_and_the_dictionary():
@@ -421,7 +411,7 @@ def test_the_record_refuses_what_is_not_modes(arguments, error, message):
 )
 @pytest.mark.filterwarnings("ignore:there are more than max_modes")
 def test_the_record_of_a_search_in_a_box(options, reason, stopped):
-    search = box_search(mixture([[-3.0, 0.0], [3.0, 0.0]]), (-10, 10), rng=0, **options).search
+    search = box_search(numpy_mixture([[-3.0, 0.0], [3.0, 0.0]]), (-10, 10), rng=0, **options).search
     assert isinstance(search, sc.ModeSearch)
     assert (search.reason, search.stopped) == (reason, stopped)
     assert (search.farthest, search.from_draws, search.effort) == (None, None, None)
@@ -474,7 +464,7 @@ def test_dictionaries_that_are_not_of_modes(change, words):
 
 
 def test_a_record_of_a_search_cannot_be_changed():
-    search = box_search(mixture([[-3.0, 0.0], [3.0, 0.0]]), (-10, 10), explore=False, rng=0).search
+    search = box_search(numpy_mixture([[-3.0, 0.0], [3.0, 0.0]]), (-10, 10), explore=False, rng=0).search
     with pytest.raises(AttributeError):
         search.reason = "complete"
 
@@ -496,7 +486,7 @@ def test_given_locations_that_are_no_maxima_are_named_with_the_nearest_maximum()
 @pytest.mark.parametrize("means", [[[0.0, 0.0]], [[-4.0, 0.0], [4.0, 0.0]]])
 def test_given_covariances_of_a_wrong_scale_are_replaced_by_those_of_the_density(means, factor):
     """Those 1e8 times too wide had correct draws called a misfit, without a warning."""
-    target = mixture(means)
+    target = numpy_mixture(means)
     given = factor * np.stack([np.eye(2)] * len(means))
     warnings: list[str] = []
     found = as_modes((means, given), target, warnings)
@@ -539,7 +529,7 @@ def test_given_covariances_that_are_no_inverse_hessians_are_kept_unless_far_off(
 
 def test_one_axis_of_a_given_covariance_may_be_wrong():
     covariance = np.array([[1.0, 0.999], [0.999, 1.0]])
-    target = mixture([[0.0, 0.0]], covariance[None])
+    target = numpy_mixture([[0.0, 0.0]], covariance[None])
     warnings: list[str] = []
     np.testing.assert_array_equal(
         as_modes(([[0.0, 0.0]], covariance[None]), target, warnings).covariances[0], covariance
@@ -549,13 +539,13 @@ def test_one_axis_of_a_given_covariance_may_be_wrong():
     np.testing.assert_allclose(found.covariances[0], covariance, atol=1e-4)
     assert "the density one of 0.0447" in warnings[0]  # given the other coordinate
     locations = 10.0 * np.arange(7)[:, None]
-    many = as_modes((locations, np.full((7, 1, 1), 1e6)), mixture(locations), warnings)
+    many = as_modes((locations, np.full((7, 1, 1), 1e6)), numpy_mixture(locations), warnings)
     np.testing.assert_allclose(many.covariances, 1.0, atol=1e-3)
     assert warnings[-1] == "`modes`: 2 more covariances were replaced for this reason"
 
 
 def test_given_covariances_of_a_wrong_scale_where_the_density_has_no_maximum_are_refused():
-    target = mixture([[-4.0, 0.0], [4.0, 0.0]])
+    target = numpy_mixture([[-4.0, 0.0], [4.0, 0.0]])
     words = r"number 0 has a standard deviation of 0.0001 along .* no local maximum at \(0, 0\)"
     with pytest.raises(ValueError, match=words):
         as_modes(([[0.0, 0.0]], 1e-8 * np.eye(2)[None]), target, [])
@@ -566,7 +556,7 @@ def test_given_covariances_of_a_wrong_scale_where_the_density_has_no_maximum_are
 
 def test_a_given_location_at_a_saddle_point_is_warned_of():
     """The gradient is 0 there, so that it passed for a maximum if a covariance was given."""
-    target = mixture([[-4.0, 0.0], [4.0, 0.0]])
+    target = numpy_mixture([[-4.0, 0.0], [4.0, 0.0]])
     warnings: list[str] = []
     as_modes(([[-4.0, 0], [0, 0]], [np.eye(2)] * 2), target, warnings)
     assert re.search(r"log p at row 1, \(0, 0\), is 7.3 less than at \(4, ", warnings[0])
@@ -574,7 +564,7 @@ def test_a_given_location_at_a_saddle_point_is_warned_of():
 
 def test_draws_at_given_modes_with_wide_covariances_are_not_at_unknown_modes():
     """Two modes 2 standard deviations apart became one, and half of the draws were said to be elsewhere."""
-    target = mixture([[-1.3, 0.0], [1.3, 0.0]])
+    target = numpy_mixture([[-1.3, 0.0], [1.3, 0.0]])
     found = box_search(target, (-4, 4), rng=0)
     known = as_modes((found.locations, [8 * np.eye(2)] * 2), target)
     x = np.random.default_rng(0).normal(known.locations[np.arange(200) % 2])
@@ -583,7 +573,7 @@ def test_draws_at_given_modes_with_wide_covariances_are_not_at_unknown_modes():
 
 
 def test_many_locations_that_are_no_modes_are_counted():
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    target = standard_normal(1)
     places = np.linspace(3, 9, 8)[:, None]
     x = np.random.default_rng(0).normal(size=(200, 1))
     with warnings.catch_warnings():
@@ -595,14 +585,14 @@ def test_many_locations_that_are_no_modes_are_counted():
 
 
 def test_given_modes_were_not_searched():
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    target = standard_normal(1)
     assert as_modes([[0.0]], target).search_sentence == "the modes were given, or found in a box"
 
 
 def test_a_test_that_searches_in_a_box_silences_no_warning_of_the_density():
     def log_density(x):
         warnings.warn("mine", RuntimeWarning, stacklevel=2)
-        return -0.5 * np.sum(x**2, axis=1)
+        return normal_log_density(x)
 
     target = sc.Target(log_density, lambda x: -x, dim=1)
     told = []

@@ -3,7 +3,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import mixture_log_density
+from conftest import mixture_draws, numpy_mixture, standard_normal
 from scipy import stats
 
 import steincheck as sc
@@ -12,16 +12,9 @@ from steincheck.perturbation.runs import run_compiled, run_steps, skip_rejection
 
 
 def mixture(means, covariances, weights):
-    means, covariances = np.asarray(means, float), np.asarray(covariances, float)
-    log_density, score = mixture_log_density(means, covariances, weights)
-    return sc.Target(log_density, score, dim=means.shape[1]), (means, covariances)
-
-
-def draw(means, covariances, weights, n, rng):
-    labels = rng.choice(len(weights), size=n, p=weights)
-    roots = np.linalg.cholesky(np.asarray(covariances, float))
-    noise = rng.normal(size=(n, np.shape(means)[1]))
-    return np.asarray(means, float)[labels] + np.einsum("nij,nj->ni", roots[labels], noise)
+    """A Gaussian mixture as a NumPy target, and its means and covariances."""
+    modes = np.asarray(means, float), np.asarray(covariances, float)
+    return numpy_mixture(means, covariances, weights), modes
 
 
 UNEQUAL = ([[-2.0], [3.0], [9.0]], [[[0.5]], [[2.0]], [[1.0]]], [0.2, 0.5, 0.3])
@@ -84,8 +77,8 @@ def test_draws_of_the_target_stay_draws_of_the_target(accept):
     """Invariance in two dimensions after 30 steps, by Kolmogorov-Smirnov tests at 1e-5."""
     target, modes = mixture(*PLANE)
     rng = np.random.default_rng(0)
-    x = draw(*PLANE, 20_000, rng)
-    fresh = draw(*PLANE, 20_000, rng)
+    x = mixture_draws(*PLANE, 20_000, rng)
+    fresh = mixture_draws(*PLANE, 20_000, rng)
     moved = perturb(x, target, modes, [0.8, 1.0, 1.1], n_steps=30, accept=accept, rng=1)
     assert np.all(moved.acceptance > 0.001)
     for sample in moved.samples:
@@ -157,7 +150,7 @@ def test_log_density_is_evaluated_once_a_proposed_state():
 
 
 def test_one_mode_is_the_identity_with_a_warning():
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
+    target = standard_normal(2)
     x = np.random.default_rng(0).normal(size=(10, 2))
     with pytest.warns(UserWarning, match="only one mode is known"):
         moved = perturb(x, target, (np.zeros((1, 2)), np.eye(2)[None]), [0.9, 1.1], n_steps=3)
@@ -319,3 +312,19 @@ def test_a_perturbation_records_its_seed_and_draws_nothing_from_a_generator():
     np.testing.assert_array_equal(again.samples, second.samples)
     assert second.to_dict()["seed"] == "SeedSequence(entropy=4, spawn_key=(1,))"
     assert sc.perturb(draws, target, rng=5, **options).seed == 5
+
+
+@pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
+def test_a_perturbation_for_another_target_is_refused(test):
+    places = [[-3.0, 0.0], [3.0, 0.0]]
+    target = sc.models.gaussian_mixture(places)
+    other = sc.models.gaussian_mixture([[-3.0, 1.0], [3.0, 0.0]])
+    x = target.sample(100, 0)
+    moved = sc.perturb(x, other, places, [1.0], n_steps=5, rng=0)
+    with pytest.raises(ValueError, match="`perturbation` must be one for the target of the test"):
+        test(x, target, perturbation=moved, rng=0)
+    same = sc.Target(lambda x: target.log_density(x) + 5, target.score, dim=2)
+    moved = sc.perturb(x, same, places, [0.9, 1.0], n_steps=5, rng=0)
+    if test in (sc.spksd_test, sc.pksdagg_test):
+        result = test(x, target, perturbation=moved, rng=0)
+        assert result.pvalue > 0.001  # the smallest there is; these are draws of the target

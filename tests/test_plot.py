@@ -4,6 +4,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal_log_density, standard_normal
 from matplotlib import pyplot as plt
 
 import steincheck as sc
@@ -231,7 +232,7 @@ def test_a_density_without_end_is_drawn_without_shares():
 
 
 def test_the_curve_of_a_density_is_normalised_beyond_narrow_draws():
-    normal = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=1)
+    normal = sc.Target(normal_log_density, dim=1)
     ax = plot.draws(np.random.default_rng(0).normal(0, 0.01, size=(100, 1)), modes=[[0.0]], target=normal)
     density = next(line for line in ax.lines if line.get_label() == "density").get_ydata()
     assert np.nanmax(density) == pytest.approx(1 / np.sqrt(2 * np.pi), rel=0.01)
@@ -249,7 +250,7 @@ def test_modes_are_drawn_without_draws(banana, banana_modes, target):
 
 def test_pairs_keep_the_order_of_the_parameters():
     names = list("abcd")
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=4, names=names)
+    target = standard_normal(4, names=names)
     x = np.random.default_rng(0).normal(size=(500, 4)) * [1, 1.5, 1, 0.3]
     axes = plot.pairs(x, target, verdict=sc.check(x, target, modes=np.zeros((1, 4)), rng=0))
     shown = [axes[-1, k].get_xlabel() for k in range(len(axes))]
@@ -258,7 +259,7 @@ def test_pairs_keep_the_order_of_the_parameters():
 
 
 def test_pairs_show_the_parameters_of_the_findings():
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=5, names=list("abcde"))
+    target = standard_normal(5, names=list("abcde"))
     x = np.random.default_rng(0).normal(size=(500, 5)) * [1, 1, 1, 0.5, 2]
     verdict = sc.check(x, target, modes=np.zeros((1, 5)), rng=0)
     assert {name for finding in verdict.findings for name in finding.parameters} == {"d", "e"}
@@ -288,7 +289,7 @@ def test_effect_sizes_have_names_scales_and_sizes(on_the_log_scale):
 
 
 def test_witness_against_its_definition():
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
+    target = standard_normal(2)
     x = np.random.default_rng(0).normal(0.5, 1, size=(50, 2))
     points = rendered(plot.witness(x, target, coordinate=1, scales=1.0)).collections[0].get_offsets()
     c = median_bandwidth(x)
@@ -373,3 +374,14 @@ def test_scales_of_the_witness_are_one_per_coordinate():
 def test_one_coordinate_has_one_panel(target):
     axes = plot.pairs(target.sample(100, 0), target)
     assert axes.shape == (1, 1)
+
+
+@pytest.mark.parametrize("projection", ["polar", "3d"])
+def test_axes_of_another_kind_are_refused(projection):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    figure = plt.figure()
+    with pytest.raises(TypeError, match=f"`ax` must be axes .* got {projection} axes"):
+        sc.plot.draws(
+            np.random.default_rng(0).normal(size=(10, 2)), ax=figure.add_subplot(projection=projection)
+        )
+    plt.close(figure)

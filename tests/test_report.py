@@ -1,6 +1,9 @@
 import html
+import os
 import re
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -235,3 +238,37 @@ def test_sizes_of_moments_are_drawn_and_no_test_is_said(tmp_path):
     nothing = replace(verdict, tests={}, adjusted={})
     report.write_html(tmp_path / "b.html", nothing, x, target)
     assert "No test was made." in (tmp_path / "b.html").read_text()
+
+
+def test_a_full_disk_is_named_and_the_old_file_stays(tmp_path, monkeypatch):
+    place = tmp_path / "out.json"
+    place.write_text("old")
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match=r"cannot write .*out.json.*No space left"):
+        write_text(place, "new")
+    assert place.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_two_processes_may_write_one_file(tmp_path):
+    place = tmp_path / "out.json"
+    code = """
+import sys
+from steincheck._files import write_text
+for _ in range(50):
+    write_text(sys.argv[1], sys.argv[2] * 5000)
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(place), letter]) for letter in "ab"]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        if place.exists():
+            seen.add(place.read_text())
+        else:
+            time.sleep(0.01)  # they are importing
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert seen <= {"a" * 5000, "b" * 5000}
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]

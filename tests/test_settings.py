@@ -1,5 +1,7 @@
 """`result.settings` are the arguments of a test: they run it again, and are text only in JSON."""
 
+import copy
+import dataclasses
 import inspect
 import json
 import pickle
@@ -260,3 +262,23 @@ def test_arguments_are_refused_before_the_density_is_evaluated(name, options, wo
     draws = () if name == "box_search" else (np.random.default_rng(0).normal(size=(150, 2)),)
     with pytest.raises((ValueError, TypeError), match=words):
         getattr(sc, name)(*draws, target, **options)
+
+
+def test_settings_of_results_and_verdicts_of_a_comparison_are_read_only():
+    target = sc.models.gaussian_mixture([[0.0]])
+    draws = target.sample(100, 0)
+    result = sc.ksd_test(draws, target, n_resamples=99, rng=0)
+    verdict = sc.check(draws, target, modes=[[0.0]], rng=0)
+    comparison = sc.Comparison({"one": verdict}, verdict.parameter_table)
+    for mapping in (
+        result.settings,
+        copy.deepcopy(result).settings,
+        pickle.loads(pickle.dumps(result)).settings,
+        dataclasses.replace(result, settings=dict(result.settings)).settings,
+        comparison.verdicts,
+        pickle.loads(pickle.dumps(comparison)).verdicts,
+    ):
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            mapping["rng"] = 5
+    assert pickle.loads(pickle.dumps(result)).settings == result.settings
+    assert sc.ksd_test(draws, target, **result.settings).pvalue == result.pvalue

@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import jax_normal
 
+import steincheck as sc
 from steincheck.stein import block_sums
 from steincheck.stein import tiles as stein
 from steincheck.stein.block_sums import single_suffices, sums_of_block_pairs
@@ -283,3 +285,10 @@ def test_an_interrupt_stops_a_long_pass_at_once_and_leaves_nothing_behind():
     few = sums_of_block_pairs(x[:, :700], s[:, :700], IMQ(), 2.0, block[:700])
     expected = dense(IMQ(2.0), x[0, :700], s[0, :700]).sum()
     assert few.table.sum() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_collapsed_coordinate_is_told():
+    x = np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 0.0]
+    for test in (sc.fssd_test, sc.ksd_test):
+        with pytest.warns(UserWarning, match="coordinate 1 is the same in all draws"):
+            test(x, jax_normal(), rng=0)

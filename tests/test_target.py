@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import pickle
 import types
@@ -6,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal_log_density, quiet_check, standard_normal
 
 import steincheck as sc
 from steincheck.target import (
@@ -101,7 +103,7 @@ def test_differences_belong_to_the_last_step_where_no_step_is_short_enough():
 
 def test_differences_of_a_float32_density_are_not_lost_in_its_rounding():
     x = np.random.default_rng(0).normal(size=(50, 2))
-    slope = central_differences(lambda x: (-0.5 * np.sum(x**2, axis=1) - 100).astype(np.float32), x)
+    slope = central_differences(lambda x: (normal_log_density(x) - 100).astype(np.float32), x)
     np.testing.assert_allclose(slope, -x, atol=0.02)
 
 
@@ -119,9 +121,7 @@ def test_a_correct_score_is_not_accused(kind):
         )
         x = 1000 * np.sign(rng.normal(size=(500, 1))) + 0.05 * rng.standard_t(4, size=(500, 1))
     else:
-        target = sc.Target(
-            lambda x: (-0.5 * np.sum(x**2, axis=1) - 10).astype(np.float32), lambda x: -x, dim=2
-        )
+        target = sc.Target(lambda x: (normal_log_density(x) - 10).astype(np.float32), lambda x: -x, dim=2)
         x = rng.normal(size=(500, 2))
     assert sc.check_score(target, x, n_points=20).max() < 0.1
     wrong = sc.Target(target.log_density, lambda x: 1.5 * target.score(x), dim=target.dim)
@@ -369,12 +369,8 @@ def test_the_jax_function_is_a_field_and_an_argument_of_compiled_code():
     assert sc.Target(funnel, dim=2).jax_log_density is None
 
 
-def _plain_log_density(x):
-    return -0.5 * np.sum(x**2, axis=1)
-
-
 def test_a_target_without_a_score_pickles_and_says_that_it_has_none():
-    target = pickle.loads(pickle.dumps(sc.Target(_plain_log_density, dim=2)))
+    target = pickle.loads(pickle.dumps(sc.Target(normal_log_density, dim=2)))
     assert target.score is None
     assert not target.has_score
     np.testing.assert_allclose(score_at(target, np.ones((1, 2))), [[-1, -1]], atol=1e-8)
@@ -395,7 +391,7 @@ def test_functions_cannot_write_to_the_draws():
 
 class TestSupport:
     def target(self):
-        return sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+        return standard_normal(1)
 
     def test_an_impossible_draw_is_named(self):
         x = np.append(np.random.default_rng(5).normal(size=300), 1e6)[:, None]
@@ -434,7 +430,7 @@ def test_check_score_refuses_the_wrong_dimension(normal_target):
 
 def test_a_hessian_is_compared_with_the_score():
     def gaussian(hessian):
-        return sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, hessian=hessian)
+        return standard_normal(2, hessian=hessian)
 
     points = np.random.default_rng(0).normal(size=(20, 2))
     sc.check_score(gaussian(lambda x: np.tile(-np.eye(2), (len(x), 1, 1))), points)
@@ -447,7 +443,7 @@ def test_a_hessian_is_compared_with_the_score():
 
 
 def test_a_target_without_names_is_shown_by_its_dimension():
-    assert repr(sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2)) == "<Target: dim=2>"
+    assert repr(sc.Target(normal_log_density, dim=2)) == "<Target: dim=2>"
 
 
 def test_log_density_anywhere_is_minus_infinity_where_it_is_not_finite_or_raises():
@@ -477,7 +473,7 @@ def test_score_anywhere_is_not_finite_where_it_raises():
             raise ValueError("negative")
         return -x
 
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), score, dim=2)
+    target = sc.Target(normal_log_density, score, dim=2)
     x = np.array([[1.0, 2.0], [-1.0, 0.0], [3.0, 0.5]])
     np.testing.assert_array_equal(score_anywhere(target, x), np.where(x.min(axis=1)[:, None] < 0, np.nan, -x))
 
@@ -488,5 +484,152 @@ def test_squeezed_outputs_are_taken_where_they_are_unambiguous():
     draws = np.random.default_rng(0).normal(size=(100, 1))
     assert sc.ksd_test(draws, line, rng=0).pvalue == sc.ksd_test(draws, plain, rng=0).pvalue
     assert len(sc.find_modes(line, draws=draws, rng=0)) == 1
-    plane = sc.Target(lambda x: np.squeeze(-0.5 * np.sum(x**2, axis=1)), lambda x: np.squeeze(-x), dim=2)
+    plane = sc.Target(lambda x: np.squeeze(normal_log_density(x)), lambda x: np.squeeze(-x), dim=2)
     assert len(sc.find_modes(plane, draws=np.random.default_rng(0).normal(size=(100, 2)), rng=0)) == 1
+
+
+def test_a_right_score_beside_a_kink_is_right():
+    laplace = sc.Target(lambda x: -np.abs(x[:, 0]), lambda x: -np.sign(x), dim=1)
+    x = np.concatenate([[1e-7, -1e-9], np.random.default_rng(0).laplace(size=50)])[:, None]
+    assert sc.check_score(laplace, x, n_points=52).max() < 1e-6
+    wrong = sc.Target(lambda x: -np.abs(x[:, 0]), lambda x: -1.5 * np.sign(x), dim=1)
+    with pytest.raises(ValueError, match="`score` disagrees"):
+        sc.check_score(wrong, x)
+
+
+def test_a_right_score_is_right_whatever_the_farthest_draw():
+    """At 1 the score of Cauchy's distribution is stationary: a long step looks right to second order."""
+    target = sc.Target(lambda x: -np.log1p(x[:, 0] ** 2), lambda x: -2 * x / (1 + x**2), dim=1)
+    draws = np.concatenate([[1.0], np.linspace(-3, 3, 28), [4947.0]])[:, None]
+    assert sc.check_score(target, draws).max() < 1e-3
+    wrong = sc.Target(target.log_density, lambda x: -2.01 * x / (1 + x**2), dim=1)
+    with pytest.raises(ValueError, match="`score` disagrees"):
+        sc.check_score(wrong, draws)
+
+
+@pytest.mark.parametrize("score", [None, np.negative], ids=["no score", "score"])
+def test_a_hessian_of_the_wrong_sign_is_named(score):
+    def hessian(x):
+        return np.broadcast_to(np.eye(2), (len(x), 2, 2))
+
+    wrong = sc.Target(normal_log_density, score, dim=2, hessian=hessian)
+    draws = np.random.default_rng(0).normal(size=(50, 2))
+    two = [[0.0, 0.0], [1.0, 1.0]]
+    for use in (
+        lambda: sc.ksd_test(draws, wrong, rng=0),
+        lambda: quiet_check(draws, wrong, modes=[[0.0, 0.0]]),
+        lambda: sc.flux_test(draws, wrong, modes=two, rng=0),
+        lambda: sc.perturb(draws, wrong, two, [1.0], n_steps=2, rng=0),
+    ):
+        with pytest.raises(ValueError, match=r"`hessian` disagrees .* \(the sign is reversed\)"):
+            use()
+
+
+def test_a_right_hessian_is_not_blamed_for_rounding_or_for_modes_that_are_none():
+    def bimodal(x):
+        return np.log(np.cosh(3 * x[:, 0])) - 0.5 * x[:, 0] ** 2 - 4.5
+
+    def hessian(x):
+        return (9 / np.cosh(3 * x) ** 2 - 1)[:, :, None]
+
+    draws = np.random.default_rng(0).normal(size=(50, 1))
+    for constant in (0.0, 1e8):
+        right = sc.Target(lambda x, c=constant: bimodal(x) + c, dim=1, hessian=hessian)
+        with pytest.warns(UserWarning, match="no score"):
+            result = sc.ksd_test(draws, right, rng=0)
+        with pytest.warns(UserWarning, match="no score"):
+            plain = sc.ksd_test(draws, sc.Target(right.log_density, dim=1), rng=0)
+        assert result.pvalue == plain.pvalue
+    right = sc.Target(bimodal, dim=1, hessian=hessian)
+    with pytest.raises(ValueError, match="`modes` must be local maxima"):
+        sc.flux_test(draws, right, modes=[[0.0], [3.0]], rng=0)
+
+
+def test_a_log_density_whose_digits_are_lost_is_refused():
+    deep = sc.from_jax(lambda x: -1e300 - 0.5 * jnp.sum(x**2), 2)
+    with pytest.raises(ValueError, match=r"`log_density` must be smaller: near -1e\+300"):
+        quiet_check(np.random.default_rng(0).normal(size=(100, 2)), deep)
+
+
+MIXING = {
+    "draws less their mean": lambda x: normal_log_density(x - x.mean(axis=0)),
+    "cumulative sums": lambda x: np.cumsum(normal_log_density(x)),
+    "less the largest": lambda x: normal_log_density(x) - normal_log_density(x).max(),
+    "less the smallest": lambda x: normal_log_density(x) - normal_log_density(x).min(),
+    "weights that sum to 1": lambda x: normal_log_density(x) - np.logaddexp.reduce(normal_log_density(x)),
+}
+
+
+@pytest.mark.parametrize("score", [None, np.negative], ids=["no score", "score"])
+@pytest.mark.parametrize("log_density", MIXING.values(), ids=MIXING)
+def test_a_log_density_that_mixes_the_points_is_refused(log_density, score):
+    mixing = sc.Target(log_density, score, dim=2)
+    draws = np.random.default_rng(0).normal(size=(300, 2))
+    for test in (quiet_check, functools.partial(sc.ksd_test, rng=0), functools.partial(sc.flux_test, rng=0)):
+        with pytest.raises(ValueError, match="`log_density` must give every point a value of its own"):
+            test(draws, mixing)
+
+
+def test_a_log_density_in_single_precision_does_not_mix_the_points():
+    rounded = sc.Target(
+        lambda x: normal_log_density(x).astype(np.float32) - np.float32(3e4), np.negative, dim=2
+    )
+    draws = np.random.default_rng(0).normal(size=(300, 2))
+    exact = standard_normal(2)
+    assert sc.ksd_test(draws, rounded, rng=0).pvalue == sc.ksd_test(draws, exact, rng=0).pvalue
+
+
+def one_point(x):
+    return -0.5 * jnp.sum(x**2)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        sc.models.gaussian_mixture([[0.0, 1.0], [3.0, 4.0]]),
+        sc.models.t_banana_mixture(3, n_t=2, n_banana=1),
+        sc.models.gb_rbm(3 * np.eye(3, 2)),
+        sc.models.sensor_network(),
+        sc.from_jax(one_point, 2, names=["a", "b"]),
+    ],
+    ids=["mixture", "t-banana", "Boltzmann machine", "sensors", "from_jax"],
+)
+def test_targets_pickle_in_full_precision(target):
+    again = pickle.loads(pickle.dumps(target))
+    x = np.random.default_rng(0).normal(size=(5, target.dim))
+    assert np.array_equal(again.log_density(x), target.log_density(x))
+    assert np.array_equal(again.score(x), target.score(x))
+    assert again.names == target.names
+    if target.sample is not None:
+        assert np.array_equal(again.sample(3, 0), target.sample(3, 0))
+
+
+def test_a_target_with_a_field_replaced_pickles_with_it():
+    """Compiled functions cannot be pickled: the target is made again, then the field is replaced again."""
+    renamed = dataclasses.replace(sc.models.gaussian_mixture([[-3.0], [3.0]]), names=["mu"])
+    for _ in range(2):
+        renamed = pickle.loads(pickle.dumps(renamed))
+        assert renamed.names == ("mu",)
+        np.testing.assert_array_equal(
+            renamed.score([[1.0]]), sc.models.gaussian_mixture([[-3.0], [3.0]]).score([[1.0]])
+        )
+        assert renamed.sample(3, 0).shape == (3, 1)
+    other = pickle.loads(pickle.dumps(dataclasses.replace(renamed, log_density=np.sum)))
+    assert other.log_density is np.sum
+    assert other.names == ("mu",)
+
+
+def test_a_target_has_names_of_its_own():
+    names = ["a", "b"]
+    target = sc.Target(_log_density, dim=2, names=names, constrained_names=names)
+    names.append("c")
+    assert target.names == target.constrained_names == ("a", "b")
+    assert sc.Target(_log_density, dim=1, names=np.array(["a"])).names == ("a",)
+
+
+def _log_density(x):
+    return -np.sum(x**2, axis=1)
+
+
+def test_a_target_is_printed_in_one_line():
+    assert repr(standard_normal(2, names=["a", "b"])) == "<Target: dim=2, names: a, b, with score>"

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest import standard_normal
 
 import steincheck as sc
 from steincheck.result import ChainWeights, Finding, GofResult, MomentFeature
@@ -164,7 +165,7 @@ def test_warm_up_is_the_only_advice_about_first_draws():
 @pytest.fixture(scope="module")
 def moments():
     """A result of the moment test, to be changed."""
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
+    target = standard_normal(1)
     return sc.moment_test(np.random.default_rng(0).normal(size=(200, 1)), target, modes=[[0.0]], rng=0)
 
 
@@ -328,7 +329,7 @@ def test_moments_are_judged_by_their_own_factor_of_holm(moments):
     }
     combined = answer._combine(tests, 0.05)
     assert combined.adjusted["moments"] == pytest.approx(0.036)  # that of the kernel test: 2 x 0.013 is less
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, names=["a", "b"])
+    target = standard_normal(2, names=["a", "b"])
     found = answer._findings(combined, target, ("",), None)
     assert {finding.parameters: finding.pvalue for finding in found} == {
         ("a",): pytest.approx(0.036),
