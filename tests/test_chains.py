@@ -232,7 +232,7 @@ def test_the_log_density_shows_what_the_draws_hide():
         assert looks_dependent(x, -radius[:, 0]).where == "the log density"
 
 
-def test_chains_stored_in_turn_look_dependent():
+def test_interleaved_chains_look_dependent():
     x, _ = labelled_chains(np.random.default_rng(0), 16, 100, 1, 0.95)
     found = looks_dependent(x.reshape(16, 100).T.reshape(-1, 1))
     assert found.lag % 16 == 0
@@ -446,7 +446,7 @@ def test_places_within_chains_of_any_length():
 
 
 @pytest.mark.parametrize(("walkers", "steps"), [(32, 60), (4, 250)])
-def test_chains_stored_in_turn_are_no_misfit(walkers, steps):
+def test_interleaved_chains_are_no_misfit(walkers, steps):
     """As emcee's flattened chains are."""
     flattened = ar1_chains(np.random.default_rng(5), walkers, steps, 2, 0.95).swapaxes(0, 1).reshape(-1, 2)
     target = standard_normal(2)
