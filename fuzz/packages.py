@@ -141,7 +141,7 @@ def _arviz() -> dict[str, Function]:
                 "verdict": Kind(
                     {"check": lambda: result_of("check")}, {}, constants("banana", 3, {}, float("nan"))
                 ),
-                "modes": per_draw,
+                "mode_of_draw": per_draw,
                 "weights": per_draw._replace(sound={"ones": lambda: np.ones(60)}),
                 "attributes": Kind(
                     constants(None, {"a": "b"}),

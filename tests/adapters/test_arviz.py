@@ -55,7 +55,7 @@ def test_a_picture_coloured_by_mode(idata):
 
 
 def test_bad_values(idata):
-    with pytest.raises(ValueError, match=r"`modes` must have one value per draw \(200\), got 3"):
+    with pytest.raises(ValueError, match=r"`mode_of_draw` must have one value per draw \(200\), got 3"):
         sc.to_arviz(idata, mode_of_draw=[0, 1, 2])
     with pytest.raises(ValueError, match="`weights` must be finite and not negative"):
         sc.to_arviz(idata, weights=-np.ones(200))
