@@ -151,5 +151,5 @@ def _per_draw(values: Any, shape: tuple[int, int], name: str) -> np.ndarray:
 
 def _as_integers(modes: np.ndarray) -> np.ndarray:
     if not (np.isfinite(modes).all() and (modes == np.round(modes)).all()):
-        raise ValueError("`modes` must be integers, the mode of each draw or -1 for none")
+        raise ValueError("`mode_of_draw` must hold integers, the mode of each draw or -1 for none")
     return modes.astype(int)
