@@ -249,6 +249,8 @@ class Modes:
             )
         count, dim = locations.shape
         search = record.get("search") or None
+        if search is not None:
+            require_kind(search, Mapping, "search")
         return cls(
             locations,
             _shaped(record, "covariances", (count, dim, dim)),
