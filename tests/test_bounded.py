@@ -178,3 +178,23 @@ def test_points_to_constrain_are_rows(x):
     np.testing.assert_allclose(target.constrain([[0.0, 0.0]]), [[0.0, 0.0]])
     with pytest.raises(ValueError, match=r"`x` must have shape \(n, 2\), one point per row"):
         target.constrain(x)
+
+
+def test_bounds_may_be_given_by_name():
+    base = sc.from_jax(lambda x: -0.5 * x[0] ** 2 - jnp.exp(x[1]), dim=2, names=["mu", "sigma"])
+    by_name = sc.unbounded(base, {"sigma": (0.0, np.inf)})
+    by_place = sc.unbounded(base, [(-np.inf, np.inf), (0.0, np.inf)])
+    assert by_name.names == by_place.names == ("mu", "log sigma")
+    x = np.random.default_rng(0).normal(size=(5, 2))
+    np.testing.assert_array_equal(by_name.log_density(x), by_place.log_density(x))
+    with pytest.raises(ValueError, match="`bounds` must name parameters of the target, mu, sigma, got 'tau'"):
+        sc.unbounded(base, {"tau": (0.0, 1.0)})
+
+
+def test_chains_stay_chains_in_the_coordinates():
+    base = sc.from_jax(lambda x: -x[0], dim=1, names=["rate"])
+    target = sc.unbounded(base, (0.0, np.inf))
+    draws = np.random.default_rng(0).exponential(size=(4, 50, 1))
+    np.testing.assert_allclose(target.unconstrain(draws), np.log(draws))
+    np.testing.assert_allclose(target.unconstrain({"rate": draws[:, :, 0]}), np.log(draws))
+    assert target.unconstrain(draws[0]).shape == (50, 1)

@@ -673,3 +673,36 @@ def test_the_tests_of_a_verdict_are_read_only_and_survive_copies():
             one.tests["kernel"] = None
         with pytest.raises(TypeError, match="does not support item assignment"):
             one.adjusted["kernel"] = 1.0
+
+
+def test_modes_that_were_given_are_said_to_be():
+    """Nothing else of the density is examined; draws at other modes are told what to do."""
+    target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
+    left = np.random.default_rng(0).normal(size=(300, 2)) - [3.0, 0.0]
+    verdict = sc.check(left, target, modes=[[-3.0, 0.0]], rng=0)
+    assert "modes other than those given" in verdict.not_examined
+    assert "The modes were given: none was searched for." in verdict.context
+    both = sc.check(target.sample(300, 0), target, modes=[[-3.0, 0.0]], rng=0)
+    assert any("add them to `modes`, or leave `modes` out" in text for text in both.inconclusive_reasons)
+
+
+def test_few_draws_do_not_say_what_is_wrong():
+    target = sc.models.gaussian_mixture([[0.0]])
+    verdict = sc.check(np.random.default_rng(0).normal(2.0, size=(30, 1)), target, rng=0)
+    (finding,) = verdict.findings
+    assert finding.text.startswith("The draws differ from the density in location, spread or shape")
+    assert any("at least 100 tested draws, these are 30" in text for text in verdict.not_examined)
+    assert "Importance weights" not in verdict.text
+
+
+def test_chains_far_from_the_mass_are_told_to_get_there():
+    target = sc.models.gaussian_mixture([[0.0, 0.0]])
+    steps = np.cumsum(np.random.default_rng(0).normal(scale=0.1, size=(4, 300, 2)), axis=1)
+    verdict = sc.check(40.0 + steps, target, rng=0)
+    assert verdict.fits is False
+    assert any(
+        text.startswith("the chains have not reached the mass of the density") for text in verdict.advice
+    )
+    assert not any("a few wrong ones" in text for text in verdict.advice)
+    draws = sc.check(40.0 + np.random.default_rng(1).normal(size=(300, 2)), target, rng=0)
+    assert any(text.startswith("hardly any draw is where the density has its mass") for text in draws.advice)

@@ -7,6 +7,7 @@ from conftest import standard_normal
 import steincheck as sc
 from steincheck.result import ChainWeights, Finding, GofResult, MomentFeature
 from steincheck.verdict import answer
+from steincheck.verdict.combine import combine
 from steincheck.wording import (
     advice,
     chain_shares,
@@ -327,7 +328,7 @@ def test_moments_are_judged_by_their_own_factor_of_holm(moments):
         "moments": replace(moments, pvalue=0.013, features=features, impossible_rows=()),
         "chains": GofResult("agreement of the chains", 1.0, 0.5, None, 100, 2),
     }
-    combined = answer._combine(tests, 0.05)
+    combined = combine(tests, 0.05)
     assert combined.adjusted["moments"] == pytest.approx(0.036)  # that of the kernel test: 2 x 0.013 is less
     target = standard_normal(2, names=["a", "b"])
     found = answer._findings(combined, target, ("",), None)
@@ -335,3 +336,14 @@ def test_moments_are_judged_by_their_own_factor_of_holm(moments):
         ("a",): pytest.approx(0.036),
         ("b",): pytest.approx(0.04),
     }
+
+
+def test_rough_sizes_have_no_interval_and_no_factor_of_one():
+    """Where the shape is wrong too, an interval would claim a precision that there is not."""
+    target = standard_normal(1, names=["v"])
+    draws = np.random.default_rng(0).normal(size=(4000, 1))
+    verdict = sc.check(draws[draws[:, 0] > -0.7][:2000], target, rng=0)
+    sized = [finding for finding in verdict.findings if finding.kind in ("location", "scale")]
+    assert sized
+    assert all(np.isnan(finding.interval).all() for finding in sized)
+    assert not any("roughly 1.0" in finding.text for finding in verdict.findings)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from .._validation import as_pairs
+from .._validation import as_pairs, listed
 from ..draws.names import variable_of
 from ..target import Target, from_jax, made_by, parameter_names, raw_score, require_target
 from ..typing import BoundsLike
 from .parameters import Parameters, with_parameters
 
 
-def unbounded(target: Target, bounds: BoundsLike) -> Target:
+def unbounded(target: Target, bounds: BoundsLike | Mapping[str, tuple[float, float]]) -> Target:
     """Take a density of positive or bounded parameters to unconstrained space, Jacobian included.
 
     Stein tests need a density that vanishes fast at the edge of its support. A parameter x above a becomes
@@ -27,8 +27,8 @@ def unbounded(target: Target, bounds: BoundsLike) -> Target:
     ----------
     target : Target
         The density of the parameters themselves.
-    bounds : (low, high), or one such pair per coordinate
-        The support of each parameter; infinite where it has no edge.
+    bounds : (low, high), one such pair per coordinate, or a mapping of names to pairs
+        The support of each parameter; infinite where it has no edge, as those not named have none.
 
     Returns
     -------
@@ -53,9 +53,9 @@ def unbounded(target: Target, bounds: BoundsLike) -> Target:
     require_target(target)
     if target.constrain is not None:
         raise ValueError("`target` must not have been transformed already: it has `constrain`")
-    low, high = as_pairs(bounds, target.dim)
-    scale = _Scale(tuple(low.tolist()), tuple(high.tolist()))
     names = tuple(parameter_names(target))
+    low, high = as_pairs(_by_name(bounds, names) if isinstance(bounds, Mapping) else bounds, target.dim)
+    scale = _Scale(tuple(low.tolist()), tuple(high.tolist()))
     owners = tuple(variable_of(name) for name in names)
     parameters = Parameters(names, owners, scale.parameters, scale.coordinates)
     free = _of_batches(target, scale) if target.jax_log_density is None else _compiled(target, scale)
@@ -64,6 +64,14 @@ def unbounded(target: Target, bounds: BoundsLike) -> Target:
         free = replace(free, sample=lambda n, rng: scale.coordinates(sample(n, rng)))
     free = replace(with_parameters(free, parameters), names=scale.names(names))
     return made_by(free, unbounded, target, bounds)
+
+
+def _by_name(bounds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    """A pair per coordinate from pairs by name, infinite where none is given."""
+    for name in bounds:
+        if name not in names:
+            raise ValueError(f"`bounds` must name parameters of the target, {listed(names)}, got {name!r}")
+    return [bounds.get(name, (-np.inf, np.inf)) for name in names]
 
 
 def _compiled(target: Target, scale: _Scale) -> Target:

@@ -138,14 +138,19 @@ def with_parameters(target: Target, parameters: Parameters) -> Target:
     """The target with names, and with the way from its coordinates to the user's parameters and back."""
 
     def constrain(x: Any) -> np.ndarray:
+        """Parameters of coordinates (n, d)."""
         points = as_numbers(x, "x", "an array of numbers, one point per row")
         if points.ndim != 2 or points.shape[1] != target.dim:
             raise ValueError(f"`x` must have shape (n, {target.dim}), one point per row, got {points.shape}")
         return parameters.constrain(points)
 
     def unconstrain(draws: Any) -> np.ndarray:
-        values = read_as_draws(draws, len(parameters.names), names=parameters.names, minimum=1).values
-        return parameters.coordinates_of(values)
+        """Coordinates of draws of the parameters: (n, d), or (chain, draw, d) of chains of one length."""
+        read = read_as_draws(draws, len(parameters.names), names=parameters.names, minimum=1)
+        values = parameters.coordinates_of(read.values)
+        if read.chain is None or len(np.unique(np.bincount(read.chain))) > 1:
+            return values
+        return values.reshape(read.n_chains, -1, values.shape[1])
 
     return replace(
         target,

@@ -98,7 +98,7 @@ def select_columns(
     values, own = _chosen(table, names, var_names, f"`{name}`")
     if not values.shape[1]:
         raise ValueError(f"`{name}` must have at least one coordinate")
-    if names is not None and len(names) != values.shape[1]:
+    if names is not None and len(names) != values.shape[1] and dim != len(names):
         raise ValueError(
             f"`names` must name every column of `{name}`, {values.shape[1]}, got {listed(names)}"
         )

@@ -208,7 +208,8 @@ def _parameters(verdict: Verdict) -> str:
     more = f"<p>The first {MAX_PARAMETER_ROWS} of {len(rows)}.</p>" if len(rows) > MAX_PARAMETER_ROWS else ""
     note = (
         "Mean and sd of the draws on the parameter's own scale; shift: standard deviations by which the mean "
-        "is too high; sd_factor: how many times too wide, both on the scale that is named."
+        "is too high; sd factor: how many times too wide, both on the scale that is named and, where there "
+        "are several modes, within them."
     )
     head = [column.replace("_", " ") for column in table.columns]
     body = _table(head, kinds, rows[:MAX_PARAMETER_ROWS], wrong[:MAX_PARAMETER_ROWS])

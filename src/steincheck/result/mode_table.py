@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import listed
 from .plain import as_plain, pvalue_text
 from .table import aligned
 
@@ -64,7 +65,8 @@ class ModeTable:
         return f"<ModeTable: {len(self)} modes, {len(self.missing)} without draws>"
 
     def __str__(self) -> str:
-        return "\n".join(mode_lines(self, [""] * len(self)))
+        places = [f"({listed([f'{value:.4g}' for value in location], 3)})" for location in self.locations]
+        return "\n".join(mode_lines(self, places))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""

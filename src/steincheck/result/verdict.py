@@ -47,7 +47,10 @@ class Finding:
     parameters : tuple of str
         The coordinates it is about.
     estimate, interval : float, (float, float)
-        Size of the misfit and its 95 % confidence interval, NaN where there is none.
+        Size and its 95 % confidence interval, NaN where there is none: for "missing mode" and "mode share"
+        the share of the density, for "location" by how many standard deviations the mean is too high, for
+        "scale" and "overall scale" standard deviation of the draws over that of the density, for
+        "correlation" by how much it is too large.
     pvalue : float
         Adjusted for all findings of the verdict.
     text : str
@@ -205,7 +208,9 @@ class Verdict:
         ``ess_tail`` and ``r_hat`` as ArviZ computes them (NaN for independent draws); ``scale`` ("log",
         "logit" or "") on which the rest holds: ``shift``, by how many standard deviations the mean is too
         high, ``sd_factor``, by which factor the draws are too wide, and ``pvalue``, the smallest of all
-        features of this parameter, adjusted for all features that were tested.
+        features of this parameter (mean, spread, skewness, tails), adjusted for all that were tested. Where
+        the density has several modes, shift, factor and p-value are about the draws within modes: wrong mode
+        shares, which move the overall mean, are in `mode_table`.
         """
         return self.parameter_table
 

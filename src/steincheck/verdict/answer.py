@@ -51,6 +51,7 @@ from ..wording import (
     render,
     shape_coordinates,
     shape_finding,
+    unknown_misfit_finding,
     weight_findings,
 )
 from .case import Case, Remarks, SearchLimits, evaluated, is_improper, look_for_unknown_modes, search
@@ -59,6 +60,8 @@ from .examine import examined_for_impossible_draws, run_tests
 from .summary import parameter_table
 
 MIN_DRAWS_FOR_VERDICT = 50  # below this n a non-rejection is inconclusive
+NEGLIGIBLE_NATS = 50.0  # below the highest mode, and so many more ...
+NEGLIGIBLE_NATS_PER_DIM = 5.0  # ... per dimension: a Cauchy distribution loses 1.4, a Gaussian 0.5
 MIN_DRAWS_TO_WEIGHT = 20  # at every mode, before weights are advised
 
 
@@ -239,7 +242,7 @@ def _as_verdict(
         mode_of_draw=mode,
         chain=case.chain,
         parameter_table=parameter_table(case, target, combined.tests.get("moments")),
-        advice=_advice(fits, findings, combined, case.chain, target, weighable=repair is not None),
+        advice=_advice(fits, findings, combined, case, target, weighable=repair is not None, known=known),
     )
     return replace(verdict, text=render(verdict))
 
@@ -247,7 +250,7 @@ def _as_verdict(
 def _about_shares(combined: Combined, repair: ModeWeights | None, fits: bool | None) -> list[str]:
     """What the shares of the modes rest on, and what importance weights would make of the draws."""
     sentences = []
-    if repair is not None and (combined.rejects("weights") or fits is None):
+    if repair is not None and combined.rejects("weights"):
         sentences.append(
             "Importance weights, verdict.mode_weights, give the modes the shares of the density: the draws "
             f"are then worth about {repair.effective_draws:.0f} independent ones."
@@ -264,10 +267,11 @@ def _advice(
     fits: bool | None,
     findings: Sequence[Finding],
     combined: Combined,
-    chain: np.ndarray | None,
+    case: Case,
     target: Target,
     *,
     weighable: bool,
+    known: Modes,
 ) -> tuple[str, ...]:
     """What to do; importance weights are advised if `weighable` and every mode that matters has draws."""
     table = combined.mode_table
@@ -280,12 +284,13 @@ def _advice(
     return advice(
         fits,
         findings,
-        chains=chain is not None,
+        chains=case.chain is not None,
         weighable=weighable,
         locations=locations,
         stuck=_stuck(combined.weights),
         relabelled=_relabelled(combined.weights),
-        warm_up=_is_warm_up(findings, combined.tests, chain),
+        warm_up=_is_warm_up(findings, combined.tests, case.chain),
+        unreached=bool(findings) and _is_far_from_mass(case, known),
         scales={own.parameter: own.scale for own in own_scales(target).values()},
     )
 
@@ -354,8 +359,11 @@ def _findings(
     shape = min(adjusted.get("kernel", 1.0), adjusted.get("moments", 1.0))
     about_moments = any(finding.kind not in WEIGHT_KINDS for finding in found)
     if shape <= combined.alpha and not about_moments:  # no single moment shows it
-        concerned = shape_coordinates(moments) if isinstance(moments, MomentResult) else ()
-        found.append(shape_finding(shape, concerned, several=len(where) > 1))
+        several = len(where) > 1
+        if isinstance(moments, MomentResult):
+            found.append(shape_finding(shape, shape_coordinates(moments), several=several))
+        else:
+            found.append(unknown_misfit_finding(shape, several=several))
     chains = tests.get("chains")
     if isinstance(chains, AgreementResult) and combined.rejects("chains"):
         found.append(agreement_finding(chains, adjusted["chains"]))
@@ -369,6 +377,12 @@ def _stuck(weights: FluxResult | None) -> bool:
     table = weights.mode_table
     weighty = table.implied > NEGLIGIBLE_SHARE
     return bool(weighty.any() and (table.n_draws[weighty] >= MIN_DRAWS_TO_WEIGHT).all())
+
+
+def _is_far_from_mass(case: Case, known: Modes) -> bool:
+    """Whether most draws are far lower than those of any usual distribution with these modes."""
+    drop = NEGLIGIBLE_NATS + NEGLIGIBLE_NATS_PER_DIM * case.x.shape[1]
+    return bool(np.median(case.log_p) < known.log_density.max(initial=-np.inf) - drop)
 
 
 def _is_warm_up(

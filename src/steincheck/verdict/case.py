@@ -144,6 +144,8 @@ def search(
 ) -> tuple[Modes, np.ndarray]:
     """The modes and the rows to test; without a mode, a stand-in where the held-out draws are."""
     if modes is not None:
+        remarks.context.append("The modes were given: none was searched for.")
+        remarks.not_examined.append("modes other than those given")
         return known_modes(modes, target, case.x, box, warnings=remarks.warnings, rng=rng)
     held, tested = hold_out(len(case.x), rng, case.chain)
     known = search_from_draws(
@@ -199,9 +201,12 @@ def look_for_unknown_modes(
     if not climbed.n_unknown:
         return
     example = place(climbed.locations[0], parameter_names(target))
+    remedy = "give `modes`, or a larger `max_evaluations`"
+    if known.search is None:
+        remedy = "add them to `modes`, or leave `modes` out to have them searched for"
     text = (
-        f"the weights of modes not found: {climbed.n_unknown} of {climbed.n_draws} draws examined belong to "
-        f"unknown modes, for example ({example}); give `modes`, or a larger `max_evaluations`"
+        f"the weights of modes not listed: {climbed.n_unknown} of {climbed.n_draws} draws examined belong to "
+        f"unknown modes, for example ({example}); {remedy}"
     )
     many = climbed.n_unknown > MAX_UNKNOWN_SHARE * climbed.n_draws
     (remarks.inconclusive_reasons if many else remarks.not_examined).append(text)

@@ -184,7 +184,7 @@ def _add_moments(
         cut = moment_blocks(blocks, plain_features(case.x, case.scores, whiten), case.chain)
     too_few = "" if cut is None else cut.remedy
     if len(case.x) < MIN_MOMENT_DRAWS:
-        too_few = f"this requires at least {MIN_MOMENT_DRAWS} draws"
+        too_few = f"this requires at least {MIN_MOMENT_DRAWS} tested draws, these are {len(case.x)}"
     if too_few:
         remarks.not_examined.append(f"location, spread and correlation by themselves: {too_few}")
     else:

@@ -10,7 +10,7 @@ from .moments import (
     shape_coordinates,
 )
 from .remedies import WEIGHT_KINDS, advice
-from .verdicts import headline, render, shape_finding
+from .verdicts import headline, render, shape_finding, unknown_misfit_finding
 from .weights import weight_context, weight_findings
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "render",
     "shape_coordinates",
     "shape_finding",
+    "unknown_misfit_finding",
     "weight_context",
     "weight_findings",
 ]

@@ -55,7 +55,8 @@ def moment_findings(
         parameters = tuple(dict.fromkeys(name for feature in group for name in feature.parameters))
         text = as_sentence(_group_sentence(group, names, rough=reshaped, place=where), parameters)
         p = adjusted(min(feature.pvalue for feature in group))
-        found.append(Finding(first.kind, first.mode, parameters, first.estimate, first.interval, p, text))
+        interval = (np.nan, np.nan) if is_rough(first, rough=reshaped) else first.interval
+        found.append(Finding(first.kind, first.mode, parameters, first.estimate, interval, p, text))
     if len(groups) > MAX_FINDINGS:
         text = f'And {len(groups) - MAX_FINDINGS} more: `verdict.tests["moments"].significant()` lists all'
         found.append(Finding.without_size(groups[MAX_FINDINGS][0].kind, None, found[-1].pvalue, text))
@@ -115,9 +116,13 @@ def describe(feature: MomentFeature, *, rough: bool = False, place: str = "", jo
     tau is 1.82 times too large, 2 sd (1.9 to 2.1) on the log scale: geometric mean of the draws 2.01,
     should be 1.11
     """
-    rough = rough and feature.kind in KINDS_WITH_SIZE and bool(np.isfinite(feature.estimate))
-    text = _rough(feature) if rough else _sentence(feature, joint=joint)
+    text = _rough(feature) if is_rough(feature, rough=rough) else _sentence(feature, joint=joint)
     return _at_mode(feature, text, place)
+
+
+def is_rough(feature: MomentFeature, *, rough: bool) -> bool:
+    """Whether the size of a feature is an order of magnitude only, as the shape is wrong too."""
+    return rough and feature.kind in KINDS_WITH_SIZE and bool(np.isfinite(feature.estimate))
 
 
 def _at_mode(feature: MomentFeature, text: str, place: str) -> str:
@@ -162,8 +167,10 @@ def _rough(feature: MomentFeature) -> str:
         return f"{subject} {verb} constant"
     word = "narrow" if feature.estimate < 1 else "wide"
     factor = max(feature.estimate, 1 / feature.estimate)
-    size = f"a factor of roughly {factor:.1f}" if factor < 1000 else "orders of magnitude"
-    return f"{subject} {verb} too {word}{on_scale}, by {size}; the shape is wrong too"
+    size = f", by a factor of roughly {factor:.1f}" if factor < 1000 else ", by orders of magnitude"
+    if factor < 1.05:  # not to be told from 1
+        size = ""
+    return f"{subject} {verb} too {word}{on_scale}{size}; the shape is wrong too"
 
 
 def describe_impossible(result: MomentResult, chain: np.ndarray | None = None) -> str:

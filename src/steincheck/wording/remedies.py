@@ -24,6 +24,7 @@ def advice(
     stuck: bool = False,
     relabelled: bool = False,
     warm_up: bool = False,
+    unreached: bool = False,
     scales: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Steps that follow from the answer, the most urgent first.
@@ -46,6 +47,8 @@ def advice(
         Modes are carried upon each other by relabelling components of the model.
     warm_up : bool
         The beginnings of the chains are what is wrong.
+    unreached : bool
+        Most draws are where the density is negligible.
     scales : mapping of str to str
         Per parameter the scale, "log" or "logit", on which the target has it, if not its own.
     """
@@ -63,7 +66,9 @@ def advice(
             "inspect the trace of the chain named above: more warm-up helps a chain that has not yet "
             "converged, more draws do not"
         )
-    if "impossible draws" in kinds and not warm_up:
+    if unreached:
+        steps.append(_about_mass(chains, locations))
+    elif "impossible draws" in kinds and not warm_up:
         steps.append("inspect the draws named above: a few wrong ones can make everything else look wrong")
     if kinds & SPREAD_KINDS or "location" in kinds:
         steps += _about_moments(chains, findings, scales)
@@ -73,6 +78,19 @@ def advice(
             "parameters or a richer approximation may be needed"
         )
     return tuple(steps)
+
+
+def _about_mass(chains: bool, locations: str) -> str:
+    """Where hardly any draw is near the mass of the density."""
+    if chains:
+        return (
+            "the chains have not reached the mass of the density: start them nearer to a mode "
+            f"(`{locations}`) or run them longer, and discard the warm-up"
+        )
+    return (
+        "hardly any draw is where the density has its mass: compare the order, the units and the scale of "
+        "the parameters with those of the density"
+    )
 
 
 def _about_labels() -> list[str]:

@@ -49,3 +49,12 @@ def shape_finding(pvalue: float, parameters: tuple[str, ...] = (), *, several: b
     if parameters:
         text += f", most visibly in {' and '.join(parameters)}"
     return Finding.without_size("shape", None, pvalue, text, parameters)
+
+
+def unknown_misfit_finding(pvalue: float, *, several: bool) -> Finding:
+    """Something is wrong, and without the moment test it cannot be said what."""
+    text = (
+        f"The draws{' within modes' if several else ''} differ from the density in location, spread or "
+        "shape: there are too few of them to say in which"
+    )
+    return Finding.without_size("shape", None, pvalue, text)
