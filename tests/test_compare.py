@@ -1,3 +1,4 @@
+import json
 import sys
 from dataclasses import replace
 
@@ -47,7 +48,9 @@ def test_samples_are_ordered_by_the_size_of_their_misfit(comparison):
 
 def test_the_table_in_text_html_and_data(comparison):
     assert "mean field" in str(comparison)
-    assert str(comparison) == repr(comparison)
+    assert repr(comparison).startswith("<Comparison: ")
+    record = json.loads(comparison.to_json())
+    assert list(record["verdicts"]) == list(comparison.verdicts)
     assert comparison._repr_html_().count("<tr>") == 4
     assert set(comparison.table.to_dict()) == set(comparison.table.columns)
     with pytest.raises(KeyError, match="no column 'size'; the columns are sample, misplaced"):

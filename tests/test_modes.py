@@ -640,3 +640,37 @@ def test_records_of_modes_made_by_hand_are_checked(change, message):
     plain = json.loads(json.dumps({**record, "covariances": [np.eye(2).tolist()]} | change))
     with pytest.raises((TypeError, ValueError), match="names" if "names" in change else message):
         Modes.from_dict(plain)
+
+
+def test_coordinates_of_modes_are_matched_by_name():
+    target = sc.from_jax(
+        lambda x: jnp.logaddexp(-0.5 * jnp.sum((x - 4.0) ** 2), -0.5 * jnp.sum((x + 4.0) ** 2) - x[1] ** 2),
+        dim=2,
+        names=["a", "b"],
+    )
+    known = sc.find_modes(target, rng=0)
+    turned = Modes(
+        known.locations[:, ::-1],
+        known.covariances[:, ::-1, ::-1],
+        known.log_density,
+        known.n_starts,
+        names=("b", "a"),
+    )
+    np.testing.assert_array_equal(as_modes(turned, target).locations, known.locations)
+    np.testing.assert_array_equal(as_modes(turned, target).covariances, known.covariances)
+    with pytest.raises(ValueError, match="`modes` must have the coordinates of the target, a, b, got a, c"):
+        as_modes(replace(known, names=("a", "c")), target)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_starts": [-1]}, "`n_starts` must not be negative"),
+        ({"n_starts": [1e30]}, "`n_starts` must hold whole numbers"),
+        ({"search": {"reason": "x"}}, "`search` must be a ModeSearch, got dict"),
+    ],
+)
+def test_counts_and_search_of_modes_are_checked(change, message):
+    record = {"locations": [[0.0]], "covariances": [[[1.0]]], "log_density": [0.0], "n_starts": [0]}
+    with pytest.raises((TypeError, ValueError), match=message):
+        Modes(**record | change)

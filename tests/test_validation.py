@@ -193,3 +193,11 @@ def test_a_log_density_that_writes_to_its_argument_is_told_so():
     with pytest.raises(ValueError, match="`log_density` fails, it must not write to its argument"):
         ksd_of(spoil)()
     assert np.array_equal(X, before)
+
+
+def test_rows_that_are_taken_ascend():
+    draws = sc.Draws(np.arange(6.0).reshape(3, 2), chain=np.zeros(3, dtype=int))
+    assert draws.take([0, 2]).values.tolist() == [[0.0, 1.0], [4.0, 5.0]]
+    for rows in ([2, 0], [1, 1]):
+        with pytest.raises(ValueError, match="`rows` must ascend, each row at most once"):
+            draws.take(rows)

@@ -51,7 +51,7 @@ def as_whole(values: Any, name: str) -> np.ndarray:
     if type(values) is np.ndarray and values.dtype == np.int64:
         return values
     numbers = as_numbers(values, name, "an array of whole numbers")
-    if np.any(numbers != np.floor(numbers)) or not np.isfinite(numbers).all():
+    if np.any(numbers != np.floor(numbers)) or not np.all(np.abs(numbers) < 2**63):
         raise ValueError(f"`{name}` must hold whole numbers, got {shown(values)}")
     return numbers.astype(np.int64)
 

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_count, as_stored, as_texts, as_whole, check_names, check_shape, listed, shown
+from .._validation import (
+    as_count,
+    as_stored,
+    as_texts,
+    as_whole,
+    check_names,
+    check_shape,
+    check_switch,
+    listed,
+    shown,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +77,7 @@ class Draws:
                 raise ValueError(f"`names` must name all {values.shape[1]} columns, got {shown(self.names)}")
         if self.divergences is not None:
             as_count(self.divergences, "divergences", minimum=0, maximum=sys.maxsize)
+        check_switch(self.axes_swapped, "axes_swapped")
         object.__setattr__(self, "warnings", as_texts(self.warnings, "warnings"))
 
     @property
@@ -105,6 +116,9 @@ class Draws:
             raise ValueError(f"{rule}, got {shown(rows)}: {error}") from None
         if values.ndim != 2:
             raise ValueError(f"`rows` must be a 1-d array, got {shown(rows)}")
+        chosen = np.arange(len(self))[np.asarray(rows)]
+        if np.any(np.diff(chosen) <= 0):
+            raise ValueError(f"`rows` must ascend, each row at most once, got {shown(rows)}")
         return replace(self, values=values, chain=chain_of_rows(self.chain, rows))
 
     def as_one_chain(self) -> Draws:

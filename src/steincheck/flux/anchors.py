@@ -57,8 +57,11 @@ class Anchors:
         if np.any(self.mode != np.floor(self.mode)):
             raise ValueError(f"`anchors.mode` must hold whole numbers, got {self.mode.tolist()}")
         object.__setattr__(self, "mode", self.mode.astype(int))
-        if np.any(np.linalg.eigvalsh(self.covariances)[:, 0] <= 0):
-            raise ValueError("`anchors` must have positive definite covariances")
+        if np.any(self.mode < 0):
+            raise ValueError(f"`anchors.mode` must hold numbers of modes, got {self.mode.tolist()}")
+        symmetric = np.allclose(self.covariances, self.covariances.transpose(0, 2, 1), rtol=1e-8, atol=0)
+        if not symmetric or np.any(np.linalg.eigvalsh(self.covariances)[:, 0] <= 0):
+            raise ValueError("`anchors` must have symmetric, positive definite covariances")
 
     def __len__(self) -> int:
         return len(self.mode)

@@ -38,6 +38,7 @@ def as_modes(modes: Any, target: Target, warnings: list[str] | None = None) -> M
     examined: where covariances are far wider or narrower than the density, its own take their place, and
     `warnings` is told of that and of locations that are far from any maximum.
     """
+    modes = _by_name(modes, target)
     locations, covariances = _as_pair(modes)
     if not np.size(locations):
         raise ValueError("`modes` must hold at least one location, got none")
@@ -59,6 +60,23 @@ def as_modes(modes: Any, target: Target, warnings: list[str] | None = None) -> M
     if isinstance(modes, Modes):  # found for another constant, perhaps: the heights are those of this target
         return replace(modes, locations=x, covariances=matrices, log_density=log_density)
     return Modes(x, matrices, log_density, np.zeros(len(x), dtype=int))
+
+
+def _by_name(modes: Any, target: Target) -> Any:
+    """Modes with names, their coordinates in the order of the target's; others as they are."""
+    if not isinstance(modes, Modes) or not modes.names or target.names is None:
+        return modes
+    if sorted(modes.names) != sorted(target.names):
+        raise ValueError(
+            f"`modes` must have the coordinates of the target, {listed(target.names)}, got {listed(modes.names)}"
+        )
+    order = [modes.names.index(name) for name in target.names]
+    return replace(
+        modes,
+        locations=modes.locations[:, order],
+        covariances=modes.covariances[:, order][:, :, order],
+        names=tuple(target.names),
+    )
 
 
 def _mend_widths(

@@ -90,10 +90,15 @@ class Perturbation:
         own = {name: as_stored(getattr(self, name), name) for name in ("samples", "acceptance")}
         check_shape(own["samples"], (len(theta), *draws.shape), "samples", "the draws moved by each theta")
         check_shape(own["acceptance"], theta.shape, "acceptance", "a share per theta")
+        if not np.all((own["acceptance"] >= 0) & (own["acceptance"] <= 1)):
+            raise ValueError(f"`acceptance` must hold shares, from 0 to 1, got {shown(self.acceptance)}")
+        require_kind(self.accept, str, "accept")
         check_shape(self.modes.locations, (len(self.modes), draws.shape[1]), "modes", "points like the draws")
         if self.log_density is not None:
             own["log_density"] = as_stored(self.log_density, "log_density")
             check_shape(own["log_density"], draws.shape[:1], "log_density", "that of each draw")
+            if np.isnan(own["log_density"]).any():
+                raise ValueError("`log_density` must be that of each draw, got NaN")
         own |= {"draws": draws, "theta": theta}
         object.__setattr__(self, "warnings", as_texts(self.warnings, "warnings"))
         for name, value in own.items():

@@ -144,6 +144,10 @@ class Modes:
         check_shape(log_density, (count,), "log_density", "a number per mode")
         n_starts = as_whole(self.n_starts, "n_starts")
         check_shape(n_starts, (count,), "n_starts", "a number per mode")
+        if np.any(n_starts < 0):
+            raise ValueError(f"`n_starts` must not be negative, got {shown(self.n_starts)}")
+        if self.search is not None:
+            require_kind(self.search, ModeSearch, "search")
         object.__setattr__(self, "locations", locations)
         object.__setattr__(self, "covariances", covariances)
         object.__setattr__(self, "log_density", log_density)

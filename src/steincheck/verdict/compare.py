@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import signature
@@ -10,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from .._validation import RandomSource, integer_seed
+from .._validation import RandomSource, integer_seed, listed
 from ..result import FluxResult, MomentFeature, MomentResult, Table, Verdict
-from ..result.plain import freeze_mappings, picklable_state
+from ..result.plain import as_plain, freeze_mappings, picklable_state
 from ..target import Target
 from ..typing import DrawsLike
 from .answer import check
@@ -38,8 +39,8 @@ class Comparison:
         By the name of the sample, the smallest misfit first; read-only.
     table : Table
         One row per sample: ``sample``; ``misplaced``, the share of the probability that its largest misfit
-        puts in the wrong place; ``worst``, what that misfit is; ``fits``, ``pvalue``, ``n``; and ``ess``, the
-        smallest bulk ESS of chains (n for independent draws).
+        puts in the wrong place; ``worst``, what that misfit is; ``answer``, ``pvalue``, ``n``; and ``ess``,
+        the smallest bulk ESS of chains (n for independent draws).
     """
 
     verdicts: Mapping[str, Verdict]
@@ -59,7 +60,7 @@ class Comparison:
         return str(self.table)
 
     def __repr__(self) -> str:
-        return str(self.table)
+        return f"<Comparison: {listed(list(self.verdicts))}>"
 
     def _repr_html_(self) -> str:
         return self.table._repr_html_()
@@ -67,6 +68,15 @@ class Comparison:
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame, indexed by the samples."""
         return self.table.to_pandas()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON: the table, and every verdict by the name of its sample."""
+        verdicts = {name: verdict.to_dict() for name, verdict in self.verdicts.items()}
+        return as_plain({"table": self.table, "verdicts": verdicts})
+
+    def to_json(self) -> str:
+        """JSON text; infinities and NaN become null."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
 def compare(
