@@ -3,6 +3,7 @@
 import json
 import re
 import warnings
+from dataclasses import replace
 from functools import partial
 from math import lgamma
 

@@ -68,7 +68,8 @@ def _by_name(modes: Any, target: Target) -> Any:
         return modes
     if sorted(modes.names) != sorted(target.names):
         raise ValueError(
-            f"`modes` must have the coordinates of the target, {listed(target.names)}, got {listed(modes.names)}"
+            f"`modes` must have the coordinates of the target, {listed(target.names)}, got "
+            f"{listed(modes.names)}"
         )
     order = [modes.names.index(name) for name in target.names]
     return replace(
