@@ -63,10 +63,10 @@ def chains(normal, mixture):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_true_chains_are_rejected_as_often_as_the_level_says(name, chains):
-    """20 samples; of the first five more are rejected where the draws are said to be independent."""
+    """14 samples; of the first five more are rejected where the draws are said to be independent."""
     rng = np.random.default_rng(2)
     rejected, naive = [], []
-    for k in range(20):
+    for k in range(14):
         x, target = chains(name, rng, 500 if name == "moment_test" else 250)  # it needs longer blocks
         result = run(name, x, target, rng=k)
         rejected.append(result.reject())
@@ -87,7 +87,7 @@ def test_chains_in_any_form_give_the_same_result(name, chains):
     assert 8 <= first.chains.n_blocks <= 20
     assert "tested as 4 chains" in str(first)
     columns = {"x[0]": x[..., 0], "x[1]": x[..., 1]}
-    for other in (list(x), sc.as_draws(x), columns):
+    for other in (list(x), sc.as_draws(columns)):
         assert run(name, other, target).pvalue == first.pvalue
     shorter = run(name, [x[0], x[1], x[2], x[3, :200]], target)
     assert shorter.n < first.n
@@ -185,7 +185,7 @@ def test_moments_of_few_blocks_keep_their_level_in_twenty_dimensions():
     target = sc.models.gaussian_mixture([np.zeros(20)])
     rng = np.random.default_rng(9)
     pvalues = []
-    for k in range(25):
+    for k in range(15):
         x = ar1_chains(rng, 4, 600, 20, 0.85)
         result = sc.moment_test(x, target, modes=[np.zeros(20)], n_resamples=199, check_score=False, rng=k)
         pvalues.append(result.pvalue)

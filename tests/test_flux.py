@@ -114,6 +114,25 @@ def test_statistic_does_not_depend_on_rotation_and_scale():
     np.testing.assert_allclose(one.flow, two.flow, atol=1e-10)
 
 
+@pytest.fixture
+def without_local_points(monkeypatch):
+    """No chains at modes that hardly any draw shows: they change implied shares, and no p-value."""
+    monkeypatch.setattr("steincheck.flux.test.with_local_points", lambda table, *others: table)
+
+
+def test_local_points_change_no_pvalue(request):
+    parts = ([[0.0], [9.0]], [[[1.0]], [[2.0]]], [0.95, 0.05])
+    target, modes = mixture(*parts)
+    x = draw(parts, 150, np.random.default_rng(0))
+    chains = flux_test(x, target, modes=modes, variant="exact", rng=0)
+    request.getfixturevalue("without_local_points")
+    alone = flux_test(x, target, modes=modes, variant="exact", rng=0)
+    assert chains.mode_table.n_local[1] > 0
+    assert alone.mode_table.n_local is None
+    assert chains.pvalue == alone.pvalue
+
+
+@pytest.mark.usefixtures("without_local_points")
 class TestLevel:
     """P-values of correct samples."""
 
@@ -383,13 +402,14 @@ class TestShares:
         target, _ = mixture(*parts)
         modes = as_modes([[0.14, 0.06], [13.91, 0.07], [0.06, 13.7]], target)
         rng, hits, wide = np.random.default_rng(15), 0, 0
-        for _ in range(120):
+        runs = 60 if sampled[2] else 30  # chains at the mode without draws take their time
+        for _ in range(runs):
             x = draw(parts, 600, rng, 0.5 * np.tile(sampled, 2))
             table = flux_test(x, target, modes=modes, anchors=1).mode_table
             low, high = table.implied_interval.T
             hits = hits + ((low <= self.weights) & (self.weights <= high))
-            wide = wide + (high - low) / 120
-        assert_coverage(hits, 120, 0.92)  # 95 % intervals, from an asymptotic standard error
+            wide = wide + (high - low) / runs
+        assert_coverage(hits, runs, 0.92)  # 95 % intervals, from an asymptotic standard error
         assert np.all(wide < 0.06)  # an interval that covers by being wide would be no use
 
     def test_observed_interval_is_wilsons(self):
@@ -555,6 +575,7 @@ class TestTrend:
         assert whole < result.trend_pvalue
         assert result.pvalue == pytest.approx(joint_probability(whole / 0.8, 7, 1))
 
+    @pytest.mark.usefixtures("without_local_points")
     def test_uniform(self):
         target, modes, _ = self.row()
         p = [
@@ -686,6 +707,7 @@ def test_the_seed_decides_and_only_where_chance_has_a_part():
     assert one.pvalue == pytest.approx(flux_test(x, target, modes=modes).pvalue, abs=0.07)
 
 
+@pytest.mark.usefixtures("without_local_points")
 def test_study_rows(tmp_path):
     """The study runs, and a second run of the same case replaces its rows."""
     from experiments.flux_study import COUNTS, HEADER, study
@@ -728,6 +750,7 @@ class TestRareModes:
         assert result.mode_table.words[2] == "too many draws"
         assert not result.warnings
 
+    @pytest.mark.usefixtures("without_local_points")
     def test_level_of_the_test_and_of_its_words(self):
         means = 30.0 * np.arange(20)[:, None]
         target = sc.models.gaussian_mixture(means, weights=np.r_[1 - 19 * 0.0006, np.full(19, 0.0006)])
