@@ -303,3 +303,12 @@ def test_a_size_2_standard_errors_from_nothing_is_not_reported():
     assert near.pvalue < 0.01
     assert near.interval[1] < 1.005
     assert [feature.parameters for feature in leading(result)] == [("v",)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_corrected_draws_may_be_at_other_modes(seed):
+    """Those corrected are enough at another mode, which then has features of its own."""
+    target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
+    draws = target.sample(100, seed) + 1.2
+    result = sc.moment_test(draws, target, modes=[[-3.0, 0.0], [3.0, 0.0]], n_resamples=99, rng=0)
+    assert result.reject()

@@ -366,27 +366,33 @@ def _examine(
         whole = data.block // 2 if data.halves else data.block
         size = sizes(data.x, data.scores, whole, frame, score if misfit else None, rng)
         table = FeatureWriter(frame, names, size.effects, quantile(size.blocks))
-        after = _after_correction(data, frame, size.maps, score, len(about))[finite]
+        after = _after_correction(data, frame, size.maps, score, about)[finite]
         rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), after.tolist(), strict=True)
         return found, ordered(table.record(*row) for row in rows)
 
 
 def _after_correction(
-    data: BlockedDraws, frame: Frame, maps: Sequence[Affine | None], score: Score | None, count: int
+    data: BlockedDraws,
+    frame: Frame,
+    maps: Sequence[Affine | None],
+    score: Score | None,
+    wanted: Sequence[Column],
 ) -> np.ndarray:
-    """t of `count` features for draws corrected by the sizes; NaN for ranks, and where there are no sizes."""
-    after = np.full(count, np.nan)
+    """t of features for draws corrected by the sizes.
+
+    NaN for ranks, for modes that have too few draws then, and where there are no sizes.
+    """
     step = -(-len(data.x) // MAX_DRAWS_AT_ONCE)
     some = data.x[::step]
     moved = None if score is None else corrected(some, frame.constants, maps)
     if moved is None or score is None:
-        return after
+        return np.full(len(wanted), np.nan)
     block = np.unique(data.block[::step], return_inverse=True)[1]
     about, columns = _columns(BlockedDraws(moved, score(moved), block, data.order, data.halves), frame, None)
     kinds = np.unique([column.kind for column in about], return_inverse=True)[1]
     paired = data.halves and block[-1] == data.block[-1]
-    after[: len(about)] = studentised(columns, kinds, halves=paired)[0]
-    return after
+    after = dict(zip(about, studentised(columns, kinds, halves=paired)[0].tolist(), strict=True))
+    return np.array([after.get(column, np.nan) for column in wanted])
 
 
 def _columns(data: BlockedDraws, frame: Frame, lines: Lines | None) -> tuple[list[Column], np.ndarray]:
