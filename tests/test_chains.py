@@ -93,7 +93,7 @@ def test_the_autocorrelation_time_of_long_chains_does_not_grow_with_their_length
     """Beyond 4000 evenly spaced draws it was at least their spacing: 25 for these of 100,000 draws."""
     x, chain = labelled_chains(np.random.default_rng(0), chains, length, 1, 7 / 9)
     bandwidths = collection(x, None, evenly=True)[::3]  # as in `check`
-    tau = chain_blocks(chain, None, [(x[None], -x[None])], IMQ(), bandwidths).tau
+    tau = chain_blocks(chain, None, [(x[None], -x[None])], IMQ(), bandwidths).autocorrelation_time
     assert 0.6 * 8 < tau < 1.5 * 8
 
 
@@ -428,7 +428,7 @@ def test_lists_small_integers_and_seeds_are_taken():
 
 
 def test_a_tiny_autocorrelation_time_cuts_as_often_as_may_be():
-    assert cut_blocks(1e-300, TWO).count == cut_blocks(0.01, TWO).count == 20
+    assert cut_blocks(1e-300, TWO).n_blocks == cut_blocks(0.01, TWO).n_blocks == 20
 
 
 @pytest.mark.parametrize("offset", [0.5, 3 / 8])

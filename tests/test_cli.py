@@ -588,8 +588,8 @@ WRONG = [  # what is typed beside the target, and what is said about it
     ("calibrate --n 50", "--sampler must be a function (n, rng) -> draws: the target has none"),
     ("calibrate --n 50 --sampler model.py:number", "--sampler must be a function"),
     ("calibrate --n 50 --sampler model.py:three", "--sampler must return n = 50 draws, got 3"),
-    ("calibrate --n 50 --sampler model.py:three --jobs 0", "--jobs must be a positive integer"),
-    ("calibrate --n 50 --sampler model.py:three --jobs 9999", "--jobs must be a positive integer"),
+    ("calibrate --n 50 --sampler model.py:three --jobs 0", "--jobs must be an integer from -1024 to 1024"),
+    ("calibrate --n 50 --sampler model.py:three --jobs 9999", "--jobs must be an integer from -1024 to 1024"),
     ("calibrate --n 50 --sampler model.py:three --repetitions 9999999", "--repetitions must be at most"),
 ]
 

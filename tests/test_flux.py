@@ -681,7 +681,10 @@ def test_bad_input(change, error, message):
     [
         ({"covariances": np.eye(2)}, r"arrays of shapes .* got \(2,\), \(2, 1\), \(2, 2\), \(2,\)"),
         ({"log_weight": np.zeros(3)}, r"arrays of shapes .* \(3,\)$"),
-        ({"covariances": [[[1.0]], [[-1.0]]]}, "`anchors` must have positive definite covariances"),
+        (
+            {"covariances": [[[1.0]], [[-1.0]]]},
+            "`anchors` must have symmetric, positive definite covariances",
+        ),
         ({"centres": [["a"], ["b"]]}, "`anchors.centres` must be real numbers"),
     ],
 )

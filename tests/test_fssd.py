@@ -169,7 +169,7 @@ def test_level_over_500_samples_with_optimised_locations():
         ({"locations": np.zeros((0, 2))}, "`locations` must be finite"),
         (
             {"locations": np.zeros((1, 2)), "bandwidth": -1.0},
-            r"`bandwidth` must be positive and finite, got \[-1.0\]",
+            r"`bandwidth` must be positive and finite, got -1.0",
         ),
         (
             {"locations": np.zeros((1, 2)), "bandwidth": [1.0, 2.0]},

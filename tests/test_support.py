@@ -270,3 +270,21 @@ def test_draws_of_a_density_that_ends_abruptly_are_never_called_wrong():
         verdict = quiet_check(x[x[:, 0] < 1.5][:300], cut, modes=[[0.0]])
         assert verdict.fits is None
         assert "ends abruptly near (x[0] = 1.5" in verdict.sentence
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_functions_that_fail_during_the_mode_search_are_no_fit():
+    """The search takes points at which it raises for impossible ones, but the draws are not."""
+    calls = 0
+
+    def log_density(x):
+        nonlocal calls
+        calls += len(x)
+        if calls > 5000:
+            raise RuntimeError("the licence has expired")
+        return -0.5 * np.sum(x**2, axis=1)
+
+    target = sc.Target(log_density, lambda x: -x, dim=2)
+    draws = np.random.default_rng(0).normal(size=(200, 2))
+    with pytest.raises(ValueError, match=r"where it was .* before; RuntimeError: the licence has expired"):
+        sc.check(draws, target, rng=0, max_evaluations=10_000)

@@ -88,8 +88,7 @@ def discontinuity(
         found = _slow_edge(target, ways, low)
     if found is None:
         found = _jump(target, x, low, other)
-    if found is not None:
-        _refuse_late_failures(target, x[:5], log_p[:5])
+    _refuse_late_failures(target, x[:5], log_p[:5])
     return found
 
 
