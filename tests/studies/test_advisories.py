@@ -13,7 +13,9 @@ import pytest
 
 from experiments import advisories
 
-ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.studies
+
+ROOT = Path(__file__).parents[2]
 
 
 def record(number=1, name="Some.Package", *, events=None, versions=(), ecosystem="PyPI", **more):
@@ -168,7 +170,7 @@ def test_licences_need_no_network():
     nowhere = {"https_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "no_proxy": ""}
     done = subprocess.run(
         command,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         env={**os.environ, **nowhere},
         capture_output=True,
         text=True,

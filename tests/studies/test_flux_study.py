@@ -8,7 +8,9 @@ from scipy import stats
 
 from experiments.flux_study import CASES
 
-RESULTS = Path(__file__).parents[1] / "experiments" / "results" / "flux_study.csv"
+pytestmark = pytest.mark.studies
+
+RESULTS = Path(__file__).parents[2] / "experiments" / "results" / "flux_study.csv"
 with RESULTS.open() as file:
     ROWS = {(row["case"], int(row["n"]), row["method"]): row for row in csv.DictReader(file)}
 FLUX = [key for key in ROWS if key[2] == "flux"]

@@ -8,7 +8,9 @@ import pytest
 from experiments.chain_study import CASES, simulate, table
 from steincheck.chains import autocorrelation_time
 
-PAGE = Path(__file__).parents[1] / "docs" / "theory" / "chains.md"
+pytestmark = pytest.mark.studies
+
+PAGE = Path(__file__).parents[2] / "docs" / "theory" / "chains.md"
 
 
 @pytest.mark.parametrize("wrong", [False, True])

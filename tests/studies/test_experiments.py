@@ -40,7 +40,9 @@ from experiments import (
 from experiments.tables import Table
 from steincheck import models
 
-ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.studies
+
+ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "experiments" / "results"
 LABELS_ONLY = ["oracle"]  # needs no compilation
 
