@@ -129,15 +129,12 @@ def test_a_host_that_imports_the_package_keeps_its_ctrl_c(tmp_path):
     (package / "__init__.py").touch()
     shutil.copy(Path(sc.__file__).parent / "_startup.py", package)
     shutil.copy(Path(sc.__file__).parents[1] / "steincheck_command.py", tmp_path)
-    command = [sys.executable, "-m", "host", "steincheck"]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+    # a job in the background ignores Ctrl-C, and so would its children
+    as_usual = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, "
     )
+    command = [sys.executable, "-c", f"{as_usual}[sys.executable, '-m', 'host', 'steincheck'])"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 

@@ -402,7 +402,7 @@ class TestShares:
         target, _ = mixture(*parts)
         modes = as_modes([[0.14, 0.06], [13.91, 0.07], [0.06, 13.7]], target)
         rng, hits, wide = np.random.default_rng(15), 0, 0
-        runs = 60 if sampled[2] else 30  # chains at the mode without draws take their time
+        runs = 60 if sampled[2] else 16  # chains at the mode without draws take their time
         for _ in range(runs):
             x = draw(parts, 600, rng, 0.5 * np.tile(sampled, 2))
             table = flux_test(x, target, modes=modes, anchors=1).mode_table
@@ -757,7 +757,7 @@ class TestRareModes:
     def test_level_of_the_test_and_of_its_words(self):
         means = 30.0 * np.arange(20)[:, None]
         target = sc.models.gaussian_mixture(means, weights=np.r_[1 - 19 * 0.0006, np.full(19, 0.0006)])
-        results = [flux_test(target.sample(1000, k), target, modes=means, rng=k) for k in range(100)]
+        results = [flux_test(target.sample(1000, k), target, modes=means, rng=k) for k in range(60)]
         assert_level([result.pvalue for result in results])
         assert_level([any("too" in word for word in result.mode_table.words) for result in results])
 
