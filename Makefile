@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 ADAPTERS := .venv-adapters
 
-.PHONY: setup demo test lint coverage coverage-report test-slow test-studies test-adapters test-browser test-wheel test-lowest bench bench-smoke bench-thresholds reproduce calibration fuzz licences audit docs clean
+.PHONY: setup demo test lint coverage coverage-report test-slow test-levels test-studies test-adapters test-browser test-wheel test-lowest bench bench-smoke bench-thresholds reproduce calibration fuzz licences audit docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -45,6 +45,10 @@ coverage-report: setup
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
+
+# level, power and coverage over repeated samples; every test on every model, with few, is in make test
+test-levels: setup
+	$(BIN)/python -m pytest -n 2 -m "levels and not slow and not studies and not adapters"
 
 # the experiments: rows of every committed study and figure come out again, and none can be lost
 test-studies: setup
