@@ -79,7 +79,7 @@ class ModeSearch:
     seed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON: what this search counts, by names without "n_"."""
+        """Plain Python values, ready for JSON: what this search counts, by names without ``n_``."""
         values = {item.name.removeprefix("n_"): getattr(self, item.name) for item in fields(self)}
         return as_plain({name: value for name, value in values.items() if value is not None})
 
