@@ -63,6 +63,21 @@ def as_texts(values: Any, name: str) -> tuple[str, ...]:
     return tuple(values)
 
 
+def asymmetries(matrices: np.ndarray) -> np.ndarray:
+    """Where matrices (..., d, d) are not symmetric, but for rounding in the units of their diagonals.
+
+    Examples
+    --------
+    >>> asymmetries(np.array([[1.0, 1e-18], [3e-18, 1.0]])).any().item()
+    False
+    >>> asymmetries(np.array([[1.0, 0.5], [0.0, 1.0]])).any().item()
+    True
+    """
+    width = np.sqrt(np.abs(np.einsum("...ii->...i", matrices)))
+    gap = np.abs(matrices - np.swapaxes(matrices, -1, -2))
+    return gap > 1e-6 * width[..., :, None] * width[..., None, :]  # single precision leaves 1e-7
+
+
 def check_shape(array: np.ndarray, shape: tuple[int, ...], name: str, words: str) -> None:
     """Raise unless the array of a record has this shape, `words` being what it holds."""
     if array.shape != shape:

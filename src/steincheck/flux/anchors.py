@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, as_count, as_generator, as_numbers, shown
+from .._validation import RandomSource, as_count, as_generator, as_numbers, asymmetries, shown
 from .._whitening import symmetric_roots
 from ..modes.given import as_modes
 from ..modes.images import images_of_modes
@@ -59,8 +59,8 @@ class Anchors:
         object.__setattr__(self, "mode", self.mode.astype(int))
         if np.any(self.mode < 0):
             raise ValueError(f"`anchors.mode` must hold numbers of modes, got {self.mode.tolist()}")
-        symmetric = np.allclose(self.covariances, self.covariances.transpose(0, 2, 1), rtol=1e-8, atol=0)
-        if not symmetric or np.any(np.linalg.eigvalsh(self.covariances)[:, 0] <= 0):
+        positive = np.linalg.eigvalsh(self.covariances)[:, 0] > 0
+        if asymmetries(self.covariances).any() or not positive.all():
             raise ValueError("`anchors` must have symmetric, positive definite covariances")
 
     def __len__(self) -> int:

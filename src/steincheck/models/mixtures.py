@@ -19,6 +19,7 @@ from .._validation import (
     as_generator,
     as_numbers,
     as_one_positive,
+    asymmetries,
     is_number,
     shown,
 )
@@ -228,7 +229,7 @@ def _covariance_roots(covariances: Any, count: int, d: int) -> np.ndarray:
         )
     for k, matrix in enumerate(matrices.reshape(-1, d, d)):
         smallest = np.linalg.eigvalsh(matrix)[0] if np.isfinite(matrix).all() else np.nan
-        if not (smallest > 0 and np.allclose(matrix, matrix.T, rtol=1e-8, atol=0)):
+        if not smallest > 0 or asymmetries(matrix).any():
             raise ValueError(
                 f"`covariances` must be symmetric and positive definite, number {k} is not: its smallest "
                 f"eigenvalue is {smallest:.3g}"

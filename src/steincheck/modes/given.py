@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_numbers, listed
+from .._validation import as_numbers, asymmetries, listed
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, check_hessian, log_density_at
@@ -240,7 +240,7 @@ def _as_covariances(covariances: Any, shape: tuple[int, int]) -> np.ndarray:
         )
     for k, matrix in enumerate(matrices):
         smallest = np.linalg.eigvalsh(matrix)[0]
-        if smallest <= 0 or not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-9 * np.abs(matrix).max()):
+        if smallest <= 0 or asymmetries(matrix).any():
             raise ValueError(
                 f"the covariances of `modes` must be symmetric and positive definite, number {k} is not: its "
                 f"smallest eigenvalue is {smallest:.3g}"

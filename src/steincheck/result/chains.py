@@ -33,7 +33,7 @@ class ChainBlocks:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChainWeights(ChainBlocks):
     """What Markov chains can tell about the weights of the modes.
 
@@ -61,6 +61,9 @@ class ChainWeights(ChainBlocks):
     compared: tuple[tuple[int, ...], ...]
     pooled: tuple[int, ...]
     set_size: int
+
+    def __repr__(self) -> str:
+        return f"<ChainWeights: {self}>"
 
     def __str__(self) -> str:
         if self.n_blocks:

@@ -12,6 +12,7 @@ from .._validation import (
     Seed,
     as_count,
     as_numbers,
+    asymmetries,
     check_switch,
     is_number,
     seeded,
@@ -130,7 +131,7 @@ def _cholesky_of_precondition(precondition: Any, dim: int) -> np.ndarray:
         raise ValueError(f"`precondition` must have shape {(dim, dim)}, got {matrix.shape}")
     for i, j in np.argwhere(~np.isfinite(matrix)):
         raise ValueError(f"`precondition` must be finite, got {matrix[i, j]} at row {i}, column {j}")
-    for i, j in np.argwhere(~np.isclose(matrix, matrix.T, rtol=1e-8, atol=0)):
+    for i, j in np.argwhere(asymmetries(matrix)):
         raise ValueError(
             f"`precondition` must be symmetric, got {matrix[i, j]:g} at row {i}, column {j} and "
             f"{matrix[j, i]:g} at row {j}, column {i}"

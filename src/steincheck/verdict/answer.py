@@ -213,7 +213,7 @@ def _as_verdict(
     where = places(*to_constrained(known.locations, target))
     findings = _findings(combined, target, where, case.chain) if fits is False else []
     repair = _repair(case, combined.mode_table, mode)
-    remarks.context.extend(_about_shares(combined, repair, fits))
+    remarks.context.extend(_about_shares(combined, repair))
     smallest = combined.at_floor
     verdict = Verdict(
         fits=fits,
@@ -247,7 +247,7 @@ def _as_verdict(
     return replace(verdict, text=render(verdict))
 
 
-def _about_shares(combined: Combined, repair: ModeWeights | None, fits: bool | None) -> list[str]:
+def _about_shares(combined: Combined, repair: ModeWeights | None) -> list[str]:
     """What the shares of the modes rest on, and what importance weights would make of the draws."""
     sentences = []
     if repair is not None and combined.rejects("weights"):
