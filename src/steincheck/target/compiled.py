@@ -260,26 +260,29 @@ def _hessians(log_density: Partial, x: Any) -> Any:
 
 def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -> Callable[..., Any]:
     """Evaluate a compiled function of rows at any n, in padded chunks of these sizes: few compilations."""
+    compiled_sizes = set[int]()  # to look for them on disk again would double the time of a small batch
 
     def evaluate(x: np.ndarray) -> Any:
         x = as_numbers(x, "x")
         if x.ndim != 2 or x.shape[1] != dim:
             raise ValueError(f"`x` must have shape (n, {dim}), one point per row, got {x.shape}")
+        if not len(x):
+            with precise():
+                one = jax.eval_shape(compiled, jax.ShapeDtypeStruct((1, dim), np.float64))
+            return jax.tree.map(lambda leaf: np.empty((0, *leaf.shape[1:])), one)
         parts = []
-        with precise():
-            if not len(x):
-                empty = jax.eval_shape(compiled, jax.ShapeDtypeStruct((1, dim), np.float64))
-                return jax.tree.map(lambda leaf: np.empty((0, *leaf.shape[1:])), empty)
-            start = 0
-            while start < len(x):
-                left = len(x) - start
-                size = _chunk(left, chunks)
-                block = x[start : start + size]
-                if len(block) < size:
-                    block = np.concatenate([block, np.broadcast_to(block[-1], (size - len(block), dim))])
+        start = 0
+        while start < len(x):
+            left = len(x) - start
+            size = _chunk(left, chunks)
+            block = x[start : start + size]
+            if len(block) < size:
+                block = np.concatenate([block, np.broadcast_to(block[-1], (size - len(block), dim))])
+            with jax.enable_x64(True) if size in compiled_sizes else precise():
                 parts.append(jax.tree.map(lambda leaf, keep=left: np.asarray(leaf)[:keep], compiled(block)))
-                start += size
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+            compiled_sizes.add(size)
+            start += size
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)  # arrays that may be written to
 
     return evaluate
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,10 +17,16 @@ MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite diffe
 MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
 
 
+_both_at_once = WeakKeyDictionary[Target, Callable[..., Any]]()
+
+
 def raw_value_and_score(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log p (n,) and score (n, d) at the rows of `x`, as they come; in one compiled call where possible."""
     if target.jax_log_density is not None:
-        return in_chunks(partial(values_and_scores, target.jax_log_density), target.dim, BATCH_SIZES)(x)
+        if target not in _both_at_once:
+            compiled = partial(values_and_scores, target.jax_log_density)
+            _both_at_once[target] = in_chunks(compiled, target.dim, BATCH_SIZES)
+        return _both_at_once[target](x)
     return target.log_density(read_only(x)), raw_score(target, x)
 
 
