@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, block_sums, cut_blocks_core
 from .counts import (
@@ -26,7 +27,7 @@ from .counts import (
 )
 from .displacements import StepFlows, StepTest, unit_second_moments
 from .orbits import CountMoments
-from .shares import MODE_TABLE_LEVEL
+from .shares import MODE_TABLE_LEVEL, NORMAL_QUANTILE
 
 MIN_SOJOURNS_OF_TWO = 20  # at each of two modes: below, block sums are too skew (level .14 with 8)
 MIN_SOJOURNS_OF_MANY = 10  # at each of three modes or more, where no single one decides
@@ -259,11 +260,9 @@ def settled_modes(
     longer than `tau`, the autocorrelation time within modes. `radius` (n,) is the distance of a draw from
     its mode in standard deviations.
     """
-    from scipy.special import chdtri
-
     square = radius**2
     # the core of a Gaussian has 90 % of its draws
-    core = square <= max(chdtri(dim, 1 - 0.9), np.median(square))
+    core = square <= max(special.chdtri(dim, 1 - 0.9), np.median(square))
     path = _filled(mode, core, chain)
     starts = np.flatnonzero((np.diff(path, prepend=-1) != 0) | (np.diff(chain, prepend=-1) != 0))
     length = np.diff(starts, append=len(path))
@@ -332,8 +331,6 @@ def judge_set(
     is judged by the quadratic form and by the single count that fits worst, for rare modes; the smaller
     p-value is doubled. This is a statement about these draws, not about the sampler.
     """
-    from scipy.special import chdtrc
-
     n, n_modes = moments.probabilities.shape
     size = int(np.ceil(min(SET_SIZE, worth)))
     scale = min(1.0, size / n)
@@ -341,7 +338,7 @@ def judge_set(
     whole = 1.0
     if k := found.columns.shape[1]:
         gap = scale * (moments.counts - moments.expected)
-        whole = float(chdtrc(k, np.sum((gap @ found.columns) ** 2)))
+        whole = float(special.chdtrc(k, np.sum((gap @ found.columns) ** 2)))
     tails = count_tails(np.rint(scale * moments.counts), scale * moments.expected, round(scale * n))
     absent = (moments.counts == 0) & np.isfinite(share)
     looked_at = min(n_effective, max(worth, SET_SIZE))
@@ -375,8 +372,6 @@ def _effective_draws(inside: np.ndarray, chain: np.ndarray, gate: int) -> float:
     With few, blocks tell too little: a chain of two states is worth at most about as many draws as it has
     sojourns, and n / tau. NaN where no chain ever enters or leaves the mode.
     """
-    from scipy.special import ndtri, stdtrit
-
     n = len(inside)
     sojourns = np.array([n_sojourns(inside, chain), n_sojourns(~inside, chain)])
     if sojourns.sum() == len(np.unique(chain)):
@@ -388,19 +383,17 @@ def _effective_draws(inside: np.ndarray, chain: np.ndarray, gate: int) -> float:
         return max(1.0, min(float(sojourns.sum()), blocks.effective_draws))
     q = blocks.n_blocks
     variance = q / (q - 1) * np.sum(block_sums(indicator, blocks.label) ** 2) / n**2
-    quantiles = ndtri(1 - MODE_TABLE_LEVEL / 2) / stdtrit(q - 1, 1 - MODE_TABLE_LEVEL / 2)
+    quantiles = NORMAL_QUANTILE / special.stdtrit(q - 1, 1 - MODE_TABLE_LEVEL / 2)
     return float(share * (1 - share) * quantiles**2 / max(variance, 0.25 / n**2))  # a count is whole
 
 
 def _exact_interval(share: float, n_effective: float) -> tuple[float, float]:
     """Clopper and Pearson's interval of a share of so many draws, whole or not."""
-    from scipy.special import betaincinv
-
     if np.isnan(n_effective):
         return np.nan, np.nan
     count = share * n_effective
     rest = n_effective - count
     return (
-        float(betaincinv(count, rest + 1, MODE_TABLE_LEVEL / 2)),
-        float(betaincinv(count + 1, rest, 1 - MODE_TABLE_LEVEL / 2)),
+        float(special.betaincinv(count, rest + 1, MODE_TABLE_LEVEL / 2)),
+        float(special.betaincinv(count + 1, rest, 1 - MODE_TABLE_LEVEL / 2)),
     )

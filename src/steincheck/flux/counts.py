@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy import special
 
 from ..chains.permutation import upper_ranks
 from .orbits import MAX_ELEMENTS, CountMoments
@@ -63,14 +64,12 @@ def directions(
 
 def compare_with_chi2(gap: np.ndarray, found: Directions) -> CountTest:
     """Q = |columns' gap|^2 of gap = counts - expected against chi-square, with its trend part if examined."""
-    from scipy.special import chdtrc
-
     squares = (gap @ found.columns) ** 2
     k = len(squares)
-    whole = float(chdtrc(k, squares.sum()))
+    whole = float(special.chdtrc(k, squares.sum()))
     if not found.trend_examined:
         return CountTest(float(squares.sum()), whole, np.nan, None)
-    trend = float(chdtrc(found.n_trend, squares[: found.n_trend].sum()))
+    trend = float(special.chdtrc(found.n_trend, squares[: found.n_trend].sum()))
     smallest = min(whole / (1 - TREND_LEVEL), trend / TREND_LEVEL)
     return CountTest(float(squares.sum()), joint_probability(smallest, k, found.n_trend), trend, None)
 
@@ -103,18 +102,17 @@ def joint_probability(smallest: float, k: int, r: int) -> float:
     It is P(Q >= a) + P(T >= b, Q < a), a and b the quantiles; Q - T is independent of T.
     """
     from scipy.integrate import quad
-    from scipy.special import chdtr, chdtri, gammaln
 
     if smallest >= 1 / (1 - TREND_LEVEL):
         return 1.0
-    a = chdtri(k, (1 - TREND_LEVEL) * smallest)
-    b = chdtri(r, TREND_LEVEL * smallest)
+    a = special.chdtri(k, (1 - TREND_LEVEL) * smallest)
+    b = special.chdtri(r, TREND_LEVEL * smallest)
     if b >= a:
         return (1 - TREND_LEVEL) * smallest
 
     def density(t: float) -> float:
-        log_chi2 = (r / 2 - 1) * np.log(t) - t / 2 - r / 2 * np.log(2) - gammaln(r / 2)
-        return float(np.exp(log_chi2) * chdtr(k - r, a - t))
+        log_chi2 = (r / 2 - 1) * np.log(t) - t / 2 - r / 2 * np.log(2) - special.gammaln(r / 2)
+        return float(np.exp(log_chi2) * special.chdtr(k - r, a - t))
 
     only_trend = quad(density, b, a, epsabs=0, epsrel=1e-8, limit=200)[0]
     return min(1.0, (1 - TREND_LEVEL) * smallest + only_trend)
@@ -142,11 +140,9 @@ def count_tails(counts: np.ndarray, expected: np.ndarray, n: int) -> np.ndarray:
     A count is a sum of independent indicators with different probabilities. Beyond one from its mean its
     tails are at most those of the binomial distribution with the mean probability (Hoeffding 1956).
     """
-    from scipy.special import bdtr, bdtrc
-
     probability = np.clip(expected / n, 0, 1)
-    above = np.where(counts >= expected + 1, bdtrc(np.maximum(counts - 1, 0), n, probability), 1)
-    below = np.where(counts <= expected - 1, bdtr(counts, n, probability), 1)
+    above = np.where(counts >= expected + 1, special.bdtrc(np.maximum(counts - 1, 0), n, probability), 1)
+    below = np.where(counts <= expected - 1, special.bdtr(counts, n, probability), 1)
     return np.minimum(1, 2 * np.minimum(above, below))
 
 
@@ -193,12 +189,11 @@ def rare_modes(moments: CountMoments, group: np.ndarray) -> RareModes:
 
 def flow_pvalues(net: np.ndarray, error: np.ndarray, degrees_of_freedom: float = np.inf) -> np.ndarray:
     """Two-sided p-values (K,) of net flows by Student's t (normal by default), each by itself."""
-    from scipy.special import ndtr, stdtr
-
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = np.where(net == 0, 0.0, np.abs(net) / error)
-    tail = ndtr(-distance) if np.isinf(degrees_of_freedom) else stdtr(degrees_of_freedom, -distance)
-    return 2 * tail
+    if np.isinf(degrees_of_freedom):
+        return 2 * special.ndtr(-distance)
+    return 2 * special.stdtr(degrees_of_freedom, -distance)
 
 
 def n_comparisons(n_modes: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from .._whitening import average_root, symmetric_roots, whitened
 from ..result import DisplacementTable, Modes
@@ -160,14 +161,12 @@ def hotelling(flow: np.ndarray) -> tuple[float, float, int]:
     From second moments about 0, which do not vanish if all draws flow alike: T0 = n m' S0^+ m lies in [0, n]
     and T2 = (n - 1) T0 / (n - T0).
     """
-    from scipy.special import fdtrc
-
     n = len(flow)
     white = unit_second_moments(flow)
     k = white.shape[1]
     t0 = n * float(np.sum(white.mean(axis=0) ** 2))
     ratio = t0 / max(n - t0, 1e-12 * n)
-    return (n - 1) * ratio, float(fdtrc(k, n - k, (n - k) / k * ratio)), k
+    return (n - 1) * ratio, float(special.fdtrc(k, n - k, (n - k) / k * ratio)), k
 
 
 def unit_second_moments(flow: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from ..chains.blocks import block_standard_error, block_sums
 from ..modes.images import images_of_modes
@@ -117,8 +118,6 @@ def _two_part_error(
 
     The draws and the points of each mode are samples of fixed sizes: influences are centred within each.
     """
-    from scipy.special import stdtrit
-
     n = len(estimate.influence)
     n_local = len(local.walker)
     of_draws, of_points = np.split(estimate.influence, [n - n_local])
@@ -129,4 +128,4 @@ def _two_part_error(
     by_walker = np.argsort(local.walker, kind="stable")
     sums = block_sums(of_points[by_walker], local.walker[by_walker])
     total = np.hypot(error * (n - n_local), block_standard_error(sums)) / n
-    return total, max(quantile, float(stdtrit(max(len(sums) - 1, 1), 1 - MODE_TABLE_LEVEL / 2)))
+    return total, max(quantile, float(special.stdtrit(max(len(sums) - 1, 1), 1 - MODE_TABLE_LEVEL / 2)))

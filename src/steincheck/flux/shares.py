@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from ..chains.blocks import autocorrelation_time_core, block_standard_error, block_sums, cut_blocks_core
 from ..result import ModeTable, ModeWeights
 from .orbits import Orbits
 
 MODE_TABLE_LEVEL = 0.05  # of words about single modes in `flux_test`; 1 minus the coverage of the intervals
+NORMAL_QUANTILE = float(special.ndtri(1 - MODE_TABLE_LEVEL / 2))  # half their length, in standard errors
 NEGLIGIBLE_SHARE = 0.01  # of a mode that may have no draws, or go unexamined
 
 
@@ -111,13 +113,11 @@ def share_intervals(share: np.ndarray, error: np.ndarray, quantile: float) -> np
 
     `error` (M,) is the standard error of the log shares.
     """
-    from scipy.special import expit
-
     logit = np.log(share)
     share = np.minimum(share, 1 - 1e-12)
     logit -= np.log1p(-share)
     width = quantile * error / (1 - share)
-    ends = expit(np.stack([logit - width, logit + width], axis=1))
+    ends = special.expit(np.stack([logit - width, logit + width], axis=1))
     # where a mode ends is not defined more exactly than to .001 of the shares
     reach = np.hypot(ends - share[:, None], 1e-3)
     return np.clip(share[:, None] + reach * [-1, 1], 0, 1)
@@ -128,9 +128,7 @@ def _wilson_interval(observed: np.ndarray, n: int) -> np.ndarray:
 
     SciPy has them for one whole count at a time: `scipy.stats.binomtest(k, n).proportion_ci`.
     """
-    from scipy.special import ndtri
-
-    z2 = ndtri(1 - MODE_TABLE_LEVEL / 2) ** 2 / n
+    z2 = NORMAL_QUANTILE**2 / n
     middle = (observed + z2 / 2) / (1 + z2)
     reach = np.sqrt(z2 * (observed * (1 - observed) + z2 / 4)) / (1 + z2)
     return np.clip(middle[:, None] + reach[:, None] * [-1, 1], 0, 1)
@@ -142,18 +140,16 @@ def standard_error(influence: np.ndarray, chain: np.ndarray | None) -> tuple[np.
     Chains are cut by the largest autocorrelation time of the columns. Sums over the q blocks are nearly
     independent: Student's t with q - 1 degrees of freedom.
     """
-    from scipy.special import ndtri, stdtrit
-
     n = len(influence)
     if chain is None:
-        return np.sqrt(np.sum(influence**2, axis=0)) / n, float(ndtri(1 - MODE_TABLE_LEVEL / 2))
+        return np.sqrt(np.sum(influence**2, axis=0)) / n, NORMAL_QUANTILE
     numbered = np.unique(chain, return_inverse=True)[1]
     blocks = cut_blocks_core(float(np.max(autocorrelation_time_core(influence, numbered))), numbered)
     sums = block_sums(influence, blocks.label)
     q = len(sums)
     if q < 2:
         return np.full(influence.shape[1], np.inf), 1.0
-    return block_standard_error(sums) / n, float(stdtrit(q - 1, 1 - MODE_TABLE_LEVEL / 2))
+    return block_standard_error(sums) / n, float(special.stdtrit(q - 1, 1 - MODE_TABLE_LEVEL / 2))
 
 
 def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float = 1.0) -> ModeWeights:
@@ -169,8 +165,6 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
     are worth. `mode` (n,) is the mode of each draw, the autocorrelation time is that within modes. Raises a
     ValueError if a mode of some weight has no draws, or the implied share of one with draws is unknown.
     """
-    from scipy.special import ndtri
-
     sampled = table.n_draws > 0
     missing = np.flatnonzero(~sampled & (table.implied > NEGLIGIBLE_SHARE)).tolist()
     if missing:
@@ -180,7 +174,7 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
         raise ValueError(f"`table` must have the implied shares of all draws, those of {unknown} are unknown")
     implied = table.implied[sampled]
     within = 1 / np.sum(implied**2 * autocorrelation_time / table.n_draws[sampled])
-    error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * ndtri(1 - MODE_TABLE_LEVEL / 2))
+    error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * NORMAL_QUANTILE)
     with np.errstate(divide="ignore", over="ignore"):  # no error: nothing is lost between modes
         between = np.min(implied * (1 - implied) / error**2)
     # draws that were not tested may be at modes of negligible or unknown weight without tested draws

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from .._whitening import average_root, standardised
 from ..result import Modes
@@ -35,8 +36,6 @@ def widths_differ(modes: Modes) -> bool:
 
 def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
     """Shares (M, n) of the modes' Gaussians, with Laplace weights, in the density at each draw."""
-    from scipy.special import softmax
-
     roots = np.linalg.cholesky(modes.covariances)
     log_volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
     log_heights = np.log(modes.laplace_weights.clip(1e-300)) - log_volumes
@@ -46,7 +45,7 @@ def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
             for height, centre, root in zip(log_heights, modes.locations, roots, strict=True)
         ]
     )
-    return softmax(log_r, axis=0)
+    return special.softmax(log_r, axis=0)
 
 
 def gaussian_score(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.ndarray:
