@@ -136,11 +136,11 @@ def test_a_single_block_has_no_statistic(normal):
 
 
 def test_misfit_of_chains_is_found(normal, mixture):
-    x = ar1_chains(np.random.default_rng(6), 4, 500, 2, 0.5) + 0.4
+    x = ar1_chains(np.random.default_rng(6), 4, 300, 2, 0.5) + 0.5
     for name in SHAPE:
         assert run(name, x, normal).pvalue < 0.02
     rng = np.random.default_rng(7)
-    y = switching(rng, 4, 1000, 0.3, 0.3)
+    y = switching(rng, 4, 500, 0.3, 0.3)
     wrong = np.where(
         (y[..., :1] < 0) & (rng.random(y.shape[:2]) < 0.6)[..., None], y + np.array([6.0, 0.0]), y
     )

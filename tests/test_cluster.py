@@ -16,7 +16,7 @@ from conftest import standard_normal
 import steincheck as sc
 from steincheck.stein import block_sums, sharing
 
-N = 6000
+N = 3000
 
 
 @pytest.fixture

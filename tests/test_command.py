@@ -219,18 +219,18 @@ def test_a_module_beside_the_target_is_never_taken_for_an_installed_one(folder):
         (folder / f"{name}.py").write_text(f"raise ValueError('this is not {name}')\n")
     (folder / "elsewhere").mkdir()
     for place in (folder, folder / "elsewhere"):
-        files = [os.path.relpath(folder / name, place) for name in ("draws.npy", "model.py")]
-        command = [sys.executable, "-m", "steincheck", "check", files[0], "--target", f"{files[1]}:target"]
+        target = os.path.relpath(folder / "model.py", place) + ":target"
+        command = [sys.executable, "-m", "steincheck", "modes", "--target", target, "--bounds=-5,5"]
         done = subprocess.run(
-            [*command, "--report", "out.html"], cwd=place, capture_output=True, text=True, timeout=120
+            [*command, "--picture", "out.png"], cwd=place, capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 0, done.stderr
-        assert (place / "out.html").exists()
+        assert (place / "out.png").exists()
 
 
 def test_outputs_that_cannot_be_written_are_named(folder, command):
     (folder / "model.py").write_text(MODEL.replace("time.sleep(0.05)", "pass"))
-    options = ["modes", "--target", "model.py:target"]
+    options = ["modes", "--target", "model.py:target", "--bounds=-5,5"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "steincheck", *options],
@@ -250,7 +250,8 @@ def test_outputs_that_cannot_be_written_are_named(folder, command):
 def test_a_picture_that_cannot_be_written_leaves_the_old_one(folder):
     (folder / "model.py").write_text(MODEL.replace("time.sleep(0.05)", "pass"))
     (folder / "old.png").write_bytes(b"old")
-    command = f"ulimit -f 4; {sys.executable} -m steincheck modes --target model.py:target --picture old.png"
+    options = "--target model.py:target --bounds=-5,5 --picture old.png"
+    command = f"ulimit -f 4; {sys.executable} -m steincheck modes {options}"
     done = subprocess.run(
         ["/bin/bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=120
     )
@@ -270,6 +271,7 @@ target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2, n
 def run(tmp_path):
     (tmp_path / "model.py").write_text(LETTERS, encoding="utf-8")
     np.save(tmp_path / "draws.npy", np.random.default_rng(0).normal(size=(120, 2)))
+    np.save(tmp_path / "mode.npy", [[0.0, 0.0]])
 
     def call(*arguments, **environment):
         return subprocess.run(
@@ -287,7 +289,8 @@ def test_a_terminal_without_greek_and_a_name_that_is_no_utf8_keep_the_json(run, 
     name = os.fsdecode(b"draws-\xff.npy")
     np.save(tmp_path / name, 2 * np.random.default_rng(0).normal(size=(120, 2)))
     done = run(
-        *("check", name, "--target", "model.py:target", "--seed", "0", "--json", "out.json"),
+        *("check", name, "--target", "model.py:target", "--modes", "mode.npy", "--seed", "0"),
+        *("--json", "out.json"),
         PYTHONIOENCODING="ascii",
         LC_ALL="C",
     )
@@ -301,7 +304,8 @@ def test_a_terminal_without_greek_and_a_name_that_is_no_utf8_keep_the_json(run, 
 def test_a_report_shows_every_letter_and_warns_of_none(run, tmp_path):
     name = os.fsdecode(b"draws-\xff.npy")
     np.save(tmp_path / name, np.random.default_rng(0).normal(size=(120, 2)))
-    done = run("check", name, "--target", "model.py:target", "--seed", "0", "--report", "out.html")
+    options = ("--target", "model.py:target", "--modes", "mode.npy", "--seed", "0", "--report", "out.html")
+    done = run("check", name, *options)
     assert done.returncode == 0, done.stderr
     assert done.stderr == b""
     page = (tmp_path / "out.html").read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 """The search without a box: far modes, symmetries, invariance, hostile targets, budgets, held-out draws."""
 
 import functools
+import re
 import sys
 import time
 from itertools import permutations
@@ -76,7 +77,7 @@ def test_modes_far_away_in_any_coordinates(matrix):
 @functools.cache  # compiled once
 def two_component_posterior():
     rng = np.random.default_rng(2)
-    y = np.where(rng.random(60) < 0.5, -3.0, 3.0) + rng.standard_normal(60)
+    y = np.where(rng.random(30) < 0.5, -3.0, 3.0) + rng.standard_normal(30)
 
     def log_density(x):
         z = (y[:, None] - x[::2]) * jnp.exp(-x[1::2])
@@ -156,7 +157,7 @@ class TestHostileTargets:
     @pytest.mark.parametrize(
         ("log_density", "words"),
         [
-            (lambda x: x[0] - x[1] ** 2, r"no mode found: the density grows towards x\[0\] = "),
+            (lambda x: x[0] - x[1] ** 2, r"the density grows towards x\[0\] = "),
             (lambda x: -(x[0] ** 2), "constant along coordinate 1"),
             (lambda x: -((x[0] - x[1]) ** 2), "constant along a direction"),
             (lambda x: 0.0 * x[0], "constant along coordinate 0"),
@@ -165,13 +166,15 @@ class TestHostileTargets:
         ids=["unbounded", "part of the space", "ridge", "constant", "nowhere"],
     )
     def test_a_density_without_a_mode(self, log_density, words):
-        target = sc.from_jax(log_density, 2)
-        with pytest.raises(ValueError, match=words):
-            find_modes(target, rng=0)
-        empty = search_modes(target, None, rng=np.random.default_rng(0))
+        empty = search_modes(sc.from_jax(log_density, 2), None, rng=np.random.default_rng(0))
         assert len(empty) == 0
-        assert empty.search.stopped.startswith("no mode found: ")
+        assert re.match(f"no mode found: .*{words}", empty.search.stopped)
         assert empty.search.reason == ("no mode" if "at all starts" in words else "improper")
+
+    def test_no_mode_is_an_error_of_find_modes(self):
+        ridge = sc.Target(lambda x: -((x[:, 0] - x[:, 1]) ** 2), dim=2)
+        with pytest.raises(ValueError, match=r"no mode found: .*constant along a direction"):
+            find_modes(ridge, rng=0)
 
     def test_a_maximum_at_a_hard_edge_is_told(self):
         target = sc.from_jax(lambda x: jnp.where(x[0] > 0, -x[0] - 0.5 * x[1] ** 2, -jnp.inf), 2)

@@ -23,7 +23,7 @@ def two_modes_target():
 @pytest.mark.parametrize(("scale", "blocks"), [(1.0, [[0], [1]]), (3.0, [[0], [1]]), (3.0, None)])
 def test_ram_leaves_a_bimodal_density_invariant(scale, blocks):
     """Exact draws in, exact draws out: no mean may move, whether or not the chains have mixed."""
-    target, n, steps = two_modes_target(), 16_000, 8
+    target, n, steps = two_modes_target(), 8000, 8
     x = target.sample(n, 1)
     chains = repelling_attracting_metropolis(two_modes, x, scale, steps, blocks=blocks, thin=steps, rng=2)
     y = chains.draws[:, 0]
