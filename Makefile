@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.installed
 ADAPTERS := .venv-adapters
+export PYTHONDONTWRITEBYTECODE :=  # or every process that a test starts compiles the package anew
 
 .PHONY: setup demo test lint coverage coverage-report test-slow test-levels test-studies test-adapters test-browser test-wheel test-lowest bench bench-smoke bench-thresholds reproduce calibration fuzz licences audit docs clean
 
