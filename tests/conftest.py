@@ -53,18 +53,6 @@ def pytest_collection_finish():
     gc.set_threshold(50_000, 20, 20)
 
 
-HARNESS = {"assert_level", "assert_uniform", "assert_power", "assert_coverage"}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark what judges repeated samples; every test on every model stays in the default suite."""
-    for item in items:
-        names = getattr(getattr(item, "function", None), "__code__", None)
-        if names is not None and HARNESS & {*names.co_names} and item.path.stem != "test_level_and_power":
-            item.add_marker(pytest.mark.levels)
-
-
 @pytest.fixture(autouse=True)
 def _no_figure_stays_open():
     yield
