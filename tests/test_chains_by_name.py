@@ -61,6 +61,7 @@ def chains(normal, mixture):
     return make
 
 
+@pytest.mark.levels
 @pytest.mark.parametrize("name", OPTIONS)
 def test_true_chains_are_rejected_as_often_as_the_level_says(name, chains):
     """14 samples; of the first five more are rejected where the draws are said to be independent."""
@@ -119,7 +120,10 @@ def test_independent_draws_are_tested_as_before(name, chains):
 def test_chains_that_are_too_short_give_no_pvalue(name, chains):
     _, target = chains(name)
     x = ar1_chains(np.random.default_rng(4), 2, 150, 2, 0.99) + (0 if name in SHAPE else [3.0, 0.0])
-    with pytest.warns(UserWarning, match=r"cannot tell: the \d+ draws are worth about \d+ .* times as long"):
+    with pytest.warns(
+        UserWarning,
+        match=r"cannot tell: the effective sample size of the \d+ draws is about \d+ .* times as long",
+    ):
         found = run(name, x, target)
     assert np.isnan(found.pvalue)
     assert found.null_distribution is None
@@ -180,6 +184,7 @@ def test_faults_of_chains_are_said(normal):
         run("ksd_test", x, normal, independent="yes")
 
 
+@pytest.mark.levels
 def test_moments_of_few_blocks_keep_their_level_in_twenty_dimensions():
     """Skew sums over 20 blocks: the largest of 294 studentised ones is too large in one sample of seven."""
     target = sc.models.gaussian_mixture([np.zeros(20)])

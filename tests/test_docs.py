@@ -63,6 +63,7 @@ def skeletons():
         yield scope
 
 
+@pytest.mark.levels
 def test_the_skeletons_for_contributors_run():
     of_test, of_kernel = skeletons()
     of_kernel["test_derivatives_of_the_profile"]()

@@ -145,25 +145,30 @@ class TestLevel:
             for _ in range(repetitions)
         ])  # fmt: skip
 
+    @pytest.mark.levels
     def test_uniform(self):
         p = self.pvalues(NEAR, 300, 400, 0)
         assert_uniform(p)
         assert_level(p, exact=True)
 
+    @pytest.mark.levels
     @pytest.mark.parametrize("variant", ["asymptotic", "exact"])
     def test_rare_mode(self, variant):
         """2 draws expected: Hotelling's T2 with the estimated covariance rejects 13 % of such samples."""
         rare = ([[0.0], [9.0]], [[[1.0]], [[2.0]]], [0.98, 0.02])
         assert_level(self.pvalues(rare, 100, 400, 1, variant=variant))
 
+    @pytest.mark.levels
     def test_few_draws(self):
         assert_level(self.pvalues(FAR, 20, 250, 2))
 
+    @pytest.mark.levels
     def test_any_anchors(self):
         _, modes = mixture(*NEAR)
         assert_level(self.pvalues(NEAR, 300, 300, 3, anchors=odd_anchors(modes)), exact=True)
 
 
+@pytest.mark.levels
 def test_power_is_that_of_the_labels():
     """Weights .55/.45 for .5/.5, 6 apart, n = 1000: a binomial test on the labels rejects 81 %."""
     parts = ([[-3.0], [3.0]], [[[1.0]], [[1.0]]], [0.5, 0.5])
@@ -211,6 +216,7 @@ class TestExactDistributions:
             np.cov(counts.T), moments.covariance, atol=0.05 * np.diag(moments.covariance).max()
         )
 
+    @pytest.mark.levels
     def test_accepted_jumps_forth_and_back_are_binomial(self):
         """The sum over v of (forth - back)^2 / N_v against the exact law of its two terms."""
         target, _ = mixture(*NEAR)
@@ -284,6 +290,7 @@ class TestLattice:
         np.testing.assert_allclose(np.linalg.norm(edges, axis=1), 6, atol=1e-6)
         assert len(np.unique(edges.argmax(axis=1))) == self.d_h
 
+    @pytest.mark.levels
     def test_sees_weights_of_modes_that_nobody_listed(self, rotated):
         """21 of 4096 modes are known; P(h = +1) is .6 instead of .5 in two of 12 coordinates."""
         target, sample, modes, turn = self.problem(rotated)
@@ -371,6 +378,7 @@ class TestAnchors:
         monkeypatch.setattr("steincheck.flux.anchors.as_modes", None)
         assert flux_test(x, target, modes=modes, anchors=2, rng=0).statistic == expected
 
+    @pytest.mark.levels
     def test_level_and_power(self):
         target, sample, modes = arcs()
         several = local_anchors(target, modes, 4, rng=1)
@@ -395,6 +403,7 @@ class TestShares:
     variances = ([1.0, 1.0], [0.8, 0.8], [1.3, 1.3], [2.0, 3.0], [3.0, 1.5], [2.5, 2.0])
     weights = np.array([0.7, 0.2, 0.1])
 
+    @pytest.mark.levels
     @pytest.mark.parametrize("sampled", [(0.7, 0.2, 0.1), (0.3, 0.3, 0.4), (7 / 9, 2 / 9, 0.0)])
     def test_intervals_cover(self, sampled):
         covariances = np.array([np.diag(v) for v in self.variances])
@@ -499,6 +508,7 @@ class TestCannotTell:
         assert not part.all_compared
         assert part.table.words == ("not compared",) * 4
 
+    @pytest.mark.levels
     def test_an_unknown_mode_is_not_seen(self):
         """The limit of the method, for the record: the third mode is neither known nor sampled."""
         target, _ = mixture(*FAR)
@@ -575,6 +585,7 @@ class TestTrend:
         assert whole < result.trend_pvalue
         assert result.pvalue == pytest.approx(joint_probability(whole / 0.8, 7, 1))
 
+    @pytest.mark.levels
     @pytest.mark.usefixtures("without_local_points")
     def test_uniform(self):
         target, modes, _ = self.row()
@@ -753,6 +764,7 @@ class TestRareModes:
         assert result.mode_table.words[2] == "too many draws"
         assert not result.warnings
 
+    @pytest.mark.levels
     @pytest.mark.usefixtures("without_local_points")
     def test_level_of_the_test_and_of_its_words(self):
         means = 30.0 * np.arange(20)[:, None]

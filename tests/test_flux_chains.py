@@ -57,6 +57,7 @@ def at_two_modes(labels, rng):
 
 
 class TestChains:
+    @pytest.mark.levels
     def test_level_and_power_at_two_modes(self):
         """Leaving at rate .2: a test for independent draws rejects about half of correct samples."""
         rng = np.random.default_rng(0)
@@ -284,6 +285,7 @@ class TestObservedIntervals:
         exact = stats.binomtest(int(mode.sum()), len(mode)).proportion_ci(method="exact")
         np.testing.assert_allclose(found, exact, atol=0.4 * (exact.high - exact.low))
 
+    @pytest.mark.levels
     @pytest.mark.parametrize(
         ("weight", "rate", "n_chains", "length"),
         [(0.5, 0.002, 4, 500), (0.5, 0.008, 1, 2000), (0.2, 0.008, 4, 500), (0.1, 0.1, 4, 1000)],
@@ -434,6 +436,7 @@ class TestLattices:
         mass = np.exp(target.log_density(grid[:, None])) * (np.abs(grid) <= widest)
         return np.interp(rng.random(n), np.cumsum(mass) / mass.sum(), grid)[:, None]
 
+    @pytest.mark.levels
     def test_a_lattice_that_is_listed_is_tested_mode_by_mode(self):
         """The central part of the density: no displacement sees it, the modes do."""
         target, modes = self.modulated(10)
@@ -495,6 +498,7 @@ class TestStudy:
             row = self.rows(method)[f"stuck {case}", 4, 250]
             assert row["count"] == row["runs"]
 
+    @pytest.mark.levels
     def test_observed_intervals_cover(self):
         without = self.rows("no interval")
         cases = 0
@@ -567,6 +571,7 @@ class TestChainsOnLattices:
         flows = StepFlows(np.eye(n_units), accept, np.ones(n_units, dtype=bool))
         return flows, np.repeat(np.arange(4), 500)
 
+    @pytest.mark.levels
     def test_level_and_power(self):
         """One sign of .8/.2 instead of .5/.5, forgotten at rate .3: 12 standard errors off.
 
@@ -594,6 +599,7 @@ class TestChainsOnLattices:
         # (2 rate^-1 - 1) times the variance of independent signs, 1 / 2000
         assert table.net_flow_se == pytest.approx(np.sqrt((2 / 0.3 - 1) / 2000), rel=0.5)
 
+    @pytest.mark.levels
     def test_chains_on_a_lattice_that_is_partly_listed(self):
         target, modes = TestLattices.modulated(1)
         rng = np.random.default_rng(2)
@@ -612,6 +618,7 @@ class TestChainsOnLattices:
         assert stuck.inconclusive_reason.startswith("the chains never change mode")
 
 
+@pytest.mark.levels
 def test_groups_of_modes_that_never_meet_are_named():
     """Chains 0 and 2 change between modes 0 and 1, the others between 2 and 3: half of the level each."""
     rng = np.random.default_rng(14)

@@ -34,6 +34,7 @@ def test_golden_statistic_bootstrap_and_pvalue(golden):
     assert result.pvalue == pytest.approx(float(arrays["boot_pvalue"]), rel=1e-12)
 
 
+@pytest.mark.levels
 def test_pvalues_are_uniform_under_the_null(normal_target):
     """250 samples of 100 draws."""
     rng = np.random.default_rng(0)
@@ -47,6 +48,7 @@ def test_pvalues_are_uniform_under_the_null(normal_target):
     assert_level(pvalues, exact=True)
 
 
+@pytest.mark.levels
 @pytest.mark.parametrize("bootstrap", [sc.multinomial, sc.wild])
 @pytest.mark.parametrize("kernel", [sc.IMQ(), sc.RBF()], ids=repr)
 def test_power_against_a_shift(normal_target, kernel, bootstrap):
@@ -60,6 +62,7 @@ def test_power_against_a_shift(normal_target, kernel, bootstrap):
     assert_power(rejected, 0.9)
 
 
+@pytest.mark.levels
 def test_blind_to_a_missing_mode():
     """The paper's opening example: the KSD test does not see that the right mode is missing."""
     target = bimodal()
@@ -227,6 +230,7 @@ def test_perturbed_tests_see_a_missing_mode(test):
     assert max(pvalues) <= 0.01
 
 
+@pytest.mark.levels
 def test_spksd_sees_wrong_weights_that_ksd_does_not():
     """Weight 0.3 instead of 0.5, eleven jump scales: of 60 other samples all were rejected, at p <= 0.002."""
     rng = np.random.default_rng(8)
@@ -237,6 +241,7 @@ def test_spksd_sees_wrong_weights_that_ksd_does_not():
     assert_level([sc.ksd_test(x, target, rng=rng).pvalue for x in samples])
 
 
+@pytest.mark.levels
 def test_the_choice_of_a_jump_scale_keeps_the_level():
     """Were theta chosen by the draws that are tested, rejections would grow with the number of scales."""
     rng = np.random.default_rng(9)
@@ -351,6 +356,7 @@ def test_the_statistic_of_blocks_leaves_out_pairs_within_them(normal_target):
     assert len(result.null_distribution) == 2**9 - 1  # all patterns of ten blocks
 
 
+@pytest.mark.levels
 def test_blocks_keep_the_level_and_see_a_shift(normal_target):
     rng = np.random.default_rng(19)
     options = {"bootstrap": "blocks", "n_resamples": 199, "check_score": False, "rng": rng}

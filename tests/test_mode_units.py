@@ -103,6 +103,7 @@ def test_each_draw_is_measured_at_its_own_mode():
     np.testing.assert_allclose(at_own_mode(x, modes)[close, 0], expected[close])
 
 
+@pytest.mark.levels
 @pytest.mark.parametrize("factors", [(1.5, 1.5), (1.5, 1.0), (1.0, 1.5)])
 def test_both_the_narrow_and_the_wide_mode_are_seen(factors):
     target, modes = two_modes(30.0)
@@ -113,6 +114,7 @@ def test_both_the_narrow_and_the_wide_mode_are_seen(factors):
     assert_level([kernel_test(x, target, None, rng, whiten=one_metric).pvalue for x in samples])
 
 
+@pytest.mark.levels
 def test_level_with_overlapping_modes_of_different_widths():
     target, modes = two_modes(10.0, apart=1.0)
     streams = (np.random.default_rng([4, repetition]) for repetition in range(40))

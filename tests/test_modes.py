@@ -473,7 +473,7 @@ def test_a_record_of_a_search_cannot_be_changed():
 def test_given_locations_that_are_no_maxima_are_named_with_the_nearest_maximum():
     target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
     x = target.sample(300, 0)
-    words = r"row 1, \(1.5, 0\), is 1.5 per standard deviation; a climb from there ends at \(3, 0\)"
+    words = r"row 1, \(1.5, 0\), is 1.5 per standard deviation; ascending from there leads to \(3, 0\)"
     with pytest.warns(UserWarning, match=words):
         sc.flux_test(x, target, modes=([[-3.0, 0.0], [1.5, 0.0]], [np.eye(2)] * 2), rng=0)
     with pytest.warns(UserWarning, match=r"row 0, \(-3, 2.5\), is 2.5 per standard deviation"):
@@ -581,7 +581,7 @@ def test_many_locations_that_are_no_modes_are_counted():
         warnings.simplefilter("ignore")
         result = sc.moment_test(x, target, modes=(places, np.ones((8, 1, 1))), rng=0)
     about = [text for text in result.warnings if text.startswith("`modes`")]
-    assert about[0].endswith("a climb from there ends at (0)")
+    assert about[0].endswith("ascending from there leads to (0)")
     assert about[-1] == f"`modes`: {8 - (len(about) - 1)} more rows are not local maxima"
 
 

@@ -26,6 +26,7 @@ from steincheck.moments.test import moment_core
 from steincheck.wording import describe, describe_impossible
 
 
+@pytest.mark.levels
 @pytest.mark.parametrize("name", ["t3", "log-gamma"])
 def test_level_off_gaussian(name):
     rng = np.random.default_rng(11)
@@ -40,6 +41,7 @@ def test_level_off_gaussian(name):
     assert_level([quiet_moment_test(sample(), target, known, **options).pvalue for _ in range(40)])
 
 
+@pytest.mark.levels
 def test_level_with_blocks_of_dependent_draws():
     """AR(1) chains with correlation 0.9, 20 blocks; without blocks nearly all are rejected."""
     rng = np.random.default_rng(2)
@@ -131,6 +133,7 @@ def test_one_mode_of_several_is_named():
     assert describe(said[0]).startswith("Mode 2: x[1] is 1.")
 
 
+@pytest.mark.levels
 def test_responsibilities_are_soft_where_draws_pass_from_mode_to_mode():
     """A ring with two tops: between the modes' Gaussians is a strip that holds hardly a draw."""
     target = sc.from_jax(
@@ -225,6 +228,7 @@ def test_a_constant_coordinate():
     assert "x[7] is constant" in [describe(feature) for feature in leading(result)]
 
 
+@pytest.mark.levels
 def test_the_spike_of_a_spike_and_slab():
     target = sc.models.gaussian_mixture([[0.0, 0], [0, 0]], [np.eye(2), 1e4 * np.eye(2)])
     modes = (np.zeros((1, 2)), np.eye(2)[None])

@@ -222,6 +222,7 @@ def test_step_down_p_values_against_a_plain_computation():
     assert (found.adjusted <= bonferroni + 0.02).all()
 
 
+@pytest.mark.levels
 def test_dependence_between_halves_of_blocks_enlarges_standard_errors():
     """AR(1), 60 half blocks of 3 autocorrelation times: whole blocks vary 1.1 times as much."""
     rng = np.random.default_rng(8)
@@ -268,6 +269,7 @@ def test_ranks_on_rays_are_those_of_the_radius(d):
     np.testing.assert_allclose(ranks, stats.chi2.cdf(np.sum(x**2, axis=1) / 4, d), atol=2e-3)
 
 
+@pytest.mark.levels
 def test_rays_across_a_thin_ridge_have_exact_ranks():
     """Ranks of the draws at the top of the ridge only would be missing, were it not resolved."""
     rng = np.random.default_rng(0)

@@ -64,6 +64,7 @@ def test_draws_are_taken_back_to_the_density(df):
     np.testing.assert_allclose(affine(offset[None]), 0.0, atol=0.05)
 
 
+@pytest.mark.levels
 @pytest.mark.parametrize("name", ["t", "log-gamma"])
 def test_intervals_cover_far_from_the_density_and_off_gaussian(name):
     """One step from these draws underestimates the factor so much that hardly any interval holds it.
@@ -143,6 +144,7 @@ def test_a_curved_density_gets_no_sizes_but_its_own_copy_does():
     assert find_feature(shrunk, "scale", ["x[0]"]).estimate == pytest.approx(0.7, rel=0.1)
 
 
+@pytest.mark.levels
 def test_intervals_cover():
     rng = np.random.default_rng(1)
     target, modes = gaussian_with_modes(np.eye(2))

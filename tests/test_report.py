@@ -237,7 +237,7 @@ def test_sizes_of_moments_are_drawn_and_no_test_is_said(tmp_path):
     assert "too small | too large" in (tmp_path / "a.html").read_text()
     nothing = replace(verdict, tests={}, adjusted={})
     report.write_html(tmp_path / "b.html", nothing, x, target)
-    assert "No test was made." in (tmp_path / "b.html").read_text()
+    assert "No test was run." in (tmp_path / "b.html").read_text()
 
 
 def test_a_full_disk_is_named_and_the_old_file_stays(tmp_path, monkeypatch):

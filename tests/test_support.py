@@ -198,6 +198,7 @@ def test_an_edge_that_is_no_coordinate_is_seen():
     assert edge.exponent == pytest.approx(1, abs=0.15)
 
 
+@pytest.mark.levels
 @pytest.mark.parametrize(
     ("log_density", "draw"),
     [

@@ -416,6 +416,7 @@ def test_a_wrong_score_is_an_error_not_a_verdict():
         sc.check(np.random.default_rng(0).normal(size=(100, 1)), wrong, rng=0)
 
 
+@pytest.mark.levels
 @pytest.mark.slow
 def test_the_level_of_the_whole(two_modes):
     rng = np.random.default_rng(2)

@@ -149,9 +149,9 @@ class Blocks:
         if np.isinf(self.times_longer):
             return "the chains differ too much in length: run them all to the length of the longest one"
         return (
-            f"the {len(self.label)} draws are worth about {self.effective_draws:.0f} independent ones "
-            f"(autocorrelation time {self.autocorrelation_time:.3g}) and about "
-            f"{self.effective_draws * self.times_longer:.0f} are needed: run the "
+            f"the effective sample size of the {len(self.label)} draws is about {self.effective_draws:.0f} "
+            f"(autocorrelation time {self.autocorrelation_time:.3g}), and about "
+            f"{self.effective_draws * self.times_longer:.0f} is needed: run the "
             f"{'chain' if self.n_chains == 1 else 'chains'} about {self.times_longer:.2g} times as long"
         )
 
@@ -192,7 +192,7 @@ def cut_blocks(
     >>> blocks.n_blocks, blocks.enough
     (20, True)
     >>> cut_blocks(30.0, np.repeat([0, 1, 2, 3], 250)).remedy  # doctest: +ELLIPSIS
-    'the 1000 draws are worth about 33 independent ones ... run the chains about 1.2 times as long'
+    'the effective sample size of the 1000 draws is about 33 ... run the chains about 1.2 times as long'
     """
     return cut_blocks_core(
         as_one_positive(tau, "tau"),

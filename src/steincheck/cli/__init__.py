@@ -153,9 +153,10 @@ def check(
     options = {
         "bounds": as_bounds(bounds, density.dim),
         "independent": independent,
-        "max_evaluations": max_evaluations,
+        "modes": load_modes(modes_file, density),
     }
-    options["modes"] = load_modes(modes_file, density)
+    if max_evaluations is not None:
+        options["max_evaluations"] = max_evaluations
     with _working(quiet):
         answer = verdict.check(sample, density, alpha=alpha, rng=seed, **options)
     if not quiet:

@@ -192,10 +192,10 @@ def _far_from_maxima(
         text = f"`modes` must be local maxima: the gradient at row {k}, ({_short(x[k])}), is "
         text += f"{steps[k]:.2g} per standard deviation"
         if ends.rest[k]:
-            text += f"; a climb from there ends at ({end})"
+            text += f"; ascending from there leads to ({end})"
         if steps[k] <= MAX_STANDARD_DEVIATIONS:
             text = f"`modes` must be local maxima: log p at row {k}, ({_short(x[k])}), is {gain[k]:.2g} less "
-            text += f"than at ({end}), where a climb from there ends"
+            text += f"than at ({end}), to which ascending from there leads"
         warnings.append(text)
     if len(far) > MAX_LOCATIONS_NAMED:
         warnings.append(f"`modes`: {len(far) - MAX_LOCATIONS_NAMED} more rows are not local maxima")

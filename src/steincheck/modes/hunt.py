@@ -109,12 +109,12 @@ class Hunt:
         if self.flat is not None and self.flat.reason == "constant":
             return f"the density is constant {self.flat.along}, so it has no maximum and is improper"
         if self.highest is None:
-            return "no climb came to rest"
+            return "no local optimisation converged"
         grows = f"the density grows towards {self._place()}, where the log density is {self.highest[0]:.4g}"
         if self.ran_away(self.highest[1]):
             return f"{grows}: it appears to be improper, or its sign is reversed"
         if self.surface.exhausted and self.rounds <= 1:
-            return f"{self.surface.exhausted} was reached before a climb came to rest"
+            return f"{self.surface.exhausted} was reached before a local optimisation converged"
         if self._at_edge():
             return f"the density is highest at an edge of its support, near {self._place()}"
         return grows

@@ -47,9 +47,9 @@ def find_modes(
 ) -> Modes:
     """Find the modes of a target: local maxima of log p, their widths, and the symmetries between them.
 
-    No box is needed. Climbs start about the modes known so far at geometric scales, 1 to 2187 standard
-    deviations, in rounds until a round finds no new mode of Laplace weight above 1/1000; exact symmetries
-    (label switching, sign changes) complete whole orbits of modes. See `docs/theory/modes.md`.
+    No box is needed. Local optimisations start around the modes known so far at geometric scales, 1 to 2187
+    standard deviations, in rounds until a round finds no new mode of Laplace weight above 1/1000; exact
+    symmetries (label switching, sign changes) complete whole orbits of modes. See `docs/theory/modes.md`.
 
     Parameters
     ----------

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from .._whitening import symmetric_roots
-
-Scores = Callable[[np.ndarray], np.ndarray]
+from ..target import Batch
 
 
 class Affine(NamedTuple):
@@ -74,7 +72,7 @@ class WeightedDraws(NamedTuple):
         return FirstMoments(float(self.weight.sum()), mean, pull, covariance, (self.t - pull).T @ weighted)
 
 
-def solve(sample: WeightedDraws, prior: np.ndarray, scores: Scores) -> Affine:
+def solve(sample: WeightedDraws, prior: np.ndarray, scores: Batch) -> Affine:
     """The affine map after which the draws satisfy Stein's identity for all affine fields.
 
     Fisher scoring; `scores` evaluates them at moved draws. If the draws are an affine image of the density,

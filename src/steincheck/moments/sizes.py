@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,14 +15,13 @@ from ..stein.bootstrap import pvalue
 from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.mode_units import gaussian_score, mixture_score
 from ..stein.quadratic import flip_signs
+from ..target import Batch
 from .correction import Affine, WeightedDraws, solve
 from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
 from .frames import Constants, Frame, most_responsible, responsibilities
 
 MAX_CORRECTED_SLOPE = 1e9  # per standard deviation of corrected draws; beyond, kernels would overflow
 MAX_DRAWS_AT_ONCE = 10_000  # the map found from so many takes one more step with all draws
-
-Score = Callable[[np.ndarray], np.ndarray]
 
 
 class ModeDraws(NamedTuple):
@@ -47,7 +46,7 @@ def sizes(
     scores: np.ndarray,
     block: np.ndarray,
     frame: Frame,
-    score: Score | None,
+    score: Batch | None,
     rng: np.random.Generator,
 ) -> Sizes:
     """Effects at each mode, then pooled over modes.
@@ -114,7 +113,7 @@ def _at_mode(
     rows: np.ndarray,
     constants: Constants,
     k: int,
-    score: Score | None,
+    score: Batch | None,
     rng: np.random.Generator,
 ) -> tuple[Effects, Affine | None]:
     """Effects at mode k of the draws `rows` that belong to it, and the map that corrects them."""
@@ -165,7 +164,7 @@ def _without_sizes(effects: Effects) -> Effects:
 
 
 def _solved(
-    case: ModeDraws, rows: np.ndarray, constants: Constants, k: int, prior: np.ndarray, score: Score
+    case: ModeDraws, rows: np.ndarray, constants: Constants, k: int, prior: np.ndarray, score: Batch
 ) -> tuple[Affine, BlockTotals, WeightedDraws] | None:
     """The map that corrects the draws, and what `_totals` makes of it; None where that fails."""
     moved_scores = partial(_moved_scores, constants, k, score)
@@ -196,7 +195,7 @@ def _totals(
     constants: Constants,
     k: int,
     affine: Affine,
-    moved_scores: Score | None,
+    moved_scores: Batch | None,
 ) -> tuple[BlockTotals, WeightedDraws]:
     """Sums over blocks of draws and of the scores at them after `affine`; and some draws after it."""
     take = _as_given if moved_scores is None else _sample  # sums are standardised faster than draws
@@ -235,7 +234,7 @@ def _kept(n: int) -> np.ndarray:
     return np.concatenate([np.arange(start, min(start + MAX_DRAWS_AT_ONCE, n), _step(n)) for start in starts])
 
 
-def _moved_scores(constants: Constants, k: int, score: Score, y: np.ndarray) -> np.ndarray:
+def _moved_scores(constants: Constants, k: int, score: Batch, y: np.ndarray) -> np.ndarray:
     """Scores of mode k at standardised draws that have been moved."""
     x = constants.centre[k] + constants.sd[k] * y
     return constants.sd[k] * _component_scores(constants, k, x, score(x))

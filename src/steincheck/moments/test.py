@@ -20,6 +20,7 @@ from ..result import Modes, MomentFeature, MomentResult, among_all, floor_of
 from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.resampling import chain_blocks, identical_draws
 from ..target import (
+    Batch,
     Target,
     parameter_names,
     require_target,
@@ -36,7 +37,7 @@ from .frames import Frame, make_frame
 from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t, studentised
 from .own_terms import in_own_terms
-from .sizes import MAX_DRAWS_AT_ONCE, Score, corrected, sizes
+from .sizes import MAX_DRAWS_AT_ONCE, corrected, sizes
 from .table import SHAPE_KINDS, Column, FeatureWriter, columns_of, leading, ordered
 
 __all__ = ["leading", "moment_core", "moment_test"]
@@ -68,9 +69,10 @@ def moment_test(
 
     Constant fields give the location, fields linear in x spread and correlation, damped quadratic and cubic
     ones skewness and tails; for a small shift, stretch or shear of the target these are efficient scores. The
-    statistic is the largest |t| over all features; its null distribution is found by a bootstrap in which
-    every replicate has its own standard errors, and each feature gets a p-value adjusted for all of them.
-    Draws that the density all but excludes are searched for along lines. The cost is linear in n.
+    statistic is the largest |t| over all features, balanced between their kinds; its null distribution is
+    found by a bootstrap in which every replicate has its own standard errors, and each feature gets a p-value
+    adjusted for all of them. Draws of negligible probability are searched for along lines. The cost is linear
+    in n.
 
     For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
     then comes from resampled blocks of draws; too few of them give the p-value NaN.
@@ -217,7 +219,7 @@ def moment_core(
     *,
     blocks: Blocks | None = None,
     log_density: Callable[[np.ndarray], np.ndarray] | None = None,
-    score: Score | None = None,
+    score: Batch | None = None,
     n_resamples: int,
     rng: np.random.Generator,
     warnings: list[str],
@@ -344,13 +346,13 @@ def _examine(
     data: BlockedDraws,
     frame: Frame,
     lines: Lines | None,
-    score: Score | None,
+    score: Batch | None,
     names: Sequence[str],
     n_resamples: int,
     rng: np.random.Generator,
     warnings: list[str],
 ) -> tuple[Maximum, tuple[MomentFeature, ...]]:
-    """The largest |t|, and all features with their sizes and adjusted p-values."""
+    """The largest balanced |t|, and all features with their sizes and adjusted p-values."""
     about, columns = _columns(data, frame, lines)
     finite = np.isfinite(columns).all(axis=0)
     if not finite.all():
@@ -375,7 +377,7 @@ def _after_correction(
     data: BlockedDraws,
     frame: Frame,
     maps: Sequence[Affine | None],
-    score: Score | None,
+    score: Batch | None,
     wanted: Sequence[Column],
 ) -> np.ndarray:
     """t of features for draws corrected by the sizes.

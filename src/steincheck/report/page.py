@@ -20,7 +20,7 @@ from .._validation import require_kind
 from ..draws import as_draws, to_unconstrained
 from ..result import FluxResult, KsdaggResult, Verdict, as_plain, pvalue_text
 from ..result.mode_table import mode_rows
-from ..result.verdict import test_rows
+from ..result.verdict import rows_of_tests
 from ..target import Target, require_target
 from ..typing import DrawsLike
 from .pictures import figures
@@ -217,9 +217,9 @@ def _parameters(verdict: Verdict) -> str:
 
 
 def _tests(verdict: Verdict) -> str:
-    rows = test_rows(verdict)
+    rows = rows_of_tests(verdict)
     if not rows:
-        return '<p class="soft">No test was made.</p>'
+        return '<p class="soft">No test was run.</p>'
     head = ("what was tested", "p-value", "adjusted", "result")
     kinds = ("", "number", "number", "words")
     table = _table(head, kinds, rows, [row[-1] == "misfit found" for row in rows])

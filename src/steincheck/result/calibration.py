@@ -61,14 +61,14 @@ class CalibrationResult:
     def __str__(self) -> str:
         lines = [f"{self.test}: {self.repetitions} samples of {self.n} draws, d = {self.dim}"]
         for level, rate, (low, high) in zip(self.alpha, self.rates, self.intervals, strict=True):
-            lines.append(f"  at level {level:<5g} rejects {rate:.3f} ({low:.3f} to {high:.3f})")
+            lines.append(f"  at level {level:<5g} rejection rate {rate:.3f} ({low:.3f} to {high:.3f})")
         lines.append(
             "  Kolmogorov-Smirnov tests of the p-values: "
             f"of uniformity, p {pvalue_text(self.uniform_pvalue)}; "
-            f"against P(p <= a) > a at any level a, p {pvalue_text(self.excess_pvalue)}"
+            f"one-sided, against p-values that are too small, p {pvalue_text(self.excess_pvalue)}"
         )
         if self.n_inconclusive:
-            lines.append(f"  {self.n_inconclusive} samples: cannot tell")
+            lines.append(f"  inconclusive: {self.n_inconclusive} samples")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

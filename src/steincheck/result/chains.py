@@ -28,7 +28,7 @@ class ChainBlocks:
     def __str__(self) -> str:
         chains = "one chain" if self.n_chains == 1 else f"{self.n_chains} chains"
         return (
-            f"tested as {chains}, worth about {self.effective_draws:.0f} independent draws "
+            f"tested as {chains}, effective sample size about {self.effective_draws:.0f} "
             f"(autocorrelation time {self.autocorrelation_time:.3g}, {self.n_blocks} blocks)"
         )
 

@@ -83,12 +83,14 @@ class MomentFeature:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MomentResult(GofResult):
-    """Outcome of `moment_test`; `statistic` is the largest |t| of the features.
+    """Outcome of `moment_test`; `statistic` is the largest balanced |t|.
 
     Attributes
     ----------
     features : tuple of MomentFeature
-        All features that were tested, the largest |t| first.
+        All features that were tested, the largest |t| first. In the statistic each |t| is balanced: divided
+        by how much farther the null distribution of its kind reaches than a normal one, and for correlations
+        and shapes by a ratio that leaves half of the level to locations and scales (docs/theory/moments.md).
     modes : Modes
         The modes in whose coordinates the draws were looked at.
     n_blocks : int
@@ -96,7 +98,7 @@ class MomentResult(GofResult):
     pairs_left_out : int
         Correlations not examined, because there are too many pairs.
     impossible_rows : tuple of int
-        Rows of the draws given, of those that the density all but excludes.
+        Rows of the draws to which the density assigns negligible probability.
     impossible_pvalue : float
         p-value of the least probable draw, adjusted for the number of draws.
     """

@@ -53,9 +53,9 @@ class GofResult:
     tested_rows : array (n_tested,) or None
         The rows of the tested draws among those given; None if all were tested.
     pvalue_floor : float
-        The smallest p-value that the replicates can give, which are finitely many; 0 where nothing is
-        simulated. What needs no replicates may give less: draws that are all but impossible in a moment test,
-        modes too rare for the counts or without draws in a flux test.
+        The smallest p-value attainable with this number of replicates; 0 where nothing is simulated. Parts of
+        a test that need no replicates may give less: draws of negligible probability in a moment test, modes
+        too rare for the counts or without draws in a flux test.
     warnings : tuple of str
         What the user should know before believing the p-value.
     settings : mapping, read-only
@@ -145,7 +145,7 @@ class GofResult:
         remarks = [] if self.chains is None else [str(self.chains)]
         if self._out_of_reach(alpha):
             floor = f"{self.pvalue_floor:.2g}, above the level {alpha:g}"
-            remarks.append(f"The smallest p-value that this test can give is {floor}.")
+            remarks.append(f"The smallest attainable p-value is {floor}.")
         return remarks
 
     def _out_of_reach(self, alpha: float) -> bool:

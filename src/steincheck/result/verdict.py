@@ -28,7 +28,7 @@ EXAMINED_BY_TEST = {
     "kernel": ("shape", "kernel test"),
     "moments": ("location, spread, correlation, tails", "moment test"),
     "weights": ("mode weights", "flux test"),
-    "chains": ("agreement of the chains", "permutation of blocks"),
+    "chains": ("agreement of the chains", "block permutation test"),
 }
 WEIGHTS_OF_SET = "mode weights of this set of draws"
 
@@ -191,7 +191,7 @@ class Verdict:
         ]
         if self.mode_table is not None:
             parts.append(modes_html(self.mode_table, self.mode_places))
-        tests = test_rows(self)
+        tests = rows_of_tests(self)
         head = ("what was tested", "p-value", "adjusted", "result")
         folded = html_table(head, "lrrl", tests) if tests else ""
         folded += self.parameter_table._repr_html_() if len(self.parameter_table) else ""
@@ -257,7 +257,7 @@ class Verdict:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
-def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
+def rows_of_tests(verdict: Verdict) -> list[tuple[str, str, str, str]]:
     """The tests as rows of text: what was tested, p-value, adjusted p-value, what it says."""
     rows = []
     several = verdict.modes is not None and len(verdict.modes) > 1

@@ -74,7 +74,7 @@ def check(
     alpha: float = 0.05,
     independent: bool = False,
     check_score: bool = True,
-    max_evaluations: int | None = None,
+    max_evaluations: int = MAX_EVALUATIONS,
     max_seconds: float | None = MAX_SECONDS,
     progress: bool | None = None,
     rng: RandomSource = None,
@@ -85,7 +85,7 @@ def check(
     with the target as their distribution. The mode search starts from held-out draws; the others are
     tested: the shape by `ksdagg_test`, location, spread, correlation and tails by `moment_test`, the mode
     weights by `flux_test`, and whether the chains agree. Holm's method combines them at the level `alpha`,
-    which then bounds the probability of any false alarm, as far as the tests keep their levels. There is one
+    which then bounds the probability of any false alarm, provided that each test keeps its own. There is one
     exception: where chains change mode too rarely for a test, their weights are judged as a set of draws,
     whatever the sampler, and correct chains may fail; the verdict says so in its ``context``.
 
@@ -107,8 +107,8 @@ def check(
         The draws are independent, whatever their order or shape suggests.
     check_score : bool
         Compare the score with finite differences at a few draws first.
-    max_evaluations : int, optional
-        Points at which the mode search may evaluate the density; by default 6,000,000, as in `find_modes`.
+    max_evaluations : int
+        Points at which the mode search may evaluate the density, as in `find_modes`.
     max_seconds : float or None
         Seconds for the mode search, as in `find_modes`; climbs from draws to unknown modes take at most 10
         more. With None there is no limit, and a verdict never depends on the clock.
@@ -151,7 +151,7 @@ def check(
         alpha=float(alpha),
         independent=bool(independent),
         check_score=bool(check_score),
-        max_evaluations=None if max_evaluations is None else int(max_evaluations),
+        max_evaluations=int(max_evaluations),
         max_seconds=None if max_seconds is None else float(max_seconds),
         rng=seed,
     )
@@ -159,7 +159,7 @@ def check(
     sample = to_unconstrained(draws, target)
     remarks = Remarks()
     case = evaluated(sample, target, independent, check_score, remarks)
-    limits = SearchLimits(max_evaluations or MAX_EVALUATIONS, max_seconds)
+    limits = SearchLimits(int(max_evaluations), max_seconds)
     known, tested = search(case, target, modes, box, limits, progress, streams[0], remarks)
     tests = _tests_that_apply(case, target, known, tested, alpha, streams, remarks)
     mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
@@ -192,9 +192,8 @@ def _tests_that_apply(
 
 
 def _check_limits(max_evaluations: Any, max_seconds: Any) -> None:
-    """Raise unless the limits of the mode search are such, or None."""
-    if max_evaluations is not None:
-        as_count(max_evaluations, "max_evaluations", maximum=10**12)
+    """Raise unless the limits of the mode search are such; None is no limit of time."""
+    as_count(max_evaluations, "max_evaluations", maximum=10**12)
     if max_seconds is not None:
         as_one_positive(max_seconds, "max_seconds")
 
@@ -252,8 +251,8 @@ def _about_shares(combined: Combined, repair: ModeWeights | None) -> list[str]:
     sentences = []
     if repair is not None and combined.rejects("weights"):
         sentences.append(
-            "Importance weights, verdict.mode_weights, give the modes the shares of the density: the draws "
-            f"are then worth about {repair.effective_draws:.0f} independent ones."
+            "Importance weights, verdict.mode_weights, give the modes the shares of the density; the "
+            f"effective sample size is then about {repair.effective_draws:.0f}."
         )
     if combined.rejects("weights") and (combined.rejects("kernel") or combined.rejects("moments")):
         sentences.append(

@@ -21,11 +21,12 @@ def agreement_finding(result: AgreementResult, pvalue: float) -> Finding:
 
 
 def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
-    """How many independent draws the chains are worth."""
+    """The effective sample size of the chains."""
     n = len(blocks.label)
     text = (
-        f"The {n} tested draws are worth about {blocks.effective_draws:.0f} independent ones for the shape "
-        f"(autocorrelation time {blocks.autocorrelation_time:.3g}; {blocks.n_blocks} blocks were compared)"
+        f"The effective sample size of the {n} tested draws is about {blocks.effective_draws:.0f} for the "
+        f"shape (autocorrelation time {blocks.autocorrelation_time:.3g}; {blocks.n_blocks} blocks were "
+        "compared)"
     )
     if isinstance(weights, FluxResult) and weights.chains is not None:
         chains = weights.chains

@@ -10,8 +10,7 @@ from scipy import special
 
 from .._series import index_in_chain
 from .._validation import listed
-from ..moments.table import SHAPE_KINDS, unexplained_shapes
-from ..moments.test import leading
+from ..moments.table import SHAPE_KINDS, leading, unexplained_shapes
 from ..result import Finding, MomentFeature, MomentResult
 from .chains import words_listed
 from .groups import KINDS_WITH_SIZE, by_size, describe_group, grouped
@@ -174,7 +173,7 @@ def _rough(feature: MomentFeature) -> str:
 
 
 def describe_impossible(result: MomentResult, chain: np.ndarray | None = None) -> str:
-    """Which draws the density all but excludes, by chain and draw where there are chains; empty if none."""
+    """Which draws have negligible probability, by chain and draw where there are chains; empty if none."""
     count = len(result.impossible_rows)
     if not count:
         return ""

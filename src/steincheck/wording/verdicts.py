@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..result import Finding, Verdict, pvalue_text
 from ..result.mode_table import mode_lines
 from ..result.table import aligned
-from ..result.verdict import test_rows
+from ..result.verdict import rows_of_tests
 
 
 def headline(
@@ -30,7 +30,7 @@ def render(verdict: Verdict) -> str:
     lines += [f"  - {finding}" for finding in verdict.findings]
     if verdict.advice:
         lines += ["", "What to do:", *(f"  - {text}" for text in verdict.advice)]
-    tests = test_rows(verdict)
+    tests = rows_of_tests(verdict)
     if tests:
         lines += ["", *aligned([("what was tested", "p", "adjusted", ""), *tests], "lrrl")]
     if verdict.mode_table is not None:
