@@ -685,6 +685,10 @@ def test_the_tests_of_a_verdict_are_read_only_and_survive_copies():
             one.adjusted["kernel"] = 1.0
 
 
+def test_what_is_printed_follows_the_record(good):
+    assert "\n  Warning: new\n" in str(dataclasses.replace(good, warnings=("new",)))
+
+
 def test_modes_that_were_given_are_said_to_be():
     """Nothing else of the density is examined; draws at other modes are told what to do."""
     target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])

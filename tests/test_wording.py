@@ -15,7 +15,6 @@ from steincheck.wording import (
     describe_impossible,
     moment_findings,
     places,
-    render,
 )
 from steincheck.wording.chains import words_listed
 from steincheck.wording.groups import describe_group
@@ -247,7 +246,7 @@ def test_a_verdict_without_tests_has_no_table():
     flat = sc.Target(lambda x: 0.0 * x[:, 0], lambda x: 0.0 * x, dim=1)
     verdict = sc.check(np.random.default_rng(0).normal(size=(100, 1)), flat, max_evaluations=2000, rng=0)
     assert not verdict.tests
-    assert "what was tested" not in render(verdict) + verdict._repr_html_()
+    assert "what was tested" not in str(verdict) + verdict._repr_html_()
 
 
 NAN = float("nan")

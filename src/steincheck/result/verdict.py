@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from .html import answer_html, list_html, modes_html
-from .mode_table import ModeTable, ModeWeights
+from .mode_table import ModeTable, ModeWeights, mode_lines
 from .modes import Modes
 from .moments import FeatureKind
 from .per_draw import per_draw_group
 from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
-from .table import Table, html_table
+from .table import Table, aligned, html_table
 from .tests import FluxResult, GofResult
 
 FindingKind = (
@@ -138,8 +138,8 @@ class Verdict:
         The arguments that give the same verdict again: ``check(draws, target, **verdict.settings)``. They run
         all of `tests`, which have no settings of their own. Where the target is so slow that the clock stops
         the mode search, only ``max_seconds=None`` gives the same on every machine.
-    sentence, text : str
-        The answer in one sentence, and all that is printed.
+    sentence : str
+        The answer in one sentence.
     """
 
     fits: bool | None
@@ -161,7 +161,6 @@ class Verdict:
     version: str
     mode_weights: ModeWeights | None = None
     sentence: str = ""
-    text: str = ""
     mode_places: tuple[str, ...] = ()
     mode_of_draw: np.ndarray | None = None
     chain: np.ndarray | None = None
@@ -178,6 +177,28 @@ class Verdict:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         freeze_mappings(self, READ_ONLY)
+
+    @property
+    def text(self) -> str:
+        """All that ``print(verdict)`` shows: the answer, what qualifies it, what is wrong, the numbers."""
+        lines = [self.sentence]
+        lines += [f"  Warning: {text}" for text in self.warnings]
+        lines += [f"  - {finding}" for finding in self.findings]
+        if self.advice:
+            lines += ["", "What to do:", *(f"  - {text}" for text in self.advice)]
+        tests = rows_of_tests(self)
+        if tests:
+            lines += ["", *aligned([("what was tested", "p", "adjusted", ""), *tests], "lrrl")]
+        if self.mode_table is not None:
+            lines += ["", *mode_lines(self.mode_table, self.mode_places)]
+        if self.context:
+            lines += ["", *self.context]
+        if self.not_examined:
+            lines += ["", "Not examined:", *(f"  - {text}" for text in self.not_examined)]
+        return "\n".join([*lines, "", self._foot()])
+
+    def _foot(self) -> str:
+        return f"n = {self.n}, d = {self.dim}, seed {self.seed}, steincheck {self.version}"
 
     def __str__(self) -> str:
         return self.text
@@ -198,8 +219,7 @@ class Verdict:
         folded += list_html(self.context, "How it was examined")
         folded += list_html(self.not_examined, "Not examined")
         parts.append(f"<details><summary>Tests, parameters, how it was examined</summary>{folded}</details>")
-        foot = f"n = {self.n}, d = {self.dim}, seed {self.seed}, steincheck {self.version}"
-        return f"<div>{''.join(parts)}<p>{foot}</p></div>"
+        return f"<div>{''.join(parts)}<p>{self._foot()}</p></div>"
 
     def summary(self) -> Table:
         """One row per parameter: mean and standard deviation of the draws, convergence, misfit.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,6 @@ from ..wording import (
     headline,
     moment_findings,
     places,
-    render,
     shape_coordinates,
     shape_finding,
     unknown_misfit_finding,
@@ -214,7 +212,7 @@ def _as_verdict(
     repair = _repair(case, combined.mode_table, mode)
     remarks.context.extend(_about_shares(combined, repair))
     smallest = combined.at_floor
-    verdict = Verdict(
+    return Verdict(
         fits=fits,
         pvalue=combined.pvalue,
         alpha=combined.alpha,
@@ -243,7 +241,6 @@ def _as_verdict(
         parameter_table=parameter_table(case, target, combined.tests.get("moments")),
         advice=_advice(fits, findings, combined, case, target, weighable=repair is not None, known=known),
     )
-    return replace(verdict, text=render(verdict))
 
 
 def _about_shares(combined: Combined, repair: ModeWeights | None) -> list[str]:

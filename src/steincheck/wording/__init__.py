@@ -10,7 +10,7 @@ from .moments import (
     shape_coordinates,
 )
 from .remedies import WEIGHT_KINDS, advice
-from .verdicts import headline, render, shape_finding, unknown_misfit_finding
+from .verdicts import headline, shape_finding, unknown_misfit_finding
 from .weights import weight_context, weight_findings
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "moment_findings",
     "place",
     "places",
-    "render",
     "shape_coordinates",
     "shape_finding",
     "unknown_misfit_finding",

@@ -1,13 +1,10 @@
-"""The verdict as a whole, in sentences."""
+"""The answer in one sentence, and misfits of the shape."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..result import Finding, Verdict, pvalue_text
-from ..result.mode_table import mode_lines
-from ..result.table import aligned
-from ..result.verdict import rows_of_tests
+from ..result import Finding, pvalue_text
 
 
 def headline(
@@ -21,26 +18,6 @@ def headline(
     if fits:
         return f"No misfit found at level {alpha:g} ({p})."
     return f"The draws do not fit the density: misfit found at level {alpha:g} ({p})."
-
-
-def render(verdict: Verdict) -> str:
-    """All that ``print(verdict)`` shows: the answer, what qualifies it, what is wrong, the numbers."""
-    lines = [verdict.sentence]
-    lines += [f"  Warning: {text}" for text in verdict.warnings]
-    lines += [f"  - {finding}" for finding in verdict.findings]
-    if verdict.advice:
-        lines += ["", "What to do:", *(f"  - {text}" for text in verdict.advice)]
-    tests = rows_of_tests(verdict)
-    if tests:
-        lines += ["", *aligned([("what was tested", "p", "adjusted", ""), *tests], "lrrl")]
-    if verdict.mode_table is not None:
-        lines += ["", *mode_lines(verdict.mode_table, verdict.mode_places)]
-    if verdict.context:
-        lines += ["", *verdict.context]
-    if verdict.not_examined:
-        lines += ["", "Not examined:", *(f"  - {text}" for text in verdict.not_examined)]
-    foot = f"n = {verdict.n}, d = {verdict.dim}, seed {verdict.seed}, steincheck {verdict.version}"
-    return "\n".join([*lines, "", foot])
 
 
 def shape_finding(pvalue: float, parameters: tuple[str, ...] = (), *, several: bool) -> Finding:
