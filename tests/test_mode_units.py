@@ -10,7 +10,7 @@ from steincheck.modes.given import as_modes
 from steincheck.stein.block_sums import sums_of_block_pairs
 from steincheck.stein.inputs import spawn_streams
 from steincheck.stein.kernels import IMQ
-from steincheck.stein.mode_units import at_own_mode, mode_views, responsibilities, widths_differ
+from steincheck.stein.mode_units import at_own_mode, laplace_responsibilities, mode_views, widths_differ
 
 
 def two_modes(ratio, apart=6.0):
@@ -70,7 +70,7 @@ def test_the_kernel_of_each_mode_has_mean_zero_by_quadrature():
     p = np.exp(target.log_density(grid))
     p /= p.sum()
     views = list(mode_views(grid, target.score(grid), modes))
-    np.testing.assert_allclose(responsibilities(grid, modes).sum(axis=0), 1.0)
+    np.testing.assert_allclose(laplace_responsibilities(grid, modes).sum(axis=0), 1.0)
     for view in views:
         q = len(view.rows)
         table = sums_of_block_pairs(

@@ -34,7 +34,7 @@ def widths_differ(modes: Modes) -> bool:
     return bool(variances.max() > 3.0**2 * variances.min())
 
 
-def responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
+def laplace_responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
     """Shares (M, n) of the modes' Gaussians, with Laplace weights, in the density at each draw."""
     roots = np.linalg.cholesky(modes.covariances)
     log_volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
@@ -78,7 +78,7 @@ def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[Mode
     r_k(x) r_k(y) u(z_k(x), z_k(y)) with the score s + grad log r_k, where grad log r_k = g_k - sum_l r_l g_l
     and g_l is the score of Gaussian l.
     """
-    shares = responsibilities(x, modes)
+    shares = laplace_responsibilities(x, modes)
     precisions = np.linalg.inv(modes.covariances)
     members = [np.flatnonzero(r > 1e-10) for r in shares]  # with less, a draw adds nothing
     pull = mixture_score(x, shares, modes.locations, precisions, members)
@@ -92,7 +92,7 @@ def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[Mode
 def at_own_mode(x: np.ndarray, modes: Modes) -> np.ndarray:
     """Standardised coordinates (n, d) of each draw at the mode most responsible for it."""
     z = np.empty_like(x)
-    owner = responsibilities(x, modes).argmax(axis=0)
+    owner = laplace_responsibilities(x, modes).argmax(axis=0)
     for k in np.unique(owner):
         rows = owner == k
         z[rows] = standardised(x[rows], modes.locations[k], np.linalg.cholesky(modes.covariances[k]))
