@@ -124,9 +124,7 @@ def _tests() -> dict[str, Function]:
                 "independent": v.SWITCH,
                 "check_score": v.SWITCH,
                 "progress": v.MAYBE_SWITCH,
-                "max_evaluations": Kind(
-                    constants(1000, None), {}, {k: x for k, x in v.COUNT.bad.items() if k != "None"}
-                ),
+                "max_evaluations": Kind(constants(1000), {}, v.COUNT.bad),
             },
         ),
         "compare": Function(
