@@ -27,10 +27,10 @@ def bisection(statistics, first, second, weights, alpha, steps=50):
 
 @pytest.mark.parametrize("weighting", ["uniform", "geometric", "harmonic"])
 def test_pvalue_decides_as_the_bisection(weighting):
-    """200 random problems with dependent statistics, at five levels each."""
+    """100 random problems with dependent statistics, at five levels each."""
     rng = np.random.default_rng(0)
     decisions = []
-    for _ in range(200):
+    for _ in range(100):
         k, size, level_size = rng.integers(1, 7), rng.integers(19, 120), rng.integers(20, 120)
         shared = rng.normal(size=size + level_size + 1)
         every = 0.7 * shared + 0.7 * rng.normal(size=(k, size + level_size + 1))

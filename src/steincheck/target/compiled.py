@@ -260,7 +260,7 @@ def _hessians(log_density: Partial, x: Any) -> Any:
 
 def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -> Callable[..., Any]:
     """Evaluate a compiled function of rows at any n, in padded chunks of these sizes: few compilations."""
-    compiled_sizes = set[int]()  # to look for them on disk again would double the time of a small batch
+    compiled_sizes = set[int]()  # to look for them on disk again costs a fifth of the time of a small batch
 
     def evaluate(x: np.ndarray) -> Any:
         x = as_numbers(x, "x")
