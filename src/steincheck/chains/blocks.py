@@ -131,7 +131,7 @@ class Blocks:
 
     @property
     def effective_draws(self) -> float:
-        """Number of independent draws that these draws are worth."""
+        """Effective sample size of these draws."""
         return len(self.label) / self.autocorrelation_time
 
     @property

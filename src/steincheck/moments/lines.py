@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from ..target import log_density_anywhere
+from ..target import Batch, log_density_anywhere
 from .frames import Constants, most_responsible
 
 # conditional standard deviations from the conditional mean; 1 in 150,000 Gaussian draws
@@ -29,9 +28,7 @@ class Lines(NamedTuple):
     pvalue: float  # of the least probable draw, adjusted for n d tails
 
 
-def follow_lines(
-    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, constants: Constants
-) -> Lines:
+def follow_lines(log_density: Batch, x: np.ndarray, constants: Constants) -> Lines:
     """Conditional probabilities along lines: exact for any density, as no normalising constant is needed."""
     rows = np.empty(0, dtype=int)
     ranks = np.empty(0)
@@ -44,9 +41,7 @@ def follow_lines(
     return Lines(rows[known], ranks[known], impossible, smallest)
 
 
-def impossible_draws(
-    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, constants: Constants
-) -> tuple[np.ndarray, float]:
+def impossible_draws(log_density: Batch, x: np.ndarray, constants: Constants) -> tuple[np.ndarray, float]:
     """Rows of draws that are all but impossible, and the smallest p-value, adjusted for all n d tails.
 
     The probabilities are exact whatever the modes, which only tell where to look.
@@ -58,9 +53,7 @@ def impossible_draws(
     return np.unique(suspects[adjusted <= 0.01]), float(smallest)
 
 
-def ray_ranks(
-    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray, centre: np.ndarray, precision: np.ndarray
-) -> np.ndarray:
+def ray_ranks(log_density: Batch, x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.ndarray:
     """P(R <= r | direction) for the distance r of each draw from `centre`; NaN where steps are too long.
 
     On a ray the density of the radius is proportional to r^(d-1) p. A coarse grid in log r, dense about the
@@ -98,9 +91,7 @@ def _coarse_grids(d: int, log_r: np.ndarray) -> np.ndarray:
     return np.sort(np.concatenate(grids, axis=1), axis=1)
 
 
-def _on_rays(
-    log_density: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, unit: np.ndarray, log_r: np.ndarray
-) -> np.ndarray:
+def _on_rays(log_density: Batch, centre: np.ndarray, unit: np.ndarray, log_r: np.ndarray) -> np.ndarray:
     """log(r^d p) at the distances exp(log_r) (n, points) along the rows of `unit`."""
     points = centre + np.exp(log_r)[..., None] * unit[:, None, :]
     d = len(centre)
@@ -167,7 +158,7 @@ def _far_from(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.nd
 
 @np.errstate(under="ignore")  # whatever the user has set
 def coordinate_tails(
-    log_density: Callable[[np.ndarray], np.ndarray],
+    log_density: Batch,
     x: np.ndarray,
     columns: np.ndarray,
     centre: np.ndarray,

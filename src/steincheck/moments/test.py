@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -218,7 +218,7 @@ def moment_core(
     names: Sequence[str],
     *,
     blocks: Blocks | None = None,
-    log_density: Callable[[np.ndarray], np.ndarray] | None = None,
+    log_density: Batch | None = None,
     score: Batch | None = None,
     n_resamples: int,
     rng: np.random.Generator,

@@ -16,8 +16,7 @@ class ChainBlocks:
     n_chains, n_blocks : int
         Number of chains, and of blocks whose signs were flipped.
     autocorrelation_time, effective_draws : float
-        Autocorrelation time of the draws' contributions to the statistic, and how many independent draws the
-        chains are worth.
+        Autocorrelation time of the draws' contributions to the statistic, and the effective sample size.
     """
 
     n_chains: int

@@ -83,14 +83,14 @@ class ModeWeights:
     weights : array (n,)
         Importance weights of the draws, with mean 1.
     effective_draws : float
-        Number of independent draws of the density that the weighted draws are worth.
+        Effective sample size of the weighted draws.
     """
 
     weights: np.ndarray
     effective_draws: float
 
     def __repr__(self) -> str:
-        return f"<ModeWeights: {len(self.weights)} draws, worth {self.effective_draws:.0f} independent ones>"
+        return f"<ModeWeights: {len(self.weights)} draws, effective sample size {self.effective_draws:.0f}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -106,7 +106,7 @@ class Verdict:
         Observed and implied share of each mode; None unless at least two modes can be listed.
     mode_weights : ModeWeights or None
         Importance weights of the draws, in the user's order, that give the modes the shares of the density,
-        and what the weighted draws are worth: a repair of the mode weights, not of the fit within modes. None
+        and their effective sample size: a repair of the mode weights, not of the fit within modes. None
         if a mode of some weight has no draws, or its share is unknown.
     modes : Modes or None
         The modes of the density, given or found; None if none was found.
@@ -121,7 +121,7 @@ class Verdict:
     advice : tuple of str
         What to do about the answer.
     context : tuple of str
-        How the draws were treated, what they are worth, and how thorough the mode search was.
+        How the draws were treated, their effective sample size, and how thorough the mode search was.
     not_examined : tuple of str
         What the answer does not cover: read it before you trust a "no misfit found".
     warnings : tuple of str

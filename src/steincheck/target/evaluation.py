@@ -16,8 +16,7 @@ from .record import Batch, Target
 MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
 MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
 
-
-_both_at_once = WeakKeyDictionary[Target, Callable[..., Any]]()
+_both_at_once = WeakKeyDictionary[Target, Callable[..., Any]]()  # each knows what it has compiled
 
 
 def raw_value_and_score(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -28,7 +28,7 @@ from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
 from ..target import Target, discontinuity, parameter_names, score_anywhere
-from ..wording import chain_shares, chain_worth, place, weight_context
+from ..wording import chain_shares, effective_size, place, weight_context
 from .case import Case, Remarks
 
 SHARE_OF_HELD_OUT = 1e-3  # of the level, spent on top of it on impossible values of held-out draws
@@ -80,7 +80,7 @@ def run_tests(
             remarks.not_examined.append("whether the chains agree: there are too few blocks to compare")
         else:
             tests["chains"] = agreed
-        remarks.context.append(chain_worth(blocks, weights))
+        remarks.context.append(effective_size(blocks, weights))
         remarks.context.extend(chain_shares(weights))
     return tests
 

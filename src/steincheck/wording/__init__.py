@@ -1,6 +1,6 @@
 """Findings and verdicts as sentences."""
 
-from .chains import agreement_finding, chain_shares, chain_worth
+from .chains import agreement_finding, chain_shares, effective_size
 from .mode_places import place, places
 from .moments import (
     describe,
@@ -18,9 +18,9 @@ __all__ = [
     "advice",
     "agreement_finding",
     "chain_shares",
-    "chain_worth",
     "describe",
     "describe_impossible",
+    "effective_size",
     "first_of_chains",
     "headline",
     "moment_findings",

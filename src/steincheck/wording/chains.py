@@ -1,4 +1,4 @@
-"""What chains are worth and how they differ, in sentences."""
+"""How large a sample chains amount to and how they differ, in sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def agreement_finding(result: AgreementResult, pvalue: float) -> Finding:
     return Finding.without_size("chains", None, pvalue, text)
 
 
-def chain_worth(blocks: Blocks, weights: GofResult | None) -> str:
+def effective_size(blocks: Blocks, weights: GofResult | None) -> str:
     """The effective sample size of the chains."""
     n = len(blocks.label)
     text = (
