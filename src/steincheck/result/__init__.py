@@ -2,13 +2,7 @@
 
 from .calibration import CalibrationResult
 from .chains import ChainBlocks, ChainWeights
-from .mode_table import DisplacementTable, ModeTable, ModeWeights
-from .modes import Modes, ModeSearch
-from .moments import FeatureKind, MomentFeature, MomentResult
-from .plain import as_plain, pvalue_text
-from .table import Table
-from .tested import Result, among_all
-from .tests import (
+from .gof import (
     AgreementResult,
     FluxResult,
     FluxVariant,
@@ -22,6 +16,12 @@ from .tests import (
     SpksdResult,
     floor_of,
 )
+from .mode_table import DisplacementTable, ModeTable, ModeWeights
+from .modes import Modes, ModeSearch
+from .moments import FeatureKind, MomentFeature, MomentResult
+from .plain import as_plain, pvalue_text
+from .table import Table
+from .tested import Result, among_all
 from .verdict import Finding, FindingKind, Verdict
 
 __all__ = [

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .._validation import check_level
+from .gof import GofResult
 from .modes import Modes
 from .plain import as_plain
-from .tests import GofResult
 
 FeatureKind = Literal[
     "location",

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from .gof import GofResult
 from .moments import MomentResult
-from .tests import GofResult
 
 Result = TypeVar("Result", bound=GofResult)
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .gof import FluxResult, GofResult
 from .html import answer_html, list_html, modes_html
 from .mode_table import ModeTable, ModeWeights, mode_lines
 from .modes import Modes
@@ -16,7 +17,6 @@ from .moments import FeatureKind
 from .per_draw import per_draw_group
 from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
 from .table import Table, aligned, html_table
-from .tests import FluxResult, GofResult
 
 FindingKind = (
     FeatureKind

@@ -1,7 +1,7 @@
 """Findings and verdicts as sentences."""
 
 from .chains import agreement_finding, chain_shares, effective_size
-from .mode_places import place, places
+from .locations import place, places
 from .moments import (
     describe,
     describe_impossible,

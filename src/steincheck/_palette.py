@@ -1,0 +1,7 @@
+"""What all pictures share: their colours, and how much one of them shows."""
+
+# distinct to colour-blind eyes, in print and on screen
+MAIN_COLOUR = "#2a6fb0"  # of what is observed
+CONTRAST_COLOUR = "#c2571a"  # of what it is compared with
+ANSWER_COLOUR = {True: "#1c7a45", False: "#b3321f", None: "#8a6100"}
+MAX_BARS = 15  # modes or parameters in one picture: more cannot be read
