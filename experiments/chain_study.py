@@ -353,7 +353,7 @@ def check_and_parts(draws: Any, problem: Problem, rng: np.random.Generator) -> d
         verdict = sc.check(draws, problem.target, modes=problem.modes, rng=int(rng.integers(2**32)))
     found = {"check": np.nan if verdict.fits is None else verdict.pvalue}
     for name, part in PARTS.items():
-        made = part in verdict.tests and verdict.tests[part].answer() != "cannot tell"
+        made = part in verdict.tests and not verdict.tests[part].inconclusive()
         if made and part == "weights":
             made = (verdict.tests[part].variant == "set") == (name == "set of draws")
         found[name] = verdict.tests[part].pvalue if made else np.nan
@@ -373,7 +373,7 @@ def public_test(name: str, draws: Any, problem: Problem, rng: np.random.Generato
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = getattr(sc, function)(draws, problem.target, **options)
-    unknown = found.fits is None if function == "check" else found.answer() == "cannot tell"
+    unknown = found.fits is None if function == "check" else found.inconclusive()
     return np.nan if unknown else found.pvalue
 
 

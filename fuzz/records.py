@@ -89,7 +89,7 @@ def records() -> dict[str, Function]:
                 )
             },
         ),
-        "result.answer": Function(lambda alpha: result_of("flux_test").answer(alpha), {}, alpha),
+        "result.inconclusive": Function(lambda alpha: result_of("flux_test").inconclusive(alpha), {}, alpha),
         "result.significant": Function(lambda alpha: result_of("moment_test").significant(alpha), {}, alpha),
         "result.reject": Function(lambda alpha: result_of("ksd_test").reject(alpha), {}, alpha),
         "result.describe": Function(lambda alpha: result_of("ksd_test").describe(alpha), {}, alpha),

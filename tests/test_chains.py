@@ -116,7 +116,7 @@ def test_blocks(lengths, tau, parts):
     assert blocks.enough
     assert blocks.remedy == ""
     assert blocks.n_blocks == sum(parts)
-    assert blocks.effective_draws == pytest.approx(sum(lengths) / tau)
+    assert blocks.effective_sample_size == pytest.approx(sum(lengths) / tau)
     assert np.all(np.diff(blocks.label) >= 0)
     owners = [np.unique(chain[blocks.label == block]) for block in range(blocks.n_blocks)]
     assert [len(owner) for owner in owners] == [1] * blocks.n_blocks
@@ -310,7 +310,7 @@ def test_agreement_is_a_result_as_that_of_a_verdict():
     found = agreement(x, chain, n_resamples=99)  # a seed is not needed
     assert isinstance(found, sc.AgreementResult)
     assert (found.n, found.dim, found.chains.n_chains) == (1000, 2, 4)
-    assert found.answer(0.005) == "cannot tell"
+    assert found.inconclusive(0.005)
     assert str(found).startswith("agreement of the chains: ")
     with pytest.raises(TypeError, match="positional"):
         agreement(x, chain, 0)

@@ -672,7 +672,10 @@ def test_what_the_users_code_says_is_left_alone(run, folder):
         ("got 3 (a, b); `var_names` selects", "got 3 (a, b); give the target `names` to select columns"),
         ("`program` does not compile", "the Stan program does not compile"),
         ("see `steincheck.plot.pairs` for where", "see the pictures of --report for where"),
-        ("weights, verdict.mode_weights, give", "weights, in Python `verdict.mode_weights`, give"),
+        (
+            "weights, verdict.importance_weights, give",
+            "weights, in Python `verdict.importance_weights`, give",
+        ),
         ("infinity, chain 0, draw 3", "infinity, chain 0, draw 3 (counted from 0)"),
     ],
 )

@@ -116,7 +116,7 @@ def test_parameters_on_their_own_scale_in_findings_and_summary():
     assert finding.parameters == ("tau",)
     assert str(finding).startswith("tau is ")
     assert "times too large" in str(finding)
-    assert verdict.mode_places == ("tau = 3",)
+    assert verdict.mode_descriptions == ("tau = 3",)
     summary = verdict.summary()
     assert (summary["parameter"], summary["scale"]) == (["tau"], ["log"])
     assert summary["mean"][0] == pytest.approx(2 * tau.mean())
@@ -149,7 +149,7 @@ def test_wrong_weights_are_an_effect_and_no_size_is_said():
     assert table["misplaced"][0] == pytest.approx(0.28, abs=0.01)
     assert tv_of_scale(1.0) == 0.0
     verdict = sc.check(x, target, modes=[[-3.0], [3.0]], rng=0)
-    nothing = largest_effect(replace(verdict, tests={}, adjusted={}))
+    nothing = largest_effect(replace(verdict, tests={}, adjusted_pvalues={}))
     assert nothing.words == "no size known"
     assert np.isnan(nothing.misplaced)
 

@@ -454,7 +454,7 @@ class TestSingleModes:
         np.testing.assert_allclose(named, [0, 10], atol=1e-6)  # the others: three tests times .034
         words = verdict.mode_table.words
         assert sum(said.startswith("too") for said in words) == 2
-        assert all(verdict.adjusted["weights"] <= f.pvalue <= alpha for f in verdict.findings)
+        assert all(verdict.adjusted_pvalues["weights"] <= f.pvalue <= alpha for f in verdict.findings)
 
     def test_a_mode_has_its_own_pvalue(self):
         counts = np.array([400, 150, 250, 200])

@@ -15,7 +15,17 @@ import steincheck as sc
 PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS = [
-    {"_compilation", "_progress", "_series", "_signals", "_startup", "_validation", "_version", "_whitening"},
+    {
+        "_compilation",
+        "_palette",
+        "_progress",
+        "_series",
+        "_signals",
+        "_startup",
+        "_validation",
+        "_version",
+        "_whitening",
+    },
     {"_files", "result", "target"},
     {"typing"},
     {"draws"},

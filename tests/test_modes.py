@@ -368,7 +368,7 @@ def test_the_table_and_the_dictionary():
     assert lines[1].endswith(", ...)")
     record = json.loads(json.dumps(modes.to_dict()))
     assert np.shape(record["covariances"]) == (2, 8, 8)
-    assert record["search"]["starts"] == 512
+    assert record["search"]["n_starts"] == 512
     plain = Modes(np.zeros((1, 2)), np.eye(2)[None], np.zeros(1), np.zeros(1, int), ("mind",))
     assert str(plain).endswith("warning: mind")
     assert plain.search is None
@@ -455,7 +455,10 @@ def test_modes_come_back_from_their_dictionary(search):
         ({"names": "ab"}, "`names` must be a list of strings, got 'ab'"),
         ({"warnings": [3]}, "`warnings` must be a list of strings"),
         ({"search": [3]}, "`search` must be a Mapping, got list"),
-        ({"search": {"starts": "many"}}, "`search` must be one that `to_dict` wrote, got starts = 'many'"),
+        (
+            {"search": {"n_starts": "many"}},
+            "`search` must be one that `to_dict` wrote, got n_starts = 'many'",
+        ),
     ],
 )
 def test_dictionaries_that_are_not_of_modes(change, words):

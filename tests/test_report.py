@@ -41,12 +41,12 @@ def a_verdict(n, dim, fits=False, **changes):
         "pvalue": 0.002,
         "alpha": 0.05,
         "tests": {"kernel": kernel, "weights": weights},
-        "adjusted": {"kernel": 0.01, "weights": 0.002},
+        "adjusted_pvalues": {"kernel": 0.01, "weights": 0.002},
         "modes": modes,
         "mode_table": table,
         "findings": (Finding("missing mode", 1, (), 0.5, (0.4, 0.6), 0.002, f"Mode 1 is missing {EVIL}"),),
         "advice": (f"start at every mode {EVIL}",),
-        "mode_places": (f"a = 0 {EVIL}", "a = 5"),
+        "mode_descriptions": (f"a = 0 {EVIL}", "a = 5"),
         "inconclusive_reasons": ("few draws",) if fits is None else (),
         "context": ("searched 100,000 points",),
         "names": tuple(names),
@@ -235,7 +235,7 @@ def test_sizes_of_moments_are_drawn_and_no_test_is_said(tmp_path):
     verdict = sc.check(x, target, modes=[[0.0, 0.0]], rng=0)
     report.write_html(tmp_path / "a.html", verdict, x, target)
     assert "too small | too large" in (tmp_path / "a.html").read_text()
-    nothing = replace(verdict, tests={}, adjusted={})
+    nothing = replace(verdict, tests={}, adjusted_pvalues={})
     report.write_html(tmp_path / "b.html", nothing, x, target)
     assert "No test was run." in (tmp_path / "b.html").read_text()
 

@@ -59,7 +59,7 @@ def test_a_missing_mode_is_named(left_only):
         str(first),
     )
     assert first.mode == rare
-    assert first.pvalue == pytest.approx(left_only.adjusted["weights"], rel=1e-6, abs=0)
+    assert first.pvalue == pytest.approx(left_only.adjusted_pvalues["weights"], rel=1e-6, abs=0)
     assert first.estimate == pytest.approx(0.5, abs=0.02)
     text = str(left_only)
     assert text.startswith("The draws do not fit the density: misfit found at level 0.05 (p < 1e-16).\n")
@@ -87,7 +87,7 @@ def test_repr_is_one_line(good):
 def test_the_level_is_divided_between_the_tests(good):
     raw = {name: result.pvalue for name, result in good.tests.items()}
     assert list(raw) == ["kernel", "moments", "weights"]
-    assert good.adjusted == holm(raw)
+    assert good.adjusted_pvalues == holm(raw)
     assert good.pvalue == min(1.0, 3 * min(raw.values()))
 
 
@@ -669,7 +669,7 @@ def test_floating_point_errors_of_the_users_setting_stay_inside():
     kept = np.log(stream.random(40_000)) < 2 * np.sum(np.cos(np.pi * proposals) - 1, axis=1)
     with np.errstate(all="raise"):
         verdict = quiet_check(proposals[kept][:1000], lattice)
-    assert np.isfinite(verdict.mode_weights.weights).all()
+    assert np.isfinite(verdict.importance_weights.weights).all()
 
 
 def test_the_tests_of_a_verdict_are_read_only_and_survive_copies():
@@ -678,11 +678,11 @@ def test_the_tests_of_a_verdict_are_read_only_and_survive_copies():
     copies = [copy.copy(verdict), copy.deepcopy(verdict), pickle.loads(pickle.dumps(verdict))]
     for one in (verdict, dataclasses.replace(verdict, alpha=0.1), *copies):
         assert list(one.tests) == ["kernel", "moments"]
-        assert one.adjusted == verdict.adjusted
+        assert one.adjusted_pvalues == verdict.adjusted_pvalues
         with pytest.raises(TypeError, match="does not support item assignment"):
             one.tests["kernel"] = None
         with pytest.raises(TypeError, match="does not support item assignment"):
-            one.adjusted["kernel"] = 1.0
+            one.adjusted_pvalues["kernel"] = 1.0
 
 
 def test_what_is_printed_follows_the_record(good):

@@ -13,8 +13,8 @@ from steincheck.wording import (
     chain_shares,
     describe,
     describe_impossible,
+    mode_descriptions,
     moment_findings,
-    places,
 )
 from steincheck.wording.chains import words_listed
 from steincheck.wording.groups import describe_group
@@ -75,8 +75,8 @@ def test_a_correlation_names_the_scale_of_each_parameter():
 def test_places_name_the_coordinates_in_which_modes_differ():
     locations = np.zeros((2, 10))
     locations[1, 8] = 5
-    assert places(locations, [f"x[{k}]" for k in range(10)])[1].endswith("x[8] = 5, ...")
-    assert places(np.array([[1e-12, 2.0]]), ["a", "b"]) == ("a = 0, b = 2",)
+    assert mode_descriptions(locations, [f"x[{k}]" for k in range(10)])[1].endswith("x[8] = 5, ...")
+    assert mode_descriptions(np.array([[1e-12, 2.0]]), ["a", "b"]) == ("a = 0, b = 2",)
 
 
 def weights_of(shares, n_changes=0):
@@ -328,7 +328,9 @@ def test_moments_are_judged_by_their_own_factor_of_holm(moments):
         "chains": GofResult("agreement of the chains", 1.0, 0.5, None, 100, 2),
     }
     combined = combine(tests, 0.05)
-    assert combined.adjusted["moments"] == pytest.approx(0.036)  # that of the kernel test: 2 x 0.013 is less
+    assert combined.adjusted_pvalues["moments"] == pytest.approx(
+        0.036
+    )  # that of the kernel test: 2 x 0.013 is less
     target = standard_normal(2, names=["a", "b"])
     found = answer._findings(combined, target, ("",), None)
     assert {finding.parameters: finding.pvalue for finding in found} == {

@@ -37,7 +37,7 @@ def test_numpyro_chains_in_one_of_two_labellings(target_of):
     verdict = sc.check(mcmc, target_of("numpyro", "mixture"), rng=0)
     assert names_the_missing_labelling(verdict), str(verdict)
     assert "sigma" in verdict.summary()["parameter"]
-    assert not any("log " in place or "logit " in place for place in verdict.mode_places)
+    assert not any("log " in place or "logit " in place for place in verdict.mode_descriptions)
 
 
 def test_pymc_chains_in_one_of_two_labellings(target_of):

@@ -92,8 +92,8 @@ def _of_verdict(
 ) -> tuple[Any, Any, Mapping[str, Any]]:
     """Modes, weights and attributes of a verdict, where they are not given."""
     mode_of_draw = verdict.mode_of_draw if mode_of_draw is None else mode_of_draw
-    if weights is None and verdict.mode_weights is not None:
-        weights = verdict.mode_weights.weights
+    if weights is None and verdict.importance_weights is not None:
+        weights = verdict.importance_weights.weights
     answer = {"sentence": verdict.sentence, "pvalue": verdict.pvalue, "seed": verdict.seed}
     return mode_of_draw, weights, answer | dict(attributes or {})
 

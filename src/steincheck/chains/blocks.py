@@ -130,14 +130,16 @@ class Blocks:
         return self.times_longer <= 1
 
     @property
-    def effective_draws(self) -> float:
+    def effective_sample_size(self) -> float:
         """Effective sample size of these draws."""
         return len(self.label) / self.autocorrelation_time
 
     @property
     def record(self) -> ChainBlocks:
         """What a result says of them."""
-        return ChainBlocks(self.n_chains, self.n_blocks, self.autocorrelation_time, self.effective_draws)
+        return ChainBlocks(
+            self.n_chains, self.n_blocks, self.autocorrelation_time, self.effective_sample_size
+        )
 
     @property
     def remedy(self) -> str:
@@ -149,9 +151,9 @@ class Blocks:
         if np.isinf(self.times_longer):
             return "the chains differ too much in length: run them all to the length of the longest one"
         return (
-            f"the effective sample size of the {len(self.label)} draws is about {self.effective_draws:.0f} "
-            f"(autocorrelation time {self.autocorrelation_time:.3g}), and about "
-            f"{self.effective_draws * self.times_longer:.0f} is needed: run the "
+            f"the effective sample size of the {len(self.label)} draws is about "
+            f"{self.effective_sample_size:.0f} (autocorrelation time {self.autocorrelation_time:.3g}), and "
+            f"about {self.effective_sample_size * self.times_longer:.0f} is needed: run the "
             f"{'chain' if self.n_chains == 1 else 'chains'} about {self.times_longer:.2g} times as long"
         )
 

@@ -244,7 +244,7 @@ def one_test(
     if json:
         write_text(json, result.to_json() + "\n")
         _wrote(json, quiet)
-    if result.answer(alpha) == "cannot tell":
+    if result.inconclusive(alpha):
         raise typer.Exit(CANNOT_TELL)
     raise typer.Exit(MISFIT if result.reject(alpha) else FITS)
 

@@ -31,7 +31,7 @@ PHRASES = {  # advice to write Python, which a file or an option needs in other 
     r"`program`": "the Stan program",
     r"(rows \[[\d, ]+\]|infinity, chain \d+, draw \d+(; chain \d+, draw \d+)*)": r"\1 (counted from 0)",
     r"(`[^`]*verdict\.[^`]*`)": r"in Python \1",
-    r", verdict\.mode_weights,": ", in Python `verdict.mode_weights`,",
+    r", verdict\.importance_weights,": ", in Python `verdict.importance_weights`,",
 }
 
 

@@ -380,7 +380,7 @@ def _effective_draws(inside: np.ndarray, chain: np.ndarray, gate: int) -> float:
     indicator = inside - share
     blocks = cut_blocks_core(autocorrelation_time_core(indicator, chain), chain)
     if sojourns.min() < gate or not blocks.enough:
-        return max(1.0, min(float(sojourns.sum()), blocks.effective_draws))
+        return max(1.0, min(float(sojourns.sum()), blocks.effective_sample_size))
     q = blocks.n_blocks
     variance = q / (q - 1) * np.sum(block_sums(indicator, blocks.label) ** 2) / n**2
     quantiles = NORMAL_QUANTILE / special.stdtrit(q - 1, 1 - MODE_TABLE_LEVEL / 2)

@@ -169,7 +169,11 @@ def compare_chain_modes(
     path = found.mode
     if tested.comparison is None:
         path = settled_modes(found.mode, found.radius, modes.locations.shape[1], chain, tau_within)
-    within = tested.blocks.effective_draws if tested.comparison and tested.blocks else len(chain) / tau_within
+    within = (
+        tested.blocks.effective_sample_size
+        if tested.comparison and tested.blocks
+        else len(chain) / tau_within
+    )
     judged = judge_set(moments, table.implied, modes.locations, within, worth_of_set(path, chain, len(modes)))
     weighty = _weighty(table, modes)
     outcome = _combined(tested, judged, flows, weighty)
@@ -265,7 +269,7 @@ def _chain_summary(
         n_chains=n_chains,
         n_blocks=0 if blocks is None else blocks.n_blocks,
         autocorrelation_time=np.nan if blocks is None else blocks.autocorrelation_time,
-        effective_draws=np.nan if blocks is None else blocks.effective_draws,
+        effective_sample_size=np.nan if blocks is None else blocks.effective_sample_size,
         n_changes=int(sojourns.sum()) - n_chains,
         sojourns=sojourns,
         shares=shares / shares.sum(axis=1, keepdims=True),

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from ..chains.blocks import autocorrelation_time_core, block_standard_error, block_sums, cut_blocks_core
-from ..result import ModeTable, ModeWeights
+from ..result import ImportanceWeights, ModeTable
 from .orbits import Orbits
 
 MODE_TABLE_LEVEL = 0.05  # of words about single modes in `flux_test`; 1 minus the coverage of the intervals
@@ -152,12 +152,14 @@ def standard_error(influence: np.ndarray, chain: np.ndarray | None) -> tuple[np.
     return block_standard_error(sums) / n, float(special.stdtrit(q - 1, 1 - MODE_TABLE_LEVEL / 2))
 
 
-def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float = 1.0) -> ModeWeights:
+def importance_weights(
+    table: ModeTable, mode: np.ndarray, autocorrelation_time: float = 1.0
+) -> ImportanceWeights:
     """Weights per draw that turn draws stuck in known modes into a set with the right shares.
 
     A draw at mode j has the weight implied_j / observed_j. This corrects the weights of the modes, not the
     fit within them, and needs draws at every mode. The variance of a weighted mean is that of
-    `effective_draws` independent draws, the smaller of::
+    `effective_sample_size` independent draws, the smaller of::
 
         1 / sum_j implied_j^2 tau / n_j    and    min_j implied_j (1 - implied_j) / se(implied_j)^2 :
 
@@ -180,4 +182,4 @@ def mode_weights(table: ModeTable, mode: np.ndarray, autocorrelation_time: float
     # draws that were not tested may be at modes of negligible or unknown weight without tested draws
     share = np.where(sampled, table.observed, np.bincount(mode, minlength=len(sampled)) / len(mode))
     weights = np.nan_to_num(table.implied)[mode] / share[mode]
-    return ModeWeights(weights / weights.mean(), float(min(within, between, len(mode))))
+    return ImportanceWeights(weights / weights.mean(), float(min(within, between, len(mode))))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from .._validation import check_level, require_kind
 from ..moments.table import leading
 from ..result import (
@@ -18,7 +19,6 @@ from ..result import (
     SpksdResult,
     pvalue_text,
 )
-from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from .axes import MUTED_COLOUR, axes_or_new, with_legend
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._palette import CONTRAST_COLOUR, MAIN_COLOUR
 from .._validation import require_kind, shown
 from .._whitening import standardised
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, Verdict
-from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR
 from ..target import Target, require_target
 from ..target.own_scale import OwnScale, own_scales
 from ..typing import DrawsLike

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._palette import CONTRAST_COLOUR, MAIN_COLOUR
 from .._validation import RandomSource, as_generator, as_positive
 from ..draws import to_unconstrained
-from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR
 from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.tiles import quadratic_forms
 from ..target import Target, require_target, score_at

@@ -19,7 +19,7 @@ from .._files import write_text
 from .._validation import require_kind
 from ..draws import as_draws, to_unconstrained
 from ..result import FluxResult, KsdaggResult, Verdict, as_plain, pvalue_text
-from ..result.mode_table import mode_rows
+from ..result.mode_table import MODE_COLUMNS, mode_rows
 from ..result.verdict import rows_of_tests
 from ..target import Target, require_target
 from ..typing import DrawsLike
@@ -169,14 +169,14 @@ def _modes(verdict: Verdict) -> str:
     table = verdict.mode_table
     if table is None:
         return ""
-    places = verdict.mode_places or ("",) * len(table)
-    rows = [(*cells, where) for cells, where in zip(mode_rows(table), places, strict=True)]
+    descriptions = verdict.mode_descriptions or ("",) * len(table)
+    rows = [(*cells, where) for cells, where in zip(mode_rows(table), descriptions, strict=True)]
     wrong = [words.startswith("too") and bool(verdict.findings) for words in table.words]
-    head = ("mode", "draws", "share of the draws", "share of the density", "result", "where")
     kinds = ("", "number", "number", "number", "words", "where")
     more = f"<p>The {MAX_MODE_ROWS} highest of {len(table)} modes.</p>" if len(table) > MAX_MODE_ROWS else ""
     note = '<p class="soft">In brackets: 95 % intervals, each for one mode alone.</p>'
-    return _table(head, kinds, rows[:MAX_MODE_ROWS], wrong[:MAX_MODE_ROWS]) + more + note + _chains(verdict)
+    body = _table(MODE_COLUMNS, kinds, rows[:MAX_MODE_ROWS], wrong[:MAX_MODE_ROWS])
+    return body + more + note + _chains(verdict)
 
 
 def _chains(verdict: Verdict) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from .. import plot
+from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from .._validation import without_user_warnings
 from ..plot.axes import MUTED_COLOUR, PAPER_COLOUR
 from ..plot.samples import coordinates_that_matter
 from ..result import MomentResult, Verdict
-from ..result.html import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from ..target import Target
 
 INK_COLOUR = "#101113"  # drawn in this colour, then replaced by the page's own
@@ -41,7 +41,7 @@ def figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str]
             )
         )
     moments = verdict.tests.get("moments")
-    if isinstance(moments, MomentResult) and verdict.adjusted["moments"] <= verdict.alpha:
+    if isinstance(moments, MomentResult) and verdict.adjusted_pvalues["moments"] <= verdict.alpha:
         pictures.append(
             (
                 lambda ax: plot.effect_sizes(moments, alpha=verdict.alpha, ax=ax),

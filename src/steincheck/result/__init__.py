@@ -16,7 +16,7 @@ from .gof import (
     SpksdResult,
     floor_of,
 )
-from .mode_table import DisplacementTable, ModeTable, ModeWeights
+from .mode_table import DisplacementTable, ImportanceWeights, ModeTable
 from .modes import Modes, ModeSearch
 from .moments import FeatureKind, MomentFeature, MomentResult
 from .plain import as_plain, pvalue_text
@@ -37,11 +37,11 @@ __all__ = [
     "FluxVariant",
     "FssdResult",
     "GofResult",
+    "ImportanceWeights",
     "KsdResult",
     "KsdaggResult",
     "ModeSearch",
     "ModeTable",
-    "ModeWeights",
     "Modes",
     "MomentFeature",
     "MomentResult",

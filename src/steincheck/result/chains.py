@@ -15,19 +15,19 @@ class ChainBlocks:
     ----------
     n_chains, n_blocks : int
         Number of chains, and of blocks whose signs were flipped.
-    autocorrelation_time, effective_draws : float
+    autocorrelation_time, effective_sample_size : float
         Autocorrelation time of the draws' contributions to the statistic, and the effective sample size.
     """
 
     n_chains: int
     n_blocks: int
     autocorrelation_time: float
-    effective_draws: float
+    effective_sample_size: float
 
     def __str__(self) -> str:
         chains = "one chain" if self.n_chains == 1 else f"{self.n_chains} chains"
         return (
-            f"tested as {chains}, effective sample size about {self.effective_draws:.0f} "
+            f"tested as {chains}, effective sample size about {self.effective_sample_size:.0f} "
             f"(autocorrelation time {self.autocorrelation_time:.3g}, {self.n_blocks} blocks)"
         )
 
@@ -38,7 +38,7 @@ class ChainWeights(ChainBlocks):
 
     Attributes
     ----------
-    n_chains, n_blocks, autocorrelation_time, effective_draws
+    n_chains, n_blocks, autocorrelation_time, effective_sample_size
         As in `ChainBlocks`, for the net flows between modes; 0 blocks and NaN if none are compared.
     n_changes : int
         Number of changes of mode; where the weights could not be tested, of those after which a chain stays.

@@ -113,18 +113,13 @@ class GofResult:
         return f"<{type(self).__name__}: {self._sentence()}>"
 
     def _repr_html_(self) -> str:
-        fits = None if self.answer() == "cannot tell" else not self.reject()
+        fits = None if self.inconclusive() else not self.reject()
         lists = list_html(self._remarks()) + list_html(self.warnings, "Warnings")
         return f"<div>{answer_html(self._headline(), fits)}{lists}</div>"
 
-    def answer(self, alpha: float = 0.05) -> str:
-        """What the test says at level `alpha`, in a few words.
-
-        "cannot tell" if there is no p-value, or if none that is possible would reject.
-        """
-        if self.reject(alpha):
-            return "does not fit: misfit found"
-        return "cannot tell" if np.isnan(self.pvalue) or self._out_of_reach(alpha) else "no misfit found"
+    def inconclusive(self, alpha: float = 0.05) -> bool:
+        """Whether the test cannot tell at level `alpha`: no p-value, or none attainable would reject."""
+        return not self.reject(alpha) and bool(np.isnan(self.pvalue) or self._out_of_reach(alpha))
 
     def describe(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, with its warnings."""
@@ -138,7 +133,11 @@ class GofResult:
         p = pvalue_text(self.pvalue, smallest=self.at_floor)
         statistic = "" if np.isnan(self.statistic) else f"statistic = {self.statistic:.4g}, "
         n = f"n = {self.n}" if self.tested_rows is None else f"n = {self.n}, {self.n_tested} tested"
-        return f"{self.answer(alpha)} at level {alpha:g} (p {p}, {statistic}{n}, d = {self.dim})"
+        if self.inconclusive(alpha):
+            answer = "cannot tell"
+        else:
+            answer = "does not fit: misfit found" if self.reject(alpha) else "no misfit found"
+        return f"{answer} at level {alpha:g} (p {p}, {statistic}{n}, d = {self.dim})"
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
         """Remarks that accompany the answer, other than warnings."""
@@ -373,11 +372,9 @@ class FluxResult(GofResult):
         modes = "" if self.mode_table is None else modes_html(self.mode_table, ())
         return super()._repr_html_() + modes
 
-    def answer(self, alpha: float = 0.05) -> str:
-        """What the test says at level `alpha`, in a few words."""
-        if self.inconclusive_reason and not self.reject(alpha):
-            return "cannot tell"
-        return super().answer(alpha)
+    def inconclusive(self, alpha: float = 0.05) -> bool:
+        """Whether the test cannot tell at level `alpha`; `inconclusive_reason` may say why."""
+        return super().inconclusive(alpha) or bool(self.inconclusive_reason and not self.reject(alpha))
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
         remarks = super()._remarks(alpha)

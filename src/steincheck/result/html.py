@@ -7,14 +7,9 @@ from html import escape
 
 import numpy as np
 
-from .mode_table import ModeTable, mode_rows
+from .._palette import ANSWER_COLOUR, CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
+from .mode_table import MODE_COLUMNS, ModeTable, mode_rows
 from .table import html_table
-
-# distinct to colour-blind eyes, in print and on screen
-MAIN_COLOUR = "#2a6fb0"  # of what is observed
-CONTRAST_COLOUR = "#c2571a"  # of what it is compared with
-ANSWER_COLOUR = {True: "#1c7a45", False: "#b3321f", None: "#8a6100"}
-MAX_BARS = 15  # modes or parameters in one picture: more cannot be read
 
 
 def answer_html(text: str, fits: bool | None) -> str:
@@ -31,14 +26,13 @@ def list_html(texts: Sequence[str], title: str = "") -> str:
     return (f"<strong>{escape(title)}</strong>" if title else "") + f"<ul>{items}</ul>"
 
 
-def modes_html(table: ModeTable, places: Sequence[str]) -> str:
+def modes_html(table: ModeTable, descriptions: Sequence[str]) -> str:
     """The shares as bars and as a table."""
     rows = []
     for k, row in enumerate(mode_rows(table)[:MAX_BARS]):
-        rows.append((*row, places[k] if k < len(places) else ""))
-    head = ("mode", "draws", "share of the draws", "share of the density", "result", "where")
+        rows.append((*row, descriptions[k] if k < len(descriptions) else ""))
     more = f"<p>... and {len(table) - MAX_BARS} more modes</p>" if len(table) > MAX_BARS else ""
-    return share_bars(table) + html_table(head, "rrrrll", rows) + more
+    return share_bars(table) + html_table(MODE_COLUMNS, "rrrrll", rows) + more
 
 
 def share_bars(table: ModeTable) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ TOO_FEW = "too few draws"
 AS_EXPECTED = "as expected"
 NOT_COMPARED = "not compared"
 NOT_EXAMINED = "not examined"
+MODE_COLUMNS = ("mode", "draws", "share of the draws", "share of the density", "result", "where")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,32 +66,33 @@ class ModeTable:
         return f"<ModeTable: {len(self)} modes, {len(self.missing)} without draws>"
 
     def __str__(self) -> str:
-        places = [f"({listed([f'{value:.4g}' for value in location], 3)})" for location in self.locations]
-        return "\n".join(mode_lines(self, places))
+        rounded = [[f"{value:.4g}" for value in location] for location in self.locations]
+        return "\n".join(mode_lines(self, [f"({listed(values, 3)})" for values in rounded]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        names = ("locations", "n_draws", "observed", "observed_interval", "implied", "implied_interval")
-        return as_plain({name: getattr(self, name) for name in (*names, "words", "missing")})
+        record = {item.name: getattr(self, item.name) for item in fields(self)}
+        return as_plain(record | {"missing": self.missing})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ModeWeights:
+class ImportanceWeights:
     """Importance weights that give the modes of a set of draws the shares of the density.
 
     Attributes
     ----------
     weights : array (n,)
         Importance weights of the draws, with mean 1.
-    effective_draws : float
+    effective_sample_size : float
         Effective sample size of the weighted draws.
     """
 
     weights: np.ndarray
-    effective_draws: float
+    effective_sample_size: float
 
     def __repr__(self) -> str:
-        return f"<ModeWeights: {len(self.weights)} draws, effective sample size {self.effective_draws:.0f}>"
+        size = f"effective sample size {self.effective_sample_size:.0f}"
+        return f"<ImportanceWeights: {len(self.weights)} draws, {size}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,10 +125,10 @@ class DisplacementTable:
         return f"<DisplacementTable: {len(self.words)} displacements, p {pvalue_text(self.pvalue)}>"
 
 
-def mode_lines(table: ModeTable, places: Sequence[str]) -> list[str]:
-    """The table as lines of text, with the places of the modes; at most `MAX_MODES_PRINTED` modes."""
+def mode_lines(table: ModeTable, descriptions: Sequence[str]) -> list[str]:
+    """The table as lines of text, with descriptions of the modes; at most `MAX_MODES_PRINTED` modes."""
     head = ("mode", "draws", "share of the draws", "share of the density", "", "")
-    rows = [(*row, where) for row, where in zip(mode_rows(table), places, strict=True)]
+    rows = [(*row, where) for row, where in zip(mode_rows(table), descriptions, strict=True)]
     lines = aligned([head, *rows[:MAX_MODES_PRINTED]], "rrrrll")
     if len(rows) > MAX_MODES_PRINTED:
         lines.append(f"  ... and {len(rows) - MAX_MODES_PRINTED} more")

@@ -79,8 +79,8 @@ class ModeSearch:
     seed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON: what this search counts, by names without ``n_``."""
-        values = {item.name.removeprefix("n_"): getattr(self, item.name) for item in fields(self)}
+        """Plain Python values, ready for JSON; what this search does not count is left out."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
         return as_plain({name: value for name, value in values.items() if value is not None})
 
     @classmethod
@@ -89,13 +89,13 @@ class ModeSearch:
         require_kind(record, Mapping, "record")
         values: dict[str, Any] = {}
         for item in fields(cls):
-            key = item.name.removeprefix("n_")
+            key = item.name
             value = record.get(key, None if item.default is MISSING else item.default)
             kinds: dict[str, Any] = {"reason": str, "stopped": str, "explored": (list, tuple)}
             optional = value is None and item.default is None
             if not optional and not isinstance(value, kinds.get(key, (int, float))):
                 raise ValueError(f"`search` must be one that `to_dict` wrote, got {key} = {shown(value)}")
-            values[item.name] = tuple(value) if key == "explored" else value
+            values[key] = tuple(value) if key == "explored" else value
         return cls(**values)
 
 

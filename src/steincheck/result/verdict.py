@@ -11,7 +11,7 @@ import numpy as np
 
 from .gof import FluxResult, GofResult
 from .html import answer_html, list_html, modes_html
-from .mode_table import ModeTable, ModeWeights, mode_lines
+from .mode_table import ImportanceWeights, ModeTable, mode_lines
 from .modes import Modes
 from .moments import FeatureKind
 from .per_draw import per_draw_group
@@ -22,8 +22,16 @@ FindingKind = (
     FeatureKind
     | Literal["missing mode", "mode share", "trend", "flow", "impossible draws", "shape", "chains"]
 )
+QUANTITIES = {  # of findings that have a size
+    "missing mode": "share of the density",
+    "mode share": "share of the density",
+    "location": "shift in standard deviations",
+    "scale": "ratio of standard deviations",
+    "overall scale": "ratio of standard deviations",
+    "correlation": "difference of correlations",
+}
 NO_ROWS = Table(("parameter",), ())
-READ_ONLY = ("tests", "adjusted", "settings")  # mappings of a verdict
+READ_ONLY = ("tests", "adjusted_pvalues", "settings")  # mappings of a verdict
 EXAMINED_BY_TEST = {
     "kernel": ("shape", "kernel test"),
     "moments": ("location, spread, correlation, tails", "moment test"),
@@ -47,10 +55,11 @@ class Finding:
     parameters : tuple of str
         The coordinates it is about.
     estimate, interval : float, (float, float)
-        Size and its 95 % confidence interval, NaN where there is none: for "missing mode" and "mode share"
-        the share of the density, for "location" by how many standard deviations the mean is too high, for
-        "scale" and "overall scale" standard deviation of the draws over that of the density, for
-        "correlation" by how much it is too large.
+        The quantity named by `quantity` and its 95 % confidence interval, NaN where there is none.
+    quantity : str
+        What `estimate` is: "share of the density" for modes, "shift in standard deviations" of the mean of
+        the draws, "ratio of standard deviations" of draws and density, "difference of correlations" of
+        draws and density; empty where there is no estimate.
     pvalue : float
         Adjusted for all findings of the verdict.
     text : str
@@ -72,12 +81,18 @@ class Finding:
         """A finding that has no size."""
         return cls(kind, mode, parameters, np.nan, (np.nan, np.nan), pvalue, text)
 
+    @property
+    def quantity(self) -> str:
+        """What `estimate` is; empty where there is none."""
+        return "" if np.isnan(self.estimate) else QUANTITIES.get(self.kind, "")
+
     def __str__(self) -> str:
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
+        record = {item.name: getattr(self, item.name) for item in fields(self)}
+        return as_plain(record | {"quantity": self.quantity})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,8 +110,8 @@ class Verdict:
         The level.
     tests : mapping of str to GofResult
         The tests that ran: "kernel" and "moments" look at the shape, "weights" at the mode weights, "chains"
-        at whether Markov chains agree with each other. Read-only, as are `adjusted` and `settings`.
-    adjusted : mapping of str to float
+        at whether Markov chains agree with each other. Read-only, as are `adjusted_pvalues` and `settings`.
+    adjusted_pvalues : mapping of str to float
         The p-values of the tests, adjusted.
     findings : tuple of Finding
         What is wrong and by how much, most serious first; empty unless `fits` is False.
@@ -104,13 +119,13 @@ class Verdict:
         Why a non-rejection is inconclusive.
     mode_table : ModeTable or None
         Observed and implied share of each mode; None unless at least two modes can be listed.
-    mode_weights : ModeWeights or None
+    importance_weights : ImportanceWeights or None
         Importance weights of the draws, in the user's order, that give the modes the shares of the density,
         and their effective sample size: a repair of the mode weights, not of the fit within modes. None
         if a mode of some weight has no draws, or its share is unknown.
     modes : Modes or None
         The modes of the density, given or found; None if none was found.
-    mode_places : tuple of str
+    mode_descriptions : tuple of str
         Where each mode is, in the user's own parameters: "mu = 2.03, tau = 0.5".
     mode_of_draw : array (n,) or None
         The mode of each draw; None without a mode table.
@@ -146,7 +161,7 @@ class Verdict:
     pvalue: float
     alpha: float
     tests: Mapping[str, GofResult]
-    adjusted: Mapping[str, float]
+    adjusted_pvalues: Mapping[str, float]
     findings: tuple[Finding, ...]
     inconclusive_reasons: tuple[str, ...]
     mode_table: ModeTable | None
@@ -159,9 +174,9 @@ class Verdict:
     names: tuple[str, ...]
     seed: int
     version: str
-    mode_weights: ModeWeights | None = None
+    importance_weights: ImportanceWeights | None = None
     sentence: str = ""
-    mode_places: tuple[str, ...] = ()
+    mode_descriptions: tuple[str, ...] = ()
     mode_of_draw: np.ndarray | None = None
     chain: np.ndarray | None = None
     parameter_table: Table = NO_ROWS
@@ -190,7 +205,7 @@ class Verdict:
         if tests:
             lines += ["", *aligned([("what was tested", "p", "adjusted", ""), *tests], "lrrl")]
         if self.mode_table is not None:
-            lines += ["", *mode_lines(self.mode_table, self.mode_places)]
+            lines += ["", *mode_lines(self.mode_table, self.mode_descriptions)]
         if self.context:
             lines += ["", *self.context]
         if self.not_examined:
@@ -211,7 +226,7 @@ class Verdict:
             list_html(self.advice, "What to do"),
         ]
         if self.mode_table is not None:
-            parts.append(modes_html(self.mode_table, self.mode_places))
+            parts.append(modes_html(self.mode_table, self.mode_descriptions))
         tests = rows_of_tests(self)
         head = ("what was tested", "p-value", "adjusted", "result")
         folded = html_table(head, "lrrl", tests) if tests else ""
@@ -242,7 +257,7 @@ class Verdict:
         and its numbers. ``idata.extend(verdict.to_arviz())`` puts it beside the draws; `to_arviz` merges
         both into ``sample_stats``.
         """
-        weights = None if self.mode_weights is None else self.mode_weights.weights
+        weights = None if self.importance_weights is None else self.importance_weights.weights
         attributes = {
             "sentence": self.sentence,
             "findings": [finding.text for finding in self.findings],
@@ -259,15 +274,16 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
-        record: dict[str, Any] = {"schema": 4}
+        record: dict[str, Any] = {"schema": 5}
         record |= {name: getattr(self, name) for name in ("fits", "sentence", "pvalue", "alpha")}
         of_test = ("test", "statistic", "pvalue", "n", "n_tested", "settings")
         record["tests"] = {
-            name: {key: getattr(result, key) for key in of_test} | {"adjusted_pvalue": self.adjusted[name]}
+            name: {key: getattr(result, key) for key in of_test}
+            | {"adjusted_pvalue": self.adjusted_pvalues[name]}
             for name, result in self.tests.items()
         }
         names = (
-            "findings advice inconclusive_reasons mode_table mode_places parameter_table context "
+            "findings advice inconclusive_reasons mode_table mode_descriptions parameter_table context "
             "not_examined warnings n dim names seed version settings"
         )
         return as_plain(record | {name: getattr(self, name) for name in names.split()})
@@ -287,12 +303,12 @@ def rows_of_tests(verdict: Verdict) -> list[tuple[str, str, str, str]]:
             what = WEIGHTS_OF_SET
             test = f"against {result.chains.set_size} independent draws"
         where = " within modes" if several and key != "weights" else ""
-        answer = "misfit found" if verdict.adjusted[key] <= verdict.alpha else "no misfit found"
+        answer = "misfit found" if verdict.adjusted_pvalues[key] <= verdict.alpha else "no misfit found"
         inconclusive = isinstance(result, FluxResult) and bool(result.inconclusive_reason)
         inconclusive |= len(verdict.tests) * result.pvalue_floor > verdict.alpha
         if np.isnan(result.pvalue) or (inconclusive and answer == "no misfit found"):
             answer = "cannot tell"
         raw = pvalue_text(result.pvalue, smallest=result.at_floor).removeprefix("= ")
-        adjusted = pvalue_text(verdict.adjusted[key], smallest=result.at_floor).removeprefix("= ")
+        adjusted = pvalue_text(verdict.adjusted_pvalues[key], smallest=result.at_floor).removeprefix("= ")
         rows.append((f"{what}{where} ({test})", raw, adjusted, answer))
     return rows

@@ -21,7 +21,7 @@ from .._version import __version__
 from ..draws import to_unconstrained
 from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
-from ..flux.shares import NEGLIGIBLE_SHARE, mode_weights
+from ..flux.shares import NEGLIGIBLE_SHARE, importance_weights
 from ..modes.box import box_beside
 from ..modes.search import MAX_EVALUATIONS, MAX_SECONDS
 from ..result import (
@@ -29,9 +29,9 @@ from ..result import (
     Finding,
     FluxResult,
     GofResult,
+    ImportanceWeights,
     Modes,
     ModeTable,
-    ModeWeights,
     MomentResult,
     Verdict,
     among_all,
@@ -45,8 +45,8 @@ from ..wording import (
     agreement_finding,
     first_of_chains,
     headline,
+    mode_descriptions,
     moment_findings,
-    places,
     shape_coordinates,
     shape_finding,
     unknown_misfit_finding,
@@ -207,8 +207,8 @@ def _as_verdict(
 ) -> Verdict:
     """The answer, and everything that is known about it in words."""
     fits = False if combined.rejected else None if remarks.inconclusive_reasons else True
-    where = places(*to_constrained(known.locations, target))
-    findings = _findings(combined, target, where, case.chain) if fits is False else []
+    descriptions = mode_descriptions(*to_constrained(known.locations, target))
+    findings = _findings(combined, target, descriptions, case.chain) if fits is False else []
     repair = _repair(case, combined.mode_table, mode)
     remarks.context.extend(_about_shares(combined, repair))
     smallest = combined.at_floor
@@ -217,11 +217,11 @@ def _as_verdict(
         pvalue=combined.pvalue,
         alpha=combined.alpha,
         tests=combined.tests,
-        adjusted=combined.adjusted,
+        adjusted_pvalues=combined.adjusted_pvalues,
         findings=tuple(findings),
         inconclusive_reasons=tuple(remarks.inconclusive_reasons),
         mode_table=combined.mode_table,
-        mode_weights=repair,
+        importance_weights=repair,
         modes=known,
         context=tuple(remarks.context),
         not_examined=tuple(remarks.not_examined + ([] if fits is None else remarks.inconclusive_reasons)),
@@ -235,7 +235,7 @@ def _as_verdict(
         sentence=headline(
             fits, combined.alpha, combined.pvalue, remarks.inconclusive_reasons, smallest=smallest
         ),
-        mode_places=where,
+        mode_descriptions=descriptions,
         mode_of_draw=mode,
         chain=case.chain,
         parameter_table=parameter_table(case, target, combined.tests.get("moments")),
@@ -243,13 +243,13 @@ def _as_verdict(
     )
 
 
-def _about_shares(combined: Combined, repair: ModeWeights | None) -> list[str]:
+def _about_shares(combined: Combined, repair: ImportanceWeights | None) -> list[str]:
     """What the shares of the modes rest on, and what importance weights would make of the draws."""
     sentences = []
     if repair is not None and combined.rejects("weights"):
         sentences.append(
-            "Importance weights, verdict.mode_weights, give the modes the shares of the density; the "
-            f"effective sample size is then about {repair.effective_draws:.0f}."
+            "Importance weights, verdict.importance_weights, give the modes the shares of the density; the "
+            f"effective sample size is then about {repair.effective_sample_size:.0f}."
         )
     if combined.rejects("weights") and (combined.rejects("kernel") or combined.rejects("moments")):
         sentences.append(
@@ -310,13 +310,13 @@ def _mode_of_every_draw(
     return mode
 
 
-def _repair(case: Case, table: ModeTable | None, mode: np.ndarray | None) -> ModeWeights | None:
+def _repair(case: Case, table: ModeTable | None, mode: np.ndarray | None) -> ImportanceWeights | None:
     """Importance weights of all draws; None where a mode has no draws or its weight is unknown."""
     if table is None or mode is None:
         return None
     tau = 1.0 if case.chain is None else time_within_modes(case.x, case.log_p, mode, case.chain)
     try:
-        return mode_weights(table, mode, tau)
+        return importance_weights(table, mode, tau)
     except ValueError:
         return None
 
@@ -324,30 +324,30 @@ def _repair(case: Case, table: ModeTable | None, mode: np.ndarray | None) -> Mod
 def _findings(
     combined: Combined,
     target: Target,
-    where: Sequence[str],
+    descriptions: Sequence[str],
     chain: np.ndarray | None,
 ) -> list[Finding]:
     """What is wrong and by how much: mode weights, moments, the rest of the shape, the chains."""
     found: list[Finding] = []
     tests = combined.tests
-    adjusted = combined.adjusted
+    adjusted = combined.adjusted_pvalues
     names = parameter_names(target)
     own = own_scales(target)
     weights = combined.weights
     if weights is not None and combined.rejects("weights"):
         found += weight_findings(
-            weights, where, names, own, adjusted["weights"], holm_factor(tests, "weights")
+            weights, descriptions, names, own, adjusted["weights"], holm_factor(tests, "weights")
         )
     moments = tests.get("moments")
     if isinstance(moments, MomentResult) and combined.rejects("moments"):
         named = {finding.mode for finding in found}
-        places_left = {k: text for k, text in enumerate(where) if k not in named}
+        descriptions_left = {k: text for k, text in enumerate(descriptions) if k not in named}
         parameters = [own[name].parameter if name in own else name for name in names]
         found += moment_findings(
             moments,
             adjusted["moments"],
             combined.alpha,
-            places_left,
+            descriptions_left,
             factor=holm_factor(tests, "moments"),
             names=parameters,
             chain=chain,
@@ -355,7 +355,7 @@ def _findings(
     shape = min(adjusted.get("kernel", 1.0), adjusted.get("moments", 1.0))
     about_moments = any(finding.kind not in WEIGHT_KINDS for finding in found)
     if shape <= combined.alpha and not about_moments:  # no single moment shows it
-        several = len(where) > 1
+        several = len(descriptions) > 1
         if isinstance(moments, MomentResult):
             found.append(shape_finding(shape, shape_coordinates(moments), several=several))
         else:

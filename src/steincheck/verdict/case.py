@@ -23,7 +23,7 @@ from ..modes.search import (
 )
 from ..result import Modes
 from ..target import Target, parameter_names, score_at, score_warnings
-from ..wording import place
+from ..wording import mode_description
 
 MAX_ROUNDING_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
@@ -200,7 +200,7 @@ def look_for_unknown_modes(
     climbed = climb_from_draws(x, target, known, rng, max_seconds=seconds)
     if not climbed.n_unknown:
         return
-    example = place(climbed.locations[0], parameter_names(target))
+    example = mode_description(climbed.locations[0], parameter_names(target))
     remedy = "give `modes`, or a larger `max_evaluations`"
     if known.search is None:
         remedy = "add them to `modes`, or leave `modes` out to have them searched for"

@@ -16,19 +16,20 @@ class Combined(NamedTuple):
     """The tests that ran, taken together at one level."""
 
     tests: dict[str, GofResult]
-    adjusted: dict[str, float]  #: p-values, by Holm's method
+    adjusted_pvalues: dict[str, float]  #: p-values, by Holm's method
     alpha: float
 
     @property
     def pvalue(self) -> float:
         """Smallest adjusted p-value; 1 if no test ran."""
-        return min(self.adjusted.values(), default=1.0)
+        return min(self.adjusted_pvalues.values(), default=1.0)
 
     @property
     def at_floor(self) -> bool:
         """Whether a test with the smallest adjusted p-value cannot give a smaller one."""
         return any(
-            result.at_floor and self.adjusted[key] == self.pvalue for key, result in self.tests.items()
+            result.at_floor and self.adjusted_pvalues[key] == self.pvalue
+            for key, result in self.tests.items()
         )
 
     @property
@@ -49,7 +50,7 @@ class Combined(NamedTuple):
 
     def rejects(self, name: str) -> bool:
         """Whether one test rejects; one that did not run does not."""
-        return name in self.adjusted and self.adjusted[name] <= self.alpha
+        return name in self.adjusted_pvalues and self.adjusted_pvalues[name] <= self.alpha
 
 
 def holm(pvalues: Mapping[str, float]) -> dict[str, float]:

@@ -28,7 +28,7 @@ from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
 from ..target import Target, discontinuity, parameter_names, score_anywhere
-from ..wording import chain_shares, effective_size, place, weight_context
+from ..wording import chain_shares, effective_size, mode_description, weight_context
 from .case import Case, Remarks
 
 SHARE_OF_HELD_OUT = 1e-3  # of the level, spent on top of it on impossible values of held-out draws
@@ -53,7 +53,7 @@ def run_tests(
         if not blocks.enough:
             remarks.inconclusive_reasons.append(f"the shape could not be tested: {blocks.remedy}")
     if gap is not None:
-        where = place(gap.x, parameter_names(target))
+        where = mode_description(gap.x, parameter_names(target))
         remarks.inconclusive_reasons.append(
             f"the density {gap.kind} near ({where}), and tests of the shape {gap.remedy}"
         )

@@ -1,7 +1,7 @@
 """Findings and verdicts as sentences."""
 
 from .chains import agreement_finding, chain_shares, effective_size
-from .locations import place, places
+from .locations import mode_description, mode_descriptions
 from .moments import (
     describe,
     describe_impossible,
@@ -23,9 +23,9 @@ __all__ = [
     "effective_size",
     "first_of_chains",
     "headline",
+    "mode_description",
+    "mode_descriptions",
     "moment_findings",
-    "place",
-    "places",
     "shape_coordinates",
     "shape_finding",
     "unknown_misfit_finding",

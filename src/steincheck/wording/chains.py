@@ -24,8 +24,8 @@ def effective_size(blocks: Blocks, weights: GofResult | None) -> str:
     """The effective sample size of the chains."""
     n = len(blocks.label)
     text = (
-        f"The effective sample size of the {n} tested draws is about {blocks.effective_draws:.0f} for the "
-        f"shape (autocorrelation time {blocks.autocorrelation_time:.3g}; {blocks.n_blocks} blocks were "
+        f"The effective sample size of the {n} tested draws is about {blocks.effective_sample_size:.0f} for "
+        f"the shape (autocorrelation time {blocks.autocorrelation_time:.3g}; {blocks.n_blocks} blocks were "
         "compared)"
     )
     if isinstance(weights, FluxResult) and weights.chains is not None:
@@ -35,7 +35,7 @@ def effective_size(blocks: Blocks, weights: GofResult | None) -> str:
         changes = f"{chains.n_changes} change{'s' if chains.n_changes > 1 else ''} of mode"
         if weights.variant == "set":
             return f"{text}, but too few for the mode weights ({changes})."
-        text += f" and about {chains.effective_draws:.0f} for the mode weights ({changes})"
+        text += f" and about {chains.effective_sample_size:.0f} for the mode weights ({changes})"
     return text + "."
 
 

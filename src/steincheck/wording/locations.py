@@ -1,4 +1,4 @@
-"""Places in the parameters' own names."""
+"""Mode locations in words, by the names of the parameters."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 MAX_COORDINATES_NAMED = 3  # of a mode location in a sentence
 
 
-def place(location: np.ndarray, names: Sequence[str]) -> str:
+def mode_description(location: np.ndarray, names: Sequence[str]) -> str:
     """Where a mode is, in its first coordinates: "mu = 2.03, tau = 0.5, ..."."""
-    return places(np.asarray(location)[None], names)[0]
+    return mode_descriptions(np.asarray(location)[None], names)[0]
 
 
-def places(locations: np.ndarray, names: Sequence[str]) -> tuple[str, ...]:
+def mode_descriptions(locations: np.ndarray, names: Sequence[str]) -> tuple[str, ...]:
     """Where modes (M, k) are, in the coordinates in which they differ most.
 
     Examples
     --------
-    >>> places(np.array([[0.0, 1, 2, 3, 4], [0, 1, 2, -3, 4]]), "abcde")
+    >>> mode_descriptions(np.array([[0.0, 1, 2, 3, 4], [0, 1, 2, -3, 4]]), "abcde")
     ('a = 0, b = 1, d = 3, ...', 'a = 0, b = 1, d = -3, ...')
     """
     size = np.max(np.abs(locations), axis=1, initial=1e-300, keepdims=True)

@@ -23,7 +23,7 @@ def moment_findings(
     result: MomentResult,
     pvalue: float,
     alpha: float,
-    places: Mapping[int, str] = MappingProxyType({}),
+    descriptions: Mapping[int, str] = MappingProxyType({}),
     *,
     factor: float = 1.0,
     names: Sequence[str] = (),
@@ -31,9 +31,9 @@ def moment_findings(
 ) -> list[Finding]:
     """The features worth reporting, the largest effects first, and draws that are all but impossible.
 
-    The test has the adjusted `pvalue`; those of single features are to be multiplied by `factor`. `places`
-    says where modes are; each is named once. `names` are those of all parameters, `chain` (n,) is that of
-    every draw, if there are any.
+    The test has the adjusted `pvalue`; those of single features are to be multiplied by `factor`. The
+    `descriptions` say where modes are; each is given once. `names` are those of all parameters, `chain` (n,)
+    is that of every draw, if there are any.
     """
 
     def adjusted(single: float) -> float:
@@ -46,13 +46,13 @@ def moment_findings(
     if result.impossible_rows and (leads or not reported):
         p = adjusted(result.impossible_pvalue)
         found.append(Finding.without_size("impossible draws", None, p, describe_impossible(result, chain)))
-    places_left = dict(places)
+    descriptions_left = dict(descriptions)
     groups = grouped(reported)
     for group in groups[:MAX_FINDINGS]:
         first = group[0]
-        where = "" if first.mode is None else places_left.pop(first.mode, "")
+        where = "" if first.mode is None else descriptions_left.pop(first.mode, "")
         parameters = tuple(dict.fromkeys(name for feature in group for name in feature.parameters))
-        text = as_sentence(_group_sentence(group, names, rough=reshaped, place=where), parameters)
+        text = as_sentence(_group_sentence(group, names, rough=reshaped, location=where), parameters)
         p = adjusted(min(feature.pvalue for feature in group))
         interval = (np.nan, np.nan) if is_rough(first, rough=reshaped) else first.interval
         found.append(Finding(first.kind, first.mode, parameters, first.estimate, interval, p, text))
@@ -62,12 +62,14 @@ def moment_findings(
     return found
 
 
-def _group_sentence(group: Sequence[MomentFeature], names: Sequence[str], *, rough: bool, place: str) -> str:
+def _group_sentence(
+    group: Sequence[MomentFeature], names: Sequence[str], *, rough: bool, location: str
+) -> str:
     """One misfit, or many of one kind, in words."""
     joint = len(names) > 1
     if len(group) == 1:
-        return describe(group[0], rough=rough, place=place, joint=joint)
-    return _at_mode(group[0], describe_group(group, names, _sentence, rough=rough, joint=joint), place)
+        return describe(group[0], rough=rough, location=location, joint=joint)
+    return _at_mode(group[0], describe_group(group, names, _sentence, rough=rough, joint=joint), location)
 
 
 def as_sentence(text: str, parameters: Sequence[str]) -> str:
@@ -91,7 +93,7 @@ def shape_coordinates(result: MomentResult) -> tuple[str, ...]:
     )
 
 
-def describe(feature: MomentFeature, *, rough: bool = False, place: str = "", joint: bool = False) -> str:
+def describe(feature: MomentFeature, *, rough: bool = False, location: str = "", joint: bool = False) -> str:
     """What a feature of the moment test says, with its size.
 
     A feature without a size compares a parameter with its distribution given the others: where there are
@@ -116,7 +118,7 @@ def describe(feature: MomentFeature, *, rough: bool = False, place: str = "", jo
     should be 1.11
     """
     text = _rough(feature) if is_rough(feature, rough=rough) else _sentence(feature, joint=joint)
-    return _at_mode(feature, text, place)
+    return _at_mode(feature, text, location)
 
 
 def is_rough(feature: MomentFeature, *, rough: bool) -> bool:
@@ -124,11 +126,11 @@ def is_rough(feature: MomentFeature, *, rough: bool) -> bool:
     return rough and feature.kind in KINDS_WITH_SIZE and bool(np.isfinite(feature.estimate))
 
 
-def _at_mode(feature: MomentFeature, text: str, place: str) -> str:
+def _at_mode(feature: MomentFeature, text: str, location: str) -> str:
     """The words with the mode that they are about."""
     if feature.mode is None:
         return text
-    where = f" ({place})" if place else ""
+    where = f" ({location})" if location else ""
     return f"Mode {feature.mode}{where}: {text}"
 
 
@@ -211,8 +213,8 @@ def _beginnings(rows: Sequence[int], chain: np.ndarray) -> str:
 
 def _in_chains(rows: Sequence[int], chain: np.ndarray) -> str:
     index = index_in_chain(chain)
-    places = [f"chain {chain[row]}, draw {index[row]}" for row in rows[:5]]
-    return "; ".join(places) + ("; ..." if len(rows) > 5 else "")
+    rows_named = [f"chain {chain[row]}, draw {index[row]}" for row in rows[:5]]
+    return "; ".join(rows_named) + ("; ..." if len(rows) > 5 else "")
 
 
 def _scale_name(feature: MomentFeature, k: int = 0) -> str:

@@ -106,10 +106,7 @@ def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -
     """To correct the shares of the modes."""
     steps = []
     if weighable:
-        steps.append(
-            "weight the draws: `verdict.mode_weights` are importance weights that restore the mode shares of "
-            "the density"
-        )
+        steps.append("weight the draws: `verdict.importance_weights` restore the mode shares of the density")
     if stuck:
         steps.append(
             "use a sampler that moves between modes, such as tempering: there are chains in every mode "

@@ -17,7 +17,7 @@ MAX_MODES_NAMED = 5  # findings about single modes; the mode table has the rest
 
 def weight_findings(
     result: FluxResult,
-    places: Sequence[str],
+    descriptions: Sequence[str],
     names: Sequence[str],
     own: Mapping[str, OwnScale],
     pvalue: float,
@@ -25,8 +25,9 @@ def weight_findings(
 ) -> list[Finding]:
     """What is wrong with the mode weights, missing modes first.
 
-    `places` says where the modes are, `names` are those of the coordinates, of which `own` knows the user's
-    parameters. The test has the adjusted `pvalue`; those of single modes are to be multiplied by `factor`.
+    `descriptions` say where the modes are, `names` are those of the coordinates, of which `own` knows the
+    user's parameters. The test has the adjusted `pvalue`; those of single modes are to be multiplied by
+    `factor`.
     """
     table = result.mode_table
     if table is None:
@@ -41,7 +42,7 @@ def weight_findings(
     assert result.mode_pvalues is not None
     # a mode is named only if the test as a whole rejects too
     single = np.clip(factor * result.mode_pvalues, pvalue, 1.0)
-    found = [_wrong_share(table, k, places[k], float(single[k])) for k in wrong[:MAX_MODES_NAMED]]
+    found = [_wrong_share(table, k, descriptions[k], float(single[k])) for k in wrong[:MAX_MODES_NAMED]]
     if rest := wrong[MAX_MODES_NAMED:]:
         text = f"And {len(rest)} more modes have wrong shares"
         found.append(Finding.without_size("mode share", None, float(single[rest].max()), text))
