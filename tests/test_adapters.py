@@ -12,7 +12,7 @@ import steincheck as sc
 from steincheck.adapters.parameters import Parameters, with_parameters
 from steincheck.adapters.verification import log_jacobian, verify
 from steincheck.draws import as_draws, to_unconstrained
-from steincheck.target.own_scale import OwnScale, own_scales, probe_points, to_constrained
+from steincheck.target.parameter_scale import OwnScale, own_scales, probe_points, to_constrained
 
 
 def constrain(u):

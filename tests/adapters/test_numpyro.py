@@ -10,7 +10,7 @@ from numpyro.infer import MCMC, NUTS
 
 import steincheck as sc
 from steincheck.draws import to_unconstrained
-from steincheck.target.own_scale import to_constrained
+from steincheck.target.parameter_scale import to_constrained
 
 from . import posteriors
 

@@ -13,7 +13,7 @@ from .._validation import as_numbers
 from ..draws.coerce import read_as_draws
 from ..draws.names import variable_of
 from ..target import Batch, Target
-from ..target.own_scale import probe_points, scale_of
+from ..target.parameter_scale import probe_points, scale_of
 
 STORAGE_ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._validation import as_count
 from ..target import MAX_DIM, Batch, Target, check_score
-from ..target.own_scale import probe_points
+from ..target.parameter_scale import probe_points
 
 POINTS_PER_CALL = 4096  # points per call of the function, which bounds the memory
 

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from ..target import Batch, Target, check_score, parameter_names
-from ..target.own_scale import probe_points
+from ..target.parameter_scale import probe_points
 from .parameters import Parameters
 
 PROBE_COORDINATES = (30.0, 300.0)  # along a coordinate; exp(300) squared is still a number

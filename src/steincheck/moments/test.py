@@ -36,9 +36,9 @@ from .features import feature_sums
 from .frames import Frame, make_frame
 from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t, studentised
-from .own_terms import in_own_terms
 from .sizes import MAX_DRAWS_AT_ONCE, corrected, sizes
 from .table import SHAPE_KINDS, Column, FeatureWriter, columns_of, leading, ordered
+from .user_parameters import in_own_terms
 
 __all__ = ["leading", "moment_core", "moment_test"]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..target import Target, log_density_at
-from ..target.own_scale import OwnScale
+from ..target.parameter_scale import OwnScale
 
 MAX_DOUBLINGS = 14  # of the window
 MAX_MASS_IN_STRIP = 0.001  # beyond, the window is extended on that side

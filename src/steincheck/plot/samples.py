@@ -14,7 +14,7 @@ from .._whitening import standardised
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, Verdict
 from ..target import Target, require_target
-from ..target.own_scale import OwnScale, own_scales
+from ..target.parameter_scale import OwnScale, own_scales
 from ..typing import DrawsLike
 from .axes import (
     MAX_POINTS,

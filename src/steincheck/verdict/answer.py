@@ -37,7 +37,7 @@ from ..result import (
     among_all,
 )
 from ..target import Target, parameter_names, require_target
-from ..target.own_scale import own_scales, to_constrained
+from ..target.parameter_scale import own_scales, to_constrained
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import (
     WEIGHT_KINDS,

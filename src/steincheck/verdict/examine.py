@@ -14,7 +14,6 @@ from ..chains.permutation import agreement_core
 from ..flux.test import flux_core
 from ..moments.frames import make_frame
 from ..moments.lines import impossible_draws
-from ..moments.own_terms import in_own_terms
 from ..moments.test import (
     MIN_MOMENT_DRAWS,
     moment_blocks,
@@ -22,6 +21,7 @@ from ..moments.test import (
     only_impossible,
     plain_features,
 )
+from ..moments.user_parameters import in_own_terms
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult, among_all
 from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ

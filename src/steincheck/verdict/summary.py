@@ -8,7 +8,7 @@ import numpy as np
 
 from ..result import GofResult, MomentFeature, MomentResult, Table
 from ..target import Target, parameter_names
-from ..target.own_scale import OwnScale, own_scales
+from ..target.parameter_scale import OwnScale, own_scales
 from .case import Case
 
 SUMMARY_COLUMNS = (

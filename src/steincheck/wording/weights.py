@@ -8,7 +8,7 @@ import numpy as np
 
 from ..result import Finding, FindingKind, FluxResult, ModeTable
 from ..result.mode_table import TOO_FEW, TOO_MANY
-from ..target.own_scale import OwnScale
+from ..target.parameter_scale import OwnScale
 from .locations import MAX_COORDINATES_NAMED
 
 MANY_CHAINS = 10  # this many starting points represent the weights well more often than not

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..result import MomentFeature, MomentResult
 from ..target import Target
-from ..target.own_scale import OwnScale, own_scales
+from ..target.parameter_scale import OwnScale, own_scales
 
 
 def in_own_terms(result: MomentResult, target: Target) -> MomentResult:
