@@ -301,7 +301,7 @@ def mean_field(n: int, rng: np.random.Generator) -> Events:
     problem = gaussian(10, 0.9)
     truth = np.linalg.inv(problem.modes[1][0]).diagonal() ** -0.5
     result = moments(draws.normal(size=(n, 10)) * truth, problem, test)
-    own = {f.parameters[0]: f for f in result.features if f.kind == "scale" and f.basis == "own"}
+    own = {f.parameters[0]: f for f in result.features if f.kind == "scale" and f.basis == "parameter"}
     errors = [abs(own[f"x[{j}]"].estimate / truth[j] - 1) for j in range(10)]
     return {
         "named": all(feature.pvalue <= LEVEL for feature in own.values()),
@@ -330,7 +330,9 @@ def coverage(name: str, kind: str, size: float, n: int, rng: np.random.Generator
     wanted = {"x[0]"} if kind != "correlation" else {"x[0]", "x[1]"}
     result = moments(x, problem, test, 19)
     one = next(
-        f for f in result.features if f.kind == kind and f.basis == "own" and set(f.parameters) == wanted
+        f
+        for f in result.features
+        if f.kind == kind and f.basis == "parameter" and set(f.parameters) == wanted
     )
     low, high = one.interval
     if kind == "location":  # the shift was made in the user's units

@@ -252,7 +252,7 @@ def quiet_moment_test(x, target, modes, **options):
         return sc.moment_test(x, target, modes=modes, rng=0, **options)
 
 
-def find_feature(result, kind, parameters, basis="own", mode=None):
+def find_feature(result, kind, parameters, basis="parameter", mode=None):
     """The one feature of a result of the moment test with this description."""
     found = [
         f

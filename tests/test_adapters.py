@@ -12,7 +12,7 @@ import steincheck as sc
 from steincheck.adapters.parameters import Parameters, with_parameters
 from steincheck.adapters.verification import log_jacobian, verify
 from steincheck.draws import as_draws, to_unconstrained
-from steincheck.target.parameter_scale import OwnScale, own_scales, probe_points, to_constrained
+from steincheck.target.parameter_scale import ParameterScale, parameter_scales, probe_points, to_constrained
 
 
 def constrain(u):
@@ -172,7 +172,7 @@ def gamma_draws(n):
 def test_scales_do_not_depend_on_the_spelling_of_names(names):
     target = gamma_target(names)
     second = "x[1]" if names is None else names[1]
-    assert own_scales(target)[second] == OwnScale("sigma", 1, "log")
+    assert parameter_scales(target)[second] == ParameterScale("sigma", 1, "log")
     draws = dict(zip(("mu", "sigma"), (gamma_draws(500) * [1, 2]).T, strict=True))
     result = sc.moment_test(draws, target, modes=[[0.0, np.log(9)]], rng=0)
     (feature,) = [f for f in result.features if f.kind == "location" and f.parameters == ("sigma",)][:1]
@@ -195,7 +195,10 @@ def test_columns_in_another_order_are_found():
         constrain=lambda u: np.stack([np.exp(u[:, 1]), u[:, 0], 2 * u[:, 0]], axis=1),
         unconstrain=None,
     )
-    assert own_scales(target) == {"mu": OwnScale("mu", 1, ""), "log_sigma": OwnScale("sigma", 0, "log")}
+    assert parameter_scales(target) == {
+        "mu": ParameterScale("mu", 1, ""),
+        "log_sigma": ParameterScale("sigma", 0, "log"),
+    }
 
 
 def test_an_array_of_parameters_is_suspected():

@@ -75,7 +75,7 @@ def test_power_and_names_in_twenty_dimensions(kind, parameters):
     result = quiet_moment_test(x, target, modes)
     assert result.pvalue < 0.01
     first = leading(result)[0]
-    assert (first.kind, set(first.parameters), first.basis) == (kind, parameters, "own")
+    assert (first.kind, set(first.parameters), first.basis) == (kind, parameters, "parameter")
 
 
 def test_overall_scale_in_many_dimensions():

@@ -166,7 +166,7 @@ def test_intervals_cover():
 
 
 def a_feature(kind="scale", **changes):
-    fields = {"basis": "own", "mode": None, "parameters": ("a",), "loadings": (), "estimate": 1.5}
+    fields = {"basis": "parameter", "mode": None, "parameters": ("a",), "loadings": (), "estimate": 1.5}
     fields |= {
         "interval": (1.4, 1.6),
         "observed": 1.5,

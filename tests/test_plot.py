@@ -357,8 +357,8 @@ def test_effects_without_a_size_are_left_out_and_directions_named():
     for changes, labels in (
         ({"kind": "overall scale", "basis": "all"} | sizes, ["sd of all: x 2"]),
         ({"kind": "scale", "basis": "axis 1"} | sizes, ["sd of axis 1: x 2"]),
-        ({"kind": "tails", "basis": "own"}, []),
-        ({"kind": "scale", "basis": "own", "estimate": 0.0, "interval": (0.0, 0.0)}, []),
+        ({"kind": "tails", "basis": "parameter"}, []),
+        ({"kind": "scale", "basis": "parameter", "estimate": 0.0, "interval": (0.0, 0.0)}, []),
     ):
         ax = rendered(plot.effect_sizes(replace(result, features=(replace(first, **changes),))))
         assert [label.get_text() for label in ax.get_yticklabels()] == labels

@@ -25,7 +25,7 @@ LOG = {"estimate": -0.6, "interval": (-0.7, -0.5), "t": 9.0, "pvalue": 0.001, "s
 
 def feature(kind, **changes):
     fields = LOG | {"observed": np.log(2.0), "expected": np.log(3.0)} | changes
-    return MomentFeature(kind, changes.pop("basis", "own"), None, ("sigma",), (), **fields)
+    return MomentFeature(kind, changes.pop("basis", "parameter"), None, ("sigma",), (), **fields)
 
 
 def test_a_mean_on_the_log_scale_is_a_factor_of_the_parameter():
@@ -67,7 +67,18 @@ def test_sentences_begin_with_a_capital_or_a_name_as_it_is(kind, name, begin):
 
 def test_a_correlation_names_the_scale_of_each_parameter():
     pair = MomentFeature(
-        "correlation", "own", None, ("sigma", "mu"), (), 0.9, (0.8, 1.0), 0.0, -0.9, 9.0, 0.001, ("log", "")
+        "correlation",
+        "parameter",
+        None,
+        ("sigma", "mu"),
+        (),
+        0.9,
+        (0.8, 1.0),
+        0.0,
+        -0.9,
+        9.0,
+        0.001,
+        ("log", ""),
     )
     assert describe(pair) == "correlation of sigma (on the log scale) and mu: 0.00, should be -0.90"
 
@@ -191,7 +202,7 @@ def test_impossible_draws_are_named_by_chain(moments, rows, where):
 
 def scale(name, factor, kind="scale", **changes):
     fields = {"observed": factor, "expected": 1.0, "t": 20.0, "pvalue": 0.001} | changes
-    return MomentFeature(kind, "own", None, (name,), (), factor, (0.9 * factor, 1.1 * factor), **fields)
+    return MomentFeature(kind, "parameter", None, (name,), (), factor, (0.9 * factor, 1.1 * factor), **fields)
 
 
 def test_many_misfits_of_one_kind_share_a_sentence(moments):
@@ -200,7 +211,7 @@ def test_many_misfits_of_one_kind_share_a_sentence(moments):
     features.append(scale("x[3]", 0.9, "location", observed=0.9, expected=6.97e-06))
     pairs = [(names[k], names[k + 1]) for k in range(0, 10, 2)]
     features += [
-        MomentFeature("correlation", "own", None, pair, (), -0.8, (-0.9, -0.7), 0.0, 0.8, 9.0, 0.001)
+        MomentFeature("correlation", "parameter", None, pair, (), -0.8, (-0.9, -0.7), 0.0, 0.8, 9.0, 0.001)
         for pair in pairs
     ]
     found = moment_findings(replace(moments, features=tuple(features)), 0.001, 0.05, names=names)

@@ -97,11 +97,13 @@ def load_target(spec: str) -> Target:
 
 def explain(error: BaseException, reword: Callable[[str], str] = str) -> str:
     """The message, reworded; if the user's file was running, its own lines instead, without those around."""
-    own = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(MODULE_PREFIX)}
+    user_files = {
+        module.__file__ for name, module in list(sys.modules.items()) if name.startswith(MODULE_PREFIX)
+    }
     if isinstance(error, SyntaxError):
         return f"the target file fails:\n{_named(error)}"
     origin = error.__cause__ if isinstance(error.__cause__, Exception) else error
-    frames = [frame for frame in traceback.extract_tb(origin.__traceback__) if frame.filename in own]
+    frames = [frame for frame in traceback.extract_tb(origin.__traceback__) if frame.filename in user_files]
     if not frames:
         known = isinstance(error, (ValueError, TypeError, OSError, ImportError))
         return reword(str(error) if known else _named(error))

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._validation import as_pairs, listed
 from ..draws.names import variable_of
-from ..target import Target, from_jax, made_by, parameter_names, raw_score, require_target
+from ..target import Target, from_jax, made_by, raw_score, require_target
 from ..typing import BoundsLike
 from .parameters import Parameters, with_parameters
 
@@ -53,7 +53,7 @@ def unbounded(target: Target, bounds: BoundsLike | Mapping[str, tuple[float, flo
     require_target(target)
     if target.constrain is not None:
         raise ValueError("`target` must not have been transformed already: it has `constrain`")
-    names = tuple(parameter_names(target))
+    names = target.coordinate_names
     low, high = as_pairs(_by_name(bounds, names) if isinstance(bounds, Mapping) else bounds, target.dim)
     scale = _Scale(tuple(low.tolist()), tuple(high.tolist()))
     owners = tuple(variable_of(name) for name in names)

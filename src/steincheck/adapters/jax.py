@@ -56,5 +56,5 @@ def from_jax_pytree(log_density: Callable[[Any], Any], example: Any) -> Target:
 
 def compiled_map(function: Callable[[Any], Any], width: int) -> Batch:
     """Batch function of a JAX function of one row of this width, in float64."""
-    own, _ = traced(function, width)
-    return in_chunks(jax.jit(jax.vmap(own)), width, BATCH_SIZES)
+    inner, _ = traced(function, width)
+    return in_chunks(jax.jit(jax.vmap(inner)), width, BATCH_SIZES)

@@ -71,9 +71,9 @@ class Parameters:
         for variable, coordinates, columns in self.blocks:
             matched = len(coordinates) == len(columns)
             for i, j in enumerate(coordinates):
-                own = self.names[columns[i]] if matched else f"{variable}[{i}]"
+                label = self.names[columns[i]] if matched else f"{variable}[{i}]"
                 column = values[:, columns[i]] if matched else np.full(len(values), np.nan)
-                names[j] = scale_of(points[:, j], column).format(own)
+                names[j] = scale_of(points[:, j], column).format(label)
         return names
 
     def coordinates_of(self, values: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from ..target import Batch, Target, check_score, parameter_names
+from ..target import Batch, Target, check_score
 from ..target.parameter_scale import probe_points
 from .parameters import Parameters
 
@@ -91,7 +91,7 @@ def _check_tails(target: Target) -> None:
         )
         change = far - near
     known = np.isfinite(near) & np.isfinite(far)
-    names = parameter_names(target)
+    names = target.coordinate_names
     flat = np.flatnonzero(known & (change == 0))
     if len(flat):
         raise ValueError(

@@ -137,8 +137,8 @@ def _slowest(features: np.ndarray, chain: np.ndarray) -> float:
     """
     late = 2 * index_in_chain(chain) >= np.bincount(chain)[chain]
     whole, half = (
-        float(np.max(autocorrelation_time_core(part - _chain_means(part, own)[own], own)))
-        for part, own in ((features, chain), (features[late], chain[late]))
+        float(np.max(autocorrelation_time_core(part - _chain_means(part, label)[label], label)))
+        for part, label in ((features, chain), (features[late], chain[late]))
     )
     return min(whole, 3 * half)
 

@@ -56,9 +56,9 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum
             suspicion = _looks_constrained(taken.values, target, name)
             taken = replace(taken, warnings=(*taken.warnings, *suspicion))
         return taken
-    own = read_as_draws(draws, len(names), names=names, name=name, minimum=minimum)
+    constrained = read_as_draws(draws, len(names), names=names, name=name, minimum=minimum)
     labels = None if target.names is None else tuple(target.names)
-    return replace(own, values=np.asarray(target.unconstrain(own.values)), names=labels)
+    return replace(constrained, values=np.asarray(target.unconstrain(constrained.values)), names=labels)
 
 
 def _looks_constrained(x: np.ndarray, target: Target, name: str) -> list[str]:

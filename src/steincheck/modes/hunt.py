@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..target import parameter_names
 from . import starts as kinds
 from .atlas import NEGLIGIBLE_WEIGHT, Atlas, Limits
 from .climb import MAX_DENSE_DIM, Ends, climb, recognise, squared
@@ -146,7 +145,7 @@ class Hunt:
         """Where the highest unfinished climb is, by the coordinates that went farthest."""
         assert self.highest is not None
         x = self.highest[1]
-        names = parameter_names(self.surface.target)
+        names = self.surface.target.coordinate_names
         gone = np.abs(x - self.origin.centre) / self.origin.scale
         far = np.argsort(-gone, kind="stable")[:3]
         far = far[gone[far] >= 0.1 * gone.max()]

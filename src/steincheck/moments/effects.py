@@ -109,7 +109,7 @@ def corrected_moments(
     """
     centred, mean, pull = totals.centred()
     covariance = centred.yy.sum(axis=0)
-    own = MeanAndCovariance(
+    drawn = MeanAndCovariance(
         mean, covariance, centred.y, centred.yy - centred.weight[:, None, None] * covariance
     )
     moved = FirstMoments(
@@ -119,7 +119,7 @@ def corrected_moments(
         affine.matrix @ covariance @ affine.matrix.T,
         centred.ty.sum(axis=0) @ affine.matrix.T,
     )
-    return own, _after(scoring_step(moved, sample, prior), centred, affine)
+    return drawn, _after(scoring_step(moved, sample, prior), centred, affine)
 
 
 def _after(step: ScoringStep, totals: BlockTotals, affine: Affine) -> MeanAndCovariance:
@@ -147,32 +147,32 @@ def _after(step: ScoringStep, totals: BlockTotals, affine: Affine) -> MeanAndCov
 
 
 def effects_of(
-    own: MeanAndCovariance,
-    right: MeanAndCovariance,
+    drawn: MeanAndCovariance,
+    corrected: MeanAndCovariance,
     project: np.ndarray,
     pairs: tuple[np.ndarray, np.ndarray],
 ) -> Effects:
     """Sizes along the columns of `project` (d, K), of pairs of them, and of coordinates given the others."""
-    gap = own.mean - right.mean
-    gap_influence = own.mean_influence - right.mean_influence
-    own_spread = _quadratic(own.covariance, project)
-    right_spread = _quadratic(right.covariance, project)
-    spread_influence = _quadratic(own.influence, project) / own_spread
-    spread_influence -= _quadratic(right.influence, project) / right_spread
-    observed, observed_influence = _correlations(own, project, pairs)
-    expected, expected_influence = _correlations(right, project, pairs)
+    gap = drawn.mean - corrected.mean
+    gap_influence = drawn.mean_influence - corrected.mean_influence
+    drawn_spread = _quadratic(drawn.covariance, project)
+    corrected_spread = _quadratic(corrected.covariance, project)
+    spread_influence = _quadratic(drawn.influence, project) / drawn_spread
+    spread_influence -= _quadratic(corrected.influence, project) / corrected_spread
+    observed, observed_influence = _correlations(drawn, project, pairs)
+    expected, expected_influence = _correlations(corrected, project, pairs)
     return Effects(
-        own.mean @ project,
-        np.sqrt(own_spread.clip(0)),
+        drawn.mean @ project,
+        np.sqrt(drawn_spread.clip(0)),
         gap @ project,
         block_standard_error(gap_influence @ project),
-        0.5 * np.log(own_spread / right_spread),
+        0.5 * np.log(drawn_spread / corrected_spread),
         block_standard_error(0.5 * spread_influence),
-        *_given_others(own, right),
+        *_given_others(drawn, corrected),
         observed,
         observed - expected,
         block_standard_error(observed_influence - expected_influence),
-        *_overall(own, right),
+        *_overall(drawn, corrected),
     )
 
 
@@ -197,30 +197,32 @@ def _correlations(
 
 
 def _given_others(
-    own: MeanAndCovariance, right: MeanAndCovariance
+    drawn: MeanAndCovariance, corrected: MeanAndCovariance
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Shift and log factor of each coordinate with the others held fixed, each with its standard error."""
-    precision = [np.linalg.pinv(moments.covariance, hermitian=True) for moments in (own, right)]
+    precision = [np.linalg.pinv(moments.covariance, hermitian=True) for moments in (drawn, corrected)]
     stiffness = [np.diag(matrix) for matrix in precision]
     relative = [
         _quadratic(moments.influence, matrix) / stiff
-        for moments, matrix, stiff in zip((own, right), precision, stiffness, strict=True)
+        for moments, matrix, stiff in zip((drawn, corrected), precision, stiffness, strict=True)
     ]
     unit = precision[1] / np.sqrt(stiffness[1])
     return (
-        (own.mean - right.mean) @ unit,
-        block_standard_error((own.mean_influence - right.mean_influence) @ unit),
+        (drawn.mean - corrected.mean) @ unit,
+        block_standard_error((drawn.mean_influence - corrected.mean_influence) @ unit),
         0.5 * np.log(stiffness[1] / stiffness[0]),
         block_standard_error(0.5 * (relative[0] - relative[1])),
     )
 
 
-def _overall(own: MeanAndCovariance, right: MeanAndCovariance) -> tuple[np.ndarray, np.ndarray]:
-    """Log of the overall factor, from the mean variance tr(C_right^-1 C_own) / d, and its standard error."""
-    precision = np.linalg.pinv(right.covariance, hermitian=True)
-    total = np.sum(precision * own.covariance)
-    turned = precision @ own.covariance @ precision
-    influence = np.sum(precision * own.influence, axis=(1, 2)) - np.sum(turned * right.influence, axis=(1, 2))
+def _overall(drawn: MeanAndCovariance, corrected: MeanAndCovariance) -> tuple[np.ndarray, np.ndarray]:
+    """Log of the overall factor, half that of tr(C_corrected^-1 C_drawn) / d, and its standard error."""
+    precision = np.linalg.pinv(corrected.covariance, hermitian=True)
+    total = np.sum(precision * drawn.covariance)
+    turned = precision @ drawn.covariance @ precision
+    influence = np.sum(precision * drawn.influence, axis=(1, 2)) - np.sum(
+        turned * corrected.influence, axis=(1, 2)
+    )
     return 0.5 * np.log(total / len(precision)), block_standard_error(0.5 * influence / total)
 
 

@@ -95,9 +95,9 @@ def _directions(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     """Coordinates and distinct principal axes as columns (M, d, K), ranks of the axes, and their loadings."""
     vectors, values = _axes(correlation)
     kept = _distinct_axes(vectors, values)
-    own = np.broadcast_to(np.eye(correlation.shape[1]), correlation.shape)
+    coordinates = np.broadcast_to(np.eye(correlation.shape[1]), correlation.shape)
     axes = (vectors / np.sqrt(values)[:, None, :])[:, :, kept]
-    return np.concatenate([own, axes], axis=2), kept, vectors[:, :, kept].transpose(0, 2, 1)
+    return np.concatenate([coordinates, axes], axis=2), kept, vectors[:, :, kept].transpose(0, 2, 1)
 
 
 def _axes(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -122,14 +122,14 @@ def _pairs(correlation: np.ndarray, d: int, n_axes: int) -> tuple[np.ndarray, np
 
     Over the budget, coordinates come in the order of their correlation at the modes, axes of their widths.
     """
-    own = np.stack(np.triu_indices(d, 1))
-    if own.shape[1] > MAX_CORRELATIONS:
-        strength = np.abs(correlation[:, own[0], own[1]]).max(axis=0)
+    coordinates = np.stack(np.triu_indices(d, 1))
+    if coordinates.shape[1] > MAX_CORRELATIONS:
+        strength = np.abs(correlation[:, coordinates[0], coordinates[1]]).max(axis=0)
         order = np.argsort(-strength, kind="stable")[:MAX_CORRELATIONS]
-        own = own[:, np.sort(order)]
+        coordinates = coordinates[:, np.sort(order)]
     axes = np.stack(np.triu_indices(n_axes, 1))[:, :MAX_CORRELATIONS] + d
-    left_out = d * (d - 1) // 2 + n_axes * (n_axes - 1) // 2 - own.shape[1] - axes.shape[1]
-    return *np.concatenate([own, axes], axis=1), left_out
+    left_out = d * (d - 1) // 2 + n_axes * (n_axes - 1) // 2 - coordinates.shape[1] - axes.shape[1]
+    return *np.concatenate([coordinates, axes], axis=1), left_out
 
 
 def _damped(constants: Constants, x: np.ndarray) -> Constants:

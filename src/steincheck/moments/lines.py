@@ -68,10 +68,10 @@ def ray_ranks(log_density: Batch, x: np.ndarray, centre: np.ndarray, precision: 
     low, high = _with_mass(coarse, on_rays(coarse))
     log_p = on_rays(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, RAY_POINTS))
     place = (np.log(radius) - low) / (high - low)
-    own = log_density_anywhere(log_density, x) + d * np.log(radius)
+    at_draw = log_density_anywhere(log_density, x) + d * np.log(radius)
     top = log_p.max(axis=1)
     # log p at a draw may exceed what the points next to it say by 2 nats
-    good = np.flatnonzero(np.isfinite(top) & ~(own > _beside(log_p, place) + 2.0))
+    good = np.flatnonzero(np.isfinite(top) & ~(at_draw > _beside(log_p, place) + 2.0))
     ranks = np.full(n, np.nan)
     if len(good) and len(good) >= 0.97 * n:  # which are missing depends on the ranks
         heights = np.exp(log_p[good] - top[good, None])
@@ -171,18 +171,18 @@ def coordinate_tails(
     if not len(x):
         return np.empty(0)
     m = len(x)
-    own = x[np.arange(m), columns]
-    far = np.abs(own - centre) / width
+    at_draw = x[np.arange(m), columns]
+    far = np.abs(at_draw - centre) / width
     end = np.arcsinh(max(MAX_DISTANCE, 100 * far.max()))
     # steps of .08 widths at the centre, of 8 % of the distance from it far out
     offset = np.sinh(np.arange(-end, end, 0.08))
-    grid = np.sort(np.column_stack([centre[:, None] + width[:, None] * offset, own]), axis=1)
+    grid = np.sort(np.column_stack([centre[:, None] + width[:, None] * offset, at_draw]), axis=1)
     points = np.repeat(x, grid.shape[1], axis=0)
     points[np.arange(len(points)), np.repeat(columns, grid.shape[1])] = grid.ravel()
     log_p = log_density_anywhere(log_density, points).reshape(grid.shape)
     p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
     area = 0.5 * (p[:, 1:] + p[:, :-1]) * np.diff(grid, axis=1)
-    below = grid[:, 1:] <= own[:, None]
+    below = grid[:, 1:] <= at_draw[:, None]
     lower = np.sum(area * below, axis=1)
     upper = np.sum(area * ~below, axis=1)
     return 2 * np.minimum(lower, upper) / (lower + upper)

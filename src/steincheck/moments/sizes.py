@@ -124,8 +124,10 @@ def _at_mode(
         nothing = Affine(np.eye(d), np.zeros(d))
         moved = nothing, *_totals(case, rows, constants, k, nothing, None)
     affine, totals, sample = moved
-    own, right = corrected_moments(totals, affine, sample, prior)
-    effects = effects_of(own, right, constants.project[k], (constants.pair_first, constants.pair_second))
+    drawn, corrected = corrected_moments(totals, affine, sample, prior)
+    effects = effects_of(
+        drawn, corrected, constants.project[k], (constants.pair_first, constants.pair_second)
+    )
     if score is None:
         return effects, None
     if _still_wrong(sample, case.block[rows[_kept(len(rows))]], rng):

@@ -34,7 +34,7 @@ def columns_of(frame: Frame, sums: Sums, ranked: bool) -> tuple[list[Column], li
     others = constants.conditional.tolist()
     about = [Column("location", _basis(frame, j, d), None, (j,)) for j in directions]
     about += [Column("scale", _basis(frame, j, d), None, (j,)) for j in directions]
-    about += [Column("correlation", "own" if i < d else "axis", None, (i, j)) for i, j in pairs]
+    about += [Column("correlation", "parameter" if i < d else "axis", None, (i, j)) for i, j in pairs]
     about += [Column("location", "given the others", None, (j,)) for j in others]
     about += [Column("scale", "given the others", None, (j,)) for j in others]
     about += [Column("skewness", _basis(frame, j, d), None, (j,)) for j in directions]
@@ -66,7 +66,7 @@ def pure_correlation(sums: Sums, frame: Frame) -> np.ndarray:
 
 
 def _basis(frame: Frame, direction: int, d: int) -> str:
-    return "own" if direction < d else f"axis {frame.axis_rank[direction - d] + 1}"
+    return "parameter" if direction < d else f"axis {frame.axis_rank[direction - d] + 1}"
 
 
 class FeatureWriter(NamedTuple):
@@ -89,7 +89,7 @@ class FeatureWriter(NamedTuple):
         d = len(self.names)
         if column.basis == "all":
             return (), ()
-        if column.basis in ("own", "given the others"):
+        if column.basis in ("parameter", "given the others"):
             return tuple(self.names[j] for j in column.directions), ()
         if column.kind == "correlation":
             ranks = [self.frame.axis_rank[j - d] + 1 for j in column.directions]
@@ -273,8 +273,8 @@ def _priority(feature: MomentFeature, parts: float) -> tuple[int, float]:
     if feature.kind in SHAPE_KINDS:
         return (3, -abs(feature.t))
     if feature.kind == "correlation":
-        return (1 if feature.basis == "own" else 4, -abs(feature.t))
-    if feature.basis == "own":
+        return (1 if feature.basis == "parameter" else 4, -abs(feature.t))
+    if feature.basis == "parameter":
         alone = 1.0 if feature.mode is None else 1.25  # where all of M modes are off, pooling gains sqrt(M)
         return (0, -alone * abs(feature.t))
     if feature.basis == "all" and abs(feature.t) > 1.5 * parts:
@@ -295,7 +295,7 @@ def _repeats(new: MomentFeature, reported: MomentFeature) -> bool:
         return not abs(new.t) > 1.5 * abs(reported.t)
     if reported.basis == "all":
         return _same_size(new, reported)
-    if new.basis == "own":
+    if new.basis == "parameter":
         return shared and new.kind == reported.kind
     return (shared and new.kind == reported.kind) or not abs(new.t) > 2 * abs(reported.t)
 
@@ -303,7 +303,7 @@ def _repeats(new: MomentFeature, reported: MomentFeature) -> bool:
 def _shape_repeats(new: MomentFeature, reported: MomentFeature) -> bool:
     """A shape is reported beside a location or scale if it shows more, and once per parameter."""
     shared = bool(set(new.parameters) & set(reported.parameters)) or "all" in (new.basis, reported.basis)
-    shared = shared or not new.basis == reported.basis == "own"
+    shared = shared or not new.basis == reported.basis == "parameter"
     if reported.kind in SHAPE_KINDS:
         return shared and (new.kind == reported.kind or "skewness" not in (new.kind, reported.kind))
     needed = 0.7 if new.kind in ("tails", "skewness") else 1.3
@@ -314,7 +314,7 @@ def _shape_repeats(new: MomentFeature, reported: MomentFeature) -> bool:
 
 def _correlation_repeats(new: MomentFeature, reported: MomentFeature) -> bool:
     """Each parameter is reported in one correlation; axes are not reported beside anything plainer."""
-    if new.basis != "own":
+    if new.basis != "parameter":
         return reported.kind != "location"
     return reported.kind == "correlation" and bool(set(new.parameters) & set(reported.parameters))
 

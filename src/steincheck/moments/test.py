@@ -22,7 +22,6 @@ from ..stein.resampling import chain_blocks, identical_draws
 from ..target import (
     Batch,
     Target,
-    parameter_names,
     require_target,
     score_anywhere,
     score_at,
@@ -38,7 +37,7 @@ from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t, studentised
 from .sizes import MAX_DRAWS_AT_ONCE, corrected, sizes
 from .table import SHAPE_KINDS, Column, FeatureWriter, columns_of, leading, ordered
-from .user_parameters import in_own_terms
+from .user_parameters import in_user_parameters
 
 __all__ = ["leading", "moment_core", "moment_test"]
 
@@ -140,7 +139,7 @@ def moment_test(
         x,
         scores,
         known,
-        parameter_names(target),
+        target.coordinate_names,
         blocks=_chain_blocks(x, scores, known, chain_of_rows(sample.chain, rows)),
         log_density=target.log_density,
         score=partial(score_anywhere, target),
@@ -160,7 +159,7 @@ def moment_test(
         ),
     )
     announce(warnings)
-    return in_own_terms(among_all(result, rows, len(sample.x)), target)
+    return in_user_parameters(among_all(result, rows, len(sample.x)), target)
 
 
 def _warn_sample(sample: Sample, warnings: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..target import Target, log_density_at
-from ..target.parameter_scale import OwnScale
+from ..target.parameter_scale import ParameterScale
 
 MAX_DOUBLINGS = 14  # of the window
 MAX_MASS_IN_STRIP = 0.001  # beyond, the window is extended on that side
@@ -42,21 +42,25 @@ class Contours(NamedTuple):
 
 
 def contours(
-    target: Target, own: Sequence[OwnScale], window: np.ndarray, centres: np.ndarray, widths: np.ndarray
+    target: Target,
+    scales: Sequence[ParameterScale],
+    window: np.ndarray,
+    centres: np.ndarray,
+    widths: np.ndarray,
 ) -> Contours | None:
     """Where 39 % and 86 % of a density of two coordinates are; None if the grid does not resolve it.
 
     The `window` (2, 2), low and high, is extended until hardly any mass is cut off. The lines are found on a
     finer grid over the part of it that they enclose. Modes are at `centres` (M, 2) with `widths` (M, 2).
     """
-    wide, complete = _covering(target, own, window, centres, widths)
+    wide, complete = _covering(target, scales, window, centres, widths)
     reference = float(wide.log_p.max())
     mass = wide.mass(reference)
     inside = wide.log_height >= _levels(wide.log_height, mass, mass.sum())[0]
     part = np.stack([_extent(wide.lines[k], np.any(inside, axis=1 - k)) for k in range(2)], axis=1)
     for _ in range(5):  # while lines reach the border of the part on which they are drawn
         lines = [_line(part[:, k], 160, centres[:, k], widths[:, k]) for k in range(2)]
-        fine = _evaluated(target, own, lines)
+        fine = _evaluated(target, scales, lines)
         fine_mass = fine.mass(reference)
         total = fine_mass.sum() + mass[~_within(wide.lines, part)].sum()
         low, high = _levels(fine.log_height, fine_mass, total)
@@ -78,13 +82,17 @@ def _within(lines: Sequence[np.ndarray], part: np.ndarray) -> np.ndarray:
 
 
 def _covering(
-    target: Target, own: Sequence[OwnScale], window: np.ndarray, centres: np.ndarray, widths: np.ndarray
+    target: Target,
+    scales: Sequence[ParameterScale],
+    window: np.ndarray,
+    centres: np.ndarray,
+    widths: np.ndarray,
 ) -> tuple[Grid, bool]:
     """A grid over the window, extended where mass is cut off; and whether that succeeded."""
     window = window.copy()
     for _ in range(MAX_DOUBLINGS):
         lines = [_line(window[:, k], 90, centres[:, k], widths[:, k]) for k in range(2)]
-        grid = _evaluated(target, own, lines)
+        grid = _evaluated(target, scales, lines)
         mass = grid.mass(float(grid.log_p.max()))
         cut = np.stack([_in_strips(lines[k], mass.sum(axis=1 - k)) for k in range(2)], axis=1)
         extended = _extended(window, cut)
@@ -121,10 +129,10 @@ def _line(window: np.ndarray, count: int, centres: np.ndarray, widths: np.ndarra
     return line[(line >= low) & (line <= high)]
 
 
-def _evaluated(target: Target, own: Sequence[OwnScale], lines: list[np.ndarray]) -> Grid:
+def _evaluated(target: Target, scales: Sequence[ParameterScale], lines: list[np.ndarray]) -> Grid:
     points = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
     log_p = log_density_at(target, points.reshape(-1, 2), proposal=True).reshape(points.shape[:2])
-    slopes = own[0].log_slope(lines[0])[:, None] + own[1].log_slope(lines[1])[None]
+    slopes = scales[0].log_slope(lines[0])[:, None] + scales[1].log_slope(lines[1])[None]
     return Grid(lines, log_p, log_p - slopes)
 
 

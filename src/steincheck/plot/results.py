@@ -168,7 +168,7 @@ def _subject(feature: MomentFeature) -> str:
     """The parameters, with the scale where it is not their own; or the direction."""
     if feature.basis == "all":
         return "all"
-    if feature.basis not in ("own", "given the others"):
+    if feature.basis not in ("parameter", "given the others"):
         return feature.basis
     scales = feature.scales or ("",) * len(feature.parameters)
     pairs = zip(scales, feature.parameters, strict=True)

@@ -14,7 +14,7 @@ from .._whitening import standardised
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, Verdict
 from ..target import Target, require_target
-from ..target.parameter_scale import OwnScale, own_scales
+from ..target.parameter_scale import ParameterScale, parameter_scales
 from ..typing import DrawsLike
 from .axes import (
     MAX_POINTS,
@@ -39,7 +39,7 @@ class Scene(NamedTuple):
     x: np.ndarray  # (n, d)
     centres: np.ndarray  # (M, d)
     covariances: np.ndarray | None  # (M, d, d)
-    own: list[OwnScale]  # (d,)
+    scales: list[ParameterScale]  # (d,)
     labels: list[str]  # (d,)
     target: Target | None
 
@@ -204,20 +204,20 @@ def _scene(draws: Any, modes: Any, names: Sequence[str] | None, target: Target |
     if target is None:
         alone = draws is None and isinstance(modes, Modes)
         x = np.empty((0, modes.locations.shape[1])) if alone else as_points(draws, "draws")
-        own = [OwnScale(name, k, "") for k, name in enumerate(labels_of(names, x.shape[1]))]
+        scales = [ParameterScale(name, k, "") for k, name in enumerate(labels_of(names, x.shape[1]))]
     else:
         require_target(target)
         alone = draws is None and modes is not None
         x = np.empty((0, target.dim)) if alone else to_unconstrained(draws, target, minimum=1).values
-        known = own_scales(target)
+        known = parameter_scales(target)
         coordinates = list(target.names or labels_of(None, target.dim))
-        own = [known.get(name, OwnScale(name, k, "")) for k, name in enumerate(coordinates)]
-    labels = labels_of(names if names is not None else [item.parameter for item in own], x.shape[1])
+        scales = [known.get(name, ParameterScale(name, k, "")) for k, name in enumerate(coordinates)]
+    labels = labels_of(names if names is not None else [item.parameter for item in scales], x.shape[1])
     if isinstance(modes, Modes):
-        return Scene(x, modes.locations, modes.covariances, own, labels, target)
+        return Scene(x, modes.locations, modes.covariances, scales, labels, target)
     dim = x.shape[1]
     centres = np.empty((0, dim)) if modes is None else as_matrix(modes, dim, minimum=1, name="modes")
-    return Scene(x, centres, None, own, labels, target)
+    return Scene(x, centres, None, scales, labels, target)
 
 
 def coordinates_that_matter(x: np.ndarray, verdict: Verdict, target: Target | None) -> tuple[int, ...]:
@@ -229,7 +229,7 @@ def _that_matter(scene: Scene, verdict: Verdict | None) -> list[int]:
     """At most three coordinates, in order: of the findings, then those in which modes are farthest apart."""
     dim = scene.x.shape[1]
     named = [] if verdict is None else [name for finding in verdict.findings for name in finding.parameters]
-    parameters = [item.parameter for item in scene.own]
+    parameters = [item.parameter for item in scene.scales]
     chosen = [parameters.index(name) for name in named if name in parameters]
     if verdict is not None and verdict.mode_table is not None:
         apart = list(_most_apart(scene.x, scene.centres))
@@ -240,28 +240,30 @@ def _that_matter(scene: Scene, verdict: Verdict | None) -> list[int]:
 
 def _draw_one(ax: Any, scene: Scene, k: int) -> None:
     """Histogram of one coordinate with the modes, and the density if it is all there is."""
-    own = scene.own[k]
+    scale = scene.scales[k]
     centres = scene.centres[:, k]
     if len(scene.x):
-        ax.hist(own.values(scene.x[:, k]), bins=50, density=True, color=MAIN_COLOUR, alpha=0.6, label="draws")
+        ax.hist(
+            scale.values(scene.x[:, k]), bins=50, density=True, color=MAIN_COLOUR, alpha=0.6, label="draws"
+        )
     if scene.target is not None and scene.target.dim == 1:
         grid, density = density_curve(scene.target, np.concatenate([scene.x[:, 0], centres]), centres)
         ax.plot(
-            own.values(grid),
-            density / np.exp(own.log_slope(grid)),
+            scale.values(grid),
+            density / np.exp(scale.log_slope(grid)),
             color=CONTRAST_COLOUR,
             lw=1.8,
             label="density",
         )
     for number, centre in enumerate(centres):
         label = None if number else "modes"
-        ax.axvline(own.values(centre), color=MUTED_COLOUR, lw=1, ls=":", label=label)
+        ax.axvline(scale.values(centre), color=MUTED_COLOUR, lw=1, ls=":", label=label)
     ax.set_ylabel("density")
 
 
 def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     """Scatter of two coordinates over contours of the density, or over the ellipses of the modes."""
-    first, second = (scene.own[k] for k in chosen)
+    first, second = (scene.scales[k] for k in chosen)
     points = scene.x[:: max(1, len(scene.x) // MAX_POINTS), list(chosen)]
     flat = scene.centres[:, list(chosen)]
     shown = np.stack([first.values(points[:, 0]), second.values(points[:, 1])], axis=1)
@@ -290,13 +292,13 @@ def _draw_contours(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     widths = np.sqrt(np.diagonal(scene.covariances, axis1=1, axis2=2))
     ends = np.concatenate([scene.x, scene.centres - 2.8 * widths, scene.centres + 2.8 * widths])
     window = np.stack([ends.min(axis=0), ends.max(axis=0)])
-    found = contours(scene.target, scene.own, window, scene.centres, widths)
+    found = contours(scene.target, scene.scales, window, scene.centres, widths)
     if found is None:
         return
     i, j = chosen
     ax.contour(
-        scene.own[i].values(found.lines[i]),
-        scene.own[j].values(found.lines[j]),
+        scene.scales[i].values(found.lines[i]),
+        scene.scales[j].values(found.lines[j]),
         found.height.T if i == 0 else found.height,
         levels=found.levels,
         colors=CONTRAST_COLOUR,

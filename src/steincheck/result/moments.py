@@ -34,7 +34,7 @@ class MomentFeature:
         (tails and scale together), "radius" or "radius spread" (mean and spread of the rank of a draw on
         the ray from the mode).
     basis : str
-        "own": the parameters as named. "given the others": one parameter with all others held fixed.
+        "parameter": the parameters as named. "given the others": one parameter with all others held fixed.
         "axis 1", "axis 2", ...: along a principal axis of the mode's covariance, widest first. "all": all
         parameters together.
     mode : int or None

@@ -18,7 +18,6 @@ from .record import (
     Target,
     coordinate_names,
     made_by,
-    parameter_names,
     require_target,
 )
 from .score_check import NO_SCORE, check_hessian, check_score, score_warnings
@@ -43,7 +42,6 @@ __all__ = [
     "log_density_at",
     "made_by",
     "outputs_anywhere",
-    "parameter_names",
     "raw_score",
     "raw_value_and_score",
     "read_only",

@@ -70,14 +70,14 @@ def from_jax(
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
     as_count(dim, "dim", maximum=MAX_DIM)
-    own, returned = traced(log_density, int(dim))
+    function, returned = traced(log_density, int(dim))
     _check_returned(returned, int(dim))
     if returned.dtype != jnp.float64:
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
         )
     target = replace(
-        jax_target(own, int(dim), names=names, sample=sample),
+        jax_target(function, int(dim), names=names, sample=sample),
         constrained_names=constrained_names,
         constrain=_in_double(constrain),
         unconstrain=_in_double(unconstrain),
@@ -203,11 +203,11 @@ def _closed_over(closed: Any) -> list[np.ndarray]:
 def _with_own_constants(closed: Any) -> Any:
     """The same traced function with JAX arrays in place of the NumPy arrays it holds, at every depth."""
 
-    def own(node: Any) -> Any:
+    def replaced(node: Any) -> Any:
         return _with_own_constants(node) if _is_closed(node) else node
 
     equations = [
-        equation.replace(params=jax.tree.map(own, equation.params, is_leaf=_is_closed))
+        equation.replace(params=jax.tree.map(replaced, equation.params, is_leaf=_is_closed))
         for equation in closed.jaxpr.eqns
     ]
     return closed.replace(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from .record import Target, parameter_names
+from .record import Target
 
 SCALES: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
     ("{}", np.asarray),
@@ -17,7 +17,7 @@ SCALES: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
 )
 
 
-class OwnScale(NamedTuple):
+class ParameterScale(NamedTuple):
     """How one coordinate of a target shows one of the user's parameters."""
 
     parameter: str  #: the user's own name
@@ -38,7 +38,7 @@ class OwnScale(NamedTuple):
         return np.zeros_like(coordinate)
 
 
-def own_scales(target: Target) -> dict[str, OwnScale]:
+def parameter_scales(target: Target) -> dict[str, ParameterScale]:
     """Per name of a coordinate: the user's parameter and the scale on which the coordinate shows it.
 
     Found from the values of `constrain` at a few points, whatever the coordinates are called. Coordinates
@@ -52,20 +52,20 @@ def own_scales(target: Target) -> dict[str, OwnScale]:
     ...     lambda u: u[:, 0] - np.exp(u[:, 0]), dim=1, names=["log tau"], constrained_names=["tau"],
     ...     constrain=np.exp, unconstrain=np.log,
     ... )
-    >>> own_scales(target)["log tau"]
-    OwnScale(parameter='tau', column=0, scale='log')
+    >>> parameter_scales(target)["log tau"]
+    ParameterScale(parameter='tau', column=0, scale='log')
     """
-    names = parameter_names(target)
+    names = target.coordinate_names
     if target.constrain is None or target.constrained_names is None:
-        return {name: OwnScale(name, k, "") for k, name in enumerate(names)}
+        return {name: ParameterScale(name, k, "") for k, name in enumerate(names)}
     points = probe_points(target.dim)
     values = np.asarray(target.constrain(points), dtype=np.float64)
-    found: dict[str, OwnScale] = {}
+    found: dict[str, ParameterScale] = {}
     for words, inverse in SCALES:
         column = _same_column(inverse(points), values)
         for j in np.flatnonzero(column >= 0).tolist():
-            own = OwnScale(target.constrained_names[column[j]], int(column[j]), words[:-2].strip())
-            found.setdefault(names[j], own)
+            item = ParameterScale(target.constrained_names[column[j]], int(column[j]), words[:-2].strip())
+            found.setdefault(names[j], item)
     return found
 
 
@@ -114,4 +114,4 @@ def to_constrained(points: Any, target: Target) -> tuple[np.ndarray, tuple[str, 
     points = np.atleast_2d(np.asarray(points, dtype=np.float64))
     if target.constrain is not None and target.constrained_names is not None:
         return np.asarray(target.constrain(points)), tuple(target.constrained_names)
-    return points, tuple(parameter_names(target))
+    return points, target.coordinate_names

@@ -118,6 +118,11 @@ class Target:
         return _made_again, (recipe.call, changed)
 
     @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        """The names, or x[0], x[1], ... where there are none."""
+        return tuple(coordinate_names(self.dim, self.names))
+
+    @property
     def has_score(self) -> bool:
         """Whether the score was given; if not, it is differenced."""
         return self.score is not None
@@ -147,11 +152,6 @@ def coordinate_names(dim: int, names: Sequence[str] | None = None) -> list[str]:
     ['x[0]', 'x[1]']
     """
     return list(names) if names else [f"x[{k}]" for k in range(dim)]
-
-
-def parameter_names(target: Target) -> list[str]:
-    """The target's names, or x[0], x[1], ..."""
-    return coordinate_names(target.dim, target.names)
 
 
 def require_target(target: Any) -> None:

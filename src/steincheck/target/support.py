@@ -174,9 +174,9 @@ def _slow_edge(target: Target, ways: _Brackets, low: float) -> Discontinuity | N
     left = left.rows(left.height - log_density_anywhere(target.log_density, left.outside) > EDGE_DROP)
     if not len(left.start):
         return None
-    own = log_density_anywhere(target.log_density, left.start)
+    at_start = log_density_anywhere(target.log_density, left.start)
     halfway = log_density_anywhere(target.log_density, 0.5 * (left.start + left.inside))
-    exponent = float(np.median(own - halfway) / np.log(2))
+    exponent = float(np.median(at_start - halfway) / np.log(2))
     return Discontinuity(left.inside[0], np.inf, max(exponent, 1e-3)) if exponent < MIN_EXPONENT else None
 
 

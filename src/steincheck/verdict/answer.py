@@ -36,8 +36,8 @@ from ..result import (
     Verdict,
     among_all,
 )
-from ..target import Target, parameter_names, require_target
-from ..target.parameter_scale import own_scales, to_constrained
+from ..target import Target, require_target
+from ..target.parameter_scale import parameter_scales, to_constrained
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import (
     WEIGHT_KINDS,
@@ -228,7 +228,7 @@ def _as_verdict(
         warnings=tuple(dict.fromkeys(remarks.warnings)),
         n=len(case.x),
         dim=target.dim,
-        names=tuple(parameter_names(target)),
+        names=target.coordinate_names,
         seed=settings["rng"],
         settings=settings,
         version=__version__,
@@ -287,7 +287,7 @@ def _advice(
         relabelled=_relabelled(combined.weights),
         warm_up=_is_warm_up(findings, combined.tests, case.chain),
         unreached=bool(findings) and _is_far_from_mass(case, known),
-        scales={own.parameter: own.scale for own in own_scales(target).values()},
+        scales={item.parameter: item.scale for item in parameter_scales(target).values()},
     )
 
 
@@ -331,18 +331,18 @@ def _findings(
     found: list[Finding] = []
     tests = combined.tests
     adjusted = combined.adjusted_pvalues
-    names = parameter_names(target)
-    own = own_scales(target)
+    names = target.coordinate_names
+    scales = parameter_scales(target)
     weights = combined.weights
     if weights is not None and combined.rejects("weights"):
         found += weight_findings(
-            weights, descriptions, names, own, adjusted["weights"], holm_factor(tests, "weights")
+            weights, descriptions, names, scales, adjusted["weights"], holm_factor(tests, "weights")
         )
     moments = tests.get("moments")
     if isinstance(moments, MomentResult) and combined.rejects("moments"):
         named = {finding.mode for finding in found}
         descriptions_left = {k: text for k, text in enumerate(descriptions) if k not in named}
-        parameters = [own[name].parameter if name in own else name for name in names]
+        parameters = [scales[name].parameter if name in scales else name for name in names]
         found += moment_findings(
             moments,
             adjusted["moments"],

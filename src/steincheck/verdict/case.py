@@ -22,7 +22,7 @@ from ..modes.search import (
     search_from_draws,
 )
 from ..result import Modes
-from ..target import Target, parameter_names, score_at, score_warnings
+from ..target import Target, score_at, score_warnings
 from ..wording import mode_description
 
 MAX_ROUNDING_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
@@ -77,7 +77,7 @@ def evaluated(read: Draws, target: Target, independent: bool, check_score: bool,
         remarks.context.append("The draws were tested as independent.")
     else:
         convergence = convergence_core(x, chain)
-        remarks.warnings.extend(_unmixed(convergence, parameter_names(target)))
+        remarks.warnings.extend(_unmixed(convergence, target.coordinate_names))
         remarks.context.append(_chain_sentence(x, chain, convergence))
     remarks.invalid.extend(invalidating_faults(x, chain))
     if sample.dependence is not None and sample.dependence.lag > 1:
@@ -88,7 +88,7 @@ def evaluated(read: Draws, target: Target, independent: bool, check_score: bool,
         )
     if read.divergences:
         remarks.warnings.append(f"the sampler reports {read.divergences} divergent transitions")
-    remarks.inconclusive_reasons.extend(rounding_reasons(x, parameter_names(target)))
+    remarks.inconclusive_reasons.extend(rounding_reasons(x, target.coordinate_names))
     return Case(x, sample.log_p, score_at(target, x), chain, convergence)
 
 
@@ -200,7 +200,7 @@ def look_for_unknown_modes(
     climbed = climb_from_draws(x, target, known, rng, max_seconds=seconds)
     if not climbed.n_unknown:
         return
-    example = mode_description(climbed.locations[0], parameter_names(target))
+    example = mode_description(climbed.locations[0], target.coordinate_names)
     remedy = "give `modes`, or a larger `max_evaluations`"
     if known.search is None:
         remedy = "add them to `modes`, or leave `modes` out to have them searched for"

@@ -180,7 +180,7 @@ def largest_effect(verdict: Verdict) -> Effect:
 
 def _of_feature(feature: MomentFeature) -> Effect | None:
     """The effect of a mean, a standard deviation or a correlation of parameters as named."""
-    if feature.basis != "own" or feature.mode is not None:
+    if feature.basis != "parameter" or feature.mode is not None:
         return None
     estimate = feature.estimate
     about = " and ".join(feature.parameters)

@@ -21,13 +21,13 @@ from ..moments.test import (
     only_impossible,
     plain_features,
 )
-from ..moments.user_parameters import in_own_terms
+from ..moments.user_parameters import in_user_parameters
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult, among_all
 from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
-from ..target import Target, discontinuity, parameter_names, score_anywhere
+from ..target import Target, discontinuity, score_anywhere
 from ..wording import chain_shares, effective_size, mode_description, weight_context
 from .case import Case, Remarks
 
@@ -53,7 +53,7 @@ def run_tests(
         if not blocks.enough:
             remarks.inconclusive_reasons.append(f"the shape could not be tested: {blocks.remedy}")
     if gap is not None:
-        where = mode_description(gap.x, parameter_names(target))
+        where = mode_description(gap.x, target.coordinate_names)
         remarks.inconclusive_reasons.append(
             f"the density {gap.kind} near ({where}), and tests of the shape {gap.remedy}"
         )
@@ -203,7 +203,7 @@ def _moment_test(
         case.x,
         case.scores,
         known,
-        parameter_names(target),
+        target.coordinate_names,
         blocks=blocks,
         log_density=target.log_density,
         score=partial(score_anywhere, target),
@@ -211,4 +211,4 @@ def _moment_test(
         rng=rng,
         warnings=remarks.warnings,
     )
-    return in_own_terms(result, target)
+    return in_user_parameters(result, target)

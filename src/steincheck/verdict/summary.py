@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..result import GofResult, MomentFeature, MomentResult, Table
-from ..target import Target, parameter_names
-from ..target.parameter_scale import OwnScale, own_scales
+from ..target import Target
+from ..target.parameter_scale import ParameterScale, parameter_scales
 from .case import Case
 
 SUMMARY_COLUMNS = (
@@ -27,12 +27,12 @@ SUMMARY_COLUMNS = (
 
 def parameter_table(case: Case, target: Target, moments: GofResult | None) -> Table:
     """The table of ``Verdict.summary``."""
-    names = parameter_names(target)
-    own = own_scales(target)
+    names = target.coordinate_names
+    scales = parameter_scales(target)
     by_parameter = _features(moments)
     rows = []
     for j, name in enumerate(names):
-        scale = own.get(name, OwnScale(name, j, ""))
+        scale = scales.get(name, ParameterScale(name, j, ""))
         values = scale.values(case.x[:, j])
         common = [np.nan] * 3
         if case.convergence is not None:
@@ -48,7 +48,7 @@ def _features(moments: GofResult | None) -> Mapping[str, list[MomentFeature]]:
     """Features about single parameters as named."""
     found: dict[str, list[MomentFeature]] = {}
     for feature in moments.features if isinstance(moments, MomentResult) else ():
-        if feature.basis == "own" and len(feature.parameters) == 1:
+        if feature.basis == "parameter" and len(feature.parameters) == 1:
             found.setdefault(feature.parameters[0], []).append(feature)
     return found
 

@@ -52,7 +52,7 @@ def grouped(features: Sequence[MomentFeature]) -> list[list[MomentFeature]]:
 
 def _group_key(feature: MomentFeature) -> tuple[object, ...]:
     """What misfits must have in common to share a sentence."""
-    if feature.basis != "own" or feature.estimate == 0:
+    if feature.basis != "parameter" or feature.estimate == 0:
         return (id(feature),)
     if feature.kind == "correlation" or (feature.kind in KINDS_WITH_SIZE and np.isnan(feature.estimate)):
         return (feature.kind, feature.mode, bool(np.isnan(feature.estimate)))

@@ -83,7 +83,7 @@ def shape_coordinates(result: MomentResult) -> tuple[str, ...]:
     """The one or two parameters in which moments are farthest off, though none may stand out by itself."""
     largest: dict[str, float] = {}
     for feature in result.features:
-        if feature.basis == "own" and len(feature.parameters) == 1:
+        if feature.basis == "parameter" and len(feature.parameters) == 1:
             name = feature.parameters[0]
             largest[name] = max(largest.get(name, 0.0), abs(feature.t))
     chance = special.ndtri(1 - 0.025 / max(len(result.features), 1))  # Bonferroni over as many normal ones
@@ -109,11 +109,11 @@ def describe(feature: MomentFeature, *, rough: bool = False, location: str = "",
     >>> from steincheck.result import MomentFeature
     >>> nan = float("nan")
     >>> sizes = {"estimate": 0.78, "interval": (0.73, 0.83), "observed": 0.39, "expected": 0.5}
-    >>> describe(MomentFeature("scale", "own", None, ("sigma",), (), **sizes, t=9.0, pvalue=0.001))
+    >>> describe(MomentFeature("scale", "parameter", None, ("sigma",), (), **sizes, t=9.0, pvalue=0.001))
     'sigma is 1.28 (1.20 to 1.37) times too narrow: sd of the draws 0.39, should be 0.5'
     >>> sizes = {"estimate": 2.0, "interval": (1.9, 2.1), "observed": 0.7, "expected": 0.1}
     >>> sizes |= {"t": 9.0, "pvalue": 0.0, "scales": ("log",)}
-    >>> print(describe(MomentFeature("location", "own", None, ("tau",), (), **sizes)))
+    >>> print(describe(MomentFeature("location", "parameter", None, ("tau",), (), **sizes)))
     tau is 1.82 times too large, 2 sd (1.9 to 2.1) on the log scale: geometric mean of the draws 2.01,
     should be 1.11
     """
@@ -224,7 +224,7 @@ def _scale_name(feature: MomentFeature, k: int = 0) -> str:
 
 def _on_scale(feature: MomentFeature) -> str:
     """The words "on the log scale" where a statement about one parameter holds there."""
-    alone = feature.basis in ("own", "given the others") and len(feature.parameters) == 1
+    alone = feature.basis in ("parameter", "given the others") and len(feature.parameters) == 1
     scale = _scale_name(feature) if alone else ""
     return f" on the {scale} scale" if scale else ""
 
@@ -234,7 +234,7 @@ def _subject(feature: MomentFeature, *, joint: bool = False) -> str:
     if feature.basis == "all":
         return "the draws"
     given = " given the others" if joint or feature.basis == "given the others" else ""
-    if feature.basis in ("own", "given the others"):
+    if feature.basis in ("parameter", "given the others"):
         return " and ".join(feature.parameters) + given
     if not feature.loadings:
         return f"principal {feature.basis}{given}"

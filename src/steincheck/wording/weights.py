@@ -8,7 +8,7 @@ import numpy as np
 
 from ..result import Finding, FindingKind, FluxResult, ModeTable
 from ..result.mode_table import TOO_FEW, TOO_MANY
-from ..target.parameter_scale import OwnScale
+from ..target.parameter_scale import ParameterScale
 from .locations import MAX_COORDINATES_NAMED
 
 MANY_CHAINS = 10  # this many starting points represent the weights well more often than not
@@ -19,14 +19,14 @@ def weight_findings(
     result: FluxResult,
     descriptions: Sequence[str],
     names: Sequence[str],
-    own: Mapping[str, OwnScale],
+    scales: Mapping[str, ParameterScale],
     pvalue: float,
     factor: float = 1.0,
 ) -> list[Finding]:
     """What is wrong with the mode weights, missing modes first.
 
-    `descriptions` say where the modes are, `names` are those of the coordinates, of which `own` knows the
-    user's parameters. The test has the adjusted `pvalue`; those of single modes are to be multiplied by
+    `descriptions` say where the modes are, `names` are those of the coordinates, of which `scales` knows
+    the user's parameters. The test has the adjusted `pvalue`; those of single modes are to be multiplied by
     `factor`.
     """
     table = result.mode_table
@@ -37,7 +37,7 @@ def weight_findings(
     wrong = [int(k) for k in order if table.words[k] in (TOO_MANY, TOO_FEW)]
     wrong.sort(key=lambda k: table.n_draws[k] > 0)
     if not wrong:
-        parameters = [own[name].parameter if name in own else name for name in names]
+        parameters = [scales[name].parameter if name in scales else name for name in names]
         return [_wrong_as_a_whole(result, table, parameters, pvalue)]
     assert result.mode_pvalues is not None
     # a mode is named only if the test as a whole rejects too
