@@ -59,7 +59,7 @@ def ksdagg_test(
     target: Target,
     *,
     bandwidths: ArrayLike | Literal["paper"] | None = None,
-    bandwidth_weights: ArrayLike | Literal["uniform"] | None = "uniform",
+    bandwidth_weights: ArrayLike | Literal["uniform"] | None = None,
     kernel: Kernel = IMQ(),
     precondition: ArrayLike | None = None,
     bootstrap: Bootstrap | Literal["blocks"] | None = None,
@@ -88,8 +88,8 @@ def ksdagg_test(
         Bandwidths lambda in units of *squared* distance. By default ten, as in the reference implementation:
         b^2 for b from 1/d to the largest distance / d, evenly on the log scale; made for draws of unit scale,
         so give `precondition` for others. "paper": (median distance * 2^i)^2 for i = 0..10.
-    bandwidth_weights : "uniform", array or None
-        Weights of the bandwidths; positive, with sum 1. None is "uniform".
+    bandwidth_weights : array or "uniform", optional
+        Weights of the bandwidths; positive, with sum 1. By default they are equal, as with "uniform".
     kernel : IMQ, RBF or any object with `profile`
         Without a bandwidth of its own: it is used with each of `bandwidths`.
     bootstrap : callable or "blocks", optional
@@ -250,7 +250,7 @@ def pksdagg_test(
         As in `ksdagg_test`; Markov chains are tested as there.
     bandwidths : array, "paper" or None
         As in `ksdagg_test`, but by default 1 and 4 times the median squared distance of the draws.
-    bandwidth_weights : array, "uniform" or None
+    bandwidth_weights : array or "uniform", optional
         Weights of the statistics: of the unperturbed draws by bandwidth, then of the perturbed ones. By
         default a quarter for the former and three quarters for the latter.
     n_resamples, n_level_resamples : int

@@ -49,6 +49,7 @@ from ..wording import (
     moment_findings,
     shape_coordinates,
     shape_finding,
+    share_context,
     unknown_misfit_finding,
     weight_findings,
 )
@@ -210,7 +211,9 @@ def _as_verdict(
     descriptions = mode_descriptions(*to_constrained(known.locations, target))
     findings = _findings(combined, target, descriptions, case.chain) if fits is False else []
     repair = _repair(case, combined.mode_table, mode)
-    remarks.context.extend(_about_shares(combined, repair))
+    if combined.rejects("weights"):
+        shape_is_wrong = combined.rejects("kernel") or combined.rejects("moments")
+        remarks.context.extend(share_context(repair, shape_is_wrong=shape_is_wrong))
     smallest = combined.at_floor
     return Verdict(
         fits=fits,
@@ -241,22 +244,6 @@ def _as_verdict(
         parameter_table=parameter_table(case, target, combined.tests.get("moments")),
         advice=_advice(fits, findings, combined, case, target, weighable=repair is not None, known=known),
     )
-
-
-def _about_shares(combined: Combined, repair: ImportanceWeights | None) -> list[str]:
-    """What the shares of the modes rest on, and what importance weights would make of the draws."""
-    sentences = []
-    if repair is not None and combined.rejects("weights"):
-        sentences.append(
-            "Importance weights, verdict.importance_weights, give the modes the shares of the density; the "
-            f"effective sample size is then about {repair.effective_sample_size:.0f}."
-        )
-    if combined.rejects("weights") and (combined.rejects("kernel") or combined.rejects("moments")):
-        sentences.append(
-            "The shares that the density implies hold for draws of the right shape within modes, which these "
-            "are not: small differences between shares may come from that."
-        )
-    return sentences
 
 
 def _advice(

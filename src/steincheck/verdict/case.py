@@ -23,12 +23,11 @@ from ..modes.search import (
 )
 from ..result import Modes
 from ..target import Target, score_at, score_warnings
-from ..wording import mode_description
+from ..wording import chain_context, mixing_warnings, mode_description
 
 MAX_ROUNDING_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
 MAX_SECONDS_OF_CLIMBS = 10.0  # from draws to unknown modes, of which there are only warnings
-MAX_RHAT = 1.1  # beyond, chains are commonly held not to have mixed
 
 
 class Case(NamedTuple):
@@ -77,8 +76,8 @@ def evaluated(read: Draws, target: Target, independent: bool, check_score: bool,
         remarks.context.append("The draws were tested as independent.")
     else:
         convergence = convergence_core(x, chain)
-        remarks.warnings.extend(_unmixed(convergence, target.coordinate_names))
-        remarks.context.append(_chain_sentence(x, chain, convergence))
+        remarks.warnings.extend(mixing_warnings(convergence, target.coordinate_names))
+        remarks.context.append(chain_context(chain, convergence))
     remarks.invalid.extend(invalidating_faults(x, chain))
     if sample.dependence is not None and sample.dependence.lag > 1:
         remarks.invalid.append(sample.dependence.interleaving)
@@ -90,15 +89,6 @@ def evaluated(read: Draws, target: Target, independent: bool, check_score: bool,
         remarks.warnings.append(f"the sampler reports {read.divergences} divergent transitions")
     remarks.inconclusive_reasons.extend(rounding_reasons(x, target.coordinate_names))
     return Case(x, sample.log_p, score_at(target, x), chain, convergence)
-
-
-def _unmixed(convergence: Convergence, names: Sequence[str]) -> list[str]:
-    """A sentence about the parameter with the largest R-hat, if that is too large."""
-    rhat = np.nan_to_num(convergence.rhat, nan=1.0)
-    k = int(np.argmax(rhat))
-    if not rhat[k] > MAX_RHAT:
-        return []
-    return [f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"]
 
 
 def rounding_reasons(x: np.ndarray, names: Sequence[str]) -> list[str]:
@@ -113,23 +103,6 @@ def rounding_reasons(x: np.ndarray, names: Sequence[str]) -> list[str]:
         return []
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return [f"the draws are discrete, or rounded too much for a density: {', '.join(found[:3])}{more}"]
-
-
-def _chain_sentence(x: np.ndarray, chain: np.ndarray, convergence: Convergence) -> str:
-    """How the draws were treated, with what is commonly reported of chains."""
-    lengths = np.bincount(chain)
-    equal = f"{len(lengths)} x {lengths[0]} draws" if np.ptp(lengths) == 0 else f"{len(x)} draws"
-    chains = "one chain" if len(lengths) == 1 else f"{len(lengths)} chains"
-    treated = (
-        f"The {equal} were tested as {chains}: H0 is that they are stationary with the density as their "
-        "distribution."
-    )
-    if not np.isfinite(convergence.rhat).all():  # chains of a few draws have none
-        return treated
-    return (
-        f"{treated} Over all coordinates bulk ESS is at least {np.min(convergence.ess_bulk):.0f}, tail ESS "
-        f"{np.min(convergence.ess_tail):.0f}, R-hat at most {np.max(convergence.rhat):.3f}."
-    )
 
 
 def search(

@@ -1,6 +1,6 @@
 """Findings and verdicts as sentences."""
 
-from .chains import agreement_finding, chain_shares, effective_size
+from .chains import agreement_finding, chain_context, chain_shares, effective_size, mixing_warnings
 from .locations import mode_description, mode_descriptions
 from .moments import (
     describe,
@@ -11,23 +11,26 @@ from .moments import (
 )
 from .remedies import WEIGHT_KINDS, advice
 from .verdicts import headline, shape_finding, unknown_misfit_finding
-from .weights import weight_context, weight_findings
+from .weights import share_context, weight_context, weight_findings
 
 __all__ = [
     "WEIGHT_KINDS",
     "advice",
     "agreement_finding",
+    "chain_context",
     "chain_shares",
     "describe",
     "describe_impossible",
     "effective_size",
     "first_of_chains",
     "headline",
+    "mixing_warnings",
     "mode_description",
     "mode_descriptions",
     "moment_findings",
     "shape_coordinates",
     "shape_finding",
+    "share_context",
     "unknown_misfit_finding",
     "weight_context",
     "weight_findings",

@@ -8,7 +8,10 @@ import numpy as np
 
 from .._validation import listed
 from ..chains.blocks import Blocks
+from ..chains.diagnostics import Convergence
 from ..result import AgreementResult, Finding, FluxResult, GofResult
+
+MAX_RHAT = 1.1  # beyond, chains are commonly held not to have mixed
 
 
 def agreement_finding(result: AgreementResult, pvalue: float) -> Finding:
@@ -78,3 +81,29 @@ def words_listed(words: Sequence[str]) -> str:
     if len(words) > 10:
         return listed(words)
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def mixing_warnings(convergence: Convergence, names: Sequence[str]) -> list[str]:
+    """A sentence about the parameter with the largest R-hat, if that is too large."""
+    rhat = np.nan_to_num(convergence.rhat, nan=1.0)
+    k = int(np.argmax(rhat))
+    if not rhat[k] > MAX_RHAT:
+        return []
+    return [f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"]
+
+
+def chain_context(chain: np.ndarray, convergence: Convergence) -> str:
+    """How the draws were treated, with what is commonly reported of chains."""
+    lengths = np.bincount(chain)
+    equal = f"{len(lengths)} x {lengths[0]} draws" if np.ptp(lengths) == 0 else f"{len(chain)} draws"
+    chains = "one chain" if len(lengths) == 1 else f"{len(lengths)} chains"
+    treated = (
+        f"The {equal} were tested as {chains}: H0 is that they are stationary with the density as their "
+        "distribution."
+    )
+    if not np.isfinite(convergence.rhat).all():  # chains of a few draws have none
+        return treated
+    return (
+        f"{treated} Over all coordinates bulk ESS is at least {np.min(convergence.ess_bulk):.0f}, tail ESS "
+        f"{np.min(convergence.ess_tail):.0f}, R-hat at most {np.max(convergence.rhat):.3f}."
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..result import Finding, FindingKind, FluxResult, ModeTable
+from ..result import Finding, FindingKind, FluxResult, ImportanceWeights, ModeTable
 from ..result.mode_table import TOO_FEW, TOO_MANY
 from ..target.parameter_scale import ParameterScale
 from .locations import MAX_COORDINATES_NAMED
@@ -71,6 +71,22 @@ def weight_context(result: FluxResult) -> list[str]:
         sentences.append(
             "The share of the draws has no interval at a mode that no chain ever enters or leaves: it is "
             "that of the starting points."
+        )
+    return sentences
+
+
+def share_context(repair: ImportanceWeights | None, *, shape_is_wrong: bool) -> list[str]:
+    """Where mode weights are wrong: what `repair` would make of the draws, what the shares rest on."""
+    sentences = []
+    if repair is not None:
+        sentences.append(
+            "Importance weights, verdict.importance_weights, give the modes the shares of the density; the "
+            f"effective sample size is then about {repair.effective_sample_size:.0f}."
+        )
+    if shape_is_wrong:
+        sentences.append(
+            "The shares that the density implies hold for draws of the right shape within modes, which these "
+            "are not: small differences between shares may come from that."
         )
     return sentences
 
