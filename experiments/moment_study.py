@@ -29,7 +29,7 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck.aggregate import Aggregation, ksdagg_core
-from steincheck.moments import leading
+from steincheck.moments import leading_features
 from steincheck.moments.test import moment_core
 from steincheck.stein.inputs import spawn_streams
 
@@ -195,7 +195,7 @@ def named(result: Any, kind: str, parameters: set[str], mode: int | None = None)
     """Whether the leading findings hold this one."""
     return any(
         feature.kind == kind and set(feature.parameters) == parameters and feature.mode == mode
-        for feature in leading(result)
+        for feature in leading_features(result)
     )
 
 
@@ -230,7 +230,7 @@ def gaussian_for_t(n: int, rng: np.random.Generator) -> Events:
 
 def shape_events(result: Any) -> Events:
     """Rejected, and the tails are among the leading findings."""
-    told = any(feature.kind in ("tails", "extremes") for feature in leading(result))
+    told = any(feature.kind in ("tails", "extremes") for feature in leading_features(result))
     return {"moments": result.pvalue <= LEVEL, "named": told}
 
 

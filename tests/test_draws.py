@@ -8,7 +8,7 @@ from conftest import ar1_chains, normal_log_density
 
 import steincheck as sc
 from steincheck.draws import Draws, as_draws, as_matrix, read_draws
-from steincheck.draws.names import canonical, positions
+from steincheck.draws.names import canonical_name, positions
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.uint8, np.float64])
@@ -417,10 +417,15 @@ def test_swapped_chains_are_mentioned():
 
 
 def test_names_have_one_spelling():
-    assert canonical("theta.1.2") == canonical("theta[1, 2]") == canonical(("theta", 1, 2)) == "theta[1,2]"
-    assert canonical("0.5") == "0.5"
-    assert canonical("a.b") == "a.b"
-    assert canonical("theta[Choate]") == "theta[Choate]"
+    assert (
+        canonical_name("theta.1.2")
+        == canonical_name("theta[1, 2]")
+        == canonical_name(("theta", 1, 2))
+        == "theta[1,2]"
+    )
+    assert canonical_name("0.5") == "0.5"
+    assert canonical_name("a.b") == "a.b"
+    assert canonical_name("theta[Choate]") == "theta[Choate]"
 
 
 def test_indices_from_1_match_those_from_0():

@@ -14,16 +14,16 @@ from steincheck.chains.blocks import block_signs
 from steincheck.flux import flux_core, importance_weights, local_anchors
 from steincheck.flux.anchors import assign
 from steincheck.flux.chain_weights import (
+    any_chain_stuck,
     chain_flows,
     compare_chain_steps,
     compare_chains,
     compared_groups,
+    effective_size_of_set,
     judge_set,
     observed_intervals,
     settled_modes,
     sojourns_per_mode,
-    some_stuck,
-    worth_of_set,
 )
 from steincheck.flux.displacements import StepFlows, compare_steps, lattice_steps
 from steincheck.flux.mode_comparison import compare_chain_modes
@@ -119,7 +119,7 @@ class TestChains:
     def test_chains_stuck_beside_others_that_are_not(self, paths, stuck):
         mode = np.repeat(paths, 50, axis=1)
         chain = np.repeat(np.arange(len(mode)), mode.shape[1])
-        assert some_stuck(mode.ravel(), chain, 3) == stuck
+        assert any_chain_stuck(mode.ravel(), chain, 3) == stuck
 
     def test_longer_chains_are_no_remedy_where_some_are_stuck(self):
         labels = np.repeat([[0, 1, 0, 1, 0, 1], [1, 0, 1, 0, 1, 0], [0] * 6], 100, axis=1)
@@ -198,12 +198,12 @@ class TestChains:
         chain = np.repeat(np.arange(4), 500)
         mode = np.zeros((4, 500), dtype=int)
         mode[3, 100:] = 1
-        assert worth_of_set(mode.ravel(), chain, 2) == 5
-        assert worth_of_set(np.repeat([0, 0, 0, 1], 500), chain, 2) == np.inf
-        assert 500 < worth_of_set(np.random.default_rng(0).integers(2, size=2000), chain, 2) < 4000
+        assert effective_size_of_set(mode.ravel(), chain, 2) == 5
+        assert effective_size_of_set(np.repeat([0, 0, 0, 1], 500), chain, 2) == np.inf
+        assert 500 < effective_size_of_set(np.random.default_rng(0).integers(2, size=2000), chain, 2) < 4000
         halves = np.concatenate([np.tile([0, 1], 500), np.tile([2, 3], 500)])
-        assert worth_of_set(halves, chain, 4) == np.inf
-        assert worth_of_set(np.zeros(2000, dtype=int), chain, 2) == np.inf
+        assert effective_size_of_set(halves, chain, 4) == np.inf
+        assert effective_size_of_set(np.zeros(2000, dtype=int), chain, 2) == np.inf
 
     def test_a_tail_draw_nearest_to_another_mode_is_no_change(self):
         """Chains settle in a mode where they come to its core."""

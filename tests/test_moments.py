@@ -20,7 +20,7 @@ from scipy import stats
 import steincheck as sc
 from steincheck.chains import cut_blocks
 from steincheck.modes.given import as_modes
-from steincheck.moments import leading
+from steincheck.moments import leading_features
 from steincheck.moments.frames import make_frame
 from steincheck.moments.test import moment_core
 from steincheck.wording import describe, describe_impossible
@@ -74,7 +74,7 @@ def test_power_and_names_in_twenty_dimensions(kind, parameters):
         x[:, 3] = 0.35 * x[:, 7] + np.sqrt(1 - 0.35**2) * x[:, 3]
     result = quiet_moment_test(x, target, modes)
     assert result.pvalue < 0.01
-    first = leading(result)[0]
+    first = leading_features(result)[0]
     assert (first.kind, set(first.parameters), first.basis) == (kind, parameters, "parameter")
 
 
@@ -82,7 +82,7 @@ def test_overall_scale_in_many_dimensions():
     target, modes = gaussian_with_modes(np.eye(60))
     x = 0.95 * np.random.default_rng(0).normal(size=(3000, 60))
     result = quiet_moment_test(x, target, modes, n_resamples=199)
-    (said,) = leading(result)
+    (said,) = leading_features(result)
     assert said.kind == "overall scale"
     assert said.interval[0] < 0.95 < said.interval[1]
     assert "1.05" in describe(said)
@@ -101,7 +101,7 @@ def test_nearly_collinear_parameters():
     own = find_feature(result, "location", ["a"])  # hardly moved, as its plain t says
     assert abs(own.t) == pytest.approx(abs(stats.ttest_1samp(across[:, 0], 0).statistic), rel=0.05)
     assert result.pvalue < 0.01
-    assert leading(result)[0].basis in ("axis 2", "given the others")
+    assert leading_features(result)[0].basis in ("axis 2", "given the others")
 
 
 def test_a_mean_field_fit_is_named_with_its_factors():
@@ -119,7 +119,7 @@ def test_a_mean_field_fit_is_named_with_its_factors():
     assert pair.observed == pytest.approx(0, abs=0.1)
     assert pair.expected == pytest.approx(0.9, abs=0.1)
     assert describe(pair).startswith("correlation of beta[0] and beta[1]: ")
-    assert "times too narrow: sd of the draws 0.3" in describe(leading(result)[0])
+    assert "times too narrow: sd of the draws 0.3" in describe(leading_features(result)[0])
 
 
 def test_one_mode_of_several_is_named():
@@ -127,7 +127,7 @@ def test_one_mode_of_several_is_named():
     target = sc.models.gaussian_mixture(means)
     x, label = target.sample_with_labels(2000, 1)
     x[label == 2, 1] = means[2, 1] + 1.6 * (x[label == 2, 1] - means[2, 1])
-    said = leading(quiet_moment_test(x, target, means))
+    said = leading_features(quiet_moment_test(x, target, means))
     assert (said[0].kind, said[0].mode, said[0].parameters) == ("scale", 2, ("x[1]",))
     assert said[0].estimate == pytest.approx(1.6, rel=0.15)
     assert describe(said[0]).startswith("Mode 2: x[1] is 1.")
@@ -162,7 +162,7 @@ def test_a_narrow_mode_beside_a_wide_one():
     target = sc.models.gaussian_mixture([[0.0], [600.0]], [[[1.0]], [[1e4]]])
     x, label = target.sample_with_labels(1000, 0)
     x[label == 0] *= 2
-    said = leading(quiet_moment_test(x, target, [[0.0], [600.0]]))
+    said = leading_features(quiet_moment_test(x, target, [[0.0], [600.0]]))
     assert (said[0].kind, said[0].mode) == ("scale", 0)
     assert said[0].expected == pytest.approx(1.0, rel=0.15)
 
@@ -172,7 +172,7 @@ def test_tails_are_named_whether_or_not_a_size_is_given_beside_them(seed):
     """Of Gaussian draws for a t density some have a factor that makes up for the tails, some have none."""
     x = np.random.default_rng(seed).normal(size=(1000, 1))
     result = quiet_moment_test(x, student(1), [[0.0]])
-    assert {feature.kind for feature in leading(result)} >= {"extremes", "scale"}
+    assert {feature.kind for feature in leading_features(result)} >= {"extremes", "scale"}
 
 
 @pytest.mark.parametrize("d", [1, 5])
@@ -181,12 +181,12 @@ def test_truncated_draws_have_tails_that_are_too_light(d):
     x = stats.truncnorm.rvs(-2, 2, size=(1000, d), random_state=1)
     result = quiet_moment_test(x, target, modes)
     assert result.pvalue < 0.01
-    assert any(describe(feature).endswith("are too light") for feature in leading(result))
+    assert any(describe(feature).endswith("are too light") for feature in leading_features(result))
 
 
 def test_gaussian_draws_for_a_heavy_tailed_density():
     result = quiet_moment_test(np.random.default_rng(0).normal(size=(1000, 1)), student(1), [[0.0]])
-    assert "the tails of x[0] are too light" in [describe(feature) for feature in leading(result)]
+    assert "the tails of x[0] are too light" in [describe(feature) for feature in leading_features(result)]
 
 
 @pytest.mark.parametrize("df", [1.0, 2.0])
@@ -225,7 +225,7 @@ def test_a_constant_coordinate():
     x[:, 7] = 0.1
     result = quiet_moment_test(x, target, modes)
     assert result.pvalue < 0.01
-    assert "x[7] is constant" in [describe(feature) for feature in leading(result)]
+    assert "x[7] is constant" in [describe(feature) for feature in leading_features(result)]
 
 
 @pytest.mark.levels
@@ -236,7 +236,9 @@ def test_the_spike_of_a_spike_and_slab():
     assert_level([quiet_moment_test(x, target, modes, n_resamples=99).pvalue for x in correct], (0.05, 0.2))
     result = quiet_moment_test(np.random.default_rng(0).normal(size=(500, 2)), target, modes)
     assert result.pvalue < 0.01
-    assert "the draws lie too close to the mode" in [describe(feature) for feature in leading(result)]
+    assert "the draws lie too close to the mode" in [
+        describe(feature) for feature in leading_features(result)
+    ]
 
 
 def test_repeated_draws_are_noted():
@@ -258,7 +260,7 @@ def test_the_result_is_a_table_that_can_be_written_down_and_run_again():
     assert all(f.pvalue <= 0.5 for f in result.significant(0.5))
     assert result.to_json()
     assert isinstance(result.features[0].to_dict()["interval"], list)
-    assert not leading(result)
+    assert not leading_features(result)
 
 
 def test_modes_are_searched_where_none_are_given():
@@ -274,7 +276,7 @@ def test_a_new_number_of_draws_gives_the_same_answer_by_blocks():
     x = np.random.default_rng(0).normal(size=(9000, 2)) * [1.1, 1.0]
     result = quiet_moment_test(x, target, modes)
     assert 1000 <= result.n_blocks <= 2000
-    assert leading(result)[0].parameters == ("x[0]",)
+    assert leading_features(result)[0].parameters == ("x[0]",)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from conftest import (
 
 import steincheck as sc
 from steincheck.modes.given import as_modes
-from steincheck.moments import leading
-from steincheck.moments.correction import WeightedDraws, solve
+from steincheck.moments import leading_features
+from steincheck.moments.correction import WeightedDraws, solve_affine
 from steincheck.moments.frames import make_frame
 from steincheck.moments.sizes import sizes
 from steincheck.moments.table import SHAPE_KINDS, _hidden, _repeats, unexplained_shapes
@@ -57,7 +57,7 @@ def test_draws_are_taken_back_to_the_density(df):
         return -(df + 3) * y / (df + np.sum(y**2, axis=1, keepdims=True))
 
     x = exact @ stretch + offset
-    affine = solve(WeightedDraws(x, score(x), np.ones(len(x))), np.eye(3), score)
+    affine = solve_affine(WeightedDraws(x, score(x), np.ones(len(x))), np.eye(3), score)
     back = affine(x)
     np.testing.assert_allclose(np.cov(back.T), np.cov(exact.T), atol=0.06 * np.trace(np.cov(exact.T)))
     np.testing.assert_allclose(affine.matrix @ stretch @ (affine.matrix @ stretch).T, np.eye(3), atol=0.06)
@@ -114,7 +114,7 @@ def test_a_better_fit_looks_better():
     assert abs(correlation.observed) < 0.1
     assert correlation.expected == pytest.approx(true, abs=0.05)
     assert abs(find_feature(better, "correlation", ["rate", "slope"]).estimate) < 0.1
-    sentences = [describe(feature) for feature in leading(worse)]
+    sentences = [describe(feature) for feature in leading_features(worse)]
     assert any("sd of the draws" in text and "should be" in text for text in sentences)
     assert any(text.startswith("correlation of rate and slope: ") for text in sentences)
 
@@ -304,7 +304,7 @@ def test_a_size_2_standard_errors_from_nothing_is_not_reported():
     near = find_feature(result, "scale", ["x0"])
     assert near.pvalue < 0.01
     assert near.interval[1] < 1.005
-    assert [feature.parameters for feature in leading(result)] == [("v",)]
+    assert [feature.parameters for feature in leading_features(result)] == [("v",)]
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .adapters.loading import MODULE_PREFIX, load_model, run_file
-from .draws.names import near
+from .draws.names import close_names
 from .target import Target
 
 MAX_FRAMES = 4  # of the user's traceback that are shown
@@ -70,7 +70,7 @@ def load_named(spec: str, option: str) -> Any:
         known = [key for key in vars(module) if not key.startswith("_")]
         found = [key for key in known if isinstance(getattr(module, key), Target)]
         targets = f"; its targets: {', '.join(found)}" if found else "; it holds no steincheck.Target"
-        raise ValueError(f"{file} has no {name!r}{near(name, known)}{targets}")
+        raise ValueError(f"{file} has no {name!r}{close_names(name, known)}{targets}")
     return getattr(module, name)
 
 

@@ -149,7 +149,7 @@ PRIVATE = {  # what no public function offers; the docstring of each module says
     "experiments/moment_study.py": {
         "aggregate.Aggregation",
         "aggregate.ksdagg_core",
-        "moments.leading",
+        "moments.leading_features",
         "moments.test.moment_core",
         "stein.inputs.spawn_streams",
     },

@@ -30,7 +30,7 @@ from .._signals import ending_signals, exit_status
 from .._validation import check_level, without_user_warnings
 from .._version import __version__
 from ..draws import to_unconstrained
-from ..draws.names import near
+from ..draws.names import close_names
 from ..model_files import Source, explain, load_named, load_target, share_with_workers
 from ..modes.search import find_modes
 from ..result import pvalue_text
@@ -376,7 +376,7 @@ def demo(
 def _named(name: str, tests: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
     if name not in tests:
         raise ValueError(
-            f"there is no test {name!r}{near(name, list(tests))}; the tests are {', '.join(tests)}"
+            f"there is no test {name!r}{close_names(name, list(tests))}; the tests are {', '.join(tests)}"
         )
     return tests[name]
 

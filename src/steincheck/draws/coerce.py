@@ -11,7 +11,7 @@ from .._series import index_in_chain, normal_scores
 from .._validation import as_count, as_host, as_numbers, check_names, listed
 from ..typing import DrawsLike
 from .containers import RawDraws, read_container
-from .names import canonical, near, positions, variable_of
+from .names import canonical_name, close_names, positions, variable_of
 from .record import Draws
 
 
@@ -289,11 +289,11 @@ def _chosen(
 
 def _picked(columns: Sequence[str], var_names: Sequence[str], what: str) -> list[int]:
     picked = []
-    for wanted in map(canonical, var_names):
+    for wanted in map(canonical_name, var_names):
         found = [k for k, column in enumerate(columns) if wanted in (column, variable_of(column))]
         if not found:
             raise ValueError(
-                f"`var_names`: {what} has no variable {wanted!r}{near(wanted, columns)}; "
+                f"`var_names`: {what} has no variable {wanted!r}{close_names(wanted, columns)}; "
                 f"its columns are {listed(columns)}"
             )
         picked += found

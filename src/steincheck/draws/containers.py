@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_host
-from .names import canonical, fitting, reindexed, variable_of
+from .names import canonical_name, has_names, reindexed, variable_of
 
 CHAIN_COLUMNS = ("chain", ".chain", "chain__", "chain_id")
 DRAW_COLUMNS = ("draw", ".iteration", "iteration", "iter__", ".draw", "draw__")  # the first found sorts
@@ -52,8 +52,8 @@ def from_columns(
     labels: Sequence[Any], columns: Sequence[np.ndarray], names: Sequence[str] | None
 ) -> RawDraws:
     """Columns with their labels: chain and draw columns sort the rows, sampler columns are set aside."""
-    wanted = {canonical(name) for name in names or ()}
-    rest = [k for k, label in enumerate(labels) if canonical(label) not in wanted]
+    wanted = {canonical_name(name) for name in names or ()}
+    rest = [k for k, label in enumerate(labels) if canonical_name(label) not in wanted]
     found = {uncapitalised(labels[k]): k for k in reversed(rest)}
 
     def special(kinds: Sequence[str]) -> np.ndarray | None:
@@ -65,7 +65,7 @@ def from_columns(
     table = RawDraws(np.empty((len(columns[0]) if columns else 0, 0)), [])
     kept = []
     for label, column in zip(labels, columns, strict=True):
-        own = canonical(label)
+        own = canonical_name(label)
         known = (*CHAIN_COLUMNS, *DRAW_COLUMNS, *DIVERGENCE_COLUMNS)
         aside = uncapitalised(label) in known or own.endswith("__")
         if aside and own not in wanted:
@@ -86,7 +86,7 @@ def from_columns(
 
 def uncapitalised(label: Any) -> str:
     """The label as columns of chains and draws are written here: "chain" for "Chain"."""
-    return canonical(label).lower()
+    return canonical_name(label).lower()
 
 
 def from_mapping(
@@ -106,8 +106,8 @@ def from_mapping(
             raise TypeError(f"`{name}`[{key!r}] must be an array of real numbers with an axis of draws")
         if not value.size:
             raise ValueError(f"`{name}`[{key!r}] must hold draws, got shape {value.shape}")
-    wanted = {variable_of(canonical(label)) for label in names or ()}
-    used = [value.shape for key, value in arrays.items() if variable_of(canonical(key)) in wanted]
+    wanted = {variable_of(canonical_name(label)) for label in names or ()}
+    used = [value.shape for key, value in arrays.items() if variable_of(canonical_name(key)) in wanted]
     layout = "chains" if chains else _layout(used or [a.shape for a in arrays.values()], dim, name)
     if layout == "last":
         arrays = {key: np.moveaxis(value, -1, 0) for key, value in arrays.items()}
@@ -223,7 +223,7 @@ def _from_labelled_array(array: Any, names: Sequence[str] | None, name: str) -> 
     if not labels:
         return replace(table, names=None)
     indexed = [[f"{array.name}[{index}]" for index in own] for own in (labels, range(len(labels)))]
-    fits = [own for own in (labels, *indexed) if names is not None and fitting(own, names)]
+    fits = [own for own in (labels, *indexed) if names is not None and has_names(own, names)]
     return replace(from_columns([*fits, labels][0], list(table.values.T), names), chain=table.chain)
 
 
@@ -273,7 +273,7 @@ def counted_from_0(label: str) -> str:
     >>> counted_from_0("theta.1.2"), counted_from_0("mu"), counted_from_0("lp__")
     ('theta[0,1]', 'mu', 'lp__')
     """
-    return label if label.endswith("__") else reindexed(canonical(label), -1)
+    return label if label.endswith("__") else reindexed(canonical_name(label), -1)
 
 
 def _from_frame(frame: Any, names: Sequence[str] | None, name: str) -> RawDraws:

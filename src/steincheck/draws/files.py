@@ -16,7 +16,7 @@ import numpy as np
 from .._validation import as_count, listed, shown
 from .coerce import check_selection, read_any, select_columns, stacked
 from .containers import CHAIN_COLUMNS, RawDraws, counted_from_0, from_columns, uncapitalised
-from .names import canonical, fitting, near
+from .names import canonical_name, close_names, has_names
 from .record import Draws
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
@@ -130,7 +130,7 @@ def _read_numpy(path: Path, key: str | None) -> np.ndarray:
             if key not in known:
                 if not known:
                     raise KeyError(f"{path} holds no arrays")
-                what = f"has no array {key!r}{near(key, known)}" if key else "holds several arrays"
+                what = f"has no array {key!r}{close_names(key, known)}" if key else "holds several arrays"
                 raise KeyError(f"{path} {what}; it holds {', '.join(known)}: name one by `key`")
             return content[key]
     except KeyError as error:
@@ -290,9 +290,9 @@ def _commented_header(
     ]
     if names is None:
         return next(iter(likely), None)
-    known = {canonical(name) for name in names}
-    fits = [cells for _, cells in headers if fitting(cells, names)]
-    shares = [cells for cells in likely if known & {canonical(cell) for cell in cells}]
+    known = {canonical_name(name) for name in names}
+    fits = [cells for _, cells in headers if has_names(cells, names)]
+    shares = [cells for cells in likely if known & {canonical_name(cell) for cell in cells}]
     if not fits and not shares:
         unclear = [", ".join(cells) for cells in likely] + [
             text for text in comments if _mentions(text, names)
@@ -353,7 +353,7 @@ def _look_for_cmdstan(layout: _Layout, comments: list[str], names: Sequence[str]
     if not any(name.startswith("stan_version") or name == "num_warmup" for name in settings):
         return
     layout.cmdstan = True
-    from_1 = names and fitting(layout.names, names) and not any("[0" in name for name in names)
+    from_1 = names and has_names(layout.names, names) and not any("[0" in name for name in names)
     if not from_1:
         layout.names = [counted_from_0(name) for name in layout.names]
     counts = {name: text for name, text in settings.items() if text.isdigit()}
@@ -364,8 +364,8 @@ def _look_for_cmdstan(layout: _Layout, comments: list[str], names: Sequence[str]
 def _used(layout: _Layout, labels: Sequence[str], names: Sequence[str] | None) -> list[int]:
     """Columns to be read: all that hold numbers, but a row index."""
     index = {0} if layout.names and labels[0] == "" else set()
-    wanted = {canonical(name) for name in names or ()}
-    text = {k for k in layout.text if canonical(labels[k]) not in wanted}
+    wanted = {canonical_name(name) for name in names or ()}
+    text = {k for k in layout.text if canonical_name(labels[k]) not in wanted}
     return [k for k in range(layout.width) if k not in index | text]
 
 

@@ -13,7 +13,7 @@ BRACKETS = re.compile(r"(.+?)\s*\[(.+)\]")
 DOTS = re.compile(r"([^\W\d].*?)((?:\.\d+)+)")
 
 
-def canonical(name: Any) -> str:
+def canonical_name(name: Any) -> str:
     """The name as ArviZ writes it.
 
     Examples
@@ -23,7 +23,7 @@ def canonical(name: Any) -> str:
     """
     if isinstance(name, tuple):
         parts = [str(part) for part in name if str(part)]
-        return canonical(parts[0] + (f"[{','.join(parts[1:])}]" if len(parts) > 1 else ""))
+        return canonical_name(parts[0] + (f"[{','.join(parts[1:])}]" if len(parts) > 1 else ""))
     text = str(name).strip()
     if match := BRACKETS.fullmatch(text):
         return f"{match[1]}[{','.join(part.strip() for part in match[2].split(','))}]"
@@ -53,14 +53,14 @@ def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[
     ValueError
         If a name is missing or not unique: both lists and the nearest names are shown.
     """
-    have = [canonical(column) for column in columns]
-    want = [canonical(name) for name in wanted]
+    have = [canonical_name(column) for column in columns]
+    want = [canonical_name(name) for name in wanted]
     for variable in {variable_of(name) for name in want if name not in have}:
         have = _recount(have, want, variable)
     missing = [given for given, name in zip(wanted, want, strict=True) if name not in have]
     if missing:
         raise ValueError(
-            f"{what} has no column {missing[0]!r}{near(missing[0], columns)}; its columns are "
+            f"{what} has no column {missing[0]!r}{close_names(missing[0], columns)}; its columns are "
             f"{listed(columns)}, the target's names {listed(wanted)}"
         )
     twice = [given for given, name in zip(wanted, want, strict=True) if have.count(name) > 1]
@@ -69,7 +69,7 @@ def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[
     return [have.index(name) for name in want]
 
 
-def fitting(columns: Sequence[str], wanted: Sequence[str]) -> bool:
+def has_names(columns: Sequence[str], wanted: Sequence[str]) -> bool:
     """Whether every one of the `wanted` names is one of the `columns`."""
     try:
         positions(columns, wanted, "")
@@ -88,7 +88,7 @@ def _recount(have: list[str], want: list[str], variable: str) -> list[str]:
     return have
 
 
-def near(name: str, known: Sequence[str]) -> str:
+def close_names(name: str, known: Sequence[str]) -> str:
     """Names close to a misspelt one, for messages."""
     close = difflib.get_close_matches(name, [str(other) for other in known], n=3)
     return f" (did you mean {' or '.join(close)}?)" if close else ""

@@ -280,7 +280,7 @@ def _filled(mode: np.ndarray, known: np.ndarray, chain: np.ndarray) -> np.ndarra
     return mode[np.where(before >= first, before, np.where(after < end, after, rows))]
 
 
-def worth_of_set(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> float:
+def effective_size_of_set(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> float:
     """How many independent draws the chains are worth for the mode whose share they know worst.
 
     Infinite where the chains never change between some of the modes they visit, or visit one only: longer
@@ -301,7 +301,7 @@ def _connected(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> bool:
     return bool(connected_components(changes > 0, directed=False)[0] == 1)
 
 
-def some_stuck(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> bool:
+def any_chain_stuck(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> bool:
     """Whether some chains stay where they are while others change mode.
 
     Either no chain ever changes between some of the modes visited, or a chain never changes mode though at

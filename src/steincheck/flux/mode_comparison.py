@@ -17,14 +17,14 @@ from .chain_weights import (
     ChainComparison,
     Flows,
     SetJudgement,
+    any_chain_stuck,
     chain_flows,
     compare_chains,
+    effective_size_of_set,
     judge_set,
     observed_intervals,
     settled_modes,
     sojourns_per_mode,
-    some_stuck,
-    worth_of_set,
 )
 from .counts import (
     MIN_DRAWS_FOR_CHI2,
@@ -143,6 +143,12 @@ def _groups_without_exchange(group: np.ndarray, moments: CountMoments, modes: Mo
     return [f"hardly any exchange between these groups of modes, whose weights were not compared: {text}"]
 
 
+def _chain_mode_table(found: Orbits, group: np.ndarray, modes: Modes, chain: np.ndarray) -> ModeTable:
+    """The mode table, with intervals of the observed shares for chains; its words are found later."""
+    intervals = observed_intervals(found.mode, chain, len(modes))
+    return mode_table(found, group, modes.locations, ("",) * len(modes), chain, intervals)
+
+
 def compare_chain_modes(
     found: Orbits,
     moments: CountMoments,
@@ -158,23 +164,16 @@ def compare_chain_modes(
     tested = compare_chains(flows, modes.locations, chain, rng, n_resamples)
     group = exchange_groups(moments.covariance, moments.expected)
     warnings += _groups_without_exchange(group, moments, modes)
-    table = mode_table(
-        found,
-        group,
-        modes.locations,
-        ("",) * len(modes),
-        chain,
-        observed_intervals(found.mode, chain, len(modes)),
-    )
+    table = _chain_mode_table(found, group, modes, chain)
     path = found.mode
     if tested.comparison is None:
         path = settled_modes(found.mode, found.radius, modes.locations.shape[1], chain, tau_within)
-    within = (
-        tested.blocks.effective_sample_size
-        if tested.comparison and tested.blocks
-        else len(chain) / tau_within
+    within = len(chain) / tau_within
+    if tested.comparison and tested.blocks:
+        within = tested.blocks.effective_sample_size
+    judged = judge_set(
+        moments, table.implied, modes.locations, within, effective_size_of_set(path, chain, len(modes))
     )
-    judged = judge_set(moments, table.implied, modes.locations, within, worth_of_set(path, chain, len(modes)))
     weighty = _weighty(table, modes)
     outcome = _combined(tested, judged, flows, weighty)
     net, error, pvalues = _single_modes(flows, moments, tested, judged)
@@ -190,7 +189,9 @@ def compare_chain_modes(
         pvalues,
         all_compared,
         summary,
-        _why_inconclusive(summary, tested, flows, weighty, some_stuck=some_stuck(path, chain, len(modes))),
+        _why_inconclusive(
+            summary, tested, flows, weighty, some_stuck=any_chain_stuck(path, chain, len(modes))
+        ),
     )
 
 

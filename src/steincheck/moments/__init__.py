@@ -1,5 +1,6 @@
 """The moment test: which mean, standard deviation or correlation is wrong, and by how much."""
 
-from .test import leading, moment_test
+from .table import leading_features
+from .test import moment_test
 
-__all__ = ["leading", "moment_test"]
+__all__ = ["leading_features", "moment_test"]

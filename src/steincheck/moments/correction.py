@@ -72,7 +72,7 @@ class WeightedDraws(NamedTuple):
         return FirstMoments(float(self.weight.sum()), mean, pull, covariance, (self.t - pull).T @ weighted)
 
 
-def solve(sample: WeightedDraws, prior: np.ndarray, scores: Batch) -> Affine:
+def solve_affine(sample: WeightedDraws, prior: np.ndarray, scores: Batch) -> Affine:
     """The affine map after which the draws satisfy Stein's identity for all affine fields.
 
     Fisher scoring; `scores` evaluates them at moved draws. If the draws are an affine image of the density,

@@ -231,7 +231,7 @@ def quantile(blocks: int) -> float:
     return float(special.stdtrit(max(blocks - 1, 1), 0.975))
 
 
-def pooled(effects: list[Effects], share: np.ndarray) -> Effects:
+def pool_effects(effects: list[Effects], share: np.ndarray) -> Effects:
     """Averages over modes, weighted by their shares of the draws."""
     means = []
     for name in Effects._fields:

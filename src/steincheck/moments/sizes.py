@@ -16,8 +16,8 @@ from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.mode_units import gaussian_score, mixture_score
 from ..stein.quadratic import flip_signs
 from ..target import Batch
-from .correction import Affine, WeightedDraws, solve
-from .effects import BlockTotals, Effects, corrected_moments, effects_of, pooled
+from .correction import Affine, WeightedDraws, solve_affine
+from .effects import BlockTotals, Effects, corrected_moments, effects_of, pool_effects
 from .frames import Constants, Frame, most_responsible, responsibilities
 
 MAX_CORRECTED_SLOPE = 1e9  # per standard deviation of corrected draws; beyond, kernels would overflow
@@ -76,11 +76,11 @@ def sizes(
     known = [k for k, one in enumerate(effects) if np.isfinite(one.mean).all()]
     if len(effects) == 1 or not known:
         return Sizes([effects[0], effects[0]], int(groups[-1]) + 1, maps)
-    together = pooled([effects[k] for k in known], total[known] / total[known].sum())
+    together = pool_effects([effects[k] for k in known], total[known] / total[known].sum())
     return Sizes([*effects, together], int(groups[-1]) + 1, maps)
 
 
-def corrected(x: np.ndarray, constants: Constants, maps: Sequence[Affine | None]) -> np.ndarray | None:
+def correct_draws(x: np.ndarray, constants: Constants, maps: Sequence[Affine | None]) -> np.ndarray | None:
     """Draws moved by the map of their mode; None if there is none for some of them."""
     label = most_responsible(constants, x)
     moved = np.empty_like(x)
@@ -172,7 +172,7 @@ def _solved(
     moved_scores = partial(_moved_scores, constants, k, score)
     some = _sample(case, rows[:: -(-len(rows) // MAX_DRAWS_AT_ONCE)], constants, k)
     try:
-        affine = solve(some, prior, moved_scores)
+        affine = solve_affine(some, prior, moved_scores)
         totals, sample = _totals(case, rows, constants, k, affine, moved_scores)
     except np.linalg.LinAlgError:  # draws that are all but singular, or scores that overflow
         return None

@@ -179,7 +179,9 @@ def _is_constant(effects: Effects, direction: int) -> bool:
     return not effects.sd[direction] > 1e-12 * max(1.0, abs(effects.mean[direction]))
 
 
-def leading(result: MomentResult, alpha: float = 0.05, *, limit: int = 8) -> tuple[MomentFeature, ...]:
+def leading_features(
+    result: MomentResult, alpha: float = 0.05, *, limit: int = 8
+) -> tuple[MomentFeature, ...]:
     """A short list of significant features, none of which repeats another one.
 
     Parameters as named come first; all of them together, one given the others and principal axes come in
@@ -327,6 +329,6 @@ def _same_size(new: MomentFeature, reported: MomentFeature) -> bool:
     return bool(abs(np.log(reported.estimate) - 0.5 * (low + high)) < high - low)
 
 
-def ordered(records: Iterator[MomentFeature]) -> tuple[MomentFeature, ...]:
+def sorted_features(records: Iterator[MomentFeature]) -> tuple[MomentFeature, ...]:
     """Features by |t|, the largest first."""
     return tuple(sorted(records, key=lambda feature: -abs(feature.t)))

@@ -35,11 +35,9 @@ from .features import feature_sums
 from .frames import Frame, make_frame
 from .lines import Lines, follow_lines
 from .maximum import Maximum, max_t, studentised
-from .sizes import MAX_DRAWS_AT_ONCE, corrected, sizes
-from .table import SHAPE_KINDS, Column, FeatureWriter, columns_of, leading, ordered
+from .sizes import MAX_DRAWS_AT_ONCE, correct_draws, sizes
+from .table import SHAPE_KINDS, Column, FeatureWriter, columns_of, sorted_features
 from .user_parameters import in_user_parameters
-
-__all__ = ["leading", "moment_core", "moment_test"]
 
 MAX_RESAMPLED_BLOCKS = 2000  # more draws are summed over blocks of 2, 4, 8, ... first
 MAX_CHAIN_BLOCKS = 50  # of chains, cut in halves that are resampled
@@ -369,7 +367,7 @@ def _examine(
         table = FeatureWriter(frame, names, size.effects, quantile(size.blocks))
         after = _after_correction(data, frame, size.maps, score, about)[finite]
         rows = zip(kept, found.t.tolist(), found.adjusted.tolist(), after.tolist(), strict=True)
-        return found, ordered(table.record(*row) for row in rows)
+        return found, sorted_features(table.record(*row) for row in rows)
 
 
 def _after_correction(
@@ -385,7 +383,7 @@ def _after_correction(
     """
     step = -(-len(data.x) // MAX_DRAWS_AT_ONCE)
     some = data.x[::step]
-    moved = None if score is None else corrected(some, frame.constants, maps)
+    moved = None if score is None else correct_draws(some, frame.constants, maps)
     if moved is None or score is None:
         return np.full(len(wanted), np.nan)
     block = np.unique(data.block[::step], return_inverse=True)[1]

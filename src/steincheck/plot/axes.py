@@ -65,15 +65,15 @@ def labels_of(names: Sequence[str] | None, dim: int) -> list[str]:
     ]
 
 
-def checked(chosen: Any, dim: int, name: str = "coordinates") -> tuple[int, ...]:
+def check_coordinates(chosen: Any, dim: int, name: str = "coordinates") -> tuple[int, ...]:
     """One or two coordinates that exist."""
     listed = list(chosen) if isinstance(chosen, (list, tuple, np.ndarray)) else []
-    if len(listed) not in (1, 2) or not exist(listed, dim):
+    if len(listed) not in (1, 2) or not are_coordinates(listed, dim):
         raise ValueError(f"`{name}` must be one or two of 0..{dim - 1}, got {shown(chosen)}")
     return tuple(int(k) for k in listed)
 
 
-def exist(listed: Sequence[Any], dim: int) -> bool:
+def are_coordinates(listed: Sequence[Any], dim: int) -> bool:
     """Whether all are whole numbers of 0..dim - 1."""
     return all(isinstance(k, (int, np.integer)) and not isinstance(k, bool) and 0 <= k < dim for k in listed)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from .._validation import check_level, require_kind
-from ..moments.table import leading
+from ..moments.table import leading_features
 from ..result import (
     GofResult,
     KsdaggResult,
@@ -130,7 +130,9 @@ def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Axes | None =
     """
     require_kind(result, MomentResult, "result")
     check_level(alpha)
-    rows = [row for row in (_effect(feature) for feature in leading(result, alpha)) if row is not None]
+    rows = [
+        row for row in (_effect(feature) for feature in leading_features(result, alpha)) if row is not None
+    ]
     ax = axes_or_new(ax)
     for place, (_, centre, low, high) in enumerate(rows):
         ends = np.array([[centre - low], [high - centre]]).clip(0)

@@ -20,10 +20,10 @@ from .axes import (
     MAX_POINTS,
     MUTED_COLOUR,
     PAPER_COLOUR,
+    are_coordinates,
     as_points,
     axes_or_new,
-    checked,
-    exist,
+    check_coordinates,
     labels_of,
     with_legend,
 )
@@ -98,7 +98,9 @@ def draws(
     """
     scene = _scene(draws, modes, names, target)
     dim = scene.x.shape[1]
-    chosen = _most_apart(scene.x, scene.centres) if coordinates is None else checked(coordinates, dim)
+    chosen = (
+        _most_apart(scene.x, scene.centres) if coordinates is None else check_coordinates(coordinates, dim)
+    )
     ax = axes_or_new(ax)
     if len(chosen) == 1:
         _draw_one(ax, scene, chosen[0])
@@ -158,7 +160,7 @@ def pairs(
     chosen = _that_matter(scene, verdict)
     if coordinates is not None:
         chosen = list(coordinates) if isinstance(coordinates, (list, tuple, np.ndarray)) else []
-    if not chosen or not exist(chosen, dim) or len(set(chosen)) < len(chosen):
+    if not chosen or not are_coordinates(chosen, dim) or len(set(chosen)) < len(chosen):
         raise ValueError(f"`coordinates` must be different ones of 0..{dim - 1}, got {shown(coordinates)}")
     axes = _grid(len(chosen), axes)
     for row, i in enumerate(chosen):
@@ -383,7 +385,7 @@ def perturbed(
         raise ValueError(
             f"`before` and `after` must have one dimension, got {before.shape} and {after.shape}"
         )
-    chosen = checked(coordinates, before.shape[1])
+    chosen = check_coordinates(coordinates, before.shape[1])
     labels = labels_of(names, before.shape[1])
     ax = axes_or_new(ax)
     samples = ((before, MAIN_COLOUR, "before"), (after, CONTRAST_COLOUR, "after the perturbation"))

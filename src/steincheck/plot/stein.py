@@ -15,7 +15,7 @@ from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.tiles import quadratic_forms
 from ..target import Target, require_target, score_at
 from ..typing import DrawsLike
-from .axes import MAX_POINTS, MUTED_COLOUR, axes_or_new, checked, labels_of, with_legend
+from .axes import MAX_POINTS, MUTED_COLOUR, axes_or_new, check_coordinates, labels_of, with_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def witness(
     >>> ax = sc.plot.witness(draws, target, rng=0)
     """
     require_target(target)
-    (k,) = checked([coordinate], target.dim, "coordinate")
+    (k,) = check_coordinates([coordinate], target.dim, "coordinate")
     x, z, s, kernel = _scaled_subset(draws, target, scales, rng)
     r2 = np.maximum(np.sum(z**2, axis=1)[:, None] + np.sum(z**2, axis=1) - 2 * z @ z.T, 0.0)
     with jax.enable_x64(True):
@@ -107,7 +107,7 @@ def contributions(
     >>> ax = sc.plot.contributions(draws, target, rng=0)
     """
     require_target(target)
-    (k,) = checked([coordinate], target.dim, "coordinate")
+    (k,) = check_coordinates([coordinate], target.dim, "coordinate")
     x, z, s, kernel = _scaled_subset(draws, target, scales, rng)
     sums = quadratic_forms(z[None], s[None], kernel, kernel.bandwidth, row_sums=True).row_sums
     assert sums is not None

@@ -33,7 +33,7 @@ def raw_score(target: Target, x: np.ndarray) -> np.ndarray:
     """The score at the rows of `x` as it comes, by finite differences where the target has none."""
     if target.score is None:
         return central_differences(target.log_density, x)
-    return _as_floats("score", called("score", target.score, x), x.shape)
+    return _as_floats("score", call_batch("score", target.score, x), x.shape)
 
 
 def read_only(x: np.ndarray) -> np.ndarray:
@@ -62,7 +62,7 @@ def differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = Non
     Steps are made shorter until log p bends by little over them: the width of the density is not known.
     """
     raw = np.asarray(log_density(read_only(x)))
-    eps = precision(raw)
+    eps = rounding_of(raw)
     middle = raw.astype(float)[:, None]
     noise = 10 * eps * np.abs(middle)
     fine = eps ** (1 / 3)
@@ -89,7 +89,7 @@ def differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = Non
         return Differences((ahead - behind) / (2 * h), 5 * noise / h, bend / (2 * h))
 
 
-def precision(value: Any) -> float:
+def rounding_of(value: Any) -> float:
     """The relative rounding of what a function returned, by its own dtype."""
     dtype = getattr(value, "dtype", None)
     kind = np.dtype(dtype) if isinstance(dtype, (np.dtype, type)) else np.asarray(value).dtype
@@ -105,12 +105,12 @@ def _moved_log_density(log_density: Batch, x: np.ndarray, step: np.ndarray) -> n
 
 def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
     """log p at the rows of `x`, validated; at a `proposal` -inf is a value, NaN is not."""
-    raw = called("log_density", target.log_density, x)
+    raw = call_batch("log_density", target.log_density, x)
     value = _as_floats("log_density", raw, (len(x),))
     bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
     if bad.any():
         _raise_non_finite("log_density", x, value, bad)
-    rounding = precision(raw) * np.median(np.abs(value)) if len(value) and not proposal else 0.0
+    rounding = rounding_of(raw) * np.median(np.abs(value)) if len(value) and not proposal else 0.0
     if rounding > MAX_ROUNDING:
         raise ValueError(
             f"`log_density` must be smaller: near {np.median(value):.2g} it is rounded to {rounding:.2g}, "
@@ -145,7 +145,7 @@ def _refuse_mixed_rows(target: Target, x: np.ndarray, value: np.ndarray) -> None
 
 def _evaluated_again(target: Target, x: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The log density at the rows of `x`, and how far it is from `value`."""
-    again = _as_floats("log_density", called("log_density", target.log_density, x), (len(x),))
+    again = _as_floats("log_density", call_batch("log_density", target.log_density, x), (len(x),))
     return again, np.abs(again - value)
 
 
@@ -154,7 +154,7 @@ def score_at(target: Target, x: np.ndarray) -> np.ndarray:
     if target.score is None:
         value = central_differences(target.log_density, x)
     else:
-        value = _as_floats("score", called("score", target.score, x), x.shape)
+        value = _as_floats("score", call_batch("score", target.score, x), x.shape)
     bad = ~np.isfinite(value).all(axis=1)
     if bad.any():
         _raise_non_finite("score", x, value, bad)
@@ -195,7 +195,7 @@ def outputs_anywhere(
     return [_as_floats(name, output, (len(x), *shape)) for (name, shape), output in named], None
 
 
-def called(name: str, function: Batch, x: np.ndarray) -> Any:
+def call_batch(name: str, function: Batch, x: np.ndarray) -> Any:
     """What a function of the user's returns for all rows of `x`; its errors name it."""
     try:
         return function(read_only(x))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .evaluation import log_density_anywhere, precision, read_only
+from .evaluation import log_density_anywhere, read_only, rounding_of
 from .record import Target
 
 EDGE_HALVINGS = 60  # of a bracket about an edge: down to the resolution of the numbers
@@ -284,4 +284,4 @@ def _smallest_part(target: Target, x: np.ndarray) -> float:
         return np.inf
     size = np.abs(x).max(axis=0)[moving] / spread[moving]
     # below 1e-13 of a line a continuous log density does not change
-    return max(1e-13, 64 * precision(target.log_density(read_only(x[:1]))) * float(size.max()))
+    return max(1e-13, 64 * rounding_of(target.log_density(read_only(x[:1]))) * float(size.max()))

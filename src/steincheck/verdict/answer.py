@@ -53,9 +53,9 @@ from ..wording import (
     unknown_misfit_finding,
     weight_findings,
 )
-from .case import Case, Remarks, SearchLimits, evaluated, is_improper, look_for_unknown_modes, search
+from .case import Case, Remarks, SearchLimits, evaluate_case, is_improper, look_for_unknown_modes, search
 from .combine import Combined, combine, holm_factor
-from .examine import examined_for_impossible_draws, run_tests
+from .examine import run_tests, with_impossible_draws
 from .summary import parameter_table
 
 MIN_DRAWS_FOR_VERDICT = 50  # below this n a non-rejection is inconclusive
@@ -157,7 +157,7 @@ def check(
     streams = np.random.default_rng(seed).spawn(6)
     sample = to_unconstrained(draws, target)
     remarks = Remarks()
-    case = evaluated(sample, target, independent, check_score, remarks)
+    case = evaluate_case(sample, target, independent, check_score, remarks)
     limits = SearchLimits(int(max_evaluations), max_seconds)
     known, tested = search(case, target, modes, box, limits, progress, streams[0], remarks)
     tests = _tests_that_apply(case, target, known, tested, alpha, streams, remarks)
@@ -187,7 +187,7 @@ def _tests_that_apply(
     if not remarks.invalid:
         found = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
         tests = {name: among_all(result, tested, len(case.x)) for name, result in found.items()}
-    return tests | examined_for_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
+    return tests | with_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
 
 
 def _check_limits(max_evaluations: Any, max_seconds: Any) -> None:

@@ -63,7 +63,9 @@ class Remarks:
     not_examined: list[str] = field(default_factory=list)
 
 
-def evaluated(read: Draws, target: Target, independent: bool, check_score: bool, remarks: Remarks) -> Case:
+def evaluate_case(
+    read: Draws, target: Target, independent: bool, check_score: bool, remarks: Remarks
+) -> Case:
     """Evaluate log density and score once, and find out whether the draws are chains."""
     sample = evaluate_sample(read, target, independent=independent)
     x = sample.x

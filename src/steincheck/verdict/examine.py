@@ -102,7 +102,7 @@ def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) ->
     return replace(found, dim=case.x.shape[1])
 
 
-def examined_for_impossible_draws(
+def with_impossible_draws(
     result: GofResult | None, x: np.ndarray, tested: np.ndarray, target: Target, known: Modes, alpha: float
 ) -> dict[str, GofResult]:
     """The moment test with impossible draws among those that it did not look at, by rows of the user's draws.

@@ -10,7 +10,7 @@ from scipy import special
 
 from .._series import index_in_chain
 from .._validation import listed
-from ..moments.table import SHAPE_KINDS, leading, unexplained_shapes
+from ..moments.table import SHAPE_KINDS, leading_features, unexplained_shapes
 from ..result import Finding, MomentFeature, MomentResult
 from .chains import words_listed
 from .groups import KINDS_WITH_SIZE, by_size, describe_group, grouped
@@ -39,7 +39,7 @@ def moment_findings(
     def adjusted(single: float) -> float:
         return float(np.clip(factor * single, pvalue, 1.0))  # named only if the test as a whole rejects too
 
-    reported = by_size(leading(result, alpha / factor, limit=len(result.features)))
+    reported = by_size(leading_features(result, alpha / factor, limit=len(result.features)))
     reshaped = any(feature.kind in SHAPE_KINDS for feature in (*reported, *unexplained_shapes(result)))
     found = []
     leads = factor * result.impossible_pvalue < 1e-4  # single draws lead only if beyond doubt
