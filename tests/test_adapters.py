@@ -104,7 +104,9 @@ def test_rounded_simplices_are_understood_and_others_refused(points):
     rounded = values.astype(np.float32)
     np.testing.assert_allclose(made().unconstrain(rounded), points, atol=1e-5)
     values[[2, 8], 3] = 0.9
-    with pytest.raises(ValueError, match=r"2 of 20 rows do not, rows \[2, 8\]; at row 2, w = \["):
+    with pytest.raises(
+        ValueError, match=r"2 of 20 rows do not, rows \[2, 8\] \(counted from 0\); at row 2, w = \["
+    ):
         made().unconstrain(values)
 
 
@@ -205,7 +207,10 @@ def test_an_array_of_parameters_is_suspected():
     target = gamma_target(["mu", "log_sigma"])
     draws = gamma_draws(300)
     assert "but if it holds sigma itself" in to_unconstrained(draws, target).warnings[0]
-    assert "target.unconstrain(draws)" in sc.check(draws, target, modes=[[0.0, np.log(9)]], rng=0).warnings[0]
+    assert (
+        "map them by `target.unconstrain`"
+        in sc.check(draws, target, modes=[[0.0, np.log(9)]], rng=0).warnings[0]
+    )
     with pytest.warns(UserWarning, match="sigma itself|negligible probability") as caught:
         sc.moment_test(draws, target, modes=[[0.0, np.log(9)]], rng=0)
     assert "if it holds sigma itself" in str(caught[0].message)

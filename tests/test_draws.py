@@ -36,7 +36,7 @@ def test_draws_are_copied():
             np.zeros(6),
             2,
             ValueError,
-            r"`x` must have shape \(n, 2\), got the 1-d shape \(6,\); one point is a row",
+            r"`x` must have shape \(n, 2\), one point per row, got the 1-d shape \(6,\)",
         ),
         (
             np.zeros((5, 3)),
@@ -374,7 +374,12 @@ def test_the_record_copies_no_array_and_takes_lists():
         (np.zeros((0, 5, 2)), 2, ValueError, "at least 2 draws, got 0"),
         ({"a": "text"}, None, TypeError, r"`draws`\['a'\] must be an array of real numbers"),
         ({"a": np.zeros(5), "b": np.zeros(7)}, None, ValueError, "same number of draws"),
-        ({"a": np.zeros(5), "b": np.zeros(5)}, 1, ValueError, r"got 2 \(a, b\); `var_names` selects"),
+        (
+            {"a": np.zeros(5), "b": np.zeros(5)},
+            1,
+            ValueError,
+            r"got 2 \(a, b\); select columns by the target's `names`, or by `var",
+        ),
     ],
 )
 def test_bad_chains(draws, dim, error, message):
@@ -404,7 +409,7 @@ def test_swapped_chains_are_mentioned():
     for t in range(1, 500):
         x[t] = 0.9 * x[t - 1] + steps[t]
     assert "only draws of successive chains are correlated" in as_draws(x, 2).warnings[0]
-    assert "give draws.swapaxes(0, 1)" in as_draws(x, 2).warnings[0]
+    assert "(draw, chain, d), swap its first two axes" in as_draws(x, 2).warnings[0]
     assert as_draws(x, 2).axes_swapped
     assert as_draws(as_draws(x, 2), 2).axes_swapped
     assert as_draws(x.swapaxes(0, 1), 2).warnings == ()
@@ -533,7 +538,9 @@ def test_names_that_count_from_1_are_those_of_a_cmdstan_file(tmp_path, names, ex
 
 
 def test_an_unknown_chain_is_named():
-    with pytest.raises(ValueError, match=r"the column of the chains must have no NaN, rows \[1\] do"):
+    with pytest.raises(
+        ValueError, match=r"the column of the chains must have no NaN, rows \[1\] \(counted from 0\) do"
+    ):
         sc.as_draws({"chain": np.array([0.0, np.nan, 1.0]), "mu": np.arange(3.0)})
 
 

@@ -105,7 +105,7 @@ def test_the_order_of_modes_does_not_depend_on_the_seed():
     target = two_component_posterior()
     draws = np.array([3.0, 0.0, -3.0, 0.0]) + 0.1 * np.random.default_rng(4).normal(size=(30, 4))
     short = {"max_evaluations": 100_000, "max_seconds": None}
-    with pytest.warns(UserWarning, match="ended early: max_evaluations"):
+    with pytest.warns(UserWarning, match="ended early: `max_evaluations`"):
         one, two, again = (find_modes(target, draws=draws, rng=seed, **short) for seed in (1, 2, 1))
     np.testing.assert_allclose(one.locations[:2], two.locations[:2], atol=1e-5)
     np.testing.assert_array_equal(one.locations, again.locations)
@@ -223,7 +223,7 @@ class TestHostileTargets:
 class TestBudget:
     def test_the_number_of_evaluations_is_limited(self):
         target = sc.models.gaussian_mixture(20.0 * np.arange(10)[:, None])
-        with pytest.warns(UserWarning, match="ended early: max_evaluations reached"):
+        with pytest.warns(UserWarning, match="ended early: `max_evaluations` reached"):
             modes = find_modes(target, max_evaluations=2000, rng=0)
         assert modes.search.n_evaluations < 8000
 
@@ -234,7 +234,7 @@ class TestBudget:
 
         target = sc.Target(log_density, lambda x: -x, dim=2)
         begin = time.perf_counter()
-        with pytest.warns(UserWarning, match="ended early: max_seconds"):
+        with pytest.warns(UserWarning, match="ended early: `max_seconds`"):
             modes = find_modes(target, max_seconds=0.5, rng=0)
         assert time.perf_counter() - begin < 20
         assert modes.search.effort < 0.1
@@ -563,7 +563,7 @@ def test_the_mode_of_the_draws_is_listed_where_there_are_too_many():
     target = sc.models.gaussian_mixture(places)
     draws = target.sample(40, 0, weights=np.eye(120)[77])
     for seed in range(2):
-        with pytest.warns(UserWarning, match="more than max_modes = 10 modes"):
+        with pytest.warns(UserWarning, match="more than `max_modes` = 10 modes"):
             modes = find_modes(target, draws=draws, max_modes=10, rng=seed)
         assert np.linalg.norm(modes.locations - places[77], axis=1).min() < 1e-3
 
@@ -672,7 +672,7 @@ def test_places_on_the_way_into_an_unbounded_spike_are_no_modes():
 @pytest.mark.parametrize("limit", [{"max_evaluations": 1}, {"max_seconds": 1e-9}])
 def test_a_search_that_hardly_began_does_not_say_that_the_density_grows(limit):
     with pytest.raises(
-        ValueError, match=f"{next(iter(limit))} was reached before a local optimisation converged"
+        ValueError, match=f"`{next(iter(limit))}` was reached before a local optimisation converged"
     ):
         sc.find_modes(sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]]), rng=0, **limit)
 

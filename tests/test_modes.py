@@ -226,7 +226,7 @@ def test_exploration_finds_modes_no_start_hits():
 def test_a_lattice_too_large_to_list_has_one_mode_with_all_its_neighbours(turned):
     """2^20 modes: 24 come back, the explored one with its 20 flips of one hidden unit, turned or not."""
     rotation = np.linalg.qr(np.random.default_rng(5).normal(size=(50, 50)))[0] if turned else None
-    with pytest.warns(UserWarning, match="more than max_modes = 24 modes"):
+    with pytest.warns(UserWarning, match="more than `max_modes` = 24 modes"):
         modes = box_search(rbm(20, 50, rotation), bounds=(-10, 10), n_starts=64, max_modes=24, rng=0)
     assert len(modes) == 24
     hidden = (modes.locations if rotation is None else modes.locations @ rotation.T)[:, :20]
@@ -239,7 +239,7 @@ def test_a_lattice_too_large_to_list_has_one_mode_with_all_its_neighbours(turned
 def test_the_cap_on_evaluations_is_told():
     target = numpy_mixture(20.0 * np.arange(10)[:, None])
     modes = box_search(target, bounds=(-1, 1), max_evaluations=1, rng=0)
-    assert modes.search.stopped == "max_evaluations reached while exploring"
+    assert modes.search.stopped == "`max_evaluations` reached while exploring"
     assert len(modes.search.explored) == 1
 
 
@@ -351,7 +351,7 @@ def test_a_users_modes(normal_target):
         ((np.zeros((1, 2)), -np.eye(2)[None]), "number 0 is not: its smallest eigenvalue is -1"),
         ((np.zeros((1, 2)), [[[1.0, 0.5], [0.0, 1.0]]]), "symmetric"),
         ((np.zeros((1, 2)), np.full((1, 2, 2), np.nan)), "finite"),
-        ([[3.0, 0.0], [-3.0, 0.0], [3.0, 1e-9]], r"rows \[0, 2\] hold duplicates"),
+        ([[3.0, 0.0], [-3.0, 0.0], [3.0, 1e-9]], r"rows \[0, 2\] \(counted from 0\) hold duplicates"),
     ],
 )
 def test_wrong_modes(modes, words):
@@ -406,11 +406,11 @@ def test_the_record_refuses_what_is_not_modes(arguments, error, message):
     [
         ({}, "complete", "a round of exploration found nothing new"),
         ({"explore": False}, "not explored", "exploration was not requested"),
-        ({"max_modes": 1}, "max_modes", "there are more than max_modes = 1 modes"),
-        ({"max_evaluations": 1}, "max_evaluations", "max_evaluations reached while exploring"),
+        ({"max_modes": 1}, "max_modes", "there are more than `max_modes` = 1 modes"),
+        ({"max_evaluations": 1}, "max_evaluations", "`max_evaluations` reached while exploring"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:there are more than max_modes")
+@pytest.mark.filterwarnings("ignore:there are more than `max_modes`")
 def test_the_record_of_a_search_in_a_box(options, reason, stopped):
     search = box_search(numpy_mixture([[-3.0, 0.0], [3.0, 0.0]]), (-10, 10), rng=0, **options).search
     assert isinstance(search, sc.ModeSearch)

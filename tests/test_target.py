@@ -163,7 +163,8 @@ def test_wrong_shapes_and_non_finite_values_name_the_rows():
     with pytest.raises(ValueError, match=r"`score` must return shape \(3, 2\) for 3 points, got \(3,\)"):
         score_at(sc.Target(lambda x: x[:, 0], lambda x: x[:, 0], dim=2), x)
     with pytest.raises(
-        ValueError, match=r"1 of 3 rows are not, rows \[1\]; at row 1, x = \[2. 3.\], it is -inf"
+        ValueError,
+        match=r"1 of 3 rows are not, rows \[1\] \(counted from 0\); at row 1, x = \[2. 3.\], it is -inf",
     ):
         log_density_at(sc.Target(lambda x: np.where(x[:, 0] == 2, -np.inf, 0), dim=2), x)
     with pytest.raises(ValueError, match=r"`score` must be finite.*rows \[0, 2\]"):

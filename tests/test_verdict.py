@@ -195,7 +195,7 @@ def test_absurd_draws_get_a_verdict_that_names_them():
     verdict = sc.check(x, target, modes=[[0.0, 0.0]], rng=0)
     assert verdict.fits is False
     assert verdict.findings[0].text.startswith(
-        "One draw is of negligible probability under the density (row 700)"
+        "One draw is of negligible probability under the density (row 700, counted from 0)"
     )
     assert sc.check(50 * x, target, modes=[[0.0, 0.0]], rng=0).fits is False
 

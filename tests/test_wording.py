@@ -118,7 +118,7 @@ def test_shares_of_the_modes_per_chain():
 @pytest.mark.parametrize(
     ("kind", "chains", "words"),
     [
-        ("missing mode", True, "start chains in every mode (`m`)"),
+        ("missing mode", True, "start chains in every mode (locations: `m`)"),
         ("mode share", False, "sample again from every mode"),
         ("scale", False, "variational inference"),
         ("scale", True, "step size"),
@@ -185,7 +185,7 @@ def moments():
     [
         ((0, 1, 100, 201), "the first draws of chains 0, 1 and 2, up to draw 1"),
         ((100,), "the first draws of chain 1, up to draw 0"),
-        ((0, 150), "chain 0, draw 0; chain 1, draw 50"),
+        ((0, 150), "chain 0, draw 0; chain 1, draw 50, counted from 0"),
     ],
 )
 def test_impossible_draws_are_named_by_chain(moments, rows, where):

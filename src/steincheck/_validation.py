@@ -11,6 +11,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 MAX_COUNT = 10**6  # of replicates, steps, modes: more would never finish or would exhaust memory
 Seed = int | np.random.SeedSequence
@@ -175,6 +176,17 @@ def listed(items: Sequence[Any], most: int = 10) -> str:
     'mu, tau, ...'
     """
     return ", ".join(str(item) for item in items[:most]) + (", ..." if len(items) > most else "")
+
+
+def listed_rows(rows: ArrayLike) -> str:
+    """The first of several rows, for messages.
+
+    Examples
+    --------
+    >>> listed_rows([3, 7])
+    'rows [3, 7] (counted from 0)'
+    """
+    return f"rows {np.asarray(rows)[:10].tolist()} (counted from 0)"
 
 
 def check_jobs(value: Any) -> None:

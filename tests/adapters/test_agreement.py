@@ -105,7 +105,9 @@ def test_draws_outside_the_support_are_named(package, column, value, shown, targ
     target = target_of(package, "regression")
     values = target.constrain(points(target.dim))
     values[[4, 7], target.constrained_names.index(column)] = value
-    with pytest.raises(ValueError, match=rf"2 of 20 rows do not, rows \[4, 7\]; at row 4, {shown}"):
+    with pytest.raises(
+        ValueError, match=rf"2 of 20 rows do not, rows \[4, 7\] \(counted from 0\); at row 4, {shown}"
+    ):
         target.unconstrain(values)
 
 
@@ -114,7 +116,9 @@ def test_a_negative_scale_is_named(package, target_of):
     target = target_of(package, "schools")
     values = target.constrain(points(target.dim))
     values[3, 1] = -0.3
-    with pytest.raises(ValueError, match=r"1 of 20 rows do not, rows \[3\]; at row 3, tau = -0.3"):
+    with pytest.raises(
+        ValueError, match=r"1 of 20 rows do not, rows \[3\] \(counted from 0\); at row 3, tau = -0.3"
+    ):
         target.unconstrain(values)
 
 

@@ -39,7 +39,7 @@ def test_a_row_at_which_stan_throws_leaves_the_others_alone(target):
 
 
 def test_draws_outside_the_support(target):
-    with pytest.raises(ValueError, match=r"rows \[1\]; at row 1, tau = -2"):
+    with pytest.raises(ValueError, match=r"rows \[1\] \(counted from 0\); at row 1, tau = -2"):
         target.unconstrain({"mu": np.zeros(3), "tau": np.array([1.0, -2, 1])})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_numbers
+from .._validation import as_numbers, listed_rows
 from ..draws.coerce import read_as_draws
 from ..draws.names import variable_of
 from ..target import Batch, Target
@@ -84,7 +84,7 @@ class Parameters:
         if len(bad):
             raise ValueError(
                 f"`draws` must lie inside the support of the model: {len(bad)} of {len(values)} rows do not, "
-                f"rows {bad[:10].tolist()}; at row {bad[0]}, {self._culprit(values[bad[0]], points[bad[0]])}"
+                f"{listed_rows(bad)}; at row {bad[0]}, {self._culprit(values[bad[0]], points[bad[0]])}"
             )
         return points
 

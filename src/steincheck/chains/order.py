@@ -47,7 +47,7 @@ class Dependence:
         """What a lag of more than 1 means."""
         return (
             f"the autocorrelation is larger at lag {self.lag} than at lag 1, as where {self.lag} chains are "
-            "interleaved: give an array (chain, draw, d)"
+            "interleaved: separate the chains, as in shape (chain, draw, d)"
         )
 
     def __str__(self) -> str:

@@ -72,8 +72,8 @@ ModesFile = Annotated[
     typer.Option(
         "--modes",
         metavar="FILE",
-        help="The modes, instead of a search: JSON that steincheck modes --json wrote, or locations, one per "
-        "row, in a file like DRAWS.",
+        help='The modes, instead of a search: JSON with "locations", and "covariances" if they are known, as '
+        "steincheck modes --json writes it, or locations, one per row, in a file like DRAWS.",
     ),
 ]
 Independent = Annotated[

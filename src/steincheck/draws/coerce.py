@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from .._series import index_in_chain, normal_scores
-from .._validation import as_count, as_host, as_numbers, check_names, listed
+from .._validation import as_count, as_host, as_numbers, check_names, listed, listed_rows
 from ..typing import DrawsLike
 from .containers import RawDraws, read_container
 from .names import canonical_name, close_names, positions, variable_of
 from .record import Draws
+
+TRANSPOSED = "; it looks transposed: one row per point is expected"
 
 
 def as_draws(
@@ -103,10 +105,10 @@ def select_columns(
             f"`names` must name every column of `{name}`, {values.shape[1]}, got {listed(names)}"
         )
     if dim is not None and values.shape[1] != dim:
-        named = f" ({listed(own)})" if own else ""
+        named = f" ({listed(own)}); select columns by the target's `names`, or by `var_names`" if own else ""
         raise ValueError(
             f"`{name}` must have one column per coordinate, {dim} as the target's dim, got {values.shape[1]}"
-            f"{named}{'; `var_names` selects' if own else ''}"
+            f"{named}"
         )
     if len(values) < minimum:
         raise ValueError(f"`{name}` must hold at least {minimum} draws, got {len(values)}")
@@ -139,7 +141,7 @@ def as_matrix(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndar
     if array.ndim == 1:
         array = _column(array, dim, name)
     if array.ndim != 2 or array.shape[1] != dim:
-        hint = f"; it looks transposed, try {name}.T" if array.ndim == 2 and array.shape[0] == dim else ""
+        hint = TRANSPOSED if array.ndim == 2 and array.shape[0] == dim else ""
         raise ValueError(
             f"`{name}` must have shape (n, {dim}) as the target has dim = {dim}, got {array.shape}{hint}"
         )
@@ -152,8 +154,8 @@ def as_matrix(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndar
 def _column(array: np.ndarray, dim: int, name: str) -> np.ndarray:
     if dim != 1:
         raise ValueError(
-            f"`{name}` must have shape (n, {dim}), got the 1-d shape {array.shape}; one point is a row: "
-            f"{name}.reshape(-1, {dim}) for points stored end to end, {name}[None, :] for a single one"
+            f"`{name}` must have shape (n, {dim}), one point per row, got the 1-d shape {array.shape}; a "
+            f"single point has shape (1, {dim})"
         )
     return array[:, None]
 
@@ -183,7 +185,7 @@ def _shaped(array: np.ndarray, dim: int, name: str) -> np.ndarray:
     if array.ndim == 1:
         return _column(array, dim, name)
     if array.ndim != 2 or array.shape[1] != dim:
-        hint = f"; it looks transposed, try {name}.T" if array.ndim == 2 and array.shape[0] == dim else ""
+        hint = TRANSPOSED if array.ndim == 2 and array.shape[0] == dim else ""
         raise ValueError(
             f"`{name}` must have shape (n, {dim}) or (chain, draw, {dim}) as the target has dim = {dim}, "
             f"got {array.shape}{hint}"
@@ -251,7 +253,7 @@ def _from_chain_array(array: np.ndarray, name: str) -> RawDraws:
         seen = "only draws of successive chains are" if table.axes_swapped else "successive draws are not"
         table.warnings.append(
             f"`{name}` was read as {n_chains} chains of {length} draws, but {seen} correlated: if it is "
-            f"(draw, chain, d), give {name}.swapaxes(0, 1)"
+            "(draw, chain, d), swap its first two axes"
         )
     return table
 
@@ -307,15 +309,15 @@ def _check_chains(values: np.ndarray, chain: np.ndarray | None, name: str) -> No
         if lengths.min() < 2:
             raise ValueError(
                 f"`{name}` must hold at least 2 draws per chain, chain {int(np.argmin(lengths))} of "
-                f"{len(lengths)} has {lengths.min()}; independent draws are an array (n, d)"
+                f"{len(lengths)} has {lengths.min()}; independent draws have no chains, but shape (n, d)"
             )
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if not len(bad):
         return
-    where = f"rows {bad[:10].tolist()}"
+    where = listed_rows(bad)
     if chain is not None:
         index = index_in_chain(chain)
-        where = "; ".join(f"chain {chain[row]}, draw {index[row]}" for row in bad[:5])
+        where = "; ".join(f"chain {chain[row]}, draw {index[row]}" for row in bad[:5]) + " (counted from 0)"
     raise ValueError(
         f"`{name}` must be finite: {len(bad)} of {len(values)} draws hold NaN or infinity, {where}"
     )

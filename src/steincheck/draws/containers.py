@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_host
+from .._validation import as_host, listed_rows
 from .names import canonical_name, has_names, reindexed, variable_of
 
 CHAIN_COLUMNS = ("chain", ".chain", "chain__", "chain_id")
@@ -171,7 +171,7 @@ def _sorted(table: RawDraws, chain: Any, draw: Any) -> RawDraws:
         chain = np.asarray(chain)
         unknown = np.flatnonzero(chain != chain)  # NaN
         if len(unknown):
-            raise ValueError(f"the column of the chains must have no NaN, rows {unknown[:10].tolist()} do")
+            raise ValueError(f"the column of the chains must have no NaN, {listed_rows(unknown)} do")
         _, table.chain = np.unique(chain, return_inverse=True)
         keys = (table.chain,) if draw is None else (np.asarray(draw), table.chain)
         order = np.lexsort(keys)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_count, listed, shown
-from .coerce import check_selection, read_any, select_columns, stacked
+from .coerce import TRANSPOSED, check_selection, read_any, select_columns, stacked
 from .containers import CHAIN_COLUMNS, RawDraws, counted_from_0, from_columns, uncapitalised
 from .names import canonical_name, close_names, has_names
 from .record import Draws
@@ -25,6 +25,14 @@ SEPARATORS = (",", ";", "\t", "|")  # blanks if there are none of these
 SEPARATOR_LINE = re.compile(r'"?sep=.?"?', re.IGNORECASE)  # the first line of spreadsheets' files
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 FORTRAN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[dD][+-]?\d+")
+
+
+class ArrayChoiceError(ValueError):
+    """An .npz file holds several arrays, or none, and it is not said which of them to read."""
+
+    def __init__(self, message: str, known: Sequence[str]) -> None:
+        super().__init__(message)
+        self.known = tuple(known)
 
 
 def read_draws(
@@ -129,12 +137,13 @@ def _read_numpy(path: Path, key: str | None) -> np.ndarray:
                 key = known[0]
             if key not in known:
                 if not known:
-                    raise KeyError(f"{path} holds no arrays")
+                    raise ArrayChoiceError(f"{path} holds no arrays", known)
                 what = f"has no array {key!r}{close_names(key, known)}" if key else "holds several arrays"
-                raise KeyError(f"{path} {what}; it holds {', '.join(known)}: name one by `key`")
+                text = f"{path} {what}; it holds {', '.join(known)}: name one by `key`"
+                raise ArrayChoiceError(text, known)
             return content[key]
-    except KeyError as error:
-        raise ValueError(error.args[0]) from None
+    except ArrayChoiceError:
+        raise
     except Exception as error:  # damaged zip, wrong magic number, pickled objects: NumPy raises many kinds
         raise ValueError(f"{path} cannot be read as an array of numbers: {error}") from None
 
@@ -215,6 +224,8 @@ def _check_width(
     named = f" ({listed(labels)})" if labels else ""
     counts = len(values) > 1 and np.all(np.diff(values[:, 0]) == 1)
     hint = "; the first one numbers the rows: remove it" if values.shape[1] == dim + 1 and counts else ""
+    if labels is None and len(values) == dim:
+        hint = TRANSPOSED
     raise ValueError(
         f"{path} has {values.shape[1]} columns{named}, but the target has `dim` = {dim}: "
         f"one column per coordinate is needed{hint}"

@@ -88,6 +88,6 @@ def _looks_constrained(x: np.ndarray, target: Target, name: str) -> list[str]:
     parameters = listed([names[k] for k in changed.tolist()])
     return [
         f"`{name}` was read in the unconstrained coordinates of the target, but if it holds {parameters} "
-        f"itself, the median log density is {gain:.3g} larger: give target.unconstrain({name}), or the "
-        "parameters by name"
+        f"itself, the median log density is {gain:.3g} larger: give the parameters by name, or map "
+        "them by `target.unconstrain` first"
     ]

@@ -185,7 +185,7 @@ def _search(
             raise ValueError(
                 f"no mode found from {len(x)} starts: {tally['outside_support']} lie where the density is 0, "
                 f"{tally['saddle_points']} ended at saddle points, {tally['not_converged']} did not "
-                "converge. Give `bounds` or `starts` inside the support; a density without a smooth maximum "
+                "converge. Give `bounds` or starts inside the support; a density without a smooth maximum "
                 "has no modes"
             )
         if explore:
@@ -242,7 +242,7 @@ def _record(
     stopped = _stopped(reason)
     if len(heavy) > len(chosen) or tally["not_examined"]:
         reason = "max_modes"
-        stopped = f"there are more than max_modes = {plan.max_modes} modes"
+        stopped = f"there are more than `max_modes` = {plan.max_modes} modes"
         warnings.append(f"{stopped}: the search was cut short")
     if not plan.surface.target.has_score:
         warnings.append(NO_SCORE)
@@ -288,7 +288,7 @@ def _stopped(reason: SearchEnd) -> str:
             return "a round of exploration found nothing new"
         case "not explored":
             return "exploration was not requested"
-    return f"{reason} reached while exploring"
+    return f"`{reason}` reached while exploring"
 
 
 def flat_warning(flat: int, total: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_numbers, asymmetries, listed
+from .._validation import as_numbers, asymmetries, listed, listed_rows
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, check_hessian, log_density_at
@@ -54,7 +54,7 @@ def as_modes(modes: Any, target: Target, warnings: list[str] | None = None) -> M
     label = merge(x, np.linalg.inv(matrices), log_density, beta=1e-6)[1]
     twins = np.flatnonzero(np.bincount(label)[label] > 1)
     if len(twins):
-        raise ValueError(f"`modes` must differ from each other, rows {twins[:10].tolist()} hold duplicates")
+        raise ValueError(f"`modes` must differ from each other, {listed_rows(twins)} hold duplicates")
     if warnings is not None:
         warnings.extend(_far_from_maxima(target, x, log_density, matrices))
     if isinstance(modes, Modes):  # found for another constant, perhaps: the heights are those of this target
@@ -225,8 +225,8 @@ def _inverse_hessians(target: Target, x: np.ndarray) -> np.ndarray:
             bend = np.abs(np.diag(hessians[bad[0]]))
             check_hessian(target, x[bad[0]], 1 / np.sqrt(np.where(bend > 0, bend, 1.0)))
         raise ValueError(
-            f"`modes` must be local maxima: at rows {bad[:10]} the Hessian of -log p is not positive "
-            "definite; correct them, or give covariances too, as a tuple (locations, covariances)"
+            f"`modes` must be local maxima: at {listed_rows(bad)} the Hessian of -log p is not positive "
+            "definite; correct them, or give `modes` as a pair (locations, covariances)"
         )
     return np.array([root @ root.T for root in roots if root is not None])
 

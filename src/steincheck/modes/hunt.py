@@ -76,9 +76,9 @@ class Hunt:
         """Why it ended, in words."""
         match self.reason:
             case "max_evaluations" | "max_seconds":
-                return f"{self.reason} reached in round {self.rounds}"
+                return f"`{self.reason}` reached in round {self.rounds}"
             case "max_modes":
-                return f"there are more than max_modes = {self.limits.max_modes} modes"
+                return f"there are more than `max_modes` = {self.limits.max_modes} modes"
             case "max_rounds":
                 return f"{MAX_ROUNDS} rounds"
             case "complete":
@@ -102,7 +102,7 @@ class Hunt:
         if error is not None and not self.surface.scored:
             return f"the target raises {type(error).__name__}: {error}"
         if self.highest is None and not self.flat:
-            return "the density is 0 or not finite at all starts; give `draws` or `starts` inside its support"
+            return "the density is 0 or not finite at all starts; give `draws` or starts inside its support"
         if not self.surface.scored:
             return "the score is not finite at any start"
         if self.flat is not None and self.flat.reason == "constant":
@@ -113,7 +113,7 @@ class Hunt:
         if self.ran_away(self.highest[1]):
             return f"{grows}: it appears to be improper, or its sign is reversed"
         if self.surface.exhausted and self.rounds <= 1:
-            return f"{self.surface.exhausted} was reached before a local optimisation converged"
+            return f"`{self.surface.exhausted}` was reached before a local optimisation converged"
         if self._at_edge():
             return f"the density is highest at an edge of its support, near {self._place()}"
         return grows

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .._validation import as_numbers
+from .._validation import as_numbers, listed_rows
 from .compiled import BATCH_SIZES, in_chunks, values_and_scores
 from .record import Batch, Target
 
@@ -221,7 +221,7 @@ def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 def _raise_non_finite(name: str, x: np.ndarray, value: np.ndarray, bad: np.ndarray) -> None:
     rows = np.flatnonzero(bad)
     raise ValueError(
-        f"`{name}` must be finite at every point: {len(rows)} of {len(x)} rows are not, rows "
-        f"{rows[:10].tolist()}; at row {rows[0]}, x = {np.array2string(x[rows[0]], threshold=8)}, "
+        f"`{name}` must be finite at every point: {len(rows)} of {len(x)} rows are not, "
+        f"{listed_rows(rows)}; at row {rows[0]}, x = {np.array2string(x[rows[0]], threshold=8)}, "
         f"it is {value[rows[0]]}"
     )

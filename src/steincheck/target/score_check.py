@@ -109,7 +109,7 @@ def _complaint(
         "`score` disagrees with finite differences of `log_density` in "
         + "; ".join(lines)
         + (f"; and {len(wrong) - 5} more coordinates" if len(wrong) > 5 else "")
-        + f"{sign}. Correct the score, or pass check_score=False to go on regardless"
+        + f"{sign}. Correct the score; in Python, `check_score=False` makes tests go on regardless"
     )
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._validation import listed_rows
 from .evaluation import log_density_anywhere, read_only, rounding_of
 from .record import Target
 
@@ -53,7 +54,7 @@ def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.r
     if len(rows):
         found.append(
             f"{len(rows)} of {len(x)} draws have negligible probability: their log density is more than "
-            f"{limit:.0f} below the median, rows {rows[:10].tolist()}; a few such draws barely affect the "
+            f"{limit:.0f} below the median, {listed_rows(rows)}; a few such draws barely affect the "
             "p-value"
         )
     still = np.flatnonzero(np.ptp(x, axis=0) == 0)

@@ -180,11 +180,11 @@ def describe_impossible(result: MomentResult, chain: np.ndarray | None = None) -
     if not count:
         return ""
     many = f"At least {count} draws are" if count > 1 else "One draw is"
-    where = _rows(result.impossible_rows)
+    where = f"{_rows(result.impossible_rows)}, counted from 0"
     if chain is not None and first_of_chains(result.impossible_rows, chain):
         where = _beginnings(result.impossible_rows, chain)
     elif chain is not None and chain.max() > 0:
-        where = _in_chains(result.impossible_rows, chain)
+        where = f"{_in_chains(result.impossible_rows, chain)}, counted from 0"
     return f"{many} of negligible probability under the density ({where})"
 
 

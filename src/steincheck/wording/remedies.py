@@ -74,8 +74,8 @@ def advice(
         steps += _about_moments(chains, findings, scales)
     if kinds & {*SHAPE_KINDS, "shape"}:
         steps.append(
-            "see `steincheck.plot.pairs` for where draws and density differ; a transformation of the "
-            "parameters or a richer approximation may be needed"
+            "see where draws and density differ, in a report or by `steincheck.plot.pairs`; a transformation "
+            "of the parameters or a richer approximation may be needed"
         )
     return tuple(steps)
 
@@ -85,7 +85,7 @@ def _about_mass(chains: bool, locations: str) -> str:
     if chains:
         return (
             "the chains have not reached the mass of the density: start them nearer to a mode "
-            f"(`{locations}`) or run them longer, and discard the warm-up"
+            f"(locations: `{locations}`) or run them longer, and discard the warm-up"
         )
     return (
         "hardly any draw is where the density has its mass: compare the order, the units and the scale of "
@@ -114,7 +114,7 @@ def _about_weights(chains: bool, weighable: bool, stuck: bool, locations: str) -
         )
         return steps
     again = "start chains in every mode" if chains else "sample again from every mode"
-    steps.append(f"{again} (`{locations}`), then check again")
+    steps.append(f"{again} (locations: `{locations}`), then check again")
     return steps
 
 
