@@ -217,7 +217,19 @@ def test_chains_that_never_change_mode_cannot_tell(run, folder):
     status, out, _ = run("test", "flux", "stuck0.csv", "stuck1.csv", *TARGET, *KNOWN, "--seed", 0)
     assert status == cli.CANNOT_TELL
     assert out.startswith("flux test: cannot tell at level 0.05")
-    assert "\n  cannot tell: the chains never change mode" in out
+    assert "\n  reason: the chains never change mode" in out
+    assert out.count("cannot tell") == 1
+
+
+@pytest.mark.parametrize("name", ["ksd", "fssd", "moments"])
+def test_chains_that_are_too_short_cannot_tell(run, folder, name):
+    walks = np.cumsum(np.random.default_rng(0).normal(size=(2, 30, 2)), axis=1)
+    np.save(folder / "walks.npy", walks)
+    known = KNOWN if name == "moments" else ()
+    status, out, _ = run("test", name, "walks.npy", *TARGET, *known, "--seed", 0)
+    assert status == cli.CANNOT_TELL
+    assert "\n  reason: the effective sample size of the " in out
+    assert out.count("cannot tell") == 1
 
 
 def test_the_level_is_passed_on(run, folder):

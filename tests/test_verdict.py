@@ -180,6 +180,7 @@ def test_weights_that_cannot_be_certified_are_no_pass(two_modes):
     verdict = sc.check(left, two_modes, modes=nowhere, rng=0)
     assert verdict.fits is None
     assert "the maps carry no draw to another mode" in verdict.sentence
+    assert str(verdict).count("the maps carry no draw to another mode") == 1
     assert verdict.to_dict()["tests"]["weights"]["pvalue"] is None
     assert "cannot tell" in str(verdict)
     jsonschema.validate(verdict.to_dict(), SCHEMA)

@@ -17,6 +17,7 @@ from .modes import Modes
 from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
 
 FluxVariant = Literal["asymptotic", "exact", "block signs", "set"]
+REASON_PREFIX = "cannot tell: "  # how a warning begins that says why a test has no answer
 KernelUnits = Literal["common", "per mode"]
 
 
@@ -114,7 +115,7 @@ class GofResult:
 
     def _repr_html_(self) -> str:
         fits = None if self.inconclusive() else not self.reject()
-        lists = list_html(self._remarks()) + list_html(self.warnings, "Warnings")
+        lists = list_html(self._remarks()) + list_html(self._other_warnings(), "Warnings")
         return f"<div>{answer_html(self._headline(), fits)}{lists}</div>"
 
     def inconclusive(self, alpha: float = 0.05) -> bool:
@@ -123,7 +124,7 @@ class GofResult:
 
     def describe(self, alpha: float = 0.05) -> str:
         """What the test says at level `alpha`, with its warnings."""
-        warnings = [f"warning: {text}" for text in self.warnings]
+        warnings = [f"warning: {text}" for text in self._other_warnings(alpha)]
         return "\n  ".join([self._headline(alpha), *self._remarks(alpha), *warnings])
 
     def _headline(self, alpha: float = 0.05) -> str:
@@ -145,7 +146,18 @@ class GofResult:
         if self._out_of_reach(alpha):
             floor = f"{self.pvalue_floor:.2g}, above the level {alpha:g}"
             remarks.append(f"The smallest attainable p-value is {floor}.")
-        return remarks
+        return remarks + [f"reason: {text}" for text in self._reasons(alpha)]
+
+    def _reasons(self, alpha: float = 0.05) -> list[str]:
+        """Why the test cannot tell, as its warnings say: the headline has the answer already."""
+        if not self.inconclusive(alpha):
+            return []
+        return [text.removeprefix(REASON_PREFIX) for text in self.warnings if text.startswith(REASON_PREFIX)]
+
+    def _other_warnings(self, alpha: float = 0.05) -> list[str]:
+        """The warnings that are not reasons."""
+        inconclusive = self.inconclusive(alpha)
+        return [text for text in self.warnings if not (inconclusive and text.startswith(REASON_PREFIX))]
 
     def _out_of_reach(self, alpha: float) -> bool:
         """Whether a p-value above `alpha` says nothing, since the replicates could not give one below."""
@@ -378,12 +390,13 @@ class FluxResult(GofResult):
 
     def _remarks(self, alpha: float = 0.05) -> list[str]:
         remarks = super()._remarks(alpha)
-        if self.set_hypothesis:
-            remarks.append(self.set_hypothesis)
-        reason = f"cannot tell: {self.inconclusive_reason}"
-        if self.inconclusive_reason and not self.reject(alpha) and reason not in self.warnings:
-            remarks.append(reason)
-        return remarks
+        return [*remarks, self.set_hypothesis] if self.set_hypothesis else remarks
+
+    def _reasons(self, alpha: float = 0.05) -> list[str]:
+        reasons = super()._reasons(alpha)
+        if self.inconclusive_reason and not self.reject(alpha):
+            reasons.append(self.inconclusive_reason)
+        return list(dict.fromkeys(reasons))
 
     @property
     def set_hypothesis(self) -> str:

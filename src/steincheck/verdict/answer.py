@@ -215,6 +215,7 @@ def _as_verdict(
         shape_is_wrong = combined.rejects("kernel") or combined.rejects("moments")
         remarks.context.extend(share_context(repair, shape_is_wrong=shape_is_wrong))
     smallest = combined.at_floor
+    repeated = {f"cannot tell: {reason}" for reason in remarks.inconclusive_reasons}
     return Verdict(
         fits=fits,
         pvalue=combined.pvalue,
@@ -228,7 +229,7 @@ def _as_verdict(
         modes=known,
         context=tuple(remarks.context),
         not_examined=tuple(remarks.not_examined + ([] if fits is None else remarks.inconclusive_reasons)),
-        warnings=tuple(dict.fromkeys(remarks.warnings)),
+        warnings=tuple(text for text in dict.fromkeys(remarks.warnings) if text not in repeated),
         n=len(case.x),
         dim=target.dim,
         names=target.coordinate_names,
