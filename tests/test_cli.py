@@ -597,10 +597,15 @@ WRONG = [  # what is typed beside the target, and what is said about it
     ("modes --draws modes.doc", "--draws must end in .csv, .tsv"),
     ("check across.npy", "it looks transposed: one row per point is expected"),
     ("check across.csv", "it looks transposed: one row per point is expected"),
+    (
+        "check three.csv --target model.py:sloped",
+        "(a, b, c), but the target has `dim` = 2: one column per "
+        "coordinate is needed; select columns by the target's `names`",
+    ),
     ("check flat.npy", "one point per row, got the 1-d shape (800,)"),
-    ("check good.csv single.csv", "independent draws have no chains, but shape (n, d)"),
+    ("check good.csv single.csv", "independent draws go together, in shape (n, d)"),
     ("check good.csv --target model.py:sloped", "in Python, `check_score=False` makes tests go on"),
-    ("modes --target model.py:nowhere", "give --draws or starts inside its support"),
+    ("modes --target model.py:nowhere", "give --draws or other starting points inside its support"),
     ("check good.csv --numpyro model.py:number", "`model` must be a function with NumPyro"),
     ("calibrate --n 50", "--sampler must be a function (n, rng) -> draws: the target has none"),
     ("calibrate --n 50 --sampler model.py:number", "--sampler must be a function"),
@@ -617,6 +622,8 @@ def wrong(folder):
     np.savetxt(folder / "twice.csv", [[3, 3], [3, 3]], delimiter=",", header="a,b", comments="")
     np.savetxt(folder / "saddle.csv", [[0, 0], [3, 3]], delimiter=",", header="a,b", comments="")
     np.savetxt(folder / "single.csv", good[:1], delimiter=",", header="a,b", comments="")
+    named = np.column_stack([good, good[:, 0]])
+    np.savetxt(folder / "three.csv", named, delimiter=",", header="a,b,c", comments="")
     np.save(folder / "across.npy", good.T)
     np.savetxt(folder / "across.csv", good.T, delimiter=",")
     np.save(folder / "flat.npy", good.ravel())

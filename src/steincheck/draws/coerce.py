@@ -309,7 +309,7 @@ def _check_chains(values: np.ndarray, chain: np.ndarray | None, name: str) -> No
         if lengths.min() < 2:
             raise ValueError(
                 f"`{name}` must hold at least 2 draws per chain, chain {int(np.argmin(lengths))} of "
-                f"{len(lengths)} has {lengths.min()}; independent draws have no chains, but shape (n, d)"
+                f"{len(lengths)} has {lengths.min()}; independent draws go together, in shape (n, d)"
             )
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if not len(bad):

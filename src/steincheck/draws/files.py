@@ -226,6 +226,8 @@ def _check_width(
     hint = "; the first one numbers the rows: remove it" if values.shape[1] == dim + 1 and counts else ""
     if labels is None and len(values) == dim:
         hint = TRANSPOSED
+    if labels and values.shape[1] > dim:
+        hint = hint or "; select columns by the target's `names`"
     raise ValueError(
         f"{path} has {values.shape[1]} columns{named}, but the target has `dim` = {dim}: "
         f"one column per coordinate is needed{hint}"

@@ -185,8 +185,8 @@ def _search(
             raise ValueError(
                 f"no mode found from {len(x)} starts: {tally['outside_support']} lie where the density is 0, "
                 f"{tally['saddle_points']} ended at saddle points, {tally['not_converged']} did not "
-                "converge. Give `bounds` or starts inside the support; a density without a smooth maximum "
-                "has no modes"
+                "converge. Give `bounds` or other starting points inside the support; a density without a "
+                "smooth maximum has no modes"
             )
         if explore:
             chosen, explored, reason = walk_on(plan, peaks, rng, tick)

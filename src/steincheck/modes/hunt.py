@@ -102,7 +102,10 @@ class Hunt:
         if error is not None and not self.surface.scored:
             return f"the target raises {type(error).__name__}: {error}"
         if self.highest is None and not self.flat:
-            return "the density is 0 or not finite at all starts; give `draws` or starts inside its support"
+            return (
+                "the density is 0 or not finite at all starts; give `draws` or other starting points inside "
+                "its support"
+            )
         if not self.surface.scored:
             return "the score is not finite at any start"
         if self.flat is not None and self.flat.reason == "constant":
