@@ -421,6 +421,16 @@ def test_swapped_chains_are_mentioned():
     assert as_draws(many, 2).warnings == ()
 
 
+def test_a_file_may_have_more_columns_than_are_selected(tmp_path):
+    file = tmp_path / "three.csv"
+    file.write_text("a,b,c\n1,2,3\n4,5,6\n")
+    chosen = sc.read_draws(file, dim=2, var_names=["a", "c"])
+    assert chosen.names == ("a", "c")
+    np.testing.assert_array_equal(chosen.values, [[1, 3], [4, 6]])
+    with pytest.raises(ValueError, match="must have one column per coordinate, 1 as the target's dim, got 2"):
+        sc.read_draws(file, dim=1, var_names=["a", "c"])
+
+
 def test_names_have_one_spelling():
     assert (
         canonical_name("theta.1.2")

@@ -88,7 +88,8 @@ def read_draws(
         raise TypeError(f"`key` must be the name of an array, got {shown(key)}")
     if not files:
         raise ValueError("`paths` must name at least one file")
-    tables = [_read_file(path, dim, names, key) for path in files]
+    width = dim if var_names is None else None  # a file may have more columns than are selected
+    tables = [_read_file(path, width, names, key) for path in files]
     table = tables[0] if len(tables) == 1 else stacked(tables)
     title = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
     return select_columns(table, dim, names, var_names, title, minimum)
