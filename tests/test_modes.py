@@ -16,8 +16,8 @@ from jax.scipy.special import logsumexp
 import steincheck as sc
 from steincheck.modes.box import box_search
 from steincheck.modes.given import as_modes
+from steincheck.modes.held_out import climb_from_draws, known_modes
 from steincheck.modes.merge import merge
-from steincheck.modes.search import climb_from_draws, known_modes
 from steincheck.result import Modes
 
 

@@ -12,7 +12,7 @@ from ..chains.blocks import block_standard_error, block_sums
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
 from ..modes.box import box_beside
-from ..modes.search import known_modes
+from ..modes.held_out import known_modes
 from ..result import DisplacementTable, FluxResult, Modes, among_all, floor_of
 from ..target import Target, log_density_at, require_target
 from ..typing import BoundsLike, DrawsLike, ModesLike

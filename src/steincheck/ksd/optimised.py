@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
 from ..draws.record import chain_of_rows
-from ..modes.search import known_modes
+from ..modes.held_out import known_modes
 from ..perturbation.maps import Accept
 from ..perturbation.move import (
     Jumps,

@@ -1,8 +1,8 @@
-"""Modes of a target: the search that needs no box, and the modes that a user or a test brings."""
+"""Modes of a target: the search that needs no box."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,20 +15,18 @@ from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
 from ..typing import BoundsLike, DrawsLike
 from .atlas import Atlas, Limits
-from .box import as_box, box_search_core, flat_warning, with_seed
+from .box import as_box, flat_warning, with_seed
 from .explore import Plan, explore
 from .frame import frame_of
-from .given import as_modes, as_starts
-from .hunt import Hunt, Origin, effort, hunt, look_from
-from .merge import Peak, default_cut, tie_order
+from .given import as_starts
+from .hunt import Hunt, Origin, effort, hunt
+from .merge import default_cut, tie_order
 from .starts import MAX_POWER, SCALE_BASE
 from .surface import Surface
 from .symmetry import symmetry_text
 
 MAX_EVALUATIONS = 6_000_000
 MAX_SECONDS = 60.0
-MIN_DRAWS_TO_HOLD_OUT = 100  # with fewer draws all are tested, and the search gets median and MAD only
-CLIMBED_DRAWS = 100  # draws from which `check` climbs to see whether their modes are known
 
 
 def find_modes(
@@ -355,143 +353,3 @@ def _search_warnings(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
     if spike:
         warnings.append(spike)
     return tuple(warnings)
-
-
-def hold_out(
-    n: int, rng: np.random.Generator, chain: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of n draws to search from, and rows to test.
-
-    min(max(n/10, 20), 100) draws are held out: at random, or, where `chain` (n,) says to which chain each
-    draw belongs, as one contiguous block per chain in proportion to its length, so that the shares of the
-    modes among the others do not change. Below n = 100 none is: the search then gets median and MAD of all
-    draws only, which a rare mode cannot move.
-    """
-    rows = np.arange(n)
-    if n < MIN_DRAWS_TO_HOLD_OUT:
-        return rows[:0], rows
-    size = int(min(max(n / 10, 20), 100))
-    if chain is None:
-        held = np.sort(rng.choice(n, size=size, replace=False))
-        return held, np.setdiff1d(rows, held)
-    labels = np.unique(chain)
-    if size < 5 * len(labels):  # many short chains: whole ones are held out
-        order = rng.permutation(labels)
-        count = 1 + int(np.searchsorted(np.cumsum(np.bincount(chain)[order]), size))
-        held = np.flatnonzero(np.isin(chain, order[:count]))
-        return held, np.setdiff1d(rows, held)
-    position = rng.random()
-    blocks = []
-    for label in labels:
-        mine = np.flatnonzero(chain == label)
-        share = round(size * len(mine) / n)
-        begin = int(position * (len(mine) - share + 1))
-        blocks.append(mine[begin : begin + share])
-    held = np.concatenate(blocks)
-    return held, np.setdiff1d(rows, held)
-
-
-def known_modes(
-    modes: Any,
-    target: Target,
-    x: np.ndarray,
-    box: np.ndarray | None,
-    *,
-    warnings: list[str],
-    rng: np.random.Generator,
-    chain: np.ndarray | None = None,
-    held: np.ndarray | None = None,
-    starts: np.ndarray | None = None,
-    in_box: bool = False,
-) -> tuple[Modes, np.ndarray]:
-    """The modes a test uses, and the rows of the draws `x` (n, d) that it may test.
-
-    Modes of the user: all rows. Otherwise modes are searched for from draws that are held out and not tested:
-    the rows `held` (such as a training half), or those of `hold_out`; `chain` (n,) says which chain each row
-    belongs to. With `in_box` and a `box` (2, d) the paper's search is used: uniform starts in the box and
-    `starts`, nothing is held out, all rows are returned. Warnings are appended to `warnings`.
-    """
-    rows = np.arange(len(x))
-    if modes is not None:
-        return as_modes(modes, target, warnings), rows
-    if in_box and box is not None:
-        found = box_search_core(target, box, starts, rng)
-        warnings.extend(found.warnings)
-        return found, rows
-    tested = np.setdiff1d(rows, held) if held is not None else rows
-    if held is None:
-        held, tested = hold_out(len(x), rng, chain)
-    found = search_from_draws(target, x, held, box, starts=starts, rng=rng)
-    if not len(found):
-        raise ValueError(no_mode_reason(found))
-    warnings.extend(found.warnings)
-    return found, tested
-
-
-def search_from_draws(
-    target: Target,
-    x: np.ndarray,
-    held: np.ndarray,
-    box: np.ndarray | None,
-    *,
-    starts: np.ndarray | None = None,
-    max_evaluations: int = MAX_EVALUATIONS,
-    max_seconds: float | None = MAX_SECONDS,
-    progress: bool | None = None,
-    rng: np.random.Generator,
-) -> Modes:
-    """Search from the rows `held` of the draws `x` (n, d); from median and MAD of all if none is held out."""
-    return search_modes(
-        target,
-        x[held] if len(held) else None,
-        location=None if len(held) else rounded_location(x),
-        starts=starts,
-        box=box,
-        max_evaluations=max_evaluations,
-        max_seconds=max_seconds,
-        progress=progress,
-        rng=rng,
-    )
-
-
-def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Median and MAD of few draws, rounded, so that hardly any single draw can change them."""
-    centre, spread = median_and_mad(x)
-    scale = 2.0 ** np.round(np.log2(spread))
-    return scale * np.round(centre / scale), scale
-
-
-class UnknownModes(NamedTuple):
-    """Modes that draws climb to and the search did not find."""
-
-    n_draws: int  # from which a climb started
-    n_unknown: int  # of them that reached such a mode
-    locations: np.ndarray  # (K, d)
-
-
-def climb_from_draws(
-    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, *, max_seconds: float | None = None
-) -> UnknownModes:
-    """Climb from up to `CLIMBED_DRAWS` draws to see whether the modes they reach are known.
-
-    Only smooth, curved maxima count: on rings and plateaus every climb ends somewhere else. For warnings
-    only: modes found in this way depend on the draws, and a test must not be made with them.
-    """
-    surface = Surface(target, max_seconds=max_seconds)
-    first = x[rng.permutation(len(x))[:CLIMBED_DRAWS]]
-    limits = Limits(len(known) + CLIMBED_DRAWS, 1.0, default_cut(target.dim), 1.0)
-    atlas = Atlas(limits._replace(beta=0.0))  # modes that are known differ, however close they are
-    hessians = np.linalg.inv(known.covariances)
-    for location, top, hessian in zip(known.locations, known.log_density, hessians, strict=True):
-        atlas.add(Peak(location, float(top), hessian, "mode"))
-    atlas.limits = limits
-    before = len(atlas.peaks)
-    look_from(surface, atlas, first, known.covariances.mean(axis=0), rng)
-    weight = atlas.log_weight
-    new = [
-        k
-        for k in range(before, len(atlas.peaks))
-        if atlas.peaks[k].kind == "mode" and weight[k] >= weight.max() - limits.cut
-    ]
-    places = np.array([atlas.peaks[k].x for k in new]).reshape(-1, target.dim)
-    return UnknownModes(len(first), sum(atlas.n_starts[k] for k in new), places)

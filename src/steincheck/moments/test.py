@@ -15,7 +15,7 @@ from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
 from ..chains.reading import Sample, read_sample
 from ..draws.record import chain_of_rows
 from ..modes.box import box_beside
-from ..modes.search import known_modes
+from ..modes.held_out import known_modes
 from ..result import Modes, MomentFeature, MomentResult, among_all, floor_of
 from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.resampling import chain_blocks, identical_draws

@@ -26,7 +26,7 @@ from ..draws import to_unconstrained
 from ..draws.record import chain_of_rows
 from ..modes.box import box_beside
 from ..modes.given import as_modes
-from ..modes.search import known_modes
+from ..modes.held_out import known_modes
 from ..result import Modes, as_plain
 from ..stein.inputs import Prepared
 from ..target import Target, log_density_at, require_target

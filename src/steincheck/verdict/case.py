@@ -13,14 +13,8 @@ from ..chains.order import invalidating_faults, rounding_step
 from ..chains.reading import evaluate_sample
 from ..draws import Draws
 from ..draws.record import chain_of_rows
-from ..modes.search import (
-    climb_from_draws,
-    hold_out,
-    known_modes,
-    no_mode_reason,
-    rounded_location,
-    search_from_draws,
-)
+from ..modes.held_out import climb_from_draws, hold_out, known_modes, rounded_location, search_from_draws
+from ..modes.search import no_mode_reason
 from ..result import Modes
 from ..target import Target, score_at, score_warnings
 from ..wording import chain_context, mixing_warnings, mode_description
