@@ -276,9 +276,7 @@ def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Ge
         "kernel, one metric": sc.ksdagg_test(
             x, problem.target, precondition=average, check_score=False, independent=True, rng=rng, **options
         ),
-        "kernel, units of each mode": ksdagg_core(
-            x, scores, own, modes=modes, streams=spawn_streams(rng), warnings=[]
-        ),
+        "kernel, units of each mode": ksdagg_core(x, scores, own, modes=modes, streams=spawn_streams(rng)),
     }
     return {name: result.pvalue <= LEVEL for name, result in found.items()}
 

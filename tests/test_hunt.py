@@ -313,17 +313,17 @@ class TestHeldOut:
         target = sc.models.gaussian_mixture([[0.0], [9.0]])
         x = target.sample(400, 0)
         rng = np.random.default_rng
-        first, tested = known_modes(None, target, x, None, warnings=[], rng=rng(0))
+        first, tested, _ = known_modes(None, target, x, None, chain=None, rng=rng(0))
         changed = x.copy()
         changed[tested] = 1e6
-        second, again = known_modes(None, target, changed, None, warnings=[], rng=rng(0))
+        second, again, _ = known_modes(None, target, changed, None, chain=None, rng=rng(0))
         np.testing.assert_array_equal(tested, again)
         np.testing.assert_array_equal(first.locations, second.locations)
 
     def test_few_draws_give_location_and_scale_only(self):
         target = sc.models.gaussian_mixture([[0.0], [9.0]])
         x = target.sample(60, 0, weights=[1, 0])
-        modes, rows = known_modes(None, target, x, None, warnings=[], rng=np.random.default_rng(0))
+        modes, rows, _ = known_modes(None, target, x, None, chain=None, rng=np.random.default_rng(0))
         assert (len(modes), len(rows)) == (2, 60)
 
     def test_given_modes_and_the_search_in_a_box(self):
@@ -332,12 +332,10 @@ class TestHeldOut:
         rng = np.random.default_rng(0)
         with pytest.raises(ValueError, match="give `modes` or `bounds`, not both"):
             box_beside([[0.0]], (-1, 1), 1)
-        modes, rows = known_modes([(0.0,), (9.0,)], target, x, None, warnings=[], rng=rng)
+        modes, rows, _ = known_modes([(0.0,), (9.0,)], target, x, None, chain=None, rng=rng)
         assert (len(modes), len(rows)) == (2, 200)
-        modes, rows = known_modes(
-            None, target, x, box_beside(None, (-5, 15), 1), warnings=[], rng=rng, in_box=True
-        )
-        assert (len(modes), len(rows), modes.search.n_starts) == (2, 200, 512)
+        result = sc.spksd_test(x, target, bounds=(-5, 15), rng=0)
+        assert (len(result.modes), result.n_tested, result.modes.search.n_starts) == (2, 200, 512)
 
 
 class TestParts:

@@ -29,7 +29,6 @@ def kernel_test(x, target, modes, rng, whiten=None):
         modes=modes,
         whiten=whiten,
         streams=spawn_streams(rng),
-        warnings=[],
     )
 
 

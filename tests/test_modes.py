@@ -14,9 +14,9 @@ from conftest import normal_log_density, numpy_mixture, standard_normal
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
-from steincheck.modes.box import box_search
-from steincheck.modes.given import as_modes
-from steincheck.modes.held_out import climb_from_draws, known_modes
+from steincheck.modes.box import box_search, box_search_core
+from steincheck.modes.given import as_modes, examine_modes
+from steincheck.modes.held_out import climb_from_draws
 from steincheck.modes.merge import merge
 from steincheck.result import Modes
 
@@ -481,9 +481,7 @@ def test_given_locations_that_are_no_maxima_are_named_with_the_nearest_maximum()
         sc.flux_test(x, target, modes=([[-3.0, 0.0], [1.5, 0.0]], [np.eye(2)] * 2), rng=0)
     with pytest.warns(UserWarning, match=r"row 0, \(-3, 2.5\), is 2.5 per standard deviation"):
         sc.flux_test(x, target, modes=[[-3.0, 2.5], [3.0, 0.0]], rng=0)
-    warnings: list[str] = []
-    as_modes([[-3.0, 0.2], [3.0, 0.0]], target, warnings)
-    assert warnings == []
+    assert examine_modes([[-3.0, 0.2], [3.0, 0.0]], target).warnings == ()
 
 
 @pytest.mark.parametrize("factor", [1e-10, 1e-8, 1e8, 1e10])
@@ -492,8 +490,7 @@ def test_given_covariances_of_a_wrong_scale_are_replaced_by_those_of_the_density
     """Those 1e8 times too wide had correct draws called a misfit, without a warning."""
     target = numpy_mixture(means)
     given = factor * np.stack([np.eye(2)] * len(means))
-    warnings: list[str] = []
-    found = as_modes((means, given), target, warnings)
+    found, warnings = examine_modes((means, given), target)
     np.testing.assert_allclose(found.covariances, [np.eye(2)] * len(means), atol=1e-3)
     np.testing.assert_array_equal(given[0], factor * np.eye(2))  # the user's own array
     about = f"number 0 has a standard deviation of {np.sqrt(factor):.3g} along"
@@ -501,7 +498,7 @@ def test_given_covariances_of_a_wrong_scale_are_replaced_by_those_of_the_density
     assert "the density one of 1;" in warnings[0]
     assert len(warnings) == len(means)
     record = Modes(np.array(means), given, np.zeros(len(means)), np.zeros(len(means), int))
-    np.testing.assert_array_equal(as_modes(record, target, []).covariances, found.covariances)
+    np.testing.assert_array_equal(examine_modes(record, target).modes.covariances, found.covariances)
 
 
 def test_correct_draws_with_given_covariances_far_too_wide_are_no_misfit():
@@ -522,28 +519,25 @@ def test_correct_draws_with_given_covariances_far_too_wide_are_no_misfit():
 def test_given_covariances_that_are_no_inverse_hessians_are_kept_unless_far_off(log_density, factors, own):
     target = sc.Target(log_density, dim=2)
     for factor in factors:
-        warnings: list[str] = []
-        found = as_modes(([[0.0, 0.0]], factor * np.eye(2)[None]), target, warnings)
-        assert warnings == []
+        found, warnings = examine_modes(([[0.0, 0.0]], factor * np.eye(2)[None]), target)
+        assert warnings == ()
         np.testing.assert_array_equal(found.covariances[0], factor * np.eye(2))
     for factor in (1e-6, 1e6):
-        found = as_modes(([[0.0, 0.0]], factor * np.eye(2)[None]), target, [])
+        found, _ = examine_modes(([[0.0, 0.0]], factor * np.eye(2)[None]), target)
         np.testing.assert_allclose(found.covariances[0], own * np.eye(2), rtol=1e-2, atol=1e-6)
 
 
 def test_one_axis_of_a_given_covariance_may_be_wrong():
     covariance = np.array([[1.0, 0.999], [0.999, 1.0]])
     target = numpy_mixture([[0.0, 0.0]], covariance[None])
-    warnings: list[str] = []
-    np.testing.assert_array_equal(
-        as_modes(([[0.0, 0.0]], covariance[None]), target, warnings).covariances[0], covariance
-    )
-    assert warnings == []
-    found = as_modes(([[0.0, 0.0]], np.eye(2)[None]), target, warnings)
+    found, warnings = examine_modes(([[0.0, 0.0]], covariance[None]), target)
+    np.testing.assert_array_equal(found.covariances[0], covariance)
+    assert warnings == ()
+    found, warnings = examine_modes(([[0.0, 0.0]], np.eye(2)[None]), target)
     np.testing.assert_allclose(found.covariances[0], covariance, atol=1e-4)
     assert "the density one of 0.0447" in warnings[0]  # given the other coordinate
     locations = 10.0 * np.arange(7)[:, None]
-    many = as_modes((locations, np.full((7, 1, 1), 1e6)), numpy_mixture(locations), warnings)
+    many, warnings = examine_modes((locations, np.full((7, 1, 1), 1e6)), numpy_mixture(locations))
     np.testing.assert_allclose(many.covariances, 1.0, atol=1e-3)
     assert warnings[-1] == "`modes`: 2 more covariances were replaced for this reason"
 
@@ -552,17 +546,16 @@ def test_given_covariances_of_a_wrong_scale_where_the_density_has_no_maximum_are
     target = numpy_mixture([[-4.0, 0.0], [4.0, 0.0]])
     words = r"number 0 has a standard deviation of 0.0001 along .* no local maximum at \(0, 0\)"
     with pytest.raises(ValueError, match=words):
-        as_modes(([[0.0, 0.0]], 1e-8 * np.eye(2)[None]), target, [])
+        examine_modes(([[0.0, 0.0]], 1e-8 * np.eye(2)[None]), target)
     flat = sc.Target(lambda x: np.zeros(len(x)), dim=1)
     with pytest.raises(ValueError, match="no local maximum"):
-        as_modes(([[0.0]], np.eye(1)[None]), flat, [])
+        examine_modes(([[0.0]], np.eye(1)[None]), flat)
 
 
 def test_a_given_location_at_a_saddle_point_is_warned_of():
     """The gradient is 0 there, so that it passed for a maximum if a covariance was given."""
     target = numpy_mixture([[-4.0, 0.0], [4.0, 0.0]])
-    warnings: list[str] = []
-    as_modes(([[-4.0, 0], [0, 0]], [np.eye(2)] * 2), target, warnings)
+    _, warnings = examine_modes(([[-4.0, 0], [0, 0]], [np.eye(2)] * 2), target)
     assert re.search(r"log p at row 1, \(0, 0\), is 7.3 less than at \(4, ", warnings[0])
 
 
@@ -599,18 +592,9 @@ def test_a_test_that_searches_in_a_box_silences_no_warning_of_the_density():
         return normal_log_density(x)
 
     target = sc.Target(log_density, lambda x: -x, dim=1)
-    told = []
     with pytest.warns(RuntimeWarning, match="mine"):
-        known_modes(
-            None,
-            target,
-            np.zeros((5, 1)),
-            np.array([[-1.0], [1.0]]),
-            warnings=told,
-            rng=np.random.default_rng(0),
-            in_box=True,
-        )
-    assert "mine" not in told
+        found = box_search_core(target, np.array([[-1.0], [1.0]]), None, np.random.default_rng(0))
+    assert "mine" not in found.warnings
 
 
 @pytest.mark.parametrize("search", [sc.find_modes, partial(sc.box_search, bounds=(-9, 9))])

@@ -281,10 +281,11 @@ def integer_seed(rng: Any) -> int:
     return int(as_generator(seed).integers(2**32)) if isinstance(seed, np.random.SeedSequence) else int(seed)
 
 
-def warn_few_resamples(count: int, name: str, warnings: list[str]) -> None:
-    """Warn if the p-value can never be as small as 0.05."""
-    if count < 19:
-        warnings.append(f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}")
+def resample_warnings(count: int, name: str) -> list[str]:
+    """A warning if the p-value can never be as small as 0.05."""
+    if count >= 19:
+        return []
+    return [f"with `{name}` = {count} no p-value can be below {1 / (int(count) + 1):.3g}"]
 
 
 def recorded(**arguments: Any) -> dict[str, Any]:

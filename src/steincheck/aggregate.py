@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from ._validation import (
     as_numbers,
     as_positive,
     check_level,
-    warn_few_resamples,
+    resample_warnings,
 )
 from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
@@ -123,7 +123,7 @@ def ksdagg_test(
     options = Aggregation(*chosen, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
     if bandwidths is None and inputs.whiten is None:
-        _warn_units(inputs.x, inputs.warnings)
+        inputs = replace(inputs, warnings=(*inputs.warnings, *_unit_warnings(inputs.x)))
     result = ksdagg_core(
         inputs.x,
         score_at(target, inputs.x),
@@ -131,8 +131,8 @@ def ksdagg_test(
         whiten=inputs.whiten,
         chain=inputs.chain,
         streams=inputs.streams,
-        warnings=inputs.warnings,
     )
+    result = replace(result, warnings=(*inputs.warnings, *result.warnings))
     announce(result.warnings)
     return rerunnable(
         result,
@@ -145,15 +145,16 @@ def ksdagg_test(
     )
 
 
-def _warn_units(x: np.ndarray, warnings: list[str]) -> None:
-    """Warn if KSDAgg's published bandwidths are not made for the units of the draws."""
+def _unit_warnings(x: np.ndarray) -> list[str]:
+    """A warning if KSDAgg's published bandwidths are not made for the units of the draws."""
     spread = x.std(axis=0)
-    if spread.min() < 0.1 or spread.max() > 10:
-        warnings.append(
-            "the default bandwidths are made for draws of unit scale, these have standard deviations from "
-            f"{spread.min():.2g} to {spread.max():.2g}: give `precondition`, as the covariance matrix at "
-            'a mode, or bandwidths="paper"'
-        )
+    if not (spread.min() < 0.1 or spread.max() > 10):
+        return []
+    return [
+        "the default bandwidths are made for draws of unit scale, these have standard deviations from "
+        f"{spread.min():.2g} to {spread.max():.2g}: give `precondition`, as the covariance matrix at "
+        'a mode, or bandwidths="paper"'
+    ]
 
 
 def ksdagg_core(
@@ -162,7 +163,6 @@ def ksdagg_core(
     options: Aggregation,
     *,
     streams: Streams,
-    warnings: list[str],
     whiten: np.ndarray | None = None,
     modes: Modes | None = None,
     chain: np.ndarray | None = None,
@@ -183,9 +183,7 @@ def ksdagg_core(
         weights = np.full(len(bandwidths), 1 / len(bandwidths))
     some = bandwidths[::3]  # neighbours are alike
     blocks = blocks or chain_blocks(chain, options.bootstrap, [stack], options.kernel, some)
-    resampled = resampling(
-        x, options.bootstrap, wild, options.total, streams, warnings=warnings, blocks=blocks
-    )
+    resampled = resampling(x, options.bootstrap, wild, options.total, streams, blocks)
     if modes is None:
         found = replicated_statistics(*stack, options.kernel, bandwidths, resampled)
     else:
@@ -198,7 +196,7 @@ def ksdagg_core(
         outcome.null if len(outcome.null) else None,
         len(x),
         x.shape[1],
-        tuple(warnings),
+        resampled.warnings,
         chains=resampled.chains,
         bandwidths=bandwidths,
         bandwidth_weights=weights,
@@ -279,7 +277,7 @@ def pksdagg_test(
     options = Aggregation(*chosen, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
-    moved, chain, rows = requested_perturbation(inputs, target, jumps)
+    moved, chain, rows, warnings = requested_perturbation(inputs, target, jumps)
     result = pksdagg_core(
         score_at(target, moved.draws),
         target,
@@ -288,8 +286,8 @@ def pksdagg_test(
         whiten=inputs.whiten,
         chain=chain,
         streams=inputs.streams,
-        warnings=inputs.warnings,
     )
+    result = replace(result, warnings=(*inputs.warnings, *warnings, *result.warnings))
     announce(result.warnings)
     return rerunnable(
         result,
@@ -311,7 +309,6 @@ def pksdagg_core(
     options: Aggregation,
     *,
     streams: Streams,
-    warnings: list[str],
     whiten: np.ndarray | None = None,
     chain: np.ndarray | None = None,
 ) -> PksdaggResult:
@@ -328,9 +325,7 @@ def pksdagg_core(
         (whitened(moved.samples, whiten), whitened_scores(slopes, whiten)),
     ]
     blocks = chain_blocks(chain, options.bootstrap, stacks, options.kernel, bandwidths)
-    resampled = resampling(
-        x, options.bootstrap, wild, options.total, streams, warnings=warnings, blocks=blocks
-    )
+    resampled = resampling(x, options.bootstrap, wild, options.total, streams, blocks)
     parts = [replicated_statistics(*stack, options.kernel, bandwidths, resampled) for stack in stacks]
     found = _concatenated(*parts)
     outcome = _aggregate(found, resampled, options, weights)
@@ -341,7 +336,7 @@ def pksdagg_core(
         outcome.null if len(outcome.null) else None,
         len(x),
         x.shape[1],
-        tuple(warnings),
+        resampled.warnings,
         chains=resampled.chains,
         bandwidths=np.tile(bandwidths, 2),
         bandwidth_weights=weights,
@@ -473,5 +468,5 @@ def _prepare(
         independent=independent,
         rng=rng,
     )
-    warn_few_resamples(options.n_level_resamples, "n_level_resamples", inputs.warnings)
-    return inputs
+    few = resample_warnings(options.n_level_resamples, "n_level_resamples")
+    return replace(inputs, warnings=(*inputs.warnings, *few))

@@ -176,8 +176,8 @@ def fssd_test(
         chain=chain_of_rows(inputs.chain, tested),
         n_resamples=n_resamples,
         streams=inputs.streams,
-        warnings=inputs.warnings,
     )
+    result = replace(result, warnings=(*inputs.warnings, *result.warnings))
     announce(result.warnings)
     settings = recorded(
         n_locations=None if training is None else training.n_locations,
@@ -200,13 +200,13 @@ def fssd_core(
     *,
     n_resamples: int,
     streams: Streams,
-    warnings: list[str],
     chain: np.ndarray | None = None,
 ) -> FssdResult:
     """The test on the tested draws and their scores.
 
     `chain` numbers the chains of the tested draws; None for independent draws.
     """
+    warnings = list[str]()
     if len(x) < MIN_FSSD_DRAWS:
         warnings.append(
             f"only {len(x)} draws are tested: below {MIN_FSSD_DRAWS} correct samples are rejected too often"
@@ -217,7 +217,8 @@ def fssd_core(
     if chain is None:
         found = _Found(moments.n * moments.unbiased, _simulate(eigenvalues, n_resamples, streams.bootstrap))
     else:
-        found = _flipped(x, scores, placement, moments, chain, n_resamples, streams, warnings)
+        found = _flipped(x, scores, placement, moments, chain, n_resamples, streams)
+        warnings.extend(found.warnings)
     statistic = moments.statistic if chain is None else float(found.contributions.sum())
     p = pvalue(statistic, found.null)
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
@@ -247,6 +248,7 @@ class _Found(NamedTuple):
     contributions: np.ndarray  # (d J,)
     null: np.ndarray  # (B,)
     chains: ChainBlocks | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def _flipped(
@@ -257,7 +259,6 @@ def _flipped(
     chain: np.ndarray,
     n_resamples: int,
     streams: Streams,
-    warnings: list[str],
 ) -> _Found:
     """n times the mean of tau.tau' over pairs of draws in different blocks, and its values with other signs.
 
@@ -269,13 +270,11 @@ def _flipped(
     sizes = np.bincount(blocks.label)
     scale = moments.n / (float(moments.n**2 - np.sum(sizes**2)) or np.nan)
     within = np.sum(sums**2, axis=0)
-    signs = np.empty((0, blocks.n_blocks))
-    if blocks.enough:
-        signs = block_signs(blocks.n_blocks, n_resamples, streams.bootstrap).astype(float)
-    else:
-        warnings.append(f"cannot tell: {blocks.remedy}")
-    null = scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum())
     contributions = scale * (sums.sum(axis=0) ** 2 - within)
+    if not blocks.enough:
+        return _Found(contributions, np.empty(0), blocks.record, (f"cannot tell: {blocks.remedy}",))
+    signs = block_signs(blocks.n_blocks, n_resamples, streams.bootstrap).astype(float)
+    null = scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum())
     return _Found(contributions, null, blocks.record)
 
 

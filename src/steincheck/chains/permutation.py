@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._series import index_in_chain
-from .._validation import RandomSource, announce, as_count, own_stream, warn_few_resamples
+from .._validation import RandomSource, announce, as_count, own_stream, resample_warnings
 from ..result import AgreementResult
 from .arguments import as_chain, as_columns
 from .blocks import MAX_SIGN_BLOCKS, Blocks, autocorrelation_time_core, block_sums, cut_blocks_core
@@ -64,8 +64,7 @@ def agreement(
     labels = as_chain(chain, len(columns), minimum=2)
     as_count(n_resamples, "n_resamples", maximum=MAX_PERMUTATIONS)
     generator, seed = own_stream(rng)
-    warnings = list[str]()
-    warn_few_resamples(n_resamples, "n_resamples", warnings)
+    warnings = resample_warnings(n_resamples, "n_resamples")
     found = agreement_core(columns, labels, generator, n_resamples=n_resamples)
     announce(warnings)
     return replace(found, warnings=tuple(warnings), settings={"n_resamples": n_resamples, "rng": seed})

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, recorded, seeded, warn_few_resamples
+from .._validation import RandomSource, announce, as_count, recorded, resample_warnings, seeded
 from ..chains.blocks import block_standard_error, block_sums
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
@@ -170,15 +170,14 @@ def flux_test(
             "`independent=True` if they are independent"
         )
     streams = _FluxStreams(*generator.spawn(3))
-    known, rows = known_modes(
-        modes, target, read.x, box, chain=read.chain, rng=streams.search, warnings=warnings
-    )
+    known, rows, mode_warnings = known_modes(modes, target, read.x, box, chain=read.chain, rng=streams.search)
+    warnings.extend(mode_warnings)
     _check_number_of_modes(known, searched=modes is None, in_box=box is not None)
     chain = chain_of_rows(read.chain, rows)
     sample = _FluxSample(read.x[rows], read.log_p[rows], target, known, chain)
     result = _test_weights(sample, options, None, streams, warnings)
     if result.null_distribution is not None:
-        warn_few_resamples(n_resamples, "n_resamples", warnings)
+        warnings.extend(resample_warnings(n_resamples, "n_resamples"))
     settings = recorded(modes=modes, bounds=bounds, **options._asdict(), independent=independent, rng=seed)
     announce(warnings)
     result = replace(result, settings=settings, warnings=tuple(dict.fromkeys(warnings)))

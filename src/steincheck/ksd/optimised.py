@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
 from ..draws.record import chain_of_rows
-from ..modes.held_out import known_modes
+from ..modes.box import box_search_core
+from ..modes.given import ExaminedModes, examine_modes
+from ..modes.held_out import search_from_draws
+from ..modes.search import require_mode
 from ..perturbation.maps import Accept
 from ..perturbation.move import (
     Jumps,
@@ -19,10 +22,10 @@ from ..perturbation.move import (
     as_jumps,
     check_same_draws,
     jump_settings,
+    move_warnings,
     perturb_core,
-    warn_moves,
 )
-from ..result import Modes, OspksdResult
+from ..result import OspksdResult
 from ..stein.bootstrap import Bootstrap, multinomial
 from ..stein.inputs import Prepared, check_fraction, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
@@ -111,7 +114,9 @@ def ospksd_test(
     if jumps.made is not None:
         check_same_draws(jumps.made, inputs.x, inputs.log_p)
     else:
-        trained = jumps._replace(modes=_trained_modes(inputs, target, jumps, train))
+        known = _trained_modes(inputs, target, jumps, train)
+        trained = jumps._replace(modes=known.modes)
+        inputs = replace(inputs, warnings=(*inputs.warnings, *known.warnings))
     choice = _choose_theta(inputs, target, trained, train)
     final = _moved_part(inputs, target, trained, test, choice)
     chain = chain_of_rows(inputs.chain, test)
@@ -130,30 +135,23 @@ class _Choice(NamedTuple):
     bandwidth: float | None
 
 
-def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> Modes:
+def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> ExaminedModes:
     """The user's modes, or those found from the training draws."""
+    if jumps.modes is not None:
+        return examine_modes(jumps.modes, target)
     stream = inputs.streams.modes
-    x = inputs.x[train]
-    # 100 starts, as in the paper
-    starts = None if jumps.modes is not None else x[stream.permutation(len(x))[:100]]
-    modes, _ = known_modes(
-        jumps.modes,
-        target,
-        inputs.x,
-        jumps.box,
-        held=train,
-        starts=starts,
-        in_box=True,
-        rng=stream,
-        warnings=inputs.warnings,
-    )
-    return modes
+    starts = inputs.x[train][stream.permutation(len(train))[:100]]  # so many in the paper
+    if jumps.box is not None:
+        found = box_search_core(target, jumps.box, starts, stream)
+    else:
+        found = search_from_draws(target, inputs.x, train, None, starts=starts, rng=stream)
+        require_mode(found)
+    return ExaminedModes(found, found.warnings)
 
 
 def _choose_theta(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> _Choice:
     """Perturb the training draws with every theta and take the one with the largest criterion."""
     moved = _moved_part(inputs, target, jumps, train, None)
-    warn_moves(moved, inputs.warnings)
     x = moved.draws
     bandwidth = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     stack = np.concatenate([x[None], moved.samples])
@@ -163,7 +161,7 @@ def _choose_theta(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndar
         whitened_scores(slopes, inputs.whiten),
         inputs.kernel,
         bandwidth,
-        identity=identical_draws(x, []),
+        identity=identical_draws(x),
         row_sums=True,
     ).row_sums
     assert rows is not None
@@ -216,7 +214,7 @@ def _tested_pair(
         found.null,
         len(x),
         x.shape[1],
-        tuple(inputs.warnings),
+        (*inputs.warnings, *move_warnings(moved), *found.resampled.warnings),
         chains=found.resampled.chains,
         bandwidth=choice.bandwidth,
         modes=moved.modes,

@@ -122,7 +122,7 @@ def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:
         found.null,
         len(x),
         x.shape[1],
-        tuple(inputs.warnings),
+        (*inputs.warnings, *found.resampled.warnings),
         chains=found.resampled.chains,
         bandwidth=bandwidth,
     )
@@ -168,14 +168,6 @@ def replicated(
 ) -> KsdStatistic:
     """The statistic of `stack`, whose unperturbed draws are `x` of the chains `chain`, and its replicates."""
     blocks = chain_blocks(chain, inputs.bootstrap, [stack], inputs.kernel, bandwidth)
-    resampled = resampling(
-        x,
-        inputs.bootstrap,
-        multinomial,
-        inputs.n_resamples,
-        inputs.streams,
-        warnings=inputs.warnings,
-        blocks=blocks,
-    )
+    resampled = resampling(x, inputs.bootstrap, multinomial, inputs.n_resamples, inputs.streams, blocks)
     statistics = replicated_statistics(*stack, inputs.kernel, bandwidth, resampled, parts=parts)
     return KsdStatistic(statistics, resampled)

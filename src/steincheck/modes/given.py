@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,35 +31,72 @@ def refuse_modes_and_bounds(modes: Any, bounds: Any) -> None:
         raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
 
 
-def as_modes(modes: Any, target: Target, warnings: list[str] | None = None) -> Modes:
+def as_modes(modes: Any, target: Target) -> Modes:
     """Validate a user's modes, in the user's order: `Modes`, a tuple (locations, covariances), or locations.
 
-    Without covariances the inverse Hessians of -log p at the locations are taken. With `warnings` they are
-    examined: where covariances are far wider or narrower than the density, its own take their place, and
-    `warnings` is told of that and of locations that are far from any maximum.
+    Without covariances the inverse Hessians of -log p at the locations are taken.
     """
+    given = _read(modes, target)
+    if given.covariances is None:
+        return _distinct(given, _inverse_hessians(target, given.x))
+    return _distinct(given, given.covariances)
+
+
+class ExaminedModes(NamedTuple):
+    """Modes, and what the user should know of them."""
+
+    modes: Modes
+    warnings: tuple[str, ...]
+
+
+def examine_modes(modes: Any, target: Target) -> ExaminedModes:
+    """As `as_modes`, and compared with the density.
+
+    Where covariances are far wider or narrower than the density, its own take their place; of that and of
+    locations that are far from any maximum the user is warned.
+    """
+    given = _read(modes, target)
+    if given.covariances is None:
+        covariances = _inverse_hessians(target, given.x)
+        warnings = list[str]()
+    else:
+        covariances, warnings = _mended_widths(target, given.x, given.log_density, given.covariances)
+    known = _distinct(given, covariances)
+    far = _far_from_maxima(target, given.x, given.log_density, covariances)
+    return ExaminedModes(known, (*warnings, *far))
+
+
+class _Given(NamedTuple):
+    """What a user gives as modes, validated one by one."""
+
+    modes: Any  # as given, the coordinates in the order of the target's
+    x: np.ndarray
+    log_density: np.ndarray
+    covariances: np.ndarray | None
+
+
+def _read(modes: Any, target: Target) -> _Given:
+    """Locations, the log density there, and covariances where they are given."""
     modes = _by_name(modes, target)
     locations, covariances = _as_pair(modes)
     if not np.size(locations):
         raise ValueError("`modes` must hold at least one location, got none")
     x = as_matrix(locations, target.dim, minimum=1, name="modes")
     log_density = log_density_at(target, x)
-    if covariances is None:
-        matrices = _inverse_hessians(target, x)
-    else:
-        matrices = _as_covariances(covariances, x.shape)
-        if warnings is not None:
-            matrices = matrices.copy()
-            warnings.extend(_mend_widths(target, x, log_density, matrices))
-    label = merge(x, np.linalg.inv(matrices), log_density, beta=1e-6)[1]
+    matrices = None if covariances is None else _as_covariances(covariances, x.shape)
+    return _Given(modes, x, log_density, matrices)
+
+
+def _distinct(given: _Given, covariances: np.ndarray) -> Modes:
+    """The record of modes with these covariances; raises if two of them are the same."""
+    modes, x, log_density, _ = given
+    label = merge(x, np.linalg.inv(covariances), log_density, beta=1e-6)[1]
     twins = np.flatnonzero(np.bincount(label)[label] > 1)
     if len(twins):
         raise ValueError(f"`modes` must differ from each other, {listed_rows(twins)} hold duplicates")
-    if warnings is not None:
-        warnings.extend(_far_from_maxima(target, x, log_density, matrices))
     if isinstance(modes, Modes):  # found for another constant, perhaps: the heights are those of this target
-        return replace(modes, locations=x, covariances=matrices, log_density=log_density)
-    return Modes(x, matrices, log_density, np.zeros(len(x), dtype=int))
+        return replace(modes, locations=x, covariances=covariances, log_density=log_density)
+    return Modes(x, covariances, log_density, np.zeros(len(x), dtype=int))
 
 
 def _by_name(modes: Any, target: Target) -> Any:
@@ -80,11 +117,12 @@ def _by_name(modes: Any, target: Target) -> Any:
     )
 
 
-def _mend_widths(
+def _mended_widths(
     target: Target, x: np.ndarray, log_density: np.ndarray, covariances: np.ndarray
-) -> list[str]:
-    """Put the density's own covariances in place of those that are far too wide or too narrow; say so."""
+) -> tuple[np.ndarray, list[str]]:
+    """The density's own covariances in place of those that are far too wide or too narrow, and warnings."""
     surface = Surface(target)
+    mended = covariances.copy()
     warnings = []
     for k, given in enumerate(covariances):
         rays = _axes(given)[_wrong_axes(surface, x[k], log_density[k], given)]
@@ -106,14 +144,11 @@ def _mend_widths(
             f"deviation of {length[worst]:.3g} along ({_short(rays[worst] / length[worst])}), the density "
             f"one of {width[worst] * length[worst]:.3g}; the density's own covariance is used instead"
         )
-        covariances[k] = own
-    if len(warnings) > MAX_LOCATIONS_NAMED:
-        rest = len(warnings) - MAX_LOCATIONS_NAMED
-        return [
-            *warnings[:MAX_LOCATIONS_NAMED],
-            f"`modes`: {rest} more covariances were replaced for this reason",
-        ]
-    return warnings
+        mended[k] = own
+    rest = len(warnings) - MAX_LOCATIONS_NAMED
+    if rest > 0:
+        warnings[MAX_LOCATIONS_NAMED:] = [f"`modes`: {rest} more covariances were replaced for this reason"]
+    return mended, warnings
 
 
 def _is_inverse_hessian(target: Target, x: np.ndarray, covariance: np.ndarray) -> bool:

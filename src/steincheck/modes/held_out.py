@@ -9,11 +9,10 @@ import numpy as np
 from ..result import Modes
 from ..target import Target
 from .atlas import Atlas, Limits
-from .box import box_search_core
-from .given import as_modes
+from .given import examine_modes
 from .hunt import look_from
 from .merge import Peak, default_cut
-from .search import MAX_EVALUATIONS, MAX_SECONDS, median_and_mad, no_mode_reason, search_modes
+from .search import MAX_EVALUATIONS, MAX_SECONDS, median_and_mad, require_mode, search_modes
 from .surface import Surface
 
 MIN_DRAWS_TO_HOLD_OUT = 100  # with fewer draws all are tested, and the search gets median and MAD only
@@ -54,41 +53,31 @@ def hold_out(
     return held, np.setdiff1d(rows, held)
 
 
+class KnownModes(NamedTuple):
+    """The modes that a test uses, and the draws that it may test with them."""
+
+    modes: Modes
+    rows: np.ndarray  # of the draws that the modes do not depend on
+    warnings: tuple[str, ...]
+
+
 def known_modes(
     modes: Any,
     target: Target,
     x: np.ndarray,
     box: np.ndarray | None,
     *,
-    warnings: list[str],
+    chain: np.ndarray | None,
     rng: np.random.Generator,
-    chain: np.ndarray | None = None,
-    held: np.ndarray | None = None,
-    starts: np.ndarray | None = None,
-    in_box: bool = False,
-) -> tuple[Modes, np.ndarray]:
-    """The modes a test uses, and the rows of the draws `x` (n, d) that it may test.
-
-    Modes of the user: all rows. Otherwise modes are searched for from draws that are held out and not tested:
-    the rows `held` (such as a training half), or those of `hold_out`; `chain` (n,) says which chain each row
-    belongs to. With `in_box` and a `box` (2, d) the paper's search is used: uniform starts in the box and
-    `starts`, nothing is held out, all rows are returned. Warnings are appended to `warnings`.
-    """
-    rows = np.arange(len(x))
+) -> KnownModes:
+    """The user's modes, examined, or those found from some of the draws `x` (n, d), which are not tested."""
     if modes is not None:
-        return as_modes(modes, target, warnings), rows
-    if in_box and box is not None:
-        found = box_search_core(target, box, starts, rng)
-        warnings.extend(found.warnings)
-        return found, rows
-    tested = np.setdiff1d(rows, held) if held is not None else rows
-    if held is None:
-        held, tested = hold_out(len(x), rng, chain)
-    found = search_from_draws(target, x, held, box, starts=starts, rng=rng)
-    if not len(found):
-        raise ValueError(no_mode_reason(found))
-    warnings.extend(found.warnings)
-    return found, tested
+        known, warnings = examine_modes(modes, target)
+        return KnownModes(known, np.arange(len(x)), warnings)
+    held, tested = hold_out(len(x), rng, chain)
+    found = search_from_draws(target, x, held, box, rng=rng)
+    require_mode(found)
+    return KnownModes(found, tested, found.warnings)
 
 
 def search_from_draws(

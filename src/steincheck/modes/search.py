@@ -124,10 +124,15 @@ def find_modes(
         progress=progress,
         rng=np.random.default_rng(seed),
     )
-    if not len(modes):
-        raise ValueError(no_mode_reason(modes))
+    require_mode(modes)
     announce([*(() if sample is None else sample.warnings), *modes.warnings])
     return with_seed(modes, seed)
+
+
+def require_mode(found: Modes) -> None:
+    """Raise if a search found no mode."""
+    if not len(found):
+        raise ValueError(no_mode_reason(found))
 
 
 def no_mode_reason(found: Modes) -> str:

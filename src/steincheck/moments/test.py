@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._validation import RandomSource, announce, as_count, check_switch, recorded, seeded, warn_few_resamples
+from .._validation import RandomSource, announce, as_count, check_switch, recorded, resample_warnings, seeded
 from .._whitening import average_root, whitened, whitened_scores
 from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
 from ..chains.reading import Sample, read_sample
@@ -129,8 +129,9 @@ def moment_test(
     warnings.extend(score_warnings(target, sample.x, check=check_score))
     warnings.extend(support_warnings(target, sample.x, sample.log_p, look))
     _warn_sample(sample, warnings)
-    warn_few_resamples(n_resamples, "n_resamples", warnings)
-    known, rows = known_modes(modes, target, sample.x, box, chain=sample.chain, warnings=warnings, rng=search)
+    warnings.extend(resample_warnings(n_resamples, "n_resamples"))
+    known, rows, mode_warnings = known_modes(modes, target, sample.x, box, chain=sample.chain, rng=search)
+    warnings.extend(mode_warnings)
     x = sample.x[rows]
     scores = score_at(target, x)
     result = moment_core(
@@ -145,25 +146,23 @@ def moment_test(
         rng=resample,
         warnings=warnings,
     )
-    result = replace(
-        result,
-        settings=recorded(
-            modes=modes,
-            bounds=bounds,
-            n_resamples=n_resamples,
-            check_score=check_score,
-            independent=independent,
-            rng=seed,
-        ),
+    settings = recorded(
+        modes=modes,
+        bounds=bounds,
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+        rng=seed,
     )
     announce(warnings)
+    result = replace(result, settings=settings)
     return in_user_parameters(among_all(result, rows, len(sample.x)), target)
 
 
 def _warn_sample(sample: Sample, warnings: list[str]) -> None:
     """Warn if draws are few, or some of them identical: independent ones of a density never are."""
     x = sample.x
-    identity = identical_draws(x, []) if sample.chain is None else None
+    identity = identical_draws(x) if sample.chain is None else None
     if identity is not None:
         repeated = len(x) - len(np.unique(identity))
         warnings.append(

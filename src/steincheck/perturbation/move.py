@@ -24,9 +24,9 @@ from .._validation import (
 )
 from ..draws import to_unconstrained
 from ..draws.record import chain_of_rows
-from ..modes.box import box_beside
+from ..modes.box import box_beside, box_search_core
 from ..modes.given import as_modes
-from ..modes.held_out import known_modes
+from ..modes.held_out import KnownModes, known_modes
 from ..result import Modes, as_plain
 from ..stein.inputs import Prepared
 from ..target import Target, log_density_at, require_target
@@ -116,14 +116,14 @@ class Perturbation:
         return as_plain(record)
 
 
-def warn_moves(moved: Perturbation, warnings: list[str]) -> None:
-    """Pass on to the `warnings` of a test what its user should know about the perturbation."""
-    warnings.extend(moved.warnings)
-    if not moved.warnings and moved.acceptance.max() < LOW_ACCEPTANCE:
-        warnings.append(
-            f"fewer than {LOW_ACCEPTANCE:.0%} of the jumps are accepted at every theta: the perturbation "
-            "hardly moves the draws; the modes may be wrong or far from elliptic, or more steps are needed"
-        )
+def move_warnings(moved: Perturbation) -> tuple[str, ...]:
+    """What the user of a test should know about the perturbation."""
+    if moved.warnings or moved.acceptance.max() >= LOW_ACCEPTANCE:
+        return moved.warnings
+    return (
+        f"fewer than {LOW_ACCEPTANCE:.0%} of the jumps are accepted at every theta: the perturbation "
+        "hardly moves the draws; the modes may be wrong or far from elliptic, or more steps are needed",
+    )
 
 
 def perturb(
@@ -337,24 +337,15 @@ class Moved(NamedTuple):
     perturbation: Perturbation
     chain: np.ndarray | None  # of each tested draw
     rows: np.ndarray  # of the tested draws, among those given
+    warnings: tuple[str, ...]
 
 
 def requested_perturbation(inputs: Prepared, target: Target, jumps: Jumps) -> Moved:
     """The perturbation that `jumps` asks for."""
     if jumps.made is not None:
         check_same_draws(jumps.made, inputs.x, inputs.log_p)
-        warn_moves(jumps.made, inputs.warnings)
-        return Moved(jumps.made, inputs.chain, np.arange(len(inputs.x)))
-    modes, rows = known_modes(
-        jumps.modes,
-        target,
-        inputs.x,
-        jumps.box,
-        chain=inputs.chain,
-        in_box=True,
-        rng=inputs.streams.modes,
-        warnings=inputs.warnings,
-    )
+        return Moved(jumps.made, inputs.chain, np.arange(len(inputs.x)), move_warnings(jumps.made))
+    modes, rows, warnings = _modes_between(inputs, target, jumps)
     moved = perturb_core(
         inputs.x[rows],
         inputs.log_p[rows],
@@ -365,5 +356,13 @@ def requested_perturbation(inputs: Prepared, target: Target, jumps: Jumps) -> Mo
         accept=jumps.accept,
         rng=inputs.streams.perturbation,
     )
-    warn_moves(moved, inputs.warnings)
-    return Moved(moved, chain_of_rows(inputs.chain, rows), rows)
+    return Moved(moved, chain_of_rows(inputs.chain, rows), rows, (*warnings, *move_warnings(moved)))
+
+
+def _modes_between(inputs: Prepared, target: Target, jumps: Jumps) -> KnownModes:
+    """The modes between which draws jump: given, found in the box, or found from held-out draws."""
+    stream = inputs.streams.modes
+    if jumps.box is None:
+        return known_modes(jumps.modes, target, inputs.x, None, chain=inputs.chain, rng=stream)
+    found = box_search_core(target, jumps.box, None, stream)
+    return KnownModes(found, np.arange(len(inputs.x)), found.warnings)

@@ -15,9 +15,9 @@ from .._validation import (
     asymmetries,
     check_switch,
     is_number,
+    resample_warnings,
     seeded,
     shown,
-    warn_few_resamples,
 )
 from ..chains.reading import read_sample
 from ..target import Target, require_target, score_warnings, support_warnings
@@ -49,7 +49,7 @@ class Prepared:
     x: np.ndarray
     whiten: np.ndarray | None  # L with precondition = L L'
     streams: Streams
-    warnings: list[str]
+    warnings: tuple[str, ...]
     log_p: np.ndarray  # log density of the draws
     chain: np.ndarray | None  # (n,) chain of each draw; None for independent draws
     seed: Seed
@@ -85,10 +85,12 @@ def prepare(
     if sample.chain is not None:
         _refuse_resampled_draws(bootstrap)
     streams = spawn_streams(generator)
-    warnings = sample.warnings
-    warnings.extend(support_warnings(target, sample.x, sample.log_p, streams.inspection))
-    warn_few_resamples(n_resamples, "n_resamples", warnings)
-    warnings.extend(score_warnings(target, sample.x, check=check_score))
+    warnings = (
+        *sample.warnings,
+        *support_warnings(target, sample.x, sample.log_p, streams.inspection),
+        *resample_warnings(n_resamples, "n_resamples"),
+        *score_warnings(target, sample.x, check=check_score),
+    )
     return Prepared(
         x=sample.x,
         whiten=whiten,

@@ -32,25 +32,32 @@ class Resampling(NamedTuple):
     block: np.ndarray | None  # (n,) block of each draw
     identity: np.ndarray | None  # (n,) equal for identical draws
     chains: ChainBlocks | None = None
+    warnings: tuple[str, ...] = ()
 
 
-def identical_draws(x: np.ndarray, warnings: list[str]) -> np.ndarray | None:
-    """A number per draw, equal for identical ones, which are warned of; None if all differ."""
+def identical_draws(x: np.ndarray) -> np.ndarray | None:
+    """A number per draw, equal for identical ones; None if all differ."""
     _, first, counts = np.unique(x[:, 0], return_inverse=True, return_counts=True)
     rows = np.flatnonzero(counts[first] > 1)  # only these may repeat
     if not len(rows):
         return None
     values, group = np.unique(x[rows], axis=0, return_inverse=True)
-    repeated = len(rows) - len(values)
-    if not repeated:
+    if len(values) == len(rows):
         return None
-    warnings.append(
-        f"{repeated} of {len(x)} draws repeat others exactly, as those of Markov chains do: pairs of "
-        "identical draws are left out of the statistic"
-    )
     identity = np.arange(len(x)) + len(values)
     identity[rows] = group.ravel()
     return identity
+
+
+def _identity_warnings(identity: np.ndarray | None) -> list[str]:
+    """A warning if some draws are identical."""
+    if identity is None:
+        return []
+    n = len(identity)
+    return [
+        f"{n - len(np.unique(identity))} of {n} draws repeat others exactly, as those of Markov chains do: "
+        "pairs of identical draws are left out of the statistic"
+    ]
 
 
 def resampling(
@@ -59,8 +66,6 @@ def resampling(
     default: Bootstrap,
     n_resamples: int,
     streams: Streams,
-    *,
-    warnings: list[str],
     blocks: Blocks | None = None,
 ) -> Resampling:
     """Weights or signs of the null distribution.
@@ -72,13 +77,14 @@ def resampling(
     n = len(x)
     n_resamples = int(n_resamples)
     if blocks is not None:
-        return _flipped_chains(x, blocks, n_resamples, streams, warnings)
-    identity = identical_draws(x, warnings)
+        return _flipped_chains(x, blocks, n_resamples, streams)
+    identity = identical_draws(x)
+    warnings = _identity_warnings(identity)
     function = bootstrap_used(bootstrap, default, n)
     if function == "blocks":
         block = random_blocks(n, streams.blocks, identity=identity)
         signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
-        return Resampling(signs, block, identity)
+        return Resampling(signs, block, identity, warnings=tuple(warnings))
     if n < MIN_DRAWS_WITHOUT_BLOCKS:
         warnings.append(
             f"only {n} draws are tested: below {MIN_DRAWS_WITHOUT_BLOCKS} their bootstrap rejects correct "
@@ -90,7 +96,7 @@ def resampling(
             f"{n * n_resamples / 1e9:.0f} GB; bootstrap='blocks' takes none"
         )
     weights = _bootstrap_weights(function, n, n_resamples, streams.bootstrap)
-    return Resampling(weights, None, identity)
+    return Resampling(weights, None, identity, warnings=tuple(warnings))
 
 
 def bootstrap_used(
@@ -103,16 +109,14 @@ def bootstrap_used(
     return default if without_blocks else "blocks"
 
 
-def _flipped_chains(
-    x: np.ndarray, blocks: Blocks, n_resamples: int, streams: Streams, warnings: list[str]
-) -> Resampling:
+def _flipped_chains(x: np.ndarray, blocks: Blocks, n_resamples: int, streams: Streams) -> Resampling:
     """Signs of the blocks of chains; none if there are too few blocks for a test."""
-    signs = np.empty((0, blocks.n_blocks), dtype=np.int8)
+    identity = identical_draws(x)
     if blocks.enough:
         signs = block_signs(blocks.n_blocks, n_resamples, streams.bootstrap)
-    else:
-        warnings.append(f"cannot tell: {blocks.remedy}")
-    return Resampling(signs, blocks.label, identical_draws(x, []), blocks.record)
+        return Resampling(signs, blocks.label, identity, blocks.record)
+    none = np.empty((0, blocks.n_blocks), dtype=np.int8)
+    return Resampling(none, blocks.label, identity, blocks.record, (f"cannot tell: {blocks.remedy}",))
 
 
 def _bootstrap_weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -13,7 +13,8 @@ from ..chains.order import invalidating_faults, rounding_step
 from ..chains.reading import evaluate_sample
 from ..draws import Draws
 from ..draws.record import chain_of_rows
-from ..modes.held_out import climb_from_draws, hold_out, known_modes, rounded_location, search_from_draws
+from ..modes.given import examine_modes
+from ..modes.held_out import climb_from_draws, hold_out, rounded_location, search_from_draws
 from ..modes.search import no_mode_reason
 from ..result import Modes
 from ..target import Target, score_at, score_warnings
@@ -115,7 +116,9 @@ def search(
     if modes is not None:
         remarks.context.append("The modes were given: none was searched for.")
         remarks.not_examined.append("modes other than those given")
-        return known_modes(modes, target, case.x, box, warnings=remarks.warnings, rng=rng)
+        given, warnings = examine_modes(modes, target)
+        remarks.warnings.extend(warnings)
+        return given, np.arange(len(case.x))
     held, tested = hold_out(len(case.x), rng, case.chain)
     known = search_from_draws(
         target,

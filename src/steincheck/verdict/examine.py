@@ -163,8 +163,9 @@ def _kernel_test(
         modes=known if widths_differ(known) else None,
         blocks=None if blocks is None else replace(blocks, label=blocks.label[::step]),
         streams=spawn_streams(rng),
-        warnings=remarks.warnings,
     )
+    remarks.warnings.extend(result.warnings)
+    result = replace(result, warnings=tuple(remarks.warnings))
     return among_all(result, np.arange(0, len(case.x), step), len(case.x))
 
 
