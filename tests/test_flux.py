@@ -16,7 +16,7 @@ from steincheck.flux.mode_comparison import compare_independent
 from steincheck.flux.orbits import Orbits, count_moments, orbits
 from steincheck.flux.shares import _wilson_interval
 from steincheck.flux.test import flux_test
-from steincheck.modes.given import as_modes
+from steincheck.modes.arguments import as_modes
 from steincheck.result import Modes
 
 FAR = ([[0.0], [9.0], [22.0]], [[[1.0]], [[2.0]], [[0.5]]], [0.6, 0.3, 0.1])

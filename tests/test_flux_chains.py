@@ -30,7 +30,7 @@ from steincheck.flux.mode_comparison import compare_chain_modes
 from steincheck.flux.orbits import Orbits, count_moments
 from steincheck.flux.shares import implied_shares
 from steincheck.flux.test import _compared_steps
-from steincheck.modes.given import as_modes
+from steincheck.modes.arguments import as_modes
 from steincheck.modes.images import images_of_modes
 
 RESULTS = Path(__file__).parents[1] / "experiments" / "results" / "chain_flux_study.csv"

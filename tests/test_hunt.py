@@ -14,6 +14,7 @@ from jax.scipy.special import logsumexp
 
 import steincheck as sc
 from steincheck.modes.box import box_beside
+from steincheck.modes.box_settle import curvature
 from steincheck.modes.climb import Known, climb, recognise
 from steincheck.modes.frame import frame_of
 from steincheck.modes.held_out import hold_out, known_modes
@@ -21,7 +22,6 @@ from steincheck.modes.hunt import effort
 from steincheck.modes.screening import Landscape, screen, screened_points
 from steincheck.modes.search import find_modes, search_modes
 from steincheck.modes.settle import flat_top, settle
-from steincheck.modes.single import curvature
 from steincheck.modes.starts import Base, points, scan_rays, scanned
 from steincheck.modes.surface import Surface
 from steincheck.modes.symmetry import SignedPermutation, layouts, matching, symmetry_text

@@ -11,7 +11,7 @@ from steincheck.flux.anchors import mode_anchors
 from steincheck.flux.local_shares import LocalPoints, _two_part_error
 from steincheck.flux.orbits import Orbits, orbits
 from steincheck.flux.shares import implied_shares
-from steincheck.modes.given import as_modes
+from steincheck.modes.arguments import as_modes
 from steincheck.wording.weights import weight_context
 
 PLACES = np.array([[0.0, 0.0], [10.0, 0.0]])

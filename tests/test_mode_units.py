@@ -6,7 +6,7 @@ from conftest import assert_level, assert_power
 
 import steincheck as sc
 from steincheck.aggregate import Aggregation, ksdagg_core
-from steincheck.modes.given import as_modes
+from steincheck.modes.arguments import as_modes
 from steincheck.stein.block_sums import sums_of_block_pairs
 from steincheck.stein.inputs import spawn_streams
 from steincheck.stein.kernels import IMQ

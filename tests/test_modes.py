@@ -14,8 +14,8 @@ from conftest import normal_log_density, numpy_mixture, standard_normal
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
+from steincheck.modes.arguments import as_modes, examine_modes
 from steincheck.modes.box import box_search, box_search_core
-from steincheck.modes.given import as_modes, examine_modes
 from steincheck.modes.held_out import climb_from_draws
 from steincheck.modes.merge import merge
 from steincheck.result import Modes

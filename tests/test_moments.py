@@ -19,7 +19,7 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck.chains import cut_blocks
-from steincheck.modes.given import as_modes
+from steincheck.modes.arguments import as_modes
 from steincheck.moments import leading_features
 from steincheck.moments.frames import make_frame
 from steincheck.moments.test import moment_core

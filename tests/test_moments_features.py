@@ -18,7 +18,7 @@ from conftest import (
 from scipy import integrate, stats
 
 import steincheck as sc
-from steincheck.modes.given import as_modes
+from steincheck.modes.arguments import as_modes
 from steincheck.moments import frames
 from steincheck.moments.features import feature_sums
 from steincheck.moments.frames import DAMPING, make_frame, skew_coefficient, tail_coefficient

@@ -16,7 +16,7 @@ from conftest import (
 )
 
 import steincheck as sc
-from steincheck.modes.given import as_modes
+from steincheck.modes.arguments import as_modes
 from steincheck.moments import leading_features
 from steincheck.moments.correction import WeightedDraws, solve_affine
 from steincheck.moments.frames import make_frame

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._validation import RandomSource, as_count, as_generator, as_numbers, asymmetries, shown
 from .._whitening import symmetric_roots
-from ..modes.given import as_modes
+from ..modes.arguments import as_modes
 from ..modes.images import images_of_modes
 from ..modes.symmetry import SignedPermutation
 from ..result import Modes

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
 from ..draws.record import chain_of_rows
+from ..modes.arguments import ExaminedModes, examine_modes
 from ..modes.box import box_search_core
-from ..modes.given import ExaminedModes, examine_modes
 from ..modes.held_out import search_from_draws
 from ..modes.search import require_mode
 from ..perturbation.maps import Accept

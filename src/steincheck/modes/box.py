@@ -23,10 +23,10 @@ from ..result import Modes, ModeSearch
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
 from ..typing import BoundsLike
+from .arguments import as_starts, refuse_modes_and_bounds
 from .climb import climb
 from .explore import MOVING_LABEL, SADDLE_LABEL, SKIPPED_LABEL, Plan, gather, heaviest
 from .explore import explore as walk_on
-from .given import as_starts, refuse_modes_and_bounds
 from .merge import Peak, columns, default_cut
 from .surface import Surface
 

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..target import BATCH_SIZES
+from .box_settle import settle_one
 from .climb import Ends, block, climb, squared
 from .merge import Peak, columns, log_weights, mode_root, nearest
-from .single import settle_one
 from .surface import Surface
 
 HITS_PER_NEIGHBOUR = 3  # random rays that must meet each direct neighbour of the first mode

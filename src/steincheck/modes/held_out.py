@@ -8,8 +8,8 @@ import numpy as np
 
 from ..result import Modes
 from ..target import Target
+from .arguments import examine_modes
 from .atlas import Atlas, Limits
-from .given import examine_modes
 from .hunt import look_from
 from .merge import Peak, default_cut
 from .search import MAX_EVALUATIONS, MAX_SECONDS, median_and_mad, require_mode, search_modes

@@ -14,11 +14,11 @@ from ..result import Modes, ModeSearch
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
 from ..typing import BoundsLike, DrawsLike
+from .arguments import as_starts
 from .atlas import Atlas, Limits
 from .box import as_box, flat_warning, with_seed
 from .explore import Plan, explore
 from .frame import frame_of
-from .given import as_starts
 from .hunt import Hunt, Origin, effort, hunt
 from .merge import default_cut, tie_order
 from .starts import MAX_POWER, SCALE_BASE

@@ -24,8 +24,8 @@ from .._validation import (
 )
 from ..draws import to_unconstrained
 from ..draws.record import chain_of_rows
+from ..modes.arguments import as_modes
 from ..modes.box import box_beside, box_search_core
-from ..modes.given import as_modes
 from ..modes.held_out import KnownModes, known_modes
 from ..result import Modes, as_plain
 from ..stein.inputs import Prepared

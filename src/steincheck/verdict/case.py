@@ -13,7 +13,7 @@ from ..chains.order import invalidating_faults, rounding_step
 from ..chains.reading import evaluate_sample
 from ..draws import Draws
 from ..draws.record import chain_of_rows
-from ..modes.given import examine_modes
+from ..modes.arguments import examine_modes
 from ..modes.held_out import climb_from_draws, hold_out, rounded_location, search_from_draws
 from ..modes.search import no_mode_reason
 from ..result import Modes

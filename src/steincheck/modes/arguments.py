@@ -11,10 +11,10 @@ from .._validation import as_numbers, asymmetries, listed, listed_rows
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, check_hessian, log_density_at
+from .box_settle import curvature
 from .climb import climb
 from .merge import inverse_root, merge
 from .settle import TOP_DROP, drop_radius, flat_top
-from .single import curvature
 from .surface import Surface
 
 MAX_STANDARD_DEVIATIONS = 1.0  # from a maximum, by one Newton step, at which a location is still taken for it
