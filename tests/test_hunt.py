@@ -14,10 +14,10 @@ from jax.scipy.special import logsumexp
 
 import steincheck as sc
 from steincheck.modes.box import box_beside
-from steincheck.modes.box_settle import curvature
 from steincheck.modes.climb import Known, climb, recognise
 from steincheck.modes.frame import frame_of
 from steincheck.modes.held_out import hold_out, known_modes
+from steincheck.modes.hessian import hessian_at
 from steincheck.modes.hunt import effort
 from steincheck.modes.screening import Landscape, screen, screened_points
 from steincheck.modes.search import find_modes, search_modes
@@ -628,7 +628,7 @@ def test_a_hessian_that_is_not_finite_is_named():
 
     target = standard_normal(2, hessian=hessian)
     with pytest.raises(ValueError, match=r"`hessian` must return finite values \(n, d, d\), at x = "):
-        curvature(Surface(target), np.zeros(2), np.ones(2))
+        hessian_at(Surface(target), np.zeros(2), np.ones(2))
 
 
 def test_draws_on_a_plane_have_no_frame():

@@ -11,8 +11,8 @@ from .._validation import as_numbers, asymmetries, listed, listed_rows
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, check_hessian, log_density_at
-from .box_settle import curvature
 from .climb import climb
+from .hessian import hessian_at
 from .merge import inverse_root, merge
 from .settle import TOP_DROP, drop_radius, flat_top
 from .surface import Surface
@@ -193,7 +193,7 @@ def _own_covariance(surface: Surface, x: np.ndarray, top: float, covariance: np.
     width = unit * reach.min(axis=0)
     if not np.isfinite(width).all():
         return None
-    hessians = [curvature(surface, x, width)]
+    hessians = [hessian_at(surface, x, width)]
     flat = flat_top(surface, x, width, max_gain=TOP_DROP)[0]
     if (
         flat is not None
@@ -252,7 +252,7 @@ def _as_pair(modes: Any) -> tuple[Any, Any]:
 
 def _inverse_hessians(target: Target, x: np.ndarray) -> np.ndarray:
     surface = Surface(target)
-    hessians = [curvature(surface, point, np.ones(target.dim)) for point in x]
+    hessians = [hessian_at(surface, point, np.ones(target.dim)) for point in x]
     roots = [inverse_root(hessian) for hessian in hessians]
     bad = [k for k, root in enumerate(roots) if root is None]
     if bad:

@@ -1,8 +1,9 @@
-"""The end of one climb made exact, as in the search in a box: SciPy's BFGS, then Newton steps.
+"""The end of one climb made exact, in the search in a box: SciPy's BFGS, then Newton steps.
 
-`settle` does this for many ends at once and far faster, but does not tell saddles, which the box search
-counts, from other ends, and stops at 1e-6 nats instead of 1e-8: the committed rows of the paper's figures
-would change.
+`settle` does this in the search without a box, for many ends at once and far faster. The two differ: here
+saddle points, which the box search counts, are told from other ends; an end settles at a Newton decrement of
+1e-8 nats, not 1e-6; and log p must be a parabola at a thousandth of the width, not at a tenth. One routine
+for both would change the committed rows of the paper's figures.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from .climb import MAX_CLIMB_ITERATIONS
-from .merge import MIN_HESSIAN_EIGENVALUE, Peak, PointKind, inverse_root, spectrum
+from .hessian import hessian_at
+from .merge import MIN_HESSIAN_EIGENVALUE, Peak, PointKind, inverse_root, mode_root, spectrum
 from .settle import flat_top
 from .surface import Surface
 
@@ -19,7 +21,7 @@ def settle_one(surface: Surface, x: np.ndarray, width: np.ndarray) -> Peak:
     """SciPy's BFGS from `x`, a few Newton steps, and what kind of stationary point it is."""
     from scipy.optimize import minimize  # slow to import
 
-    root = inverse_root(curvature(surface, x, width))
+    root = inverse_root(hessian_at(surface, x, width))
     root = np.diag(width) if root is None else root
 
     def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
@@ -36,7 +38,7 @@ def settle_one(surface: Surface, x: np.ndarray, width: np.ndarray) -> Peak:
     width = np.sqrt(np.diag(root @ found.hess_inv @ root.T))
     g = surface.score(x[None])[0]
     for _ in range(5):
-        hessian = curvature(surface, x, width)
+        hessian = hessian_at(surface, x, width)
         newton = inverse_root(hessian)
         if newton is None or np.sum((g @ newton) ** 2) < 1e-20:
             break
@@ -68,26 +70,6 @@ def _kind(
     if values[0] <= MIN_HESSIAN_EIGENVALUE:
         return "flat"
     # Is log p a parabola at a thousandth of its width? At the top of -x^4 the Hessian is an accident.
-    axes = 1e-3 * (scale[:, None] * vectors / np.sqrt(values)).T
+    axes = 1e-3 * mode_root(hessian).T
     around = surface.log_density(np.concatenate([x + axes, x - axes]))
     return "flat" if log_density - around.min() > 1e-4 else "mode"
-
-
-def curvature(surface: Surface, x: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Hessian of -log p at a point: the target's own, else differences of its score.
-
-    The steps must be small against the mode: `width` is a first guess, the first pass makes a better one.
-    """
-    target = surface.target
-    for _ in range(2):
-        if target.hessian is not None:
-            hessian = -np.asarray(target.hessian(x[None]), dtype=float)[0]
-            break
-        h = width * (1e-4 if target.has_score else 1e-2)
-        scores = surface.score(np.concatenate([x + np.diag(h), x - np.diag(h)]))
-        hessian = (scores[len(x) :] - scores[: len(x)]) / (2 * h[:, None])
-        bend = np.diag(hessian)
-        width = np.where(bend > 0, 1 / np.sqrt(np.where(bend > 0, bend, 1.0)), width)
-    if hessian.shape != (len(x), len(x)) or not np.isfinite(hessian).all():
-        raise ValueError(f"`hessian` must return finite values (n, d, d), at x = {x} it returns {-hessian}")
-    return 0.5 * (hessian + hessian.T)

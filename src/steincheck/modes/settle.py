@@ -1,13 +1,18 @@
-"""Ends of climbs made exact, many at a time: Newton steps, kinds of points, widths of flat tops."""
+"""Ends of climbs made exact, many at a time: Newton steps, kinds of points, widths of flat tops.
+
+`box_settle` makes one end exact as the paper's search does, and says how it differs.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from .climb import dot
-from .merge import MIN_HESSIAN_EIGENVALUE, Peak, spectrum
+from .hessian import differenced_hessians
+from .merge import MIN_HESSIAN_EIGENVALUE, Peak, mode_root, spectrum
 from .surface import Surface
 
 SETTLED_DECREMENT = 1e-6  # nats: Newton decrement that a mode must have
@@ -30,6 +35,7 @@ def settle(surface: Surface, x: np.ndarray, width: np.ndarray) -> Stationary:
     """Newton steps from all rows of `x`, differencing with steps small against `width` (n, d)."""
     x = x.copy()
     width = _positive(width)
+    score = partial(_score, surface)
     value, g = surface.value_and_score(x)
     active = np.isfinite(value)
     hessian = np.full((*x.shape, x.shape[1]), np.nan)
@@ -38,7 +44,7 @@ def settle(surface: Surface, x: np.ndarray, width: np.ndarray) -> Stationary:
         rows = np.flatnonzero(active)
         if not len(rows) or (np.isfinite(decrement).any() and surface.exhausted):
             break
-        hessian[rows], learnt = curvatures(surface, x[rows], width[rows])
+        hessian[rows], learnt = differenced_hessians(surface, score, x[rows], width[rows])
         renewed = np.abs(np.log(learnt / width[rows])).max(axis=1) > 1
         width[rows] = learnt
         before = _newton(hessian[rows], g[rows])[0]
@@ -65,23 +71,12 @@ def _chords(
     return x, value, g
 
 
-def curvatures(surface: Surface, x: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Hessians of -log p at points (n, d) by differences of the score, and the widths they imply."""
-    n, d = x.shape
-    h = width * (1e-4 if surface.target.has_score else 1e-2)
-    moves = h[:, None, :] * np.eye(d)
-    points = np.concatenate([x[:, None] + moves, x[:, None] - moves], axis=1)
-    if surface.fused:
-        value, scores = surface.value_and_score(points.reshape(-1, d))
-        scores = np.where(np.isfinite(value)[:, None], scores, np.nan)
-    else:
-        scores = surface.score(points.reshape(-1, d))
-    scores = scores.reshape(n, 2, d, d)
-    hessian = (scores[:, 1] - scores[:, 0]) / (2 * h[:, :, None])
-    hessian = 0.5 * (hessian + hessian.transpose(0, 2, 1))
-    bend = np.einsum("nii->ni", hessian)
-    learnt = np.isfinite(bend) & (bend > 0)
-    return hessian, np.where(learnt, 1 / np.sqrt(np.where(learnt, bend, 1.0)), width)
+def _score(surface: Surface, x: np.ndarray) -> np.ndarray:
+    """The score (n, d), NaN where it cannot be had; compiled targets give log p in the same call."""
+    if not surface.fused:
+        return surface.score(x)
+    value, score = surface.value_and_score(x)
+    return np.where(np.isfinite(value)[:, None], score, np.nan)
 
 
 def _newton(hessian: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -107,8 +102,7 @@ def _kinds(
     rows = np.flatnonzero(good & (decrement < SETTLED_DECREMENT))
     if not len(rows):
         return kind
-    scale, values, vectors = spectrum(hessian[rows])
-    axes = PARABOLA_RADIUS * (scale[:, :, None] * vectors / np.sqrt(values)[:, None, :]).transpose(0, 2, 1)
+    axes = PARABOLA_RADIUS * mode_root(hessian[rows]).transpose(0, 2, 1)
     points = np.stack([x[rows, None] + axes, x[rows, None] - axes], axis=1)
     around = surface.log_density(points.reshape(-1, x.shape[1])).reshape(len(rows), 2, -1)
     drop = value[rows, None] - around.mean(axis=1)
