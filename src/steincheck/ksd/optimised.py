@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce
-from .._whitening import whitened, whitened_scores
 from ..draws.record import chain_of_rows
 from ..modes.arguments import ExaminedModes, examine_modes
 from ..modes.box import box_search_core
@@ -29,12 +28,13 @@ from ..result import OspksdResult
 from ..stein.bootstrap import Bootstrap, multinomial
 from ..stein.inputs import Prepared, check_fraction, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import choose_bandwidth, scores_of_moved
+from ..stein.quadratic import choose_bandwidth
 from ..stein.resampling import identical_draws, rerunnable
 from ..stein.tiles import quadratic_forms
-from ..target import Target, score_at
+from ..target import Target
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from .plain import replicated
+from .perturbed import perturbed_stack
+from .plain import ksd_record, ksd_statistic
 
 
 def ospksd_test(
@@ -154,11 +154,9 @@ def _choose_theta(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndar
     moved = _moved_part(inputs, target, jumps, train, None)
     x = moved.draws
     bandwidth = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
-    stack = np.concatenate([x[None], moved.samples])
-    slopes = scores_of_moved(target, x, score_at(target, x), stack)
+    samples = np.concatenate([x[None], moved.samples])
     rows = quadratic_forms(
-        whitened(stack, inputs.whiten),
-        whitened_scores(slopes, inputs.whiten),
+        *perturbed_stack(inputs, target, x, samples),
         inputs.kernel,
         bandwidth,
         identity=identical_draws(x),
@@ -203,20 +201,15 @@ def _tested_pair(
     """The test on the other draws, unperturbed and perturbed with the chosen theta."""
     x = final.draws
     samples = np.concatenate([x[None], final.samples])
-    slopes = scores_of_moved(target, x, score_at(target, x), samples)
-    stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    found = replicated(inputs, stack, x, chain, choice.bandwidth, parts=True)
+    stack = perturbed_stack(inputs, target, x, samples)
+    found = ksd_statistic(inputs, stack, x, chain, choice.bandwidth, parts=True)
     moved = choice.moved
-    return OspksdResult(
+    return ksd_record(
+        OspksdResult,
         "ospKSD test",
-        found.statistic,
-        found.pvalue,
-        found.null,
-        len(x),
-        x.shape[1],
-        (*inputs.warnings, *move_warnings(moved), *found.resampled.warnings),
-        chains=found.resampled.chains,
-        bandwidth=choice.bandwidth,
+        found,
+        x,
+        (*inputs.warnings, *move_warnings(moved)),
         modes=moved.modes,
         theta=moved.theta,
         acceptance=moved.acceptance,

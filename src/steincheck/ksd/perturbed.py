@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,16 +11,16 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
 from ..perturbation.maps import Accept
-from ..perturbation.move import Moved, Perturbation, as_jumps, jump_settings, requested_perturbation
-from ..result import PksdResult, SpksdResult
+from ..perturbation.move import Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
+from ..result import PksdResult, Result, SpksdResult
 from ..stein.bootstrap import Bootstrap, multinomial
 from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
-from ..stein.resampling import rerunnable
+from ..stein.resampling import Stack, rerunnable
 from ..target import Target, score_at
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from .plain import KsdStatistic, replicated
+from .plain import ksd_record, ksd_statistic
 
 PKSD_THETA = 0.9  # near 1, where jumps are accepted, but not at 1
 
@@ -104,25 +105,9 @@ def pksd_test(
         independent=independent,
         rng=rng,
     )
-    moved = requested_perturbation(inputs, target, jumps)
-    perturbation = moved.perturbation
-    found, bandwidth = perturbed_core(inputs, target, moved, identity=False)
-    result = PksdResult(
-        "pKSD test",
-        found.statistic,
-        found.pvalue,
-        found.null,
-        len(perturbation.draws),
-        target.dim,
-        (*inputs.warnings, *moved.warnings, *found.resampled.warnings),
-        chains=found.resampled.chains,
-        bandwidth=bandwidth,
-        modes=perturbation.modes,
-        theta=perturbation.theta,
-        acceptance=perturbation.acceptance,
-    )
+    result = _perturbed_core(PksdResult, "pKSD test", inputs, target, jumps, identity=False)
     announce(result.warnings)
-    return rerunnable(result, inputs, multinomial, moved.rows, **jump_settings(jumps))
+    return result
 
 
 def spksd_test(
@@ -192,37 +177,39 @@ def spksd_test(
         independent=independent,
         rng=rng,
     )
-    moved = requested_perturbation(inputs, target, jumps)
-    perturbation = moved.perturbation
-    found, bandwidth = perturbed_core(inputs, target, moved, identity=True)
-    result = SpksdResult(
-        "spKSD test",
-        found.statistic,
-        found.pvalue,
-        found.null,
-        len(perturbation.draws),
-        target.dim,
-        (*inputs.warnings, *moved.warnings, *found.resampled.warnings),
-        chains=found.resampled.chains,
-        bandwidth=bandwidth,
-        modes=perturbation.modes,
-        theta=perturbation.theta,
-        acceptance=perturbation.acceptance,
-        identity_statistic=float(found.parts[0]),
-        theta_statistics=found.parts[1:],
-    )
+    result = _perturbed_core(SpksdResult, "spKSD test", inputs, target, jumps, identity=True)
     announce(result.warnings)
-    return rerunnable(result, inputs, multinomial, moved.rows, **jump_settings(jumps))
+    return result
 
 
-def perturbed_core(
-    inputs: Prepared, target: Target, moved: Moved, *, identity: bool
-) -> tuple[KsdStatistic, float | None]:
-    """The statistic of perturbed draws, the unperturbed ones added if `identity`, and the bandwidth."""
-    perturbation = moved.perturbation
+def _perturbed_core(
+    kind: Callable[..., Result], test: str, inputs: Prepared, target: Target, jumps: Jumps, *, identity: bool
+) -> Result:
+    """The test of the draws after the jumps, the unperturbed ones added if `identity`."""
+    perturbation, chain, rows, warnings = requested_perturbation(inputs, target, jumps)
     x = perturbation.draws
     bandwidth = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     samples = np.concatenate([x[None], perturbation.samples]) if identity else perturbation.samples
+    stack = perturbed_stack(inputs, target, x, samples)
+    found = ksd_statistic(inputs, stack, x, chain, bandwidth, parts=identity)
+    more: dict[str, Any] = {}
+    if identity:
+        more = {"identity_statistic": float(found.parts[0]), "theta_statistics": found.parts[1:]}
+    result = ksd_record(
+        kind,
+        test,
+        found,
+        x,
+        (*inputs.warnings, *warnings),
+        modes=perturbation.modes,
+        theta=perturbation.theta,
+        acceptance=perturbation.acceptance,
+        **more,
+    )
+    return rerunnable(result, inputs, multinomial, rows, **jump_settings(jumps))
+
+
+def perturbed_stack(inputs: Prepared, target: Target, x: np.ndarray, samples: np.ndarray) -> Stack:
+    """Samples (J, n, d) of the draws `x` after jumps and their scores, whitened."""
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
-    stack = (whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten))
-    return replicated(inputs, stack, x, moved.chain, bandwidth, parts=identity), bandwidth
+    return whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
-from ..result import KsdResult
+from ..result import KsdResult, Result
 from ..stein.bootstrap import Bootstrap, multinomial, pvalue
 from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
@@ -114,18 +115,8 @@ def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:
     x = inputs.x
     bandwidth = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
     stack = (whitened(x, inputs.whiten)[None], whitened_scores(scores, inputs.whiten)[None])
-    found = replicated(inputs, stack, x, inputs.chain, bandwidth)
-    return KsdResult(
-        "KSD test",
-        found.statistic,
-        found.pvalue,
-        found.null,
-        len(x),
-        x.shape[1],
-        (*inputs.warnings, *found.resampled.warnings),
-        chains=found.resampled.chains,
-        bandwidth=bandwidth,
-    )
+    found = ksd_statistic(inputs, stack, x, inputs.chain, bandwidth)
+    return ksd_record(KsdResult, "KSD test", found, x, inputs.warnings)
 
 
 class KsdStatistic(NamedTuple):
@@ -133,6 +124,7 @@ class KsdStatistic(NamedTuple):
 
     replicated: Replicated
     resampled: Resampling
+    bandwidth: float | None
 
     @property
     def statistic(self) -> float:
@@ -157,7 +149,29 @@ class KsdStatistic(NamedTuple):
         return self.replicated.parts[0]
 
 
-def replicated(
+def ksd_record(
+    kind: Callable[..., Result],
+    test: str,
+    found: KsdStatistic,
+    x: np.ndarray,
+    warnings: tuple[str, ...],
+    **more: Any,
+) -> Result:
+    """The result of a test of the draws `x` (n, d), with `more` fields than all KSD tests have."""
+    return kind(
+        test,
+        found.statistic,
+        found.pvalue,
+        found.null,
+        *x.shape,
+        (*warnings, *found.resampled.warnings),
+        chains=found.resampled.chains,
+        bandwidth=found.bandwidth,
+        **more,
+    )
+
+
+def ksd_statistic(
     inputs: Prepared,
     stack: Stack,
     x: np.ndarray,
@@ -170,4 +184,4 @@ def replicated(
     blocks = chain_blocks(chain, inputs.bootstrap, [stack], inputs.kernel, bandwidth)
     resampled = resampling(x, inputs.bootstrap, multinomial, inputs.n_resamples, inputs.streams, blocks)
     statistics = replicated_statistics(*stack, inputs.kernel, bandwidth, resampled, parts=parts)
-    return KsdStatistic(statistics, resampled)
+    return KsdStatistic(statistics, resampled, bandwidth)
