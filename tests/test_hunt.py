@@ -22,9 +22,9 @@ from steincheck.modes.hunt import effort
 from steincheck.modes.screening import Landscape, screen, screened_points
 from steincheck.modes.search import find_modes, search_modes
 from steincheck.modes.settle import flat_top, settle
-from steincheck.modes.starts import Base, points, scan_rays, scanned
+from steincheck.modes.starts import Base, scan_rays, scanned_starts, starts_at
 from steincheck.modes.surface import Surface
-from steincheck.modes.symmetry import SignedPermutation, layouts, matching, symmetry_text
+from steincheck.modes.symmetry import SignedPermutation, likely_maps, matching_map, symmetry_text
 
 MEANS = np.array([[0.0, 0.0, 0.0], [30.0, -20.0, 5.0], [-8.0, 9.0, 40.0]])
 ROOTS = np.random.default_rng(0).normal(size=(3, 3, 3)) + 2 * np.eye(3)
@@ -415,7 +415,7 @@ class TestParts:
         rng = np.random.default_rng(0)
 
         def draw(n):
-            return points(20 * rng.standard_normal((n, 3)), np.eye(3))
+            return starts_at(20 * rng.standard_normal((n, 3)), np.eye(3))
 
         kept = screen(Surface(target), draw, 2**15, 64, Landscape([base], [0.0]), rng)
         inside = np.linalg.norm(kept.x - 5, axis=1) < 2.2
@@ -447,13 +447,13 @@ class TestParts:
         target = sc.from_jax(
             lambda x: jnp.logaddexp(-0.5 * x @ x, 13 - 0.5 * jnp.sum((x - 7) ** 2) / 1e-6), 2
         )
-        found = scanned(Surface(target), Base(np.zeros(2), np.eye(2)), 2**16)
+        found = scanned_starts(Surface(target), Base(np.zeros(2), np.eye(2)), 2**16)
         assert np.linalg.norm(found.x - 7, axis=1).min() < 0.02
 
 
 class TestSymmetry:
     def test_likely_ones_contain_the_usual_label_switchings(self):
-        maps = {(g.order, g.sign) for g in layouts(8)}
+        maps = {(g.order, g.sign) for g in likely_maps(8)}
         for order in (
             [2, 3, 0, 1, 4, 5, 6, 7],
             [1, 0, 3, 2, 5, 4, 7, 6],
@@ -472,14 +472,14 @@ class TestSymmetry:
         np.testing.assert_allclose(g(x) @ g.conjugate(a) @ g(x), x @ a @ x)
         hessian = a @ a.T + np.eye(3)
         pair = np.array([hessian, g.conjugate(hessian)])
-        assert matching(np.array([x, g(x)]), pair, np.ones(3)) == g
-        assert matching(np.array([x, g(x)]), pair[[0, 0]], np.ones(3)) is None
+        assert matching_map(np.array([x, g(x)]), pair, np.ones(3)) == g
+        assert matching_map(np.array([x, g(x)]), pair[[0, 0]], np.ones(3)) is None
 
     def test_signs_of_coordinates_at_0_come_from_the_hessian(self):
         g = SignedPermutation((0, 1), (1, -1))
         hessian = np.array([[2.0, 1.0], [1.0, 2.0]])
         x = np.array([3.0, 0.0])
-        assert matching(np.array([x, g(x)]), np.array([hessian, g.conjugate(hessian)]), np.ones(2)) == g
+        assert matching_map(np.array([x, g(x)]), np.array([hessian, g.conjugate(hessian)]), np.ones(2)) == g
 
     def test_coordinates_that_may_stay_do(self):
         """To rounding, coordinates that are 0 at both modes could change places and signs."""
@@ -487,7 +487,7 @@ class TestSymmetry:
         x = np.array([[4.0, 0, 0, 0, 0], [0, 4.0, 0, 0, 0]]) + noise
         swap = SignedPermutation((1, 0, 2, 3, 4), (1,) * 5)
         hessian = np.eye(5) + 1e-9 * np.random.default_rng(1).normal(size=(5, 5))
-        assert matching(x, np.array([hessian, np.eye(5)]), np.ones(5)) == swap
+        assert matching_map(x, np.array([hessian, np.eye(5)]), np.ones(5)) == swap
 
     @pytest.mark.parametrize(
         ("order", "sign", "words"),
@@ -600,7 +600,7 @@ class TestManyDimensions:
 
     def test_likely_symmetries_of_many_coordinates_are_listed_at_once(self):
         before = time.process_time()
-        assert len(layouts(1000)) == 4000
+        assert len(likely_maps(1000)) == 4000
         assert time.process_time() - before < 5
 
 

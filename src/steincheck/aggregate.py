@@ -27,7 +27,7 @@ from .stein.inputs import Prepared, Streams, prepare
 from .stein.kernels import IMQ, Kernel, check_kernel_of_bandwidths, median_squared_distance
 from .stein.mode_units import at_own_mode, replicate_over_modes
 from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
-from .stein.resampling import Resampling, chain_blocks, rerunnable, resampling
+from .stein.resampling import Resampling, chain_blocks, resampling, with_settings
 from .target import Target, score_at
 from .typing import BoundsLike, DrawsLike, ModesLike
 
@@ -134,7 +134,7 @@ def ksdagg_test(
     )
     result = replace(result, warnings=(*inputs.warnings, *result.warnings))
     announce(result.warnings)
-    return rerunnable(
+    return with_settings(
         result,
         inputs,
         wild,
@@ -289,7 +289,7 @@ def pksdagg_test(
     )
     result = replace(result, warnings=(*inputs.warnings, *warnings, *result.warnings))
     announce(result.warnings)
-    return rerunnable(
+    return with_settings(
         result,
         inputs,
         wild,

@@ -29,7 +29,7 @@ from ..stein.bootstrap import Bootstrap, multinomial
 from ..stein.inputs import Prepared, check_fraction, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth
-from ..stein.resampling import identical_draws, rerunnable
+from ..stein.resampling import identical_draws, with_settings
 from ..stein.tiles import quadratic_forms
 from ..target import Target
 from ..typing import BoundsLike, DrawsLike, ModesLike
@@ -123,7 +123,7 @@ def ospksd_test(
     result = _tested_pair(inputs, target, final, choice, chain)
     announce(result.warnings)
     asked = {**jump_settings(jumps), "train_fraction": train_fraction}
-    return rerunnable(result, inputs, multinomial, np.sort(test), **asked)
+    return with_settings(result, inputs, multinomial, np.sort(test), **asked)
 
 
 class _Choice(NamedTuple):

@@ -17,7 +17,7 @@ from ..stein.bootstrap import Bootstrap, multinomial
 from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
-from ..stein.resampling import Stack, rerunnable
+from ..stein.resampling import Stack, with_settings
 from ..target import Target, score_at
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from .plain import ksd_record, ksd_statistic
@@ -206,7 +206,7 @@ def _perturbed_core(
         acceptance=perturbation.acceptance,
         **more,
     )
-    return rerunnable(result, inputs, multinomial, rows, **jump_settings(jumps))
+    return with_settings(result, inputs, multinomial, rows, **jump_settings(jumps))
 
 
 def perturbed_stack(inputs: Prepared, target: Target, x: np.ndarray, samples: np.ndarray) -> Stack:

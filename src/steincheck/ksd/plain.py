@@ -15,7 +15,7 @@ from ..stein.bootstrap import Bootstrap, multinomial, pvalue
 from ..stein.inputs import Prepared, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import Replicated, choose_bandwidth, replicated_statistics
-from ..stein.resampling import Resampling, Stack, chain_blocks, rerunnable, resampling
+from ..stein.resampling import Resampling, Stack, chain_blocks, resampling, with_settings
 from ..target import Target, score_at
 from ..typing import DrawsLike
 
@@ -107,7 +107,7 @@ def ksd_test(
     )
     result = ksd_core(inputs, score_at(target, inputs.x))
     announce(result.warnings)
-    return rerunnable(result, inputs, multinomial)
+    return with_settings(result, inputs, multinomial)
 
 
 def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:

@@ -36,10 +36,10 @@ def as_modes(modes: Any, target: Target) -> Modes:
 
     Without covariances the inverse Hessians of -log p at the locations are taken.
     """
-    given = _read(modes, target)
+    given = _read_modes(modes, target)
     if given.covariances is None:
-        return _distinct(given, _inverse_hessians(target, given.x))
-    return _distinct(given, given.covariances)
+        return _distinct_modes(given, _inverse_hessians(target, given.x))
+    return _distinct_modes(given, given.covariances)
 
 
 class ExaminedModes(NamedTuple):
@@ -55,13 +55,13 @@ def examine_modes(modes: Any, target: Target) -> ExaminedModes:
     Where covariances are far wider or narrower than the density, its own take their place; of that and of
     locations that are far from any maximum the user is warned.
     """
-    given = _read(modes, target)
+    given = _read_modes(modes, target)
     if given.covariances is None:
         covariances = _inverse_hessians(target, given.x)
         warnings = list[str]()
     else:
         covariances, warnings = _mended_widths(target, given.x, given.log_density, given.covariances)
-    known = _distinct(given, covariances)
+    known = _distinct_modes(given, covariances)
     far = _far_from_maxima(target, given.x, given.log_density, covariances)
     return ExaminedModes(known, (*warnings, *far))
 
@@ -75,7 +75,7 @@ class _Given(NamedTuple):
     covariances: np.ndarray | None
 
 
-def _read(modes: Any, target: Target) -> _Given:
+def _read_modes(modes: Any, target: Target) -> _Given:
     """Locations, the log density there, and covariances where they are given."""
     modes = _by_name(modes, target)
     locations, covariances = _as_pair(modes)
@@ -87,7 +87,7 @@ def _read(modes: Any, target: Target) -> _Given:
     return _Given(modes, x, log_density, matrices)
 
 
-def _distinct(given: _Given, covariances: np.ndarray) -> Modes:
+def _distinct_modes(given: _Given, covariances: np.ndarray) -> Modes:
     """The record of modes with these covariances; raises if two of them are the same."""
     modes, x, log_density, _ = given
     label = merge(x, np.linalg.inv(covariances), log_density, beta=1e-6)[1]

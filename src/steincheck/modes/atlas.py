@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .climb import Known
-from .merge import Peak, mode_root, nearest
+from .merge import Peak, mode_root, nearest_index
 from .starts import Base
 
 NEGLIGIBLE_WEIGHT = 1e-3  # a mode of a smaller share of the mass, by Laplace, does not keep the search going
@@ -39,7 +39,7 @@ class Atlas:
         """The number of the known peak that this one belongs to, or its own; None if the atlas is full."""
         x = np.array([known.x for known in self.peaks]).reshape(-1, len(peak.x))
         hessians = np.array([known.hessian for known in self.peaks]).reshape(-1, *peak.hessian.shape)
-        k = nearest(peak.x, peak.hessian, x, hessians, self.limits.beta)
+        k = nearest_index(peak.x, peak.hessian, x, hessians, self.limits.beta)
         if k == len(self.peaks):
             if self.full:
                 return None

@@ -25,7 +25,7 @@ from ..target import NO_SCORE, Target, require_target
 from ..typing import BoundsLike
 from .arguments import as_starts, refuse_modes_and_bounds
 from .climb import climb
-from .explore import MOVING_LABEL, SADDLE_LABEL, SKIPPED_LABEL, Plan, gather, heaviest
+from .explore import MOVING_LABEL, SADDLE_LABEL, SKIPPED_LABEL, Plan, gather, heaviest_peaks
 from .explore import explore as walk_on
 from .merge import Peak, columns, default_cut
 from .surface import Surface
@@ -191,7 +191,7 @@ def _search(
         if explore:
             chosen, explored, reason = walk_on(plan, peaks, rng, tick)
         else:
-            chosen = heaviest(peaks, plan.cut)
+            chosen = heaviest_peaks(peaks, plan.cut)
             explored = []
             reason = "not explored"
     counts = np.bincount(label[label >= 0], minlength=len(peaks))
@@ -234,7 +234,7 @@ def _record(
     """Drop what has no mass or is over the cap, sort by height, and say what the user should know."""
     tally = plan.tally
     warnings = list[str]()
-    heavy = heaviest(peaks, plan.cut)
+    heavy = heaviest_peaks(peaks, plan.cut)
     chosen = [k for k in dict.fromkeys(order) if k in heavy][: plan.max_modes]
     tally["dropped"] = len(peaks) - len(heavy)
     tally["evaluations"] = plan.surface.evaluations

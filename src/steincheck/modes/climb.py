@@ -30,7 +30,7 @@ class Ends(NamedTuple):
 
     def at(self, x: np.ndarray, log_density: Any, hessian: np.ndarray) -> np.ndarray:
         """Which ended at the mode `x`, or each at its own."""
-        near = squared(self.x - x, hessian) < MAX_END_DISTANCE
+        near = squared_lengths(self.x - x, hessian) < MAX_END_DISTANCE
         return near & (np.abs(self.log_density - log_density) < MAX_END_DISTANCE)
 
 
@@ -159,7 +159,7 @@ def climb(
     if shape is None:
         metric = np.broadcast_to(metric, (len(x), *metric.shape[-2:]))
         shape = np.arange(len(x))
-    size = block(x.shape[1])
+    size = climbs_at_once(x.shape[1])
     strides = np.broadcast_to(stride, (len(x),))
     parts = []
     for start in range(0, len(x), size):
@@ -280,7 +280,7 @@ def recognise(x: np.ndarray, log_density: np.ndarray, known: Known) -> np.ndarra
     return label
 
 
-def block(dim: int) -> int:
+def climbs_at_once(dim: int) -> int:
     """Points climbed in lock-step: a batch compiled targets need not pad, unless d x d matrices get large."""
     return max(8, min(BATCH_SIZES[2], 2**22 // dim**2))
 
@@ -290,6 +290,6 @@ def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("nd,nd->n", a, b)
 
 
-def squared(gap: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+def squared_lengths(gap: np.ndarray, hessian: np.ndarray) -> np.ndarray:
     """gap' H gap of every row, with one H or one per row."""
     return dot(gap @ hessian if hessian.ndim == 2 else np.einsum("nd,nde->ne", gap, hessian), gap)

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..target import BATCH_SIZES
 from .box_settle import settle_one
-from .climb import Ends, block, climb, squared
-from .merge import Peak, columns, log_weights, mode_root, nearest
+from .climb import Ends, climb, climbs_at_once, squared_lengths
+from .merge import Peak, columns, log_weights, mode_root, nearest_index
 from .surface import Surface
 
 HITS_PER_NEIGHBOUR = 3  # random rays that must meet each direct neighbour of the first mode
@@ -44,7 +44,7 @@ def explore(
     """
     d = plan.surface.dim
     tally = plan.tally
-    queue = [(k, 1) for k in heaviest(peaks, plan.cut) if peaks[k].kind == "mode"]
+    queue = [(k, 1) for k in heaviest_peaks(peaks, plan.cut) if peaks[k].kind == "mode"]
     explored = list[int]()
     first = list[int]()
     learnt = np.empty((0, d))
@@ -67,9 +67,9 @@ def explore(
             first, learnt = _surroundings(plan, peaks, group[0][0], rng)
         explored += [k for k, _ in group]
         tally["rounds"] = group[-1][1]
-        heavy = heaviest(peaks, plan.cut)
+        heavy = heaviest_peaks(peaks, plan.cut)
         queue += [(k, tally["rounds"] + 1) for k in range(known, len(peaks)) if k in heavy]
-    return [*first, *heaviest(peaks, plan.cut)], explored, reason
+    return [*first, *heaviest_peaks(peaks, plan.cut)], explored, reason
 
 
 def _random_rays(peak: Peak, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -99,8 +99,8 @@ def _surroundings(
         around |= set(label[label >= 0].tolist()) - {k}
         near = np.array(sorted(around), dtype=int)
         gaps = np.array([peaks[j].x - home.x for j in near]).reshape(-1, d)
-        size = squared(gaps, home.hessian)
-        detours = [np.maximum(size, squared(gaps - gap, home.hessian)).min() for gap in gaps]
+        size = squared_lengths(gaps, home.hessian)
+        detours = [np.maximum(size, squared_lengths(gaps - gap, home.hessian)).min() for gap in gaps]
         direct = np.array(detours) > 0.999 * size
         if d == 1 or all(met[j] == 0 or met[j] >= HITS_PER_NEIGHBOUR for j in near[direct].tolist()):
             break
@@ -116,13 +116,13 @@ def _walk(  # noqa: PLR0914 (the state of all rays)
 
     `homes` says from which mode a ray leaves; one whose climbs all came back has met its home.
     """
-    step = 4 * block(plan.surface.dim)
+    step = 4 * climbs_at_once(plan.surface.dim)
     if len(rays) > step:
         parts = [slice(i, i + step) for i in range(0, len(rays), step)]
         return np.concatenate([_walk(plan, peaks, homes[part], rays[part], limit) for part in parts])
     x, top, hessian, _ = columns([peaks[k] for k in homes])
     covariance = np.linalg.inv(hessian)
-    rays = rays / np.sqrt(squared(rays, hessian))[:, None]
+    rays = rays / np.sqrt(squared_lengths(rays, hessian))[:, None]
     wall = np.where(rays > 0, 1.5 * plan.box[1] - 0.5 * plan.box[0], 1.5 * plan.box[0] - 0.5 * plan.box[1])
     exits = np.divide(wall - x, rays, out=np.full(rays.shape, np.inf), where=rays != 0)
     reach = np.maximum(exits.min(axis=1), 20.0)  # 20 standard deviations, even out of the box
@@ -150,7 +150,7 @@ def _walk(  # noqa: PLR0914 (the state of all rays)
     rows = np.flatnonzero(np.isfinite(far))
     for _ in range(3 if len(rows) else 0):  # of the stretch in which a ray left the basin of its mode
         probe(rows, 0.5 * (near + far))
-    order = np.argsort(squared(ends.x - x, hessian), kind="stable")
+    order = np.argsort(squared_lengths(ends.x - x, hessian), kind="stable")
     label = gather(plan, ends, peaks, order, np.sqrt(np.diag(covariance[0])), limit)
     plan.tally["not_examined"] += int(np.sum(label == SKIPPED_LABEL))
     return label
@@ -173,7 +173,7 @@ def gather(
             )
             continue
         x, _, hessians, _ = columns([*peaks, peak])
-        k = nearest(peak.x, peak.hessian, x[:-1], hessians[:-1], plan.beta)
+        k = nearest_index(peak.x, peak.hessian, x[:-1], hessians[:-1], plan.beta)
         if k == len(peaks):
             peaks.append(peak)
         elif peak.log_density > peaks[k].log_density:
@@ -183,7 +183,7 @@ def gather(
     return label
 
 
-def heaviest(peaks: list[Peak], cut: float) -> list[int]:
+def heaviest_peaks(peaks: list[Peak], cut: float) -> list[int]:
     """Indices by Laplace weight, without those `cut` below the largest; flat modes, having none, last."""
     weight = log_weights(peaks)
     flat = np.array([peak.kind == "flat" for peak in peaks])

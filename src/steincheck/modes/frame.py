@@ -34,7 +34,7 @@ class SearchFrame(NamedTuple):
         """The density as a function of z, up to a constant."""
         if target.jax_log_density is not None:
             with precise():
-                inner = Partial(_framed, target.jax_log_density, self.centre, self.root)
+                inner = Partial(_framed_log_density, target.jax_log_density, self.centre, self.root)
                 return jax_target(inner, target.dim)
         return Target(
             lambda z: target.log_density(self.outward(z)),
@@ -54,7 +54,7 @@ class SearchFrame(NamedTuple):
         )
 
 
-def _framed(log_density: Any, centre: Any, root: Any, z: Any) -> Any:
+def _framed_log_density(log_density: Any, centre: Any, root: Any, z: Any) -> Any:
     return log_density(centre + root @ z)
 
 

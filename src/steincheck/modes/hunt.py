@@ -15,13 +15,13 @@ import numpy as np
 
 from . import starts as kinds
 from .atlas import NEGLIGIBLE_WEIGHT, Atlas, Limits
-from .climb import MAX_DENSE_DIM, Ends, climb, recognise, squared
+from .climb import MAX_DENSE_DIM, Ends, climb, recognise, squared_lengths
 from .merge import Peak
 from .screening import Landscape, affordable_points, screen, screened_points
 from .settle import TOP_DROP, NoTop, flat_top, settle
 from .starts import Base, Starts
 from .surface import Stopwatch, Surface
-from .symmetry import MAX_SYMMETRIES, SignedPermutation, layouts, matching, probes, verified
+from .symmetry import MAX_SYMMETRIES, SignedPermutation, likely_maps, matching_map, probes, verified_maps
 
 StopReason = Literal["complete", "max_modes", "max_rounds", "max_evaluations", "max_seconds", "no mode"]
 
@@ -170,7 +170,8 @@ def hunt(
     for state.rounds in range(1, MAX_ROUNDS + 1):
         before = set(state.atlas.heavy())
         kind = "screening starts" if state.quiet else "climbing"
-        tick(f"round {state.rounds}: {kind}, {len(before)} modes", surface.evaluations, _planned(limits))
+        text = f"round {state.rounds}: {kind}, {len(before)} modes"
+        tick(text, surface.evaluations, _min_evaluations(limits))
         _find_symmetries(state)
         _climb_from(state, _starts_of_round(state))
         _read_symmetries(state)
@@ -215,7 +216,8 @@ def _cost(surface: Surface, batch: np.ndarray) -> float:
     return 3 * min(seconds) / (surface.evaluations - before)
 
 
-def _planned(limits: Limits) -> int:
+def _min_evaluations(limits: Limits) -> int:
+    """Points at which a search that nothing stops evaluates the density, at least."""
     return int(limits.effort * MIN_EVALUATIONS)
 
 
@@ -225,7 +227,7 @@ def _reason_to_stop(state: Hunt, n_heavy: int, screened: bool) -> StopReason | N
         return exhausted
     if n_heavy >= state.limits.max_modes:
         return "max_modes"
-    enough = state.surface.evaluations >= _planned(state.limits)
+    enough = state.surface.evaluations >= _min_evaluations(state.limits)
     if not state.atlas.peaks:
         return "no mode" if state.rounds >= 2 else None
     return "complete" if state.quiet and screened and enough else None
@@ -234,7 +236,7 @@ def _reason_to_stop(state: Hunt, n_heavy: int, screened: bool) -> StopReason | N
 def _climb_home(state: Hunt) -> None:
     """Climb from the first points, with all the iterations they need; unfinished ends are settled too."""
     base = state.stand_in()
-    first = kinds.points(state.origin.points[:16], base.metric)
+    first = kinds.starts_at(state.origin.points[:16], base.metric)
     ends = _climb(state, first, iterations=1000)
     _absorb(state, ends, np.isfinite(ends.log_density))
 
@@ -268,7 +270,7 @@ def look_from(
     """Climb from given points, and add the modes at which they end to the atlas."""
     origin = Origin(x[0], np.sqrt(np.diag(metric)), x, x[:0])
     state = Hunt(surface, origin, atlas.limits, rng, atlas)
-    first = kinds.points(x, metric, 0.5)
+    first = kinds.starts_at(x, metric, 0.5)
     ends = _climb(state, first, iterations=1000)
     _absorb(state, ends, ends.rest)
 
@@ -308,12 +310,12 @@ def _starts_of_round(state: Hunt) -> Starts:
         else:
             parts.append(draw(per_kind))
     chains = max(4, int(ANNEALED_CHAINS * state.limits.effort))
-    parts.append(kinds.annealed(surface, used[0], chains, rng))
+    parts.append(kinds.annealed_starts(surface, used[0], chains, rng))
     parts += _scans_and_images(state)
     if len(bases) > 2:
-        parts.append(kinds.lattice_points(bases, 32, rng))  # at m_i + m_j - m_k
+        parts.append(kinds.lattice_starts(bases, 32, rng))  # at m_i + m_j - m_k
     if state.rounds == 1 and len(state.origin.extra):
-        parts.append(kinds.points(state.origin.extra, state.stand_in().metric))
+        parts.append(kinds.starts_at(state.origin.extra, state.stand_in().metric))
     return kinds.join(parts)
 
 
@@ -343,19 +345,19 @@ def _scans_and_images(state: Hunt) -> list[Starts]:
     """Lines through the two heaviest modes not scanned yet, and their images under likely symmetries."""
     atlas = state.atlas
     surface = state.surface
-    budget = int(0.1 * _planned(state.limits))
+    budget = int(0.1 * _min_evaluations(state.limits))
     scan_points = max(budget, int(state.limits.effort * min(MAX_SCANNED, affordable_points(surface, 1))))
     new = [k for k in atlas.heavy() if k not in state.scanned][: 2 if state.rounds > 1 else 1]
     parts = []
     for k in new:
         state.scanned.add(k)
         base = atlas.base(k)
-        parts.append(kinds.scanned(surface, base, scan_points))
-        images = np.array([g(base.x) for g in layouts(surface.dim)[:budget]]).reshape(-1, surface.dim)
+        parts.append(kinds.scanned_starts(surface, base, scan_points))
+        images = np.array([g(base.x) for g in likely_maps(surface.dim)[:budget]]).reshape(-1, surface.dim)
         value = surface.log_density(images)
-        value[squared(images - base.x, atlas.peaks[k].hessian) < 1] = -np.inf
+        value[squared_lengths(images - base.x, atlas.peaks[k].hessian) < 1] = -np.inf
         best = np.argsort(-value, kind="stable")[:32]  # the highest images
-        parts.append(kinds.points(images[best[np.isfinite(value[best])]], base.metric))
+        parts.append(kinds.starts_at(images[best[np.isfinite(value[best])]], base.metric))
     return parts
 
 
@@ -366,9 +368,9 @@ def _find_symmetries(state: Hunt) -> None:
     if state.symmetries or not heavy or state.rounds > 2:
         return
     k = heavy[0]
-    candidates = layouts(state.surface.dim)[: int(0.1 * _planned(state.limits))]
+    candidates = likely_maps(state.surface.dim)[: int(0.1 * _min_evaluations(state.limits))]
     at = probes(atlas.peaks[k].x, atlas.roots[k], state.rng)
-    state.symmetries = verified(state.surface.log_density, candidates, at)[:MAX_SYMMETRIES]
+    state.symmetries = verified_maps(state.surface.log_density, candidates, at)[:MAX_SYMMETRIES]
 
 
 def _read_symmetries(state: Hunt) -> None:
@@ -384,11 +386,12 @@ def _read_symmetries(state: Hunt) -> None:
     for k in heavy[1 : 1 + MAX_SYMMETRIES]:
         if abs(atlas.peaks[k].log_density - atlas.peaks[home].log_density) < 1e-5:
             pair = [atlas.peaks[home], atlas.peaks[k]]
-            g = matching(np.array([p.x for p in pair]), np.array([p.hessian for p in pair]), width)
+            g = matching_map(np.array([p.x for p in pair]), np.array([p.hessian for p in pair]), width)
             if g is not None and g not in state.symmetries:
                 candidates.append(g)
     if candidates:
-        found = verified(state.surface.log_density, candidates, probes(atlas.peaks[home].x, root, state.rng))
+        at = probes(atlas.peaks[home].x, root, state.rng)
+        found = verified_maps(state.surface.log_density, candidates, at)
         state.symmetries = (state.symmetries + found)[:MAX_SYMMETRIES]
 
 
@@ -424,7 +427,7 @@ def _absorb(state: Hunt, ends: Ends, wanted: np.ndarray) -> None:
     left = left[np.argsort(-ends.log_density[left], kind="stable")]
     rough = list[int]()
     while len(left) and not state.surface.exhausted and not atlas.full:
-        batch = left[_distinct(ends.x[left], ends.width[left])]
+        batch = left[_distinct_points(ends.x[left], ends.width[left])]
         done = settle(state.surface, ends.x[batch], ends.width[batch])
         for i, row in enumerate(batch):
             if done.kind[i] == "mode":
@@ -443,7 +446,7 @@ def _absorb(state: Hunt, ends: Ends, wanted: np.ndarray) -> None:
         atlas.n_starts[k] += int(count)
 
 
-def _distinct(x: np.ndarray, width: np.ndarray) -> np.ndarray:
+def _distinct_points(x: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Positions of the first `SETTLED_AT_ONCE` points that differ from each other."""
     chosen = list[int]()
     for i in range(len(x)):
@@ -461,7 +464,7 @@ def _flat_top_of(state: Hunt, x: np.ndarray, log_density: float) -> int | None:
     for k, peak in enumerate(atlas.peaks):
         if peak.kind != "flat":
             continue
-        if squared((x - peak.x)[None], peak.hessian)[0] < 1:
+        if squared_lengths((x - peak.x)[None], peak.hessian)[0] < 1:
             return k
         if abs(log_density - peak.log_density) < TOP_DROP:
             way = x + np.linspace(0, 1, 18)[1:-1, None] * (peak.x - x)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..result import Modes
 from ..target import Target, log_density_anywhere
-from .symmetry import SignedPermutation, matching, probes, verified
+from .symmetry import SignedPermutation, matching_map, probes, verified_maps
 
 EQUAL_HEIGHT = 1e-6  # nats, relative to the size of log p, by which symmetric modes may differ
 PROBES_PER_DISTANCE = 3  # points at which an image is verified
@@ -34,7 +34,7 @@ def images_of_modes(target: Target, modes: Modes, rng: np.random.Generator) -> l
     for k in range(len(modes)):
         image = None
         for j in (j for j in range(k) if found[j] is None and _equally_high(modes, j, k)):
-            g = matching(modes.locations[[j, k]], hessians[[j, k]], widths[j])
+            g = matching_map(modes.locations[[j, k]], hessians[[j, k]], widths[j])
             if g is not None and _holds(target, modes, j, g, rng):
                 image = Image(j, g)
                 break
@@ -51,4 +51,4 @@ def _holds(target: Target, modes: Modes, k: int, g: SignedPermutation, rng: np.r
     """Whether log p(g x) = log p(x) at points about mode k."""
     root = np.linalg.cholesky(modes.covariances[k])
     points = np.concatenate([probes(modes.locations[k], root, rng) for _ in range(PROBES_PER_DISTANCE)])
-    return bool(verified(partial(log_density_anywhere, target.log_density), [g], points))
+    return bool(verified_maps(partial(log_density_anywhere, target.log_density), [g], points))

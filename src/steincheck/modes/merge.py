@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from .climb import squared
+from .climb import squared_lengths
 
 MIN_HESSIAN_EIGENVALUE = 1e-9  # eigenvalues of a Hessian of unit diagonal that are not distinguished from 0
 
@@ -36,7 +36,7 @@ def merge(
     kept = list[int]()
     label = np.empty(len(locations), dtype=int)
     for i, x in enumerate(locations):
-        label[i] = k = nearest(x, hessians[i], locations[kept], hessians[kept], beta)
+        label[i] = k = nearest_index(x, hessians[i], locations[kept], hessians[kept], beta)
         if k == len(kept):
             kept.append(i)
         elif log_density[i] > log_density[kept[k]]:
@@ -44,9 +44,11 @@ def merge(
     return np.array(kept, dtype=int), label
 
 
-def nearest(x: np.ndarray, hessian: np.ndarray, others: np.ndarray, hessians: np.ndarray, beta: float) -> int:
+def nearest_index(
+    x: np.ndarray, hessian: np.ndarray, others: np.ndarray, hessians: np.ndarray, beta: float
+) -> int:
     """The nearest of the others, or their number if none is within `beta`."""
-    distance = 0.5 * (squared(others - x, hessian) + squared(others - x, hessians))
+    distance = 0.5 * (squared_lengths(others - x, hessian) + squared_lengths(others - x, hessians))
     return int(np.argmin(distance)) if distance.min(initial=np.inf) < beta else len(others)
 
 

@@ -61,19 +61,19 @@ def join(parts: list[Starts]) -> Starts:
     )
 
 
-def points(x: np.ndarray, metric: np.ndarray, stride: Any = FIRST_STRIDE) -> Starts:
+def starts_at(x: np.ndarray, metric: np.ndarray, stride: Any = FIRST_STRIDE) -> Starts:
     """Points that share one metric."""
     return Starts(x, np.broadcast_to(stride, (len(x),)), np.zeros(len(x), dtype=int), metric[None])
 
 
-def ellipsoid(base: Base, n: int, rng: np.random.Generator) -> Starts:
+def ellipsoid_starts(base: Base, n: int, rng: np.random.Generator) -> Starts:
     """m + 3^u R z: the shape of the mode, blown up."""
     power = SCALE_BASE ** rng.uniform(0, MAX_POWER, size=n)
     x = base.x + power[:, None] * (rng.standard_normal((n, len(base.x))) @ base.root.T)
-    return points(x, base.metric, FIRST_STRIDE * power)
+    return starts_at(x, base.metric, FIRST_STRIDE * power)
 
 
-def sparse(base: Base, n: int, rng: np.random.Generator) -> Starts:
+def sparse_starts(base: Base, n: int, rng: np.random.Generator) -> Starts:
     """Coordinates with a power of their own each: all of them, or only some while others keep 1 sd."""
     d = len(base.x)
     power = SCALE_BASE ** rng.uniform(0, MAX_POWER, size=(n, d))
@@ -81,10 +81,10 @@ def sparse(base: Base, n: int, rng: np.random.Generator) -> Starts:
     far = rng.random((n, d)) < share[:, None]
     far[np.arange(n), rng.integers(d, size=n)] = True
     x = base.x + np.where(far, power, 1.0) * base.sd * rng.standard_normal((n, d))
-    return points(x, np.diag(base.sd**2))
+    return starts_at(x, np.diag(base.sd**2))
 
 
-def isotropic(base: Base, n: int, rng: np.random.Generator) -> Starts:
+def isotropic_starts(base: Base, n: int, rng: np.random.Generator) -> Starts:
     """Round clouds about the mode or about 0, of the size of the mode's coordinates or of 1."""
     d = len(base.x)
     size = np.sqrt(np.mean(base.x**2 + base.sd**2))
@@ -92,13 +92,13 @@ def isotropic(base: Base, n: int, rng: np.random.Generator) -> Starts:
     scale = np.where(rng.random(n) < 0.5, own, 10 ** rng.uniform(-0.5, 1.5, size=n))
     centre = np.where(rng.random(n) < 0.5, 1.0, 0.0)[:, None] * base.x
     x = centre + scale[:, None] * rng.standard_normal((n, d))
-    return points(x, np.eye(d), FIRST_STRIDE * scale)
+    return starts_at(x, np.eye(d), FIRST_STRIDE * scale)
 
 
-START_KINDS = (ellipsoid, sparse, isotropic)
+START_KINDS = (ellipsoid_starts, sparse_starts, isotropic_starts)
 
 
-def annealed(surface: Surface, base: Base, n: int, rng: np.random.Generator) -> Starts:
+def annealed_starts(surface: Surface, base: Base, n: int, rng: np.random.Generator) -> Starts:
     """Hamiltonian chains about a mode, hot at first and cooled: they find modes by mass, not by basin."""
     x = np.repeat(base.x[None], n, axis=0)
     heat = 9 ** rng.uniform(1, MAX_POWER, size=n)
@@ -108,12 +108,12 @@ def annealed(surface: Surface, base: Base, n: int, rng: np.random.Generator) -> 
         if surface.exhausted:
             break
         heat_now = heat ** (1 - max(0, move - N_HOT_MOVES + 1) / N_COOLING_MOVES)
-        x, value, score, accepted = _hamiltonian(surface, base, x, value, score, heat_now, stride, rng)
+        x, value, score, accepted = _hamiltonian_move(surface, base, x, value, score, heat_now, stride, rng)
         stride = stride * np.where(accepted, 1.15, 0.5)
-    return points(x, base.metric)
+    return starts_at(x, base.metric)
 
 
-def _hamiltonian(
+def _hamiltonian_move(
     surface: Surface,
     base: Base,
     x: np.ndarray,
@@ -144,7 +144,7 @@ def _hamiltonian(
     return np.where(keep, y, x), np.where(accepted, ahead, value), np.where(keep, slope, score), accepted
 
 
-def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
+def scanned_starts(surface: Surface, base: Base, max_points: int) -> Starts:
     """The highest inner maxima of log p on lines through a mode: coordinates, principal axes, diagonals."""
     rays = scan_rays(base)[: max(1, max_points // 64)]
     n_radii = min(
@@ -163,7 +163,7 @@ def scanned(surface: Surface, base: Base, max_points: int) -> Starts:
         found.append((places[inner], value[inner]))
     places = np.concatenate([place for place, _ in found])
     order = np.argsort(-np.concatenate([value for _, value in found]), kind="stable")[:SCAN_STARTS]
-    return points(places[order], base.metric)
+    return starts_at(places[order], base.metric)
 
 
 def scan_rays(base: Base) -> np.ndarray:
@@ -179,7 +179,7 @@ def scan_rays(base: Base) -> np.ndarray:
     return np.concatenate([signs * base.sd / np.sqrt(d), np.diag(base.sd), base.root.T])[:64]
 
 
-def lattice_points(bases: list[Base], n: int, rng: np.random.Generator) -> Starts:
+def lattice_starts(bases: list[Base], n: int, rng: np.random.Generator) -> Starts:
     """m_i + m_j - m_k of random triples of modes: the next points of a lattice."""
     triples = rng.integers(len(bases), size=(n, 3))
     places = np.array([base.x for base in bases])

@@ -30,7 +30,7 @@ class SignedPermutation(NamedTuple):
         return np.outer(self.sign, self.sign) * matrix[..., order, :][..., :, order]
 
 
-def layouts(dim: int) -> list[SignedPermutation]:
+def likely_maps(dim: int) -> list[SignedPermutation]:
     """Likely symmetries: flips and swaps of coordinates, of blocks, of the same entry of all groups."""
     identity = SignedPermutation(tuple(range(dim)), (1,) * dim)
     found = dict[SignedPermutation, None]()
@@ -88,7 +88,7 @@ def probes(x: np.ndarray, root: np.ndarray, rng: np.random.Generator) -> np.ndar
     return x + np.array(PROBE_DISTANCES)[:, None] * (z @ root.T)
 
 
-def verified(
+def verified_maps(
     log_density: Batch, maps: list[SignedPermutation], points: np.ndarray
 ) -> list[SignedPermutation]:
     """Maps under which log p is the same at all points, looked at one point after the other."""
@@ -103,7 +103,7 @@ def verified(
     return maps if np.isfinite(value).sum() > 1 else []
 
 
-def matching(x: np.ndarray, hessians: np.ndarray, width: np.ndarray) -> SignedPermutation | None:
+def matching_map(x: np.ndarray, hessians: np.ndarray, width: np.ndarray) -> SignedPermutation | None:
     """The signed permutation that carries the first of two modes `x` (2, d) and its Hessian upon the second.
 
     None if there is none. `width` (d,) are the standard deviations of the first mode.

@@ -245,11 +245,11 @@ def perturb_core(
     else:
         run = run_steps
     samples, acceptance = run(x, log_p, target, maps, theta, n_steps, accept, rng)
-    warnings = _far_from_origin(maps, theta)
+    warnings = _origin_warnings(maps, theta)
     return Perturbation(samples, theta, acceptance, x, modes, n_steps, name, warnings, log_p)
 
 
-def _far_from_origin(maps: JumpMaps, theta: np.ndarray) -> tuple[str, ...]:
+def _origin_warnings(maps: JumpMaps, theta: np.ndarray) -> tuple[str, ...]:
     centre = maps.centres.mean(axis=0)
     reach = np.linalg.norm(maps.centres - centre, axis=1).max()
     if maps.shift_only or np.linalg.norm(centre) <= FAR_FROM_ORIGIN * reach or np.all(theta == 1):

@@ -132,13 +132,13 @@ class _CompiledMaps(NamedTuple):
 
 
 def _compiled_maps(maps: JumpMaps) -> _CompiledMaps:
-    full = _coupled(maps.roots)
+    full = _n_coupled(maps.roots)
     corners = np.einsum("iab,jbc->ijac", maps.inverse_roots[:, :full, :full], maps.roots[:, :full, :full])
     diagonal, inverse = (np.einsum("mdd->md", a) for a in (maps.roots, maps.inverse_roots))
     return _CompiledMaps(maps.centres, diagonal, inverse, corners, maps.half_log_det)
 
 
-def _coupled(matrices: np.ndarray) -> int:
+def _n_coupled(matrices: np.ndarray) -> int:
     """How many leading coordinates are coupled; the matrices are diagonal in all others (to rounding)."""
     d = matrices.shape[1]
     off = np.abs(matrices * (1 - np.eye(d))).max(axis=0) > 1e-12 * np.abs(matrices).max()

@@ -94,7 +94,7 @@ def sums_of_block_pairs(
 
     table = np.zeros((len(bandwidths), len(x), labels[-1] + 1, labels[-1] + 1))
     rows = np.zeros((len(bandwidths), len(block)))
-    for j, sums in _computed(sample, len(x), options):
+    for j, sums in _tile_sums(sample, len(x), options):
         table[:, j] += sums.table
         if sums.rows is not None:
             rows += sums.rows
@@ -141,7 +141,7 @@ class _TileSums(NamedTuple):
     rows: np.ndarray | None  # (K, n)
 
 
-def _computed(
+def _tile_sums(
     sample: Callable[[int], _SortedSample], count: int, options: _Options
 ) -> Iterator[tuple[int, _TileSums]]:
     """Sums over the tiles of each of `count` samples, in one or several parts, with the sample's number."""

@@ -49,7 +49,7 @@ def multinomial(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
     >>> multinomial(4, 2, np.random.default_rng(0)).shape
     (2, 4)
     """
-    rng = _checked(n, size, rng)
+    rng = _checked_generator(n, size, rng)
     weights = np.empty((size, n), dtype=np.int8)
     for row in weights:
         row[:] = np.bincount(rng.integers(n, size=n, dtype=np.uint32), minlength=n) - 1
@@ -75,11 +75,11 @@ def wild(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
     >>> wild(4, 2, np.random.default_rng(0)).shape
     (2, 4)
     """
-    rng = _checked(n, size, rng)
+    rng = _checked_generator(n, size, rng)
     return 2 * rng.integers(2, size=(size, n), dtype=np.int8) - 1
 
 
-def _checked(n: Any, size: Any, rng: Any) -> np.random.Generator:
+def _checked_generator(n: Any, size: Any, rng: Any) -> np.random.Generator:
     as_count(n, "n", maximum=10**9)
     as_count(size, "size")
     return as_generator(rng)

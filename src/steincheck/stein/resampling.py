@@ -184,7 +184,7 @@ def _time_of_contributions(
     return spacings * step
 
 
-def rerunnable(
+def with_settings(
     result: Result, inputs: Prepared, default: Bootstrap, rows: np.ndarray | None = None, **more: Any
 ) -> Result:
     """The result of a test of the rows `rows`, or all, with the arguments that run it again.

@@ -31,9 +31,9 @@ def share_out(
     missing = set(range(len(parts)))
     for attempt in range(1, MAX_ATTEMPTS + 1):
         try:
-            with _everywhere(arrays):
+            with _backend_with(arrays):
                 run = Parallel(return_as="generator_unordered", batch_size=1)
-                calls = (delayed(_numbered)(k, function, *arrays, *parts[k]) for k in sorted(missing))
+                calls = (delayed(_numbered_call)(k, function, *arrays, *parts[k]) for k in sorted(missing))
                 for k, value in run(calls):
                     missing.remove(k)
                     yield value
@@ -44,7 +44,7 @@ def share_out(
             return
 
 
-def _everywhere(arrays: Sequence[Any]) -> Any:
+def _backend_with(arrays: Sequence[Any]) -> Any:
     """The active backend; that of Dask with a copy of the arrays on every worker.
 
     By itself joblib sends large arguments to one worker of Dask, which others ask: if it is lost, they wait
@@ -59,5 +59,5 @@ def _everywhere(arrays: Sequence[Any]) -> Any:
     return parallel_config(backend="dask", client=client, scatter=[a for a in arrays if a is not None])
 
 
-def _numbered(k: int, function: Callable[..., Any], *arguments: Any) -> tuple[int, Any]:
+def _numbered_call(k: int, function: Callable[..., Any], *arguments: Any) -> tuple[int, Any]:
     return k, function(*arguments)

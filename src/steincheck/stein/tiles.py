@@ -107,7 +107,7 @@ def quadratic_forms(
                     if step.closes:
                         tick()
                 found.append(sums.forms(n, len(weights)))
-    forms = _joined(found)
+    forms = _joined_forms(found)
     check_finite(bandwidths, scores, forms.total, forms.replicates)
     return forms
 
@@ -117,7 +117,7 @@ def as_bandwidths(bandwidths: Any) -> np.ndarray:
     return np.atleast_1d(np.asarray(np.nan if bandwidths is None else bandwidths, dtype=float))
 
 
-def _joined(found: list[Forms]) -> Forms:
+def _joined_forms(found: list[Forms]) -> Forms:
     """Forms of several groups of bandwidths, one after the other."""
     rows = [forms.row_sums for forms in found if forms.row_sums is not None]
     return Forms(
