@@ -239,12 +239,12 @@ def perturb_core(
         return Perturbation(still, theta, np.zeros(len(theta)), x, modes, n_steps, name, (warning,), log_p)
     maps = jump_maps(modes.locations, modes.covariances)
     if STEPS_PER_PAIR * n_pairs < n_steps:
-        run = skip_rejections
+        found = skip_rejections(x, log_p, target, maps, theta, n_steps, accept, rng)
     elif target.jax_log_density is not None and accept in (metropolis, barker):
-        run = run_compiled
+        found = run_compiled(x, target, maps, theta, n_steps, accept, rng)
     else:
-        run = run_steps
-    samples, acceptance = run(x, log_p, target, maps, theta, n_steps, accept, rng)
+        found = run_steps(x, log_p, target, maps, theta, n_steps, accept, rng)
+    samples, acceptance = found
     warnings = _origin_warnings(maps, theta)
     return Perturbation(samples, theta, acceptance, x, modes, n_steps, name, warnings, log_p)
 

@@ -148,7 +148,6 @@ def _n_coupled(matrices: np.ndarray) -> int:
 
 def run_compiled(
     x: np.ndarray,
-    log_p: np.ndarray,
     target: Target,
     maps: JumpMaps,
     theta: np.ndarray,
