@@ -25,12 +25,6 @@ FARTHEST_START = 1e15  # neighbouring numbers are 0.1 apart there
 MAX_LOCATIONS_NAMED = 5  # locations named in warnings
 
 
-def refuse_modes_and_bounds(modes: Any, bounds: Any) -> None:
-    """Raise if both are given: where modes are known no search is made."""
-    if modes is not None and bounds is not None:
-        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
-
-
 def as_modes(modes: Any, target: Target) -> Modes:
     """Validate a user's modes, in the user's order: `Modes`, a tuple (locations, covariances), or locations.
 
@@ -176,9 +170,8 @@ def _wrong_axes(surface: Surface, x: np.ndarray, top: float, covariance: np.ndar
     point it rises, which is no matter of width.
     """
     rays = _axes(covariance)
-    radii = np.array(
-        [1 / MAX_WIDTH_RATIO, 0.5 * MAX_WIDTH_RATIO, MAX_WIDTH_RATIO]
-    )  # another mode may be at one
+    # two beyond the given width, as another mode may be at one of them
+    radii = np.array([1 / MAX_WIDTH_RATIO, 0.5 * MAX_WIDTH_RATIO, MAX_WIDTH_RATIO])
     points = x + np.multiply.outer(radii, np.stack([rays, -rays]))
     drop = top - surface.log_density(points.reshape(-1, len(x))).reshape(len(radii), 2, -1)
     too_wide = drop[0].min(axis=0) > TOP_DROP
@@ -195,9 +188,8 @@ def _own_covariance(surface: Surface, x: np.ndarray, top: float, covariance: np.
         return None
     hessians = [hessian_at(surface, x, width)]
     flat = flat_top(surface, x, width, max_gain=TOP_DROP)[0]
-    if (
-        flat is not None
-    ):  # without a score a pointed top may pass for a smooth one: widths alone are left then
+    if flat is not None:
+        # without a score a pointed top may pass for a smooth one: widths alone are left then
         hessians += [flat.hessian, np.diag(width**-2)]
     for root in map(inverse_root, hessians):
         if root is not None and not _wrong_axes(surface, x, top, root @ root.T).any():

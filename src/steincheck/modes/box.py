@@ -23,7 +23,7 @@ from ..result import Modes, ModeSearch
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, require_target
 from ..typing import BoundsLike
-from .arguments import as_starts, refuse_modes_and_bounds
+from .arguments import as_starts
 from .climb import climb
 from .explore import MOVING_LABEL, SADDLE_LABEL, SKIPPED_LABEL, Plan, gather, heaviest_peaks
 from .explore import explore as walk_on
@@ -211,7 +211,8 @@ def _count(plan: Plan, label: np.ndarray, n_starts: int, outside: int) -> None:
 
 def box_beside(modes: Any, bounds: Any, dim: int) -> np.ndarray | None:
     """The box of the mode search of a test, None without `bounds`; they are refused beside `modes`."""
-    refuse_modes_and_bounds(modes, bounds)
+    if modes is not None and bounds is not None:
+        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
     return None if bounds is None else as_box(bounds, dim)
 
 
