@@ -417,10 +417,10 @@ def test_the_record_of_a_search_in_a_box(options, reason, stopped):
     assert (search.reason, search.stopped) == (reason, stopped)
     assert (search.farthest, search.from_draws, search.effort) == (None, None, None)
     counts = "starts converged not_converged outside_support saddle_points not_examined dropped rounds"
-    names = [*counts.split(), "evaluations", "non_finite"]
+    names = [f"n_{name}" for name in (*counts.split(), "evaluations", "non_finite")]
     record = search.to_dict()
     assert list(record) == [*names, "reason", "stopped", "explored", "seed"]
-    assert [record[name] for name in names] == [getattr(search, f"n_{name}") for name in names]
+    assert [record[name] for name in names] == [getattr(search, name) for name in names]
     assert record["explored"] == list(search.explored)
 
 

@@ -18,7 +18,7 @@ def canonical_name(name: Any) -> str:
 
     Examples
     --------
-    >>> [canonical(name) for name in ("mu", "theta.1", "theta[1, 2]", ("theta", 1))]
+    >>> [canonical_name(name) for name in ("mu", "theta.1", "theta[1, 2]", ("theta", 1))]
     ['mu', 'theta[1]', 'theta[1,2]', 'theta[1]']
     """
     if isinstance(name, tuple):
