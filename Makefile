@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 ADAPTERS := .venv-adapters
 export PYTHONDONTWRITEBYTECODE :=  # or every process that a test starts compiles the package anew
 
-.PHONY: setup demo test lint coverage coverage-report test-slow test-levels test-studies test-adapters test-browser test-wheel test-lowest bench bench-smoke bench-thresholds reproduce calibration fuzz licences audit docs clean
+.PHONY: setup demo test lint coverage coverage-report test-processes test-slow test-levels test-studies test-adapters test-browser test-wheel test-lowest bench bench-smoke bench-thresholds reproduce calibration fuzz licences audit docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -26,10 +26,15 @@ lint: setup
 test: demo lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(if $(COVER),--cov --cov-report= --cov-fail-under=0)
 
+# the command as users start it, signals, workers and a cluster; COVER=1 adds to what make test recorded
+test-processes: setup
+	$(BIN)/python -m pytest -n 2 -m processes $(if $(COVER),--cov --cov-append --cov-report= --cov-fail-under=0)
+
 # the suite and, if their environment is there, the tests of the adapters: lines and branches of src that run
 ADAPTERS_THERE := $(wildcard $(ADAPTERS)/.installed)
 coverage:
 	$(MAKE) test COVER=1
+	$(MAKE) test-processes COVER=1
 	$(if $(ADAPTERS_THERE),$(MAKE) test-adapters COVER=1)
 	$(MAKE) coverage-report
 

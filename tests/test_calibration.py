@@ -100,11 +100,17 @@ def test_true_draws_are_rejected_at_the_level_and_wrong_ones_more_often():
 
 
 def test_the_outcome_depends_on_the_seed_alone():
+    short, again = (sc.calibrate(TARGET, None, 30, test=QUICK, repetitions=3, rng=7) for _ in range(2))
+    assert np.array_equal(short.pvalues, again.pvalues)
+    longer = sc.calibrate(TARGET, None, 30, test=QUICK, repetitions=5, rng=7)
+    assert np.array_equal(longer.pvalues[:3], short.pvalues)
+    assert short.seed == 7
+
+
+@pytest.mark.processes
+def test_the_outcome_does_not_depend_on_the_number_of_workers():
     runs = [sc.calibrate(TARGET, None, 30, test=QUICK, repetitions=3, n_jobs=jobs, rng=7) for jobs in (1, 2)]
     assert np.array_equal(runs[0].pvalues, runs[1].pvalues)
-    longer = sc.calibrate(TARGET, None, 30, test=QUICK, repetitions=5, rng=7)
-    assert np.array_equal(longer.pvalues[:3], runs[0].pvalues)
-    assert runs[0].seed == 7
 
 
 def test_chains_and_verdicts_are_taken_and_open_questions_counted():
@@ -135,6 +141,7 @@ def test_an_error_of_the_test_says_in_which_repetition_it_came():
     assert caught.value.__notes__ == ["in repetition 0 of calibrate"]
 
 
+@pytest.mark.processes
 def test_what_cannot_be_sent_to_another_process_is_said():
     lock = threading.Lock()
 
@@ -150,6 +157,7 @@ def _ended(n, rng):
     os._exit(3)
 
 
+@pytest.mark.processes
 def test_a_worker_that_dies_is_said():
     with pytest.raises(RuntimeError, match=r"a worker process died: .* `n_jobs` = 1 works without workers"):
         sc.calibrate(TARGET, _ended, 30, test=QUICK, repetitions=3, n_jobs=2, rng=0)

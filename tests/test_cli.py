@@ -475,6 +475,7 @@ def test_nothing_is_left_half_written(folder, monkeypatch):
     assert not list(folder.glob(".*.part"))
 
 
+@pytest.mark.processes
 def test_a_reader_that_leaves_does_not_change_the_outcome(folder):
     options = "good.csv --target model.py:target --seed 0 --json o.json"
     command = f"{sys.executable} -m steincheck test ksd {options}"
@@ -486,6 +487,7 @@ def test_a_reader_that_leaves_does_not_change_the_outcome(folder):
     assert 0.05 < json.loads((folder / "o.json").read_text())["pvalue"] <= 1
 
 
+@pytest.mark.processes
 def test_the_module_runs_as_a_program():
     done = subprocess.run(
         [sys.executable, "-m", "steincheck", "--help"], capture_output=True, text=True, timeout=120
@@ -495,6 +497,7 @@ def test_the_module_runs_as_a_program():
         assert word in done.stdout
 
 
+@pytest.mark.processes
 def test_without_typer_the_extra_is_named():
     code = (
         "import sys; sys.modules['typer'] = None\n"

@@ -114,6 +114,7 @@ def test_a_stack_of_samples_and_row_sums_are_shared_out(problem):
     np.testing.assert_allclose(other.row_sums, one.row_sums, rtol=1e-9)
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("few_draws_are_shared")
 def test_a_dask_cluster_gives_the_same_pvalue_and_survives_the_loss_of_a_worker(problem, alone, cluster):
     """The worker is killed while it computes; before and after, the p-value is that of one process."""

@@ -33,6 +33,13 @@ target = sc.Target(slow, lambda x: -x, dim=2)
 DRAWS = np.random.default_rng(0).normal(size=(200, 2))
 
 
+def test_the_installed_command_says_its_version():
+    """The one process of the default suite; `make test-processes` starts the others."""
+    command = [Path(sys.executable).with_name("steincheck"), "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == f"steincheck {sc.__version__}\n", done.stderr
+
+
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "model.py").write_text(MODEL)
@@ -40,6 +47,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_the_command_with_their_status_and_leave_no_file(folder, number, status):
     command = [sys.executable, "-m", "steincheck", "check", "draws.npy", "--target", "model.py:target"]
@@ -62,6 +70,7 @@ def test_signals_end_the_command_with_their_status_and_leave_no_file(folder, num
     assert sorted(path.name for path in folder.iterdir() if path.suffix in (".json", ".html", ".part")) == []
 
 
+@pytest.mark.processes
 def test_an_interrupted_or_broken_import_is_no_misfit(tmp_path):
     for error, status in (("KeyboardInterrupt", 130), ("ImportError('no jax')", 2), ("ValueError('no')", 2)):
         broken = tmp_path / error[:3] / "steincheck"
@@ -75,6 +84,7 @@ def test_an_interrupted_or_broken_import_is_no_misfit(tmp_path):
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("way", ["console script", "python -m steincheck"])
 def test_an_interruption_during_the_imports_is_said(tmp_path, way):
     """Modules written in C may turn KeyboardInterrupt into an ImportError."""
@@ -117,6 +127,7 @@ def test_only_its_own_command_takes_ctrl_c_over(words, taken, monkeypatch):
     assert bool(handlers) is taken
 
 
+@pytest.mark.processes
 def test_a_host_that_imports_the_package_keeps_its_ctrl_c(tmp_path):
     host = tmp_path / "host"
     host.mkdir()
@@ -169,6 +180,7 @@ def interrupted(command, folder, started):
     return running.returncode, said
 
 
+@pytest.mark.processes
 def test_an_interruption_that_the_density_swallows_ends_the_command_all_the_same(folder):
     (folder / "model.py").write_text(SWALLOWS)
     sooner = "from steincheck import _signals; _signals.SECONDS_BETWEEN = 0.1"
@@ -211,6 +223,7 @@ def test_no_error_of_the_users_code_has_the_status_of_a_misfit(folder, command, 
     assert error.partition("(")[0] in said
 
 
+@pytest.mark.processes
 def test_a_module_beside_the_target_is_never_taken_for_an_installed_one(folder):
     """Neither the target's own folder nor, with -m, the working directory comes before installed packages."""
     (folder / "model.py").write_text("from neighbour import target\n")
@@ -228,7 +241,8 @@ def test_a_module_beside_the_target_is_never_taken_for_an_installed_one(folder):
         assert (place / "out.png").exists()
 
 
-def test_outputs_that_cannot_be_written_are_named(folder, command):
+@pytest.mark.processes
+def test_a_standard_output_that_cannot_be_written_is_named(folder):
     (folder / "model.py").write_text(MODEL.replace("time.sleep(0.05)", "pass"))
     options = ["modes", "--target", "model.py:target", "--bounds=-5,5"]
     with open("/dev/full", "w") as full:
@@ -242,11 +256,17 @@ def test_outputs_that_cannot_be_written_are_named(folder, command):
         )
     assert done.returncode == 2
     assert "cannot write to the standard output: No space left on device" in done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_named(folder, command):
+    (folder / "model.py").write_text(MODEL.replace("time.sleep(0.05)", "pass"))
+    options = ["modes", "--target", "model.py:target", "--bounds=-5,5"]
     status, said = command(*options, "--json", "/dev/full")
     assert status == 2
     assert "cannot write /dev/full: No space left on device" in said
 
 
+@pytest.mark.processes
 def test_a_picture_that_cannot_be_written_leaves_the_old_one(folder):
     (folder / "model.py").write_text(MODEL.replace("time.sleep(0.05)", "pass"))
     (folder / "old.png").write_bytes(b"old")
@@ -285,6 +305,7 @@ def run(tmp_path):
     return call
 
 
+@pytest.mark.processes
 def test_a_terminal_without_greek_and_a_name_that_is_no_utf8_keep_the_json(run, tmp_path):
     name = os.fsdecode(b"draws-\xff.npy")
     np.save(tmp_path / name, 2 * np.random.default_rng(0).normal(size=(120, 2)))
@@ -301,6 +322,7 @@ def test_a_terminal_without_greek_and_a_name_that_is_no_utf8_keep_the_json(run, 
     assert written["names"] == ["\u03b1", "\u65e5"]
 
 
+@pytest.mark.processes
 def test_a_report_shows_every_letter_and_warns_of_none(run, tmp_path):
     name = os.fsdecode(b"draws-\xff.npy")
     np.save(tmp_path / name, np.random.default_rng(0).normal(size=(120, 2)))
@@ -315,6 +337,7 @@ def test_a_report_shows_every_letter_and_warns_of_none(run, tmp_path):
     assert "draws-\\udcff.npy" in page
 
 
+@pytest.mark.processes
 def test_an_overlong_name_is_told_in_one_line(run):
     name = "x" * 300 + ".json"
     done = run("test", "ksd", "draws.npy", "--target", "model.py:target", "--json", name)

@@ -254,6 +254,7 @@ def test_a_full_disk_is_named_and_the_old_file_stays(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
+@pytest.mark.processes
 def test_two_processes_may_write_one_file(tmp_path):
     place = tmp_path / "out.json"
     code = """
