@@ -87,10 +87,11 @@ def two_component_posterior():
     return sc.from_jax(log_density, 4)
 
 
+@pytest.mark.filterwarnings("ignore:the mode search ended early")
 def test_label_switching_is_found_and_named():
     target = two_component_posterior()
     draws = np.array([-3.0, 0.0, 3.0, 0.0]) + 0.1 * np.random.default_rng(3).normal(size=(30, 4))
-    modes = find_modes(target, draws=draws, rng=0)
+    modes = find_modes(target, draws=draws, max_evaluations=200_000, rng=0)
     heavy = modes.locations[modes.laplace_weights > 0.01]
     assert len(heavy) == 2
     np.testing.assert_allclose(heavy[0], heavy[1][[2, 3, 0, 1]], atol=1e-5)
@@ -113,20 +114,22 @@ def test_the_order_of_modes_does_not_depend_on_the_seed():
     assert one.search == again.search
 
 
+@pytest.mark.filterwarnings("ignore:the mode search ended early")
 def test_sign_flips_complete_an_orbit_of_sixteen():
     """log p depends on |x_i|, the modes are the corners of a cube: found by flips, whatever climbs find."""
     target = sc.from_jax(lambda x: -jnp.sum((x**2 - jnp.array([4.0, 9.0, 16.0, 25.0])) ** 2) / 4, 4)
-    modes = find_modes(
-        target, draws=[[2.0, 3.0, 4.0, 5.0]] + 0.1 * np.random.default_rng(5).normal(size=(20, 4)), rng=0
-    )
+    draws = [[2.0, 3.0, 4.0, 5.0]] + 0.1 * np.random.default_rng(5).normal(size=(20, 4))
+    modes = find_modes(target, draws=draws, max_evaluations=200_000, rng=0)
     np.testing.assert_allclose(np.abs(modes.locations), np.tile([2.0, 3, 4, 5], (16, 1)), atol=1e-6)
     assert len(np.unique(np.sign(modes.locations), axis=0)) == 16
     assert "sign change of coordinate 2" in modes.symmetries
 
 
+@pytest.mark.filterwarnings("ignore:the mode search ended early")
 def test_maps_that_hold_about_one_mode_only_are_no_symmetries():
     target = sc.models.gaussian_mixture([[0.0] * 4, [9.0, 8.0, 7.0, 6.0]])
-    modes = find_modes(target, draws=target.sample(40, 0, weights=[1, 0]), rng=0)
+    draws = target.sample(40, 0, weights=[1, 0])
+    modes = find_modes(target, draws=draws, max_evaluations=200_000, rng=0)
     assert len(modes) == 2
     assert modes.symmetries == ()
 
@@ -167,7 +170,8 @@ class TestHostileTargets:
         ids=["unbounded", "part of the space", "ridge", "constant", "nowhere"],
     )
     def test_a_density_without_a_mode(self, log_density, words):
-        empty = search_modes(sc.from_jax(log_density, 2), None, rng=np.random.default_rng(0))
+        target = sc.from_jax(log_density, 2)
+        empty = search_modes(target, None, max_evaluations=50_000, rng=np.random.default_rng(0))
         assert len(empty) == 0
         assert re.match(f"no mode found: .*{words}", empty.search.stopped)
         assert empty.search.reason == ("no mode" if "at all starts" in words else "improper")
@@ -205,16 +209,16 @@ class TestHostileTargets:
         assert np.abs(modes.locations).max() < 1e-3 * unit
         np.testing.assert_allclose(np.sqrt(np.diag(modes.covariances[0])), 0.5 * unit, rtol=0.01)
 
+    @pytest.mark.filterwarnings("ignore:the mode search ended early")
     @pytest.mark.parametrize("unit", [1.0, 1e-3])
     def test_modes_of_a_ring_have_the_units_of_the_ring(self, unit):
         def log_density(x):
             return -0.5 * ((jnp.sqrt(x @ x + 1e-30) / unit - 1) / 0.1) ** 2
 
         angle = np.random.default_rng(0).uniform(0, 6.28, size=40)
+        draws = unit * np.c_[np.cos(angle), np.sin(angle)]
         with pytest.warns(UserWarning, match="flat or pointed top"):
-            modes = find_modes(
-                sc.from_jax(log_density, 2), draws=unit * np.c_[np.cos(angle), np.sin(angle)], rng=0
-            )
+            modes = find_modes(sc.from_jax(log_density, 2), draws=draws, max_evaluations=200_000, rng=0)
         np.testing.assert_allclose(np.linalg.norm(modes.locations, axis=1), unit, rtol=0.02)
         sizes = np.sqrt(np.linalg.eigvalsh(modes.covariances)) / unit
         assert sizes[:, 0].min() > 0.05
@@ -662,7 +666,7 @@ def test_places_on_the_way_into_an_unbounded_spike_are_no_modes():
     rng = np.random.default_rng(0)
     x = rng.normal([4.0, 1.0, *np.zeros(8)], [3.0, 0.7, *np.ones(8)], size=(300, 10))
     x[:, 2:] = x[:, :1] + np.exp(x[:, 1:2]) * x[:, 2:]
-    verdict = sc.check(x, target, rng=0)
+    verdict = sc.check(x, target, max_evaluations=200_000, rng=0)
     assert any("no mode found: the density grows towards x[1] = -" in text for text in verdict.warnings)
     assert {"kernel", "moments"} <= set(verdict.tests)
     assert "weights" not in verdict.tests

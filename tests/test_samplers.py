@@ -54,10 +54,13 @@ def normal(x):
     return -0.5 * jnp.sum(x**2)
 
 
+compiled_propose = jax.jit(samplers._propose, static_argnums=0)
+
+
 def propose(state, step, *log_uniforms):
     with jax.enable_x64(True):
         steps = jnp.ones((2, 1, 1))
-        after = samplers._propose(normal, steps, 10, state, jnp.array([step]), jnp.array(log_uniforms))
+        after = compiled_propose(normal, steps, 10, state, np.array([step]), np.array(log_uniforms))
         return jax.tree.map(np.asarray, after)
 
 

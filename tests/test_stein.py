@@ -1,4 +1,5 @@
 import _thread
+import functools
 import io
 import signal
 import sys
@@ -18,6 +19,13 @@ from steincheck.stein.kernels import IMQ, RBF, stein_kernel
 from steincheck.stein.quadratic import flip_signs
 from steincheck.stein.tiles import quadratic_forms
 
+compiled_stein_kernel = jax.jit(stein_kernel, static_argnums=0)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def compiled_profile(kernel, r2):
+    return kernel.profile(r2)
+
 
 def dense(kernel, x, s):
     """H with zero diagonal, by the definition with explicit differences."""
@@ -25,7 +33,7 @@ def dense(kernel, x, s):
         d = x.shape[1]
         difference = x[:, None] - x[None]
         r2 = np.sum(difference**2, axis=-1)
-        phi, first, second = (np.asarray(v) for v in kernel.profile(jnp.asarray(r2)))
+        phi, first, second = (np.asarray(v) for v in compiled_profile(kernel, r2))
         cross = np.einsum("ijk,ijk->ij", s[:, None] - s[None], difference)
         h = phi * (s @ s.T) - 2 * first * cross - 2 * d * first - 4 * r2 * second
     np.fill_diagonal(h, 0)
@@ -55,7 +63,7 @@ def test_radial_formula_is_the_stein_operator_on_both_sides(kernel, d):
 
         against_all = jax.vmap(u, in_axes=(None, 0, None, 0))
         expected = jax.jit(jax.vmap(against_all, in_axes=(0, None, 0, None)))(x, y, sx, sy)
-        computed = stein_kernel(kernel, *(jnp.asarray(v) for v in (x, sx, y, sy)))
+        computed = compiled_stein_kernel(kernel, x, sx, y, sy)
     np.testing.assert_allclose(computed, expected, rtol=1e-7, atol=1e-9)
 
 
@@ -63,9 +71,7 @@ def test_stein_kernel_matches_the_golden_matrix(golden):
     arrays, _ = golden
     x, s = arrays["X"], arrays["score"]
     with jax.enable_x64(True):
-        u = np.asarray(
-            stein_kernel(IMQ(float(arrays["imq_lambda"])), *(jnp.asarray(v) for v in (x, s, x, s)))
-        )
+        u = np.asarray(compiled_stein_kernel(IMQ(float(arrays["imq_lambda"])), x, s, x, s))
     np.testing.assert_allclose(u, arrays["U_full"], rtol=1e-9, atol=1e-11)
 
 
@@ -79,9 +85,7 @@ def test_expectation_under_the_target_is_zero():
     points = slice(5000, 15_000, 500)
     with jax.enable_x64(True):
         for kernel in (IMQ(1.3), RBF(0.8)):
-            u = stein_kernel(
-                kernel, *(jnp.asarray(v) for v in (grid[points], score[points, None], grid, score[:, None]))
-            )
+            u = compiled_stein_kernel(kernel, grid[points], score[points, None], grid, score[:, None])
             assert np.abs(np.asarray(u) @ weights).max() < 1e-9 * np.abs(u).max()
 
 

@@ -254,9 +254,9 @@ def test_a_function_that_fails_late_is_not_taken_for_an_edge(limit, late, messag
         return normal_log_density(x) * (np.nan if calls[0] > limit else 1.0)
 
     draws = np.random.default_rng(0).normal(size=(200, 2))
-    options = {"max_evaluations": 10 * limit}
+    target = sc.Target(log_density, np.negative, dim=2)
     with pytest.raises(ValueError, match=f"`log_density` .*{message}"):
-        sc.check(draws, sc.Target(log_density, np.negative, dim=2), rng=0, **options)
+        sc.check(draws, target, max_evaluations=2 * limit, rng=0)
 
 
 def test_true_draws_of_a_density_with_a_steep_side_pass_without_a_score():
