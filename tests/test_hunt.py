@@ -106,7 +106,7 @@ def test_label_switching_is_found_and_named():
 def test_the_order_of_modes_does_not_depend_on_the_seed():
     target = two_component_posterior()
     draws = np.array([3.0, 0.0, -3.0, 0.0]) + 0.1 * np.random.default_rng(4).normal(size=(30, 4))
-    short = {"max_evaluations": 100_000, "max_seconds": None}
+    short = {"max_evaluations": 50_000, "max_seconds": None}
     with pytest.warns(UserWarning, match="ended early: `max_evaluations`"):
         one, two, again = (find_modes(target, draws=draws, rng=seed, **short) for seed in (1, 2, 1))
     np.testing.assert_allclose(one.locations[:2], two.locations[:2], atol=1e-5)
@@ -277,7 +277,7 @@ def test_the_record_of_a_search_without_a_box():
     assert isinstance(search, sc.ModeSearch)
     assert (search.reason, search.from_draws, search.farthest) == ("max_modes", True, 2187)
     assert (search.n_converged, search.n_dropped) == (None, None)
-    counts = ["starts", "not_converged", "rounds", "evaluations", "non_finite"]
+    counts = ["n_starts", "n_not_converged", "n_rounds", "n_evaluations", "n_non_finite"]
     record = search.to_dict()
     assert list(record) == [
         *counts,
@@ -289,7 +289,7 @@ def test_the_record_of_a_search_without_a_box():
         "explored",
         "seed",
     ]
-    assert [record[name] for name in counts] == [getattr(search, f"n_{name}") for name in counts]
+    assert [record[name] for name in counts] == [getattr(search, name) for name in counts]
 
 
 class TestHeldOut:
