@@ -66,7 +66,7 @@ def run(name: str, case: Case, seed: int, **options: Any) -> tuple[dict, sc.Mode
         "evaluations": modes.search.n_evaluations,
         "cpu_seconds": f"{seconds:.2f}",
         "rounds": modes.search.n_rounds,
-        "stopped": modes.search.stopped,
+        "stopped": modes.search.message,
         "version": sc.__version__,
         "commit": commit(),
     }

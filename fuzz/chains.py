@@ -115,8 +115,8 @@ def chains() -> dict[str, Function]:
         ),
         "chains.convergence": Function(
             sc.chains.convergence,
-            {"values": v.draws, "chain": labels},
-            {"values": COLUMNS, "chain": CHAIN_OF_DRAWS},
+            {"draws": v.draws, "chain": labels},
+            {"draws": COLUMNS, "chain": MAYBE_CHAIN},
         ),
         "chains.agreement": Function(
             sc.chains.agreement,

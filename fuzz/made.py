@@ -234,7 +234,7 @@ def _read_back() -> dict[str, Function]:
                 "evaluations": count,
                 "farthest": Kind(constants(3.0), constants(float("nan"), -1.0), constants({}, object, "a")),
                 "reason": Kind({}, constants("banana"), constants(None, 3, {}, object)),
-                "stopped": Kind(constants("banana"), {}, constants(None, 3, {}, object)),
+                "message": Kind(constants("banana"), {}, constants(None, 3, {}, object)),
                 "explored": Kind(constants([1], ()), constants(["a"]), constants(3, {}, object, "a")),
             },
             also=("search",),

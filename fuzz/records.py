@@ -15,7 +15,8 @@ from .values import Kind, constants
 
 def records() -> dict[str, Function]:
     """Draws, results, plots and reports."""
-    alpha = {"alpha": v.LEVEL}
+    level = {"alpha": v.LEVEL}
+    alpha = {"alpha": v.LEVEL._replace(odd=constants(None), bad=without(v.LEVEL.bad, "None"))}
     dim = Kind(constants(2, None), constants(3), constants(0, -1, 1.5, "a", {}, float("nan"), True))
     chosen_names = v.NAMES._replace(  # one of the columns that a container names
         odd={**v.NAMES.odd, **constants(["a"])}, bad=without(v.NAMES.bad, "['a']")
@@ -90,7 +91,7 @@ def records() -> dict[str, Function]:
             },
         ),
         "result.inconclusive": Function(lambda alpha: result_of("flux_test").inconclusive(alpha), {}, alpha),
-        "result.significant": Function(lambda alpha: result_of("moment_test").significant(alpha), {}, alpha),
+        "result.significant": Function(lambda alpha: result_of("moment_test").significant(alpha), {}, level),
         "result.reject": Function(lambda alpha: result_of("ksd_test").reject(alpha), {}, alpha),
         "result.describe": Function(lambda alpha: result_of("ksd_test").describe(alpha), {}, alpha),
         "plot.null_distribution": Function(

@@ -242,3 +242,15 @@ def test_ksdagg_says_that_its_bandwidths_depend_on_units():
     with pytest.warns(UserWarning, match="made for draws of unit scale.*give `precondition`"):
         sc.ksdagg_test(x, small, rng=0)
     sc.ksdagg_test(x, small, precondition=1e-6 * np.eye(2), rng=0)
+
+
+def test_the_level_asked_for_is_that_of_the_answer():
+    x = np.random.default_rng(0).normal(size=(100, 2)) + 0.25
+    result = sc.ksdagg_test(x, jax_normal(), alpha=0.001, rng=0)
+    assert 0.001 < result.pvalue <= 0.05
+    assert result.alpha == 0.001
+    assert not result.reject()
+    assert not (result.pvalues <= result.levels).any()
+    assert result.reject(0.05)
+    assert "at level 0.001" in str(result)
+    assert "at level 0.05" in result.describe(0.05)

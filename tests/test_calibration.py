@@ -127,7 +127,7 @@ def test_chains_and_verdicts_are_taken_and_open_questions_counted():
 
 def test_what_is_printed_and_written():
     found = sc.calibrate(TARGET, None, 30, test=QUICK, repetitions=5, rng=0)
-    assert str(found).startswith("ksd_test: 5 samples of 30 draws, d = 2\n  at level 0.01  rejection rate 0.")
+    assert str(found).startswith("ksd_test: 5 samples, n = 30, d = 2\n  at level 0.01  rejection rate 0.")
     assert pickle.loads(pickle.dumps(found)).rates.tolist() == found.rates.tolist()
     assert '"repetitions": 5' in found.to_json()
 
@@ -316,3 +316,10 @@ def test_calibration_in_several_threads_leaves_the_warnings_filters_as_they_were
         first_out.set()
         second.join()
         assert warnings.filters == filters
+
+
+def test_a_test_that_cannot_reach_the_level_is_inconclusive():
+    few = functools.partial(sc.ksd_test, n_resamples=5)
+    found = sc.calibrate(TARGET, None, 30, test=few, repetitions=3, rng=0)
+    assert found.n_inconclusive == 3
+    assert "inconclusive: 3 samples" in str(found)

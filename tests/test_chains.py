@@ -70,6 +70,7 @@ def test_ess_and_rhat_are_those_of_arviz(case):
     found = convergence(x.reshape(-1, 1), np.repeat(np.arange(case["chains"]), case["length"]))
     assert found.ess_bulk[0] == pytest.approx(case["ess_bulk"], rel=1e-9)
     assert found.ess_tail[0] == pytest.approx(case["ess_tail"], rel=1e-9)
+    assert convergence(x[:, :, None]).ess_bulk[0] == found.ess_bulk[0]
     if case["rhat"] is not None:
         assert found.rhat[0] == pytest.approx(case["rhat"], rel=1e-9)
 
@@ -328,7 +329,10 @@ def test_agreement_of_a_single_chain_and_of_many():
     x, chain = labelled_chains(rng, 30, 100, 2, 0.0)
     assert agreement(stein_features(x + (chain == 4)[:, None]), chain, rng=rng).odd_chain == 4
     x, chain = labelled_chains(rng, 4, 50, 2, 0.99)
-    assert np.isnan(agreement(stein_features(x), chain, rng=rng).pvalue)
+    with pytest.warns(UserWarning, match="run the chains about 2.9 times as long"):
+        found = agreement(stein_features(x), chain, rng=rng)
+    assert np.isnan(found.pvalue)
+    assert "reason: the effective sample size" in str(found)
 
 
 def test_agreement_does_not_depend_on_units_or_constant_features():
@@ -391,9 +395,9 @@ TWO = np.repeat([0, 1], 20)
         (lambda: cut_blocks(3.0, TWO, max_blocks=0), "`max_blocks` must be a positive integer"),
         (lambda: cut_blocks(3.0, TWO, min_blocks=1.5), "`min_blocks`"),
         (lambda: cut_blocks(3.0, TWO, cut_every="a"), "`cut_every`"),
-        (lambda: convergence(X[:, 0], TWO), "`values` must have shape"),
-        (lambda: convergence(X, None), "`chain` must be the chain"),
-        (lambda: convergence(X + np.nan, TWO), "`values` must be finite"),
+        (lambda: convergence(X[:, 0], TWO), "`draws` must have shape"),
+        (lambda: convergence(X + np.nan, TWO), "`draws` must be finite"),
+        (lambda: convergence(X + np.nan), "`draws` must be finite"),
         (lambda: agreement("banana", TWO), "`features` must be"),
         (lambda: agreement(X, TWO + 1), "`chain` must be the chain"),
         (lambda: agreement(X, np.repeat([0, 1], [1, 39])), "`chain` must give every chain at least 2"),

@@ -72,7 +72,7 @@ def test_modes_far_away_in_any_coordinates(matrix):
         inverse @ modes.covariances[order] @ inverse.T, COVARIANCES, rtol=1e-3, atol=1e-2
     )
     np.testing.assert_allclose(modes.laplace_weights[order], WEIGHTS, rtol=1e-3)
-    assert modes.search.stopped == "no mode of weight above 1/1000 was new in the last round"
+    assert modes.search.message == "no mode of weight above 1/1000 was new in the last round"
 
 
 @functools.cache  # compiled once
@@ -173,7 +173,7 @@ class TestHostileTargets:
         target = sc.from_jax(log_density, 2)
         empty = search_modes(target, None, max_evaluations=50_000, rng=np.random.default_rng(0))
         assert len(empty) == 0
-        assert re.match(f"no mode found: .*{words}", empty.search.stopped)
+        assert re.match(f"no mode found: .*{words}", empty.search.message)
         assert empty.search.reason == ("no mode" if "at all starts" in words else "improper")
 
     def test_no_mode_is_an_error_of_find_modes(self):
@@ -285,7 +285,7 @@ def test_the_record_of_a_search_without_a_box():
         "from_draws",
         "effort",
         "reason",
-        "stopped",
+        "message",
         "explored",
         "seed",
     ]
@@ -599,7 +599,7 @@ class TestManyDimensions:
         search_modes(target, None, max_evaluations=5000, rng=np.random.default_rng(0))  # compiles
         before = time.process_time()
         modes = search_modes(target, None, max_seconds=2.0, rng=np.random.default_rng(0))
-        assert "max_seconds" in modes.search.stopped or "no mode of weight" in modes.search.stopped
+        assert "max_seconds" in modes.search.message or "no mode of weight" in modes.search.message
         assert time.process_time() - before < 12
 
     def test_likely_symmetries_of_many_coordinates_are_listed_at_once(self):

@@ -474,7 +474,7 @@ def test_large_rbms_without_structure_are_sampled_by_gibbs():
     rng = np.random.default_rng(0)
     B = rng.choice([-1.0, 1.0], size=(10, 17))
     x, h = models.gb_rbm(B).sample_with_labels(50, 1, burn_in=5)
-    again, _ = gibbs_rbm(B, None, None, 50, 5, 1)
+    again, _ = gibbs_rbm(B, None, None, 50, burn_in=5, rng=1)
     assert np.array_equal(x, again)
     assert h.shape == (50, 17)
 

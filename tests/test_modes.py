@@ -73,7 +73,7 @@ def test_a_gaussian_mixture_gives_means_covariances_and_weights():
     np.testing.assert_allclose(modes.laplace_weights, weights[match], rtol=1e-5)
     assert modes.n_starts.sum() == modes.search.n_starts == 512
     assert modes.warnings == ()
-    assert modes.search.stopped == "a round of exploration found nothing new"
+    assert modes.search.message == "a round of exploration found nothing new"
 
 
 def test_overlapping_components_are_located_to_eight_digits():
@@ -239,7 +239,7 @@ def test_a_lattice_too_large_to_list_has_one_mode_with_all_its_neighbours(turned
 def test_the_cap_on_evaluations_is_told():
     target = numpy_mixture(20.0 * np.arange(10)[:, None])
     modes = box_search(target, bounds=(-1, 1), max_evaluations=1, rng=0)
-    assert modes.search.stopped == "`max_evaluations` reached while exploring"
+    assert modes.search.message == "`max_evaluations` reached while exploring"
     assert len(modes.search.explored) == 1
 
 
@@ -402,7 +402,7 @@ def test_the_record_refuses_what_is_not_modes(arguments, error, message):
 
 
 @pytest.mark.parametrize(
-    ("options", "reason", "stopped"),
+    ("options", "reason", "message"),
     [
         ({}, "complete", "a round of exploration found nothing new"),
         ({"explore": False}, "not explored", "exploration was not requested"),
@@ -411,15 +411,15 @@ def test_the_record_refuses_what_is_not_modes(arguments, error, message):
     ],
 )
 @pytest.mark.filterwarnings("ignore:there are more than `max_modes`")
-def test_the_record_of_a_search_in_a_box(options, reason, stopped):
+def test_the_record_of_a_search_in_a_box(options, reason, message):
     search = box_search(numpy_mixture([[-3.0, 0.0], [3.0, 0.0]]), (-10, 10), rng=0, **options).search
     assert isinstance(search, sc.ModeSearch)
-    assert (search.reason, search.stopped) == (reason, stopped)
+    assert (search.reason, search.message) == (reason, message)
     assert (search.farthest, search.from_draws, search.effort) == (None, None, None)
     counts = "starts converged not_converged outside_support saddle_points not_examined dropped rounds"
     names = [f"n_{name}" for name in (*counts.split(), "evaluations", "non_finite")]
     record = search.to_dict()
-    assert list(record) == [*names, "reason", "stopped", "explored", "seed"]
+    assert list(record) == [*names, "reason", "message", "explored", "seed"]
     assert [record[name] for name in names] == [getattr(search, name) for name in names]
     assert record["explored"] == list(search.explored)
 

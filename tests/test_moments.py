@@ -338,3 +338,18 @@ def test_few_draws_few_replicates_and_overflow_are_told(normal_target):
         UserWarning, match="only 60 draws: below 100 correct samples may be rejected too often"
     ):
         sc.moment_test(x, normal_target, modes=modes, rng=0)
+
+
+def test_the_sign_of_t_is_that_of_the_effect():
+    target = standard_normal(2)
+    rng = np.random.default_rng(3)
+    high = quiet_moment_test(rng.normal(0.4, 1.4, size=(500, 2)), target, [[0.0, 0.0]])
+    assert find_feature(high, "location", ["x[0]"]).t > 4
+    assert find_feature(high, "scale", ["x[0]"]).t > 4
+    shared = rng.normal(size=(500, 1))
+    correlated = quiet_moment_test(np.sqrt(0.5) * (rng.normal(size=(500, 2)) + shared), target, [[0.0, 0.0]])
+    assert find_feature(correlated, "correlation", ["x[0]", "x[1]"]).t > 4
+    heavy = quiet_moment_test(rng.standard_t(3, size=(2000, 2)) / np.sqrt(3), target, [[0.0, 0.0]])
+    assert find_feature(heavy, "tails", ["x[0]"]).t > 4
+    skewed = quiet_moment_test(rng.exponential(size=(500, 2)) - 1, target, [[0.0, 0.0]])
+    assert find_feature(skewed, "skewness", ["x[0]"]).t > 4

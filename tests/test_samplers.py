@@ -250,4 +250,4 @@ def test_exact_rbm_draws_need_structure_or_few_hidden_units():
 @pytest.mark.parametrize(("n", "burn_in"), [(0, 5), (5, 0), (2.5, 5)])
 def test_gibbs_rejects_bad_counts(n, burn_in):
     with pytest.raises(ValueError, match="must be a positive integer"):
-        gibbs_rbm(np.eye(2), None, None, n, burn_in)
+        gibbs_rbm(np.eye(2), None, None, n, burn_in=burn_in)

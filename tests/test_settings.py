@@ -95,7 +95,8 @@ def test_results_count_the_draws_given_and_say_which_were_tested(name, options, 
         assert (np.diff(result.tested_rows) > 0).all()
         assert f"n = 150, {n_tested} tested, d = 2" in str(result)
     if name == "flux_test":
-        at_modes = result.modes.locations[result.mode_of_draw, 0]
+        assert (result.mode_of_draw[np.setdiff1d(np.arange(150), result.tested_rows)] == -1).all()
+        at_modes = result.modes.locations[result.mode_of_draw[result.tested_rows], 0]
         assert np.mean(at_modes * draws[result.tested_rows, 0] > 0) > 0.95
 
 

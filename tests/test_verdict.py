@@ -722,3 +722,18 @@ def test_chains_far_from_the_mass_are_told_to_get_there():
     assert not any("a few wrong ones" in text for text in verdict.advice)
     draws = sc.check(40.0 + np.random.default_rng(1).normal(size=(300, 2)), target, rng=0)
     assert any(text.startswith("hardly any draw is where the density has its mass") for text in draws.advice)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.001])
+def test_small_levels_are_within_reach(alpha):
+    target = standard_normal(2)
+    draws = np.random.default_rng(0).normal(size=(400, 2))
+    assert sc.check(draws, target, modes=[[0.0, 0.0]], alpha=alpha, rng=0).fits is True
+    assert sc.check(1.3 * draws, target, modes=[[0.0, 0.0]], alpha=alpha, rng=0).fits is False
+
+
+def test_every_test_of_a_verdict_has_its_own_warnings():
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2)
+    verdict = sc.check(np.random.default_rng(0).normal(size=(300, 2)), target, modes=[[0.0, 0.0]], rng=0)
+    assert [text for text in verdict.warnings if "has no score" in text]
+    assert not [text for result in verdict.tests.values() for text in result.warnings if "score" in text]

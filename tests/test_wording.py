@@ -231,11 +231,11 @@ def test_means_and_tails_of_many_parameters_share_sentences(moments):
     assert said_of(moments, features, names) == [
         "Means of a, b, c and e are 0.3 sd too high: mean of the draws 0.3, should be 0"
     ]
-    heavy = [scale(name, 0.1, "tails", t=-9.0) for name in "acdeg"]
+    heavy = [scale(name, 0.1, "tails", t=9.0) for name in "acdeg"]
     assert said_of(moments, heavy, names) == [
         "The tails of a, c, d and 2 more, each given the others, are too heavy"
     ]
-    skew = [scale(name, 0.1, "skewness", t=-9.0, scales=("log",)) for name in "abcd"]
+    skew = [scale(name, 0.1, "skewness", t=9.0, scales=("log",)) for name in "abcd"]
     assert said_of(moments, skew, names) == [
         "a, b, c and d, each given the others, are too skewed to the right on the log scale"
     ]

@@ -58,7 +58,7 @@ def as_whole(values: Any, name: str) -> np.ndarray:
 
 
 def as_texts(values: Any, name: str) -> tuple[str, ...]:
-    """A list or tuple of strings, as a tuple; one string is none."""
+    """A list or tuple of strings, as a tuple; a single string is not accepted."""
     if not isinstance(values, (list, tuple)) or not all(isinstance(text, str) for text in values):
         raise TypeError(f"`{name}` must be a list of strings, got {shown(values)}")
     return tuple(values)
@@ -139,7 +139,7 @@ def as_count(value: Any, name: str, *, minimum: int = 1, maximum: int = MAX_COUN
 
 
 def is_number(value: Any) -> bool:
-    """Whether `value` is one real number; True and False are none."""
+    """Whether `value` is one real number; a bool is not."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 

@@ -99,7 +99,7 @@ def ksdagg_test(
         Replicates for the single p-values, and for the level of the whole; more than in `ksd_test`, since the
         smallest of ten p-values is judged, at about a tenth of the level.
     alpha : float
-        Level for which the thresholds in the result are given.
+        The level: of the thresholds in the result, and the default of its `reject`.
 
     Returns
     -------
@@ -203,6 +203,7 @@ def ksdagg_core(
         statistics=found.statistics,
         pvalues=outcome.pvalues,
         pvalue_floor=outcome.floor,
+        alpha=options.alpha,
         levels=outcome.levels,
         thresholds=outcome.thresholds,
         units="common" if modes is None else "per mode",
@@ -343,6 +344,7 @@ def pksdagg_core(
         statistics=found.statistics,
         pvalues=outcome.pvalues,
         pvalue_floor=outcome.floor,
+        alpha=options.alpha,
         levels=outcome.levels,
         thresholds=outcome.thresholds,
         modes=moved.modes,

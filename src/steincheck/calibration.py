@@ -21,7 +21,7 @@ from ._validation import (
     without_user_warnings,
 )
 from .draws import Draws, to_unconstrained
-from .result import CalibrationResult
+from .result import CalibrationResult, GofResult
 from .result.plain import USUAL_LEVELS
 from .target import Target, require_target
 from .typing import DrawsLike
@@ -53,7 +53,7 @@ def calibrate(
         ``sample(n, rng)`` returns n draws, or anything that the test takes, for example an array
         (chain, draw, d) of Markov chains. None: ``target.sample``, the exact draws of a model.
     n : int
-        Number of draws per sample.
+        Number of draws per sample; of each chain, if samples are Markov chains.
     test : callable
         ``test(draws, target, rng=...)``, whose result has `pvalue`: `check`, any ``xxx_test``, or one with
         options, as ``functools.partial(ksd_test, n_resamples=499)``.
@@ -98,7 +98,7 @@ def calibrate(
     check_jobs(n_jobs)
     check_switch(progress, "progress", optional=True)
     generator, seed = seeded(rng)
-    work = partial(_repetition, draw, test, target, int(n))
+    work = partial(_repetition, draw, test, target, int(n), float(levels.max()))
     pvalues = np.empty(repetitions)
     n_inconclusive = 0
     with progress_bar(progress) as tick:
@@ -157,10 +157,11 @@ def _repetition(
     test: Callable[..., Any],
     target: Target,
     n: int,
+    level: float,
     k: int,
     rng: np.random.Generator,
 ) -> tuple[float, bool]:
-    """The p-value of one sample, and whether the test cannot tell."""
+    """The p-value of one sample, and whether the test cannot tell at this level."""
     for_draws, for_test = rng.spawn(2)
     with without_user_warnings():
         try:
@@ -178,7 +179,8 @@ def _repetition(
     pvalue = float(result.pvalue)
     if not (np.isnan(pvalue) or 0 <= pvalue <= 1):
         raise ValueError(f"`test` must return a `pvalue` between 0 and 1, got {pvalue}")
-    return pvalue, bool(np.isnan(pvalue) or getattr(result, "fits", True) is None)
+    inconclusive = result.inconclusive(level) if isinstance(result, GofResult) else np.isnan(pvalue)
+    return pvalue, bool(inconclusive or getattr(result, "fits", True) is None)
 
 
 def _check_sample(draws: Any, target: Target, n: int) -> None:

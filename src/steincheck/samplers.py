@@ -64,7 +64,7 @@ class _State(NamedTuple):
     bad: Any  # the last place where the log density was NaN
 
 
-def repelling_attracting_metropolis(  # noqa: PLR0914 (eight of them are arguments)
+def repelling_attracting_metropolis(  # noqa: PLR0914 (a clean value of every argument)
     log_density: Callable[[Any], Any],
     x0: ArrayLike,
     scale: ArrayLike,
@@ -308,6 +308,7 @@ def gibbs_rbm(
     b: ArrayLike,
     c: ArrayLike,
     n: int,
+    *,
     burn_in: int = 2000,
     rng: RandomSource = None,
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._series import initial_monotone, lagged_products, normal_scores, pair_sums
+from ..draws.coerce import read_as_draws
+from ..typing import DrawsLike
 from .arguments import as_chain, as_columns
 
 
@@ -30,7 +32,7 @@ class Convergence:
     rhat: np.ndarray
 
 
-def convergence(values: ArrayLike, chain: ArrayLike) -> Convergence:
+def convergence(draws: DrawsLike, chain: ArrayLike | None = None) -> Convergence:
     """Bulk and tail ESS and rank-normalised split R-hat of every coordinate.
 
     The definitions are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021),
@@ -39,10 +41,11 @@ def convergence(values: ArrayLike, chain: ArrayLike) -> Convergence:
 
     Parameters
     ----------
-    values : array (n, d)
-        The draws.
-    chain : array (n,) of int
-        The chain of each draw, 0, 1, ... in order. Chains of unequal lengths end with the shortest one.
+    draws : array (chain, draw, d), array (n, d), or anything that `as_draws` takes
+        The draws; without chains they are one chain.
+    chain : array (n,) of int, optional
+        The chain of each draw of an array (n, d), 0, 1, ... in order. Chains of unequal lengths are truncated
+        to the shortest.
 
     Returns
     -------
@@ -56,8 +59,12 @@ def convergence(values: ArrayLike, chain: ArrayLike) -> Convergence:
     >>> [round(float(part[0]), 3) for part in (found.ess_bulk, found.ess_tail, found.rhat)]
     [412.675, 407.213, 1.0]
     """
-    x = as_columns(values, "values")
-    return convergence_core(x, as_chain(chain, len(x)))
+    if chain is not None:
+        x = as_columns(draws, "draws")
+        return convergence_core(x, as_chain(chain, len(x)))
+    read = read_as_draws(draws, minimum=1)
+    x = as_columns(read.values, "draws")
+    return convergence_core(x, np.zeros(len(x), dtype=int) if read.chain is None else read.chain)
 
 
 def convergence_core(values: np.ndarray, chain: np.ndarray) -> Convergence:

@@ -66,6 +66,7 @@ def agreement(
     generator, seed = own_stream(rng)
     warnings = resample_warnings(n_resamples, "n_resamples")
     found = agreement_core(columns, labels, generator, n_resamples=n_resamples)
+    warnings += found.warnings
     announce(warnings)
     return replace(found, warnings=tuple(warnings), settings={"n_resamples": n_resamples, "rng": seed})
 
@@ -85,7 +86,9 @@ def agreement_core(
     groups = owner == np.unique(owner)[:, None]
     odd_chain = int(np.argmax(np.sum((groups @ sums) ** 2, axis=1) / groups.sum(axis=1)))
     if not blocks.enough or blocks.n_blocks < 1.5 * len(groups):
-        return _as_result(features, blocks, odd_chain, np.nan, None, np.full(2, np.nan))
+        reason = blocks.remedy or "there are too few blocks per chain to compare"
+        untested = _as_result(features, blocks, odd_chain, np.nan, None, np.full(2, np.nan))
+        return replace(untested, warnings=(f"cannot tell: {reason}",))
     ranks = _permutation_ranks(sums @ sums.T, groups, first, rng, n_resamples)
     statistics = -ranks.min(axis=0)
     return _as_result(features, blocks, odd_chain, float(upper_ranks(statistics)[0]), statistics, ranks[:, 0])

@@ -40,8 +40,8 @@ def lattice_steps(target: Target, modes: Modes) -> np.ndarray | None:
     """The shortest displacements that generate all others between modes of one shape, (V, d).
 
     None unless they are fewer than the M - 1 that generate the displacements between any M points by integer
-    combinations, and one of them leads to a mode of some weight that is not listed: then the modes are part
-    of a larger lattice. Lengths are measured by the covariance of the modes, no axis is special.
+    combinations, and one of them leads to a mode of non-negligible weight that is not listed: then the modes
+    are part of a larger lattice. Lengths are measured by the covariance of the modes, no axis is special.
     """
     if shape_difference(modes.covariances) > EQUAL_SHAPES:
         return None
@@ -70,7 +70,7 @@ def _generators(z: np.ndarray) -> np.ndarray | None:
 
 
 def _leads_further(target: Target, modes: Modes, z: np.ndarray, basis: np.ndarray, root: np.ndarray) -> bool:
-    """Whether a displacement leads from a listed mode to one of some weight that is not listed."""
+    """Whether a displacement leads from a listed mode to one of non-negligible weight that is not listed."""
     both = np.concatenate([basis, -basis])
     ahead = (z[:, None] + both).reshape(-1, z.shape[1])
     unlisted = np.array([np.min(np.sum((z - point) ** 2, axis=1)) > 1 for point in ahead])

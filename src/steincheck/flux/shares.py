@@ -165,12 +165,15 @@ def importance_weights(
 
     Kish's formula (1965, Survey Sampling) for the draws within modes, and what the implied shares themselves
     are worth. `mode` (n,) is the mode of each draw, the autocorrelation time is that within modes. Raises a
-    ValueError if a mode of some weight has no draws, or the implied share of one with draws is unknown.
+    ValueError if a mode of non-negligible weight has no draws, or the implied share of one with draws is
+    unknown.
     """
     sampled = table.n_draws > 0
     missing = np.flatnonzero(~sampled & (table.implied > NEGLIGIBLE_SHARE)).tolist()
     if missing:
-        raise ValueError(f"`table` must have draws at every mode of some weight, modes {missing} have none")
+        raise ValueError(
+            f"`table` must have draws at every mode of non-negligible weight, modes {missing} have none"
+        )
     unknown = np.flatnonzero(sampled & np.isnan(table.implied)).tolist()
     if unknown:
         raise ValueError(f"`table` must have the implied shares of all draws, those of {unknown} are unknown")

@@ -165,7 +165,7 @@ def t_banana_mixture(
 
 
 def _count_of_parts(dim: Any, n_t: Any, n_banana: Any) -> int:
-    """The number of components, if all three numbers are ones."""
+    """The number of components, if all three are valid counts."""
     for name, value, least in (("dim", dim, 2), ("n_t", n_t, 0), ("n_banana", n_banana, 0)):
         as_count(value, name, minimum=least, maximum=MAX_DIM)
     count = int(n_t) + int(n_banana)

@@ -49,7 +49,7 @@ def gb_rbm(B: ArrayLike, b: ArrayLike | None = None, c: ArrayLike | None = None)
     exact = has_orthogonal_columns(B) or len(c) <= MAX_ENUMERATED
 
     def sample_with_labels(n: int, rng: RandomSource = None, *, burn_in: int = 2000) -> LabelledDraws:
-        x, h = exact_rbm(B, b, c, n, rng) if exact else gibbs_rbm(B, b, c, n, burn_in, rng)
+        x, h = exact_rbm(B, b, c, n, rng) if exact else gibbs_rbm(B, b, c, n, burn_in=burn_in, rng=rng)
         return LabelledDraws(x, h)
 
     def sample(n: int, rng: RandomSource = None, *, burn_in: int = 2000) -> np.ndarray:

@@ -72,12 +72,12 @@ class _Given(NamedTuple):
 def _read_modes(modes: Any, target: Target) -> _Given:
     """Locations, the log density there, and covariances where they are given."""
     modes = _by_name(modes, target)
-    locations, covariances = _as_pair(modes)
+    locations, covariances = as_pair(modes)
     if not np.size(locations):
         raise ValueError("`modes` must hold at least one location, got none")
     x = as_matrix(locations, target.dim, minimum=1, name="modes")
     log_density = log_density_at(target, x)
-    matrices = None if covariances is None else _as_covariances(covariances, x.shape)
+    matrices = None if covariances is None else as_covariances(covariances, x.shape)
     return _Given(modes, x, log_density, matrices)
 
 
@@ -233,7 +233,7 @@ def _short(x: np.ndarray) -> str:
     return listed([f"{value:.4g}" for value in x], 5)
 
 
-def _as_pair(modes: Any) -> tuple[Any, Any]:
+def as_pair(modes: Any) -> tuple[Any, Any]:
     """Locations, and covariances or None: a tuple of two is a pair if its second member has three axes."""
     if isinstance(modes, Modes):
         return modes.locations, modes.covariances
@@ -258,7 +258,8 @@ def _inverse_hessians(target: Target, x: np.ndarray) -> np.ndarray:
     return np.array([root @ root.T for root in roots if root is not None])
 
 
-def _as_covariances(covariances: Any, shape: tuple[int, int]) -> np.ndarray:
+def as_covariances(covariances: Any, shape: tuple[int, int]) -> np.ndarray:
+    """Covariance matrices (M, d, d) of modes of this shape (M, d), or one clear error."""
     matrices = as_numbers(covariances, "modes", "given with covariances that are numbers")
     expected = (*shape, shape[1])
     if matrices.shape != expected or not np.isfinite(matrices).all():

@@ -240,11 +240,11 @@ def _record(
     tally["dropped"] = len(peaks) - len(heavy)
     tally["evaluations"] = plan.surface.evaluations
     tally["non_finite"] = plan.surface.failures
-    stopped = _stopped(reason)
+    message = _end_message(reason)
     if len(heavy) > len(chosen) or tally["not_examined"]:
         reason = "max_modes"
-        stopped = f"there are more than `max_modes` = {plan.max_modes} modes"
-        warnings.append(f"{stopped}: the search was cut short")
+        message = f"there are more than `max_modes` = {plan.max_modes} modes"
+        warnings.append(f"{message}: the search was cut short")
     if not plan.surface.target.has_score:
         warnings.append(NO_SCORE)
     if flat := sum(peaks[k].kind == "flat" for k in chosen):
@@ -255,7 +255,7 @@ def _record(
             warnings.append(f"{tally[key]} of {tally['starts']} starts {words}: modes may be missing")
     chosen.sort(key=lambda k: -peaks[k].log_density)
     places = tuple(chosen.index(k) for k in explored if k in chosen)
-    search = _search_record(tally, reason, stopped, places)
+    search = _search_record(tally, reason, message, places)
     x, log_density, hessians, _ = columns([peaks[k] for k in chosen])
     covariances = np.linalg.inv(hessians)
     covariances = 0.5 * (covariances + covariances.transpose(0, 2, 1))
@@ -263,7 +263,7 @@ def _record(
 
 
 def _search_record(
-    tally: Counter[str], reason: SearchEnd, stopped: str, explored: tuple[int, ...]
+    tally: Counter[str], reason: SearchEnd, message: str, explored: tuple[int, ...]
 ) -> ModeSearch:
     return ModeSearch(
         n_starts=tally["starts"],
@@ -277,12 +277,12 @@ def _search_record(
         n_evaluations=tally["evaluations"],
         n_non_finite=tally["non_finite"],
         reason=reason,
-        stopped=stopped,
+        message=message,
         explored=explored,
     )
 
 
-def _stopped(reason: SearchEnd) -> str:
+def _end_message(reason: SearchEnd) -> str:
     """Why the search ended, in words."""
     match reason:
         case "complete":

@@ -65,14 +65,14 @@ class Hunt:
     home: list[int] = field(default_factory=list)  #: modes that the first points climb to
     flat_tops_left: int = FALSE_FLAT_TOPS
     flat: NoTop | None = None  #: why a flat place is not a mode
-    highest: tuple[float, np.ndarray] | None = None  #: of the ends of climbs that did not come to rest
+    highest: tuple[float, np.ndarray] | None = None  #: of the ends of climbs that did not converge
 
     def stand_in(self) -> Base:
         """What starts are placed about as long as no mode is known."""
         return Base(self.origin.centre, np.diag(self.origin.scale))
 
     @property
-    def stopped(self) -> str:
+    def message(self) -> str:
         """Why it ended, in words."""
         match self.reason:
             case "max_evaluations" | "max_seconds":

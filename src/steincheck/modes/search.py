@@ -137,7 +137,7 @@ def require_mode(found: Modes) -> None:
 
 def no_mode_reason(found: Modes) -> str:
     """Why a search found no mode, in words."""
-    return "" if found.search is None else found.search.stopped
+    return "" if found.search is None else found.search.message
 
 
 def search_modes(
@@ -289,8 +289,8 @@ def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
     target = state.surface.target
     d = state.surface.dim
     if not chosen:
-        stopped = "no mode found: " + state.why_no_mode()
-        search = _search_record(state, "improper" if state.improper else "no mode", stopped, drawn=drawn)
+        message = "no mode found: " + state.why_no_mode()
+        search = _search_record(state, "improper" if state.improper else "no mode", message, drawn=drawn)
         return Modes(np.empty((0, d)), np.empty((0, d, d)), np.empty(0), np.empty(0, dtype=int), (), search)
     x = np.array([atlas.peaks[k].x for k in chosen])
     covariances = np.array([atlas.roots[k] @ atlas.roots[k].T for k in chosen])
@@ -298,7 +298,7 @@ def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
     order = tie_order(x, height, np.sqrt(np.einsum("nii->ni", covariances).min(axis=0)))
     assert state.reason is not None  # the search has ended
     explored = tuple(order.index(chosen.index(k)) for k in state.explored if k in chosen)
-    search = _search_record(state, state.reason, state.stopped, explored, drawn=drawn)
+    search = _search_record(state, state.reason, state.message, explored, drawn=drawn)
     counts = np.array([atlas.n_starts[k] for k in chosen])
     words = _symmetries(state, x[order], covariances[order], target.names)
     warnings = _search_warnings(state, [chosen[i] for i in order])
@@ -307,7 +307,7 @@ def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
 
 
 def _search_record(
-    state: Hunt, reason: SearchEnd, stopped: str, explored: tuple[int, ...] = (), *, drawn: bool
+    state: Hunt, reason: SearchEnd, message: str, explored: tuple[int, ...] = (), *, drawn: bool
 ) -> ModeSearch:
     return ModeSearch(
         n_starts=state.climbs,
@@ -319,7 +319,7 @@ def _search_record(
         from_draws=drawn,
         effort=state.limits.effort,
         reason=reason,
-        stopped=stopped,
+        message=message,
         explored=explored,
     )
 
@@ -348,7 +348,7 @@ def _search_warnings(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
     """What the user should know of a search."""
     warnings = []
     if state.reason != "complete":
-        warnings.append(f"the mode search ended early: {state.stopped}; modes may be missing")
+        warnings.append(f"the mode search ended early: {state.message}; modes may be missing")
     if not state.surface.target.has_score:
         warnings.append(NO_SCORE)
     flat = sum(state.atlas.peaks[k].kind == "flat" for k in chosen)

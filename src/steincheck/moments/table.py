@@ -81,8 +81,18 @@ class FeatureWriter(NamedTuple):
         """The feature with its size; `after` is its t for draws corrected by the sizes."""
         parameters, loadings = self._about(column)
         size = self._size(column)
+        # Stein features fall where draws are too high, too wide or too far out; ranks on rays rise.
+        sign = 1.0 if column.kind in ("radius", "radius spread") else -1.0
         return MomentFeature(
-            column.kind, column.basis, column.mode, parameters, loadings, *size, t, p, corrected_t=after
+            column.kind,
+            column.basis,
+            column.mode,
+            parameters,
+            loadings,
+            *size,
+            sign * t,
+            p,
+            corrected_t=sign * after,
         )
 
     def _about(self, column: Column) -> tuple[tuple[str, ...], tuple[float, ...]]:

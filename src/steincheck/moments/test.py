@@ -305,7 +305,7 @@ class BlockedDraws(NamedTuple):
 def _by_block(
     x: np.ndarray, scores: np.ndarray, blocks: np.ndarray | None, rng: np.random.Generator
 ) -> BlockedDraws:
-    """Draws of chains by their `blocks`; independent ones in their order, or shuffled if that is one."""
+    """Draws of chains by their `blocks`; independent ones as given, shuffled if they are sorted."""
     if blocks is None:
         if not _in_some_order(x):
             return BlockedDraws(x, scores, _blocks_of_neighbours(len(x)), np.arange(len(x)), False)

@@ -203,7 +203,7 @@ def perturb(
 
 
 def _check_steps(n_steps: Any, accept: Any) -> int:
-    """The number of steps, if it is one and `accept` an acceptance rule."""
+    """The number of steps, if it is valid and `accept` an acceptance rule."""
     count = as_count(n_steps, "n_steps")
     if not callable(accept):
         raise TypeError(f"`accept` must be a function of the log ratio, got {shown(accept)}")

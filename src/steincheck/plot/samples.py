@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR
 from .._validation import require_kind, shown
 from .._whitening import standardised
 from ..draws import as_matrix, to_unconstrained
+from ..modes.arguments import as_covariances, as_pair
 from ..result import Modes, Verdict
 from ..target import Target, require_target
 from ..target.parameter_scale import ParameterScale, parameter_scales
-from ..typing import DrawsLike
+from ..typing import DrawsLike, ModesLike
 from .axes import (
     MAX_POINTS,
     MUTED_COLOUR,
@@ -59,7 +59,7 @@ class Scene(NamedTuple):
 def draws(
     draws: DrawsLike | None,
     *,
-    modes: Modes | ArrayLike | None = None,
+    modes: ModesLike | None = None,
     coordinates: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
     target: Target | None = None,
@@ -71,7 +71,7 @@ def draws(
     ----------
     draws : array (n, d), or with `target` anything that `as_draws` takes
         None to draw `modes` (and the density) alone.
-    modes : Modes or array (M, d), optional
+    modes : Modes, (locations, covariances) or locations (M, d), optional
         Modes to number from 0. Those with covariances are drawn as ellipses of 1 and 2 standard deviations:
         an ellipse without draws is a missing mode.
     coordinates : one or two int, optional
@@ -116,7 +116,7 @@ def pairs(
     target: Target | None = None,
     *,
     verdict: Verdict | None = None,
-    modes: Modes | ArrayLike | None = None,
+    modes: ModesLike | None = None,
     coordinates: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
     axes: np.ndarray | None = None,
@@ -130,7 +130,7 @@ def pairs(
         Gives names, scales and, in two dimensions, contours of the density.
     verdict : Verdict, optional
         Its modes are drawn, and the coordinates are those that its findings are about.
-    modes : Modes or array (M, d), optional
+    modes : Modes, (locations, covariances) or locations (M, d), optional
         Instead of those of the verdict.
     coordinates : sequence of int, optional
         Which to draw; by default the two or three that matter most.
@@ -215,11 +215,13 @@ def _scene(draws: Any, modes: Any, names: Sequence[str] | None, target: Target |
         coordinates = list(target.names or labels_of(None, target.dim))
         scales = [known.get(name, ParameterScale(name, k, "")) for k, name in enumerate(coordinates)]
     labels = labels_of(names if names is not None else [item.parameter for item in scales], x.shape[1])
-    if isinstance(modes, Modes):
-        return Scene(x, modes.locations, modes.covariances, scales, labels, target)
-    dim = x.shape[1]
-    centres = np.empty((0, dim)) if modes is None else as_matrix(modes, dim, minimum=1, name="modes")
-    return Scene(x, centres, None, scales, labels, target)
+    if modes is None:
+        return Scene(x, np.empty((0, x.shape[1])), None, scales, labels, target)
+    locations, covariances = as_pair(modes)
+    centres = as_matrix(locations, x.shape[1], minimum=1, name="modes")
+    if covariances is not None:
+        covariances = as_covariances(covariances, centres.shape)
+    return Scene(x, centres, covariances, scales, labels, target)
 
 
 def coordinates_that_matter(x: np.ndarray, verdict: Verdict, target: Target | None) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ class CalibrationResult:
     test : str
         Name of the test.
     n, dim, repetitions : int
-        Draws per sample, dimension, number of samples.
+        Draws per sample (per chain, if samples are Markov chains), dimension, number of samples.
     alpha : array (A,)
         The levels.
     rates : array (A,)
@@ -30,7 +30,7 @@ class CalibrationResult:
     pvalues : array (repetitions,)
         One p-value per sample, in order; NaN where the test cannot tell.
     n_inconclusive : int
-        Samples of which the test says that it cannot tell; they count as not rejected.
+        Samples of which the test says that it cannot tell at the largest level; they count as not rejected.
     uniform_pvalue : float
         Kolmogorov-Smirnov test of the hypothesis that the p-values are uniform, as those of an exact test
         are when the draws come from the target.
@@ -55,11 +55,10 @@ class CalibrationResult:
     seed: Any
 
     def __repr__(self) -> str:
-        samples = f"{self.repetitions} samples of {self.n} draws"
-        return f"<CalibrationResult: {self.test}, {samples}, d = {self.dim}>"
+        return f"<CalibrationResult: {self.test}, {self.repetitions} samples, n = {self.n}, d = {self.dim}>"
 
     def __str__(self) -> str:
-        lines = [f"{self.test}: {self.repetitions} samples of {self.n} draws, d = {self.dim}"]
+        lines = [f"{self.test}: {self.repetitions} samples, n = {self.n}, d = {self.dim}"]
         for level, rate, (low, high) in zip(self.alpha, self.rates, self.intervals, strict=True):
             lines.append(f"  at level {level:<5g} rejection rate {rate:.3f} ({low:.3f} to {high:.3f})")
         lines.append(

@@ -41,7 +41,8 @@ class ChainWeights(ChainBlocks):
     n_chains, n_blocks, autocorrelation_time, effective_sample_size
         As in `ChainBlocks`, for the net flows between modes; 0 blocks and NaN if none are compared.
     n_changes : int
-        Number of changes of mode; where the weights could not be tested, of those after which a chain stays.
+        Number of changes of mode; where the weights could not be tested, only changes after which the chain
+        stays are counted.
     sojourns : array (M,)
         Number of sojourns of the chains at each mode, between such changes.
     shares : array (C, M)

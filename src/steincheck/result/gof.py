@@ -97,40 +97,53 @@ class GofResult:
         self.__dict__.update(state)
         freeze_mappings(self, ["settings"])
 
-    def reject(self, alpha: float = 0.05) -> bool:
-        """Whether the fit is rejected at level `alpha`."""
-        check_level(alpha)
-        return bool(self.pvalue <= alpha)
+    @property
+    def seed(self) -> Any:
+        """The `rng` in `settings` that runs the test again; None if there are no settings."""
+        return self.settings.get("rng")
+
+    def reject(self, alpha: float | None = None) -> bool:
+        """Whether the fit is rejected at level `alpha`; 0.05, or that of an aggregated test, by default."""
+        return bool(self.pvalue <= self._level(alpha))
+
+    def _level(self, alpha: float | None) -> float:
+        """The level asked for, or the default one."""
+        level = 0.05 if alpha is None else alpha
+        check_level(level)
+        return level
 
     @property
     def at_floor(self) -> bool:
-        """Whether the p-value is the smallest that replicates can give, which only bounds it."""
+        """Whether the p-value is the smallest that replicates can give: the true one may be smaller."""
         return _equal(self.pvalue, self.pvalue_floor)
 
     def __str__(self) -> str:
         return self.describe()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._sentence()}>"
+        return f"<{type(self).__name__}: {self._sentence(self._level(None))}>"
 
     def _repr_html_(self) -> str:
         fits = None if self.inconclusive() else not self.reject()
-        lists = list_html(self._remarks()) + list_html(self._other_warnings(), "Warnings")
-        return f"<div>{answer_html(self._headline(), fits)}{lists}</div>"
+        level = self._level(None)
+        lists = list_html(self._remarks(level)) + list_html(self._other_warnings(level), "Warnings")
+        return f"<div>{answer_html(self._headline(level), fits)}{lists}</div>"
 
-    def inconclusive(self, alpha: float = 0.05) -> bool:
+    def inconclusive(self, alpha: float | None = None) -> bool:
         """Whether the test cannot tell at level `alpha`: no p-value, or none attainable would reject."""
-        return not self.reject(alpha) and bool(np.isnan(self.pvalue) or self._out_of_reach(alpha))
+        out_of_reach = self._out_of_reach(self._level(alpha))
+        return not self.reject(alpha) and bool(np.isnan(self.pvalue) or out_of_reach)
 
-    def describe(self, alpha: float = 0.05) -> str:
+    def describe(self, alpha: float | None = None) -> str:
         """What the test says at level `alpha`, with its warnings."""
-        warnings = [f"warning: {text}" for text in self._other_warnings(alpha)]
-        return "\n  ".join([self._headline(alpha), *self._remarks(alpha), *warnings])
+        level = self._level(alpha)
+        warnings = [f"warning: {text}" for text in self._other_warnings(level)]
+        return "\n  ".join([self._headline(level), *self._remarks(level), *warnings])
 
-    def _headline(self, alpha: float = 0.05) -> str:
+    def _headline(self, alpha: float) -> str:
         return f"{self.test}: {self._sentence(alpha)}"
 
-    def _sentence(self, alpha: float = 0.05) -> str:
+    def _sentence(self, alpha: float) -> str:
         p = pvalue_text(self.pvalue, smallest=self.at_floor)
         statistic = "" if np.isnan(self.statistic) else f"statistic = {self.statistic:.4g}, "
         n = f"n = {self.n}" if self.tested_rows is None else f"n = {self.n}, {self.n_tested} tested"
@@ -140,7 +153,7 @@ class GofResult:
             answer = "does not fit: misfit found" if self.reject(alpha) else "no misfit found"
         return f"{answer} at level {alpha:g} (p {p}, {statistic}{n}, d = {self.dim})"
 
-    def _remarks(self, alpha: float = 0.05) -> list[str]:
+    def _remarks(self, alpha: float) -> list[str]:
         """Remarks that accompany the answer, other than warnings."""
         remarks = [] if self.chains is None else [str(self.chains)]
         if self._out_of_reach(alpha):
@@ -148,13 +161,13 @@ class GofResult:
             remarks.append(f"The smallest attainable p-value is {floor}.")
         return remarks + [f"reason: {text}" for text in self._reasons(alpha)]
 
-    def _reasons(self, alpha: float = 0.05) -> list[str]:
+    def _reasons(self, alpha: float) -> list[str]:
         """Why the test cannot tell, as its warnings say: the headline has the answer already."""
         if not self.inconclusive(alpha):
             return []
         return [text.removeprefix(REASON_PREFIX) for text in self.warnings if text.startswith(REASON_PREFIX)]
 
-    def _other_warnings(self, alpha: float = 0.05) -> list[str]:
+    def _other_warnings(self, alpha: float) -> list[str]:
         """The warnings that are not reasons."""
         inconclusive = self.inconclusive(alpha)
         return [text for text in self.warnings if not (inconclusive and text.startswith(REASON_PREFIX))]
@@ -252,9 +265,11 @@ class KsdaggResult(GofResult):
         The collection, in units of squared distance, and the weights in the aggregation.
     statistics, pvalues : arrays (K,)
         Statistics and p-values of the single tests.
+    alpha : float
+        The level that was asked for: the default of `reject`, `inconclusive` and `describe`.
     levels, thresholds : arrays (K,)
-        A single test rejects at the level asked for if its p-value is at most `levels`, which is when its
-        statistic exceeds `thresholds`.
+        A single test rejects at level `alpha` if its p-value is at most `levels`, which is when its statistic
+        exceeds `thresholds`.
     pvalue_floor : float
         The smallest attainable p-value: more than for one test, since smallest weighted p-values tie.
     units : str
@@ -266,9 +281,13 @@ class KsdaggResult(GofResult):
     bandwidth_weights: np.ndarray
     statistics: np.ndarray
     pvalues: np.ndarray
+    alpha: float
     levels: np.ndarray
     thresholds: np.ndarray
     units: KernelUnits = "common"
+
+    def _level(self, alpha: float | None) -> float:
+        return super()._level(self.alpha if alpha is None else alpha)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -321,8 +340,8 @@ class FluxResult(GofResult):
         The modes that were compared.
     mode_table : ModeTable or None
         Observed and implied shares; None if draws were moved by displacements of a lattice only.
-    mode_of_draw : array (n_tested,) or None
-        The mode of each tested draw, in the order of `tested_rows`; None with displacements only.
+    mode_of_draw : array (n,) or None
+        The mode of each draw, -1 for those not tested; None with displacements only.
     flow : array (M, M) or None
         Mean probability of going from mode i to mode j; None with displacements only, whose flows `lattice`
         has.
@@ -333,7 +352,7 @@ class FluxResult(GofResult):
         p-value of each mode by itself, adjusted for the number of modes (Bonferroni); NaN where it was not
         examined.
     all_compared : bool
-        Whether all modes of some weight were compared with each other; if not, only within groups.
+        Whether all modes of non-negligible weight were compared with each other; if not, only within groups.
     lattice : DisplacementTable or None
         Flows along the displacements of a lattice, if draws were moved by them.
     chains : ChainWeights or None
@@ -375,7 +394,7 @@ class FluxResult(GofResult):
     variant: FluxVariant
     inconclusive_reason: str = ""
 
-    def describe(self, alpha: float = 0.05) -> str:
+    def describe(self, alpha: float | None = None) -> str:
         """What the test says at level `alpha`, with its warnings and the mode table."""
         text = super().describe(alpha)
         return text if self.mode_table is None else f"{text}\n{self.mode_table}"
@@ -384,15 +403,15 @@ class FluxResult(GofResult):
         modes = "" if self.mode_table is None else modes_html(self.mode_table, ())
         return super()._repr_html_() + modes
 
-    def inconclusive(self, alpha: float = 0.05) -> bool:
+    def inconclusive(self, alpha: float | None = None) -> bool:
         """Whether the test cannot tell at level `alpha`; `inconclusive_reason` may say why."""
         return super().inconclusive(alpha) or bool(self.inconclusive_reason and not self.reject(alpha))
 
-    def _remarks(self, alpha: float = 0.05) -> list[str]:
+    def _remarks(self, alpha: float) -> list[str]:
         remarks = super()._remarks(alpha)
         return [*remarks, self.set_hypothesis] if self.set_hypothesis else remarks
 
-    def _reasons(self, alpha: float = 0.05) -> list[str]:
+    def _reasons(self, alpha: float) -> list[str]:
         reasons = super()._reasons(alpha)
         if self.inconclusive_reason and not self.reject(alpha):
             reasons.append(self.inconclusive_reason)

@@ -25,7 +25,7 @@ SearchEnd = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class ModeSearch:
-    """How a mode search went, and why it ended; None where a number is not one of this search.
+    """How a mode search went, and why it ended; None where a number does not apply.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class ModeSearch:
         In a box, the climbs that ended at a mode, those that began where the density is 0, those that ended
         at a saddle point, and those left out because `max_modes` was reached.
     n_not_converged : int
-        Climbs that did not come to rest.
+        Climbs that did not converge.
     n_dropped : int or None
         In a box, the modes left out because of their small mass.
     n_rounds : int
@@ -52,7 +52,7 @@ class ModeSearch:
         "complete" if nothing new was found at the end; the limit that ended the search, "max_modes",
         "max_rounds", "max_evaluations" or "max_seconds"; "not explored" in a box with ``explore=False``;
         "no mode", or "improper" where that is because the density is improper.
-    stopped : str
+    message : str
         The same in words.
     explored : tuple of int
         Modes from which rays were sent to their neighbours.
@@ -74,7 +74,7 @@ class ModeSearch:
     from_draws: bool | None = None
     effort: float | None = None
     reason: SearchEnd
-    stopped: str
+    message: str
     explored: tuple[int, ...] = ()
     seed: int | None = None
 
@@ -91,7 +91,7 @@ class ModeSearch:
         for item in fields(cls):
             key = item.name
             value = record.get(key, None if item.default is MISSING else item.default)
-            kinds: dict[str, Any] = {"reason": str, "stopped": str, "explored": (list, tuple)}
+            kinds: dict[str, Any] = {"reason": str, "message": str, "explored": (list, tuple)}
             optional = value is None and item.default is None
             if not optional and not isinstance(value, kinds.get(key, (int, float))):
                 raise ValueError(f"`search` must be one that `to_dict` wrote, got {key} = {shown(value)}")
@@ -180,7 +180,7 @@ class Modes:
         begin = "the draws" if self.search.from_draws else "the first point"
         text = (
             f"searched {self.search.n_evaluations:,} points up to {self.search.farthest:.0f} standard "
-            f"deviations from {begin}; {self.search.stopped}"
+            f"deviations from {begin}; {self.search.message}"
         )
         d = self.locations.shape[1]
         if d >= 10:
@@ -203,7 +203,7 @@ class Modes:
             )
         lines += [f"symmetry: {words}" for words in self.symmetries]
         if self.search is not None:
-            lines.append(f"search ended: {self.search.stopped}")
+            lines.append(f"search ended: {self.search.message}")
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
 
     def _place(self, k: int) -> str:

@@ -50,13 +50,15 @@ class MomentFeature:
     estimate, interval : float, (float, float)
         Location: how far the mean of the draws is too high, in standard deviations. Scale: by which factor
         the draws are too wide. Correlation: of the draws less that of the density. Shapes have no size (NaN),
-        and nothing has one where draws that are shifted and stretched by the sizes do not fit either. Each
-        interval has 95 % coverage by itself.
+        and no size is given if the draws still misfit after correction for shift and scale. Each interval has
+        95 % coverage by itself.
     observed, expected : float
         Mean, standard deviation or correlation of the draws, and what the density says, in the units of
         the scale; NaN where this has no meaning.
     t, pvalue : float
-        Studentised mean, and p-value adjusted for all features.
+        Studentised mean, and p-value adjusted for all features. Positive t: the mean of the draws is too
+        high, they are too wide, too correlated, too skewed to the right, heavy-tailed, too far from the mode
+        or too spread out on the rays from it.
     corrected_t : float
         The studentised mean after the draws have been shifted and stretched by the sizes: near 0 if these
         explain it; NaN where there are no sizes.

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .gof import GofResult
+from .gof import FluxResult, GofResult
 from .moments import MomentResult
 
 Result = TypeVar("Result", bound=GofResult)
@@ -17,5 +17,9 @@ def among_all(result: Result, rows: np.ndarray, n: int) -> Result:
     """The result of a test of the rows `rows` of n draws, as one about all of these."""
     if isinstance(result, MomentResult):
         result = replace(result, impossible_rows=tuple(rows[list(result.impossible_rows)].tolist()))
+    if isinstance(result, FluxResult) and result.mode_of_draw is not None:
+        mode = np.full(n, -1)
+        mode[rows] = result.mode_of_draw
+        result = replace(result, mode_of_draw=mode)
     tested = rows if result.tested_rows is None else rows[result.tested_rows]
     return replace(result, n=n, tested_rows=None if len(tested) == n else tested)

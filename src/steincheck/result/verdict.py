@@ -122,7 +122,7 @@ class Verdict:
     importance_weights : ImportanceWeights or None
         Importance weights of the draws, in the user's order, that give the modes the shares of the density,
         and their effective sample size: a repair of the mode weights, not of the fit within modes. None
-        if a mode of some weight has no draws, or its share is unknown.
+        if a mode of non-negligible weight has no draws, or its share is unknown.
     modes : Modes or None
         The modes of the density, given or found; None if none was found.
     mode_descriptions : tuple of str

@@ -161,7 +161,7 @@ def check(
     limits = SearchLimits(int(max_evaluations), max_seconds)
     known, tested = search(case, target, modes, box, limits, progress, streams[0], remarks)
     tests = _tests_that_apply(case, target, known, tested, alpha, streams, remarks)
-    mode = _mode_of_every_draw(case.x, known, tested, tests.get("weights"))
+    mode = _mode_of_every_draw(case.x, known, tests.get("weights"))
     combined = combine(tests, alpha)
     remarks.inconclusive_reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
     look_for_unknown_modes(case.x, target, known, limits, streams[5], remarks)
@@ -186,12 +186,13 @@ def _tests_that_apply(
     tests: dict[str, GofResult] = {}
     if not remarks.invalid:
         found = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
+        remarks.warnings.extend(text for result in found.values() for text in result.warnings)
         tests = {name: among_all(result, tested, len(case.x)) for name, result in found.items()}
     return tests | with_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
 
 
 def _check_limits(max_evaluations: Any, max_seconds: Any) -> None:
-    """Raise unless the limits of the mode search are such; None is no limit of time."""
+    """Raise unless the limits of the mode search are valid; None is no limit of time."""
     as_count(max_evaluations, "max_evaluations", maximum=10**12)
     if max_seconds is not None:
         as_one_positive(max_seconds, "max_seconds")
@@ -284,15 +285,12 @@ def _relabelled(weights: FluxResult | None) -> bool:
     return weights is not None and any("label switching" in words for words in weights.modes.symmetries)
 
 
-def _mode_of_every_draw(
-    x: np.ndarray, known: Modes, tested: np.ndarray, weights: GofResult | None
-) -> np.ndarray | None:
+def _mode_of_every_draw(x: np.ndarray, known: Modes, weights: GofResult | None) -> np.ndarray | None:
     """The mode of each draw by the flux test; those held out belong to the nearest one."""
     if not isinstance(weights, FluxResult) or weights.mode_of_draw is None:
         return None
-    mode = np.empty(len(x), dtype=int)
-    mode[tested] = weights.mode_of_draw
-    held = np.setdiff1d(np.arange(len(x)), tested)
+    mode = weights.mode_of_draw.copy()
+    held = np.flatnonzero(mode < 0)
     if len(held):
         mode[held] = assign(x[held], mode_anchors(known))
     return mode
@@ -355,7 +353,7 @@ def _findings(
 
 
 def _stuck(weights: FluxResult | None) -> bool:
-    """Whether there are chains at every mode of some weight, which hardly ever leave it."""
+    """Whether there are chains at every mode of non-negligible weight, which hardly ever leave it."""
     if weights is None or weights.variant != "set" or weights.mode_table is None:
         return False
     table = weights.mode_table
@@ -410,7 +408,7 @@ def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], 
 
 
 def _modes_apart(known: Modes, weights: FluxResult) -> list[int]:
-    """Modes of some weight that could not be compared with the others."""
+    """Modes of non-negligible weight that could not be compared with the others."""
     table = weights.mode_table
     if table is None:
         return []

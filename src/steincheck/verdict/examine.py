@@ -59,23 +59,16 @@ def run_tests(
         )
     elif blocks is None or blocks.enough:
         tests["kernel"] = _kernel_test(case, whiten, known, blocks, alpha, streams[1], remarks)
-        _add_moments(tests, case, target, known, blocks, streams[2], remarks)
+        moments = _moment_test(case, target, known, blocks, alpha, streams[2], remarks)
+        if moments is not None:
+            tests["moments"] = moments
     if len(known) > 1:
-        tests["weights"] = flux_core(
-            case.x,
-            case.log_p,
-            target,
-            known,
-            chain=case.chain,
-            tau_within=None if blocks is None else blocks.autocorrelation_time,
-            rng=streams[3],
-            warnings=remarks.warnings,
-        )
+        tests["weights"] = _weight_test(case, target, known, blocks, alpha, streams[3])
     weights = tests.get("weights")
     if isinstance(weights, FluxResult):
         remarks.context.extend(weight_context(weights))
     if blocks is not None:
-        agreed = _agreement_test(case, whiten, streams[4])
+        agreed = _agreement_test(case, whiten, alpha, streams[4])
         if np.isnan(agreed.pvalue):
             remarks.not_examined.append("whether the chains agree: there are too few blocks to compare")
         else:
@@ -83,6 +76,11 @@ def run_tests(
         remarks.context.append(effective_size(blocks, weights))
         remarks.context.extend(chain_shares(weights))
     return tests
+
+
+def _n_replicates(alpha: float) -> int:
+    """Replicates of each test, the statistic included: enough for the smallest threshold of Holm."""
+    return int(np.clip(50 / alpha, 1000, 10_000))
 
 
 def _blocks_of_chains(case: Case, whiten: np.ndarray) -> Blocks:
@@ -95,10 +93,13 @@ def _blocks_of_chains(case: Case, whiten: np.ndarray) -> Blocks:
     return blocks
 
 
-def _agreement_test(case: Case, whiten: np.ndarray, rng: np.random.Generator) -> AgreementResult:
+def _agreement_test(
+    case: Case, whiten: np.ndarray, alpha: float, rng: np.random.Generator
+) -> AgreementResult:
     """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
     assert case.chain is not None
-    found = agreement_core(plain_features(case.x, case.scores, whiten), case.chain, rng)
+    features = plain_features(case.x, case.scores, whiten)
+    found = agreement_core(features, case.chain, rng, n_resamples=_n_replicates(alpha) - 1)
     return replace(found, dim=case.x.shape[1])
 
 
@@ -144,17 +145,14 @@ def _kernel_test(
     rng: np.random.Generator,
     remarks: Remarks,
 ) -> KsdaggResult:
-    """KSDAgg in units of the average covariance, or of each mode where their widths differ.
-
-    With enough replicates for the smallest threshold of Holm.
-    """
+    """KSDAgg in units of the average covariance, or of each mode where their widths differ."""
     step = -(-len(case.x) // MAX_KERNEL_DRAWS)
     if step > 1:
         remarks.not_examined.append(
             f"the shape at all draws: the cost of the kernel test grows as n^2, so it used one in {step} of "
             f"the {len(case.x)} draws; the other tests used all"
         )
-    size = int(np.clip(50 / alpha, 1000, 10_000))
+    size = _n_replicates(alpha)
     result = ksdagg_core(
         case.x[::step],
         case.scores[::step],
@@ -164,20 +162,35 @@ def _kernel_test(
         blocks=None if blocks is None else replace(blocks, label=blocks.label[::step]),
         streams=spawn_streams(rng),
     )
-    remarks.warnings.extend(result.warnings)
-    result = replace(result, warnings=tuple(remarks.warnings))
     return among_all(result, np.arange(0, len(case.x), step), len(case.x))
 
 
-def _add_moments(
-    tests: dict[str, GofResult],
+def _weight_test(
+    case: Case, target: Target, known: Modes, blocks: Blocks | None, alpha: float, rng: np.random.Generator
+) -> FluxResult:
+    """The flux test."""
+    return flux_core(
+        case.x,
+        case.log_p,
+        target,
+        known,
+        chain=case.chain,
+        tau_within=None if blocks is None else blocks.autocorrelation_time,
+        n_resamples=_n_replicates(alpha) - 1,
+        rng=rng,
+        warnings=[],
+    )
+
+
+def _moment_test(
     case: Case,
     target: Target,
     known: Modes,
     blocks: Blocks | None,
+    alpha: float,
     rng: np.random.Generator,
     remarks: Remarks,
-) -> None:
+) -> MomentResult | None:
     """The moment test, where there are draws enough for it."""
     cut = None
     if blocks is not None and case.chain is not None:
@@ -188,28 +201,17 @@ def _add_moments(
         too_few = f"this requires at least {MIN_MOMENT_DRAWS} tested draws, these are {len(case.x)}"
     if too_few:
         remarks.not_examined.append(f"location, spread and correlation by themselves: {too_few}")
-    else:
-        tests["moments"] = _moment_test(case, target, known, cut, rng, remarks)
-
-
-def _moment_test(
-    case: Case,
-    target: Target,
-    known: Modes,
-    blocks: Blocks | None,
-    rng: np.random.Generator,
-    remarks: Remarks,
-) -> GofResult:
+        return None
     result = moment_core(
         case.x,
         case.scores,
         known,
         target.coordinate_names,
-        blocks=blocks,
+        blocks=cut,
         log_density=target.log_density,
         score=partial(score_anywhere, target),
-        n_resamples=999,
+        n_resamples=_n_replicates(alpha) - 1,
         rng=rng,
-        warnings=remarks.warnings,
+        warnings=[],
     )
     return in_user_parameters(result, target)

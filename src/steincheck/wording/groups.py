@@ -85,9 +85,9 @@ def describe_group(
         return f"{what} of {each} do not fit, and no shift or rescaling corrects them"
     on_scale = f" on the {first.scales[0]} scale" if first.scales and first.scales[0] else ""
     if first.kind == "skewness":
-        return f"{each} are too skewed to the {'right' if first.t < 0 else 'left'}{on_scale}"
+        return f"{each} are too skewed to the {'right' if first.t > 0 else 'left'}{on_scale}"
     if first.kind in ("tails", "extremes"):
-        return f"the tails of {each} are too {'light' if first.t > 0 else 'heavy'}{on_scale}"
+        return f"the tails of {each} are too {'heavy' if first.t > 0 else 'light'}{on_scale}"
     sizes = [abs(feature.estimate) for feature in group]
     if first.kind == "location":
         direction = "high" if first.estimate > 0 else "low"

@@ -311,13 +311,13 @@ def _correlation(feature: MomentFeature) -> str:
 
 
 def _skewness(feature: MomentFeature, subject: str) -> str:
-    side = "right" if feature.t < 0 else "left"
+    side = "right" if feature.t > 0 else "left"
     verb = "are" if feature.basis == "all" else "is"
     return f"{subject} {verb} too skewed to the {side}{_on_scale(feature)}"
 
 
 def _tails(feature: MomentFeature, subject: str) -> str:
-    weight = "light" if feature.t > 0 else "heavy"
+    weight = "heavy" if feature.t > 0 else "light"
     return f"the tails of {subject} are too {weight}{_on_scale(feature)}"
 
 
