@@ -385,3 +385,13 @@ def test_axes_of_another_kind_are_refused(projection):
             np.random.default_rng(0).normal(size=(10, 2)), ax=figure.add_subplot(projection=projection)
         )
     plt.close(figure)
+
+
+def test_modes_may_be_given_with_covariances():
+    x = np.random.default_rng(0).normal(size=(100, 2))
+    location = np.zeros((1, 2))
+    pair = plot.draws(x, modes=(location, np.eye(2)[None]))
+    record = plot.draws(x, modes=sc.Modes(location, np.eye(2)[None], np.zeros(1), np.zeros(1, dtype=int)))
+    assert len(pair.lines) == len(record.lines) > len(plot.draws(x, modes=location).lines)
+    with pytest.raises(ValueError, match="`modes`"):
+        plot.draws(x, modes=(location, np.eye(3)[None]))

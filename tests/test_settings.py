@@ -64,6 +64,7 @@ def test_settings_run_the_test_again(name, options, mixture):
     assert same(first, test(draws, mixture, **restored.settings))
     arguments = set(inspect.signature(test).parameters) - {"draws", "target", "perturbation"}
     assert set(first.settings) == arguments
+    assert first.seed == first.settings["rng"]
     assert json.loads(first.to_json())["settings"].keys() == arguments
 
 

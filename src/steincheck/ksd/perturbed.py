@@ -60,8 +60,9 @@ def pksd_test(
         Modes of the target; if not given they are searched for, from a tenth of the draws (20 to 100), which
         are then not tested.
     bounds : (low, high), or one such pair per coordinate, optional
-        The box of the paper's search, from uniform starts, which holds no draws out. Mutually
-        exclusive with `modes`.
+        The box of the paper's search, from uniform starts, which holds no draws out (in `check`, `flux_test`
+        and `moment_test` a box adds starts to the search from held-out draws). Mutually exclusive with
+        `modes`.
     theta : float
         Jump scale, 0.9 by default. At 1 the maps superimpose the modes, which the score cannot detect:
         choose a value near but not at 1.
