@@ -403,7 +403,7 @@ def test_errors(run, case):
         ("1,2,3\n4,5,6\n", "bad.csv has 3 columns, but the target has `dim` = 2"),
         (
             "1,2\n3,nan\n",
-            "`bad.csv` must be finite: 1 of 2 draws hold NaN or infinity, rows [1] (counted from 0)",
+            "`bad.csv` must be finite: 1 of 2 draws contain NaN or infinity, rows [1] (counted from 0)",
         ),
         (
             "a;b\n1;2\n3,5;4\n",
@@ -540,6 +540,9 @@ def test_replicates_of_one_test_may_be_chosen(run, folder):
     for name, known in (("ksd", ()), ("flux", KNOWN)):
         run("test", name, *options, *known, "--n-resamples", 199)
         assert json.loads((folder / "one.json").read_text())["settings"]["n_resamples"] == 199
+    run("test", "ksdagg", *options, "--n-resamples", 199, "--alpha", 0.1)
+    settings = json.loads((folder / "one.json").read_text())["settings"]
+    assert (settings["n_resamples"], settings["n_level_resamples"], settings["alpha"]) == (199, 199, 0.1)
     status, _, errors = run("test", "ksd", *options, "--n-resamples", 0)
     assert status == cli.ERROR
     assert "--n-resamples" in errors
@@ -554,7 +557,7 @@ def test_how_often_a_test_rejects(run, folder):
     options = ["--target", "wide.py:target", "--n", 50, "--test", "ksd", "--repetitions", 4, "--seed", 0]
     status, out, _ = run("calibrate", *options, "--sampler", "wide.py:wide", "--json", "rates.json")
     assert status == 0
-    assert out.startswith("ksd_test: 4 samples of 50 draws, d = 2\n")
+    assert out.startswith("ksd_test: 4 samples, n = 50, d = 2\n")
     assert out.endswith(f"seed 0, steincheck {sc.__version__}\nwrote rates.json\n")
     assert json.loads((folder / "rates.json").read_text())["repetitions"] == 4
     assert run("calibrate", *options, "--quiet") == (0, "", "")

@@ -52,7 +52,7 @@ def test_draws_are_copied():
             [[0.0, 1.0], [np.nan, 0.0], [0.0, np.inf]],
             2,
             ValueError,
-            r"2 of 3 draws hold NaN or infinity, rows \[1, 2\]",
+            r"2 of 3 draws contain NaN or infinity, rows \[1, 2\]",
         ),
         ("draws.csv", 1, TypeError, r"got a str \('draws.csv'\)"),
         (None, 1, TypeError, "got None"),
@@ -255,7 +255,7 @@ def test_text_is_read_exactly(tmp_path):
     x = np.random.default_rng(0).normal(size=(50, 3)) * 10.0 ** np.arange(-150, 151, 150)
     lines = [",".join(map(repr, row)) for row in x.tolist()]
     np.testing.assert_array_equal(read_draws(written(tmp_path, "\n".join(lines))).values, x)
-    with pytest.raises(ValueError, match=r"must be finite: 1 of 2 draws hold NaN or infinity, rows \[1\]"):
+    with pytest.raises(ValueError, match=r"must be finite: 1 of 2 draws contain NaN or infinity, rows \[1\]"):
         read_draws(written(tmp_path, "1,2\nnan,3\n"))
 
 
@@ -397,7 +397,7 @@ def test_values_that_are_not_finite_are_located():
     x[2, 17, 1] = np.nan
     x[3, 0, 0] = np.inf
     with pytest.raises(
-        ValueError, match="2 of 100 draws hold NaN or infinity, chain 2, draw 17; chain 3, draw 0"
+        ValueError, match="2 of 100 draws contain NaN or infinity, chain 2, draw 17; chain 3, draw 0"
     ):
         as_draws(x, 2)
 
@@ -409,7 +409,7 @@ def test_swapped_chains_are_mentioned():
     for t in range(1, 500):
         x[t] = 0.9 * x[t - 1] + steps[t]
     assert "only draws of successive chains are correlated" in as_draws(x, 2).warnings[0]
-    assert "(draw, chain, d), swap its first two axes" in as_draws(x, 2).warnings[0]
+    assert "(draw, chain, ...), swap the first two" in as_draws(x, 2).warnings[0]
     assert as_draws(x, 2).axes_swapped
     assert as_draws(as_draws(x, 2), 2).axes_swapped
     assert as_draws(x.swapaxes(0, 1), 2).warnings == ()
@@ -644,3 +644,14 @@ def test_steps_before_chains_are_told_by_the_correlations(walkers, steps, correl
         assert not sc.as_draws(x).axes_swapped
         independent = r.normal(size=(steps, walkers, 2))
         assert not sc.as_draws(independent).axes_swapped
+
+
+def test_swapped_axes_of_a_dict_are_told_as_those_of_an_array():
+    x = ar1_chains(np.random.default_rng(3), 4, 300, 2, 0.9)
+    swapped = x.swapaxes(0, 1)
+    as_array = as_draws(swapped)
+    as_dict = as_draws({"mu": swapped[..., 0], "tau": swapped[..., 1]}, dim=2)
+    assert as_array.axes_swapped
+    assert as_dict.axes_swapped
+    assert as_array.warnings == as_dict.warnings
+    assert not as_draws({"mu": x[..., 0], "tau": x[..., 1]}, dim=2).axes_swapped

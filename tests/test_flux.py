@@ -361,7 +361,7 @@ class TestAnchors:
         x = sample(1000, np.random.default_rng(13))
         np.testing.assert_array_equal(several.mode, np.repeat([0, 1], 4))
         assert np.mean(several.mode[assign(x, several)] == (x[:, 0] > 0)) > 0.995
-        with pytest.warns(UserWarning, match=r"only \d\d% of the draws can be carried to another mode"):
+        with pytest.warns(UserWarning, match=r"only \d\d% of the draws can be mapped to another mode"):
             one = flux_test(x, target, modes=modes, anchors=1)
         four = flux_test(x, target, modes=modes, anchors=several)
         assert one.efficiency < 0.6

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import assert_coverage, assert_level, assert_power
+from conftest import ar1_chains, assert_coverage, assert_level, assert_power
 from scipy import stats
 
 import steincheck as sc
@@ -639,3 +639,35 @@ def test_groups_of_modes_that_never_meet_are_named():
         pvalues.append(part.outcome.pvalue)
         assert part.inconclusive_reason.endswith("whose weights could not be compared: 0, 1; 2, 3")
     assert_level(pvalues, (0.05, 0.2))
+
+
+@pytest.mark.parametrize("weight", [1e-5, 0.002, 0.01])
+def test_a_light_mode_without_draws_does_not_make_good_chains_inconclusive(weight):
+    target = sc.models.gaussian_mixture([[0.0], [9.0]], weights=[1 - weight, weight])
+    x = ar1_chains(np.random.default_rng(0), 4, 1000, 1, 0.8)
+    verdict = sc.check(x, target, modes=[[0.0], [9.0]], rng=0)
+    assert verdict.fits is True
+    assert not verdict.warnings
+    assert verdict.tests["weights"].inconclusive_reason == ""
+    within = verdict.tests["kernel"].chains.effective_sample_size
+    assert 0.5 * within < verdict.importance_weights.effective_sample_size < 2 * within
+
+
+def test_stuck_chains_are_no_pass_at_any_level():
+    """Between the adjusted and the single p-value the test neither rejects nor tells."""
+    x = np.random.default_rng(0).normal(size=(7, 500, 1)) + np.array([-4, -4, 4, 4, 4, 4, 4])[:, None, None]
+    for alpha in (0.05, 0.02, 0.01, 0.002):
+        verdict = sc.check(x, TWO, modes=[[-4.0], [4.0]], alpha=alpha, rng=0)
+        assert verdict.fits is not True
+        assert (verdict.fits is False) == (verdict.adjusted_pvalues["weights"] <= alpha)
+
+
+def test_importance_weights_restore_the_shares_of_all_draws():
+    target = sc.models.gaussian_mixture([[-4.0], [4.0]], weights=[0.9, 0.1])
+    draws = target.sample(200, 24, weights=[0.97, 0.03])
+    verdict = sc.check(draws, target, max_evaluations=20_000, rng=0)
+    assert verdict.tests["weights"].n_tested < 200
+    weights = verdict.importance_weights.weights
+    shares = np.bincount(verdict.mode_of_draw, weights, minlength=2) / weights.sum()
+    np.testing.assert_allclose(shares, verdict.mode_table.implied, atol=1e-12)
+    assert verdict.importance_weights.effective_sample_size <= weights.sum() ** 2 / np.sum(weights**2) + 1e-9

@@ -263,7 +263,7 @@ def test_the_sentence_says_how_hard_it_looked():
     modes = find_modes(target, draws=target.sample(30, 0), rng=0)
     words = modes.search_sentence
     assert (
-        f"searched {modes.search.n_evaluations:,} points up to 2187 standard deviations from the draws"
+        f"evaluated {modes.search.n_evaluations:,} points, up to 2187 standard deviations from the draws"
         in words
     )
     assert "no mode of weight above 1/1000 was new in the last round" in words

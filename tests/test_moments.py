@@ -327,7 +327,7 @@ def test_the_forest_plot_shows_the_leading_sizes():
     quiet = sc.plot.effect_sizes(
         quiet_moment_test(np.random.default_rng(1).normal(size=(500, 3)), target, modes)
     )
-    assert quiet.texts[0].get_text() == "no misfit with a size"
+    assert quiet.texts[0].get_text() == "no misfit whose size can be estimated"
     matplotlib.pyplot.close("all")
 
 
@@ -353,3 +353,12 @@ def test_the_sign_of_t_is_that_of_the_effect():
     assert find_feature(heavy, "tails", ["x[0]"]).t > 4
     skewed = quiet_moment_test(rng.exponential(size=(500, 2)) - 1, target, [[0.0, 0.0]])
     assert find_feature(skewed, "skewness", ["x[0]"]).t > 4
+
+
+def test_a_printed_result_names_what_is_wrong():
+    target = standard_normal(3, names=["mu", "nu", "tau"])
+    draws = np.random.default_rng(0).normal(size=(800, 3)) * [1.0, 1.0, 1.4] + [0.3, 0.0, 0.0]
+    text = str(quiet_moment_test(draws, target, [[0.0, 0.0, 0.0]]))
+    assert "location of mu, off by +0.2 sd (0.13 to 0.27)" in text
+    assert "scale of tau, 1.4 times as wide (1.4 to " in text
+    assert " nu" not in text

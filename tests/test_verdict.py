@@ -179,14 +179,14 @@ def test_weights_that_cannot_be_certified_are_no_pass(two_modes):
     nowhere = ([[-3.0], [30.0]], [[[1.0]], [[1.0]]])  # no draw could be at the second
     verdict = sc.check(left, two_modes, modes=nowhere, rng=0)
     assert verdict.fits is None
-    assert "the maps carry no draw to another mode" in verdict.sentence
-    assert str(verdict).count("the maps carry no draw to another mode") == 1
+    assert "no draw can be mapped to another mode" in verdict.sentence
+    assert str(verdict).count("no draw can be mapped to another mode") == 1
     assert verdict.to_dict()["tests"]["weights"]["pvalue"] is None
     assert "cannot tell" in str(verdict)
     jsonschema.validate(verdict.to_dict(), SCHEMA)
     wrong = sc.check(1.5 * left, two_modes, modes=nowhere, rng=0)
     assert wrong.fits is False
-    assert any("the maps carry no draw to another mode" in text for text in wrong.not_examined)
+    assert any("no draw can be mapped to another mode" in text for text in wrong.not_examined)
 
 
 def test_absurd_draws_get_a_verdict_that_names_them():

@@ -74,6 +74,7 @@ TESTS: dict[str, Callable[..., Any]] = {
     "moments": moments.moment_test,
     "flux": flux.flux_test,
 }
+AGGREGATED = ("ksdagg", "pksdagg")  # tests that take the level
 WITH_MODES = {"pksd", "spksd", "ospksd", "pksdagg", "moments", "flux"}  # these take `bounds` and `modes`
 
 
@@ -102,7 +103,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Does this sample fit this density - are modes missing or weighted wrongly?\n\n"
+    help="Does this sample fit this density - are modes missing or wrongly weighted?\n\n"
     "The density is a Python object of your own, known up to a constant; the sample is a file. "
     "Try [bold]steincheck demo[/bold] first.",
     epilog=EXIT_STATUS,
@@ -233,6 +234,8 @@ def one_test(
     sample = load_draws(draws, density, key)
     options: dict[str, Any] = {"independent": independent}
     options |= {} if n_resamples is None else {"n_resamples": n_resamples}
+    if name in AGGREGATED:
+        options |= {"alpha": alpha} | ({} if n_resamples is None else {"n_level_resamples": n_resamples})
     if name in WITH_MODES:
         options |= {"bounds": as_bounds(bounds, density.dim), "modes": load_modes(modes_file, density)}
     with _working(quiet):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,7 @@ def read_any(draws: Any, dim: int | None, names: Sequence[str] | None, name: str
     """A table of the draws in any form; columns are not chosen yet."""
     table = read_container(draws, names, dim, name)
     if table is not None:
-        return table
+        return _examine_axes(table, name) if isinstance(draws, Mapping) else table
     chains = _chain_list(draws, dim)
     if chains is not None:
         return stacked([read_any(part, dim, names, f"{name}[{k}]") for k, part in enumerate(chains)])
@@ -244,7 +244,17 @@ def stacked(tables: Sequence[RawDraws]) -> RawDraws:
 def _from_chain_array(array: np.ndarray, name: str) -> RawDraws:
     n_chains, length, dim = array.shape
     table = RawDraws(array.reshape(n_chains * length, dim), None, np.repeat(np.arange(n_chains), length))
-    if n_chains < 2 or length < 2 or not dim or not np.isfinite(array).all():
+    return _examine_axes(table, name)
+
+
+def _examine_axes(table: RawDraws, name: str) -> RawDraws:
+    """Warn if chains of one length, whose axes nobody named, seem to be (draw, chain) in fact."""
+    if table.chain is None or not table.values.size:
+        return table
+    n_chains = int(table.chain[-1]) + 1
+    length = len(table.chain) // n_chains
+    array = table.values.reshape(n_chains, length, -1)
+    if n_chains < 2 or length < 2 or not np.isfinite(array).all():
         return table
     along_draws, along_chains = _strengths(array[:, : max(2, 10**5 // n_chains)])  # beginnings tell enough
     # chance makes slow chains alike too, but far less than their own draws
@@ -252,8 +262,8 @@ def _from_chain_array(array: np.ndarray, name: str) -> RawDraws:
     if table.axes_swapped or (n_chains > length and along_draws < 4):  # chains are autocorrelated as a rule
         seen = "only draws of successive chains are" if table.axes_swapped else "successive draws are not"
         table.warnings.append(
-            f"`{name}` was read as {n_chains} chains of {length} draws, but {seen} correlated: if it is "
-            "(draw, chain, d), swap its first two axes"
+            f"`{name}` was read as {n_chains} chains of {length} draws, but {seen} correlated: if its axes "
+            "are (draw, chain, ...), swap the first two"
         )
     return table
 
@@ -319,5 +329,5 @@ def _check_chains(values: np.ndarray, chain: np.ndarray | None, name: str) -> No
         index = index_in_chain(chain)
         where = "; ".join(f"chain {chain[row]}, draw {index[row]}" for row in bad[:5]) + " (counted from 0)"
     raise ValueError(
-        f"`{name}` must be finite: {len(bad)} of {len(values)} draws hold NaN or infinity, {where}"
+        f"`{name}` must be finite: {len(bad)} of {len(values)} draws contain NaN or infinity, {where}"
     )

@@ -143,7 +143,9 @@ def _layout(shapes: list[tuple[int, ...]], dim: int | None, name: str) -> str:
     if len({shape[-1] for shape in shapes}) == 1:
         sizes["last"] = sum(int(np.prod(shape[:-1])) for shape in shapes)
     if not sizes:
-        raise ValueError(f"`{name}` must hold arrays with the same number of draws, got shapes {shapes[:5]}")
+        raise ValueError(
+            f"`{name}` must contain arrays with the same number of draws, got shapes {shapes[:5]}"
+        )
     for layout, size in sizes.items():
         if size == dim:
             return layout

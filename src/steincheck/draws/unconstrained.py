@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,33 +61,43 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum
     return replace(constrained, values=np.asarray(target.unconstrain(constrained.values)), names=labels)
 
 
+class OtherReading(NamedTuple):
+    """What if draws that were read as coordinates of the target are values of its parameters?"""
+
+    parameters: tuple[str, ...]  #: that differ between the readings; none if there is no other reading
+    gain: float  #: of the median log density
+
+
+def read_as_parameters(x: np.ndarray, target: Target) -> OtherReading:
+    """What draws (n, d) in the coordinates of the target would gain as values of its parameters."""
+    names = target.constrained_names
+    if target.unconstrain is None or names is None or len(names) != target.dim:
+        return OtherReading((), 0.0)
+    some = x[:: -(-len(x) // 200)]  # enough for medians
+    try:
+        with np.errstate(all="ignore"):
+            other = np.asarray(target.unconstrain(some), dtype=np.float64)
+    except Exception:  # outside the support a user's function may raise anything
+        return OtherReading((), 0.0)
+    if not np.isfinite(other).all():
+        return OtherReading((), 0.0)
+    changed = np.any(np.abs(other - some) > 1e-9 * np.maximum(np.abs(some), 1.0), axis=0)
+    here, there = (np.median(log_density_anywhere(target.log_density, part)) for part in (some, other))
+    gain = float(there - here) if np.isfinite(there) else 0.0
+    return OtherReading(tuple(names[k] for k in np.flatnonzero(changed).tolist()), gain)
+
+
 def _looks_constrained(x: np.ndarray, target: Target, name: str) -> list[str]:
     """A warning if the draws, read as coordinates, would fit far better as values of the parameters.
 
     Draws of the density have log densities within about d/2 of its maximum: draws that were read rightly
     gain no more than that, in the coordinates that the other reading changes.
     """
-    names = target.constrained_names
-    assert target.unconstrain is not None
-    assert names is not None
-    if len(names) != target.dim:
+    parameters, gain = read_as_parameters(x, target)
+    if not gain > 2.0 + 0.5 * len(parameters):
         return []
-    some = x[:: -(-len(x) // 200)]  # enough for medians
-    try:
-        with np.errstate(all="ignore"):
-            other = np.asarray(target.unconstrain(some), dtype=np.float64)
-    except Exception:  # outside the support a user's function may raise anything
-        return []
-    if not np.isfinite(other).all():
-        return []
-    changed = np.flatnonzero(np.any(np.abs(other - some) > 1e-9 * np.maximum(np.abs(some), 1.0), axis=0))
-    here, there = (np.median(log_density_anywhere(target.log_density, part)) for part in (some, other))
-    gain = there - here if np.isfinite(there) else 0.0
-    if not gain > 2.0 + 0.5 * len(changed):
-        return []
-    parameters = listed([names[k] for k in changed.tolist()])
     return [
-        f"`{name}` was read in the unconstrained coordinates of the target, but if it holds {parameters} "
-        f"itself, the median log density is {gain:.3g} larger: give the parameters by name, or map "
-        "them by `target.unconstrain` first"
+        f"`{name}` was read in the unconstrained coordinates of the target, but if it holds "
+        f"{listed(parameters)} itself, the median log density is {gain:.3g} larger: give the parameters by "
+        "name, or map them by `target.unconstrain` first"
     ]

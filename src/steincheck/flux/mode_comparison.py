@@ -89,7 +89,7 @@ def compare_independent(
     error = np.sqrt(np.diag(moments.covariance)) / n
     pvalues = _single_counts(net, error, moments, rare)
     table = mode_table(found, group, modes.locations, ("",) * n_modes)
-    all_compared = _exchange(group, _weighty(table, modes))
+    all_compared = _exchange(group, weighty_modes(table, modes))
     if not np.isnan(pvalue):
         warnings += _groups_without_exchange(group, moments, modes)
     return ModeComparison(
@@ -174,7 +174,7 @@ def compare_chain_modes(
     judged = judge_set(
         moments, table.implied, modes.locations, within, effective_size_of_set(path, chain, len(modes))
     )
-    weighty = _weighty(table, modes)
+    weighty = weighty_modes(table, modes)
     outcome = _combined(tested, judged, flows, weighty)
     net, error, pvalues = _single_modes(flows, moments, tested, judged)
     all_compared = _complete(flows, weighty) and _exchange(group, weighty)
@@ -195,10 +195,10 @@ def compare_chain_modes(
     )
 
 
-def _weighty(table: ModeTable, modes: Modes) -> np.ndarray:
+def weighty_modes(table: ModeTable, modes: Modes, least: float = WEIGHTY_SHARE) -> np.ndarray:
     """Modes (M,) whose weight matters: by their draws, or by what the density implies."""
     implied = np.where(np.isnan(table.implied), modes.laplace_weights, table.implied)
-    return (table.observed > WEIGHTY_SHARE) | (implied > WEIGHTY_SHARE)
+    return (table.observed > least) | (implied > least)
 
 
 def _exchange(group: np.ndarray, weighty: np.ndarray) -> bool:
@@ -283,7 +283,9 @@ def _chain_summary(
 def _why_inconclusive(
     summary: ChainWeights, tested: ChainComparison, flows: Flows, weighty: np.ndarray, *, some_stuck: bool
 ) -> str:
-    """Why a large p-value says nothing; empty if all modes that matter were compared."""
+    """Why a large p-value says nothing; empty if all modes that matter were compared, or there is but one."""
+    if weighty.sum() < 2:
+        return ""
     changes = "once" if summary.n_changes == 1 else f"{summary.n_changes} times"
     if not summary.n_changes:
         who = "the chains never change mode" if summary.n_chains > 1 else "the chain never changes mode"

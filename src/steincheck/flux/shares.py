@@ -178,11 +178,11 @@ def importance_weights(
     if unknown:
         raise ValueError(f"`table` must have the implied shares of all draws, those of {unknown} are unknown")
     implied = table.implied[sampled]
-    within = 1 / np.sum(implied**2 * autocorrelation_time / table.n_draws[sampled])
+    n_draws = np.bincount(mode, minlength=len(sampled))  # draws that were not tested included
+    within = 1 / np.sum(implied**2 * autocorrelation_time / n_draws[sampled])
     error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * NORMAL_QUANTILE)
+    shared = np.minimum(implied, 1 - implied) > NEGLIGIBLE_SHARE
     with np.errstate(divide="ignore", over="ignore"):  # no error: nothing is lost between modes
-        between = np.min(implied * (1 - implied) / error**2)
-    # draws that were not tested may be at modes of negligible or unknown weight without tested draws
-    share = np.where(sampled, table.observed, np.bincount(mode, minlength=len(sampled)) / len(mode))
-    weights = np.nan_to_num(table.implied)[mode] / share[mode]
+        between = np.min((implied * (1 - implied) / error**2)[shared], initial=np.inf)
+    weights = np.nan_to_num(table.implied)[mode] / n_draws[mode]
     return ImportanceWeights(weights / weights.mean(), float(min(within, between, len(mode))))

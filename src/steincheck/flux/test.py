@@ -35,16 +35,17 @@ from .mode_comparison import (
     compare_chain_modes,
     compare_independent,
     time_within_modes,
+    weighty_modes,
 )
 from .orbits import CountMoments, Orbits, count_moments, orbits
-from .shares import MODE_TABLE_LEVEL
+from .shares import MODE_TABLE_LEVEL, NEGLIGIBLE_SHARE
 from .words import mode_words
 
 MIN_EFFICIENCY = 0.7  # of one anchor per mode; below, anchors=None tries several
 MIN_PROBABILITY_TO_LEAVE = 0.01  # of a draw that contributes
 NOTHING_MOVES = (
-    "the maps carry no draw to another mode with appreciable probability, so the mode weights were not "
-    "examined; give more `anchors` per mode, or check that the modes are those of the draws"
+    "the mode weights could not be compared: no draw can be mapped to another mode with appreciable "
+    "probability; check that the modes are those of the draws, or give `flux_test` more `anchors` per mode"
 )
 
 
@@ -249,7 +250,7 @@ def _test_modes(
     if np.isnan(part.outcome.pvalue):
         reason = NOTHING_MOVES
         warnings.append(f"cannot tell: {reason}")
-    else:
+    elif weighty_modes(part.table, sample.modes, NEGLIGIBLE_SHARE).sum() > 1:  # few move to a light mode
         _warn_few_moving(leave, warnings)
     return FluxResult(
         "flux test",
@@ -430,8 +431,8 @@ def _warn_few_moving(leave: np.ndarray, warnings: list[str]) -> None:
     moving = np.mean(leave > MIN_PROBABILITY_TO_LEAVE)
     if moving < 0.5:
         warnings.append(
-            f"only {moving:.0%} of the draws can be carried to another mode; the others contribute nothing: "
-            "modes are far from elliptic (give more `anchors`), or draws belong to unknown modes"
+            f"only {moving:.0%} of the draws can be mapped to another mode; the others contribute nothing: "
+            "modes are far from elliptic (`flux_test` takes more `anchors`), or draws belong to unknown modes"
         )
 
 

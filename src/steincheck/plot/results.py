@@ -142,7 +142,8 @@ def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Axes | None =
     ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
     ax.set_xlabel("too small | too large")
     if not rows:
-        ax.text(0.5, 0.5, "no misfit with a size", transform=ax.transAxes, ha="center", va="center")
+        nothing = "no misfit whose size can be estimated"
+        ax.text(0.5, 0.5, nothing, transform=ax.transAxes, ha="center", va="center")
     return ax
 
 

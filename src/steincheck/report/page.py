@@ -223,9 +223,14 @@ def _tests(verdict: Verdict) -> str:
     head = ("what was tested", "p-value", "adjusted", "result")
     kinds = ("", "number", "number", "words")
     table = _table(head, kinds, rows, [row[-1] == "misfit found" for row in rows])
+    smallest = any(
+        result.at_floor and verdict.adjusted_pvalues[key] == verdict.pvalue
+        for key, result in verdict.tests.items()
+    )
+    p = pvalue_text(verdict.pvalue, smallest=smallest)
     note = (
-        f"Combined: p {pvalue_text(verdict.pvalue)}, level {verdict.alpha:g}. Adjusted p-values account for "
-        f"the number of tests (Holm's method)."
+        f"Combined: p {p}, level {verdict.alpha:g}. Adjusted p-values account for the number of tests "
+        "(Holm's method)."
     )
     return table + f'<p class="soft">{escape(note)}</p>'
 

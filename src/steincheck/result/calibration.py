@@ -30,7 +30,8 @@ class CalibrationResult:
     pvalues : array (repetitions,)
         One p-value per sample, in order; NaN where the test cannot tell.
     n_inconclusive : int
-        Samples of which the test says that it cannot tell at the largest level; they count as not rejected.
+        Samples of which a test says that it cannot tell at the largest level, `check` at its own level. The
+        rates do not depend on it: they count the p-values.
     uniform_pvalue : float
         Kolmogorov-Smirnov test of the hypothesis that the p-values are uniform, as those of an exact test
         are when the draws come from the target.

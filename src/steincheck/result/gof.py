@@ -435,7 +435,8 @@ class FluxResult(GofResult):
             begin = "The chains do not permit a test of the mode weights. H0"
         return (
             f"{begin} is therefore that this set of draws, whatever the sampler, represents the weights as "
-            f"well as {chains.set_size} independent draws; modes without draws are assessed separately."
+            f"well as {chains.set_size} independent draws; a mode without draws is judged by the probability "
+            f"that all of the effective draws, at least {chains.set_size}, would miss it."
         )
 
 

@@ -173,13 +173,13 @@ class Modes:
         >>> import steincheck as sc
         >>> modes = sc.find_modes(sc.models.gaussian_mixture([[0.0], [9.0]]), rng=0)
         >>> modes.search_sentence  # doctest: +ELLIPSIS
-        'searched ... points up to 2187 standard deviations from the first point; no mode of weight ...'
+        'evaluated ... points, up to 2187 standard deviations from the first point; no mode of weight ...'
         """
         if self.search is None or self.search.farthest is None:
             return "the modes were given, or found in a box"
         begin = "the draws" if self.search.from_draws else "the first point"
         text = (
-            f"searched {self.search.n_evaluations:,} points up to {self.search.farthest:.0f} standard "
+            f"evaluated {self.search.n_evaluations:,} points, up to {self.search.farthest:.0f} standard "
             f"deviations from {begin}; {self.search.message}"
         )
         d = self.locations.shape[1]

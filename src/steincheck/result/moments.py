@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Literal
+
+import numpy as np
 
 from .._validation import check_level
 from .gof import GofResult
 from .modes import Modes
-from .plain import as_plain
+from .plain import as_plain, pvalue_text
 
 FeatureKind = Literal[
     "location",
@@ -21,6 +24,10 @@ FeatureKind = Literal[
     "radius",
     "radius spread",
 ]
+
+
+MAX_FEATURES_PRINTED = 5
+SIZES = {"location": "off by {:+.2g} sd", "scale": "{:.2g} times as wide", "correlation": "off by {:+.2g}"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +119,40 @@ class MomentResult(GofResult):
     impossible_rows: tuple[int, ...]
     impossible_pvalue: float
 
+    def _remarks(self, alpha: float) -> list[str]:
+        """Those of every result, and the features of single parameters that are most significant."""
+        wrong = [
+            feature
+            for feature in self.significant(alpha)
+            if feature.basis == "parameter" and not _is_consequence(feature)
+        ]
+        lines = [_line(feature) for feature in wrong[:MAX_FEATURES_PRINTED]]
+        if len(wrong) > MAX_FEATURES_PRINTED:
+            lines.append(f"and {len(wrong) - MAX_FEATURES_PRINTED} more in `features`")
+        return [*super()._remarks(alpha), *lines]
+
     def significant(self, alpha: float = 0.05) -> tuple[MomentFeature, ...]:
         """Features whose adjusted p-value is at most `alpha`, the largest |t| first."""
         check_level(alpha)
         return tuple(feature for feature in self.features if feature.pvalue <= alpha)
+
+
+def _is_consequence(feature: MomentFeature) -> bool:
+    """Whether a feature has a size that is none: another misfit is what makes it significant."""
+    low, high = feature.interval
+    return low <= (1.0 if feature.kind == "scale" else 0.0) <= high
+
+
+def _line(feature: MomentFeature) -> str:
+    """One feature in a line: what it is about, its size if it has one, its p-value."""
+    names = [
+        f"{scale} {name}" if scale else name
+        for name, scale in zip_longest(feature.parameters, feature.scales, fillvalue="")
+    ]
+    mode = "" if feature.mode is None else f" at mode {feature.mode}"
+    size = ""
+    if feature.kind in SIZES and np.isfinite(feature.estimate):
+        low, high = feature.interval
+        interval = f" ({low:.2g} to {high:.2g})" if np.isfinite(low) else ""
+        size = f", {SIZES[feature.kind].format(feature.estimate)}{interval}"
+    return f"{feature.kind} of {' and '.join(names)}{mode}{size}, p {pvalue_text(feature.pvalue)}"

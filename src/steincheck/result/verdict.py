@@ -25,10 +25,10 @@ FindingKind = (
 QUANTITIES = {  # of findings that have a size
     "missing mode": "share of the density",
     "mode share": "share of the density",
-    "location": "shift in standard deviations",
-    "scale": "ratio of standard deviations",
-    "overall scale": "ratio of standard deviations",
-    "correlation": "difference of correlations",
+    "location": "shift of the mean in standard deviations",
+    "scale": "ratio of standard deviations, draws to density",
+    "overall scale": "ratio of standard deviations, draws to density",
+    "correlation": "difference of correlations, draws minus density",
 }
 NO_ROWS = Table(("parameter",), ())
 READ_ONLY = ("tests", "adjusted_pvalues", "settings")  # mappings of a verdict
@@ -57,9 +57,9 @@ class Finding:
     estimate, interval : float, (float, float)
         The quantity named by `quantity` and its 95 % confidence interval, NaN where there is none.
     quantity : str
-        What `estimate` is: "share of the density" for modes, "shift in standard deviations" of the mean of
-        the draws, "ratio of standard deviations" of draws and density, "difference of correlations" of
-        draws and density; empty where there is no estimate.
+        What `estimate` is: "share of the density" (of a mode), "shift of the mean in standard deviations",
+        "ratio of standard deviations, draws to density", "difference of correlations, draws minus density";
+        empty where there is no estimate.
     pvalue : float
         Adjusted for all findings of the verdict.
     text : str

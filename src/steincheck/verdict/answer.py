@@ -19,6 +19,7 @@ from .._validation import (
 )
 from .._version import __version__
 from ..draws import to_unconstrained
+from ..draws.unconstrained import read_as_parameters
 from ..flux.anchors import assign, mode_anchors
 from ..flux.mode_comparison import time_within_modes
 from ..flux.shares import NEGLIGIBLE_SHARE, importance_weights
@@ -78,7 +79,7 @@ def check(
     progress: bool | None = None,
     rng: RandomSource = None,
 ) -> Verdict:
-    """Do the draws fit the density? Are modes missing or weighted wrongly? What else is wrong?
+    """Do the draws fit the density? Are modes missing or wrongly weighted? What else is wrong?
 
     H0: the draws are independent and come from the target; or, for Markov chains, the chains are stationary
     with the target as their distribution. The mode search starts from held-out draws; the others are
@@ -101,7 +102,7 @@ def check(
     bounds : (low, high), or one such pair per coordinate, optional
         A box that is searched as well. Mutually exclusive with `modes`.
     alpha : float
-        The level.
+        The level; below about 0.001 there are too few replicates, and the answer is "cannot tell".
     independent : bool
         The draws are independent, whatever their order or shape suggests.
     check_score : bool
@@ -163,7 +164,7 @@ def check(
     tests = _tests_that_apply(case, target, known, tested, alpha, streams, remarks)
     mode = _mode_of_every_draw(case.x, known, tests.get("weights"))
     combined = combine(tests, alpha)
-    remarks.inconclusive_reasons.extend(_inconclusive_reasons(len(case.x), known, tests, alpha))
+    remarks.inconclusive_reasons.extend(_inconclusive_reasons(len(case.x), known, combined))
     look_for_unknown_modes(case.x, target, known, limits, streams[5], remarks)
     return _as_verdict(case, target, known, combined, mode, settings, remarks)
 
@@ -276,8 +277,15 @@ def _advice(
         relabelled=_relabelled(combined.weights),
         warm_up=_is_warm_up(findings, combined.tests, case.chain),
         unreached=bool(findings) and _is_far_from_mass(case, known),
+        misread=_misread(case, target) if findings else (),
         scales={item.parameter: item.scale for item in parameter_scales(target).values()},
     )
+
+
+def _misread(case: Case, target: Target) -> tuple[str, ...]:
+    """Parameters of which the draws may be values, though they were read as coordinates of the target."""
+    parameters, gain = read_as_parameters(case.x, target)
+    return parameters if gain > 0 else ()
 
 
 def _relabelled(weights: FluxResult | None) -> bool:
@@ -379,9 +387,11 @@ def _is_warm_up(
     return isinstance(chains, AgreementResult) and "chains" in kinds and chains.starts_differ
 
 
-def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], alpha: float) -> list[str]:
+def _inconclusive_reasons(n: int, known: Modes, combined: Combined) -> list[str]:
     """Reasons why a non-rejection is inconclusive."""
     reasons = []
+    tests = combined.tests
+    alpha = combined.alpha
     if n < MIN_DRAWS_FOR_VERDICT:
         reasons.append(
             f"{n} draws are too few: below {MIN_DRAWS_FOR_VERDICT} a non-rejection is inconclusive"
@@ -389,7 +399,7 @@ def _inconclusive_reasons(n: int, known: Modes, tests: Mapping[str, GofResult], 
     weights = tests.get("weights")
     if isinstance(weights, FluxResult):
         apart = _modes_apart(known, weights)
-        if weights.inconclusive_reason and not weights.reject(alpha):
+        if weights.inconclusive_reason and not combined.rejects("weights"):
             reasons.append(weights.inconclusive_reason)
         elif apart:
             which = f"mode{'s' * (len(apart) > 1)} {listed(apart, 5)}"

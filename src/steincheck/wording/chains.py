@@ -51,8 +51,11 @@ def chain_shares(weights: GofResult | None) -> list[str]:
     if chains is None or chains.n_chains == 1:
         return []
     shares = chains.shares
+    homes = np.argmax(shares, axis=1)
+    if (shares.max(axis=1) > 0.99).all() and len(np.unique(homes)) == 1:
+        return []
     if (shares.max(axis=1) > 0.99).all():  # every chain stays at one mode
-        return [f"The chains hardly ever change mode: {_homes(np.argmax(shares, axis=1))}."]
+        return [f"The chains hardly ever change mode: {_homes(homes)}."]
     n_chains, n_modes = shares.shape
     if n_chains > 8 or n_modes > 4:
         k = int(np.argmax(np.ptp(shares, axis=0)))

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from ..moments.table import SHAPE_KINDS
 from ..result import Finding
+from .chains import words_listed
 from .groups import size_of_effect
 
 WEIGHT_KINDS = {"missing mode", "mode share", "trend", "flow"}
@@ -25,6 +26,7 @@ def advice(
     relabelled: bool = False,
     warm_up: bool = False,
     unreached: bool = False,
+    misread: Sequence[str] = (),
     scales: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Steps that follow from the answer, the most urgent first.
@@ -49,13 +51,15 @@ def advice(
         The beginnings of the chains are what is wrong.
     unreached : bool
         Most draws are where the density is negligible.
+    misread : sequence of str
+        Parameters of which the draws may be values, though they were read as coordinates.
     scales : mapping of str to str
         Per parameter the scale, "log" or "logit", on which the target has it, if not its own.
     """
     if fits:
         return ()
     kinds = {finding.kind for finding in findings}
-    steps = []
+    steps = _about_reading(misread)
     if kinds & WEIGHT_KINDS:
         steps += _about_labels() if relabelled else []
         steps += _about_weights(chains, weighable, stuck, locations)
@@ -78,6 +82,16 @@ def advice(
             "of the parameters or a richer approximation may be needed"
         )
     return tuple(steps)
+
+
+def _about_reading(misread: Sequence[str]) -> list[str]:
+    """Where draws that were read as coordinates of the target may be values of its parameters."""
+    if not misread:
+        return []
+    return [
+        f"if the draws hold {words_listed(misread)} on the original scale, give them by name, or map them by "
+        "`target.unconstrain` first: without names they are read in the coordinates of the target"
+    ]
 
 
 def _about_mass(chains: bool, locations: str) -> str:
@@ -160,6 +174,7 @@ def _about_jacobians(findings: Sequence[Finding], scales: Mapping[str, str]) -> 
     name = named[0]
     term = f"log {name}" if scales[name] == "log" else f"log {name} + log(1 - {name})"
     return [
-        f"check the Jacobian: the target has {name} on the {scales[name]} scale, and its log density must "
-        f"contain + {term}, or the mean is shifted; and check that the sampler used the same priors"
+        f"check the Jacobian: the target has {name} on the {scales[name]} scale, where the log density must "
+        f"contain + {term} (one made by `unbounded` or from a model does), or the mean is shifted; and check "
+        "that the sampler used the same priors"
     ]
