@@ -145,8 +145,10 @@ def _read_numpy(path: Path, key: str | None) -> np.ndarray:
             return content[key]
     except ArrayChoiceError:
         raise
-    except Exception as error:  # damaged zip, wrong magic number, pickled objects: NumPy raises many kinds
-        raise ValueError(f"{path} cannot be read as an array of numbers: {error}") from None
+    except Exception:  # damaged zip, wrong magic number, pickled objects: NumPy raises many kinds
+        raise ValueError(
+            f"{path} cannot be read as an array of numbers: it is damaged, or holds something else"
+        ) from None
 
 
 def _read_parquet(path: Path, names: Sequence[str] | None) -> RawDraws:

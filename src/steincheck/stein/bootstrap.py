@@ -166,8 +166,8 @@ def min_p(
     allowed = int(np.floor(alpha * level_size + 1e-9))  # replicates that may reject
     u = min(below[allowed] if allowed < level_size else np.inf, 1 / weights.max())
     # largest number of values at or above a statistic with which its test rejects: less than u w size
-    most = np.ceil(u * weights * size - 1e-9).astype(int) - 1
-    thresholds = ordered[np.arange(len(ordered)), size - 1 - np.clip(most, 0, size - 1)]
+    most = np.maximum(np.ceil(u * weights * size - 1e-9).astype(int) - 1, 0)
+    thresholds = ordered[np.arange(len(ordered)), size - 1 - np.minimum(most, size - 1)]
     floor = 1 / (weights.max() * size)
     return MinP(_rank(smallest, null), _rank(floor, null), own / size, most / size, thresholds, -null)
 
