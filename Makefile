@@ -72,7 +72,7 @@ $(ADAPTERS)/.installed: pyproject.toml constraints.txt
 test-adapters: PYTEST := $(ADAPTERS)/bin/python -m $(if $(COVER),coverage run -m) pytest
 test-adapters: $(ADAPTERS)/.installed
 	$(PYTEST) tests/test_draws_containers.py
-	XDG_CACHE_HOME=$(CURDIR)/$(ADAPTERS)/cache MPLBACKEND=agg $(PYTEST) -m adapters -W ignore::FutureWarning tests/adapters
+	XDG_CACHE_HOME=$(CURDIR)/$(ADAPTERS)/cache MPLBACKEND=agg $(PYTEST) $(if $(COVER),,-n 2 --dist loadfile) -m adapters -W ignore::FutureWarning tests/adapters
 	$(if $(COVER),$(ADAPTERS)/bin/coverage combine --append --quiet)
 
 # opens the report and the site in headless Chromium and keeps the pictures of the report in docs/images
@@ -89,8 +89,8 @@ test-wheel: setup
 LOWEST := .venv-lowest
 test-lowest:
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check "jax==0.10.0" "jaxlib==0.10.0" "numpy==2.0.*" "scipy==1.14.*" "pytest>=8" "joblib==1.4.*" "rich==13.0.*" --editable .
-	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(LOWEST)/bin/python -m pytest tests/test_kernels.py tests/test_bootstrap.py tests/test_target.py tests/test_stein.py tests/test_ksd.py tests/test_modes.py
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check "jax==0.10.0" "jaxlib==0.10.0" "numpy==2.0.*" "scipy==1.14.*" "pytest>=8" "pytest-xdist>=3.5" "joblib==1.4.*" "rich==13.0.*" --editable .
+	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(LOWEST)/bin/python -m pytest -n 2 --dist loadfile tests/test_kernels.py tests/test_bootstrap.py tests/test_target.py tests/test_stein.py tests/test_ksd.py tests/test_modes.py
 
 # measures the cases that benchmarks/results/table.json does not have yet: an hour on an idle machine in all
 bench: setup
