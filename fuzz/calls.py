@@ -327,8 +327,8 @@ def _makers() -> dict[str, Function]:
                 "target": Kind(v.TARGET.sound, {}, constants(*v.STRANGE, 3)),  # nothing is evaluated
                 "bounds": Kind(
                     {**v.BOUNDS.sound, **constants((0.0, float("inf")))},
-                    v.BOUNDS.odd,
-                    without(v.BOUNDS.bad, "(0.0, inf)"),
+                    {**v.BOUNDS.odd, **constants({})},  # of no coordinate
+                    without(v.BOUNDS.bad, "(0.0, inf)", "{}"),
                 ),
             },
         ),

@@ -230,8 +230,8 @@ def _read_back() -> dict[str, Function]:
             lambda **entries: sc.ModeSearch.from_dict({**_found().to_dict()["search"], **entries}),
             {},
             {
-                "starts": count,
-                "evaluations": count,
+                "n_starts": count,
+                "n_evaluations": count,
                 "farthest": Kind(constants(3.0), constants(float("nan"), -1.0), constants({}, object, "a")),
                 "reason": Kind({}, constants("banana"), constants(None, 3, {}, object)),
                 "message": Kind(constants("banana"), {}, constants(None, 3, {}, object)),
