@@ -202,7 +202,9 @@ def test_chains_stay_chains_in_the_coordinates():
 
 
 def test_values_of_a_positive_parameter_read_as_its_logarithm_are_suspected():
-    log_density = lambda x: -0.5 * x[0] ** 2 + 3 * jnp.log(x[1]) - 3 * x[1]  # noqa: E731
+    def log_density(x):
+        return -0.5 * x[0] ** 2 + 3 * jnp.log(x[1]) - 3 * x[1]
+
     target = sc.unbounded(sc.from_jax(log_density, dim=2, names=["mu", "sigma"]), {"sigma": (0, np.inf)})
     rng = np.random.default_rng(0)
     draws = np.column_stack([rng.normal(size=400), rng.gamma(4, 1 / 3, size=400)])

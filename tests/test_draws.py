@@ -655,3 +655,10 @@ def test_swapped_axes_of_a_dict_are_told_as_those_of_an_array():
     assert as_dict.axes_swapped
     assert as_array.warnings == as_dict.warnings
     assert not as_draws({"mu": x[..., 0], "tau": x[..., 1]}, dim=2).axes_swapped
+
+
+def test_chains_of_unequal_lengths_in_a_dict():
+    chain = np.repeat([0, 1], [100, 201])
+    draws = as_draws({"chain": chain, "mu": np.arange(301.0), "tau": np.ones(301)})
+    assert draws.names == ("mu", "tau")
+    np.testing.assert_array_equal(draws.chain, chain)

@@ -641,7 +641,7 @@ def test_groups_of_modes_that_never_meet_are_named():
     assert_level(pvalues, (0.05, 0.2))
 
 
-@pytest.mark.parametrize("weight", [1e-5, 0.002, 0.01])
+@pytest.mark.parametrize("weight", [1e-5, 0.002, 0.009])
 def test_a_light_mode_without_draws_does_not_make_good_chains_inconclusive(weight):
     target = sc.models.gaussian_mixture([[0.0], [9.0]], weights=[1 - weight, weight])
     x = ar1_chains(np.random.default_rng(0), 4, 1000, 1, 0.8)
@@ -651,6 +651,14 @@ def test_a_light_mode_without_draws_does_not_make_good_chains_inconclusive(weigh
     assert verdict.tests["weights"].inconclusive_reason == ""
     within = verdict.tests["kernel"].chains.effective_sample_size
     assert 0.5 * within < verdict.importance_weights.effective_sample_size < 2 * within
+
+
+def test_a_mode_of_some_percent_that_no_chain_visits_is_no_pass():
+    target = sc.models.gaussian_mixture([[0.0], [9.0]], weights=[0.96, 0.04])
+    x = ar1_chains(np.random.default_rng(0), 4, 200, 1, 0.8)
+    verdict = sc.check(x, target, modes=[[0.0], [9.0]], rng=0)
+    assert verdict.fits is None
+    assert "the chains never change mode" in verdict.sentence
 
 
 def test_stuck_chains_are_no_pass_at_any_level():

@@ -14,7 +14,7 @@ from ._compilation import precise
 from ._validation import RandomSource, announce, as_count, as_numbers, as_one_positive, check_switch, recorded
 from .chains.blocks import autocorrelation_time_core, block_signs, block_sums, cut_blocks_core
 from .draws.record import chain_of_rows
-from .result import ChainBlocks, FssdResult, among_all
+from .result import ChainBlocks, FssdResult, among_all, cannot_tell
 from .stein.bootstrap import pvalue
 from .stein.inputs import Streams, check_fraction, prepare, split_rows
 from .stein.kernels import median_squared_distance
@@ -224,7 +224,7 @@ def fssd_core(
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
     if eigenvalues[0] * placement.bandwidth < MIN_EIGENVALUE:
         p = np.nan
-        warnings.append("cannot tell: all locations are too far from the draws to see any of them")
+        warnings.append(cannot_tell("all locations are too far from the draws to see any of them"))
     return FssdResult(
         "FSSD test",
         statistic,
@@ -272,7 +272,7 @@ def _flipped(
     within = np.sum(sums**2, axis=0)
     contributions = scale * (sums.sum(axis=0) ** 2 - within)
     if not blocks.enough:
-        return _Found(contributions, np.empty(0), blocks.record, (f"cannot tell: {blocks.remedy}",))
+        return _Found(contributions, np.empty(0), blocks.record, (cannot_tell(blocks.remedy),))
     signs = block_signs(blocks.n_blocks, n_resamples, streams.bootstrap).astype(float)
     null = scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum())
     return _Found(contributions, null, blocks.record)

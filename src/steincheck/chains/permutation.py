@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._series import index_in_chain
 from .._validation import RandomSource, announce, as_count, own_stream, resample_warnings
-from ..result import AgreementResult
+from ..result import AgreementResult, cannot_tell
 from .arguments import as_chain, as_columns
 from .blocks import MAX_SIGN_BLOCKS, Blocks, autocorrelation_time_core, block_sums, cut_blocks_core
 
@@ -88,7 +88,7 @@ def agreement_core(
     if not blocks.enough or blocks.n_blocks < 1.5 * len(groups):
         reason = blocks.remedy or "there are too few blocks per chain to compare"
         untested = _as_result(features, blocks, odd_chain, np.nan, None, np.full(2, np.nan))
-        return replace(untested, warnings=(f"cannot tell: {reason}",))
+        return replace(untested, warnings=(cannot_tell(reason),))
     ranks = _permutation_ranks(sums @ sums.T, groups, first, rng, n_resamples)
     statistics = -ranks.min(axis=0)
     return _as_result(features, blocks, odd_chain, float(upper_ranks(statistics)[0]), statistics, ranks[:, 0])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._series import index_in_chain, normal_scores
+from .._series import index_in_chain
 from .._validation import as_count, as_host, as_numbers, check_names, listed, listed_rows
 from ..typing import DrawsLike
-from .containers import RawDraws, read_container
+from .containers import RawDraws, examine_axes, read_container
 from .names import canonical_name, close_names, positions, variable_of
 from .record import Draws
 
@@ -164,7 +164,7 @@ def read_any(draws: Any, dim: int | None, names: Sequence[str] | None, name: str
     """A table of the draws in any form; columns are not chosen yet."""
     table = read_container(draws, names, dim, name)
     if table is not None:
-        return _examine_axes(table, name) if isinstance(draws, Mapping) else table
+        return table
     chains = _chain_list(draws, dim)
     if chains is not None:
         return stacked([read_any(part, dim, names, f"{name}[{k}]") for k, part in enumerate(chains)])
@@ -244,39 +244,7 @@ def stacked(tables: Sequence[RawDraws]) -> RawDraws:
 def _from_chain_array(array: np.ndarray, name: str) -> RawDraws:
     n_chains, length, dim = array.shape
     table = RawDraws(array.reshape(n_chains * length, dim), None, np.repeat(np.arange(n_chains), length))
-    return _examine_axes(table, name)
-
-
-def _examine_axes(table: RawDraws, name: str) -> RawDraws:
-    """Warn if chains of one length, whose axes nobody named, seem to be (draw, chain) in fact."""
-    if table.chain is None or not table.values.size:
-        return table
-    n_chains = int(table.chain[-1]) + 1
-    length = len(table.chain) // n_chains
-    array = table.values.reshape(n_chains, length, -1)
-    if n_chains < 2 or length < 2 or not np.isfinite(array).all():
-        return table
-    along_draws, along_chains = _strengths(array[:, : max(2, 10**5 // n_chains)])  # beginnings tell enough
-    # chance makes slow chains alike too, but far less than their own draws
-    table.axes_swapped = along_chains > max(5, 2 * along_draws)
-    if table.axes_swapped or (n_chains > length and along_draws < 4):  # chains are autocorrelated as a rule
-        seen = "only draws of successive chains are" if table.axes_swapped else "successive draws are not"
-        table.warnings.append(
-            f"`{name}` was read as {n_chains} chains of {length} draws, but {seen} correlated: if its axes "
-            "are (draw, chain, ...), swap the first two"
-        )
-    return table
-
-
-def _strengths(array: np.ndarray) -> tuple[float, float]:
-    """Lag-1 correlations along the second and the first axis of (chain, draw, d), in standard errors."""
-    scores = np.stack([normal_scores(array[..., k]) for k in range(array.shape[2])], axis=2)
-
-    def strength(one: np.ndarray, two: np.ndarray) -> float:
-        products = (one * two).reshape(-1, array.shape[2])
-        return float(np.max(np.abs(products.mean(axis=0))) * np.sqrt(len(products)))
-
-    return strength(scores[:, 1:], scores[:, :-1]), strength(scores[1:], scores[:-1])
+    return examine_axes(table, name)
 
 
 def _chosen(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._series import normal_scores
 from .._validation import as_host, listed_rows
 from .names import canonical_name, has_names, reindexed, variable_of
 
@@ -118,7 +119,39 @@ def from_mapping(
     table = from_columns(labels, columns, names)
     if layout == "chains":
         table.chain = np.repeat(np.arange(axes[0]), axes[1])
+    return table if chains or layout != "chains" else examine_axes(table, name)
+
+
+def examine_axes(table: RawDraws, name: str) -> RawDraws:
+    """Warn if chains of one length, whose axes nobody named, seem to be (draw, chain) in fact."""
+    if table.chain is None or not table.values.size:
+        return table
+    n_chains = int(table.chain[-1]) + 1
+    length = len(table.chain) // n_chains
+    array = table.values.reshape(n_chains, length, -1)
+    if n_chains < 2 or length < 2 or not np.isfinite(array).all():
+        return table
+    along_draws, along_chains = _strengths(array[:, : max(2, 10**5 // n_chains)])  # beginnings tell enough
+    # chance makes slow chains alike too, but far less than their own draws
+    table.axes_swapped = along_chains > max(5, 2 * along_draws)
+    if table.axes_swapped or (n_chains > length and along_draws < 4):  # chains are autocorrelated as a rule
+        seen = "only draws of successive chains are" if table.axes_swapped else "successive draws are not"
+        table.warnings.append(
+            f"`{name}` was read as {n_chains} chains of {length} draws, but {seen} correlated: if its axes "
+            "are (draw, chain, ...), swap the first two"
+        )
     return table
+
+
+def _strengths(array: np.ndarray) -> tuple[float, float]:
+    """Lag-1 correlations along the second and the first axis of (chain, draw, d), in standard errors."""
+    scores = np.stack([normal_scores(array[..., k]) for k in range(array.shape[2])], axis=2)
+
+    def strength(one: np.ndarray, two: np.ndarray) -> float:
+        products = (one * two).reshape(-1, array.shape[2])
+        return float(np.max(np.abs(products.mean(axis=0))) * np.sqrt(len(products)))
+
+    return strength(scores[:, 1:], scores[:, :-1]), strength(scores[1:], scores[:-1])
 
 
 def flattened(arrays: Mapping[str, np.ndarray], leading: int) -> tuple[list[str], list[np.ndarray]]:

@@ -47,7 +47,7 @@ from .counts import (
 )
 from .displacements import NEGLIGIBLE_DROP
 from .orbits import CountMoments, Orbits
-from .shares import MODE_TABLE_LEVEL, mode_table
+from .shares import MODE_TABLE_LEVEL, NEGLIGIBLE_SHARE, mode_table
 from .words import mode_words
 
 MAX_LISTED = 10  # modes and groups named in a sentence
@@ -190,7 +190,12 @@ def compare_chain_modes(
         all_compared,
         summary,
         _why_inconclusive(
-            summary, tested, flows, weighty, some_stuck=any_chain_stuck(path, chain, len(modes))
+            summary,
+            tested,
+            flows,
+            weighty,
+            weighty_modes(table, modes, NEGLIGIBLE_SHARE),
+            some_stuck=any_chain_stuck(path, chain, len(modes)),
         ),
     )
 
@@ -281,20 +286,28 @@ def _chain_summary(
 
 
 def _why_inconclusive(
-    summary: ChainWeights, tested: ChainComparison, flows: Flows, weighty: np.ndarray, *, some_stuck: bool
+    summary: ChainWeights,
+    tested: ChainComparison,
+    flows: Flows,
+    weighty: np.ndarray,
+    not_negligible: np.ndarray,
+    *,
+    some_stuck: bool,
 ) -> str:
     """Why a large p-value says nothing; empty if all modes that matter were compared, or there is but one."""
-    if weighty.sum() < 2:
+    if not_negligible.sum() < 2:
         return ""
     changes = "once" if summary.n_changes == 1 else f"{summary.n_changes} times"
     if not summary.n_changes:
         who = "the chains never change mode" if summary.n_chains > 1 else "the chain never changes mode"
-        everywhere = np.all(summary.sojourns[weighty] > 0)
-        other = "use a sampler that moves between modes" if everywhere else "start chains in every mode"
+        everywhere = np.all(summary.sojourns[not_negligible] > 0)
         close = ", however close to those of the density," if everywhere else ""
+        remedy = "start chains in every mode, or use a sampler that moves between modes"
+        if everywhere:
+            remedy = "reweight the draws by the implied shares, or use a sampler that moves between modes"
         return (
             f"{who}: the shares of the modes{close} are those of the starting points, and running longer "
-            f"will not help; reweight the draws by the implied shares, or {other}"
+            f"will not help; {remedy}"
         )
     if not flows.groups:
         gate = MIN_SOJOURNS_OF_TWO if weighty.sum() < 3 else MIN_SOJOURNS_OF_MANY

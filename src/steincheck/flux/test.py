@@ -13,7 +13,7 @@ from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
 from ..modes.box import box_beside
 from ..modes.held_out import known_modes
-from ..result import DisplacementTable, FluxResult, Modes, among_all, floor_of
+from ..result import DisplacementTable, FluxResult, Modes, among_all, cannot_tell, floor_of
 from ..target import Target, log_density_at, require_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from .anchors import Anchors, assign, local_anchors_core, mode_anchors
@@ -249,7 +249,7 @@ def _test_modes(
     reason = part.inconclusive_reason
     if np.isnan(part.outcome.pvalue):
         reason = NOTHING_MOVES
-        warnings.append(f"cannot tell: {reason}")
+        warnings.append(cannot_tell(reason))
     elif weighty_modes(part.table, sample.modes, NEGLIGIBLE_SHARE).sum() > 1:  # few move to a light mode
         _warn_few_moving(leave, warnings)
     return FluxResult(
@@ -369,7 +369,7 @@ def _test_steps(
     leave = flows.accept.max(axis=(1, 2))
     if np.isnan(outcome.pvalue):
         reason = reason or NOTHING_MOVES
-        warnings.append(f"cannot tell: {reason}")
+        warnings.append(cannot_tell(reason))
     else:
         _warn_few_moving(leave, warnings)
     asymptotic = sample.chain is None and outcome.null is None

@@ -16,7 +16,7 @@ from ..chains.reading import Sample, read_sample
 from ..draws.record import chain_of_rows
 from ..modes.box import box_beside
 from ..modes.held_out import known_modes
-from ..result import Modes, MomentFeature, MomentResult, among_all, floor_of
+from ..result import Modes, MomentFeature, MomentResult, among_all, cannot_tell, floor_of
 from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.resampling import chain_blocks, identical_draws
 from ..target import (
@@ -226,7 +226,7 @@ def moment_core(
     `score` the sizes of a misfit are solved for at moved draws; without it they are one step from the draws.
     """
     if blocks is not None and not blocks.enough:
-        warnings.append(f"cannot tell: {blocks.remedy}")
+        warnings.append(cannot_tell(blocks.remedy))
         return _untested(x, modes, blocks, warnings)
     data = _by_block(x, scores, None if blocks is None else blocks.label, rng)
     frame = make_frame(modes, data.x)

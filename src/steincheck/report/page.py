@@ -20,7 +20,7 @@ from .._validation import require_kind
 from ..draws import as_draws, to_unconstrained
 from ..result import FluxResult, KsdaggResult, Verdict, as_plain, pvalue_text
 from ..result.mode_table import MODE_COLUMNS, mode_rows
-from ..result.verdict import rows_of_tests
+from ..result.verdict import rows_of_tests, smallest_at_floor
 from ..target import Target, require_target
 from ..typing import DrawsLike
 from .pictures import figures
@@ -223,10 +223,7 @@ def _tests(verdict: Verdict) -> str:
     head = ("what was tested", "p-value", "adjusted", "result")
     kinds = ("", "number", "number", "words")
     table = _table(head, kinds, rows, [row[-1] == "misfit found" for row in rows])
-    smallest = any(
-        result.at_floor and verdict.adjusted_pvalues[key] == verdict.pvalue
-        for key, result in verdict.tests.items()
-    )
+    smallest = smallest_at_floor(verdict.tests, verdict.adjusted_pvalues)
     p = pvalue_text(verdict.pvalue, smallest=smallest)
     note = (
         f"Combined: p {p}, level {verdict.alpha:g}. Adjusted p-values account for the number of tests "

@@ -14,6 +14,7 @@ from .gof import (
     PksdaggResult,
     PksdResult,
     SpksdResult,
+    cannot_tell,
     floor_of,
 )
 from .mode_table import DisplacementTable, ImportanceWeights, ModeTable
@@ -54,6 +55,7 @@ __all__ = [
     "Verdict",
     "among_all",
     "as_plain",
+    "cannot_tell",
     "floor_of",
     "pvalue_text",
 ]

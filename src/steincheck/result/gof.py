@@ -17,8 +17,13 @@ from .modes import Modes
 from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
 
 FluxVariant = Literal["asymptotic", "exact", "block signs", "set"]
-REASON_PREFIX = "cannot tell: "  # how a warning begins that says why a test has no answer
+REASON_PREFIX = "cannot tell: "
 KernelUnits = Literal["common", "per mode"]
+
+
+def cannot_tell(reason: str) -> str:
+    """The warning that says why a test has no answer."""
+    return REASON_PREFIX + reason
 
 
 def floor_of(null_distribution: np.ndarray | None) -> float:

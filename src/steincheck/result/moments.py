@@ -124,7 +124,7 @@ class MomentResult(GofResult):
         wrong = [
             feature
             for feature in self.significant(alpha)
-            if feature.basis == "parameter" and not _is_consequence(feature)
+            if feature.basis == "parameter" and not _is_no_effect(feature)
         ]
         lines = [_line(feature) for feature in wrong[:MAX_FEATURES_PRINTED]]
         if len(wrong) > MAX_FEATURES_PRINTED:
@@ -137,7 +137,7 @@ class MomentResult(GofResult):
         return tuple(feature for feature in self.features if feature.pvalue <= alpha)
 
 
-def _is_consequence(feature: MomentFeature) -> bool:
+def _is_no_effect(feature: MomentFeature) -> bool:
     """Whether a feature has a size that is none: another misfit is what makes it significant."""
     low, high = feature.interval
     return low <= (1.0 if feature.kind == "scale" else 0.0) <= high

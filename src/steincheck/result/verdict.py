@@ -293,6 +293,12 @@ class Verdict:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
+def smallest_at_floor(tests: Mapping[str, GofResult], adjusted: Mapping[str, float]) -> bool:
+    """Whether a test with the smallest adjusted p-value cannot give a smaller one."""
+    smallest = min(adjusted.values(), default=1.0)
+    return any(result.at_floor and adjusted[key] == smallest for key, result in tests.items())
+
+
 def rows_of_tests(verdict: Verdict) -> list[tuple[str, str, str, str]]:
     """The tests as rows of text: what was tested, p-value, adjusted p-value, what it says."""
     rows = []

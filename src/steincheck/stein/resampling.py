@@ -11,7 +11,7 @@ import numpy as np
 from .._validation import recorded, shown
 from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, cut_blocks_core
 from ..chains.order import stuck_chains
-from ..result import ChainBlocks, Result, among_all
+from ..result import ChainBlocks, Result, among_all, cannot_tell
 from .block_sums import sums_of_block_pairs
 from .bootstrap import Bootstrap, random_blocks
 from .inputs import Prepared, Streams
@@ -116,7 +116,7 @@ def _flipped_chains(x: np.ndarray, blocks: Blocks, n_resamples: int, streams: St
         signs = block_signs(blocks.n_blocks, n_resamples, streams.bootstrap)
         return Resampling(signs, blocks.label, identity, blocks.record)
     none = np.empty((0, blocks.n_blocks), dtype=np.int8)
-    return Resampling(none, blocks.label, identity, blocks.record, (f"cannot tell: {blocks.remedy}",))
+    return Resampling(none, blocks.label, identity, blocks.record, (cannot_tell(blocks.remedy),))
 
 
 def _bootstrap_weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -36,6 +36,7 @@ from ..result import (
     MomentResult,
     Verdict,
     among_all,
+    cannot_tell,
 )
 from ..target import Target, require_target
 from ..target.parameter_scale import parameter_scales, to_constrained
@@ -217,7 +218,7 @@ def _as_verdict(
         shape_is_wrong = combined.rejects("kernel") or combined.rejects("moments")
         remarks.context.extend(share_context(repair, shape_is_wrong=shape_is_wrong))
     smallest = combined.at_floor
-    repeated = {f"cannot tell: {reason}" for reason in remarks.inconclusive_reasons}
+    repeated = {cannot_tell(reason) for reason in remarks.inconclusive_reasons}
     return Verdict(
         fits=fits,
         pvalue=combined.pvalue,

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..flux.words import mode_words
 from ..result import FluxResult, GofResult, ModeTable
+from ..result.verdict import smallest_at_floor
 
 
 class Combined(NamedTuple):
@@ -27,10 +28,7 @@ class Combined(NamedTuple):
     @property
     def at_floor(self) -> bool:
         """Whether a test with the smallest adjusted p-value cannot give a smaller one."""
-        return any(
-            result.at_floor and self.adjusted_pvalues[key] == self.pvalue
-            for key, result in self.tests.items()
-        )
+        return smallest_at_floor(self.tests, self.adjusted_pvalues)
 
     @property
     def rejected(self) -> bool:
