@@ -1,7 +1,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import BIMODAL_MODES, assert_level, assert_power, bimodal, bimodal_draws, jax_normal, noisy_rbm
+from harness import BIMODAL_MODES, assert_level, assert_power, bimodal, bimodal_draws, jax_normal, noisy_rbm
 from scipy.spatial.distance import pdist
 
 import steincheck as sc
@@ -84,7 +84,7 @@ def test_paper_collection_and_default_collection():
     np.testing.assert_allclose(np.sqrt(collection(x, None)), np.geomspace(1, farthest, 10) / 3)
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 def test_power_against_shift_and_scale_and_blindness_to_modes(normal_target):
     """With 200 replicates each of ten statistics can reject by itself, at its level of 1 in 200."""
     rng = np.random.default_rng(3)
@@ -178,7 +178,7 @@ def test_a_kernel_with_its_own_bandwidth_is_refused(test):
         test(target.sample(60, 0), target, kernel=sc.IMQ(bandwidth=123.0), rng=0)
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 @pytest.mark.parametrize("bandwidths", [None, "paper"])
 def test_power_against_noise_on_the_matrix_of_an_rbm(bandwidths):
     rng = np.random.default_rng(9)
@@ -190,7 +190,7 @@ def test_power_against_noise_on_the_matrix_of_an_rbm(bandwidths):
     assert_power(rejected, 5 / 6)
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("bandwidths", [None, "paper"])
 def test_level_over_500_samples(bandwidths):

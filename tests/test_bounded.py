@@ -7,7 +7,7 @@ from functools import partial
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import assert_level
+from harness import assert_level
 from scipy import integrate, stats
 
 import steincheck as sc
@@ -110,7 +110,7 @@ def test_coordinates_rise_with_the_parameters(free, points):
     assert (free.constrain(above) > free.constrain(points)).all()
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 def test_correct_draws_are_rejected_at_the_level_and_wrong_ones_named():
     """Gamma(1.5), of which a third of the correct samples are rejected on its own scale."""
     gamma = sc.from_jax(lambda x: jnp.where(x[0] > 0, 0.5 * jnp.log(x[0]) - x[0], -jnp.inf), 1, names=["tau"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import (
+from harness import (
     FALSE_ALARM,
     assert_level,
     assert_uniform,
@@ -82,7 +82,7 @@ POWER = {
 }
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 def test_true_draws_are_rejected_at_the_level_and_wrong_ones_more_often():
     found = sc.calibrate(TARGET, None, 60, test=QUICK, repetitions=60, rng=0)
     assert found.alpha.tolist() == [0.01, 0.05, 0.1]
@@ -107,7 +107,7 @@ def test_the_outcome_depends_on_the_seed_alone():
     assert short.seed == 7
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_the_outcome_does_not_depend_on_the_number_of_workers():
     runs = [sc.calibrate(TARGET, None, 30, test=QUICK, repetitions=3, n_jobs=jobs, rng=7) for jobs in (1, 2)]
     assert np.array_equal(runs[0].pvalues, runs[1].pvalues)
@@ -141,7 +141,7 @@ def test_an_error_of_the_test_says_in_which_repetition_it_came():
     assert caught.value.__notes__ == ["in repetition 0 of calibrate"]
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_what_cannot_be_sent_to_another_process_is_said():
     lock = threading.Lock()
 
@@ -157,7 +157,7 @@ def _ended(n, rng):
     os._exit(3)
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_a_worker_that_dies_is_said():
     with pytest.raises(RuntimeError, match=r"a worker process died: .* `n_jobs` = 1 works without workers"):
         sc.calibrate(TARGET, _ended, 30, test=QUICK, repetitions=3, n_jobs=2, rng=0)
@@ -169,7 +169,7 @@ def test_a_target_without_draws_of_its_own_needs_a_sampler():
         sc.calibrate(plain, None, 30)
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "test"),
     [

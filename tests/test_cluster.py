@@ -11,7 +11,7 @@ from itertools import repeat
 import joblib
 import numpy as np
 import pytest
-from conftest import standard_normal
+from harness import standard_normal
 
 import steincheck as sc
 from steincheck.stein import block_sums, sharing
@@ -114,7 +114,7 @@ def test_a_stack_of_samples_and_row_sums_are_shared_out(problem):
     np.testing.assert_allclose(other.row_sums, one.row_sums, rtol=1e-9)
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws_are_shared")
 def test_a_dask_cluster_gives_the_same_pvalue_and_survives_the_loss_of_a_worker(problem, alone, cluster):
     """The worker is killed while it computes; before and after, the p-value is that of one process."""

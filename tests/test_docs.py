@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import assert_level
+from harness import assert_level
 
 import steincheck as sc
 
@@ -38,7 +38,7 @@ def test_examples_of_the_docstrings(name):
     assert outcome.failed == 0
 
 
-@pytest.mark.pages
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     from matplotlib import pyplot as plt
@@ -63,7 +63,7 @@ def skeletons():
         yield scope
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 def test_the_skeletons_for_contributors_run():
     of_test, of_kernel = skeletons()
     of_kernel["test_derivatives_of_the_profile"]()

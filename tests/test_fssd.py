@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import (
+from harness import (
     assert_level,
     assert_power,
     assert_uniform,
@@ -65,7 +65,7 @@ def test_chunks_do_not_show_and_a_new_n_compiles_nothing():
     assert fssd._chunk_sums._cache_size() == size
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 def test_level_and_uniform_pvalues(normal_target):
     rng = np.random.default_rng(2)
     pvalues = [
@@ -83,7 +83,7 @@ def test_level_and_uniform_pvalues(normal_target):
     assert_level(pvalues)
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 def test_optimised_locations_keep_the_level_and_do_not_run_away(normal_target):
     """Far away the criterion is 0, near draws that fit it is often negative: 3 of these 60 ran away."""
     rng = np.random.default_rng(3)
@@ -91,7 +91,7 @@ def test_optimised_locations_keep_the_level_and_do_not_run_away(normal_target):
     assert_level([fssd_test(rng.normal(size=(400, 2)), normal_target, **options).pvalue for _ in range(60)])
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 def test_optimised_locations_see_a_shift(normal_target):
     rng = np.random.default_rng(3)
     options = {"n_locations": 2, "check_score": False, "rng": rng}
@@ -113,7 +113,7 @@ def test_optimising_raises_the_criterion_and_finds_the_place():
     assert np.linalg.norm(tuned.locations[0] - [3, 0]) < 1.5
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 def test_blind_to_a_missing_mode():
     target = bimodal()
     rng = np.random.default_rng(5)
@@ -123,7 +123,7 @@ def test_blind_to_a_missing_mode():
     assert_level(rejected, slack=0.05)  # its narrow kernels see a little of the gap: 13 of 100 in Fig. 1
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 def test_power_against_noise_on_the_matrix_of_an_rbm():
     rng = np.random.default_rng(7)
     problems = [noisy_rbm(0.2, 300, rng) for _ in range(6)]
@@ -149,7 +149,7 @@ def test_training_compiles_once_per_doubling(normal_target):
     assert fssd._value_and_slopes._cache_size() == size
 
 
-@pytest.mark.levels
+@pytest.mark.slow
 @pytest.mark.slow
 def test_level_over_500_samples_with_optimised_locations():
     target = bimodal()

@@ -220,38 +220,3 @@ def test_words_that_arguments_and_records_take_are_in_their_types():
     profile = get_type_hints(sc.plot.theta_profile, localns=axes)
     assert profile["result"] == sc.SpksdResult | sc.OspksdResult
     assert get_type_hints(sc.plot.bandwidth_profile, localns=axes)["result"] is sc.KsdaggResult
-
-
-@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda path: path.stem)
-def test_what_judges_repeated_samples_runs_with_its_like(path):
-    """By `make test-levels`, whether it calls the harness itself or through a function of its file."""
-    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
-    names = {
-        function.name: {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} for function in functions
-    }
-    judging = {"assert_level", "assert_uniform", "assert_power", "assert_coverage"}
-    while more := {name for name, used in names.items() if used & judging} - judging:
-        judging |= more
-    marked = {f.name for f in functions if any("mark.levels" in ast.unparse(d) for d in f.decorator_list)}
-    if path.stem != "test_level_and_power":  # few samples, for the default suite
-        assert {name for name in judging & names.keys() if name.startswith("test_")} == marked
-
-
-@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda path: path.stem)
-def test_what_starts_processes_runs_with_its_like(path):
-    """By `make test-processes`, whether it starts them itself, by a fixture or by a function of its file."""
-    tree = ast.parse(path.read_text())
-    names = {
-        node.name: {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        | {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
-        for node in tree.body
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
-    }
-    starting = {"subprocess"}
-    while more := {name for name, used in names.items() if used & starting} - starting:
-        starting |= more
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    marked = {f.name for f in functions if any("mark.processes" in ast.unparse(d) for d in f.decorator_list)}
-    quick = {"test_the_installed_command_says_its_version"}
-    if "pytestmark" not in path.read_text():  # a file of another target
-        assert {name for name in starting - quick if name.startswith("test_")} <= marked

@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import assert_level, assert_power
+from harness import assert_level, assert_power
 
 import steincheck as sc
 

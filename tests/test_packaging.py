@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.packaging
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 OPTIONAL = ("arviz", "dask", "joblib", "matplotlib", "numpyro", "pymc", "rich", "torch", "typer")
 

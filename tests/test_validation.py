@@ -5,7 +5,7 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import jax_normal, normal_log_density, quiet_check, standard_normal
+from harness import jax_normal, normal_log_density, quiet_check, standard_normal
 
 import steincheck as sc
 from steincheck._validation import as_count, as_generator, check_switch, seeded

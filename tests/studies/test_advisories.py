@@ -13,7 +13,7 @@ import pytest
 
 from experiments import advisories
 
-pytestmark = pytest.mark.studies
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 

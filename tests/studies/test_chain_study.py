@@ -8,7 +8,7 @@ import pytest
 from experiments.chain_study import CASES, simulate, table
 from steincheck.chains import autocorrelation_time
 
-pytestmark = pytest.mark.studies
+pytestmark = pytest.mark.slow
 
 PAGE = Path(__file__).parents[2] / "docs" / "theory" / "chains.md"
 

@@ -40,7 +40,7 @@ from experiments import (
 from experiments.tables import Table
 from steincheck import models
 
-pytestmark = pytest.mark.studies
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "experiments" / "results"

@@ -8,7 +8,7 @@ from scipy import stats
 
 from experiments.flux_study import CASES
 
-pytestmark = pytest.mark.studies
+pytestmark = pytest.mark.slow
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results" / "flux_study.csv"
 with RESULTS.open() as file:

@@ -27,7 +27,7 @@ from experiments import (
     small_samples,
 )
 
-pytestmark = pytest.mark.studies
+pytestmark = pytest.mark.slow
 
 OTHER_MACHINE = 1e-3  # one climb may take a step more or less where sums are rounded otherwise
 

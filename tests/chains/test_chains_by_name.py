@@ -1,0 +1,210 @@
+"""Every test by name on Markov chains: signs of blocks by default, `independent=True` for those who know."""
+
+import numpy as np
+import pytest
+from harness import ar1_chains, assert_level
+
+import steincheck as sc
+from steincheck.stein.inputs import split_rows
+
+MODES = [[-3.0, 0.0], [3.0, 0.0]]
+THETA = [0.8, 1.2]
+SHAPE = {
+    "ksd_test": {"n_resamples": 199},
+    "ksdagg_test": {"n_resamples": 200, "n_level_resamples": 200, "bandwidths": [0.5, 2.0]},
+    "moment_test": {"n_resamples": 199, "modes": [[0.0, 0.0]]},
+    "fssd_test": {"n_resamples": 199, "n_locations": 5, "optimise": False},
+}
+WEIGHTS = {
+    "pksd_test": {"n_resamples": 199, "modes": MODES},
+    "spksd_test": {"n_resamples": 199, "modes": MODES, "theta": THETA},
+    "ospksd_test": {"n_resamples": 199, "modes": MODES, "theta": THETA},
+    "pksdagg_test": {"n_resamples": 200, "n_level_resamples": 200, "modes": MODES, "theta": THETA},
+    "flux_test": {"modes": MODES},
+}
+OPTIONS = SHAPE | WEIGHTS
+
+
+def switching(rng, n_chains, length, correlation, rate):
+    """Stationary chains of the two-mode mixture that change mode with probability `rate` at each draw."""
+    change = rng.random((n_chains, length)) < rate
+    change[:, 0] = rng.random(n_chains) < 0.5
+    side = 2.0 * (np.cumsum(change, axis=1) % 2) - 1
+    return ar1_chains(rng, n_chains, length, 2, correlation) + side[:, :, None] * [3.0, 0.0]
+
+
+@pytest.fixture(scope="module")
+def normal():
+    return sc.models.gaussian_mixture([[0.0, 0.0]])
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return sc.models.gaussian_mixture(MODES)
+
+
+def run(name, draws, target, **more):
+    score = {} if name == "flux_test" else {"check_score": False}
+    return getattr(sc, name)(draws, target, **(OPTIONS[name] | score | {"rng": 0} | more))
+
+
+@pytest.fixture
+def chains(normal, mixture):
+    """For the name of a test: chains of the right distribution and their target."""
+
+    def make(name, rng=None, length=250):
+        rng = np.random.default_rng(1) if rng is None else rng
+        if name in SHAPE:
+            return ar1_chains(rng, 4, length, 2, 0.8), normal
+        return switching(rng, 4, length, 0.6, 0.2), mixture
+
+    return make
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPTIONS)
+def test_true_chains_are_rejected_as_often_as_the_level_says(name, chains):
+    """14 samples; of the first five more are rejected where the draws are said to be independent."""
+    rng = np.random.default_rng(2)
+    rejected, naive = [], []
+    for k in range(14):
+        x, target = chains(name, rng, 500 if name == "moment_test" else 250)  # it needs longer blocks
+        result = run(name, x, target, rng=k)
+        rejected.append(result.reject())
+        assert result.chains is not None
+        if k < 5:
+            as_independent = run(name, x, target, independent=True, rng=k)
+            naive.append(as_independent.reject())
+            assert as_independent.chains is None
+    assert_level(rejected)
+    assert np.sum(naive) > np.sum(rejected[:5])
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_chains_in_any_form_give_the_same_result(name, chains):
+    x, target = chains(name)
+    first = run(name, x, target)
+    assert first.chains.n_chains == 4
+    assert 8 <= first.chains.n_blocks <= 20
+    assert "tested as 4 chains" in str(first)
+    columns = {"x[0]": x[..., 0], "x[1]": x[..., 1]}
+    for other in (list(x), sc.as_draws(columns)):
+        assert run(name, other, target).pvalue == first.pvalue
+    shorter = run(name, [x[0], x[1], x[2], x[3, :200]], target)
+    assert shorter.n < first.n
+    assert shorter.chains.n_chains == 4
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_array_that_shows_autocorrelation_is_one_chain(name, chains):
+    x, target = chains(name, length=1200)
+    with pytest.warns(UserWarning, match="were tested as one chain; if they are independent, shuffle them"):
+        found = run(name, x[0], target)
+    assert found.chains.n_chains == 1
+    assert found.pvalue == run(name, x[:1], target).pvalue
+    assert any("one chain" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_independent_draws_are_tested_as_before(name, chains):
+    x, target = chains(name)
+    flat = np.random.default_rng(3).permutation(x.reshape(-1, 2))
+    before = run(name, flat, target)
+    assert before.chains is None
+    assert before.pvalue == run(name, flat, target, independent=True).pvalue
+    assert before.pvalue == run(name, flat.reshape(4, 250, 2), target, independent=True).pvalue
+    assert before.settings["independent"] is False
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name != "flux_test"])
+def test_chains_that_are_too_short_give_no_pvalue(name, chains):
+    _, target = chains(name)
+    x = ar1_chains(np.random.default_rng(4), 2, 150, 2, 0.99) + (0 if name in SHAPE else [3.0, 0.0])
+    with pytest.warns(
+        UserWarning,
+        match=r"cannot tell: the effective sample size of the \d+ draws is about \d+ .* times as long",
+    ):
+        found = run(name, x, target)
+    assert np.isnan(found.pvalue)
+    assert found.null_distribution is None
+    assert not found.reject()
+    assert found.inconclusive()
+
+
+def test_a_single_block_has_no_statistic(normal):
+    x = np.cumsum(np.random.default_rng(5).normal(size=(1, 100, 2)), axis=1) * 0.1
+    with pytest.warns(UserWarning, match="cannot tell"):
+        found = run("ksd_test", x, normal)
+    assert found.chains.n_blocks == 1
+    assert np.isnan(found.statistic)
+
+
+def test_misfit_of_chains_is_found(normal, mixture):
+    x = ar1_chains(np.random.default_rng(6), 4, 300, 2, 0.5) + 0.5
+    for name in SHAPE:
+        assert run(name, x, normal).pvalue < 0.02
+    rng = np.random.default_rng(7)
+    y = switching(rng, 4, 500, 0.3, 0.3)
+    wrong = np.where(
+        (y[..., :1] < 0) & (rng.random(y.shape[:2]) < 0.6)[..., None], y + np.array([6.0, 0.0]), y
+    )
+    for name in WEIGHTS:
+        assert run(name, wrong, mixture).pvalue < 0.02
+
+
+def test_bootstraps_of_single_draws_are_refused_for_chains(chains):
+    x, target = chains("ksd_test")
+    for name in ("ksd_test", "ksdagg_test"):
+        for bootstrap in (sc.wild, sc.multinomial):
+            with pytest.raises(ValueError, match="resamples draws one by one, but `draws` are Markov chains"):
+                run(name, x, target, bootstrap=bootstrap)
+
+    def signs_of_tenths(n, size, rng):
+        return np.repeat(2.0 * rng.integers(2, size=(size, 10)) - 1, n // 10, axis=1)
+
+    own = run("ksd_test", x, target, bootstrap=signs_of_tenths)
+    assert own.settings["bootstrap"] is signs_of_tenths
+    assert own.chains is None
+    assert run("ksd_test", x, target, bootstrap="blocks").pvalue == run("ksd_test", x, target).pvalue
+
+
+def test_chains_are_split_at_the_same_share_of_each():
+    chain = np.repeat([0, 1], [10, 20])
+    train, test = split_rows(30, 0.5, np.random.default_rng(0), chain)
+    assert train.tolist() == [*range(5), *range(10, 20)]
+    assert test.tolist() == [*range(5, 10), *range(20, 30)]
+
+
+def test_faults_of_chains_are_said(normal):
+    x = ar1_chains(np.random.default_rng(8), 4, 250, 2, 0.3)
+    x[1] = x[0]
+    with pytest.warns(UserWarning, match="chains 0 and 1 are the same in 250 of 250 draws"):
+        run("ksd_test", x, normal)
+    with pytest.raises(TypeError, match="`independent` must be True or False, got 'yes'"):
+        run("ksd_test", x, normal, independent="yes")
+
+
+@pytest.mark.slow
+def test_moments_of_few_blocks_keep_their_level_in_twenty_dimensions():
+    """Skew sums over 20 blocks: the largest of 294 studentised ones is too large in one sample of seven."""
+    target = sc.models.gaussian_mixture([np.zeros(20)])
+    rng = np.random.default_rng(9)
+    pvalues = []
+    for k in range(15):
+        x = ar1_chains(rng, 4, 600, 20, 0.85)
+        result = sc.moment_test(x, target, modes=[np.zeros(20)], n_resamples=199, check_score=False, rng=k)
+        pvalues.append(result.pvalue)
+    assert_level(pvalues)
+
+
+def test_a_chain_that_stands_still_is_not_told_to_run_longer(normal):
+    x = ar1_chains(np.random.default_rng(10), 2, 200, 2, 0.3)
+    x[0, 20:] = x[0, 20]
+    with pytest.warns(UserWarning, match="is stuck"):
+        found = run("ksd_test", x, normal)
+    assert np.isnan(found.pvalue)
+    assert any(text.startswith("cannot tell: a chain is stuck: fix the sampler;") for text in found.warnings)
+    assert any(text.startswith("chain 0 is stuck from draw 20 to draw 199") for text in found.warnings)
+    verdict = sc.check(x, normal, modes=[[0.0, 0.0]], rng=0)
+    assert not verdict.fits
+    assert "times as long" not in str(verdict)

@@ -1,0 +1,494 @@
+import itertools
+import json
+
+import jax
+import numpy as np
+import pytest
+from harness import (
+    BIMODAL_MODES,
+    assert_level,
+    assert_power,
+    assert_uniform,
+    bimodal,
+    bimodal_draws,
+    normal_log_density,
+    standard_normal,
+)
+
+import steincheck as sc
+from steincheck.ksd import optimised
+from steincheck.ksd.optimised import power_criterion
+from steincheck.stein import resampling
+from steincheck.stein.kernels import stein_kernel
+from steincheck.stein.tiles import quadratic_forms
+
+
+def test_golden_statistic_bootstrap_and_pvalue(golden):
+    arrays, target = golden
+    result = sc.ksd_test(
+        arrays["X"], target, bootstrap=lambda n, size, rng: arrays["boot_weights"] - 1, n_resamples=200
+    )
+    assert result.bandwidth == pytest.approx(float(arrays["imq_lambda"]), rel=1e-12)
+    assert result.statistic == pytest.approx(float(arrays["ustat"]), rel=1e-9)
+    np.testing.assert_allclose(result.null_distribution, arrays["boot_stats"], rtol=1e-9)
+    assert result.pvalue == pytest.approx(float(arrays["boot_pvalue"]), rel=1e-12)
+
+
+@pytest.mark.slow
+def test_pvalues_are_uniform_under_the_null(normal_target):
+    """250 samples of 100 draws."""
+    rng = np.random.default_rng(0)
+    pvalues = [
+        sc.ksd_test(
+            rng.normal(size=(100, 2)), normal_target, n_resamples=199, check_score=False, rng=rng
+        ).pvalue
+        for _ in range(250)
+    ]
+    assert_uniform(pvalues)
+    assert_level(pvalues, exact=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bootstrap", [sc.multinomial, sc.wild])
+@pytest.mark.parametrize("kernel", [sc.IMQ(), sc.RBF()], ids=repr)
+def test_power_against_a_shift(normal_target, kernel, bootstrap):
+    rng = np.random.default_rng(1)
+    rejected = [
+        sc.ksd_test(
+            rng.normal(0.3, 1, size=(300, 2)), normal_target, kernel=kernel, bootstrap=bootstrap, rng=rng
+        ).reject()
+        for _ in range(20)
+    ]
+    assert_power(rejected, 0.9)
+
+
+@pytest.mark.slow
+def test_blind_to_a_missing_mode():
+    """The paper's opening example: the KSD test does not see that the right mode is missing."""
+    target = bimodal()
+    rng = np.random.default_rng(2)
+    rejected = [sc.ksd_test(rng.normal(size=(500, 1)), target, rng=rng).reject() for _ in range(40)]
+    assert_level(rejected)
+
+
+def test_the_seed_decides_everything(normal_target):
+    x = np.random.default_rng(3).normal(size=(150, 2))
+    one, two, other = (sc.ksd_test(x, normal_target, rng=seed) for seed in (5, 5, 6))
+    assert (one.statistic, one.pvalue) == (two.statistic, two.pvalue)
+    np.testing.assert_array_equal(one.null_distribution, two.null_distribution)
+    assert not np.array_equal(one.null_distribution, other.null_distribution)
+
+
+def test_statistic_is_unbiased_of_zero_under_the_null(normal_target):
+    rng = np.random.default_rng(4)
+    values = [
+        sc.ksd_test(
+            rng.normal(size=(60, 2)), normal_target, kernel=sc.IMQ(2.0), n_resamples=19, check_score=False
+        ).statistic
+        for _ in range(200)
+    ]
+    assert abs(np.mean(values)) < 4 * np.std(values) / np.sqrt(200)
+
+
+class TestPrecondition:
+    matrix = np.array([[2.0, 0.5, 0.0], [0.1, 1e-3, 0.0], [30.0, 0.0, 1e3]])
+
+    def pair(self, seed=0, inflate=1.0):
+        """A standard normal target and draws, and their image under a linear map of very different scales."""
+        x = inflate * np.random.default_rng(seed).normal(size=(400, 3))
+        plain = standard_normal(3)
+        precision = np.linalg.inv(self.matrix @ self.matrix.T)
+        mapped = sc.Target(
+            lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x), lambda x: -x @ precision, dim=3
+        )
+        return (x, plain), (x @ self.matrix.T, mapped)
+
+    def test_pvalue_does_not_depend_on_linear_maps(self):
+        (x, plain), (y, mapped) = self.pair()
+        one = sc.ksd_test(x, plain, precondition=np.eye(3), rng=0)
+        two = sc.ksd_test(y, mapped, precondition=self.matrix @ self.matrix.T, rng=0, check_score=False)
+        assert one.statistic == pytest.approx(sc.ksd_test(x, plain, rng=0).statistic, rel=1e-12)
+        assert two.statistic == pytest.approx(one.statistic, rel=1e-6)
+        assert two.pvalue == one.pvalue
+
+    def test_it_sees_an_inflated_small_coordinate(self):
+        scale = np.array([1e-3, 1.0, 1e3])
+        x = np.random.default_rng(1).normal(size=(1000, 3)) * scale * [1.3, 1, 1]
+        target = sc.Target(lambda x: -0.5 * np.sum((x / scale) ** 2, axis=1), lambda x: -x / scale**2, dim=3)
+        assert sc.ksd_test(x, target, precondition=np.diag(scale**2), rng=0).pvalue <= 0.01
+
+    @pytest.mark.parametrize(
+        ("matrix", "message"),
+        [
+            (np.eye(3), r"`precondition` must have shape \(2, 2\), got \(3, 3\)"),
+            (np.array([[1.0, 2.0], [2.0, 1.0]]), "must be positive definite, its smallest eigenvalue is -1"),
+            (np.array([[1.0, 0.5], [0.0, 1.0]]), "must be symmetric"),
+        ],
+    )
+    def test_bad_matrices(self, normal_target, matrix, message):
+        with pytest.raises(ValueError, match=message):
+            sc.ksd_test(np.zeros((50, 2)), normal_target, precondition=matrix)
+
+
+def test_finite_difference_scores_are_flagged():
+    target = sc.Target(normal_log_density, dim=2)
+    x = np.random.default_rng(5).normal(size=(100, 2))
+    with pytest.warns(UserWarning, match="the target has no score"):
+        result = sc.ksd_test(x, target, rng=0)
+    assert "finite differences" in result.warnings[0]
+    assert "finite differences" in str(result)
+    exact = sc.ksd_test(x, sc.Target(target.log_density, lambda x: -x, dim=2), rng=0)
+    assert result.statistic == pytest.approx(exact.statistic, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"draws": np.zeros((5, 3))}, ValueError, "`draws` must have shape"),
+        ({"draws": np.zeros((50, 2))}, ValueError, "`draws` must not be constant"),
+        ({"draws": np.full((5, 2), np.nan)}, ValueError, r"rows \[0, 1, 2, 3, 4\]"),
+        ({"target": lambda x: 0}, TypeError, "`target` must be a steincheck.Target"),
+        ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer, got 0"),
+        ({"kernel": "imq"}, TypeError, "`kernel` must have a method profile"),
+        ({"rng": "x"}, TypeError, "`rng` must be"),
+        ({"kernel": sc.RBF(1e-200)}, ValueError, "the Stein kernel is not finite with the bandwidth 1e-200"),
+        ({"kernel": sc.IMQ}, TypeError, "`kernel` must have a method profile"),
+        ({"precondition": "median"}, TypeError, r"`precondition` must be a matrix of numbers.*'median'"),
+        ({"bootstrap": "wild"}, TypeError, "`bootstrap` must be a function.*or 'blocks', got 'wild'"),
+        ({"bootstrap": lambda n, size, rng: np.ones((n, size))}, ValueError, r"weights of shape \(999, 50\)"),
+    ],
+)
+def test_bad_input(normal_target, change, error, message):
+    arguments = {"draws": np.random.default_rng(0).normal(size=(50, 2)), "target": normal_target} | change
+    with pytest.raises(error, match=message):
+        sc.ksd_test(arguments.pop("draws"), arguments.pop("target"), **arguments)
+
+
+def test_too_few_resamples_to_reject_are_noted(normal_target):
+    x = np.random.default_rng(0).normal(3, 1, size=(50, 2))
+    with pytest.warns(UserWarning, match=r"`n_resamples` = 18 no p-value can be below 0.0526"):
+        result = sc.ksd_test(x, normal_target, n_resamples=18, rng=0)
+    assert result.pvalue == pytest.approx(1 / 19)
+    assert result.warnings
+    assert sc.ksd_test(x, normal_target, n_resamples=19, rng=0).reject()
+
+
+def test_a_wrong_score_is_an_error_unless_told_otherwise():
+    wrong = sc.Target(normal_log_density, lambda x: x, dim=2)
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    with pytest.raises(ValueError, match="`score` disagrees"):
+        sc.ksd_test(x, wrong)
+    assert sc.ksd_test(x, wrong, check_score=False, rng=0).reject()  # draws of its reciprocal
+
+
+def test_result_speaks_and_serialises(normal_target):
+    rng = np.random.default_rng(6)
+    good = sc.ksd_test(rng.normal(size=(200, 2)), normal_target, rng=0)
+    bad = sc.ksd_test(rng.normal(1, 1, size=(200, 2)), normal_target, rng=0)
+    assert "no misfit found" in str(good)
+    assert "does not fit" in str(bad)
+    assert bad.reject()
+    assert not good.reject()
+    record = json.loads(bad.to_json())
+    assert record["pvalue"] == bad.pvalue
+    assert len(record["null_distribution"]) == 999
+    with pytest.raises(ValueError, match="`alpha` must lie strictly between 0 and 1, got 5"):
+        bad.reject(5)
+    with pytest.raises(AttributeError, match="no attribute 'acceptance'"):
+        _ = bad.acceptance
+
+
+def test_golden_summed_matrix_and_criterion(golden):
+    """spKSD's statistic and replicates, ospKSD's criterion; the research code has a bandwidth a sample."""
+    arrays, target = golden
+    stack = arrays["sp_X"]
+    n = stack.shape[1]
+    weights = arrays["boot_weights"] - 1
+    scores = target.score(stack.reshape(-1, target.dim)).reshape(stack.shape)
+    each = [
+        quadratic_forms(stack[[j]], scores[[j]], sc.IMQ(), width, weights, row_sums=True)
+        for j, width in enumerate(arrays["sp_lambdas"])
+    ]
+    total = sum(forms.total[0] for forms in each)
+    assert total / (n * (n - 1)) == pytest.approx(float(arrays["sp_stat"]), rel=1e-9)
+    replicates = sum(forms.replicates[0] for forms in each) / n**2
+    np.testing.assert_allclose(replicates, arrays["sp_boot_stats"], rtol=1e-8, atol=1e-12)
+    rows = np.array([forms.row_sums[0, 0] for forms in each])
+    np.testing.assert_allclose(rows.sum(axis=0), arrays["sp_U_sum_nodiag"].sum(axis=1), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(power_criterion(rows[0] + rows[1:]), arrays["osp_proxy"], rtol=1e-8)
+    assert power_criterion(rows[0]) == pytest.approx(float(arrays["scaled_ksd"]), rel=1e-9)
+    common = quadratic_forms(stack, scores, sc.IMQ(), float(arrays["imq_lambda"]))
+    assert common.total[0] / (n * (n - 1)) == pytest.approx(float(arrays["sp_stat_common_lambda"]), rel=1e-9)
+
+
+@pytest.mark.parametrize("test", [sc.spksd_test, sc.ospksd_test])
+def test_perturbed_tests_see_a_missing_mode(test):
+    rng = np.random.default_rng(7)
+    pvalues = [
+        test(bimodal_draws(1.0, 500, rng), bimodal(), modes=BIMODAL_MODES, rng=rng).pvalue for _ in range(2)
+    ]
+    assert max(pvalues) <= 0.01
+
+
+@pytest.mark.slow
+def test_spksd_sees_wrong_weights_that_ksd_does_not():
+    """Weight 0.3 instead of 0.5, eleven jump scales: of 60 other samples all were rejected, at p <= 0.002."""
+    rng = np.random.default_rng(8)
+    samples = [bimodal_draws(0.3, 1000, rng) for _ in range(5)]
+    target = bimodal()
+    options = {"modes": BIMODAL_MODES, "theta": np.linspace(0.5, 1.5, 11), "rng": rng}
+    assert_power([sc.spksd_test(x, target, **options).pvalue for x in samples], 0.8)
+    assert_level([sc.ksd_test(x, target, rng=rng).pvalue for x in samples])
+
+
+@pytest.mark.slow
+def test_the_choice_of_a_jump_scale_keeps_the_level():
+    """Were theta chosen by the draws that are tested, rejections would grow with the number of scales."""
+    rng = np.random.default_rng(9)
+    options = {"modes": BIMODAL_MODES, "theta": np.linspace(0.5, 1.5, 11), "n_resamples": 199, "rng": rng}
+    samples = (bimodal_draws(0.5, 150, rng) for _ in range(80))
+    pvalues = [sc.ospksd_test(x, bimodal(), check_score=False, **options).pvalue for x in samples]
+    assert_level(pvalues, (0.05, 0.2, 0.5), exact=True)
+
+
+def test_spksd_reports_what_it_did():
+    x = bimodal_draws(0.3, 400, np.random.default_rng(10))
+    result = sc.spksd_test(x, bimodal(), modes=BIMODAL_MODES, theta=[0.8, 1.0, 1.2], rng=0)
+    assert result.acceptance.shape == result.theta_statistics.shape == (3,)
+    assert result.acceptance[1] > 0.4  # half of the proposals go the right way, and all of these are taken
+    assert len(result.modes) == 2
+    assert result.statistic == pytest.approx(
+        result.identity_statistic + result.theta_statistics.sum(), rel=1e-9
+    )
+    plain = sc.ksd_test(x, bimodal(), rng=0)
+    assert result.identity_statistic == pytest.approx(plain.statistic, rel=1e-9)
+    assert json.loads(result.to_json())["modes"]
+
+
+def test_ospksd_chooses_the_theta_of_the_largest_criterion():
+    x = bimodal_draws(1.0, 600, np.random.default_rng(11))
+    result = sc.ospksd_test(x, bimodal(), modes=BIMODAL_MODES, rng=0)
+    assert result.chosen_theta == result.theta[np.argmax(result.power_criterion)]
+    assert result.power_criterion.shape == (51,)
+    assert abs(result.chosen_theta - 1) > 0.02  # at 1 the modes fall upon each other and nothing is seen
+    assert result.identity_statistic + result.theta_statistic == pytest.approx(result.statistic, rel=1e-9)
+
+
+def test_more_steps_do_not_change_the_bootstrap_weights():
+    seen = []
+
+    def recording(n, size, rng):
+        seen.append(sc.multinomial(n, size, rng))
+        return seen[-1]
+
+    x = bimodal_draws(0.5, 100, np.random.default_rng(12))
+    for n_steps in (1, 4):
+        sc.spksd_test(
+            x, bimodal(), modes=BIMODAL_MODES, n_steps=n_steps, theta=[0.9], bootstrap=recording, rng=3
+        )
+    np.testing.assert_array_equal(seen[0], seen[1])
+
+
+def test_modes_are_found_when_not_given():
+    x = bimodal_draws(1.0, 300, np.random.default_rng(13))
+    result = sc.spksd_test(x, bimodal(), bounds=(-10, 16), rng=0)
+    np.testing.assert_allclose(np.sort(result.modes.locations[:, 0]), [0, 6], atol=1e-3)
+    assert result.reject()
+    assert sc.ospksd_test(x, bimodal(), bounds=(-10, 16), rng=0).reject()
+
+
+def test_one_mode_is_said_aloud(normal_target):
+    x = np.random.default_rng(14).normal(size=(100, 2))
+    with pytest.warns(UserWarning, match="only one mode"):
+        result = sc.spksd_test(x, normal_target, rng=0, theta=[0.9, 1.1])
+    assert any("only one mode" in text for text in result.warnings)
+    assert result.theta_statistics == pytest.approx([result.identity_statistic] * 2)
+
+
+def test_jumps_that_are_never_accepted_are_said_aloud():
+    draws = bimodal_draws(0.5, 60, np.random.default_rng(15))
+    with pytest.warns(UserWarning, match="jumps are accepted at every theta"):
+        sc.pksd_test(draws, bimodal(), modes=[[0.0], [6.0]], theta=10.0, rng=0)
+
+
+@pytest.mark.parametrize(
+    ("test", "change", "message"),
+    [
+        (sc.pksd_test, {"theta": [0.9, 1.1]}, "`theta` of pksd_test must be one number, got 2"),
+        (sc.spksd_test, {"theta": [0.9, -1.0]}, "`theta` must be positive"),
+        (sc.spksd_test, {"n_steps": 0}, "`n_steps` must be a positive integer"),
+        (sc.spksd_test, {"bounds": (3, -3), "modes": None}, "`bounds`"),
+        (
+            sc.ospksd_test,
+            {"train_fraction": 1.0},
+            "`train_fraction` must lie strictly between 0 and 1, got 1.0",
+        ),
+        (sc.ospksd_test, {"train_fraction": 0.001}, "must leave at least 2 draws on either side"),
+        (sc.ospksd_test, {"modes": (np.zeros((2, 2)), np.ones((2, 2, 2)))}, "`modes`"),
+    ],
+)
+def test_bad_input_of_perturbed_tests(test, change, message):
+    x = bimodal_draws(0.5, 50, np.random.default_rng(16))
+    with pytest.raises(ValueError, match=message):
+        test(x, bimodal(), **({"modes": BIMODAL_MODES} | change))
+
+
+# --- blocks and repeated draws ------------------------------------------------------------------------------
+
+
+def test_blocks_of_single_draws_are_the_wild_bootstrap(normal_target):
+    x = np.random.default_rng(17).normal(0.1, 1, size=(90, 2))  # fewer draws than blocks
+    wild = sc.ksd_test(x, normal_target, bootstrap=sc.wild, rng=0)
+    blocks = sc.ksd_test(x, normal_target, bootstrap="blocks", rng=0)
+    assert blocks.statistic == pytest.approx(wild.statistic, rel=1e-5)
+    assert blocks.settings["bootstrap"] == "blocks"
+    assert abs(blocks.pvalue - wild.pvalue) < 0.1  # other signs: six standard errors of 999 replicates
+
+
+def test_the_statistic_of_blocks_leaves_out_pairs_within_them(normal_target):
+    x = np.random.default_rng(18).normal(size=(60, 2))
+    block = np.arange(60) // 6  # ten chains of six draws are not cut
+    result = sc.ksd_test(list(x.reshape(10, 6, 2)), normal_target, kernel=sc.IMQ(2.0), rng=0)
+    between = block[:, None] != block
+    with jax.enable_x64(True):
+        u = np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x))
+    assert result.statistic == pytest.approx(u[between].mean(), abs=1e-6 * np.abs(u).mean())
+    assert len(result.null_distribution) == 2**9 - 1  # all patterns of ten blocks
+
+
+@pytest.mark.slow
+def test_blocks_keep_the_level_and_see_a_shift(normal_target):
+    rng = np.random.default_rng(19)
+    options = {"bootstrap": "blocks", "n_resamples": 199, "check_score": False, "rng": rng}
+    pvalues = np.array(
+        [sc.ksd_test(rng.normal(size=(150, 2)), normal_target, **options).pvalue for _ in range(150)]
+    )
+    assert_level(pvalues, (0.05, 0.2), exact=True)
+    rejected = [
+        sc.ksd_test(rng.normal(0.3, 1, size=(300, 2)), normal_target, **options).reject() for _ in range(12)
+    ]
+    assert_power(rejected, 10 / 12)
+
+
+def test_many_draws_are_put_into_blocks_unless_a_bootstrap_is_named(normal_target, monkeypatch):
+    monkeypatch.setattr(resampling, "MAX_DRAWS_WITHOUT_BLOCKS", 200)
+    x = np.random.default_rng(20).normal(size=(201, 2))
+    used = [
+        sc.ksd_test(y, normal_target, n_resamples=19, rng=0, **options).settings["bootstrap"]
+        for y, options in ((x, {}), (x[1:], {}), (x, {"bootstrap": sc.multinomial}))
+    ]
+    assert used == ["blocks", sc.multinomial, sc.multinomial]
+
+
+def test_pairs_of_identical_draws_are_left_out(normal_target):
+    """Of the statistic and of its replicates; blocks have a statistic of their own, a mean over pairs."""
+    x = np.random.default_rng(21).normal(size=(80, 2))
+    x[-20:] = x[:20]
+    with jax.enable_x64(True):
+        u = np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x))
+    different = np.any(x[:, None] != x, axis=2)
+    kept = u * different
+    weights = sc.multinomial(80, 99, np.random.default_rng(0)).astype(float)
+    options = {"kernel": sc.IMQ(2.0), "n_resamples": 99, "rng": 0}
+    with pytest.warns(UserWarning, match="20 of 80 draws repeat others exactly"):
+        found = sc.ksd_test(x, normal_target, bootstrap=lambda n, size, rng: weights, **options)
+    assert found.statistic == pytest.approx(kept.sum() / (80 * 79), rel=1e-9)
+    replicates = np.einsum("bi,ij,bj->b", weights, kept, weights) / 80**2
+    np.testing.assert_allclose(found.null_distribution, replicates, rtol=1e-9, atol=1e-12)
+    with pytest.warns(UserWarning, match="20 of 80 draws repeat others exactly"):
+        blocks = sc.ksd_test(x, normal_target, bootstrap="blocks", **options)
+    assert blocks.statistic == pytest.approx(u[different].mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
+def test_one_perturbation_serves_several_tests(test):
+    x = bimodal_draws(0.4, 120, np.random.default_rng(22))
+    theta = 0.8 if test is sc.pksd_test else [0.8, 1.2]
+    moved = sc.perturb(x, bimodal(), BIMODAL_MODES, theta, n_steps=10, rng=0)
+    result = test(x, bimodal(), perturbation=moved, rng=1)
+    np.testing.assert_array_equal(result.theta, moved.theta)
+    assert result.settings["perturbation"] is moved
+    if test is not sc.ospksd_test:  # with the same stream the test makes the same perturbation
+        stream = np.random.default_rng(1).spawn(7)[3]
+        moved = sc.perturb(x, bimodal(), BIMODAL_MODES, theta, n_steps=10, rng=stream.bit_generator.seed_seq)
+        own = test(x, bimodal(), modes=BIMODAL_MODES, theta=theta, rng=1)
+        assert test(x, bimodal(), perturbation=moved, rng=1).pvalue == own.pvalue
+    with pytest.raises(ValueError, match="`perturbation` has its own `theta`, `n_steps`"):
+        test(x, bimodal(), perturbation=moved, theta=theta, n_steps=3)
+    for name, value in (("n_steps", 10), ("accept", sc.metropolis)):  # what is the default is given too
+        with pytest.raises(ValueError, match=f"`perturbation` has its own `{name}`: give one or the other"):
+            test(x, bimodal(), perturbation=moved, **{name: value})
+    with pytest.raises(ValueError, match="`perturbation` must be one of the same draws"):
+        test(x[::-1], bimodal(), perturbation=moved)
+    with pytest.raises(ValueError, match="`bounds` is the box of the mode search: give `modes` or `bounds`"):
+        test(x, bimodal(), modes=BIMODAL_MODES, bounds=(-10, 16))
+
+
+def test_a_perturbation_is_compared_with_the_draws_once(monkeypatch):
+    x = bimodal_draws(0.4, 120, np.random.default_rng(22))
+    moved = sc.perturb(x, bimodal(), BIMODAL_MODES, [0.8, 1.2], n_steps=10, rng=0)
+    seen = []
+    monkeypatch.setattr(optimised, "check_same_draws", lambda *arguments: seen.append(arguments))
+    sc.ospksd_test(x, bimodal(), perturbation=moved, rng=1)
+    assert len(seen) == 1
+
+
+def test_settings_suffice_to_run_a_test_again(normal_target):
+    x = np.random.default_rng(23).normal(size=(80, 2))
+    for rng in (None, 5, np.random.default_rng(3)):
+        first = sc.ksd_test(x, normal_target, rng=rng)
+        assert sc.ksd_test(x, normal_target, rng=first.settings["rng"]).pvalue == first.pvalue
+
+
+def test_a_warning_points_at_the_line_that_called_the_test(normal_target):
+    x = np.random.default_rng(24).normal(size=(10, 2))
+    with pytest.warns(UserWarning, match="only 10 draws are tested: below 50") as heard:
+        sc.ksd_test(x, normal_target, bootstrap=sc.multinomial, rng=0)
+    assert heard[0].filename == __file__
+
+
+@pytest.mark.parametrize("n", [6, 9])
+def test_few_draws_have_the_share_of_all_sign_patterns_as_p_value(normal_target, n):
+    x = np.random.default_rng(n).normal(size=(n, 2))
+    result = sc.ksd_test(x, normal_target, kernel=sc.IMQ(2.0), rng=0)
+    with jax.enable_x64(True):
+        u = np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x)) * (1 - np.eye(n))
+    signs = np.array(list(itertools.product([1, -1], repeat=n)))
+    forms = np.einsum("bi,ij,bj->b", signs, u, signs)
+    assert result.pvalue == pytest.approx(np.mean(forms >= u.sum() * (1 - 1e-9)), rel=1e-12)
+    assert result.pvalue_floor == 2.0 ** (1 - n)
+    assert result.settings["bootstrap"] == "blocks"
+
+
+@pytest.mark.parametrize("name", ["ksd", "pksd", "spksd", "ospksd", "ksdagg", "pksdagg"])
+def test_tests_of_very_few_draws_cannot_tell(name):
+    """Five draws have 16 sign patterns up to a common sign: no p-value can be .05."""
+    options = {} if name in ("ksd", "ksdagg") else {"modes": BIMODAL_MODES, "theta": [0.9], "n_steps": 2}
+    x = bimodal_draws(0.5, 10 if name == "ospksd" else 5, np.random.default_rng(25)) + 9.0  # far off
+    result = getattr(sc, f"{name}_test")(x, bimodal(), rng=0, **options)
+    assert result.pvalue_floor == 1 / 16
+    assert result.inconclusive()
+
+
+def test_aggregation_over_few_draws_breaks_no_ties():
+    """Replicates with all signs equal are the statistic itself: rounding must not make them smaller."""
+    rng = np.random.default_rng(26)
+    target = standard_normal(10)
+    for _ in range(40):
+        x = rng.normal(size=(4, 10))
+        result = sc.ksdagg_test(x, target, precondition=np.eye(10), independent=True, rng=rng)
+        assert result.pvalue >= 1 / 8
+
+
+def test_weights_that_would_not_fit_into_memory_are_refused(normal_target):
+    x = np.random.default_rng(21).normal(size=(25_000, 2))
+    with pytest.raises(ValueError, match="for each of 25000 draws take 25 GB; bootstrap='blocks' takes none"):
+        sc.ksd_test(x, normal_target, bootstrap=sc.multinomial, n_resamples=10**6, rng=0)
+
+
+def test_ospksd_counts_the_tested_draws_only():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    options = {"modes": [[-3.0], [3.0]], "theta": [1.0], "n_steps": 2, "n_resamples": 19, "rng": 0}
+    assert sc.ospksd_test(target.sample(80, 0), target, **options).settings["bootstrap"] == "blocks"
+    with pytest.warns(UserWarning, match="only 40 draws are tested: below 50 their bootstrap rejects"):
+        sc.ospksd_test(target.sample(80, 0), target, bootstrap=sc.multinomial, **options)

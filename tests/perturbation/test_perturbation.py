@@ -1,0 +1,336 @@
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+from harness import mixture_draws, numpy_mixture, standard_normal
+from scipy import stats
+
+import steincheck as sc
+from steincheck.perturbation import barker, jump_maps, metropolis, perturb, transition
+from steincheck.perturbation.runs import run_compiled, run_steps, skip_rejections
+
+
+def mixture(means, covariances, weights):
+    """A Gaussian mixture as a NumPy target, and its means and covariances."""
+    modes = np.asarray(means, float), np.asarray(covariances, float)
+    return numpy_mixture(means, covariances, weights), modes
+
+
+UNEQUAL = ([[-2.0], [3.0], [9.0]], [[[0.5]], [[2.0]], [[1.0]]], [0.2, 0.5, 0.3])
+PLANE = (
+    [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],
+    [[[1.0, 0.3], [0.3, 0.5]], [[0.4, -0.2], [-0.2, 2.0]], [[1.0, 0.0], [0.0, 1.0]]],
+    [0.5, 0.3, 0.2],
+)
+
+
+def test_golden_trajectories_and_acceptance(golden):
+    """The research code's walk with its pairs and uniforms, step by step."""
+    arrays, target = golden
+    maps = jump_maps(arrays["means"], arrays["covs"])
+    theta = arrays["mh_thetas"]
+    states = arrays["mh_traj"][:, 0]
+    log_p = target.log_density(states.reshape(-1, target.dim)).reshape(states.shape[:2])
+    for step, index in enumerate(arrays["mh_pair_index"]):
+        pairs = arrays["mh_pairs"][index].T
+        log_u = np.log(arrays["mh_uniform"][step])
+        states, log_p, log_alpha = transition(states, log_p, target, maps, theta, tuple(pairs), log_u)
+        np.testing.assert_allclose(log_alpha, arrays["mh_log_accept"][step], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(states, arrays["mh_traj"][:, step + 1], rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(states, arrays["sp_X"][1:], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("accept", [metropolis, barker])
+@pytest.mark.parametrize("theta", [0.7, 1.0, 1.3])
+def test_detailed_balance_by_quadrature(accept, theta):
+    """p(x) alpha_ij(x) dx = p(y) alpha_ji(y) dy with y = h(x | i, j), for every pair, unequal covariances."""
+    target, (means, covariances) = mixture(*UNEQUAL)
+    maps = jump_maps(means, covariances)
+    x = np.linspace(-25, 35, 4001)[None, :, None]
+    scale = np.array([theta])
+    for i in range(3):
+        for j in set(range(3)) - {i}:
+            pair = (np.full(4001, i), np.full(4001, j))
+            y = maps(x, scale, *pair)
+            lp, lq = target.log_density(x[0]), target.log_density(y[0])
+            jacobian = maps.log_jacobian(i, j)
+            np.testing.assert_allclose(maps(y, scale, pair[1], pair[0]), x, atol=1e-10)
+            assert np.gradient(y[0, :, 0], x[0, :, 0])[5] == pytest.approx(np.exp(jacobian), rel=1e-8)
+            there = lp + accept(lq - lp + jacobian)
+            back = lq + accept(lp - lq - jacobian) + jacobian
+            np.testing.assert_allclose(there, back, rtol=1e-10, atol=1e-10)
+
+
+def test_rules_of_acceptance_in_the_log_domain():
+    log_t = np.array([-1e4, -3.0, 0.0, 2.0, 1e4, -np.inf])
+    np.testing.assert_allclose(metropolis(log_t), [-1e4, -3, 0, 0, 0, -np.inf])
+    np.testing.assert_allclose(np.exp(barker(log_t[1:4])), np.exp(log_t[1:4]) / (1 + np.exp(log_t[1:4])))
+    assert barker(log_t[:1])[0] == pytest.approx(-1e4)
+    assert barker(log_t[5:])[0] == -np.inf
+    for rule in (metropolis, barker):  # rho(t) = t rho(1/t)
+        np.testing.assert_allclose(rule(log_t[:5]), log_t[:5] + rule(-log_t[:5]))
+
+
+@pytest.mark.parametrize("accept", [metropolis, barker])
+def test_draws_of_the_target_stay_draws_of_the_target(accept):
+    """Invariance in two dimensions after 30 steps, by Kolmogorov-Smirnov tests at 1e-5."""
+    target, modes = mixture(*PLANE)
+    rng = np.random.default_rng(0)
+    x = mixture_draws(*PLANE, 20_000, rng)
+    fresh = mixture_draws(*PLANE, 20_000, rng)
+    moved = perturb(x, target, modes, [0.8, 1.0, 1.1], n_steps=30, accept=accept, rng=1)
+    assert np.all(moved.acceptance > 0.001)
+    for sample in moved.samples:
+        assert not np.array_equal(sample, x)
+        for feature in (lambda v: v[:, 0], lambda v: v[:, 1], lambda v: np.hypot(*v.T), target.log_density):
+            assert stats.ks_2samp(feature(sample), feature(fresh)).pvalue > 1e-5
+
+
+def test_limit_law_of_a_long_perturbation():
+    """Prop. 5.1: q_infinity = p(x) sum_s q(x + s nu) / sum_k p(x + k nu), by a chi-square test."""
+    target, modes = mixture([[0.0], [6.0]], [[[1.0]], [[1.0]]], [0.5, 0.5])
+    theta, n = 0.85, 40_000
+    x = np.random.default_rng(2).normal(size=(n, 1))
+    moved = perturb(x, target, modes, theta, n_steps=60, rng=3).samples[0, :, 0]
+    grid = np.linspace(-8, 16, 240_001)
+    nu = theta * 6.0
+
+    def summed(log_density):
+        return sum(np.exp(log_density(grid + s * nu)) for s in range(-12, 13))
+
+    def log_p(v):
+        return target.log_density(v[:, None])
+
+    density = np.exp(log_p(grid)) * summed(stats.norm.logpdf) / summed(log_p)
+    cdf = np.cumsum(density) * (grid[1] - grid[0])
+    assert cdf[-1] == pytest.approx(1, abs=1e-6)
+    edges = np.interp(np.linspace(0.01, 0.99, 50), cdf, grid)
+    counts = np.bincount(np.searchsorted(edges, moved), minlength=51)
+    expected = n * np.diff(np.concatenate([[0.0], np.linspace(0.01, 0.99, 50), [1.0]]))
+    assert stats.chisquare(counts, expected).pvalue > 1e-4
+    # the same test must see a sample that has not been perturbed
+    assert (
+        stats.chisquare(np.bincount(np.searchsorted(edges, x[:, 0]), minlength=51), expected).pvalue < 1e-10
+    )
+
+
+def test_barker_far_from_the_modes_gives_no_nan():
+    target, modes = mixture(*PLANE)
+    moved = perturb(
+        np.array([[500.0, -800.0], [0.0, 0.0]]), target, modes, [0.5, 1.5], n_steps=5, accept=barker, rng=0
+    )
+    assert np.isfinite(moved.samples).all()
+
+
+def test_exactly_n_steps_transitions_are_made():
+    """One mode far heavier after the jump: every proposal towards it is accepted, so steps can be counted."""
+    flat = sc.Target(lambda x: np.zeros(len(x)), lambda x: np.zeros_like(x), dim=1)
+    modes = (np.array([[0.0], [1.0]]), np.ones((2, 1, 1)))
+    moved = perturb(np.zeros((2000, 1)), flat, modes, 1.0, n_steps=7, rng=0).samples[0, :, 0]
+    assert set(np.unique(moved)) <= {-7, -5, -3, -1, 1, 3, 5, 7}
+    assert np.abs(moved).max() >= 5
+
+
+def test_changing_the_number_of_steps_or_scales_keeps_the_pairs():
+    flat = sc.Target(lambda x: np.zeros(len(x)), lambda x: np.zeros_like(x), dim=1)
+    modes = (np.array([[0.0], [1.0]]), np.ones((2, 1, 1)))
+    one = perturb(np.zeros((50, 1)), flat, modes, [1.0], n_steps=3, rng=5).samples
+    many = perturb(np.zeros((50, 1)), flat, modes, [1.0, 2.0], n_steps=3, rng=5).samples
+    np.testing.assert_array_equal(one[0], many[0])
+    np.testing.assert_array_equal(2 * many[0], many[1])
+
+
+def test_log_density_is_evaluated_once_a_proposed_state():
+    target, modes = mixture(*PLANE)
+    seen = []
+    counting = sc.Target(lambda x: seen.append(len(x)) or target.log_density(x), target.score, dim=2)
+    perturb(np.zeros((30, 2)), counting, modes, [0.9, 1.0], n_steps=4, rng=0)
+    assert sum(seen) <= 30 + 4 * 2 * 30 + 10  # the draws, the proposals, and a look at the modes
+
+
+def test_one_mode_is_the_identity_with_a_warning():
+    target = standard_normal(2)
+    x = np.random.default_rng(0).normal(size=(10, 2))
+    with pytest.warns(UserWarning, match="only one mode is known"):
+        moved = perturb(x, target, (np.zeros((1, 2)), np.eye(2)[None]), [0.9, 1.1], n_steps=3)
+    np.testing.assert_array_equal(moved.samples, np.stack([x, x]))
+    assert "only one mode" in moved.warnings[0]
+
+
+def test_minus_infinity_is_a_rejection_and_nan_an_error_that_shows_the_point():
+    modes = (np.array([[0.0], [6.0]]), np.ones((2, 1, 1)))
+    walled = sc.Target(lambda x: np.where(x[:, 0] < 3, -0.5 * x[:, 0] ** 2, -np.inf), dim=1)
+    x = np.linspace(-1, 1, 20)[:, None]
+    with pytest.raises(ValueError, match="must be finite"):
+        perturb(x, walled, modes, 1.0, n_steps=2)  # a mode outside the support is no mode
+    inside = (np.array([[0.0], [2.0]]), np.ones((2, 1, 1)))
+    assert np.all(perturb(x, walled, inside, 1.0, n_steps=20, rng=0).samples < 3)
+    broken = sc.Target(lambda x: np.where(x[:, 0] < 3, -0.5 * x[:, 0] ** 2, np.nan), dim=1)
+    with pytest.raises(ValueError, match=r"`log_density` must be finite.*x = \["):
+        perturb(x, broken, inside, 1.0, n_steps=20, rng=0)
+
+
+def test_modes_far_from_the_origin_are_flagged_where_it_matters():
+    for covariances, offset, theta, flagged in [
+        ([[[1.0]], [[0.25]]], 100.0, 0.9, True),
+        ([[[1.0]], [[0.25]]], 0.0, 0.9, False),
+        ([[[1.0]], [[0.25]]], 100.0, 1.0, False),
+        ([[[1.0]], [[1.0]]], 100.0, 0.9, False),
+    ]:
+        modes = np.array([[-4.0], [4.0]]) + offset
+        target = sc.models.gaussian_mixture(modes, covariances)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            moved = perturb(target.sample(50, 0), target, (modes, covariances), theta, n_steps=2, rng=0)
+        assert bool(moved.warnings) == bool(heard) == flagged
+        assert not flagged or "lie far from the origin" in moved.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"theta": "1.1"}, r"`theta` must be a number or a 1-d array of numbers, got a str \('1.1'\)"),
+        ({"theta": []}, "`theta` must be a number or a non-empty 1-d array"),
+        ({"theta": [1.0, 0.0]}, r"`theta` must be positive and finite, got \[0.0\]"),
+        ({"theta": -1.0}, r"`theta` must be positive and finite, got \[-1.0\]"),
+        ({"n_steps": 0}, "`n_steps` must be a positive integer, got 0"),
+        ({"n_steps": 2.5}, "`n_steps` must be a positive integer, got 2.5"),
+        ({"modes": (np.zeros((2, 3)), np.ones((2, 3, 3)))}, "`modes`"),
+        ({"modes": ([[-3.0, 0.0], [3.0, 1.0]], -np.ones((2, 2, 2)))}, "`modes`"),
+    ],
+)
+def test_bad_input(change, message):
+    target, modes = mixture(*PLANE)
+    arguments = {"modes": modes, "theta": 1.0, "n_steps": 2} | change
+    with pytest.raises((ValueError, TypeError), match=message):
+        perturb(
+            np.zeros((5, 2)), target, arguments["modes"], arguments["theta"], n_steps=arguments["n_steps"]
+        )
+
+
+# --- faster ways ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accept", [metropolis, barker])
+@pytest.mark.parametrize("way", [run_compiled, skip_rejections])
+def test_faster_ways_have_the_distribution_of_single_steps(way, accept):
+    """End points of few steps from one start are few: their counts are compared by a chi-square test."""
+    shapes = np.array([np.diag([1.0, 2.0]), [[1.5, 0.4], [0.4, 1.0]]])
+    means = np.array([[0.0, 0.0], [5.0, 1.0]])
+    target = sc.models.gaussian_mixture(means, shapes, [0.6, 0.4])
+    maps = jump_maps(means, shapes)
+    x = np.repeat([[0.5, -0.3]], 4000, axis=0)
+    theta = np.array([0.9, 1.0])
+    log_p = target.log_density(x)
+    rest = (target, maps, theta, 6, accept)
+    starts = (x,) if way is run_compiled else (x, log_p)
+    ours, acceptance = way(*starts, *rest, np.random.default_rng(0))
+    theirs, expected_acceptance = run_steps(x, log_p, *rest, np.random.default_rng(1))
+    for k in range(2):
+        both = np.concatenate([ours[k], theirs[k]]).round(6)
+        _, where = np.unique(both, axis=0, return_inverse=True)
+        parts = np.split(where.ravel(), 2)
+        table = np.stack([np.bincount(part, minlength=where.max() + 1) for part in parts])
+        table = table[:, table.sum(axis=0) >= 20]
+        assert table.shape[1] > 1
+        assert stats.chi2_contingency(table).pvalue > 1e-5
+    # 24,000 steps, at most 6 of them dependent
+    assert np.allclose(acceptance, expected_acceptance, atol=5 * np.sqrt(2 * 0.25 * 6 / 24_000))
+
+
+def test_many_steps_per_pair_of_modes_skip_rejections():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    x = np.random.default_rng(3).normal(-3, 1, size=(2000, 1))
+    moved = perturb(x, target, [[-3.0], [3.0]], [1.0, 1.1], n_steps=200, rng=0)
+    share = np.mean(moved.samples > 0, axis=(1, 2))  # the chain has forgotten where it began
+    assert np.abs(share - 0.5).max() < 4 * np.sqrt(0.25 / 2000)
+
+
+def test_nan_at_a_proposal_of_a_jax_target_shows_the_point():
+    import jax.numpy as jnp
+
+    target = sc.from_jax(lambda x: jnp.where(x[0] < 3, -0.5 * x[0] ** 2, jnp.nan), dim=1)
+    modes = (np.array([[0.0], [2.0]]), np.ones((2, 1, 1)))
+    with pytest.raises(ValueError, match=r"`log_density` must be finite.*x = \["):
+        perturb(np.linspace(-1, 1, 20)[:, None], target, modes, 1.0, n_steps=20, rng=0)
+
+
+def test_a_rule_of_ones_own_is_used_step_by_step():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+
+    class Never:
+        def __call__(self, log_ratio):
+            return np.full(np.shape(log_ratio), -np.inf)
+
+    x = np.zeros((5, 1))
+    moved = perturb(x, target, [[-3.0], [3.0]], 1.0, n_steps=3, accept=Never(), rng=0)
+    np.testing.assert_array_equal(moved.samples[0], x)
+    assert "Never" in moved.accept
+
+
+def test_what_is_no_rule_and_no_perturbation_is_named(normal_target):
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    modes = [[0.0, 0.0], [1.0, 1.0]]
+    with pytest.raises(TypeError, match="`accept` must be a function of the log ratio, got 'barker'"):
+        sc.perturb(x, normal_target, modes, 1.0, n_steps=2, accept="barker", rng=0)
+    with pytest.raises(TypeError, match="`perturbation` must come from perturb, got ndarray"):
+        sc.spksd_test(x, normal_target, perturbation=x)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            {"samples": np.zeros((2, 5, 1))},
+            ValueError,
+            r"`samples` must hold the draws moved .* \(1, 5, 1\), got",
+        ),
+        ({"acceptance": [0.1, 0.2]}, ValueError, r"`acceptance` must hold a share per theta, shape \(1,\)"),
+        ({"draws": np.zeros(5)}, ValueError, r"`draws` must have shape \(n, d\)"),
+        ({"theta": [-1.0]}, ValueError, r"`theta` must be positive"),
+        ({"modes": [[0.0], [1.0]]}, TypeError, r"`modes` must be a Modes, got list"),
+        ({"n_steps": 0}, ValueError, r"`n_steps` must be a positive integer"),
+        ({"log_density": [0.0]}, ValueError, r"`log_density` must hold that of each draw, shape \(5,\)"),
+    ],
+)
+def test_the_record_refuses_what_is_not_a_perturbation(change, error, message):
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    moved = sc.perturb(np.zeros((5, 1)), target, [[-3.0], [3.0]], 1.0, n_steps=1, rng=0)
+    with pytest.raises(error, match=message):
+        dataclasses.replace(moved, **change)
+
+
+def test_a_perturbation_records_its_seed_and_draws_nothing_from_a_generator():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    draws = target.sample(50, 0)
+    generator = np.random.default_rng(4)
+    state = generator.bit_generator.state
+    options = {"modes": [[-3.0], [3.0]], "theta": 1.0, "n_steps": 5}
+    first, second = (sc.perturb(draws, target, rng=generator, **options) for _ in range(2))
+    assert generator.bit_generator.state == state
+    assert not np.array_equal(first.samples, second.samples)
+    again = sc.perturb(draws, target, rng=second.seed, **options)
+    np.testing.assert_array_equal(again.samples, second.samples)
+    assert second.to_dict()["seed"] == "SeedSequence(entropy=4, spawn_key=(1,))"
+    assert sc.perturb(draws, target, rng=5, **options).seed == 5
+
+
+@pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
+def test_a_perturbation_for_another_target_is_refused(test):
+    places = [[-3.0, 0.0], [3.0, 0.0]]
+    target = sc.models.gaussian_mixture(places)
+    other = sc.models.gaussian_mixture([[-3.0, 1.0], [3.0, 0.0]])
+    x = target.sample(100, 0)
+    moved = sc.perturb(x, other, places, [1.0], n_steps=5, rng=0)
+    with pytest.raises(ValueError, match="`perturbation` must be one for the target of the test"):
+        test(x, target, perturbation=moved, rng=0)
+    if test in (sc.spksd_test, sc.pksdagg_test):  # that of a target which differs by a constant serves
+        plain, higher = (
+            sc.Target(lambda x, c=c: target.log_density(x) + c, target.score, dim=2) for c in (0, 5)
+        )
+        of_plain, of_higher = (
+            sc.perturb(x, same, places, [0.9, 1.0], n_steps=5, rng=0) for same in (plain, higher)
+        )
+        expected = test(x, target, perturbation=of_plain, rng=0).pvalue
+        assert test(x, target, perturbation=of_higher, rng=0).pvalue == expected

@@ -1,0 +1,204 @@
+"""The demo's report and the built site in headless Chromium: make test-browser."""
+
+import sys
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import unquote, urldefrag, urljoin
+from urllib.request import urlopen
+
+import pytest
+
+from steincheck.cli import main
+
+pytestmark = pytest.mark.browser
+DOCS = Path(__file__).parents[2] / "docs"
+IMAGES = DOCS / "images"
+SITE = DOCS / "_build" / "html"  # make docs
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+OVERLAPS = """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
+  const frame = svg.getBoundingClientRect();
+  const boxes = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+  const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
+  const out = ([, b]) => b.left < frame.left - 1 || b.right > frame.right + 1 || b.bottom > frame.bottom + 1;
+  const cut = boxes.filter(out).map(([t]) => 'cut off: ' + t);
+  const met = ([t, a], k) => boxes.slice(k + 1).filter(([, b]) => meet(a, b)).map(([u]) => t + ' / ' + u);
+  return cut.concat(boxes.flatMap(met));
+})"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "demo-report.html"
+    patch = pytest.MonkeyPatch()
+    with patch.context() as m:
+        m.chdir(path.parent)
+        m.setattr(sys, "argv", ["steincheck", "demo", "--report", path.name])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    assert stop.value.code in (0, None)
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme", "width"), [("light", "light", 1100), ("dark", "dark", 1100), ("phone", "light", 375)]
+)
+def test_the_report_opens_alone_and_shows_its_texts(report, browser, name, scheme, width):
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = context.new_page()
+    problems, requests = [], []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(report.as_uri())
+    page.wait_for_load_state("networkidle")
+    assert problems == []
+    assert [url for url in requests if not url.startswith("data:")] == [report.as_uri()]
+    for text in (
+        "The draws do not fit the density",
+        "nearly missing",
+        "Not examined",
+        "How to reproduce",
+    ):
+        assert page.get_by_text(text).first.is_visible(), text
+    assert not page.get_by_text("SHA-256").first.is_visible()  # settings are folded away
+    page.locator("summary").click()
+    assert page.get_by_text("SHA-256").first.is_visible()
+    page.locator("summary").click()
+    assert page.locator("figure svg").count() == 2
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate(OVERLAPS) == []
+    IMAGES.mkdir(exist_ok=True)
+    page.screenshot(path=IMAGES / f"report-{name}.png", full_page=True)
+    if name == "light":
+        top = {"x": 0, "y": 0, "width": width, "height": 860}
+        page.screenshot(path=IMAGES / "report-top.png", clip=top, full_page=True)
+    context.close()
+
+
+def violations(page):
+    """What axe-core finds at the levels of WCAG 2 A and AA: rule and first element."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"]}).response["violations"]
+    return [(rule["id"], rule["nodes"][0]["html"][:120]) for rule in found]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_is_accessible(report, browser, scheme):
+    context = browser.new_context(viewport={"width": 1100, "height": 800}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    assert violations(page) == []
+    context.close()
+
+
+class Links(HTMLParser):
+    """Addresses that a page refers to, and the names that can be linked to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.addresses, self.ids = [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.ids |= {values[name] for name in ("id", "name") if values.get(name)}
+        self.addresses += [values[name] for name in ("href", "src") if values.get(name)]
+        if tag == "img":
+            assert "alt" in values, f"an image without a text: {values}"
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The address of the built site on loopback."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=SITE))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def test_no_link_of_the_site_is_broken(site):
+    pages, waiting, problems = {}, {site + "index.html"}, []
+    anchors = set()
+    while waiting:
+        address = waiting.pop()
+        try:
+            with urlopen(address) as answer:
+                kind, body = answer.headers.get_content_type(), answer.read()
+        except OSError as error:
+            problems.append(f"{address}: {error}")
+            pages[address] = set()
+            continue
+        links = Links(body.decode()) if kind == "text/html" else None
+        pages[address] = set() if links is None else links.ids
+        for link in () if links is None else links.addresses:
+            there, anchor = urldefrag(urljoin(address, link))
+            if there.startswith(site):
+                anchors |= {(address, there, unquote(anchor))} if anchor else set()
+                waiting |= {there} - set(pages)
+    assert len(pages) > 40
+    problems += [f"{a}: no #{anchor} in {b}" for a, b, anchor in anchors if anchor not in pages[b]]
+    assert problems == []
+
+
+@pytest.fixture
+def offline(browser, site):
+    """A page of phone width that reaches nothing but the site."""
+    context = browser.new_context(viewport={"width": 360, "height": 740})
+    context.route(
+        "**/*", lambda route: route.continue_() if route.request.url.startswith(site) else route.abort()
+    )
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["index", "start", "choose", "limits", "gallery", "tutorials/missing-mode", "theory/symbols", "api"],
+)
+def test_pages_of_the_site_on_a_phone_and_their_accessibility(offline, site, name):
+    offline.goto(f"{site}{name}.html")
+    assert offline.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert violations(offline) == []
+
+
+def test_the_search_of_the_site_finds_a_test(offline, site):
+    offline.goto(f"{site}search.html?q=flux_test")
+    offline.wait_for_selector("ul.search li a", timeout=15_000)
+    assert "flux_test" in offline.inner_text("#search-results")
+
+
+def test_the_report_prints(report, browser, tmp_path):
+    page = browser.new_page()
+    page.goto(report.as_uri())
+    page.pdf(path=tmp_path / "report.pdf", format="A4")
+    assert (tmp_path / "report.pdf").stat().st_size > 10_000
+    page.close()

@@ -1,0 +1,275 @@
+import html
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import steincheck as sc
+from steincheck import report
+from steincheck._files import write_text
+from steincheck.result import Finding, GofResult, Modes, ModeTable, Verdict
+from steincheck.wording import headline
+
+EVIL = '<script>alert("1")</script>'
+VOID = {"meta", "link", "br"}
+
+
+def a_verdict(n, dim, fits=False, **changes):
+    rng = np.random.default_rng(0)
+    kernel = GofResult("KSDAgg test", 0.5, 0.01, rng.normal(size=1999), n, dim)
+    weights = GofResult("flux test", 9.0, 0.001, None, n, dim)
+    ends = np.array([[0.4, 0.6], [0.4, 0.6]])
+    table = ModeTable(
+        np.stack([np.zeros(dim), np.full(dim, 5.0)]),
+        np.array([n, 0]),
+        np.array([1.0, 0.0]),
+        np.array([0.5, 0.5]),
+        ends,
+        ends,
+        ("too many draws", "too few draws"),
+    )
+    modes = Modes(table.locations, np.stack([np.eye(dim)] * 2), np.zeros(2), np.zeros(2))
+    names = [EVIL, "a$\\frac{", *(f"x[{k}]" for k in range(2, dim))][:dim]
+    fields = {
+        "fits": fits,
+        "pvalue": 0.002,
+        "alpha": 0.05,
+        "tests": {"kernel": kernel, "weights": weights},
+        "adjusted_pvalues": {"kernel": 0.01, "weights": 0.002},
+        "modes": modes,
+        "mode_table": table,
+        "findings": (Finding("missing mode", 1, (), 0.5, (0.4, 0.6), 0.002, f"Mode 1 is missing {EVIL}"),),
+        "advice": (f"start at every mode {EVIL}",),
+        "mode_descriptions": (f"a = 0 {EVIL}", "a = 5"),
+        "inconclusive_reasons": ("few draws",) if fits is None else (),
+        "context": ("searched 100,000 points",),
+        "names": tuple(names),
+        "sentence": headline(fits, 0.05, 0.002, ("few draws",)),
+        "not_examined": (EVIL,),
+        "warnings": (EVIL,),
+        "n": n,
+        "dim": dim,
+        "seed": 12,
+        "version": "0.0",
+        "settings": {"modes": None, "alpha": 0.05, "rng": 12},
+    }
+    return Verdict(**(fields | changes))
+
+
+class Reader(HTMLParser):
+    """Tags that open and close, and addresses the page would fetch."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.tags, self.addresses, self.ids = [], [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attributes:
+            if name in ("src", "href", "xlink:href", "action", "data"):
+                self.addresses.append(value)
+            if name == "id":
+                self.ids.append(value)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A page of 10,000 draws in ten dimensions."""
+    x = np.random.default_rng(0).normal(size=(10_000, 10))
+    return report.page_html(a_verdict(10_000, 10), x, title=EVIL, command=["steincheck", "check", EVIL])
+
+
+def test_the_page_is_small_and_stands_alone(large):
+    assert len(large.encode()) < 1_000_000
+    page = Reader(large)
+    assert page.open == []
+    assert "script" not in page.tags
+    assert page.tags.count("svg") == 2
+    assert page.addresses.count("#modes") == 1
+    assert {address for address in page.addresses if not address.startswith("#")} == {"data:,"}
+    for address in page.addresses:
+        assert not address.startswith("#") or address[1:] in page.ids
+    assert not re.search(r"@import|https?://", large)
+    assert not re.search(r"url\((?!#)", large)
+
+
+def test_user_strings_are_escaped(large):
+    assert "<script" not in large
+    assert large.count("&lt;script&gt;") >= 7  # in texts, tables and pictures
+
+
+def test_ids_are_unique(large):
+    ids = Reader(large).ids
+    assert len(ids) == len(set(ids))
+
+
+def test_the_sentence_comes_first_and_everything_follows(large):
+    parts = ('<h1 class="misfit">The draws do not fit', "<strong>Warnings", '<ul class="findings">', "<svg")
+    parts += (
+        ">Modes</h2>",
+        ">Tests</h2>",
+        ">How it was examined</h2>",
+        ">Not examined</h2>",
+        "<summary>How to",
+    )
+    places = [large.index(part) for part in parts]
+    assert places == sorted(places)
+    for text in ("100.0% (40.0% to 60.0%)", "missing, too few draws", "SHA-256", f"numpy {np.__version__}"):
+        assert text in large
+    assert '<td class="">seed</td><td class="value">12</td>' in large
+
+
+def test_colours_come_from_the_page(large):
+    pictures = "".join(re.findall(r"<svg.*?</svg>", large, flags=re.DOTALL))
+    assert not re.search("#[0-9a-f]{6}", pictures)
+    assert "var(--ink)" in pictures
+    assert "prefers-color-scheme: dark" in large
+    assert "@media print" in large
+
+
+@pytest.mark.parametrize(("fits", "kind"), [(True, "fits"), (None, "unknown")])
+def test_other_verdicts(fits, kind):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    page = report.page_html(a_verdict(60, 2, fits, findings=(), warnings=()), x)
+    assert f'<h1 class="{kind}">' in page
+    assert ("does not prove a fit" in page) == (fits is True)
+    assert "Warnings" not in page
+    assert "steincheck.check(draws, target, alpha=0.05, rng=12)" in page
+
+
+def test_the_call_that_is_shown_gives_the_verdict_again():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    x = target.sample(200, 0)
+    pair = ([[-3.0], [3.0]], np.ones((2, 1, 1)))
+    for given in ({"modes": np.array([[-3.0], [3.0]])}, {"modes": pair, "alpha": 0.1}):
+        verdict = sc.check(x, target, rng=0, **given)
+        page = html.unescape(report.page_html(verdict, x))
+        names = {"steincheck": sc, "draws": x, "target": target}
+        exec(re.search("<pre>(.*)</pre>", page).group(1), names)
+        assert names["verdict"].to_json() == verdict.to_json()
+    found = sc.check(x, target, modes=verdict.modes, rng=0)
+    assert "modes=modes, alpha=0.05" in report.page_html(found, x)
+    assert "# `modes` as you gave them" in report.page_html(found, x)
+
+
+def test_long_settings_are_cut():
+    modes = np.arange(200.0)[:, None]
+    page = report.page_html(a_verdict(60, 1, settings={"modes": modes}), np.zeros((60, 1)))
+    assert '<td class="">modes</td><td class="value">[[0.0], [1.0]' in page
+    assert "[199.0]" not in page
+
+
+def test_one_mode_and_one_dimension():
+    verdict = a_verdict(60, 1)
+    one = Modes(np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1), np.zeros(1))
+    target = sc.models.gaussian_mixture([[0.0]])
+    page = report.page_html(replace(verdict, modes=one, mode_table=None), target.sample(60, 0), target)
+    assert page.count("<svg") == 1
+    assert ">Modes</h2>" not in page
+    assert "within modes" not in page
+    assert "The draws, the density and the mode." in page
+
+
+def test_writing(tmp_path):
+    verdict, x = a_verdict(60, 2), np.random.default_rng(0).normal(size=(60, 2))
+    report.write_html(tmp_path / "v.html", verdict, x)
+    assert (tmp_path / "v.html").read_text() == report.page_html(verdict, x)
+    assert [path.name for path in tmp_path.iterdir()] == ["v.html"]
+    with pytest.raises(ValueError, match="`draws` must be the 60 draws of the verdict, got 59"):
+        report.write_html(tmp_path / "w.html", verdict, x[1:])
+    with pytest.raises(IsADirectoryError, match="it is a directory"):
+        report.write_html(tmp_path, verdict, x)
+    with pytest.raises(FileNotFoundError, match="there is no directory"):
+        report.write_html(tmp_path / "no" / "v.html", verdict, x)
+    assert [path.name for path in tmp_path.iterdir()] == ["v.html"]
+
+
+def test_links_are_followed_and_modes_kept(tmp_path):
+    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    real.write_text("old")
+    link.symlink_to(real)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install 'steincheck\[plot\]'"):
+        report.page_html(a_verdict(60, 2), np.zeros((60, 2)))
+
+
+def test_a_command_is_a_list_and_a_path_a_path(tmp_path):
+    verdict = a_verdict(50, 2)
+    draws = np.random.default_rng(0).normal(size=(50, 2))
+    with pytest.raises(TypeError, match="`command` must be a list of words, got str"):
+        report.write_html(tmp_path / "a.html", verdict, draws, command="steincheck check")
+    for path in (3, "a\x00.html"):
+        with pytest.raises(TypeError, match="`path` must be the path of a file"):
+            report.write_html(path, verdict, draws)
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(OSError, match="cannot write"):
+        report.write_html(blocked / "a.html", verdict, draws)
+
+
+def test_sizes_of_moments_are_drawn_and_no_test_is_said(tmp_path):
+    target = sc.models.gaussian_mixture([[0.0, 0.0]])
+    x = 1.5 * target.sample(500, 0)
+    verdict = sc.check(x, target, modes=[[0.0, 0.0]], rng=0)
+    report.write_html(tmp_path / "a.html", verdict, x, target)
+    assert "too small | too large" in (tmp_path / "a.html").read_text()
+    nothing = replace(verdict, tests={}, adjusted_pvalues={})
+    report.write_html(tmp_path / "b.html", nothing, x, target)
+    assert "No test was run." in (tmp_path / "b.html").read_text()
+
+
+def test_a_full_disk_is_named_and_the_old_file_stays(tmp_path, monkeypatch):
+    place = tmp_path / "out.json"
+    place.write_text("old")
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match=r"cannot write .*out.json.*No space left"):
+        write_text(place, "new")
+    assert place.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+@pytest.mark.slow
+def test_two_processes_may_write_one_file(tmp_path):
+    place = tmp_path / "out.json"
+    code = """
+import sys
+from steincheck._files import write_text
+for _ in range(50):
+    write_text(sys.argv[1], sys.argv[2] * 5000)
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(place), letter]) for letter in "ab"]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        if place.exists():
+            seen.add(place.read_text())
+        else:
+            time.sleep(0.01)  # they are importing
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert seen <= {"a" * 5000, "b" * 5000}
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]

@@ -1,0 +1,132 @@
+"""The Stein kernel in the units of each mode, where widths of modes differ."""
+
+import numpy as np
+import pytest
+from harness import assert_level, assert_power
+
+import steincheck as sc
+from steincheck.aggregate import Aggregation, ksdagg_core
+from steincheck.modes.arguments import as_modes
+from steincheck.stein.block_sums import sums_of_block_pairs
+from steincheck.stein.inputs import spawn_streams
+from steincheck.stein.kernels import IMQ
+from steincheck.stein.mode_units import at_own_mode, laplace_responsibilities, mode_views, widths_differ
+
+
+def two_modes(ratio, apart=6.0):
+    """Two Gaussians with standard deviations 1 and `ratio`, so many widths apart."""
+    means = np.array([[0.0], [apart * (ratio + 1)]])
+    covariances = np.array([[[1.0]], [[ratio**2]]])
+    target = sc.models.gaussian_mixture(means, covariances, [0.5, 0.5])
+    return target, as_modes((means, covariances), target)
+
+
+def kernel_test(x, target, modes, rng, whiten=None):
+    return ksdagg_core(
+        x,
+        target.score(x),
+        Aggregation(bootstrap="blocks", n_resamples=500, n_level_resamples=500),
+        modes=modes,
+        whiten=whiten,
+        streams=spawn_streams(rng),
+    )
+
+
+def stretched(target, modes, factors, n, rng):
+    """Exact draws, those of each component stretched about its mean."""
+    x, label = target.sample_with_labels(n, rng)
+    centre = modes.locations[label]
+    return centre + np.asarray(factors)[label][:, None] * (x - centre)
+
+
+@pytest.mark.parametrize(("ratio", "differ"), [(1.0, False), (2.9, False), (3.1, True), (100.0, True)])
+def test_widths_differ_beyond_a_factor_of_three_in_any_coordinates(ratio, differ):
+    modes = two_modes(ratio)[1]
+    assert widths_differ(modes) is differ
+    turn = np.array([[2.0, 1.0], [0.5, 3.0]])
+    covariances = np.array([turn @ np.diag([1.0, s**2]) @ turn.T for s in (1.0, ratio)])
+    far = np.array([[0.0, 0.0], [900.0, 900.0]])
+    target = sc.models.gaussian_mixture(far, covariances)
+    assert widths_differ(as_modes((far, covariances), target)) is differ
+
+
+def test_weights_of_draws_enter_the_sums_over_blocks():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(1, 60, 3))
+    scores = rng.normal(size=(1, 60, 3))
+    weight = rng.random(60)
+    block = rng.permutation(60) % 7
+    alone = sums_of_block_pairs(x, scores, IMQ(), 2.0, np.arange(60), single=False).table[0, 0]
+    member = (block[:, None] == np.arange(7)) * weight[:, None]
+    found = sums_of_block_pairs(x, scores, IMQ(), 2.0, block, weight=weight, single=False).table[0, 0]
+    np.testing.assert_allclose(found, member.T @ alone @ member, rtol=1e-10)
+
+
+def test_the_kernel_of_each_mode_has_mean_zero_by_quadrature():
+    """Overlapping modes, where the gradient of the responsibilities matters."""
+    target, modes = two_modes(5.0, apart=0.5)
+    grid = np.linspace(-60, 80, 800)[:, None]
+    p = np.exp(target.log_density(grid))
+    p /= p.sum()
+    views = list(mode_views(grid, target.score(grid), modes))
+    np.testing.assert_allclose(laplace_responsibilities(grid, modes).sum(axis=0), 1.0)
+    for view in views:
+        q = len(view.rows)
+        table = sums_of_block_pairs(
+            view.z[None], view.scores[None], IMQ(), 1.5, np.arange(q) // 2, weight=view.weight
+        )
+        row = rows_of(view, 1.5)
+        assert np.abs(row @ p[view.rows]).max() < 1e-4 * np.abs(row).max()
+        np.testing.assert_allclose(table.table.sum(), row.sum() - np.trace(row), rtol=1e-3)
+
+
+def rows_of(view, bandwidth):
+    """The weighted Stein kernel of one mode as a dense matrix, by its formula."""
+    z = view.z[:, 0]
+    s = view.scores[:, 0]
+    gap = z[:, None] - z
+    base = 1 + gap**2 / bandwidth
+    phi = base**-0.5
+    slope = -0.5 / bandwidth * base**-1.5
+    bend = 0.75 / bandwidth**2 * base**-2.5
+    u = phi * s[:, None] * s - 2 * slope * (s[:, None] - s) * gap - 2 * slope - 4 * gap**2 * bend
+    return view.weight[:, None] * view.weight * u
+
+
+def test_each_draw_is_measured_at_its_own_mode():
+    target, modes = two_modes(30.0)
+    x, label = target.sample_with_labels(400, np.random.default_rng(0))
+    sd = np.sqrt(modes.covariances[:, 0, 0])[label]
+    expected = (x[:, 0] - modes.locations[label, 0]) / sd
+    close = np.abs(expected) < 2.5  # draws between the modes may belong to the other one
+    np.testing.assert_allclose(at_own_mode(x, modes)[close, 0], expected[close])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factors", [(1.5, 1.5), (1.5, 1.0), (1.0, 1.5)])
+def test_both_the_narrow_and_the_wide_mode_are_seen(factors):
+    target, modes = two_modes(30.0)
+    rng = np.random.default_rng(11)
+    samples = [stretched(target, modes, factors, 600, rng) for _ in range(5)]
+    assert_power([kernel_test(x, target, modes, rng).pvalue for x in samples], 1.0, alpha=0.01)
+    one_metric = np.linalg.cholesky(modes.covariances.mean(axis=0))
+    assert_level([kernel_test(x, target, None, rng, whiten=one_metric).pvalue for x in samples])
+
+
+@pytest.mark.slow
+def test_level_with_overlapping_modes_of_different_widths():
+    target, modes = two_modes(10.0, apart=1.0)
+    streams = (np.random.default_rng([4, repetition]) for repetition in range(40))
+    assert_level([kernel_test(target.sample(150, rng), target, modes, rng).pvalue for rng in streams])
+
+
+def test_check_measures_each_mode_in_its_own_units_where_widths_differ():
+    target, modes = two_modes(30.0)
+    rng = np.random.default_rng(1)
+    wide = stretched(target, modes, (2.0, 2.0), 500, rng)
+    seen = sc.check(wide, target, modes=modes, rng=1).tests["kernel"]
+    assert seen.pvalue <= 0.005
+    assert seen.units == "per mode"
+    similar, known = two_modes(2.0)
+    even = sc.check(similar.sample(200, rng), similar, modes=known, rng=1).tests["kernel"]
+    assert even.units == "common"

@@ -1,0 +1,291 @@
+"""Edges and jumps of a density, where Stein's identity fails; steep but continuous ones have none."""
+
+import numpy as np
+import pytest
+from harness import assert_level, normal_log_density, quiet_check, standard_normal
+
+import steincheck as sc
+from steincheck.target import central_differences, discontinuity, log_density_at
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def found(log_density, x, seed=0):
+    target = sc.Target(log_density, dim=x.shape[1])
+    return discontinuity(target, x, log_density_at(target, x), rng(seed))
+
+
+def stepped(x):
+    """Seven times as high on the right."""
+    return normal_log_density(x) + np.where(x[:, 0] > 0, 2.0, 0.0)
+
+
+def refuses_negative(x):
+    if (x < 0).any():
+        raise ValueError("neg")
+    return -x[:, 0]
+
+
+@pytest.mark.parametrize("right_share", [0.5, 0.881])
+def test_a_jump_inside_the_density_is_neither_a_fit_nor_a_misfit(right_share):
+    x = rng(1).normal(size=(600, 2))
+    x[:, 0] = np.abs(x[:, 0]) * np.where(rng(2).random(600) < right_share, 1, -1)
+    gap = found(stepped, x)
+    assert abs(gap.x[0]) < 1e-9
+    assert gap.drop == pytest.approx(2.0, abs=1e-6)
+    verdict = quiet_check(x, sc.Target(stepped, np.negative, dim=2), max_evaluations=20_000)
+    assert verdict.fits is None
+    assert "the density jumps by a factor of 7.39 near (x[0] = " in verdict.sentence
+    assert "kernel" not in verdict.tests
+    assert "moments" not in verdict.tests
+
+
+@pytest.mark.parametrize("floor", [-np.inf, -1e10, -1e300, -1e5, -20.0])
+def test_an_edge_is_seen_whatever_is_returned_beyond_it(floor):
+    x = rng(3).exponential(size=(500, 1))
+    gap = found(lambda x: np.where(x[:, 0] > 0, -x[:, 0], floor), x)
+    assert abs(gap.x[0]) < 1e-9
+    normal = rng(4).normal(size=(900, 1))
+    normal = normal[normal[:, 0] > -1][:500]
+    gap = found(lambda x: np.where(x[:, 0] > -1, -0.5 * x[:, 0] ** 2, floor), normal)
+    assert gap.x[0] == pytest.approx(-1)
+
+
+@pytest.mark.parametrize(
+    "log_density",
+    [lambda x: np.where(x[:, 0] > 0, -x[:, 0], -1e10), refuses_negative],
+    ids=["floor", "raises"],
+)
+def test_a_hard_edge_cannot_tell(log_density):
+    target = sc.Target(log_density, lambda x: -np.ones_like(x), dim=1)
+    verdict = quiet_check(rng(5).exponential(size=(300, 1)), target, max_evaluations=20_000)
+    assert verdict.fits is None
+    assert "the density ends abruptly near (x[0] = " in verdict.sentence
+
+
+def test_single_tests_warn_of_a_jump():
+    with pytest.warns(
+        UserWarning, match="the density jumps by a factor of 7.39 near x = .*wrong ones accepted"
+    ):
+        sc.ksd_test(rng(6).normal(size=(300, 2)), sc.Target(stepped, np.negative, dim=2), rng=0)
+
+
+def correlated(gap):
+    """A log density of two coordinates with correlation 1 - gap, and draws."""
+    z = rng(7).normal(size=(500, 2))
+    x = np.sqrt(1 - gap / 2) * z[:, :1] + np.sqrt(gap / 2) * z[:, 1:] * [1, -1]
+    inverse = np.linalg.inv(np.array([[1, 1 - gap], [1 - gap, 1]]))
+    return lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, inverse, x), x
+
+
+def funnel():
+    v = 3 * rng(8).normal(size=(500, 1))
+    x = np.concatenate([v, np.exp(v / 2) * rng(9).normal(size=(500, 5))], axis=1)
+    return (
+        lambda x: (
+            -(x[:, 0] ** 2) / 18 - 0.5 * np.sum(x[:, 1:] ** 2, axis=1) * np.exp(-x[:, 0]) - 2.5 * x[:, 0]
+        ),
+        x,
+    )
+
+
+def banana():
+    x = rng(10).normal(size=(500, 2))
+    x[:, 1] = 0.01 * x[:, 1] + x[:, 0] ** 2
+    return lambda x: -0.5 * x[:, 0] ** 2 - 0.5 * ((x[:, 1] - x[:, 0] ** 2) / 0.01) ** 2, x
+
+
+def mixture(width):
+    model = sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]], [np.eye(2), width**2 * np.eye(2)])
+    return model.log_density, model.sample(500, rng(11))
+
+
+def scales():
+    scale = np.geomspace(1e-9, 1e9, 7)
+    return lambda x: normal_log_density(x / scale), scale * rng(12).normal(size=(500, 7))
+
+
+def gamma(shape):
+    return lambda x: np.where(x > 0, (shape - 1) * np.log(np.maximum(x, 1e-300)) - x, -np.inf)[:, 0]
+
+
+def log_normal(sd):
+    def log_density(x):
+        log_x = np.log(np.maximum(x, 1e-300))
+        return np.where(x > 0, -log_x - 0.5 * (log_x / sd) ** 2, -np.inf)[:, 0]
+
+    return log_density
+
+
+NOISE = rng(20)
+CONTINUOUS = {
+    "normal": lambda: (normal_log_density, rng(13).normal(size=(500, 2))),
+    "normal, d = 60": lambda: (normal_log_density, rng(13).normal(size=(500, 60))),
+    "scales": scales,
+    "correlation 1 - 1e-4": lambda: correlated(1e-4),
+    "correlation 1 - 1e-10": lambda: correlated(1e-10),
+    "funnel": funnel,
+    "banana": banana,
+    "Laplace": lambda: (lambda x: -np.abs(x).sum(axis=1), rng(14).laplace(size=(500, 3))),
+    "Laplace about 1e9": lambda: (
+        lambda x: -np.abs(x - 1e9).sum(axis=1),
+        1e9 + rng(14).laplace(size=(500, 3)),
+    ),
+    "Laplace about 1e14": lambda: (
+        lambda x: -np.abs(x - 1e14).sum(axis=1),
+        1e14 + rng(14).laplace(size=(500, 3)),
+    ),
+    "Cauchy": lambda: (lambda x: -np.log1p(x**2).sum(axis=1), rng(15).standard_cauchy(size=(500, 2))),
+    "mixture": lambda: mixture(1.0),
+    "mixture with a narrow part": lambda: mixture(1e-6),
+    "gamma, 0 at its edge": lambda: (gamma(5.0), rng(16).gamma(5, size=(500, 1))),
+    "inverse gamma": lambda: (
+        lambda x: np.where(x > 0, -2 * np.log(np.abs(x)) - 1 / np.abs(x), -np.inf)[:, 0],
+        1 / rng(16).gamma(1, size=(4000, 1)),
+    ),
+    "log-normal, narrow": lambda: (log_normal(0.4), np.exp(0.4 * rng(16).normal(size=(500, 1)))),
+    "0 in the middle": lambda: (
+        lambda x: np.log(np.abs(x[:, 0]) + 1e-300) - 0.5 * x[:, 0] ** 2,
+        rng(17).choice([-1, 1], size=(500, 1)) * np.sqrt(2 * rng(18).exponential(size=(500, 1))),
+    ),
+    "single precision": lambda: (
+        lambda x: normal_log_density(x.astype(np.float32) - 1000),
+        1000 + rng(19).normal(size=(500, 2)),
+    ),
+    "noise": lambda: (
+        lambda x: normal_log_density(x) + 0.1 * NOISE.normal(size=len(x)),
+        rng(21).normal(size=(500, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_steep_densities_have_neither_edge_nor_jump(name):
+    log_density, x = CONTINUOUS[name]()
+    for seed in range(3):
+        assert found(log_density, x, seed) is None
+
+
+@pytest.mark.parametrize("floor", [-np.inf, -1e10, -1e300, -1e5])
+@pytest.mark.parametrize("shape", [1.5, 2.0, 2.5])
+def test_the_power_as_which_a_density_vanishes_is_estimated(shape, floor):
+    """A gamma density vanishes as x to the power shape - 1."""
+    inside = gamma(shape)
+
+    def log_density(x):
+        return np.where(x[:, 0] > 0, inside(np.abs(x)), floor)
+
+    edge = found(log_density, rng(23).gamma(shape, size=(2000, 1)))
+    assert abs(edge.x[0]) < 1e-9
+    assert edge.exponent == pytest.approx(shape - 1, abs=0.15)
+
+
+def test_an_edge_that_is_no_coordinate_is_seen():
+    """A half plane x + y < 1, with a density that vanishes as the distance, and three other coordinates."""
+    gap = rng(24).gamma(2, size=2000)
+    x = rng(25).normal(size=(2000, 5))
+    x[:, 1] = 1 - gap - x[:, 0]
+
+    def log_density(x):
+        gap = 1 - x[:, 0] - x[:, 1]
+        height = np.log(np.maximum(gap, 1e-300)) - gap
+        return np.where(gap > 0, height, -np.inf) + normal_log_density(np.delete(x, 1, axis=1))
+
+    edge = found(log_density, x)
+    assert edge.x[:2].sum() == pytest.approx(1, abs=1e-9)
+    assert edge.exponent == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("log_density", "draw"),
+    [
+        (log_normal(1.0), lambda r: np.exp(r.normal(size=(200, 1)))),
+        (log_normal(2.0), lambda r: np.exp(2 * r.normal(size=(200, 1)))),
+        (gamma(1.5), lambda r: r.gamma(1.5, size=(200, 1))),
+    ],
+    ids=["log-normal", "log-normal, sd 2", "gamma 1.5"],
+)
+def test_correct_draws_of_positive_parameters_are_no_misfit(log_density, draw):
+    """Where the score has no third moment, .1 to .5 of the correct samples would be rejected."""
+    target = sc.Target(log_density, lambda x: central_differences(log_density, x), dim=1)
+    answers = [
+        quiet_check(draw(rng([26, k])), target, max_evaluations=2000, check_score=False).fits
+        for k in range(12)
+    ]
+    assert_level([fits is False for fits in answers])
+    assert answers.count(None) >= 6
+
+
+def test_the_remedy_for_an_edge_is_named():
+    target = sc.Target(gamma(2.0), lambda x: 1 / x - 1, dim=1)
+    verdict = quiet_check(rng(27).gamma(2, size=(300, 1)), target, max_evaluations=2000)
+    assert "vanishes at its edge only about as the distance to the power" in verdict.sentence
+    assert "steincheck.unbounded" in verdict.sentence
+
+
+def test_coordinates_that_never_move_are_no_error():
+    assert found(normal_log_density, np.zeros((50, 2))) is None
+
+
+def test_a_log_density_in_single_precision_must_not_be_rounded_away():
+    coarse = sc.Target(lambda x: (normal_log_density(x) - 1e8).astype(np.float32), np.negative, dim=2)
+    with pytest.raises(ValueError, match="`log_density` must be smaller"):
+        sc.ksd_test(rng(22).normal(size=(100, 2)), coarse, rng=0)
+    fine = sc.Target(lambda x: (normal_log_density(x) - 100).astype(np.float32), np.negative, dim=2)
+    x = rng(22).normal(size=(100, 2))
+    assert sc.ksd_test(x, fine, rng=0).pvalue == sc.ksd_test(x, standard_normal(2), rng=0).pvalue
+
+
+@pytest.mark.parametrize("limit", [300, 10_000])
+@pytest.mark.parametrize(
+    ("late", "message"),
+    [("raises", "fails near .*, where it was .* before; RuntimeError: lost"), ("nan", "and is nan now")],
+)
+def test_a_function_that_fails_late_is_not_taken_for_an_edge(limit, late, message):
+    calls = [0]
+
+    def log_density(x):
+        calls[0] += len(x)
+        if calls[0] > limit and late == "raises":
+            raise RuntimeError("lost")
+        return normal_log_density(x) * (np.nan if calls[0] > limit else 1.0)
+
+    draws = np.random.default_rng(0).normal(size=(200, 2))
+    target = sc.Target(log_density, np.negative, dim=2)
+    with pytest.raises(ValueError, match=f"`log_density` .*{message}"):
+        sc.check(draws, target, max_evaluations=2 * limit, rng=0)
+
+
+def test_true_draws_of_a_density_with_a_steep_side_pass_without_a_score():
+    gumbel = sc.Target(lambda x: -np.sum(x + np.exp(-x), axis=1), dim=3)
+    assert quiet_check(np.random.default_rng(1).gumbel(size=(300, 3)), gumbel).fits
+
+
+def test_draws_of_a_density_that_ends_abruptly_are_never_called_wrong():
+    cut = sc.Target(lambda x: np.where(x[:, 0] < 1.5, -0.5 * x[:, 0] ** 2, -np.inf), np.negative, dim=1)
+    for seed in range(8):
+        x = np.random.default_rng(seed).normal(size=(900, 1))
+        verdict = quiet_check(x[x[:, 0] < 1.5][:300], cut, modes=[[0.0]])
+        assert verdict.fits is None
+        assert "ends abruptly near (x[0] = 1.5" in verdict.sentence
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_functions_that_fail_during_the_mode_search_are_no_fit():
+    """The search takes points at which it raises for impossible ones, but the draws are not."""
+    calls = 0
+
+    def log_density(x):
+        nonlocal calls
+        calls += len(x)
+        if calls > 5000:
+            raise RuntimeError("the licence has expired")
+        return -0.5 * np.sum(x**2, axis=1)
+
+    target = sc.Target(log_density, lambda x: -x, dim=2)
+    draws = np.random.default_rng(0).normal(size=(200, 2))
+    with pytest.raises(ValueError, match=r"where it was .* before; RuntimeError: the licence has expired"):
+        sc.check(draws, target, rng=0, max_evaluations=10_000)

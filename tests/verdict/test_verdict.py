@@ -1,0 +1,739 @@
+import copy
+import dataclasses
+import functools
+import json
+import pickle
+import re
+from pathlib import Path
+
+import jax.numpy as jnp
+import jsonschema
+import numpy as np
+import pytest
+from harness import ar1_chains, assert_level, jax_normal, normal_log_density, quiet_check, standard_normal
+
+import steincheck as sc
+from steincheck.verdict import examine
+from steincheck.verdict.combine import holm
+from steincheck.wording.verdicts import shape_finding
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "verdict.schema.json").read_text())
+SCALES = np.array([1e-3, 1.0, 1e3])
+ORIGIN = np.zeros((1, 3))  # the mode of `scaled`; tests of the search itself are elsewhere
+BOTH = [[-3.0], [3.0]]
+
+
+@pytest.fixture(scope="module")
+def two_modes():
+    return sc.models.gaussian_mixture([[-3.0], [3.0]])
+
+
+@pytest.fixture(scope="module")
+def left_only(two_modes):
+    return sc.check(np.random.default_rng(0).normal(-3, 1, size=(1000, 1)), two_modes, rng=0)
+
+
+@pytest.fixture(scope="module")
+def good(two_modes):
+    return sc.check(two_modes.sample(1000, 1), two_modes, rng=0)
+
+
+@pytest.fixture(scope="module")
+def scaled():
+    """Parameters on scales 1e-3, 1 and 1e3."""
+    return sc.from_jax(lambda x: -0.5 * jnp.sum((x / SCALES) ** 2), dim=3, names=["tiny", "one", "huge"])
+
+
+def test_a_missing_mode_is_named(left_only):
+    assert left_only.fits is False
+    assert left_only.pvalue < 1e-6
+    assert left_only.tests["weights"].pvalue < 1e-6
+    table = left_only.mode_table
+    rare = int(np.argmin(table.observed))
+    assert table.n_draws[rare] <= 1  # of 900 normal draws hardly one lies three standard deviations off
+    assert table.locations[rare] == pytest.approx(3, abs=0.01)
+    assert table.implied[rare] == pytest.approx(0.5, abs=0.02)
+    first = left_only.findings[0]
+    assert re.match(
+        rf"Mode {rare} \(x\[0\] = 3\) is (nearly )?missing: 0\.[01]% of the draws, but the density implies",
+        str(first),
+    )
+    assert first.mode == rare
+    assert first.pvalue == pytest.approx(left_only.adjusted_pvalues["weights"], rel=1e-6, abs=0)
+    assert first.estimate == pytest.approx(0.5, abs=0.02)
+    text = str(left_only)
+    assert text.startswith("The draws do not fit the density: misfit found at level 0.05 (p < 1e-16).\n")
+    assert len(text.splitlines()) < 40
+
+
+def test_no_misfit_is_never_called_a_proof(good):
+    assert good.fits is True
+    assert good.sentence.startswith("No misfit found at level 0.05 (p = ")
+    assert good.findings == ()
+    assert good.inconclusive_reasons == ()
+    text = str(good)
+    for words in ("shape within modes", "mode weights", "Not examined", "modes that the search did not find"):
+        assert words in text
+    assert "tested as independent" in text
+    assert f"seed 0, steincheck {sc.__version__}" in text
+    np.testing.assert_allclose(good.mode_table.observed.sum(), 1)
+
+
+def test_repr_is_one_line(good):
+    assert repr(good).startswith("<Verdict: No misfit found at level 0.05")
+    assert "\n" not in repr(good)
+
+
+def test_the_level_is_divided_between_the_tests(good):
+    raw = {name: result.pvalue for name, result in good.tests.items()}
+    assert list(raw) == ["kernel", "moments", "weights"]
+    assert good.adjusted_pvalues == holm(raw)
+    assert good.pvalue == min(1.0, 3 * min(raw.values()))
+
+
+@pytest.mark.parametrize(
+    ("raw", "adjusted"),
+    [
+        ([0.01], [0.01]),
+        ([0.04, 0.03], [0.06, 0.06]),
+        ([0.5, 0.6, 0.9], [1.0, 1.0, 1.0]),
+        ([0.001, 0.02, 0.9], [0.003, 0.04, 0.9]),
+    ],
+)
+def test_holm(raw, adjusted):
+    names = "abc"[: len(raw)]
+    result = holm(dict(zip(names, raw, strict=True)))
+    assert [result[name] for name in names] == pytest.approx(adjusted)
+
+
+def test_draws_that_told_the_search_where_to_begin_are_not_tested(good):
+    assert good.n == 1000
+    for result in good.tests.values():
+        assert (result.n, result.n_tested, len(np.unique(result.tested_rows))) == (1000, 900, 900)
+    assert {test["n_tested"] for test in good.to_dict()["tests"].values()} == {900}
+    assert "100 held-out draws started the mode search" in str(good)
+
+
+def test_density_and_score_are_evaluated_once_per_draw():
+    """But for `check_score` at 5, climbs from 100, and jumps that are sought on 256 lines through two."""
+    x = np.random.default_rng(0).normal(size=(2000, 2))
+    place = {row.tobytes(): k for k, row in enumerate(x)}
+    counts = {"log_density": np.zeros(2000, dtype=int), "score": np.zeros(2000, dtype=int)}
+    elsewhere = {"log_density": 0, "score": 0}
+
+    def count(name, points):
+        rows = [place[row.tobytes()] for row in points if row.tobytes() in place]
+        np.add.at(counts[name], rows, 1)
+        elsewhere[name] += len(points) - len(rows)
+
+    def log_density(points):
+        count("log_density", points)
+        return normal_log_density(points)
+
+    def score(points):
+        count("score", points)
+        return -points
+
+    sc.check(x, sc.Target(log_density, score, dim=2), modes=[[0.0, 0.0]], rng=0)
+    for evaluations in counts.values():
+        assert evaluations.min() == 1
+        assert evaluations.sum() <= 2000 + 2 * 105 + 2 * 256
+    assert elsewhere["score"] < 500
+
+
+@pytest.mark.parametrize("k", range(3))
+def test_every_coordinate_is_seen_whatever_its_scale(scaled, k):
+    x = np.random.default_rng(k).normal(size=(1000, 3)) * SCALES
+    x[:, k] *= 1.3
+    verdict = sc.check(x, scaled, modes=ORIGIN, rng=0)
+    assert verdict.fits is False
+    (finding,) = [finding for finding in verdict.findings if finding.kind == "scale"]
+    assert finding.parameters == (scaled.names[k],)
+    assert finding.estimate == pytest.approx(1.3, rel=0.1)
+    assert "times too wide" in finding.text
+    assert "weights" not in verdict.tests
+
+
+def test_the_words_fit_a_density_with_one_mode(scaled):
+    x = np.random.default_rng(5).normal(size=(500, 3)) * SCALES
+    verdict = sc.check(x, scaled, rng=0)
+    assert verdict.fits is True
+    assert "weights" not in verdict.tests
+    assert verdict.mode_table is None
+    assert len(verdict.modes) == 1
+    assert verdict.names == ("tiny", "one", "huge")
+    assert "within modes" not in str(verdict)
+    assert "share" not in str(verdict)
+
+
+def test_few_draws_cannot_tell_unless_they_are_plainly_wrong(two_modes):
+    few = sc.check(two_modes.sample(30, 0), two_modes, modes=BOTH, rng=0)
+    assert few.fits is None
+    assert few.sentence.startswith("Cannot tell whether the draws fit the density: 30 draws are too few")
+    wrong = np.random.default_rng(0).normal(-1, 1, size=(30, 1))
+    assert sc.check(wrong, two_modes, modes=BOTH, rng=0).fits is False
+
+
+def test_weights_that_cannot_be_certified_are_no_pass(two_modes):
+    left = np.random.default_rng(0).normal(-3, 1, size=(500, 1))
+    nowhere = ([[-3.0], [30.0]], [[[1.0]], [[1.0]]])  # no draw could be at the second
+    verdict = sc.check(left, two_modes, modes=nowhere, rng=0)
+    assert verdict.fits is None
+    assert "no draw can be mapped to another mode" in verdict.sentence
+    assert str(verdict).count("no draw can be mapped to another mode") == 1
+    assert verdict.to_dict()["tests"]["weights"]["pvalue"] is None
+    assert "cannot tell" in str(verdict)
+    jsonschema.validate(verdict.to_dict(), SCHEMA)
+    wrong = sc.check(1.5 * left, two_modes, modes=nowhere, rng=0)
+    assert wrong.fits is False
+    assert any("no draw can be mapped to another mode" in text for text in wrong.not_examined)
+
+
+def test_absurd_draws_get_a_verdict_that_names_them():
+    target = standard_normal(2)
+    x = np.random.default_rng(5).normal(size=(1000, 2))
+    x[700] = [40.0, 0.0]
+    verdict = sc.check(x, target, modes=[[0.0, 0.0]], rng=0)
+    assert verdict.fits is False
+    assert verdict.findings[0].text.startswith(
+        "One draw is of negligible probability under the density (row 700, counted from 0)"
+    )
+    assert sc.check(50 * x, target, modes=[[0.0, 0.0]], rng=0).fits is False
+
+
+def test_sizes_are_not_told_as_exact_where_the_shape_is_wrong_too():
+    target = standard_normal(1)
+    x = np.random.default_rng(0).uniform(-2, 2, size=(1000, 1))
+    text = str(sc.check(x, target, modes=[[0.0]], rng=0))
+    assert "should be" not in text
+
+
+@pytest.mark.parametrize(("sign", "word"), [(1, "large"), (-1, "small")])
+def test_a_trend_of_the_weights_is_told(sign, word):
+    rank = np.arange(8)[:, None]
+    locations = sign * (7.0 * rank + 0.3 * rank**2)
+    target = sc.models.gaussian_mixture(locations, np.tile([[[1.0]], [[2.0]]], (4, 1, 1)))
+    draws = target.sample(2000, rng=0, weights=0.125 + 0.006 * (np.arange(8) - 3.5))
+    verdict = sc.check(draws, target, modes=locations, rng=0)
+    assert [finding.text for finding in verdict.findings] == [
+        "The mode weights are wrong, though no mode by itself stands out: too many draws at modes with a "
+        f"{word} x[0]"
+    ]
+
+
+@pytest.mark.parametrize(("share", "fits"), [(0.3, None), (0.04, True)])
+def test_draws_at_an_unknown_mode_are_no_pass(share, fits):
+    weights = [(1 - share) / 2, (1 - share) / 2, share]
+    target = sc.models.gaussian_mixture([[0.0], [6.0], [40.0]], [[[1.0]], [[2.0]], [[1.0]]], weights)
+    draws = target.sample(1000, rng=3)
+    blind = sc.check(draws, target, modes=[[0.0], [6.0]], rng=0)
+    assert blind.fits is fits
+    text = " ".join(blind.inconclusive_reasons if fits is None else blind.not_examined)
+    assert "belong to unknown modes, for example (x[0] = 40)" in text
+    whole = sc.check(draws, target, modes=[[0.0], [6.0], [40.0]], rng=0)
+    assert whole.fits
+    assert "unknown modes" not in " ".join(whole.not_examined)
+
+
+def test_a_level_out_of_reach_is_said(scaled):
+    x = np.random.default_rng(5).normal(size=(100, 3)) * SCALES
+    verdict = sc.check(x, scaled, modes=ORIGIN, alpha=1e-6, rng=0)
+    assert verdict.fits is None
+    assert "cannot reach the level 1e-06" in verdict.sentence
+
+
+def test_many_draws_are_thinned_for_the_kernel_test_only(two_modes, monkeypatch):
+    monkeypatch.setattr(examine, "MAX_KERNEL_DRAWS", 300)
+    verdict = sc.check(two_modes.sample(700, 3), two_modes, modes=BOTH, rng=0)
+    assert verdict.tests["kernel"].n_tested == 234
+    np.testing.assert_array_equal(verdict.tests["kernel"].tested_rows, np.arange(0, 700, 3))
+    assert verdict.tests["weights"].n_tested == verdict.tests["moments"].n_tested == verdict.n == 700
+    assert any("one in 3 of the 700 draws" in text for text in verdict.not_examined)
+
+
+def test_a_verdict_depends_on_the_clock_only_if_it_may(normal_target):
+    x = np.random.default_rng(0).normal(size=(150, 2))
+    hurried = sc.check(x, normal_target, max_seconds=1e-9, rng=0)
+    assert hurried.modes.search.effort < 1
+    assert hurried.settings["max_seconds"] == 1e-9
+    patient = sc.check(x, normal_target, max_seconds=None, rng=0)
+    assert patient.modes.search.effort == 1
+    assert json.loads(patient.to_json())["settings"]["max_seconds"] is None
+    with pytest.raises(ValueError, match="`max_seconds` must be positive"):
+        sc.check(x, normal_target, max_seconds=0)
+
+
+def test_the_seed_reproduces_whatever_was_given(two_modes):
+    x = two_modes.sample(200, 4)
+    check = functools.partial(sc.check, x, two_modes, max_evaluations=50_000)
+    first = check(rng=np.random.default_rng(8))
+    again = check(rng=np.random.default_rng(8))
+    from_seed = check(rng=first.seed)
+    assert first.to_json() == again.to_json() == from_seed.to_json()
+
+
+def test_what_is_recorded_of_a_seed(two_modes):
+    x = two_modes.sample(200, 4)
+    check = functools.partial(sc.check, x, two_modes, modes=BOTH)
+    generator = np.random.default_rng(8)
+    state = generator.bit_generator.state
+    first = check(rng=generator).seed
+    assert first == check(rng=np.random.default_rng(8)).seed
+    assert generator.bit_generator.state == state  # a stream is spawned, nothing is drawn
+    assert check(rng=generator).seed != first
+    sequence = np.random.SeedSequence(8)
+    assert check(rng=sequence).seed == check(rng=sequence).seed
+    unseeded = check()
+    assert check(rng=unseeded.seed).to_json() == unseeded.to_json()
+    assert unseeded.seed != first
+
+
+@pytest.fixture(scope="module")
+def far_apart():
+    return sc.models.gaussian_mixture([[-6.0], [6.0]])
+
+
+def test_a_dependent_array_is_tested_as_one_chain(far_apart):
+    chain = ar1_chains(np.random.default_rng(0), 1, 1500, 1, 0.9)[0] - 6
+    verdict = sc.check(chain, far_apart, modes=[[-6.0], [6.0]], rng=0)
+    assert any("tested as one chain" in text for text in verdict.warnings)
+    assert verdict.fits is False  # the other mode is missing
+    assert verdict.findings[0].kind == "missing mode"
+    free = sc.check(chain, far_apart, modes=[[-6.0], [6.0]], independent=True, rng=0)
+    assert not any("chain" in text for text in free.warnings)
+
+
+@pytest.mark.parametrize(("right", "fits"), [(4, False), (3, False), (2, None)])
+def test_chains_that_never_change_mode(far_apart, right, fits):
+    x = ar1_chains(np.random.default_rng(right), 4, 250, 1, 0.5)
+    x += np.where(np.arange(4) < right, 6.0, -6.0)[:, None, None]
+    verdict = sc.check(x, far_apart, modes=[[-6.0], [6.0]], rng=0)
+    assert verdict.fits is fits
+    kinds = [finding.kind for finding in verdict.findings]
+    assert kinds == {4: ["missing mode", "mode share"], 3: ["mode share"] * 2, 2: []}[right]
+    assert "never change mode" in str(verdict)
+    assert "mode weights of this set of draws (against 40 independent draws)  " in str(verdict)
+
+
+def test_good_chains_pass_and_an_odd_one_is_named(scaled):
+    x = ar1_chains(np.random.default_rng(3), 4, 500, 3, 0.5)
+    good = sc.check(x * SCALES, scaled, modes=ORIGIN, rng=0)
+    assert good.fits is True
+    assert list(good.tests) == ["kernel", "moments", "chains"]
+    assert "4 x 500 draws were tested as 4 chains" in str(good)
+    x[1] += 1.0
+    odd = sc.check(x * SCALES, scaled, modes=ORIGIN, rng=0)
+    assert odd.fits is False
+    assert "Chain 1 differs from the others" in " ".join(map(str, odd.findings))
+    assert good.tests["chains"].pvalue_floor == odd.tests["chains"].pvalue_floor == 0.001
+    assert not good.tests["chains"].at_floor
+    assert odd.tests["chains"].at_floor
+    assert odd.tests["chains"].statistic == -0.001
+
+
+@pytest.mark.parametrize("options", [{"bounds": (1, -1)}, {"modes": [[0.0]], "bounds": (-1, 1)}])
+def test_bounds_are_validated_before_the_density_is_evaluated(options):
+    def log_density(x):
+        pytest.fail("the density was evaluated")
+
+    with pytest.raises(ValueError, match="`bounds`"):
+        sc.check(np.zeros((60, 1)), sc.Target(log_density, dim=1), rng=0, **options)
+
+
+def test_draws_at_a_hard_edge_cannot_tell():
+    """Stein's identity fails where the density ends abruptly: never a misfit."""
+    target = sc.Target(
+        lambda x: np.where(x[:, 0] < 1.5, -0.5 * x[:, 0] ** 2, -np.inf), lambda x: -x, dim=1, names=["tau"]
+    )
+    x = np.random.default_rng(0).normal(size=(2000, 1))
+    verdict = sc.check(x[x[:, 0] < 1.5][:1000], target, modes=[[0.0]], rng=0)
+    assert verdict.fits is None
+    assert "transform the parameters" in verdict.sentence
+
+
+def test_a_density_that_grows_without_bound_cannot_be_fitted():
+    target = sc.from_jax(lambda x: 0.5 * x[0] ** 2 - 0.5 * x[1] ** 2, dim=2)
+    x = np.random.default_rng(0).normal(size=(500, 2))
+    verdict = sc.check(x, target, max_evaluations=20_000, rng=0)
+    assert any("no mode found" in text for text in verdict.warnings)
+    assert verdict.fits is None  # no sample can come from it
+    assert "appears to be improper" in verdict.sentence
+
+
+def test_many_chains_of_two_draws_get_a_verdict(scaled):
+    x = np.random.default_rng(0).normal(size=(60, 2, 3)) * SCALES
+    verdict = sc.check(x, scaled, modes=ORIGIN, rng=0)
+    assert "60 chains" in str(verdict)
+    assert "nan" not in str(verdict)
+
+
+def test_copies_of_one_chain_are_no_pass(scaled):
+    chain = np.random.default_rng(0).normal(size=(300, 3)) * SCALES
+    verdict = sc.check(np.stack([chain] * 4), scaled, modes=ORIGIN, rng=0)
+    assert verdict.fits is not True
+    assert any("are the same" in text for text in verdict.warnings)
+
+
+@pytest.mark.parametrize("name", ["left_only", "good"])
+def test_json_follows_the_schema(name, request):
+    verdict = request.getfixturevalue(name)
+    record = json.loads(verdict.to_json())
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(record, SCHEMA)
+    assert record["fits"] is verdict.fits
+    assert record["pvalue"] == verdict.pvalue
+    assert set(record) == set(SCHEMA["properties"])
+    assert set(SCHEMA["properties"]) - set(SCHEMA["required"]) == {"settings"}  # absent from older files
+
+
+def test_modes_may_be_given(two_modes):
+    x = two_modes.sample(400, 6)
+    verdict = sc.check(x, two_modes, modes=BOTH, rng=0)
+    np.testing.assert_array_equal(verdict.mode_table.locations, [[-3.0], [3.0]])
+    assert verdict.tests["weights"].n == 400
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"alpha": 0}, ValueError, "`alpha` must lie strictly between 0 and 1"),
+        ({"bounds": (1, -1)}, ValueError, "`bounds` must have low < high"),
+        ({"modes": [[0.0, 1.0]]}, ValueError, "`modes` must have shape"),
+        ({"modes": [[0.0]], "bounds": (-1, 1)}, ValueError, "`modes` or `bounds`, not both"),
+        ({"rng": "seed"}, TypeError, "`rng` must be a non-negative int"),
+        ({"max_evaluations": 0}, ValueError, "`max_evaluations` must be a positive integer"),
+        ({"draws": np.zeros((5, 2))}, ValueError, r"`draws` must have shape \(n, 1\)"),
+        ({"target": np.sum}, TypeError, "`target` must be a steincheck.Target"),
+    ],
+)
+def test_bad_input(two_modes, options, error, message):
+    arguments = {"draws": np.arange(10.0), "target": two_modes} | options
+    with pytest.raises(error, match=message):
+        sc.check(**arguments)
+
+
+def test_a_wrong_score_is_an_error_not_a_verdict():
+    wrong = sc.Target(normal_log_density, lambda x: x, dim=1)
+    with pytest.raises(ValueError, match="`score` disagrees"):
+        sc.check(np.random.default_rng(0).normal(size=(100, 1)), wrong, rng=0)
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+def test_the_level_of_the_whole(two_modes):
+    rng = np.random.default_rng(2)
+    alarms = [
+        sc.check(two_modes.sample(300, rng), two_modes, modes=BOTH, rng=rng).fits is False for _ in range(500)
+    ]
+    assert_level(alarms)
+
+
+def test_a_lattice_of_modes_is_tested_by_its_displacements():
+    target = sc.from_jax(lambda x: jnp.sum(jnp.logaddexp(-0.5 * (x + 3) ** 2, -0.5 * (x - 3) ** 2)), dim=8)
+    rng = np.random.default_rng(0)
+    sides = np.where(rng.random((800, 8)) < 0.5, -3, 3)
+    sides[:, 5] = np.where(rng.random(800) < 0.7, -3, 3)
+    x = rng.normal(size=(800, 8)) + sides
+    verdict = sc.check(x, target, rng=0)
+    assert verdict.fits is False
+    assert verdict.findings[0].text == "The mode weights are wrong: too little mass in direction (x[5] +6)"
+    jsonschema.validate(verdict.to_dict(), SCHEMA)
+
+
+def test_the_example_of_the_readme_prints_what_it_says(capsys):
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)  \.\.\.\n```", text, re.DOTALL).groups()
+    exec(code, {})
+    assert capsys.readouterr().out.startswith(printed)
+
+
+def test_impossible_draws_are_found_where_moments_are_not_tested(normal_target):
+    """Few draws, slow chains, burn-in left in: a single draw needs neither independence nor many others."""
+    rng = np.random.default_rng(0)
+    few = rng.normal(size=(90, 2))
+    few[50] = 1e6
+    walk = np.cumsum(rng.normal(size=(4, 500, 2)), axis=1)
+    burning = np.full((4, 500, 2), 20.0)
+    for k in range(1, 500):
+        burning[:, k] = 0.95 * burning[:, k - 1] + 0.3122 * rng.normal(size=(4, 2))
+    for draws in (few, walk, burning):
+        verdict = sc.check(draws, normal_target, modes=[[0.0, 0.0]], rng=0)
+        assert verdict.fits is False
+        assert any(finding.kind == "impossible draws" for finding in verdict.findings)
+        if draws is few:
+            assert verdict.tests["moments"].impossible_rows == (50,)
+
+
+def test_copies_are_no_evidence(normal_target):
+    """Right draws, repeated: no verdict, where the tests by themselves would reject most of them."""
+    rng = np.random.default_rng(1)
+    chains = np.repeat(rng.normal(size=(1, 300, 2)), 4, axis=0)
+    shuffled = rng.permutation(np.repeat(rng.normal(size=(200, 2)), 5, axis=0))
+    for draws, said in ((chains, "chains 0 and 1 are the same"), (shuffled, "800 of 1000 draws repeat")):
+        verdict = sc.check(draws, normal_target, modes=[[0.0, 0.0]], rng=0)
+        assert verdict.fits is None
+        assert said in verdict.sentence
+        assert not verdict.tests
+    rounded = np.round(rng.normal(size=(1000, 1)), 2)
+    one = standard_normal(1)
+    assert sc.check(rounded, one, modes=[[0.0]], rng=0).tests
+
+
+def test_first_draws_of_chains_are_warm_up():
+    target = standard_normal(2)
+    x = ar1_chains(np.random.default_rng(0), 4, 500, 2, 0.5)
+    x[:, 0] = [30, 40]
+    x[:, 1] = [15, 20]
+    verdict = sc.check(x, target, modes=[[0.0, 0.0]], rng=0)
+    assert "(the first draws of chains 0, 1, 2 and 3, up to draw 1)" in verdict.findings[0].text
+    assert verdict.advice[0].startswith("discard the warm-up")
+    assert not any("named above" in step for step in verdict.advice)
+
+
+@pytest.mark.parametrize(("homes", "fits"), [((-5, -5, 5, 5), None), ((-5, -5, -5, 5), False)])
+def test_chains_stuck_at_every_mode_are_not_told_to_start_there(homes, fits):
+    target = sc.models.gaussian_mixture([[-5.0, 0.0], [5.0, 0.0]])
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.normal([home, 0], 1, size=(500, 2)) for home in homes])
+    verdict = sc.check(x, target, modes=[[-5.0, 0.0], [5.0, 0.0]], rng=0)
+    assert verdict.fits is fits
+    assert "start chains in every mode" not in verdict.text
+    assert "use a sampler that moves between modes" in verdict.text
+    assert any(text.startswith("R-hat of x[0] is 1.") for text in verdict.warnings)
+    assert verdict.text.index("R-hat of x[0]") < verdict.text.index("what was tested")
+
+
+def test_a_mean_field_fit_names_all_widths_and_the_correlations():
+    d = 10
+    covariance = 0.9 ** np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
+    precision = np.linalg.inv(covariance)
+    target = sc.Target(
+        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x), lambda x: -x @ precision, dim=d
+    )
+    x = np.random.default_rng(0).normal(size=(1000, d)) / np.sqrt(np.diag(precision))
+    widths, correlations = sc.check(x, target, modes=np.zeros((1, d)), rng=0).findings
+    assert re.match(
+        r"x\[0\] \.\.\. x\[9\] are 2\.\d* to 3\.\d* times too narrow, x\[\d\] the most", widths.text
+    )
+    assert len(widths.parameters) == d
+    assert correlations.text.startswith("Correlations are too weak, among them those of x[")
+    assert "should be 0.9" in correlations.text
+
+
+def test_a_misfit_always_has_a_finding():
+    """Half a banana: no moment stands out, and the coordinate that is cut is named."""
+    target = sc.from_jax(lambda x: -(x[0] ** 2) / 8 - 2 * (x[1] - x[0] ** 2 + 4) ** 2, dim=2)
+    rng = np.random.default_rng(0)
+    first = np.abs(2 * rng.normal(size=2000))
+    x = np.stack([first, first**2 - 4 + 0.5 * rng.normal(size=2000)], axis=1)
+    verdict = sc.check(x, target, modes=[[0.0, -4.0]], rng=0)
+    assert verdict.fits is False
+    assert any("x[0]" in finding.text for finding in verdict.findings)
+
+
+def test_a_forgotten_jacobian_is_suspected():
+    target = sc.Target(
+        lambda u: -0.5 * u[:, 0] ** 2 + 2 * u[:, 1] - np.exp(u[:, 1]),
+        lambda u: np.stack([-u[:, 0], 2 - np.exp(u[:, 1])], axis=1),
+        dim=2,
+        names=["mu", "log_sigma"],
+        constrained_names=["mu", "sigma"],
+        constrain=lambda u: np.stack([u[:, 0], np.exp(u[:, 1])], axis=1),
+        unconstrain=lambda c: np.stack([c[:, 0], np.log(c[:, 1])], axis=1),
+    )
+    rng = np.random.default_rng(0)
+    draws = {"mu": rng.normal(size=2000), "sigma": rng.gamma(3, size=2000)}
+    verdict = sc.check(draws, target, modes=[[0.0, np.log(2)]], rng=0)
+    assert verdict.findings[0].text.startswith("sigma is 1.")
+    assert "must contain + log sigma" in verdict.advice[0]
+
+
+def test_swapped_axes_are_no_evidence_but_many_short_chains_are(normal_target):
+    rng = np.random.default_rng(2)
+    x = ar1_chains(rng, 4, 300, 2, 0.9)
+    swapped = sc.check(x.swapaxes(0, 1), normal_target, modes=[[0.0, 0.0]], rng=0)
+    assert swapped.fits is None
+    assert "the axes seem to be swapped" in swapped.sentence
+    assert sc.check(x.swapaxes(0, 1), normal_target, modes=[[0.0, 0.0]], independent=True, rng=0).tests
+    short = sc.check(rng.normal(size=(100, 10, 2)), normal_target, modes=[[0.0, 0.0]], rng=0)
+    assert short.fits is not None
+    assert {"kernel", "moments"} <= set(short.tests)
+
+
+def test_divergent_transitions_are_told():
+    target = sc.models.gaussian_mixture([[0.0]])
+    x = target.sample(200, 0)
+    draws = sc.Draws(x, np.repeat([0, 1], 100), divergences=3)
+    verdict = sc.check(draws, target, modes=[[0.0]], rng=0)
+    assert "the sampler reports 3 divergent transitions" in verdict.warnings
+
+
+def test_a_shape_is_told_with_the_parameters_in_which_it_shows():
+    assert shape_finding(0.01, several=False).text == "The shape of the distribution is wrong"
+    named = shape_finding(0.01, ("a", "b"), several=True)
+    assert named.text == "The shape of the distribution within modes is wrong, most visibly in a and b"
+    assert named.parameters == ("a", "b")
+
+
+def test_modes_and_shares_are_in_the_notebook_view(left_only):
+    page = left_only._repr_html_()
+    assert page.count("<rect") == 4  # two modes, a bar of the draws and one of the density each
+    assert "mode 1: " in page
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_impossible_draw_is_a_finding_also_among_the_held_out_ones(seed):
+    x = np.random.default_rng(seed).normal(size=(300, 2))
+    row = int(np.random.default_rng(seed + 10).integers(300))
+    x[row, 0] = 1e6
+    verdict = quiet_check(x, jax_normal(), max_evaluations=50_000)
+    assert verdict.fits is False
+    assert str(row) in next(f.text for f in verdict.findings if f.kind == "impossible draws")
+
+
+def test_integers_are_no_draws_of_a_density_and_rounded_draws_may_be():
+    wide = sc.from_jax(lambda x: -0.02 * jnp.sum(x**2), 2)
+    verdict = quiet_check(
+        np.round(5 * np.random.default_rng(0).normal(size=(400, 2))), wide, modes=[[0.0, 0.0]]
+    )
+    assert verdict.fits is None
+    assert "discrete, or rounded too much" in verdict.sentence
+    assert quiet_check(
+        np.round(np.random.default_rng(0).normal(size=(400, 2)), 2), jax_normal(), modes=[[0.0, 0.0]]
+    ).fits
+
+
+@pytest.mark.parametrize("shape", [(1000, 2), (4, 250, 2)])
+def test_draws_given_several_times_are_neither_a_fit_nor_a_misfit(shape):
+    """Tiled draws are correlated at the lag of the copies, and were tested as chains."""
+    draws = np.tile(np.random.default_rng(0).normal(size=(50, 2)), (20, 1)).reshape(shape)
+    verdict = quiet_check(draws, jax_normal(), modes=[[0.0, 0.0]])
+    assert verdict.fits is None
+    assert "repeat others exactly" in verdict.sentence or "are the same" in verdict.sentence
+
+
+def test_clipped_draws_are_told_by_the_point_they_share():
+    """A density has no atoms, so that order and chains are not to blame."""
+    x = np.random.default_rng(3).standard_t(3, size=(1000, 1))
+    x[np.random.default_rng(4).permutation(1000)[:25]] = 4.0
+    target = sc.Target(lambda x: -2 * np.log1p(x[:, 0] ** 2 / 3), lambda x: -4 * x / (3 + x**2), dim=1)
+    verdict = quiet_check(x, target, modes=[[0.0]])
+    assert verdict.fits is None
+    assert "25 of 1000 draws are identical, [4.]" in verdict.sentence
+
+
+def test_rejections_of_a_chain_are_no_copies():
+    draws = np.repeat(
+        np.random.default_rng(1).normal(size=(600, 2)),
+        np.random.default_rng(2).geometric(0.4, size=600),
+        axis=0,
+    )
+    verdict = quiet_check(draws[None], jax_normal(), modes=[[0.0, 0.0]])
+    assert verdict.fits is not None
+    assert "kernel" in verdict.tests
+
+
+def test_a_density_without_finite_mass_gets_no_verdict():
+    verdict = quiet_check(
+        np.random.default_rng(0).normal(size=(200, 1)), sc.from_jax(lambda x: 0.0 * x[0], 1)
+    )
+    assert verdict.fits is None
+    assert "appears to be improper" in verdict.sentence
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_units_do_not_matter(scale):
+    target = sc.models.gaussian_mixture([[0.0, 0.0], [1e3 * scale, 0.0]], scale**2)
+    modes = [[0.0, 0.0], [1e3 * scale, 0.0]]
+    assert quiet_check(target.sample(200, 0), target, modes=modes).fits
+    assert quiet_check(target.sample(200, 0, weights=[1, 0]), target, modes=modes).fits is False
+
+
+def test_a_density_that_grows_for_ever_has_no_finite_mass_and_no_sizes():
+    verdict = quiet_check(
+        np.random.default_rng(0).normal(size=(300, 1)),
+        sc.Target(lambda x: 0.5 * x[:, 0] ** 2, lambda x: x, dim=1),
+    )
+    assert verdict.fits is None
+    assert "appears to be improper" in verdict.sentence
+    assert verdict.tests == {}
+
+
+def test_floating_point_errors_of_the_users_setting_stay_inside():
+    """A lattice: some modes have draws among those held out only."""
+    lattice = sc.Target(
+        lambda x: -np.sum(x**2, axis=1) / 18 + 2 * np.sum(np.cos(np.pi * x), axis=1),
+        lambda x: -x / 9 - 2 * np.pi * np.sin(np.pi * x),
+        dim=2,
+    )
+    stream = np.random.default_rng(0)
+    proposals = 3 * stream.normal(size=(40_000, 2))
+    kept = np.log(stream.random(40_000)) < 2 * np.sum(np.cos(np.pi * proposals) - 1, axis=1)
+    with np.errstate(all="raise"):
+        verdict = quiet_check(proposals[kept][:1000], lattice)
+    assert np.isfinite(verdict.importance_weights.weights).all()
+
+
+def test_the_tests_of_a_verdict_are_read_only_and_survive_copies():
+    target = sc.models.gaussian_mixture([[0.0]])
+    verdict = sc.check(target.sample(150, 0), target, modes=[[0.0]], rng=0)
+    copies = [copy.copy(verdict), copy.deepcopy(verdict), pickle.loads(pickle.dumps(verdict))]
+    for one in (verdict, dataclasses.replace(verdict, alpha=0.1), *copies):
+        assert list(one.tests) == ["kernel", "moments"]
+        assert one.adjusted_pvalues == verdict.adjusted_pvalues
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            one.tests["kernel"] = None
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            one.adjusted_pvalues["kernel"] = 1.0
+
+
+def test_what_is_printed_follows_the_record(good):
+    assert "\n  Warning: new\n" in str(dataclasses.replace(good, warnings=("new",)))
+
+
+def test_modes_that_were_given_are_said_to_be():
+    """Nothing else of the density is examined; draws at other modes are told what to do."""
+    target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
+    left = np.random.default_rng(0).normal(size=(300, 2)) - [3.0, 0.0]
+    verdict = sc.check(left, target, modes=[[-3.0, 0.0]], rng=0)
+    assert "modes other than those given" in verdict.not_examined
+    assert "The modes were given: none was searched for." in verdict.context
+    both = sc.check(target.sample(300, 0), target, modes=[[-3.0, 0.0]], rng=0)
+    assert any("add them to `modes`, or leave `modes` out" in text for text in both.inconclusive_reasons)
+
+
+def test_few_draws_do_not_say_what_is_wrong():
+    target = sc.models.gaussian_mixture([[0.0]])
+    verdict = sc.check(np.random.default_rng(0).normal(2.0, size=(30, 1)), target, rng=0)
+    (finding,) = verdict.findings
+    assert finding.text.startswith("The draws differ from the density in location, spread or shape")
+    assert any("at least 100 tested draws, these are 30" in text for text in verdict.not_examined)
+    assert "Importance weights" not in verdict.text
+
+
+def test_chains_far_from_the_mass_are_told_to_get_there():
+    target = sc.models.gaussian_mixture([[0.0, 0.0]])
+    steps = np.cumsum(np.random.default_rng(0).normal(scale=0.1, size=(4, 300, 2)), axis=1)
+    verdict = sc.check(40.0 + steps, target, modes=[[0.0, 0.0]], rng=0)
+    assert verdict.fits is False
+    assert any(
+        text.startswith("the chains have not reached the mass of the density") for text in verdict.advice
+    )
+    assert not any("a few wrong ones" in text for text in verdict.advice)
+    draws = sc.check(40.0 + np.random.default_rng(1).normal(size=(300, 2)), target, rng=0)
+    assert any(text.startswith("hardly any draw is where the density has its mass") for text in draws.advice)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.001])
+def test_small_levels_are_within_reach(alpha):
+    target = standard_normal(2)
+    draws = np.random.default_rng(0).normal(size=(400, 2))
+    assert sc.check(draws, target, modes=[[0.0, 0.0]], alpha=alpha, rng=0).fits is True
+    assert sc.check(1.3 * draws, target, modes=[[0.0, 0.0]], alpha=alpha, rng=0).fits is False
+
+
+def test_every_test_of_a_verdict_has_its_own_warnings():
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2)
+    verdict = sc.check(np.random.default_rng(0).normal(size=(300, 2)), target, modes=[[0.0, 0.0]], rng=0)
+    assert [text for text in verdict.warnings if "has no score" in text]
+    assert not [text for result in verdict.tests.values() for text in result.warnings if "score" in text]
