@@ -94,7 +94,7 @@ def posterior(
     start = np.asarray(start, dtype=float)
     target = sc.from_jax(log_density, len(start), names=names)
     # From the start to its mode first: few random-walk steps would stay on the way.
-    near = sc.box_search(target, starts=start[None], explore=False, rng=0)
+    near = sc.box_search(target, starts=start[None], rng=0)
     return Case(target, metropolis(target, near.locations[0], scale), expected=expected)
 
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce
 from ..draws.record import chain_of_rows
-from ..modes.arguments import ExaminedModes, examine_modes
+from ..modes.arguments import as_modes
 from ..modes.box import box_search_core
-from ..modes.held_out import search_from_draws
+from ..modes.held_out import KnownModes, search_from_draws
 from ..modes.search import require_mode
 from ..perturbation.maps import Accept
 from ..perturbation.move import (
@@ -135,10 +135,10 @@ class _Choice(NamedTuple):
     bandwidth: float | None
 
 
-def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> ExaminedModes:
+def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> KnownModes:
     """The user's modes, or those found from the training draws."""
     if jumps.modes is not None:
-        return examine_modes(jumps.modes, target)
+        return KnownModes(as_modes(jumps.modes, target), train, ())
     stream = inputs.streams.modes
     starts = inputs.x[train][stream.permutation(len(train))[:100]]  # so many in the paper
     if jumps.box is not None:
@@ -146,7 +146,7 @@ def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.nda
     else:
         found = search_from_draws(target, inputs.x, train, None, starts=starts, rng=stream)
         require_mode(found)
-    return ExaminedModes(found, found.warnings)
+    return KnownModes(found, train, found.warnings)
 
 
 def _choose_theta(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> _Choice:

@@ -8,49 +8,59 @@ import numpy as np
 
 from ..result import Modes
 from ..target import Target
-from .arguments import examine_modes
-from .atlas import Atlas, Limits
-from .hunt import look_from
-from .merge import Peak, default_cut
-from .search import MAX_EVALUATIONS, MAX_SECONDS, median_and_mad, require_mode, search_modes
-from .surface import Surface
+from ..target.counting import Budget, CountedTarget
+from .arguments import as_modes
+from .climb import starts_at
+from .merge import FoundModes, Peak
+from .rounds import Origin, Search, absorb, climb_from
+from .search import MAX_EVALUATIONS, MAX_SECONDS, Beginning, median_and_mad, require_mode, search_modes
+from .starts import score_residuals
 
 MIN_DRAWS_TO_HOLD_OUT = 100  # with fewer draws all are tested, and the search gets median and MAD only
-CLIMBED_DRAWS = 100  # draws from which `check` climbs to see whether their modes are known
 
 
-def hold_out(
-    n: int, rng: np.random.Generator, chain: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of n draws to search from, and rows to test.
+class HeldOut(NamedTuple):
+    """Rows of draws to search from, and rows to test."""
 
-    min(max(n/10, 20), 100) draws are held out: at random, or, where `chain` (n,) says to which chain each
-    draw belongs, as one contiguous block per chain in proportion to its length, so that the shares of the
-    modes among the others do not change. Below n = 100 none is: the search then gets median and MAD of all
-    draws only, which a rare mode cannot move.
+    held: np.ndarray
+    tested: np.ndarray
+
+
+def hold_out(n: int, chain: np.ndarray | None = None) -> HeldOut:
+    """Rows of n draws to search from and rows to test, by a rule that no seed decides.
+
+    min(max(n/10, 20), 100) draws are held out: evenly spaced, or, where `chain` (n,) says to which chain each
+    draw belongs, the last ones of every chain in proportion to its length; of many short chains, whole ones.
+    Below n = 100 none is: the search then gets median and MAD of all draws only, which a rare mode cannot
+    move.
+
+    Examples
+    --------
+    >>> hold_out(100).held[:4].tolist()
+    [2, 7, 12, 17]
     """
     rows = np.arange(n)
     if n < MIN_DRAWS_TO_HOLD_OUT:
-        return rows[:0], rows
+        return HeldOut(rows[:0], rows)
     size = int(min(max(n / 10, 20), 100))
     if chain is None:
-        held = np.sort(rng.choice(n, size=size, replace=False))
-        return held, np.setdiff1d(rows, held)
-    labels = np.unique(chain)
-    if size < 5 * len(labels):  # many short chains: whole ones are held out
-        order = rng.permutation(labels)
-        count = 1 + int(np.searchsorted(np.cumsum(np.bincount(chain)[order]), size))
-        held = np.flatnonzero(np.isin(chain, order[:count]))
-        return held, np.setdiff1d(rows, held)
-    position = rng.random()
-    blocks = []
-    for label in labels:
-        mine = np.flatnonzero(chain == label)
-        share = round(size * len(mine) / n)
-        begin = int(position * (len(mine) - share + 1))
-        blocks.append(mine[begin : begin + share])
-    held = np.concatenate(blocks)
-    return held, np.setdiff1d(rows, held)
+        held = _evenly_spaced(n, size)
+    else:
+        labels, lengths = np.unique(chain, return_counts=True)
+        if size < 5 * len(labels):
+            some = _evenly_spaced(len(labels), int(np.ceil(size * len(labels) / n)))
+            held = np.flatnonzero(np.isin(chain, labels[some]))
+        else:
+            ends = [
+                np.flatnonzero(chain == label)[length - round(size * length / n) :]
+                for label, length in zip(labels, lengths, strict=True)
+            ]
+            held = np.concatenate(ends)
+    return HeldOut(held, np.setdiff1d(rows, held))
+
+
+def _evenly_spaced(n: int, size: int) -> np.ndarray:
+    return ((np.arange(size) + 0.5) * n / size).astype(int)
 
 
 class KnownModes(NamedTuple):
@@ -69,13 +79,13 @@ def known_modes(
     *,
     chain: np.ndarray | None,
     rng: np.random.Generator,
+    budget: Budget | None = None,
 ) -> KnownModes:
-    """The user's modes, examined, or those found from some of the draws `x` (n, d), which are not tested."""
+    """The user's modes, or those found from some of the draws `x` (n, d), which are not tested."""
     if modes is not None:
-        known, warnings = examine_modes(modes, target)
-        return KnownModes(known, np.arange(len(x)), warnings)
-    held, tested = hold_out(len(x), rng, chain)
-    found = search_from_draws(target, x, held, box, rng=rng)
+        return KnownModes(as_modes(modes, target, budget), np.arange(len(x)), ())
+    held, tested = hold_out(len(x), chain)
+    found = search_from_draws(target, x, held, box, rng=rng, budget=budget)
     require_mode(found)
     return KnownModes(found, tested, found.warnings)
 
@@ -87,23 +97,20 @@ def search_from_draws(
     box: np.ndarray | None,
     *,
     starts: np.ndarray | None = None,
-    max_evaluations: int = MAX_EVALUATIONS,
-    max_seconds: float | None = MAX_SECONDS,
     progress: bool | None = None,
     rng: np.random.Generator,
+    budget: Budget | None = None,
 ) -> Modes:
-    """Search from the rows `held` of the draws `x` (n, d); from median and MAD of all if none is held out."""
-    return search_modes(
-        target,
-        x[held] if len(held) else None,
-        location=None if len(held) else rounded_location(x),
-        starts=starts,
-        box=box,
-        max_evaluations=max_evaluations,
-        max_seconds=max_seconds,
-        progress=progress,
-        rng=rng,
+    """Search from the rows `held` of the draws `x` (n, d); from median and MAD of all if none is held out.
+
+    Modes of Laplace weight below 1/n of the heaviest are left out, unless held-out draws climb to them.
+    """
+    budget = Budget(MAX_EVALUATIONS, MAX_SECONDS) if budget is None else budget
+    beginning = Beginning(
+        x[held] if len(held) else None, None if len(held) else rounded_location(x), starts, box
     )
+    density = CountedTarget(target, budget)
+    return search_modes(density, beginning, cut=float(np.log(len(x))), progress=progress, rng=rng)
 
 
 def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -122,28 +129,23 @@ class UnknownModes(NamedTuple):
 
 
 def climb_from_draws(
-    x: np.ndarray, target: Target, known: Modes, rng: np.random.Generator, *, max_seconds: float | None = None
+    x: np.ndarray, scores: np.ndarray, target: Target, known: Modes, budget: Budget | None = None
 ) -> UnknownModes:
-    """Climb from up to `CLIMBED_DRAWS` draws to see whether the modes they reach are known.
+    """Climb from the 16 draws whose score points least to a known mode, to see whether they reach others.
 
     Only smooth, curved maxima count: on rings and plateaus every climb ends somewhere else. For warnings
     only: modes found in this way depend on the draws, and a test must not be made with them.
     """
-    surface = Surface(target, max_seconds=max_seconds)
-    first = x[rng.permutation(len(x))[:CLIMBED_DRAWS]]
-    limits = Limits(len(known) + CLIMBED_DRAWS, 1.0, default_cut(target.dim), 1.0)
-    atlas = Atlas(limits._replace(beta=0.0))  # modes that are known differ, however close they are
     hessians = np.linalg.inv(known.covariances)
-    for location, top, hessian in zip(known.locations, known.log_density, hessians, strict=True):
-        atlas.add(Peak(location, float(top), hessian, "mode"))
-    atlas.limits = limits
-    before = len(atlas.peaks)
-    look_from(surface, atlas, first, known.covariances.mean(axis=0), rng)
-    weight = atlas.log_weight
-    new = [
-        k
-        for k in range(before, len(atlas.peaks))
-        if atlas.peaks[k].kind == "mode" and weight[k] >= weight.max() - limits.cut
-    ]
-    places = np.array([atlas.peaks[k].x for k in new]).reshape(-1, target.dim)
-    return UnknownModes(len(first), sum(atlas.n_starts[k] for k in new), places)
+    peaks = [Peak(*each) for each in zip(known.locations, known.log_density, hessians, strict=True)]
+    first = x[np.argsort(-score_residuals(peaks, scores, x), kind="stable")[:16]]
+    metric = known.covariances.mean(axis=0)
+    origin = Origin(x[0], np.sqrt(np.diag(metric)), first, x[:0])
+    counts = [0] * len(peaks)
+    found = FoundModes(target.dim, len(peaks) + 16, 1.0, list(peaks), counts, counts.copy())
+    state = Search(CountedTarget(target, budget), origin, found, np.random.default_rng(0))
+    ends = climb_from(state, starts_at(first, metric, 0.5), iterations=1000)
+    label = absorb(state, ends, ends.rest)
+    heavy = set(found.within(20 + target.dim / 2)) - set(range(len(peaks)))
+    places = np.array([found.peaks[k].x for k in sorted(heavy)]).reshape(-1, target.dim)
+    return UnknownModes(len(first), int(np.isin(label, list(heavy)).sum()), places)

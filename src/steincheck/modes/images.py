@@ -11,9 +11,6 @@ from ..result import Modes
 from ..target import Target, log_density_anywhere
 from .symmetry import SignedPermutation, matching_map, probes, verified_maps
 
-EQUAL_HEIGHT = 1e-6  # nats, relative to the size of log p, by which symmetric modes may differ
-PROBES_PER_DISTANCE = 3  # points at which an image is verified
-
 
 class Image(NamedTuple):
     """A mode as the image of another."""
@@ -44,11 +41,11 @@ def images_of_modes(target: Target, modes: Modes, rng: np.random.Generator) -> l
 
 def _equally_high(modes: Modes, j: int, k: int) -> bool:
     height = modes.log_density[j]
-    return abs(modes.log_density[k] - height) <= EQUAL_HEIGHT * (1 + abs(height))
+    return abs(modes.log_density[k] - height) <= 1e-6 * (1 + abs(height))
 
 
 def _holds(target: Target, modes: Modes, k: int, g: SignedPermutation, rng: np.random.Generator) -> bool:
     """Whether log p(g x) = log p(x) at points about mode k."""
     root = np.linalg.cholesky(modes.covariances[k])
-    points = np.concatenate([probes(modes.locations[k], root, rng) for _ in range(PROBES_PER_DISTANCE)])
+    points = np.concatenate([probes(modes.locations[k], root, rng) for _ in range(3)])
     return bool(verified_maps(partial(log_density_anywhere, target.log_density), [g], points))

@@ -1,27 +1,106 @@
-"""Stationary points: what they are, which of them are the same, which have mass."""
+"""Modes found so far: which points are one mode, which modes have mass."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from .climb import squared_lengths
+from .climb import Known, squared_lengths
 
 MIN_HESSIAN_EIGENVALUE = 1e-9  # eigenvalues of a Hessian of unit diagonal that are not distinguished from 0
-
-# a "flat" or "rough" point has no parabola, or none that settled; a "moving" one is not stationary yet
-PointKind = Literal["mode", "flat", "rough", "saddle", "moving"]
+NEGLIGIBLE_WEIGHT = 1e-3  # a mode of a smaller share of the heaviest does not keep the search going
 
 
-class Peak(NamedTuple):
-    """A stationary point, or one that was taken for it."""
+@dataclass(frozen=True, eq=False)
+class Peak:
+    """A mode, or what stands in for one; a flat one has no parabola, but a width."""
 
     x: np.ndarray
     log_density: float
     hessian: np.ndarray  #: of -log p; at a flat mode the inverse of its squared width
-    kind: PointKind
+    kind: Literal["mode", "flat"] = "mode"
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """R with R R' the inverse Hessian."""
+        return mode_root(self.hessian)
+
+    @cached_property
+    def metric(self) -> np.ndarray:
+        """The inverse Hessian."""
+        return self.root @ self.root.T
+
+    @cached_property
+    def sd(self) -> np.ndarray:
+        """Standard deviations (d,)."""
+        return np.sqrt(np.diag(self.metric))
+
+    @cached_property
+    def whiten(self) -> np.ndarray:
+        """(x - mode) @ whiten has the identity as Hessian."""
+        return self.hessian @ self.root
+
+    @cached_property
+    def log_weight(self) -> float:
+        """Laplace's log mass, up to a constant."""
+        return self.log_density + float(np.linalg.slogdet(self.root)[1])
+
+
+@dataclass
+class FoundModes:
+    """The modes found so far, with the climbs that ended at each and the rounds that used it for starts."""
+
+    dim: int
+    max_modes: int
+    beta: float = 1.0
+    peaks: list[Peak] = field(default_factory=list)
+    n_starts: list[int] = field(default_factory=list)
+    uses: list[int] = field(default_factory=list)
+
+    def add(self, peak: Peak) -> int | None:
+        """The number of the known mode that this one belongs to, or its own; None if the list is full."""
+        x = np.array([known.x for known in self.peaks]).reshape(-1, self.dim)
+        hessians = np.array([known.hessian for known in self.peaks]).reshape(-1, self.dim, self.dim)
+        k = nearest_index(peak.x, peak.hessian, x, hessians, self.beta)
+        if k == len(self.peaks):
+            if self.full:
+                return None
+            self.peaks.append(peak)
+            self.n_starts.append(0)
+            self.uses.append(0)
+        elif peak.log_density > self.peaks[k].log_density:
+            self.peaks[k] = peak
+        return k
+
+    @property
+    def full(self) -> bool:
+        """Whether there are far more modes than are wanted: minor ones must not fill the list for ever."""
+        return len(self.peaks) >= 16 * self.max_modes
+
+    @property
+    def log_weight(self) -> np.ndarray:
+        """Laplace's log mass of each mode, up to a constant."""
+        return np.array([peak.log_weight for peak in self.peaks])
+
+    def heavy(self) -> list[int]:
+        """Modes of weight above `NEGLIGIBLE_WEIGHT` times the heaviest, heaviest first."""
+        return self.within(-np.log(NEGLIGIBLE_WEIGHT))
+
+    def within(self, cut: float) -> list[int]:
+        """Modes whose log weight is less than `cut` below the largest, heaviest first."""
+        weight = self.log_weight
+        order = np.argsort(-weight, kind="stable")
+        return [int(k) for k in order if weight[k] > weight.max(initial=-np.inf) - cut]
+
+    def known(self) -> Known:
+        """What climbs need to recognise these modes."""
+        x = np.array([peak.x for peak in self.peaks]).reshape(-1, self.dim)
+        whiten = np.array([peak.whiten for peak in self.peaks]).reshape(-1, self.dim, self.dim)
+        return Known(x, np.array([peak.log_density for peak in self.peaks]), whiten)
 
 
 def merge(
@@ -52,35 +131,23 @@ def nearest_index(
     return int(np.argmin(distance)) if distance.min(initial=np.inf) < beta else len(others)
 
 
-def default_cut(dim: int) -> float:
-    """How far below the largest log Laplace weight a mode is dropped, unless the user says."""
-    return 20 + dim / 2
+class Spectrum(NamedTuple):
+    """Eigenvalues of Hessians brought to unit diagonal, so free of the units of x."""
+
+    scale: np.ndarray
+    values: np.ndarray
+    vectors: np.ndarray
 
 
-def columns(peaks: list[Peak]) -> tuple[np.ndarray, ...]:
-    """Locations, log densities, Hessians and kinds as arrays."""
-    return tuple(np.array(column) for column in zip(*peaks, strict=True))
-
-
-def log_weights(peaks: list[Peak]) -> np.ndarray:
-    """Laplace's log mass of each, up to a constant."""
-    return np.array([peak.log_density - 0.5 * np.linalg.slogdet(peak.hessian)[1] for peak in peaks])
-
-
-def spectrum(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scale, eigenvalues and eigenvectors of Hessians (..., d, d) of unit diagonal, so free of units."""
+def spectrum(hessian: np.ndarray) -> Spectrum:
+    """The spectrum of Hessians (..., d, d)."""
     size = np.abs(np.einsum("...ii->...i", hessian))
     scale = 1 / np.sqrt(np.where(size > 0, size, 1.0))
-    return scale, *np.linalg.eigh(hessian * scale[..., None, :] * scale[..., :, None])
-
-
-def inverse_root(hessian: np.ndarray) -> np.ndarray | None:
-    """L with L L' = inverse Hessian, or None where that is not positive definite."""
-    return None if spectrum(hessian)[1][0] <= MIN_HESSIAN_EIGENVALUE else mode_root(hessian)
+    return Spectrum(scale, *np.linalg.eigh(hessian * scale[..., None, :] * scale[..., :, None]))
 
 
 def mode_root(hessian: np.ndarray) -> np.ndarray:
-    """L with L L' = inverse of a positive definite Hessian, as modes have one."""
+    """R with R R' the inverse of a positive definite Hessian, as modes have one."""
     scale, values, vectors = spectrum(hessian)
     return scale[..., :, None] * vectors / np.sqrt(values)[..., None, :]
 

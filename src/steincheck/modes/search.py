@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,22 +11,18 @@ from numpy.typing import ArrayLike
 from .._progress import progress_bar
 from .._validation import RandomSource, announce, as_count, as_one_positive, check_switch, integer_seed
 from ..draws import to_unconstrained
-from ..result import Modes, ModeSearch
-from ..result.modes import SearchEnd
-from ..target import NO_SCORE, Target, require_target
+from ..result import Modes
+from ..target import Target, require_target
+from ..target.counting import Budget, CountedTarget
 from ..typing import BoundsLike, DrawsLike
-from .arguments import as_starts
-from .atlas import Atlas, Limits
-from .box import as_box, flat_warning, with_seed
-from .explore import Plan, explore
-from .frame import frame_of
-from .hunt import Hunt, Origin, effort, hunt
-from .merge import default_cut, tie_order
-from .starts import MAX_POWER, SCALE_BASE
-from .surface import Surface
-from .symmetry import symmetry_text
+from .arguments import as_box, as_starts
+from .coordinates import uncorrelated_coordinates
+from .merge import FoundModes
+from .neighbours import neighbours_first
+from .record import modes_record, without_mode
+from .rounds import THOROUGH, Origin, Search, Thoroughness, search_in_rounds
 
-MAX_EVALUATIONS = 6_000_000
+MAX_EVALUATIONS = 1_000_000  # most searches end before 100,000 (mode_study.csv)
 MAX_SECONDS = 60.0
 
 
@@ -35,9 +32,9 @@ def find_modes(
     draws: DrawsLike | None = None,
     bounds: BoundsLike | None = None,
     starts: ArrayLike | None = None,
+    n_starts: int = 256,
     max_modes: int = 64,
-    beta: float = 1.0,
-    cut: float | None = None,
+    thorough: bool = False,
     max_evaluations: int = MAX_EVALUATIONS,
     max_seconds: float | None = MAX_SECONDS,
     progress: bool | None = None,
@@ -59,17 +56,17 @@ def find_modes(
         Adds uniform starts in this box; without `draws` and `starts` it gives location and units too.
     starts : array (n, d), optional
         Further starts.
+    n_starts : int
+        Number of uniform starts in `bounds`.
     max_modes : int
         Modes returned, at most: the heaviest by Laplace weight.
-    beta : float
-        Merge modes whose squared distance, weighted by the average of their Hessians, is below this.
-    cut : float, optional
-        Drop modes whose log Laplace weight is this far below the largest; 20 + d/2 if not given.
+    thorough : bool
+        Look four times as hard for modes much narrower than those known.
     max_evaluations : int
-        Points at which the density is evaluated, at most (up to one batch more).
+        Points at which the density is evaluated, at most. Without a gradient a score takes 2 d + 1 of them.
     max_seconds : float or None
-        The search of a slow target is planned to take about half of this, and stops after it. A search that
-        the clock stopped may find something else the next time; None for no limit.
+        The search stops after so many seconds; None for no limit. A search that the clock stopped may find
+        something else the next time.
     progress : bool, optional
         Show a progress bar; by default on a terminal where rich is installed.
     rng : int, Generator or SeedSequence, optional
@@ -99,34 +96,39 @@ def find_modes(
     [0.0, 60.0]
     """
     require_target(target)
-    max_modes = as_count(max_modes, "max_modes")
-    max_evaluations = as_count(max_evaluations, "max_evaluations", maximum=10**12)
+    check_switch(thorough, "thorough")
     check_switch(progress, "progress", optional=True)
-    as_one_positive(beta, "beta")
-    if cut is not None:
-        as_one_positive(cut, "cut")
-    if max_seconds is not None:
-        as_one_positive(max_seconds, "max_seconds")
+    max_modes = as_count(max_modes, "max_modes")
+    n_starts = as_count(n_starts, "n_starts")
+    budget = as_budget(max_evaluations, max_seconds)
     seed = integer_seed(rng)
+    stream = np.random.default_rng(seed)
     extra = None if starts is None else as_starts(starts, target.dim)
     box = None if bounds is None else as_box(bounds, target.dim)
     sample = None if draws is None else to_unconstrained(draws, target, minimum=1)
     modes = search_modes(
-        target,
-        None if sample is None else sample.values,
-        starts=extra,
-        box=box,
+        CountedTarget(target, budget),
+        Beginning(None if sample is None else sample.values, None, extra, box, n_starts),
         max_modes=max_modes,
-        beta=beta,
-        cut=cut,
-        max_evaluations=max_evaluations,
-        max_seconds=max_seconds,
+        thoroughness=THOROUGH if thorough else Thoroughness(),
         progress=progress,
-        rng=np.random.default_rng(seed),
+        rng=stream,
     )
     require_mode(modes)
     announce([*(() if sample is None else sample.warnings), *modes.warnings])
     return with_seed(modes, seed)
+
+
+def as_budget(max_evaluations: Any, max_seconds: Any) -> Budget:
+    """The budget of a function that has both limits among its arguments."""
+    number = as_count(max_evaluations, "max_evaluations", maximum=10**12)
+    return Budget(number, np.inf if max_seconds is None else as_one_positive(max_seconds, "max_seconds"))
+
+
+def with_seed(modes: Modes, seed: int) -> Modes:
+    """The modes, their search recording the seed that gives them again."""
+    assert modes.search is not None
+    return replace(modes, search=replace(modes.search, seed=seed))
 
 
 def require_mode(found: Modes) -> None:
@@ -140,97 +142,86 @@ def no_mode_reason(found: Modes) -> str:
     return "" if found.search is None else found.search.message
 
 
+class Beginning(NamedTuple):
+    """What a search may begin with: held-out draws, or centre and scale, starts, a box of more starts."""
+
+    held: np.ndarray | None = None
+    location: tuple[np.ndarray, np.ndarray] | None = None  #: for a search that must not know single draws
+    starts: np.ndarray | None = None
+    box: np.ndarray | None = None
+    n_starts: int = 256
+
+
 def search_modes(
-    target: Target,
-    held: np.ndarray | None,
+    density: CountedTarget,
+    beginning: Beginning,
     *,
-    location: tuple[np.ndarray, np.ndarray] | None = None,
-    starts: np.ndarray | None = None,
-    box: np.ndarray | None = None,
     max_modes: int = 64,
-    beta: float = 1.0,
     cut: float | None = None,
-    max_evaluations: float = MAX_EVALUATIONS,
-    max_seconds: float | None = MAX_SECONDS,
+    thoroughness: Thoroughness = Thoroughness(),
     progress: bool | None = None,
     rng: np.random.Generator,
 ) -> Modes:
     """The core of `find_modes`: no validation, no warning; no mode is an empty record that says why.
 
-    `location` gives centre and scale (d,) each, for a search that must not know single draws.
+    Modes whose log Laplace weight is `cut` below the largest, by default 20 + d/2, are left out, unless the
+    first points climb to them.
     """
-    frame = frame_of(held)
-    if frame is not None and held is not None:
-        extra = _extra_starts(target.dim, starts, box, rng)
-        return frame.modes(
-            search_modes(
-                frame.target(target),
-                frame.inward(held),
-                starts=frame.inward(extra) if len(extra) else None,
-                max_modes=max_modes,
-                beta=beta,
-                cut=cut,
-                max_evaluations=max_evaluations,
-                max_seconds=max_seconds,
-                progress=progress,
-                rng=rng,
-            ),
-            target.names,
-        )
-    surface = Surface(target, max_evaluations, max_seconds)
-    cut = default_cut(target.dim) if cut is None else cut
-    origin = _origin(target.dim, held, location, starts, box, rng)
+    target = density.target
+    extra = _extra_starts(beginning, target.dim, rng)
+    options = {"max_modes": max_modes, "cut": cut, "thoroughness": thoroughness, "progress": progress}
+    plane = uncorrelated_coordinates(beginning.held)
+    if plane is not None and beginning.held is not None:
+        inner = CountedTarget(plane.target(target), density.budget)
+        within = Beginning(plane.inward(beginning.held), None, plane.inward(extra) if len(extra) else None)
+        return plane.modes(search_modes(inner, within, **options, rng=rng), target.names)
+    begin = density.budget.made
+    origin = _origin(beginning, extra, target.dim, rng)
+    state = Search(density, origin, FoundModes(target.dim, max_modes), rng, thoroughness)
     with progress_bar(progress) as tick:
-        tick("measuring the cost of an evaluation", 0, 1)
-        limits = Limits(max_modes, beta, cut, effort(surface, origin.points, max_seconds))
-        state = hunt(surface, origin, limits, rng, tick)
-        order = _by_weight(state, cut)
-        if order and state.reason == "max_modes" and _equal_hessians(state.atlas, order[:max_modes]):
-            tick("exploring the neighbours of the heaviest mode", 0, 1)
-            order = _neighbours_first(state, order)
-    return _record(state, order[:max_modes], drawn=held is not None or location is not None)
+        search_in_rounds(state, tick)
+        order = state.found.within(20 + target.dim / 2 if cut is None else cut)
+        order = [k for k in dict.fromkeys([*_heavy_home(state), *order])]
+        if state.reason == "max_modes":
+            order = neighbours_first(state, order)
+    spent = density.budget.made - begin
+    return modes_record(state, order[:max_modes], spent) if order else without_mode(state, spent)
 
 
-def _origin(
-    dim: int,
-    held: np.ndarray | None,
-    location: tuple[np.ndarray, np.ndarray] | None,
-    starts: np.ndarray | None,
-    box: np.ndarray | None,
-    rng: np.random.Generator,
-) -> Origin:
+def _heavy_home(state: Search) -> list[int]:
+    """The modes that the first points climb to, heaviest first."""
+    weight = state.found.log_weight
+    return sorted(state.home, key=lambda k: -weight[k])
+
+
+def _origin(beginning: Beginning, extra: np.ndarray, dim: int, rng: np.random.Generator) -> Origin:
     """Where to begin and in which units: by the draws, a given location, the starts, the box, or 0 and 1."""
-    extra = _extra_starts(dim, starts, box, rng)
+    held, location, starts, box, _ = beginning
     if held is not None:
-        centre, scale = median_and_mad(held)
-        return Origin(centre, scale, held[rng.permutation(len(held))], extra)
+        first = np.linspace(0, len(held) - 1, num=min(16, len(held))).round().astype(int)
+        return Origin(*median_and_mad(held), held[first], extra)
     if location is not None:
         centre, scale = location
     elif starts is not None and len(starts) > 1:
         centre, scale = median_and_mad(starts)
     elif starts is not None:
-        centre = starts[0]
-        scale = np.maximum(1.0, np.abs(starts[0]))
+        centre, scale = starts[0], np.maximum(1.0, np.abs(starts[0]))
     elif box is not None:
-        centre = box.mean(axis=0)
-        scale = 0.25 * (box[1] - box[0])
+        centre, scale = box.mean(axis=0), 0.25 * (box[1] - box[0])
     else:
-        centre = np.zeros(dim)
-        scale = np.ones(dim)
-    points = centre + scale * rng.standard_normal((32, dim))
+        centre, scale = np.zeros(dim), np.ones(dim)
+    points = centre + scale * rng.standard_normal((16, dim))
     if starts is not None:
-        points = np.concatenate([starts, points])
+        points = np.concatenate([starts[:8], points])
     return Origin(centre, scale, points, extra)
 
 
-def _extra_starts(
-    dim: int, starts: np.ndarray | None, box: np.ndarray | None, rng: np.random.Generator
-) -> np.ndarray:
+def _extra_starts(beginning: Beginning, dim: int, rng: np.random.Generator) -> np.ndarray:
     """Starts that the user gave, and uniform ones in the box."""
-    extra = np.empty((0, dim)) if starts is None else starts
-    if box is None:
+    extra = np.empty((0, dim)) if beginning.starts is None else beginning.starts
+    if beginning.box is None:
         return extra
-    return np.concatenate([extra, rng.uniform(box[0], box[1], size=(256, dim))])
+    return np.concatenate([extra, rng.uniform(*beginning.box, size=(beginning.n_starts, dim))])
 
 
 def median_and_mad(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -238,123 +229,3 @@ def median_and_mad(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     centre = np.median(x, axis=0)
     spread = 1.4826 * np.median(np.abs(x - centre), axis=0)
     return centre, np.where(spread > 0, spread, np.maximum(1.0, np.abs(centre)))
-
-
-def _by_weight(state: Hunt, cut: float) -> list[int]:
-    """Modes of some mass: heavy ones that the first points climb to, then the others, heaviest first.
-
-    Where the density goes on growing far above them, tops that are not smooth are places on the way there.
-    """
-    weight = state.atlas.log_weight
-    unbounded = bool(state.atlas.peaks) and state.spike() != ""
-    order = [
-        int(k)
-        for k in np.argsort(-weight, kind="stable")
-        if weight[k] >= weight.max(initial=-np.inf) - cut
-        and not (unbounded and state.atlas.peaks[k].kind == "flat")
-    ]
-    heavy = set(state.atlas.heavy())
-    return list(dict.fromkeys([*(k for k in order if k in heavy and k in state.home), *order]))
-
-
-def _equal_hessians(atlas: Atlas, chosen: list[int]) -> bool:
-    """Whether most modes have the Hessian of the heaviest, as on a lattice."""
-    root = atlas.roots[chosen[0]]
-    d = len(root)
-    gaps = [np.abs(root.T @ atlas.peaks[k].hessian @ root - np.eye(d)).max() for k in chosen]
-    return float(np.median(gaps)) < 0.1
-
-
-def _neighbours_first(state: Hunt, order: list[int]) -> list[int]:
-    """Too many modes to list, perhaps a lattice: the neighbours of the heaviest mode come first."""
-    atlas = state.atlas
-    chosen = order[: state.limits.max_modes]
-    peaks = [atlas.peaks[k] for k in chosen if atlas.peaks[k].kind == "mode"]
-    if not peaks:
-        return order
-    places = np.array([peak.x for peak in peaks])
-    box = np.stack([places.min(axis=0), places.max(axis=0)])
-    tally: Any = {"evaluations": 0, "rounds": 0, "not_examined": 0}
-    plan = Plan(Surface(state.surface.target), box, state.limits.beta, state.limits.cut, len(peaks), 1, tally)
-    kept, explored, _ = explore(plan, peaks, state.rng, lambda text, done, total: None)
-    state.surface.evaluations += plan.surface.evaluations
-    numbers = [atlas.add(peaks[k]) for k in kept]
-    state.explored = [number for k in explored[:1] if (number := atlas.add(peaks[k])) is not None]
-    return list(dict.fromkeys([*order[:1], *(k for k in numbers if k is not None), *order]))
-
-
-def _record(state: Hunt, chosen: list[int], *, drawn: bool) -> Modes:
-    """The modes chosen, in an order that does not depend on the seed, and how they were found."""
-    atlas = state.atlas
-    target = state.surface.target
-    d = state.surface.dim
-    if not chosen:
-        message = "no mode found: " + state.why_no_mode()
-        search = _search_record(state, "improper" if state.improper else "no mode", message, drawn=drawn)
-        return Modes(np.empty((0, d)), np.empty((0, d, d)), np.empty(0), np.empty(0, dtype=int), (), search)
-    x = np.array([atlas.peaks[k].x for k in chosen])
-    covariances = np.array([atlas.roots[k] @ atlas.roots[k].T for k in chosen])
-    height = np.array([atlas.peaks[k].log_density for k in chosen])
-    order = tie_order(x, height, np.sqrt(np.einsum("nii->ni", covariances).min(axis=0)))
-    assert state.reason is not None  # the search has ended
-    explored = tuple(order.index(chosen.index(k)) for k in state.explored if k in chosen)
-    search = _search_record(state, state.reason, state.message, explored, drawn=drawn)
-    counts = np.array([atlas.n_starts[k] for k in chosen])
-    words = _symmetries(state, x[order], covariances[order], target.names)
-    warnings = _search_warnings(state, [chosen[i] for i in order])
-    names = tuple(target.names or ())
-    return Modes(x[order], covariances[order], height[order], counts[order], warnings, search, words, names)
-
-
-def _search_record(
-    state: Hunt, reason: SearchEnd, message: str, explored: tuple[int, ...] = (), *, drawn: bool
-) -> ModeSearch:
-    return ModeSearch(
-        n_starts=state.climbs,
-        n_not_converged=state.not_converged,
-        n_rounds=state.rounds,
-        n_evaluations=state.surface.evaluations,
-        n_non_finite=state.surface.failures,
-        farthest=SCALE_BASE**MAX_POWER,
-        from_draws=drawn,
-        effort=state.limits.effort,
-        reason=reason,
-        message=message,
-        explored=explored,
-    )
-
-
-def _symmetries(state: Hunt, x: np.ndarray, covariances: np.ndarray, names: Any) -> tuple[str, ...]:
-    """In words, the symmetries that take every mode to a mode, and some to another one.
-
-    About a single mode many maps hold exactly to rounding; a symmetry of the density keeps all its modes.
-    Where the list is cut off at `max_modes`, half of the images must be in it.
-    """
-    width = np.sqrt(np.einsum("nii->ni", covariances))
-    needed = 0.5 if state.reason == "max_modes" else 1.0
-    words = []
-    for g in state.symmetries:
-        gaps = np.abs(g(x)[:, None] - x).max(
-            axis=2, initial=0, where=np.abs(g(x)[:, None] - x) > 0.01 * width
-        )
-        onto = (gaps == 0).any(axis=1)
-        moved = np.diag(gaps) > 0
-        if onto.mean() >= needed and moved.any():
-            words.append(symmetry_text(g, names))
-    return tuple(dict.fromkeys(words))
-
-
-def _search_warnings(state: Hunt, chosen: list[int]) -> tuple[str, ...]:
-    """What the user should know of a search."""
-    warnings = []
-    if state.reason != "complete":
-        warnings.append(f"the mode search ended early: {state.message}; modes may be missing")
-    if not state.surface.target.has_score:
-        warnings.append(NO_SCORE)
-    flat = sum(state.atlas.peaks[k].kind == "flat" for k in chosen)
-    if flat:
-        warnings.append(flat_warning(flat, len(chosen)))
-    spike = state.spike()
-    if spike:
-        warnings.append(spike)
-    return tuple(warnings)

@@ -1,19 +1,14 @@
-"""Ends of climbs made exact, many at a time: Newton steps, kinds of points, widths of flat tops.
-
-`box_settle` makes one end exact as the paper's search does, and says how it differs.
-"""
+"""Ends of climbs made exact, many at a time: Newton steps, kinds of points, widths of flat tops."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..target.counting import CountedTarget
 from .climb import dot
-from .hessian import differenced_hessians
 from .merge import MIN_HESSIAN_EIGENVALUE, Peak, mode_root, spectrum
-from .surface import Surface
 
 SETTLED_DECREMENT = 1e-6  # nats: Newton decrement that a mode must have
 PARABOLA_RADIUS = 0.1  # standard deviations from a mode at which log p must drop as a parabola does ...
@@ -28,40 +23,58 @@ class Stationary(NamedTuple):
     x: np.ndarray
     log_density: np.ndarray
     hessian: np.ndarray
-    kind: np.ndarray  #: (n,) of `PointKind`
+    kind: np.ndarray  #: (n,): "mode"; "rough", without a parabola or not at its top; "moving", no such point
 
 
-def settle(surface: Surface, x: np.ndarray, width: np.ndarray) -> Stationary:
+def settle(density: CountedTarget, x: np.ndarray, width: np.ndarray) -> Stationary:
     """Newton steps from all rows of `x`, differencing with steps small against `width` (n, d)."""
     x = x.copy()
-    width = _positive(width)
-    score = partial(_score, surface)
-    value, g = surface.value_and_score(x)
+    width = np.where(np.isfinite(width) & (width > 0), width, 1.0)
+    value, g = density.log_density_and_score(x)
     active = np.isfinite(value)
     hessian = np.full((*x.shape, x.shape[1]), np.nan)
     decrement = np.full(len(x), np.inf)
     for _ in range(4):  # Hessians per end, at most
         rows = np.flatnonzero(active)
-        if not len(rows) or (np.isfinite(decrement).any() and surface.exhausted):
+        if not len(rows) or (np.isfinite(decrement).any() and density.budget.exhausted):
             break
-        hessian[rows], learnt = differenced_hessians(surface, score, x[rows], width[rows])
+        hessian[rows], learnt = differenced_hessians(density, x[rows], width[rows])
         renewed = np.abs(np.log(learnt / width[rows])).max(axis=1) > 1
         width[rows] = learnt
         before = _newton(hessian[rows], g[rows])[0]
-        x[rows], value[rows], g[rows] = _chords(surface, x[rows], value[rows], g[rows], hessian[rows])
+        x[rows], value[rows], g[rows] = _chords(density, x[rows], value[rows], g[rows], hessian[rows])
         decrement[rows] = _newton(hessian[rows], g[rows])[0]
         # After tiny steps the Hessian still belongs to the point; else it is made again.
         active[rows] = renewed | ((before > 1e-8) & (decrement[rows] < before))
-    return Stationary(x, value, hessian, _kinds(surface, x, value, decrement, hessian))
+    return Stationary(x, value, hessian, _kinds(density, x, value, decrement, hessian))
+
+
+def differenced_hessians(
+    density: CountedTarget, x: np.ndarray, width: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Hessians of -log p at points (n, d) by differences of the score over steps small against `width` (n, d).
+
+    Returned with the widths that they imply.
+    """
+    n, d = x.shape
+    h = width * (1e-4 if density.target.has_score else 1e-2)
+    moves = h[:, None, :] * np.eye(d)
+    points = np.concatenate([x[:, None] + moves, x[:, None] - moves], axis=1)
+    scores = density.score(points.reshape(-1, d)).reshape(n, 2, d, d)
+    hessian = (scores[:, 1] - scores[:, 0]) / (2 * h[:, :, None])
+    hessian = 0.5 * (hessian + hessian.transpose(0, 2, 1))
+    bend = np.einsum("nii->ni", hessian)
+    learnt = np.isfinite(bend) & (bend > 0)
+    return hessian, np.where(learnt, 1 / np.sqrt(np.where(learnt, bend, 1.0)), width)
 
 
 def _chords(
-    surface: Surface, x: np.ndarray, value: np.ndarray, g: np.ndarray, hessian: np.ndarray
+    density: CountedTarget, x: np.ndarray, value: np.ndarray, g: np.ndarray, hessian: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A few Newton steps with one Hessian, each kept where it lowers the Newton decrement."""
     for _ in range(3):  # more steps with one Hessian gain less than a new one
         decrement, step = _newton(hessian, g)
-        ahead, slope = surface.value_and_score(x + step)
+        ahead, slope = density.log_density_and_score(x + step)
         better = np.isfinite(ahead) & (_newton(hessian, slope)[0] < decrement)
         if not better.any():
             break
@@ -69,14 +82,6 @@ def _chords(
         g = np.where(better[:, None], slope, g)
         value = np.where(better, ahead, value)
     return x, value, g
-
-
-def _score(surface: Surface, x: np.ndarray) -> np.ndarray:
-    """The score (n, d), NaN where it cannot be had; compiled targets give log p in the same call."""
-    if not surface.fused:
-        return surface.score(x)
-    value, score = surface.value_and_score(x)
-    return np.where(np.isfinite(value)[:, None], score, np.nan)
 
 
 def _newton(hessian: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -93,7 +98,7 @@ def _newton(hessian: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _kinds(
-    surface: Surface, x: np.ndarray, value: np.ndarray, decrement: np.ndarray, hessian: np.ndarray
+    density: CountedTarget, x: np.ndarray, value: np.ndarray, decrement: np.ndarray, hessian: np.ndarray
 ) -> np.ndarray:
     """What each point is; a "mode" is one where log p is close to a parabola at a tenth of its width."""
     kind = np.full(len(x), "moving", dtype=object)
@@ -104,7 +109,7 @@ def _kinds(
         return kind
     axes = PARABOLA_RADIUS * mode_root(hessian[rows]).transpose(0, 2, 1)
     points = np.stack([x[rows, None] + axes, x[rows, None] - axes], axis=1)
-    around = surface.log_density(points.reshape(-1, x.shape[1])).reshape(len(rows), 2, -1)
+    around = density.log_density(points.reshape(-1, x.shape[1])).reshape(len(rows), 2, -1)
     drop = value[rows, None] - around.mean(axis=1)
     expected = 0.5 * PARABOLA_RADIUS**2
     noise = 1e-12 * np.abs(value[rows, None])
@@ -121,7 +126,7 @@ class NoTop(NamedTuple):
 
 
 def flat_top(
-    surface: Surface, x: np.ndarray, unit: np.ndarray, *, max_gain: float = np.inf
+    density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gain: float = np.inf
 ) -> tuple[Peak | None, NoTop | None]:
     """The top near `x` where log p has no parabola: a peak with its width, or why it is none.
 
@@ -129,13 +134,13 @@ def flat_top(
     found at which log p has dropped by `TOP_DROP`: along coordinates and along pairs of them. Where log p
     rises by more than `max_gain` nats on the way, it is not a top.
     """
-    top = float(surface.log_density(x[None])[0])
+    top = float(density.log_density(x[None])[0])
     first = top
     d = len(x)
     axes = np.concatenate([np.diag(unit), -np.diag(unit)])
     for _ in range(40):  # moves to the highest point seen
         points = x + (TOP_RADII[:, None, None] * axes).reshape(-1, d)
-        values = surface.log_density(points)
+        values = density.log_density(points)
         best = int(np.argmax(values))
         if not values[best] > top + 1e-10 * max(1.0, abs(top)):
             break
@@ -145,23 +150,23 @@ def flat_top(
             return None, NoTop("not a top")
     else:
         return None, NoTop("still growing")
-    again = settle(surface, x[None], unit[None])
+    again = settle(density, x[None], unit[None])
     if again.kind[0] == "mode":
         return Peak(again.x[0], float(again.log_density[0]), again.hessian[0], "mode"), None
-    reach = drop_radius(surface, x, top, axes).reshape(2, d)
+    reach = drop_radius(density, x, top, axes).reshape(2, d)
     if not np.isfinite(reach).any(axis=0).all():
         k = int(np.argmin(np.isfinite(reach).any(axis=0)))
         return None, NoTop("constant", f"along coordinate {k}")
     width = unit * np.min(reach, axis=0)
     form = np.eye(d)
     if d <= 12:  # in more dimensions pairs are too many: only widths are measured
-        form = _correlations(surface, x, top, width)
+        form = _correlations(density, x, top, width)
         if np.linalg.eigvalsh(form)[0] < 1e-6:
             return None, NoTop("constant", "along a direction")
     return Peak(x, top, form / np.outer(width, width), "flat"), None
 
 
-def _correlations(surface: Surface, x: np.ndarray, top: float, width: np.ndarray) -> np.ndarray:
+def _correlations(density: CountedTarget, x: np.ndarray, top: float, width: np.ndarray) -> np.ndarray:
     """Unit-diagonal form Q with u'Qu = 1/r^2, r the distance along u at which log p is `TOP_DROP` lower."""
     d = len(x)
     form = np.eye(d)
@@ -173,29 +178,24 @@ def _correlations(surface: Surface, x: np.ndarray, top: float, width: np.ndarray
     for k, (a, b) in enumerate(((1, 1), (-1, -1), (1, -1), (-1, 1))):
         rays[k, pair, first] = a * np.sqrt(0.5) * width[first]
         rays[k, pair, second] = b * np.sqrt(0.5) * width[second]
-    reach = drop_radius(surface, x, top, rays.reshape(-1, d)).reshape(4, -1)
+    reach = drop_radius(density, x, top, rays.reshape(-1, d)).reshape(4, -1)
     inverse = 1 / np.minimum(reach, 1e6) ** 2
     along, across = inverse[:2].mean(axis=0), inverse[2:].mean(axis=0)
     form[first, second] = form[second, first] = (along - across) / (along + across)
     return form
 
 
-def drop_radius(surface: Surface, x: np.ndarray, top: float, rays: np.ndarray) -> np.ndarray:
+def drop_radius(density: CountedTarget, x: np.ndarray, top: float, rays: np.ndarray) -> np.ndarray:
     """How far along each ray log p first drops by `TOP_DROP`; infinite if it never does."""
     d = len(x)
     points = x + TOP_RADII[:, None, None] * rays
-    low = surface.log_density(points.reshape(-1, d)).reshape(len(TOP_RADII), -1) < top - TOP_DROP
+    low = density.log_density(points.reshape(-1, d)).reshape(len(TOP_RADII), -1) < top - TOP_DROP
     k = np.where(low.any(axis=0), np.argmax(low, axis=0), len(TOP_RADII) - 1)
     far = np.log(TOP_RADII[k])
     near = np.log(TOP_RADII[np.maximum(k - 1, 0)])
     for _ in range(12):
         middle = 0.5 * (near + far)
-        dropped = surface.log_density(x + np.exp(middle)[:, None] * rays) < top - TOP_DROP
+        dropped = density.log_density(x + np.exp(middle)[:, None] * rays) < top - TOP_DROP
         far = np.where(dropped, middle, far)
         near = np.where(dropped, near, middle)
     return np.where(low.any(axis=0), np.exp(far), np.inf)
-
-
-def _positive(width: np.ndarray) -> np.ndarray:
-    good = np.isfinite(width) & (width > 0)
-    return np.where(good, width, 1.0)

@@ -1,33 +1,16 @@
-"""Symmetries of a density: signed permutations of the coordinates, found, verified and put in words."""
+"""Symmetries of a density: signed permutations of the coordinates, found and verified."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from ..result import SignedPermutation
 from ..target import Batch
 
 MAX_SYMMETRIES = 64  # kept, at most
-PROBE_DISTANCES = (3.0, 9.0, 27.0, 81.0)  # standard deviations from a mode at which a symmetry must hold
 EQUAL_SHAPE = 0.01  # standard deviations, and relative differences of Hessians, left by the search for a mode
-
-
-class SignedPermutation(NamedTuple):
-    """The map x -> sign * x[order]."""
-
-    order: tuple[int, ...]
-    sign: tuple[int, ...]
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        """The image of a point, or of every row."""
-        return np.asarray(self.sign) * x[..., list(self.order)]
-
-    def conjugate(self, matrix: np.ndarray) -> np.ndarray:
-        """P A P' for a matrix that belongs to x, or for every one of a stack."""
-        order = list(self.order)
-        return np.outer(self.sign, self.sign) * matrix[..., order, :][..., :, order]
 
 
 def likely_maps(dim: int) -> list[SignedPermutation]:
@@ -83,9 +66,9 @@ def _swap(dim: int, first: Sequence[int], second: Sequence[int]) -> SignedPermut
 
 
 def probes(x: np.ndarray, root: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Points about a mode at which a symmetry is verified, (4, d)."""
-    z = rng.standard_normal((len(PROBE_DISTANCES), len(x))) / np.sqrt(len(x))
-    return x + np.array(PROBE_DISTANCES)[:, None] * (z @ root.T)
+    """Points 3, 9, 27 and 81 standard deviations from a mode at which a symmetry is verified, (4, d)."""
+    z = rng.standard_normal((4, len(x))) / np.sqrt(len(x))
+    return x + np.array([[3.0], [9.0], [27.0], [81.0]]) * (z @ root.T)
 
 
 def verified_maps(
@@ -149,29 +132,3 @@ def _signs_from_hessian(
         sign[i] = sign[other] * np.sign(product[i, other])
         known[i] = True
     return sign
-
-
-def symmetry_text(g: SignedPermutation, names: Sequence[str] | None = None) -> str:
-    """A symmetry in words, for example "label switching of coordinates (0, 1) and (2, 3)"."""
-    label = [str(name) for name in (names if names is not None else range(len(g.order)))]
-    moved = [i for i, j in enumerate(g.order) if i != j]
-    flipped = [label[i] for i, sign in enumerate(g.sign) if sign < 0]
-    signs = f"sign change of {_listed(flipped)}" if flipped else ""
-    if not moved:
-        return signs
-    if all(g.order[g.order[i]] == i for i in moved):
-        first = [i for i in moved if i < g.order[i]]
-        second = [label[g.order[i]] for i in first]
-        kind = "label switching" if len(first) > 1 else "exchange"
-        words = f"{kind} of coordinates {_bare([label[i] for i in first])} and {_bare(second)}"
-    else:
-        words = f"permutation of {_listed([label[i] for i in moved])}"
-    return f"{words}, with {signs}" if signs else words
-
-
-def _listed(names: list[str]) -> str:
-    return f"coordinate{'s' if len(names) > 1 else ''} {_bare(names)}"
-
-
-def _bare(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"({', '.join(names)})"

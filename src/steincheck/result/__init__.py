@@ -18,7 +18,7 @@ from .gof import (
     floor_of,
 )
 from .mode_table import DisplacementTable, ImportanceWeights, ModeTable
-from .modes import Modes, ModeSearch
+from .modes import Modes, ModeSearch, SignedPermutation
 from .moments import FeatureKind, MomentFeature, MomentResult
 from .plain import as_plain, pvalue_text
 from .table import Table
@@ -52,6 +52,7 @@ __all__ = [
     "Result",
     "SpksdResult",
     "Table",
+    "SignedPermutation",
     "Verdict",
     "among_all",
     "as_plain",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,90 +12,82 @@ from .._validation import as_numbers, as_stored, as_texts, as_whole, check_shape
 from .plain import as_plain
 
 SearchEnd = Literal[
-    "complete",
-    "max_modes",
-    "max_rounds",
-    "max_evaluations",
-    "max_seconds",
-    "not explored",
-    "no mode",
-    "improper",
+    "complete", "max_modes", "max_evaluations", "max_seconds", "one round", "no mode", "improper"
 ]
+
+
+class SignedPermutation(NamedTuple):
+    """A symmetry of a density: the map x -> sign * x[order]."""
+
+    order: tuple[int, ...]
+    sign: tuple[int, ...]
+
+    @property
+    def kind(self) -> Literal["exchange of coordinates", "change of sign"]:
+        """Whether coordinates change places, as labels of components do, or signs only."""
+        return "exchange of coordinates" if self.moved else "change of sign"
+
+    @property
+    def moved(self) -> tuple[int, ...]:
+        """The coordinates that change places."""
+        return tuple(i for i, j in enumerate(self.order) if i != j)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """The image of a point, or of every row."""
+        return np.asarray(self.sign) * x[..., list(self.order)]
+
+    def conjugate(self, matrix: np.ndarray) -> np.ndarray:
+        """P A P' for a matrix that belongs to x, or for every one of a stack."""
+        order = list(self.order)
+        return np.outer(self.sign, self.sign) * matrix[..., order, :][..., :, order]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModeSearch:
-    """How a mode search went, and why it ended; None where a number does not apply.
+    """How a mode search went, and why it ended.
 
     Attributes
     ----------
     n_starts : int
-        Climbs; in a box, of the uniform starts and those given.
-    n_converged, n_outside_support, n_saddle_points, n_not_examined : int or None
-        In a box, the climbs that ended at a mode, those that began where the density is 0, those that ended
-        at a saddle point, and those left out because `max_modes` was reached.
+        Climbs.
     n_not_converged : int
         Climbs that did not converge.
-    n_dropped : int or None
-        In a box, the modes left out because of their small mass.
     n_rounds : int
-        Rounds of climbs; in a box, of exploration.
+        Rounds of climbs; 1 in a box.
     n_evaluations, n_non_finite : int
         Points at which the density was evaluated, and those where it or its score was not finite.
-    farthest : float or None
-        Without a box, the largest distance of starts from the modes known, in standard deviations.
-    from_draws : bool or None
-        Without a box, whether draws gave location and scale.
-    effort : float or None
-        Without a box, the numbers of starts as a share of the usual ones: 1, or less for slow targets.
     reason : str
         "complete" if nothing new was found at the end; the limit that ended the search, "max_modes",
-        "max_rounds", "max_evaluations" or "max_seconds"; "not explored" in a box with ``explore=False``;
-        "no mode", or "improper" where that is because the density is improper.
+        "max_evaluations" or "max_seconds"; "one round" in a box; "no mode", or "improper" where that is
+        because the density is improper.
     message : str
         The same in words.
-    explored : tuple of int
-        Modes from which rays were sent to their neighbours.
     seed : int or None
         The `rng` that gives the same modes again; None for a search made within a test, whose `settings` do.
     """
 
     n_starts: int
-    n_converged: int | None = None
     n_not_converged: int
-    n_outside_support: int | None = None
-    n_saddle_points: int | None = None
-    n_not_examined: int | None = None
-    n_dropped: int | None = None
     n_rounds: int
     n_evaluations: int
     n_non_finite: int
-    farthest: float | None = None
-    from_draws: bool | None = None
-    effort: float | None = None
     reason: SearchEnd
     message: str
-    explored: tuple[int, ...] = ()
     seed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON; what this search does not count is left out."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        return as_plain({name: value for name, value in values.items() if value is not None})
+        """Plain Python values, ready for JSON."""
+        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> ModeSearch:
         """The search of a record that `to_dict` made."""
         require_kind(record, Mapping, "record")
-        values: dict[str, Any] = {}
-        for item in fields(cls):
-            key = item.name
-            value = record.get(key, None if item.default is MISSING else item.default)
-            kinds: dict[str, Any] = {"reason": str, "message": str, "explored": (list, tuple)}
-            optional = value is None and item.default is None
-            if not optional and not isinstance(value, kinds.get(key, (int, float))):
+        values = {item.name: record.get(item.name) for item in fields(cls)}
+        for key, value in values.items():
+            wanted = str if key in ("reason", "message") else int
+            if not isinstance(value, wanted) and not (key == "seed" and value is None):
                 raise ValueError(f"`search` must be one that `to_dict` wrote, got {key} = {shown(value)}")
-            values[key] = tuple(value) if key == "explored" else value
         return cls(**values)
 
 
@@ -104,9 +96,8 @@ class Modes:
     """Modes of a target, highest first: local maxima of log p and the inverse Hessians of -log p there.
 
     At a mode with a flat or pointed top the covariance says where log p has dropped by 1/2. `n_starts` is how
-    many climbs ended at each mode (0: found by symmetry or exploration, or given by the user), `search` how
-    the search went: starts, rounds, evaluations, why it ended; `symmetries` says which symmetries of the
-    density take modes to each other; `names` are those of the parameters, where they are known.
+    many climbs ended at each mode (0: found by symmetry, or given by the user), `search` how the search went,
+    `symmetries` which symmetries of the density take modes to each other.
 
     Attributes
     ----------
@@ -115,7 +106,8 @@ class Modes:
         Up to the target's constant.
     n_starts : array (M,)
         Climbs that ended at each mode.
-    warnings, symmetries : tuple of str
+    warnings : tuple of str
+    symmetries : tuple of SignedPermutation
     names : tuple of str
         Of the coordinates; empty where they are not known.
     search : ModeSearch or None
@@ -128,7 +120,7 @@ class Modes:
     n_starts: np.ndarray  #: (M,)
     warnings: tuple[str, ...] = ()
     search: ModeSearch | None = None
-    symmetries: tuple[str, ...] = ()
+    symmetries: tuple[SignedPermutation, ...] = ()
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -152,8 +144,9 @@ class Modes:
         object.__setattr__(self, "covariances", covariances)
         object.__setattr__(self, "log_density", log_density)
         object.__setattr__(self, "n_starts", n_starts)
-        for name in ("warnings", "symmetries", "names"):
+        for name in ("warnings", "names"):
             object.__setattr__(self, name, as_texts(getattr(self, name), name))
+        object.__setattr__(self, "symmetries", tuple(_as_symmetry(g, dim) for g in self.symmetries))
         if len(self.names) not in (0, dim):
             raise ValueError(f"`names` must name all {dim} coordinates, or be empty, got {shown(self.names)}")
 
@@ -173,19 +166,11 @@ class Modes:
         >>> import steincheck as sc
         >>> modes = sc.find_modes(sc.models.gaussian_mixture([[0.0], [9.0]]), rng=0)
         >>> modes.search_sentence  # doctest: +ELLIPSIS
-        'evaluated ... points, up to 2187 standard deviations from the first point; no mode of weight ...'
+        'evaluated ... points; no mode of weight above 1/1000 was new in the last round'
         """
-        if self.search is None or self.search.farthest is None:
-            return "the modes were given, or found in a box"
-        begin = "the draws" if self.search.from_draws else "the first point"
-        text = (
-            f"evaluated {self.search.n_evaluations:,} points, up to {self.search.farthest:.0f} standard "
-            f"deviations from {begin}; {self.search.message}"
-        )
-        d = self.locations.shape[1]
-        if d >= 10:
-            text += f". A mode much narrower than these in {d} dimensions would not have been found"
-        return text
+        from ..wording.modes import search_sentence
+
+        return search_sentence(self.search, self.locations.shape[1])
 
     def __len__(self) -> int:
         return len(self.locations)
@@ -196,12 +181,14 @@ class Modes:
         return f"<Modes: {count} in {dim} dimension{'s' * (dim > 1)}{highest}>"
 
     def __str__(self) -> str:
+        from ..wording.modes import symmetry_words
+
         lines = ["mode   log density  starts  Laplace weight  location"]
         for k, weight in enumerate(self.laplace_weights):
             lines.append(
                 f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({self._place(k)})"
             )
-        lines += [f"symmetry: {words}" for words in self.symmetries]
+        lines += [f"symmetry: {symmetry_words(g, self.names)}" for g in self.symmetries]
         if self.search is not None:
             lines.append(f"search ended: {self.search.message}")
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
@@ -229,7 +216,8 @@ class Modes:
             "names",
         )
         values = {name: getattr(self, name) for name in names}
-        return as_plain({**values, "search": self.search or {}})
+        symmetries = [g._asdict() for g in self.symmetries]
+        return as_plain({**values, "search": self.search or {}, "symmetries": symmetries})
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Modes:
@@ -262,7 +250,7 @@ class Modes:
             as_whole(_shaped(record, "n_starts", (count,)), "n_starts"),
             as_texts(record.get("warnings", ()), "warnings"),
             None if search is None else ModeSearch.from_dict(search),
-            as_texts(record.get("symmetries", ()), "symmetries"),
+            record.get("symmetries", ()),
             names,
         )
 
@@ -273,3 +261,12 @@ def _shaped(record: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> np.
     if array.shape != shape or not np.isfinite(array).all():
         raise ValueError(f"`{name}` must be finite, of shape {shape}, got shape {array.shape}")
     return array
+
+
+def _as_symmetry(g: Any, dim: int) -> SignedPermutation:
+    """A symmetry, or the record of one that `to_dict` made."""
+    if isinstance(g, Mapping) and set(g) == {"order", "sign"}:
+        g = SignedPermutation(tuple(g["order"]), tuple(g["sign"]))
+    if not isinstance(g, SignedPermutation) or sorted(g.order) != list(range(dim)) or len(g.sign) != dim:
+        raise TypeError(f"`symmetries` must be signed permutations of {dim} coordinates, got {shown(g)}")
+    return g

@@ -291,7 +291,9 @@ def _misread(case: Case, target: Target) -> tuple[str, ...]:
 
 def _relabelled(weights: FluxResult | None) -> bool:
     """Whether the search found modes that differ by the labels of components alone."""
-    return weights is not None and any("label switching" in words for words in weights.modes.symmetries)
+    return weights is not None and any(
+        g.kind == "exchange of coordinates" for g in weights.modes.symmetries
+    )
 
 
 def _mode_of_every_draw(x: np.ndarray, known: Modes, weights: GofResult | None) -> np.ndarray | None:

@@ -13,12 +13,14 @@ from ..chains.order import invalidating_faults, rounding_step
 from ..chains.reading import evaluate_sample
 from ..draws import Draws
 from ..draws.record import chain_of_rows
-from ..modes.arguments import examine_modes
+from ..modes.arguments import as_modes
 from ..modes.held_out import climb_from_draws, hold_out, rounded_location, search_from_draws
 from ..modes.search import no_mode_reason
 from ..result import Modes
 from ..target import Target, score_at, score_warnings
+from ..target.counting import Budget
 from ..wording import chain_context, mixing_warnings, mode_description
+from ..wording.modes import symmetry_words
 
 MAX_ROUNDING_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
@@ -116,17 +118,14 @@ def search(
     if modes is not None:
         remarks.context.append("The modes were given: none was searched for.")
         remarks.not_examined.append("modes other than those given")
-        given, warnings = examine_modes(modes, target)
-        remarks.warnings.extend(warnings)
-        return given, np.arange(len(case.x))
-    held, tested = hold_out(len(case.x), rng, case.chain)
+        return as_modes(modes, target), np.arange(len(case.x))
+    held, tested = hold_out(len(case.x), case.chain)
     known = search_from_draws(
         target,
         case.x,
         held,
         box,
-        max_evaluations=limits.max_evaluations,
-        max_seconds=limits.max_seconds,
+        budget=Budget(limits.max_evaluations, limits.max_seconds or np.inf),
         progress=progress,
         rng=rng,
     )
@@ -143,7 +142,7 @@ def search(
     remarks.context.append(f"Mode search: {known.search_sentence}.")
     remarks.not_examined.append("modes that the search did not find")
     if known.symmetries:
-        remarks.context.append(f"Symmetries of the density: {'; '.join(known.symmetries)}.")
+        remarks.context.append(f"Symmetries of the density: {'; '.join(symmetry_words(g, known.names) for g in known.symmetries)}.")
     return known, tested
 
 
@@ -169,7 +168,7 @@ def look_for_unknown_modes(
 ) -> None:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
     seconds = None if limits.max_seconds is None else min(limits.max_seconds, MAX_SECONDS_OF_CLIMBS)
-    climbed = climb_from_draws(x, target, known, rng, max_seconds=seconds)
+    climbed = climb_from_draws(x, score_at(target, x), target, known, Budget(max_seconds=seconds or np.inf))
     if not climbed.n_unknown:
         return
     example = mode_description(climbed.locations[0], target.coordinate_names)

@@ -16,7 +16,7 @@ from ..target.compiled import jax_target
 from ..target.evaluation import raw_score
 
 
-class SearchFrame(NamedTuple):
+class UncorrelatedCoordinates(NamedTuple):
     """x = centre + root z."""
 
     centre: np.ndarray
@@ -34,7 +34,7 @@ class SearchFrame(NamedTuple):
         """The density as a function of z, up to a constant."""
         if target.jax_log_density is not None:
             with precise():
-                inner = Partial(_framed_log_density, target.jax_log_density, self.centre, self.root)
+                inner = Partial(_log_density_in_z, target.jax_log_density, self.centre, self.root)
                 return jax_target(inner, target.dim)
         return Target(
             lambda z: target.log_density(self.outward(z)),
@@ -54,22 +54,20 @@ class SearchFrame(NamedTuple):
         )
 
 
-def _framed_log_density(log_density: Any, centre: Any, root: Any, z: Any) -> Any:
+def _log_density_in_z(log_density: Any, centre: Any, root: Any, z: Any) -> Any:
     return log_density(centre + root @ z)
 
 
-def frame_of(draws: np.ndarray | None) -> SearchFrame | None:
-    """The frame of draws (n, d) that are nearly on a plane; None if they are not, or too few to say."""
+def uncorrelated_coordinates(draws: np.ndarray | None) -> UncorrelatedCoordinates | None:
+    """Coordinates for draws (n, d) that are nearly on a plane; None if they are not, or too few to say."""
     # with fewer than 2 d draws their covariance is mostly noise
     if draws is None or len(draws) < 2 * draws.shape[1] or draws.shape[1] < 2:
         return None
-    deviation = draws.std(axis=0)
-    if not (deviation > 0).all():
+    if not (draws.std(axis=0) > 0).all():
         return None
-    values = np.linalg.eigvalsh(np.corrcoef(draws.T))
-    if values[0] > 1e-7:  # the usual search can bear this
+    if np.linalg.eigvalsh(np.corrcoef(draws.T))[0] > 1e-7:  # the usual search can bear this
         return None
     singular, vectors = np.linalg.svd(draws - draws.mean(axis=0), full_matrices=False)[1:]
     if singular[-1] <= 1e-13 * singular[0]:  # exactly on a plane: there are no units across it
         return None
-    return SearchFrame(np.median(draws, axis=0), vectors.T * singular / np.sqrt(len(draws)))
+    return UncorrelatedCoordinates(np.median(draws, axis=0), vectors.T * singular / np.sqrt(len(draws)))
