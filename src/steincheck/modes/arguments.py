@@ -17,8 +17,6 @@ from .merge import FoundModes, merge
 from .rounds import Origin, Search, absorb, climb_from
 from .settle import differenced_hessians
 
-FARTHEST_START = 1e15  # neighbouring numbers are 0.1 apart there
-
 
 def as_modes(modes: Any, target: Target, budget: Budget | None = None) -> Modes:
     """Validate a user's modes, in the user's order: `Modes`, a tuple (locations, covariances), or locations.
@@ -45,7 +43,7 @@ def _maxima(x: np.ndarray, log_density: np.ndarray, density: CountedTarget) -> M
     """The modes at locations: Newton steps from each, and a climb where these lead nowhere."""
     scale = differenced_hessians(density, x, np.ones(x.shape))[1].min(axis=0)
     origin = Origin(x[0], scale, x, x[:0])
-    state = Search(density, origin, FoundModes(x.shape[1], len(x)), np.random.default_rng(0))
+    state = Search(density, origin, FoundModes(x.shape[1], len(x)), np.random.default_rng(0), 0)
     nowhere = np.full(len(x), -1)
     here = Ends(x, log_density, np.ones(len(x), bool), nowhere, np.broadcast_to(scale, x.shape))
     label = absorb(state, here, here.rest, flat=True)
@@ -129,10 +127,10 @@ def as_starts(starts: Any, dim: int) -> np.ndarray:
     """Starts (n, d) of a search; raises where numbers are too far apart to show a mode."""
     x = as_matrix(starts, dim, minimum=1, name="starts")
     size = np.abs(x).max()
-    if size > FARTHEST_START:
+    if size > 1e15:  # neighbouring numbers are 0.1 apart there
         raise ValueError(
-            f"`starts` must be within {FARTHEST_START:g} of 0, got {size:.4g}: so far out, rounding hides "
-            "modes of ordinary width"
+            f"`starts` must be within 1e+15 of 0, got {size:.4g}: so far out, rounding hides modes of "
+            "ordinary width"
         )
     return x
 

@@ -113,13 +113,12 @@ def box_search_core(
         x = np.concatenate([x, rng.uniform(*box, size=(n_starts, target.dim))])
     width = np.where(box[1] > box[0], box[1] - box[0], 1.0)
     origin = Origin(box.mean(axis=0), width, x, x[:0])
-    state = Search(density, origin, FoundModes(target.dim, max_modes, beta), rng, rounds=1)
+    state = Search(density, origin, FoundModes(target.dim, max_modes, beta), rng, begin, rounds=1)
     climb_and_absorb(state, starts_at(x, np.diag(width**2), 0.1), iterations=1000)
     chosen = state.found.within(20 + target.dim / 2)
     too_many = "max_modes" if len(chosen) > max_modes else "one round"
     state.reason = density.budget.exhausted or too_many
-    spent = density.budget.made - begin
-    found = modes_record(state, chosen[:max_modes], spent) if chosen else without_mode(state, spent)
+    found = modes_record(state, chosen[:max_modes]) if chosen else without_mode(state)
     require_mode(found)
     outside = int(np.sum(np.isneginf(density.log_density(x))))
     if outside > 0.1 * len(x):

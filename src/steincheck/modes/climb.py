@@ -9,7 +9,6 @@ import numpy as np
 
 from ..target.counting import CountedTarget
 
-CLIMBED_AT_ONCE = 256  # points that climb in lock-step, unless their d x d matrices get large
 CORRECTION_PAIRS = 10  # steps and gradients that a climb remembers
 CAPTURE_RADIUS = 0.25  # nats below a known mode within which it may be recognised
 CAPTURE_ERROR = 0.05  # nats by which log p may differ there from the mode's parabola
@@ -110,7 +109,7 @@ def climb(density: CountedTarget, starts: Starts, *, iterations: int = 1000, kno
     The first step of each is `stride` long in its metric. A climb ends at rest, at a known mode, or after so
     many iterations, 1000 in the paper (App. F).
     """
-    size = max(8, min(CLIMBED_AT_ONCE, 2**22 // starts.x.shape[1] ** 2))
+    size = max(8, min(256, 2**22 // starts.x.shape[1] ** 2))  # fewer where d x d matrices get large
     parts = []
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # where the density is unbounded
         for start in range(0, len(starts.x), size):

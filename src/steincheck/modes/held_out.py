@@ -143,7 +143,7 @@ def climb_from_draws(
     origin = Origin(x[0], np.sqrt(np.diag(metric)), first, x[:0])
     counts = [0] * len(peaks)
     found = FoundModes(target.dim, len(peaks) + 16, 1.0, list(peaks), counts, counts.copy())
-    state = Search(CountedTarget(target, budget), origin, found, np.random.default_rng(0))
+    state = Search(CountedTarget(target, budget), origin, found, np.random.default_rng(0), 0)
     ends = climb_from(state, starts_at(first, metric, 0.5), iterations=1000)
     label = absorb(state, ends, ends.rest)
     heavy = set(found.within(20 + target.dim / 2)) - set(range(len(peaks)))

@@ -20,7 +20,7 @@ from .merge import tie_order
 from .rounds import Search
 
 
-def modes_record(state: Search, chosen: list[int], spent: int) -> Modes:
+def modes_record(state: Search, chosen: list[int]) -> Modes:
     """The modes chosen, in an order that does not depend on the seed.
 
     Where the density goes on growing far above them, tops that are not smooth are places on the way there.
@@ -28,14 +28,14 @@ def modes_record(state: Search, chosen: list[int], spent: int) -> Modes:
     grows = _grows(state)
     peaks = [state.found.peaks[k] for k in chosen if not (grows and state.found.peaks[k].kind == "flat")]
     if not peaks:
-        return without_mode(state, spent)
+        return without_mode(state)
     counts = {id(peak): n for peak, n in zip(state.found.peaks, state.found.n_starts, strict=True)}
     x = np.array([peak.x for peak in peaks])
     height = np.array([peak.log_density for peak in peaks])
     order = tie_order(x, height, np.min([peak.sd for peak in peaks], axis=0))
     peaks = [peaks[k] for k in order]
     flat = sum(peak.kind == "flat" for peak in peaks)
-    search = _search_record(state, state.reason, SEARCH_ENDS[state.reason], spent)
+    search = _search_record(state, state.reason, SEARCH_ENDS[state.reason])
     warnings = [
         early_end_warning(search.message) if state.reason not in ("complete", "one round") else "",
         "" if state.density.target.has_score else NO_SCORE,
@@ -54,21 +54,21 @@ def modes_record(state: Search, chosen: list[int], spent: int) -> Modes:
     )
 
 
-def without_mode(state: Search, spent: int) -> Modes:
+def without_mode(state: Search) -> Modes:
     """The empty record of a search without a mode; its message says why there is none."""
     d = state.density.target.dim
     why = _why_no_mode(state)
     reason: SearchEnd = "improper" if why.kind in ("constant", "improper") else "no mode"
-    search = _search_record(state, reason, no_mode_message(why.kind, why.detail), spent)
+    search = _search_record(state, reason, no_mode_message(why.kind, why.detail))
     return Modes(np.empty((0, d)), np.empty((0, d, d)), np.empty(0), np.empty(0, dtype=int), (), search)
 
 
-def _search_record(state: Search, reason: SearchEnd, message: str, spent: int) -> ModeSearch:
+def _search_record(state: Search, reason: SearchEnd, message: str) -> ModeSearch:
     return ModeSearch(
         n_starts=state.climbs,
         n_not_converged=state.not_converged,
         n_rounds=state.rounds,
-        n_evaluations=spent,
+        n_evaluations=state.density.budget.made - state.begin,
         n_non_finite=state.density.failures,
         reason=reason,
         message=message,
@@ -103,13 +103,13 @@ def _why_no_mode(state: Search) -> NoMode:
     density = state.density
     if density.raised is not None and not density.scored:
         return NoMode("raises", f"{type(density.raised).__name__}: {density.raised}")
-    if state.highest is None and state.flat is None:
+    if state.highest is None and not state.false_tops:
         exhausted = density.budget.exhausted
         return NoMode("nowhere") if exhausted is None else NoMode("limit", exhausted)
     if not density.scored:
         return NoMode("no score")
-    if state.flat is not None and state.flat.reason == "constant":
-        return NoMode("constant", state.flat.along)
+    if state.constant_along is not None:
+        return NoMode("constant", state.constant_along)
     if state.highest is None:
         return NoMode("not converged")
     place = f"{_place(state)}, where the log density is {state.highest[0]:.4g}"

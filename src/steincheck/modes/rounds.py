@@ -17,13 +17,13 @@ from ..result import SignedPermutation
 from ..result.modes import SearchEnd
 from ..target.counting import CountedTarget
 from .climb import Ends, Starts, climb, join, recognise, squared_lengths, starts_at
-from .merge import FoundModes, Peak
-from .settle import TOP_DROP, NoTop, flat_top, settle
-from .starts import START_KINDS, scanned_starts, screened_starts
+from .merge import FoundModes, Peak, merge
+from .settle import TOP_DROP, flat_top, settle
+from .starts import ellipsoid_starts, isotropic_starts, scanned_starts, screened_starts
 from .symmetry import MAX_SYMMETRIES, likely_maps, matching_map, probes, verified_maps
 
 STARTS_PER_KIND = 32  # per round
-CLIMB_ITERATIONS = 200  # per climb of a round; slower ones are settled if they are high
+SCANNED_POINTS = 6144  # on lines through the heaviest mode; without them narrow_1 is missed
 MAX_BASES = 8  # modes about which the starts of one round are placed, and orbits that lengthen the search
 
 
@@ -34,7 +34,8 @@ class Thoroughness(NamedTuple):
     per_orbit: int = 14_000  #: evaluations before the search ends, per orbit of modes under the symmetries
 
 
-THOROUGH = Thoroughness(4096, 60_000)  # finds modes half as wide (mode_frontier.csv)
+USUAL = Thoroughness()
+THOROUGH = Thoroughness(4096, 60_000)  # finds narrower modes (mode_frontier.csv)
 
 
 class Origin(NamedTuple):
@@ -54,7 +55,8 @@ class Search:
     origin: Origin
     found: FoundModes
     rng: np.random.Generator
-    thoroughness: Thoroughness = Thoroughness()
+    begin: int  #: evaluations that others had made before
+    thoroughness: Thoroughness = USUAL
     symmetries: list[SignedPermutation] = field(default_factory=list)
     mirrored: set[int] = field(default_factory=set)  #: modes whose images under likely maps were looked at
     scanned: bool = False  #: whether lines through the heaviest mode were looked at
@@ -64,7 +66,7 @@ class Search:
     not_converged: int = 0
     reason: SearchEnd = "no mode"  #: why it ended
     false_tops: int = 0  #: places without a parabola that are not tops
-    flat: NoTop | None = None  #: why a flat place is not a mode
+    constant_along: str | None = None  #: a line along which the density does not change
     highest: tuple[float, np.ndarray] | None = None  #: of the ends of climbs that did not converge
 
     @property
@@ -81,7 +83,7 @@ class Search:
 def search_in_rounds(state: Search, tick: Callable[[str, int, int], object]) -> None:
     """Find modes in rounds until the reason to stop is known."""
     density, found = state.density, state.found
-    begin = density.budget.made
+    begin = state.begin
     tick("climbing from the first points", 0, 1)
     first = starts_at(state.origin.points[:16], state.bases[0].metric)
     ends = climb_from(state, first, iterations=1000)
@@ -139,7 +141,7 @@ def _starts_of_round(state: Search, quiet: bool) -> Starts:
     budget = state.density.budget
     cost = 1 if state.density.compiled else 1 + state.density.score_cost
     many = int(min(state.thoroughness.screened, budget.left / (8 * cost)))
-    for kind in START_KINDS:
+    for kind in (ellipsoid_starts, isotropic_starts):
         if quiet and many > STARTS_PER_KIND:
             drawn = _shared_starts(kind, used, many, state.rng)
             parts.append(screened_starts(state.density, drawn, STARTS_PER_KIND, bases, state.rng))
@@ -147,7 +149,8 @@ def _starts_of_round(state: Search, quiet: bool) -> Starts:
             parts.append(_shared_starts(kind, used, STARTS_PER_KIND, state.rng))
     if quiet and not state.scanned:
         state.scanned = True
-        parts.append(scanned_starts(state.density, bases[0]))
+        points = np.clip(_wanted(state) - budget.made + state.begin, 1024, SCANNED_POINTS)
+        parts.append(scanned_starts(state.density, bases[0], min(int(points), budget.left / 4)))
     if state.rounds == 1 and len(state.origin.extra):
         parts.append(starts_at(state.origin.extra, bases[0].metric))
     return join(parts)
@@ -231,7 +234,7 @@ def _complete_orbits(state: Search) -> None:
                     queue.append(k)
 
 
-def climb_from(state: Search, starts: Starts, iterations: int = CLIMB_ITERATIONS) -> Ends:
+def climb_from(state: Search, starts: Starts, iterations: int) -> Ends:
     """Climb, and remember the highest place at which a climb was not finished."""
     state.climbs += len(starts.x)
     ends = climb(state.density, starts, iterations=iterations, known=state.found.known())
@@ -244,8 +247,11 @@ def climb_from(state: Search, starts: Starts, iterations: int = CLIMB_ITERATIONS
     return ends
 
 
-def climb_and_absorb(state: Search, starts: Starts, iterations: int = CLIMB_ITERATIONS) -> None:
-    """Climb in blocks, so that later blocks stop at the modes that earlier ones found."""
+def climb_and_absorb(state: Search, starts: Starts, iterations: int = 200) -> None:
+    """Climb in blocks, so that later blocks stop at the modes that earlier ones found.
+
+    Climbs that are not finished after so many iterations are settled if they are high.
+    """
     order = state.rng.permutation(len(starts.x))
     for start in range(0, len(order), 256):
         if state.density.budget.exhausted:
@@ -314,12 +320,12 @@ def _absorb_flat(state: Search, ends: Ends, rough: Iterable[int], label: np.ndar
                 return
             # once a top is known, a climb may have missed another by so many nats
             gain = 0.05 if state.found.peaks else np.inf
-            peak, reason = flat_top(state.density, ends.x[row], state.origin.scale, max_gain=gain)
-            if peak is None:
-                state.flat = state.flat or reason
+            top = flat_top(state.density, ends.x[row], state.origin.scale, max_gain=gain)
+            state.constant_along = state.constant_along or top.constant_along
+            if top.peak is None:
                 state.false_tops += 1
                 continue
-            k = state.found.add(peak)
+            k = state.found.add(top.peak)
         label[row] = -1 if k is None else k
 
 
@@ -335,3 +341,29 @@ def _flat_top_of(state: Search, x: np.ndarray, log_density: float) -> int | None
             if state.density.log_density(way).min() > min(log_density, peak.log_density) - TOP_DROP:
                 return k
     return None
+
+
+def neighbours_first(state: Search, order: list[int]) -> list[int]:
+    """Modes in this order, but the first one and those nearest to it before the others.
+
+    Only where most modes have the Hessian of the first, as on a lattice: its steps can then be read off the
+    list, though all its modes are too many. A start part of the way to another mode, one standard deviation
+    aside, is in the basin of a mode between the two; from many of them the nearest neighbours are found.
+    """
+    found = state.found
+    base = found.peaks[order[0]]
+    shapes = [base.root.T @ found.peaks[k].hessian @ base.root for k in order[: found.max_modes]]
+    if np.median([np.abs(shape - np.eye(found.dim)).max() for shape in shapes]) > 0.1:
+        return order
+    others = np.array([found.peaks[k].x for k in found.heavy()])
+    ways = others[state.rng.integers(len(others), size=1024)] - base.x
+    share = state.rng.uniform(0.2, 0.45, size=(1024, 1))
+    aside = state.rng.standard_normal(ways.shape) @ base.root.T
+    ends = climb_from(state, starts_at(base.x + share * ways + aside, base.metric), iterations=200)
+    rows = np.flatnonzero(ends.rest & (ends.mode < 0))
+    rows = rows[np.argsort(squared_lengths(ends.x[rows] - base.x, base.hessian), kind="stable")]
+    kept = merge(ends.x[rows], np.broadcast_to(base.hessian, (len(rows), *base.hessian.shape)), -rows)[0]
+    absorb(state, ends, np.isin(np.arange(1024), rows[kept[: found.max_modes]]))
+    heavy = np.array(found.heavy())
+    length = squared_lengths(np.array([found.peaks[k].x - base.x for k in heavy]), base.hessian)
+    return list(dict.fromkeys([order[0], *heavy[np.argsort(length, kind="stable")].tolist(), *order]))

@@ -18,9 +18,8 @@ from ..typing import BoundsLike, DrawsLike
 from .arguments import as_box, as_starts
 from .coordinates import uncorrelated_coordinates
 from .merge import FoundModes
-from .neighbours import neighbours_first
 from .record import modes_record, without_mode
-from .rounds import THOROUGH, Origin, Search, Thoroughness, search_in_rounds
+from .rounds import THOROUGH, USUAL, Origin, Search, Thoroughness, neighbours_first, search_in_rounds
 
 MAX_EVALUATIONS = 1_000_000  # most searches end before 100,000 (mode_study.csv)
 MAX_SECONDS = 60.0
@@ -110,7 +109,7 @@ def find_modes(
         CountedTarget(target, budget),
         Beginning(None if sample is None else sample.values, None, extra, box, n_starts),
         max_modes=max_modes,
-        thoroughness=THOROUGH if thorough else Thoroughness(),
+        thoroughness=THOROUGH if thorough else USUAL,
         progress=progress,
         rng=stream,
     )
@@ -158,7 +157,7 @@ def search_modes(
     *,
     max_modes: int = 64,
     cut: float | None = None,
-    thoroughness: Thoroughness = Thoroughness(),
+    thoroughness: Thoroughness = USUAL,
     progress: bool | None = None,
     rng: np.random.Generator,
 ) -> Modes:
@@ -175,45 +174,30 @@ def search_modes(
         inner = CountedTarget(plane.target(target), density.budget)
         within = Beginning(plane.inward(beginning.held), None, plane.inward(extra) if len(extra) else None)
         return plane.modes(search_modes(inner, within, **options, rng=rng), target.names)
-    begin = density.budget.made
     origin = _origin(beginning, extra, target.dim, rng)
-    state = Search(density, origin, FoundModes(target.dim, max_modes), rng, thoroughness)
+    state = Search(density, origin, FoundModes(target.dim, max_modes), rng, density.budget.made, thoroughness)
     with progress_bar(progress) as tick:
         search_in_rounds(state, tick)
         order = state.found.within(20 + target.dim / 2 if cut is None else cut)
-        order = [k for k in dict.fromkeys([*_heavy_home(state), *order])]
+        weight = state.found.log_weight
+        order = list(dict.fromkeys([*sorted(state.home, key=lambda k: -weight[k]), *order]))
         if state.reason == "max_modes":
             order = neighbours_first(state, order)
-    spent = density.budget.made - begin
-    return modes_record(state, order[:max_modes], spent) if order else without_mode(state, spent)
-
-
-def _heavy_home(state: Search) -> list[int]:
-    """The modes that the first points climb to, heaviest first."""
-    weight = state.found.log_weight
-    return sorted(state.home, key=lambda k: -weight[k])
+    return modes_record(state, order[:max_modes]) if order else without_mode(state)
 
 
 def _origin(beginning: Beginning, extra: np.ndarray, dim: int, rng: np.random.Generator) -> Origin:
-    """Where to begin and in which units: by the draws, a given location, the starts, the box, or 0 and 1."""
-    held, location, starts, box, _ = beginning
+    """Where to begin and in which units: by the draws, a given location, the starts, or 0 and 1."""
+    held = beginning.held
     if held is not None:
         first = np.linspace(0, len(held) - 1, num=min(16, len(held))).round().astype(int)
         return Origin(*median_and_mad(held), held[first], extra)
-    if location is not None:
-        centre, scale = location
-    elif starts is not None and len(starts) > 1:
-        centre, scale = median_and_mad(starts)
-    elif starts is not None:
-        centre, scale = starts[0], np.maximum(1.0, np.abs(starts[0]))
-    elif box is not None:
-        centre, scale = box.mean(axis=0), 0.25 * (box[1] - box[0])
-    else:
-        centre, scale = np.zeros(dim), np.ones(dim)
-    points = centre + scale * rng.standard_normal((16, dim))
-    if starts is not None:
-        points = np.concatenate([starts[:8], points])
-    return Origin(centre, scale, points, extra)
+    centre, scale = np.zeros(dim), np.ones(dim)
+    if beginning.location is not None:
+        centre, scale = beginning.location
+    elif len(extra):
+        centre, scale = median_and_mad(extra)
+    return Origin(centre, scale, centre + scale * rng.standard_normal((16, dim)), extra)
 
 
 def _extra_starts(beginning: Beginning, dim: int, rng: np.random.Generator) -> np.ndarray:

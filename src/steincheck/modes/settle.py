@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,9 +52,9 @@ def settle(density: CountedTarget, x: np.ndarray, width: np.ndarray) -> Stationa
 def differenced_hessians(
     density: CountedTarget, x: np.ndarray, width: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hessians of -log p at points (n, d) by differences of the score over steps small against `width` (n, d).
+    """Hessians of -log p at points (n, d), and the widths (n, d) that they imply.
 
-    Returned with the widths that they imply.
+    By differences of the score over steps small against `width` (n, d).
     """
     n, d = x.shape
     h = width * (1e-4 if density.target.has_score else 1e-2)
@@ -118,25 +118,22 @@ def _kinds(
     return kind
 
 
-class NoTop(NamedTuple):
-    """Why a place without a parabola is not a mode."""
+class FlatTop(NamedTuple):
+    """What a place without a parabola is: a mode, on a line along which p is constant, or neither."""
 
-    reason: Literal["not a top", "still growing", "constant"]
-    along: str = ""  #: where the density is constant
+    peak: Peak | None = None
+    constant_along: str | None = None
 
 
-def flat_top(
-    density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gain: float = np.inf
-) -> tuple[Peak | None, NoTop | None]:
-    """The top near `x` where log p has no parabola: a peak with its width, or why it is none.
+def flat_top(density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gain: float = np.inf) -> FlatTop:
+    """The top near `x` where log p has no parabola, with its width.
 
     The highest of many points along the coordinates is taken until none is higher, then the distances are
     found at which log p has dropped by `TOP_DROP`: along coordinates and along pairs of them. Where log p
     rises by more than `max_gain` nats on the way, it is not a top.
     """
-    top = float(density.log_density(x[None])[0])
-    first = top
     d = len(x)
+    first = top = float(density.log_density(x[None])[0])
     axes = np.concatenate([np.diag(unit), -np.diag(unit)])
     for _ in range(40):  # moves to the highest point seen
         points = x + (TOP_RADII[:, None, None] * axes).reshape(-1, d)
@@ -146,51 +143,39 @@ def flat_top(
             break
         x = points[best]
         top = float(values[best])
-        if top > first + max_gain:
-            return None, NoTop("not a top")
-    else:
-        return None, NoTop("still growing")
+    if values[best] > top or top > first + max_gain:
+        return FlatTop()
     again = settle(density, x[None], unit[None])
     if again.kind[0] == "mode":
-        return Peak(again.x[0], float(again.log_density[0]), again.hessian[0], "mode"), None
-    reach = drop_radius(density, x, top, axes).reshape(2, d)
-    if not np.isfinite(reach).any(axis=0).all():
-        k = int(np.argmin(np.isfinite(reach).any(axis=0)))
-        return None, NoTop("constant", f"along coordinate {k}")
-    width = unit * np.min(reach, axis=0)
-    form = np.eye(d)
-    if d <= 12:  # in more dimensions pairs are too many: only widths are measured
-        form = _correlations(density, x, top, width)
-        if np.linalg.eigvalsh(form)[0] < 1e-6:
-            return None, NoTop("constant", "along a direction")
-    return Peak(x, top, form / np.outer(width, width), "flat"), None
+        return FlatTop(Peak(again.x[0], float(again.log_density[0]), again.hessian[0]))
+    reach = drop_radius(density, x, top, axes).reshape(2, d).min(axis=0)
+    if not np.isfinite(reach).all():
+        return FlatTop(constant_along=f"coordinate {int(np.argmax(reach))}")
+    form = _correlations(density, x, top, reach * unit)
+    if np.linalg.eigvalsh(form)[0] < 1e-6:
+        return FlatTop(constant_along="a direction")
+    return FlatTop(Peak(x, top, form / np.outer(reach * unit, reach * unit), "flat"))
 
 
 def _correlations(density: CountedTarget, x: np.ndarray, top: float, width: np.ndarray) -> np.ndarray:
     """Unit-diagonal form Q with u'Qu = 1/r^2, r the distance along u at which log p is `TOP_DROP` lower."""
     d = len(x)
     form = np.eye(d)
-    first, second = np.triu_indices(d, k=1)
-    if not len(first):
-        return form
-    rays = np.zeros((4, len(first), d))
-    pair = np.arange(len(first))
-    for k, (a, b) in enumerate(((1, 1), (-1, -1), (1, -1), (-1, 1))):
-        rays[k, pair, first] = a * np.sqrt(0.5) * width[first]
-        rays[k, pair, second] = b * np.sqrt(0.5) * width[second]
-    reach = drop_radius(density, x, top, rays.reshape(-1, d)).reshape(4, -1)
-    inverse = 1 / np.minimum(reach, 1e6) ** 2
-    along, across = inverse[:2].mean(axis=0), inverse[2:].mean(axis=0)
-    form[first, second] = form[second, first] = (along - across) / (along + across)
+    if 1 < d <= 12:  # in more dimensions pairs are too many: only widths are measured
+        i, j = np.triu_indices(d, k=1)
+        half = np.sqrt(0.5) * np.diag(width)
+        rays = np.concatenate([half[i] + half[j], half[i] - half[j]])
+        reach = drop_radius(density, x, top, np.concatenate([rays, -rays])).reshape(2, 2, -1)
+        along, across = np.mean(1 / np.minimum(reach, 1e6) ** 2, axis=0)
+        form[i, j] = form[j, i] = (along - across) / (along + across)
     return form
 
 
 def drop_radius(density: CountedTarget, x: np.ndarray, top: float, rays: np.ndarray) -> np.ndarray:
     """How far along each ray log p first drops by `TOP_DROP`; infinite if it never does."""
-    d = len(x)
     points = x + TOP_RADII[:, None, None] * rays
-    low = density.log_density(points.reshape(-1, d)).reshape(len(TOP_RADII), -1) < top - TOP_DROP
-    k = np.where(low.any(axis=0), np.argmax(low, axis=0), len(TOP_RADII) - 1)
+    low = density.log_density(points.reshape(-1, len(x))).reshape(points.shape[:2]) < top - TOP_DROP
+    k = np.argmax(low, axis=0)
     far = np.log(TOP_RADII[k])
     near = np.log(TOP_RADII[np.maximum(k - 1, 0)])
     for _ in range(12):

@@ -10,13 +10,10 @@ from ..target.counting import CountedTarget
 from .climb import Starts, dot, join, starts_at
 from .merge import Peak
 
-MAX_SCALE_POWER = 7.0  # starts are up to 3^7 = 2187 standard deviations from a mode
-SCANNED_POINTS = 6144  # on lines through the heaviest mode; without them narrow_1 is missed (mode_study.csv)
-
 
 def ellipsoid_starts(base: Peak, n: int, rng: np.random.Generator) -> Starts:
-    """m + 3^u R z: the shape of the mode, blown up."""
-    power = 3.0 ** rng.uniform(0, MAX_SCALE_POWER, size=n)
+    """m + 3^u R z: the shape of the mode, blown up, to 2187 standard deviations at most."""
+    power = 3.0 ** rng.uniform(0, 7, size=n)
     x = base.x + power[:, None] * (rng.standard_normal((n, len(base.x))) @ base.root.T)
     return starts_at(x, base.metric, 0.3 * power)
 
@@ -32,16 +29,12 @@ def isotropic_starts(base: Peak, n: int, rng: np.random.Generator) -> Starts:
     return starts_at(x, np.eye(d), 0.3 * scale)
 
 
-START_KINDS = (ellipsoid_starts, isotropic_starts)
-
-
-def scanned_starts(density: CountedTarget, base: Peak) -> Starts:
+def scanned_starts(density: CountedTarget, base: Peak, n_points: float) -> Starts:
     """The highest inner maxima of log p on lines through a mode, .5 to 81 standard deviations from it."""
     rays = scan_rays(base)
     rays = np.concatenate([rays, -rays])
     d = len(base.x)
-    points = min(SCANNED_POINTS, density.budget.left / 4)
-    radii = np.geomspace(0.5, 81, num=max(3, int(points / len(rays))))
+    radii = np.geomspace(0.5, 81, num=max(3, int(n_points / len(rays))))
     places = base.x + radii[:, None, None] * rays
     value = density.log_density(places.reshape(-1, d)).reshape(places.shape[:2])
     with np.errstate(invalid="ignore"):

@@ -106,29 +106,9 @@ def matching_map(x: np.ndarray, hessians: np.ndarray, width: np.ndarray) -> Sign
     moving = 0.01 * EQUAL_SHAPE * (1 - np.eye(len(width)))  # coordinates that may stay do
     order = linear_sum_assignment(np.array(cost) + moving)[1]
     moved = x[0, order]
-    unsure = np.abs(moved) <= EQUAL_SHAPE * scale
-    sign = np.where((moved * x[1] < 0) & ~unsure, -1, 1)
-    sign = _signs_from_hessian(hessians, order, sign, unsure)
+    sign = np.where((moved * x[1] < 0) & (np.abs(moved) > EQUAL_SHAPE * scale), -1, 1)
     g = SignedPermutation(tuple(order.tolist()), tuple(sign.tolist()))
     if np.abs(g(x[0]) - x[1]).max() > EQUAL_SHAPE * scale:
         return None
     gap = np.abs(g.conjugate(hessians[0]) - hessians[1]).max()
     return g if gap <= EQUAL_SHAPE * np.abs(hessians[1]).max() else None
-
-
-def _signs_from_hessian(
-    hessians: np.ndarray, order: np.ndarray, sign: np.ndarray, unsure: np.ndarray
-) -> np.ndarray:
-    """Signs of coordinates that are 0 at the mode, from the off-diagonal entries that tie them to others."""
-    sign = sign.copy()
-    product = hessians[0][np.ix_(order, order)] * hessians[1]
-    negligible = (EQUAL_SHAPE * np.abs(hessians).max()) ** 2
-    known = ~unsure
-    for _ in range(len(sign)):
-        ties = np.where(np.outer(unsure & ~known, known), np.abs(product), 0.0)
-        i, other = np.unravel_index(np.argmax(ties), ties.shape)
-        if ties[i, other] <= negligible:
-            break
-        sign[i] = sign[other] * np.sign(product[i, other])
-        known[i] = True
-    return sign

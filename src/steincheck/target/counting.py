@@ -36,10 +36,15 @@ class Budget:
         return "max_seconds" if time.perf_counter() - self.began > self.max_seconds else None
 
     def affordable(self, n: int, cost: int) -> int:
-        """Of `n` points with `cost` evaluations each, how many to evaluate before the limits are looked at."""
-        by_number = self.left // cost
-        by_time = 0.05 * self.max_seconds / (cost * min(self.seconds_per_evaluation, self.max_seconds))
-        return int(max(1, min(n, by_number, max(8, by_time))))
+        """Of `n` points with `cost` evaluations each, how many to evaluate before limits are looked at.
+
+        A batch takes a twentieth of the time, if the density is slow; the first one has 8 points.
+        """
+        n = int(min(n, self.left // cost))
+        if self.max_seconds < np.inf:
+            seconds = cost * min(self.seconds_per_evaluation, self.max_seconds)
+            n = int(min(n, max(8, 0.05 * self.max_seconds / seconds)))
+        return max(1, n)
 
 
 class CountedTarget:

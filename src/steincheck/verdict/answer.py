@@ -291,9 +291,7 @@ def _misread(case: Case, target: Target) -> tuple[str, ...]:
 
 def _relabelled(weights: FluxResult | None) -> bool:
     """Whether the search found modes that differ by the labels of components alone."""
-    return weights is not None and any(
-        g.kind == "exchange of coordinates" for g in weights.modes.symmetries
-    )
+    return weights is not None and any(g.kind == "exchange of coordinates" for g in weights.modes.symmetries)
 
 
 def _mode_of_every_draw(x: np.ndarray, known: Modes, weights: GofResult | None) -> np.ndarray | None:

@@ -142,7 +142,8 @@ def search(
     remarks.context.append(f"Mode search: {known.search_sentence}.")
     remarks.not_examined.append("modes that the search did not find")
     if known.symmetries:
-        remarks.context.append(f"Symmetries of the density: {'; '.join(symmetry_words(g, known.names) for g in known.symmetries)}.")
+        words = "; ".join(symmetry_words(g, known.names) for g in known.symmetries)
+        remarks.context.append(f"Symmetries of the density: {words}.")
     return known, tested
 
 

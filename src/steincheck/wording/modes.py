@@ -17,8 +17,7 @@ SEARCH_ENDS = {
 }
 NO_MODE = {
     "raises": "the target raises {}",
-    "nowhere": "the density is 0 or not finite at all starts; give `draws` or other starting points inside its "
-    "support",
+    "nowhere": "the density is 0 or not finite at all starts; give `draws` or starts inside its support",
     "no score": "the score is not finite at any start",
     "constant": "the density is constant along {}, so it has no maximum and is improper",
     "improper": "the density grows towards {}: it appears to be improper, or its sign is reversed",
