@@ -86,6 +86,12 @@ def ar1_chains(rng, n_chains, length, dim, correlation):
     return autoregressive(rng.normal(size=(length, n_chains, dim)), correlation).swapaxes(0, 1)
 
 
+def labelled_chains(rng, n_chains, length, dim, correlation):
+    """AR(1) chains one below the other, (n_chains * length, dim), and the chain of each draw."""
+    x = ar1_chains(rng, n_chains, length, dim, correlation)
+    return x.reshape(-1, dim), np.repeat(np.arange(n_chains), length)
+
+
 # --- targets and their draws ---
 
 

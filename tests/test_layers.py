@@ -199,7 +199,7 @@ def test_optional_packages_are_imported_inside_functions(name):
     assert not roots & OPTIONAL
 
 
-@pytest.mark.parametrize("name", ["", ".chains", ".models", ".plot", ".report", ".samplers"])
+@pytest.mark.parametrize("name", ["", ".models", ".plot", ".report", ".samplers"])
 def test_completion_offers_the_public_names_only(name):
     module = importlib.import_module(f"{PACKAGE}{name}")
     assert dir(module) == sorted(module.__all__)

@@ -54,3 +54,21 @@ def whitened_scores(scores: np.ndarray, whiten: np.ndarray | None) -> np.ndarray
 def standardised(x: np.ndarray, centre: np.ndarray, root: np.ndarray) -> np.ndarray:
     """L^-1 (x - centre) for the rows of `x`."""
     return np.linalg.solve(root, (x - centre).T).T
+
+
+def decorrelated(values: np.ndarray) -> np.ndarray:
+    """Columns of `values` (n, k) centred, scaled and turned to unit covariance; constant ones are left out.
+
+    With fewer than five rows per column the covariance is too rough, and columns are scaled only.
+    """
+    n, k = values.shape
+    centred = values - values.mean(axis=0)
+    spread = centred.std(axis=0)
+    centred = centred[:, spread > 0] / spread[spread > 0]
+    if not centred.shape[1]:
+        return np.zeros((n, 1))
+    if 5 * k > n:
+        return centred
+    eigenvalues, vectors = np.linalg.eigh(centred.T @ centred / n)
+    kept = eigenvalues > 1e-8 * eigenvalues[-1]
+    return centred @ (vectors[:, kept] / np.sqrt(eigenvalues[kept]))

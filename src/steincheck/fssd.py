@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ._compilation import precise
 from ._validation import RandomSource, announce, as_count, as_numbers, as_one_positive, check_switch, recorded
-from .chains.blocks import autocorrelation_time_core, block_signs, block_sums, cut_blocks_core
+from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_blocks
 from .draws.record import chain_of_rows
 from .result import ChainBlocks, FssdResult, among_all, cannot_tell
 from .stein.bootstrap import pvalue
@@ -265,7 +265,7 @@ def _flipped(
     The blocks are long compared with the autocorrelation time of tau.(sum of tau).
     """
     tau = _features_of(x, scores, placement)
-    blocks = cut_blocks_core(autocorrelation_time_core(tau @ moments.mean, chain), chain)
+    blocks = cut_blocks(autocorrelation_time(tau @ moments.mean, chain), chain)
     sums = block_sums(tau, blocks.label)
     sizes = np.bincount(blocks.label)
     scale = moments.n / (float(moments.n**2 - np.sum(sizes**2)) or np.nan)

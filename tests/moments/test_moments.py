@@ -18,7 +18,7 @@ from harness import (
 from scipy import stats
 
 import steincheck as sc
-from steincheck.chains import cut_blocks
+from steincheck.chains.blocks import cut_blocks
 from steincheck.modes.arguments import as_modes
 from steincheck.moments import leading_features
 from steincheck.moments.frames import make_frame

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.chain_study import CASES, simulate, table
-from steincheck.chains import autocorrelation_time
+from steincheck.chains.blocks import autocorrelation_time
 
 pytestmark = pytest.mark.slow
 

@@ -12,18 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._series import initial_monotone, lagged_products, pair_sums
-from .._validation import as_count, as_numbers, as_one_positive
 from ..result import ChainBlocks
-from .arguments import as_chain, as_columns, as_series
+from ..wording import chains as wording
 
 TIMES_PER_CUT = 10  # autocorrelation times per cut: each cut hides tau^2/2 of a variance of N tau, 5 % in all
 MAX_SIGN_BLOCKS = 20  # in all: 40 blocks reject .06 to .09 of correct chains, see docs/theory/chains.md
 MIN_BLOCKS = 8  # fewer have at most 64 sign patterns, so no p-value below .016
-# chains are blocks if there are more than MAX_SIGN_BLOCKS, and groups of chains if there are more than this
-MAX_CHAINS_AS_BLOCKS = 100
 
 
 def autocovariance(h: np.ndarray, chain: np.ndarray | None = None) -> np.ndarray:
@@ -52,24 +48,12 @@ def autocovariance(h: np.ndarray, chain: np.ndarray | None = None) -> np.ndarray
     return lagged_products(_rows(h - h.mean(), chain)) / len(h)
 
 
-def autocorrelation_time(h: ArrayLike, chain: ArrayLike | None = None) -> float | np.ndarray:
-    """Integrated autocorrelation time by Geyer's initial monotone sequence, at least 1.
+def autocorrelation_time(h: np.ndarray, chain: np.ndarray | None = None) -> Any:
+    """Integrated autocorrelation time of ``h`` (n,), or of each column of (n, k), at least 1.
 
-    ``tau = -1 + 2 sum_m Gamma_m`` with ``Gamma_m = rho_2m + rho_2m+1``, summed while positive and made
-    monotone (Geyer 1992, "Practical Markov chain Monte Carlo"). The variance of the mean of ``h`` is that
-    of n / tau independent draws.
-
-    Parameters
-    ----------
-    h : array (n,) or (n, k)
-        One number per draw, for instance the draw's contribution to a statistic; or k of them.
-    chain : array (n,) of int, optional
-        The chain of each draw, 0, 1, ... in order; without it all draws are one chain.
-
-    Returns
-    -------
-    float, or array (k,)
-        An autocorrelation time per column of ``h``.
+    By Geyer's initial monotone sequence: ``tau = -1 + 2 sum_m Gamma_m`` with ``Gamma_m = rho_2m + rho_2m+1``,
+    summed while positive and made monotone (Geyer 1992, "Practical Markov chain Monte Carlo"). The variance
+    of the mean of ``h`` is that of n / tau independent draws.
 
     Examples
     --------
@@ -77,16 +61,9 @@ def autocorrelation_time(h: ArrayLike, chain: ArrayLike | None = None) -> float 
     >>> bool(1.8 < autocorrelation_time(noise[1:] + noise[:-1]) < 2.2)
     True
     """
-    values = as_numbers(h, "h", "an array of real numbers, one per draw, or one column for each of several")
-    values = as_columns(values, "h") if values.ndim == 2 else as_series(values, "h")
-    return autocorrelation_time_core(values, None if chain is None else as_chain(chain, len(values)))
-
-
-def autocorrelation_time_core(h: np.ndarray, chain: np.ndarray | None = None) -> Any:
-    """As `autocorrelation_time`, with validated arguments."""
     h = np.asarray(h, dtype=float)
     if h.ndim == 2:
-        return np.array([autocorrelation_time_core(column, chain) for column in h.T])
+        return np.array([autocorrelation_time(column, chain) for column in h.T])
     covariance = autocovariance(h, chain)
     if covariance[0] <= 0:
         return 1.0
@@ -146,21 +123,14 @@ class Blocks:
         """What to do if there are too few blocks; empty if there are enough."""
         if self.enough:
             return ""
-        if self.stuck:
-            return "a chain is stuck: fix the sampler; running it longer will not help"
-        if np.isinf(self.times_longer):
-            return "the chains differ too much in length: run them all to the length of the longest one"
-        return (
-            f"the effective sample size of the {len(self.label)} draws is about "
-            f"{self.effective_sample_size:.0f} (autocorrelation time {self.autocorrelation_time:.3g}), and "
-            f"about {self.effective_sample_size * self.times_longer:.0f} is needed: run the "
-            f"{'chain' if self.n_chains == 1 else 'chains'} about {self.times_longer:.2g} times as long"
+        return wording.too_few_blocks(
+            len(self.label), self.n_chains, self.autocorrelation_time, self.times_longer, stuck=self.stuck
         )
 
 
 def cut_blocks(
     tau: float,
-    chain: ArrayLike,
+    chain: np.ndarray,
     *,
     max_blocks: int = MAX_SIGN_BLOCKS,
     min_blocks: int = MIN_BLOCKS,
@@ -169,7 +139,8 @@ def cut_blocks(
     """Cut chains into blocks: one cut per 10 ``tau``, at most 20 blocks in all, at least one per chain.
 
     A chain of length N becomes ``1 + floor(N / (10 tau))`` blocks. Fewer than 8 blocks in all are not enough
-    for a test. With more than 20 chains the chains are the blocks.
+    for a test. With more than 20 chains the chains are the blocks, or groups of them if there are more than
+    100.
 
     Parameters
     ----------
@@ -177,16 +148,10 @@ def cut_blocks(
         Autocorrelation time of the draws' contributions to the statistic; the largest of several.
     chain : array (n,) of int
         The chain of each draw, 0, 1, ... in order.
-    max_blocks : int
-        Most blocks in all, if there are not more chains.
-    min_blocks : int
-        Fewest blocks for a test.
+    max_blocks, min_blocks : int
+        Most blocks in all, if there are not more chains; fewest for a test.
     cut_every : int
         Autocorrelation times per cut.
-
-    Returns
-    -------
-    Blocks
 
     Examples
     --------
@@ -196,28 +161,10 @@ def cut_blocks(
     >>> cut_blocks(30.0, np.repeat([0, 1, 2, 3], 250)).remedy  # doctest: +ELLIPSIS
     'the effective sample size of the 1000 draws is about 33 ... run the chains about 1.2 times as long'
     """
-    return cut_blocks_core(
-        as_one_positive(tau, "tau"),
-        as_chain(chain),
-        max_blocks=as_count(max_blocks, "max_blocks"),
-        min_blocks=as_count(min_blocks, "min_blocks"),
-        cut_every=as_count(cut_every, "cut_every"),
-    )
-
-
-def cut_blocks_core(
-    tau: float,
-    chain: np.ndarray,
-    *,
-    max_blocks: int = MAX_SIGN_BLOCKS,
-    min_blocks: int = MIN_BLOCKS,
-    cut_every: int = TIMES_PER_CUT,
-) -> Blocks:
-    """As `cut_blocks`, with validated arguments."""
     lengths = np.bincount(chain)
     n_chains = len(lengths)
     if n_chains > max_blocks:
-        count = min(n_chains, MAX_CHAINS_AS_BLOCKS)
+        count = min(n_chains, 100)  # a hundred signs are as good as more, see block_study
         return Blocks(chain * count // n_chains, count, float(tau), 1.0, n_chains)
     parts = _parts(lengths, cut_every * tau, max_blocks)
     label = np.concatenate(

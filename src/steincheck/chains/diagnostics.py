@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._series import initial_monotone, lagged_products, normal_scores, pair_sums
-from ..draws.coerce import read_as_draws
-from ..typing import DrawsLike
-from .arguments import as_chain, as_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,25 +28,13 @@ class Convergence:
     rhat: np.ndarray
 
 
-def convergence(draws: DrawsLike, chain: ArrayLike | None = None) -> Convergence:
-    """Bulk and tail ESS and rank-normalised split R-hat of every coordinate.
+def convergence(values: np.ndarray, chain: np.ndarray) -> Convergence:
+    """Bulk and tail ESS and rank-normalised split R-hat of every coordinate of `values` (n, d).
 
     The definitions are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021),
     "Rank-normalization, folding, and localization", and the numbers those of ArviZ; for a single chain, where
-    ArviZ has no R-hat, the halves of the chain are compared.
-
-    Parameters
-    ----------
-    draws : array (chain, draw, d), array (n, d), or anything that `as_draws` takes
-        The draws; without chains they are one chain.
-    chain : array (n,) of int, optional
-        The chain of each draw of an array (n, d), 0, 1, ... in order. Chains of unequal lengths are truncated
-        to the shortest.
-
-    Returns
-    -------
-    Convergence
-        NaN where a chain has fewer than four draws.
+    ArviZ has no R-hat, the halves of the chain are compared. Chains of unequal lengths are truncated to the
+    shortest. NaN where a chain has fewer than four draws.
 
     Examples
     --------
@@ -59,16 +43,6 @@ def convergence(draws: DrawsLike, chain: ArrayLike | None = None) -> Convergence
     >>> [round(float(part[0]), 3) for part in (found.ess_bulk, found.ess_tail, found.rhat)]
     [412.675, 407.213, 1.0]
     """
-    if chain is not None:
-        x = as_columns(draws, "draws")
-        return convergence_core(x, as_chain(chain, len(x)))
-    read = read_as_draws(draws, minimum=1)
-    x = as_columns(read.values, "draws")
-    return convergence_core(x, np.zeros(len(x), dtype=int) if read.chain is None else read.chain)
-
-
-def convergence_core(values: np.ndarray, chain: np.ndarray) -> Convergence:
-    """As `convergence`, with validated arguments."""
     lengths = np.bincount(chain)
     shortest = int(lengths.min())
     if shortest < 4:  # halves of two draws are the least that have a variance

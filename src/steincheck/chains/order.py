@@ -1,296 +1,208 @@
-"""What the order of draws tells: dependence, repeats, chains that stand still or are the same."""
+"""What the order of draws shows: dependence, repeats, chains that stand still or are the same.
+
+These are facts with stated thresholds, not tests that share the level. Independent draws are called dependent
+with probability at most 1e-4 by construction; docs/theory/chains.md has the measured rates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special
 
 from .._series import lagged_products, normal_scores
-from .._validation import check_names
-from ..target import coordinate_names
-from .arguments import as_columns, as_series
+from .._whitening import decorrelated
 
-# probability that independent draws are taken for a chain, Bonferroni over all that is seen
+# probability that independent draws are called dependent, Bonferroni over all series and lags
 FALSE_ALARM = 1e-4
-MIN_EQUAL = 10  # equal draws below which nothing is reported
-MAX_REPETITION = 1.1  # mean multiplicity of a draw beyond which draws are not treated as independent
+MIN_EQUAL = (
+    10  # equal draws below which nothing is reported: no sampler that moves at all has so many in a row
+)
 
 
-@dataclass(frozen=True)
-class Dependence:
-    """Where draws that are given without chains are most clearly dependent.
+class Dependence(NamedTuple):
+    """Where draws that were given without chains are most clearly dependent."""
 
-    Attributes
-    ----------
-    lag : int
-        Distance of the draws compared.
-    correlation : float
-        Rank correlation at that distance.
-    where : str
-        The coordinate, "the log density" or "all coordinates together".
-    pvalue : float
-        p-value of independence, adjusted for all lags and coordinates.
-    """
-
-    lag: int
-    correlation: float
-    where: str
-    pvalue: float
-
-    @property
-    def interleaving(self) -> str:
-        """What a lag of more than 1 means."""
-        return (
-            f"the autocorrelation is larger at lag {self.lag} than at lag 1, as where {self.lag} chains are "
-            "interleaved: separate the chains, as in shape (chain, draw, d)"
-        )
-
-    def __str__(self) -> str:
-        which = "successive draws" if self.lag == 1 else f"draws {self.lag} apart"
-        return f"{which} are correlated ({self.correlation:.2f} in {self.where}), as in a Markov chain"
-
-
-def looks_dependent(
-    values: ArrayLike, log_density: ArrayLike | None = None, names: Sequence[str] | None = None
-) -> Dependence | None:
-    """Are draws that are given as an (n, d) array autocorrelated in their order?
-
-    H0: the draws are independent, or were shuffled. Looked at are the autocorrelations of the normal scores
-    of every coordinate and of the log density, and their sum over whitened coordinates, which sees slow
-    directions that are not axes. Lag 1 takes half of the false alarm rate of 1e-4, lags 2 to 100 the rest.
-
-    Parameters
-    ----------
-    values : array (n, d)
-        The draws in the order in which they were made.
-    log_density : array (n,), optional
-        The log density at the draws: that of Hamiltonian chains is autocorrelated even where the draws
-        are not.
-    names : sequence of str, optional
-        Names of the coordinates.
-
-    Returns
-    -------
-    Dependence or None
-        None if nothing speaks against independence.
-
-    Examples
-    --------
-    >>> steps = np.random.default_rng(0).normal(size=(500, 2))
-    >>> looks_dependent(steps) is None
-    True
-    >>> print(looks_dependent(np.cumsum(steps, axis=0)))
-    successive draws are correlated (0.97 in all coordinates together), as in a Markov chain
-    """
-    x = as_columns(values, "values")
-    if log_density is not None:
-        log_density = as_series(log_density, "log_density", len(x))
-    if names is not None:
-        check_names(names, "names")
-        if len(names) != x.shape[1]:
-            raise ValueError(f"`names` must name {x.shape[1]} coordinates, got {len(names)} names")
-    return looks_dependent_core(x, log_density, names)
-
-
-def looks_dependent_core(
-    values: np.ndarray, log_density: np.ndarray | None = None, names: Sequence[str] | None = None
-) -> Dependence | None:
-    """As `looks_dependent`, with validated arguments."""
-    n, d = values.shape
-    if n < 30:  # fewer independent draws cannot be told from a chain at the level `FALSE_ALARM`
-        return None
-    labels = coordinate_names(d, names)
-    columns = np.empty((d, n))
-    for k, column in enumerate(values.T):
-        columns[k] = _standard_scores(column)
-    found = [_autocorrelations(column) for column in columns]
-    if log_density is not None:
-        labels.append("the log density")
-        found.append(_autocorrelations(_standard_scores(log_density)))
-    scale = np.ones(len(labels))
-    if 1 < d < n / 10:
-        labels.append("all coordinates together")
-        scale = np.append(scale, np.sqrt(d))
-        white = [_autocorrelations(direction @ columns) for direction in _whitening(columns)]
-        found.append(np.mean(white, axis=0))
-    return _clearest(np.array(found), scale, n, labels)
-
-
-def _clearest(
-    correlations: np.ndarray, scale: np.ndarray, n: int, labels: Sequence[str]
-) -> Dependence | None:
-    """The smallest adjusted p-value of correlations (columns, lags), if small enough."""
-    rows, lags = correlations.shape
-    tests = rows * np.where(np.arange(lags) == 0, 2, 2 * max(1, lags - 1))
-    z = np.abs(correlations + 1 / n) * scale[:, None] * np.sqrt(n)
-    log_p = np.log(2 * tests) + special.log_ndtr(-z)
-    row, lag = divmod(int(np.argmin(log_p)), lags)
-    if log_p[row, lag] > np.log(FALSE_ALARM):
-        return None
-    return Dependence(
-        int(lag) + 1, float(correlations[row, lag]), labels[row], float(np.exp(log_p[row, lag]))
-    )
-
-
-def _standard_scores(column: np.ndarray) -> np.ndarray:
-    """Ranks as normal quantiles: heavy tails have no say; zeros if all values are equal."""
-    scores = normal_scores(column)
-    spread = scores.std()
-    return (scores - scores.mean()) / spread if spread > 0 else np.zeros(len(column))
-
-
-def _autocorrelations(column: np.ndarray) -> np.ndarray:
-    n = len(column)
-    lags = min(100, n // 10)  # interleaved chains, draw by draw, are alike at a lag of their number
-    return lagged_products(column[None])[1 : lags + 1] / n
-
-
-def _whitening(columns: np.ndarray) -> np.ndarray:
-    """Combinations (k, d) of centred columns (d, n) with unit covariance, where there is any variation."""
-    eigenvalues, vectors = np.linalg.eigh(columns @ columns.T / columns.shape[1])
-    if not eigenvalues[-1] > 0:
-        return np.zeros((1, len(columns)))
-    kept = eigenvalues > 1e-12 * eigenvalues[-1]
-    return (vectors[:, kept] / np.sqrt(eigenvalues[kept])).T
-
-
-def invalidating_faults(values: np.ndarray, chain: np.ndarray | None) -> list[str]:
-    """What makes every p-value invalid: chains that are copies, draws that repeat too often.
-
-    Draws of a chain may repeat the one before them, but none farther back. Copies count as further evidence
-    where there is none. A tenth more variance than that of independent draws, ``sum m^2 / n`` for
-    multiplicities m, is too much.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(50, 1))
-    >>> invalidating_faults(np.concatenate([x, x]), None)
-    ['50 of 100 draws repeat others exactly: they are not independent; give the chains in their order']
-    """
-    if chain is None:
-        remedy = "they are not independent; give the chains in their order"
-        return _copies(values, remedy)
-    same = _equal_chains(values, chain)
-    if same:
-        return same
-    arrives = np.ones(len(values), dtype=bool)  # a rejection repeats the draw before it
-    arrives[1:] = np.any(values[1:] != values[:-1], axis=1) | (chain[1:] != chain[:-1])
-    return _copies(
-        values[arrives], "a chain of a continuous density does not revisit a point; give every draw once"
-    )
-
-
-def _copies(values: np.ndarray, remedy: str) -> list[str]:
-    """A sentence if draws repeat others too often, with what is to be done."""
-    if len(np.unique(values[:, 0])) == len(values):
-        return []
-    points, multiplicity = np.unique(values, axis=0, return_counts=True)
-    if np.sum(multiplicity**2) <= MAX_REPETITION * len(values):
-        return []
-    if all(rounding_step(column) for column in values.T):  # rounded draws repeat without being copies
-        return []
-    most = int(np.argmax(multiplicity))
-    if 2 * multiplicity[most] ** 2 > np.sum(multiplicity[multiplicity > 1] ** 2):
-        place = np.array2string(points[most], precision=4, threshold=8)
-        return [
-            f"{multiplicity[most]} of {len(values)} draws are identical, {place}: a "
-            "continuous distribution has no atoms; were the draws clipped or padded?"
-        ]
-    return [f"{len(values) - len(multiplicity)} of {len(values)} draws repeat others exactly: {remedy}"]
-
-
-def rounding_step(column: np.ndarray) -> float:
-    """The distance between neighbouring values if all are multiples of one apart, as rounded ones are; or 0.
-
-    Examples
-    --------
-    >>> rounding_step(np.array([0.25, 0.5, 1.25]))
-    0.25
-    """
-    steps = np.diff(np.unique(column))
-    if not len(steps):
-        return 0.0
-    whole = steps / steps.min()
-    return float(steps.min()) if np.allclose(whole, np.round(whole), rtol=0, atol=1e-6) else 0.0
-
-
-def chain_faults(values: np.ndarray, chain: np.ndarray, names: Sequence[str] | None = None) -> list[str]:
-    """Chains that stand still and chains that are the same, one sentence each.
-
-    A chain is stuck if a quarter of it or more is one and the same point in a row; two chains are the
-    same if a tenth of their draws or more are equal at the same times. Chains of a continuous density that
-    are independent do neither.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(300, 1))
-    >>> chain_faults(np.concatenate([x, x]), np.repeat([0, 1], 300))
-    ['chains 0 and 1 are the same in 300 of 300 draws: were they started with the same seed?']
-    """
-    parts = np.split(values, np.flatnonzero(np.diff(chain)) + 1)
-    labels = coordinate_names(values.shape[1], names)
-    faults = [
-        f"chain {number} is stuck from draw {start} to draw {end}: running it longer will not help; check "
-        "the sampler's step size and the starting point"
-        for number, start, end in stuck_chains(values, chain)
-    ]
-    for number, part in enumerate(parts):
-        still = not np.any(np.ptp(part, axis=0))
-        constant = (np.ptp(part, axis=0) == 0) & (np.ptp(values, axis=0) > 0) & (not still)
-        for k in np.flatnonzero(constant):
-            faults.append(f"{labels[k]} never changes in chain {number}")
-    return faults + _equal_chains(values, chain)
-
-
-def _equal_chains(values: np.ndarray, chain: np.ndarray) -> list[str]:
-    """A sentence about every chain that is the same as an earlier one at many times."""
-    parts = np.split(values, np.flatnonzero(np.diff(chain)) + 1)
-    shortest = min(len(part) for part in parts)
-    stacked = np.stack([part[:shortest] for part in parts])
-    found: dict[int, str] = {}
-    for one in range(len(parts) - 1):
-        same = np.sum(np.all(stacked[one] == stacked[one + 1 :], axis=2), axis=1)
-        # a tenth of the draws equal at the same times is no accident
-        for two in one + 1 + np.flatnonzero(same >= max(MIN_EQUAL, 0.1 * shortest)):
-            text = f"chains {one} and {two} are the same in {same[two - one - 1]} of {shortest} draws"
-            found.setdefault(int(two), f"{text}: were they started with the same seed?")
-    return list(found.values())
+    lag: int  #: distance of the draws compared
+    correlation: float  #: rank correlation at that distance
+    series: int | Literal["log density", "draws"]  #: number of the coordinate, or what was compared
+    interleaved: bool  #: as in `lag` chains, stored draw by draw
 
 
 class StuckChain(NamedTuple):
-    """A chain, and its first and last draw at the point where it is stuck."""
+    """A chain that stands still, and its first and last draw at that point."""
 
-    number: int
+    chain: int
     first: int
     last: int
 
 
-def stuck_chains(values: np.ndarray, chain: np.ndarray) -> list[StuckChain]:
+class EqualChains(NamedTuple):
+    """Two chains that are equal at many times."""
+
+    one: int
+    two: int
+    n_equal: int
+    length: int  #: number of draws compared
+
+
+class Repeats(NamedTuple):
+    """Draws that repeat others which a continuous density would not."""
+
+    n_repeats: int  #: how many draws repeat an earlier one
+    n: int  #: of how many; rejections of chains do not count
+    atom: np.ndarray | None  #: the point that most of them are at, if there is one
+    n_atom: int  #: number of draws there
+
+
+class OrderFacts(NamedTuple):
+    """What the order of draws shows; all empty where nothing is wrong."""
+
+    dependence: Dependence | None = None
+    stuck: tuple[StuckChain, ...] = ()
+    equal: tuple[EqualChains, ...] = ()
+    repeats: Repeats | None = None
+
+
+def order_facts(x: np.ndarray, chain: np.ndarray | None, dependence: Dependence | None) -> OrderFacts:
+    """The facts about draws (n, d) of the chains `chain` (n,), None for independent draws."""
+    if chain is None:
+        return OrderFacts(dependence, repeats=repeats(x))
+    arrivals = np.ones(len(x), dtype=bool)  # a rejection repeats the draw before it
+    arrivals[1:] = np.any(x[1:] != x[:-1], axis=1) | (chain[1:] != chain[:-1])
+    return OrderFacts(dependence, stuck_chains(x, chain), equal_chains(x, chain), repeats(x[arrivals]))
+
+
+def find_dependence(x: np.ndarray, log_p: np.ndarray | None = None) -> Dependence | None:
+    """Are draws (n, d) autocorrelated in their order? None if nothing speaks against independence.
+
+    H0: the draws are independent, or were shuffled. Three kinds of series are compared with themselves at
+    lags 1 to 100: the normal scores of each coordinate, those of the log density (that of Hamiltonian chains
+    is autocorrelated even where the draws are not), and the directions of the decorrelated draws,
+    ``r_k = sum_t u_t.u_t+k / sum_t |u_t|^2`` with |u_t| = 1 before centring, which sees a slow direction that
+    is no axis. Under H0 every order of the draws is as probable as any other, given their values: r_k has
+    mean -1/n and variance tr(C^2) / (n tr(C)^2), C the covariance of the series. Lag 1 takes half of the
+    false-alarm rate, the other lags the rest.
+
+    Chains are interleaved if the clearest correlation is positive, and that at lag 1 less than half of it.
+
+    Examples
+    --------
+    >>> steps = np.random.default_rng(0).normal(size=(500, 2))
+    >>> find_dependence(steps) is None
+    True
+    >>> find_dependence(np.cumsum(steps, axis=0)).lag
+    1
+    """
+    n, d = x.shape
+    if n < 30:  # fewer independent draws cannot be told from a chain at the level `FALSE_ALARM`
+        return None
+    n_lags = min(100, n // 10)  # interleaved chains, draw by draw, are alike at a lag of their number
+    scores = np.column_stack([normal_scores(column) for column in x.T])
+    series = [column[:, None] for column in scores.T]
+    if log_p is not None:
+        series.append(normal_scores(log_p)[:, None])
+    if d > 1:
+        series.append(_directions(scores))
+    tests = 2 * len(series) * np.where(np.arange(n_lags) == 0, 1, n_lags - 1)
+    correlations, z = np.stack([_autocorrelations(one, n_lags) for one in series], axis=1)
+    log_pvalues = np.log(2 * tests) + special.log_ndtr(-np.abs(z))
+    row, column = np.unravel_index(np.argmin(log_pvalues), z.shape)
+    if log_pvalues[row, column] > np.log(FALSE_ALARM):
+        return None
+    clearest = float(correlations[row, column])
+    interleaved = column > 0 and abs(correlations[row, 0]) < clearest / 2
+    which: int | Literal["log density", "draws"] = int(row)
+    if row >= d:
+        which = "log density" if row == d and log_p is not None else "draws"
+    return Dependence(int(column) + 1, clearest, which, bool(interleaved))
+
+
+def _directions(scores: np.ndarray) -> np.ndarray:
+    """Decorrelated scores (n, k), ranked again and projected to the sphere: no draw counts more than another.
+
+    Where two coordinates are nearly equal, their difference has heavy tails, which a second ranking removes.
+    """
+    white = decorrelated(scores)
+    ranked = np.column_stack([normal_scores(column) for column in white.T])
+    return ranked / np.linalg.norm(ranked, axis=1, keepdims=True).clip(1e-300)
+
+
+def _autocorrelations(series: np.ndarray, n_lags: int) -> np.ndarray:
+    """Autocorrelations (2, n_lags) of a series (n, k) at lags 1, 2, ..., and in standard errors under H0."""
+    n = len(series)
+    centred = series - series.mean(axis=0)
+    covariance = centred.T @ centred / n
+    total = np.trace(covariance)
+    if not total > 0:
+        return np.zeros((2, n_lags))
+    products = sum(lagged_products(column[None])[1 : n_lags + 1] for column in centred.T)
+    correlations = products / (n * total)
+    return np.stack([correlations, (correlations + 1 / n) * total * np.sqrt(n / np.sum(covariance**2))])
+
+
+def repeats(x: np.ndarray, *, max_inflation: float = 1.1) -> Repeats | None:
+    """Draws (n, d) that repeat others too often to be taken for independent, or None.
+
+    Copies count as further evidence where there is none: with multiplicities m the variance of a mean is
+    ``sum m^2 / n`` times that of n independent draws. A tenth more is too much.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(50, 1))
+    >>> repeats(np.concatenate([x, x])).n_repeats
+    50
+    """
+    n = len(x)
+    if len(np.unique(x[:, 0])) == n:
+        return None
+    points, count = np.unique(x, axis=0, return_counts=True)
+    if np.sum(count**2) <= max_inflation * n:
+        return None
+    most = int(np.argmax(count))
+    one_point = 2 * count[most] ** 2 > np.sum(count[count > 1] ** 2)
+    return Repeats(n - len(count), n, points[most] if one_point else None, int(count[most]))
+
+
+def equal_chains(x: np.ndarray, chain: np.ndarray) -> tuple[EqualChains, ...]:
+    """Chains that are equal to an earlier one at a tenth of the times or more: independent chains never are.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(300, 1))
+    >>> equal_chains(np.concatenate([x, x]), np.repeat([0, 1], 300))
+    (EqualChains(one=0, two=1, n_equal=300, length=300),)
+    """
+    parts = np.split(x, np.flatnonzero(np.diff(chain)) + 1)
+    length = min(len(part) for part in parts)
+    stacked = np.stack([part[:length] for part in parts])
+    found: dict[int, EqualChains] = {}
+    for one in range(len(parts) - 1):
+        same = np.sum(np.all(stacked[one] == stacked[one + 1 :], axis=2), axis=1)
+        for other in np.flatnonzero(same >= max(MIN_EQUAL, 0.1 * length)).tolist():
+            two = one + 1 + other
+            found.setdefault(two, EqualChains(one, two, int(same[other]), length))
+    return tuple(found.values())
+
+
+def stuck_chains(x: np.ndarray, chain: np.ndarray) -> tuple[StuckChain, ...]:
     """Chains that spend a quarter of their draws or more at one point in a row.
+
+    Rejections of a working sampler do not explain so many.
 
     Examples
     --------
     >>> stuck_chains(np.ones((20, 1)), np.zeros(20, dtype=int))
-    [StuckChain(number=0, first=0, last=19)]
+    (StuckChain(chain=0, first=0, last=19),)
     """
     found = []
-    for number, part in enumerate(np.split(values, np.flatnonzero(np.diff(chain)) + 1)):
-        start, length = _longest_run(part)
-        # a quarter of a chain at one point: far more than rejections of a working sampler explain
-        if length >= max(MIN_EQUAL, 0.25 * len(part)):
-            found.append(StuckChain(number, start, start + length - 1))
-    return found
-
-
-def _longest_run(part: np.ndarray) -> tuple[int, int]:
-    """Start and length of the longest run of equal rows."""
-    changes = np.flatnonzero(np.any(part[1:] != part[:-1], axis=1)) + 1
-    starts = np.concatenate([[0], changes])
-    lengths = np.diff(np.concatenate([starts, [len(part)]]))
-    longest = int(np.argmax(lengths))
-    return int(starts[longest]), int(lengths[longest])
+    for number, part in enumerate(np.split(x, np.flatnonzero(np.diff(chain)) + 1)):
+        moves = np.flatnonzero(np.any(part[1:] != part[:-1], axis=1)) + 1
+        starts = np.concatenate([[0], moves])
+        lengths = np.diff(starts, append=len(part))
+        longest = int(np.argmax(lengths))
+        if lengths[longest] >= max(MIN_EQUAL, 0.25 * len(part)):
+            first = int(starts[longest])
+            found.append(StuckChain(number, first, first + int(lengths[longest]) - 1))
+    return tuple(found)

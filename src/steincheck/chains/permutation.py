@@ -5,27 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._series import index_in_chain
-from .._validation import RandomSource, announce, as_count, own_stream, resample_warnings
+from .._whitening import decorrelated
 from ..result import AgreementResult, cannot_tell
-from .arguments import as_chain, as_columns
-from .blocks import MAX_SIGN_BLOCKS, Blocks, autocorrelation_time_core, block_sums, cut_blocks_core
-
-MAX_CHAINS_COMPARED = 100  # more chains of a few draws each have no blocks to permute
-SEGMENTS_OF_ONE_CHAIN = 4  # a single chain is compared with itself in quarters
-MAX_PERMUTATIONS = 10**5  # a matrix of the blocks is made for each of them
-FIRST_BLOCKS_OF_ONE_CHAIN = 2  # one block of 20 would have no p-value below .05
+from .blocks import MAX_SIGN_BLOCKS, Blocks, autocorrelation_time, block_sums, cut_blocks
 
 
 def agreement(
-    features: ArrayLike, chain: ArrayLike, *, n_resamples: int = 999, rng: RandomSource = None
+    features: np.ndarray, chain: np.ndarray, rng: np.random.Generator, *, n_resamples: int = 999
 ) -> AgreementResult:
     """Test whether chains agree, and whether their beginnings agree with the rest.
 
-    H0: the chains are stationary with one distribution. Long blocks are then nearly exchangeable, whatever
-    chain and time they come from, and permuting them gives the null distribution of
+    H0: the chains are stationary with one distribution. Long blocks are then nearly exchangeable, and
+    permuting them gives the null distribution of
 
     ``sum_c |sum_{b in c} Y_b|^2 / m_c`` (a chain elsewhere) and ``sum_c |Y_c1|^2`` (burn-in left in),
 
@@ -40,49 +33,31 @@ def agreement(
         x s + 1. These do not differ between well-separated modes, so that chains in different modes agree.
     chain : array (n,) of int
         The chain of each draw, 0, 1, ... in order; at least two draws each.
+    rng : Generator
     n_resamples : int
         Number of random permutations.
-    rng : int, Generator or SeedSequence, optional
-        Source of randomness.
-
-    Returns
-    -------
-    AgreementResult
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(1000, 2))
     >>> chain = np.repeat([0, 1, 2, 3], 250)
-    >>> agreement(x, chain, rng=rng).pvalue > 0.05
+    >>> agreement(x, chain, rng).pvalue > 0.05
     True
-    >>> found = agreement(x + (chain == 2)[:, None], chain, rng=rng)
+    >>> found = agreement(x + (chain == 2)[:, None], chain, rng)
     >>> found.pvalue <= 0.01, found.odd_chain
     (True, 2)
     """
-    columns = as_columns(features, "features")
-    labels = as_chain(chain, len(columns), minimum=2)
-    as_count(n_resamples, "n_resamples", maximum=MAX_PERMUTATIONS)
-    generator, seed = own_stream(rng)
-    warnings = resample_warnings(n_resamples, "n_resamples")
-    found = agreement_core(columns, labels, generator, n_resamples=n_resamples)
-    warnings += found.warnings
-    announce(warnings)
-    return replace(found, warnings=tuple(warnings), settings={"n_resamples": n_resamples, "rng": seed})
-
-
-def agreement_core(
-    features: np.ndarray, chain: np.ndarray, rng: np.random.Generator, *, n_resamples: int = 999
-) -> AgreementResult:
-    """As `agreement`, with validated arguments."""
-    white = _whitened(features)
-    blocks = _short_blocks(_slowest(white, chain), chain)
+    white = decorrelated(features)
+    # as for the sign flips, but two blocks per chain; more than 100 chains have too few draws each
+    max_blocks = max(MAX_SIGN_BLOCKS, 2 * min(int(chain[-1]) + 1, 100))
+    blocks = cut_blocks(_slowest(white, chain), chain, max_blocks=max_blocks)
     sums = block_sums(white, blocks.label) / np.sqrt(np.bincount(blocks.label))[:, None]
     owner = chain[np.flatnonzero(np.diff(blocks.label, prepend=-1))]
     first = np.diff(owner, prepend=-1) > 0
     if blocks.n_chains == 1:
-        first[:FIRST_BLOCKS_OF_ONE_CHAIN] = True
-        owner = np.arange(blocks.n_blocks) * SEGMENTS_OF_ONE_CHAIN // blocks.n_blocks
+        first[:2] = True  # one block of 20 would have no p-value below .05
+        owner = np.arange(blocks.n_blocks) * 4 // blocks.n_blocks  # quarters
     groups = owner == np.unique(owner)[:, None]
     odd_chain = int(np.argmax(np.sum((groups @ sums) ** 2, axis=1) / groups.sum(axis=1)))
     if not blocks.enough or blocks.n_blocks < 1.5 * len(groups):
@@ -139,18 +114,10 @@ def _slowest(features: np.ndarray, chain: np.ndarray) -> float:
     """
     late = 2 * index_in_chain(chain) >= np.bincount(chain)[chain]
     whole, half = (
-        float(np.max(autocorrelation_time_core(part - _chain_means(part, label)[label], label)))
+        float(np.max(autocorrelation_time(part - _chain_means(part, label)[label], label)))
         for part, label in ((features, chain), (features[late], chain[late]))
     )
     return min(whole, 3 * half)
-
-
-def _short_blocks(tau: float, chain: np.ndarray) -> Blocks:
-    """Blocks as for the sign flips, but at least two per chain where the chains are long enough."""
-    n_chains = int(chain[-1]) + 1
-    return cut_blocks_core(
-        tau, chain, max_blocks=max(MAX_SIGN_BLOCKS, 2 * min(n_chains, MAX_CHAINS_COMPARED))
-    )
 
 
 def upper_ranks(statistics: np.ndarray) -> np.ndarray:
@@ -163,18 +130,3 @@ def upper_ranks(statistics: np.ndarray) -> np.ndarray:
 
 def _chain_means(values: np.ndarray, chain: np.ndarray) -> np.ndarray:
     return block_sums(values, chain) / np.bincount(chain)[:, None]
-
-
-def _whitened(features: np.ndarray) -> np.ndarray:
-    """Centred features, turned and scaled to unit covariance; scaled only if there are too many of them."""
-    n, k = features.shape
-    centred = features - features.mean(axis=0)
-    spread = centred.std(axis=0)
-    centred = centred[:, spread > 0] / spread[spread > 0]
-    if not centred.shape[1]:
-        return np.zeros((n, 1))
-    if 5 * k > n:
-        return centred
-    eigenvalues, vectors = np.linalg.eigh(centred.T @ centred / n)
-    kept = eigenvalues > 1e-8 * eigenvalues[-1]
-    return centred @ (vectors[:, kept] / np.sqrt(eigenvalues[kept]))

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._validation import check_switch
 from ..draws import Draws, to_unconstrained
-from ..target import Target, log_density_at
-from .order import Dependence, chain_faults, looks_dependent_core
+from ..draws.record import chain_of_rows
+from ..target import Target, log_density_at, score_at
+from ..wording import chains as wording
+from .order import OrderFacts, find_dependence, order_facts
 
 
 class Sample(NamedTuple):
-    """Draws of a test."""
+    """Draws and what is evaluated at them, once."""
 
     x: np.ndarray  #: (n, d)
     log_p: np.ndarray  #: (n,) log density at the draws
-    chain: np.ndarray | None  #: (n,) chain of each draw, 0, 1, ... in order; None for independent draws
-    warnings: list[str]  #: what the user should know
-    faults: list[str]  #: those of them about chains that are stuck or the same
-    dependence: Dependence | None  #: why draws that were given without chains are taken for one
+    chain: np.ndarray | None = (
+        None  #: (n,) chain of each draw, 0, 1, ... in order; None for independent draws
+    )
+    scores: np.ndarray | None = None  #: (n, d) scores at the draws, once asked for
+    order: OrderFacts = OrderFacts()  #: what the order of all draws shows
+    warnings: tuple[str, ...] = ()  #: what the user should know
+
+    def rows(self, index: np.ndarray) -> Sample:
+        """Some of the draws, their chains numbered anew."""
+        scores = None if self.scores is None else self.scores[index]
+        chain = chain_of_rows(self.chain, index)
+        return self._replace(x=self.x[index], log_p=self.log_p[index], chain=chain, scores=scores)
+
+    def with_scores(self, target: Target) -> Sample:
+        """The same with the scores, evaluated if they are not known."""
+        return self if self.scores is not None else self._replace(scores=score_at(target, self.x))
 
 
 def read_sample(draws: Any, target: Target, *, independent: bool = False, minimum: int = 2) -> Sample:
@@ -37,21 +52,25 @@ def evaluate_sample(read: Draws, target: Target, *, independent: bool) -> Sample
     """
     x = read.values
     log_p = log_density_at(target, x)
-    warnings = list(read.warnings)
     chain = None if independent else read.chain
     dependence = None
     if chain is None and not independent:
-        dependence = looks_dependent_core(x, log_p, target.names)
+        dependence = find_dependence(x, log_p)
     if dependence is not None:
-        warnings.append(_tested_as_one_chain(dependence))
         chain = np.zeros(len(x), dtype=int)
-    faults = [] if chain is None else chain_faults(x, chain, target.names)
-    return Sample(x, log_p, chain, warnings + faults, faults, dependence)
+    order = order_facts(x, chain, dependence)
+    warnings = (*read.warnings, *_order_warnings(order, target.coordinate_names))
+    return Sample(x, log_p, chain, None, order, warnings)
 
 
-def _tested_as_one_chain(dependence: Dependence) -> str:
-    """A chain that was not declared is warned of."""
-    remedy = "if they are independent, shuffle them or give `independent=True`"
-    if dependence.lag > 1:
-        remedy = f"no p-value is valid for one chain where {dependence.interleaving}"
-    return f"{dependence}: they were tested as one chain; {remedy}"
+def _order_warnings(order: OrderFacts, names: Sequence[str]) -> list[str]:
+    """What every test says of the order of the draws; repeats are reported where they matter."""
+    stuck = [wording.stuck_chain(*fact) for fact in order.stuck]
+    equal = [wording.equal_chains(*fact) for fact in order.equal]
+    if order.dependence is None:
+        return stuck + equal
+    lag, correlation, series, interleaved = order.dependence
+    if interleaved:
+        return [wording.interleaved_chains(lag), *stuck, *equal]
+    label = names[series] if isinstance(series, int) else f"the {series}"
+    return [wording.tested_as_one_chain(lag, correlation, label), *stuck, *equal]

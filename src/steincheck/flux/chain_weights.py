@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, block_sums, cut_blocks_core
+from ..chains.blocks import Blocks, autocorrelation_time, block_signs, block_sums, cut_blocks
 from .counts import (
     MIN_VARIANCE,
     MIN_VARIANCE_FOR_CHI2,
@@ -192,7 +192,7 @@ def compare_chains(
     k = features.shape[1]
     if not k:
         return ChainComparison(None, None, 0)
-    blocks = cut_blocks_core(_slowest(features, found, chain), chain)
+    blocks = cut_blocks(_slowest(features, found, chain), chain)
     if not blocks.enough:
         return ChainComparison(None, blocks, k)
     return ChainComparison(_flipped(features, blocks, found, n_resamples, rng), blocks, k)
@@ -217,7 +217,7 @@ def compare_chain_steps(
     tau = _slowest(features, none, chain)
     # every cut hides a little variance in each of k directions: beyond 5, cut rarer
     rarer = max(1.0, np.sqrt(k / 5))
-    blocks = replace(cut_blocks_core(rarer * tau, chain), autocorrelation_time=tau)
+    blocks = replace(cut_blocks(rarer * tau, chain), autocorrelation_time=tau)
     if not k or not blocks.enough:
         return StepTest(np.nan, np.nan, k, None), blocks
     outcome = _flipped(features, blocks, none, n_resamples, rng)
@@ -229,7 +229,7 @@ def _slowest(features: np.ndarray, found: Directions, chain: np.ndarray) -> floa
     parts = [features]
     if found.trend_examined:
         parts.append(features[:, : found.n_trend])
-    return max(autocorrelation_time_core(part @ part.sum(axis=0), chain) for part in parts)
+    return max(autocorrelation_time(part @ part.sum(axis=0), chain) for part in parts)
 
 
 def _flipped(
@@ -378,7 +378,7 @@ def _effective_draws(inside: np.ndarray, chain: np.ndarray, gate: int) -> float:
         return np.nan
     share = inside.mean()
     indicator = inside - share
-    blocks = cut_blocks_core(autocorrelation_time_core(indicator, chain), chain)
+    blocks = cut_blocks(autocorrelation_time(indicator, chain), chain)
     if sojourns.min() < gate or not blocks.enough:
         return max(1.0, min(float(sojourns.sum()), blocks.effective_sample_size))
     q = blocks.n_blocks

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._validation import listed
-from ..chains.blocks import autocorrelation_time_core, block_standard_error, block_sums
+from ..chains.blocks import autocorrelation_time, block_standard_error, block_sums
 from ..result import ChainWeights, FluxVariant, Modes, ModeTable
 from .chain_weights import (
     MIN_SOJOURNS_OF_MANY,
@@ -350,4 +350,4 @@ def time_within_modes(x: np.ndarray, log_p: np.ndarray, mode: np.ndarray, chain:
     for column in values.T:
         means = np.bincount(mode, column) / np.maximum(sizes, 1)
         column -= means[mode]
-    return float(np.max(autocorrelation_time_core(values, chain)))
+    return float(np.max(autocorrelation_time(values, chain)))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from ..chains.blocks import autocorrelation_time_core, block_standard_error, block_sums, cut_blocks_core
+from ..chains.blocks import autocorrelation_time, block_standard_error, block_sums, cut_blocks
 from ..result import ImportanceWeights, ModeTable
 from .orbits import Orbits
 
@@ -144,7 +144,7 @@ def standard_error(influence: np.ndarray, chain: np.ndarray | None) -> tuple[np.
     if chain is None:
         return np.sqrt(np.sum(influence**2, axis=0)) / n, NORMAL_QUANTILE
     numbered = np.unique(chain, return_inverse=True)[1]
-    blocks = cut_blocks_core(float(np.max(autocorrelation_time_core(influence, numbered))), numbered)
+    blocks = cut_blocks(float(np.max(autocorrelation_time(influence, numbered))), numbered)
     sums = block_sums(influence, blocks.label)
     q = len(sums)
     if q < 2:

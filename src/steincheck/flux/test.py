@@ -164,7 +164,7 @@ def flux_test(
     options = _FluxOptions(variant, anchors, as_count(n_resamples, "n_resamples"))
     generator, seed = seeded(rng)
     read = read_sample(draws, target, independent=independent)
-    warnings = read.warnings
+    warnings = list(read.warnings)
     if read.chain is not None and variant == "exact":
         raise ValueError(
             "`variant` 'exact' is for independent draws, but `draws` are Markov chains; give "

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._validation import RandomSource, announce, as_count, check_switch, recorded, resample_warnings, seeded
 from .._whitening import average_root, whitened, whitened_scores
-from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
+from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import Sample, read_sample
 from ..draws.record import chain_of_rows
 from ..modes.box import box_beside
@@ -124,7 +124,7 @@ def moment_test(
     check_switch(check_score, "check_score")
     generator, seed = seeded(rng)
     sample = read_sample(draws, target, independent=independent, minimum=20)
-    warnings = sample.warnings
+    warnings = list(sample.warnings)
     search, resample, look = generator.spawn(3)
     warnings.extend(score_warnings(target, sample.x, check=check_score))
     warnings.extend(support_warnings(target, sample.x, sample.log_p, look))
@@ -200,8 +200,8 @@ def moment_blocks(blocks: Blocks, features: np.ndarray, chain: np.ndarray) -> Bl
     The slowest feature counts: the largest t may be about a single coordinate, which moves slowly while a
     kernel sees all of them at once.
     """
-    tau = max(blocks.autocorrelation_time, float(np.max(autocorrelation_time_core(features, chain))))
-    cut = cut_blocks_core(
+    tau = max(blocks.autocorrelation_time, float(np.max(autocorrelation_time(features, chain))))
+    cut = cut_blocks(
         tau, chain, max_blocks=MAX_CHAIN_BLOCKS, min_blocks=MIN_CHAIN_BLOCKS, cut_every=TIMES_PER_CHAIN_BLOCK
     )
     return replace(cut, stuck=blocks.stuck)

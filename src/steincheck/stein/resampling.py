@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .._validation import recorded, shown
-from ..chains.blocks import Blocks, autocorrelation_time_core, block_signs, cut_blocks_core
+from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
 from ..chains.order import stuck_chains
 from ..result import ChainBlocks, Result, among_all, cannot_tell
 from .block_sums import sums_of_block_pairs
@@ -148,7 +148,7 @@ def chain_blocks(
         return None
     tau = _time_of_contributions(chain, stacks, kernel, bandwidths)
     stuck = bool(stuck_chains(stacks[0][0][0], chain))
-    return replace(cut_blocks_core(tau, chain), stuck=stuck)
+    return replace(cut_blocks(tau, chain), stuck=stuck)
 
 
 def _time_of_contributions(
@@ -170,7 +170,7 @@ def _time_of_contributions(
                 samples[:, rows], scores[:, rows], kernel, bandwidths, whole, row_sums=True
             )
             assert part.row_sums is not None
-            times.extend(autocorrelation_time_core(part.row_sums.T, some))
+            times.extend(autocorrelation_time(part.row_sums.T, some))
         return float(max(times))
 
     n = len(chain)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..chains.diagnostics import Convergence, convergence_core
-from ..chains.order import invalidating_faults, rounding_step
+from ..chains.diagnostics import Convergence, convergence
 from ..chains.reading import evaluate_sample
 from ..draws import Draws
 from ..draws.record import chain_of_rows
-from ..modes.arguments import as_modes
+from ..modes.arguments import examine_modes
 from ..modes.held_out import climb_from_draws, hold_out, rounded_location, search_from_draws
 from ..modes.search import no_mode_reason
 from ..result import Modes
 from ..target import Target, score_at, score_warnings
-from ..target.counting import Budget
-from ..wording import chain_context, mixing_warnings, mode_description
-from ..wording.modes import symmetry_words
+from ..wording import chains as wording
+from ..wording.locations import mode_description
 
-MAX_ROUNDING_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
 MAX_SECONDS_OF_CLIMBS = 10.0  # from draws to unknown modes, of which there are only warnings
 
@@ -69,39 +65,26 @@ def evaluate_case(
     chain = sample.chain
     remarks.warnings.extend(sample.warnings)
     remarks.warnings.extend(score_warnings(target, x, check=check_score))
-    remarks.inconclusive_reasons.extend(sample.faults)
-    convergence = None
+    order = sample.order
+    remarks.inconclusive_reasons.extend(wording.stuck_chain(*fact) for fact in order.stuck)
+    found = None
     if chain is None:
         remarks.context.append("The draws were tested as independent.")
     else:
-        convergence = convergence_core(x, chain)
-        remarks.warnings.extend(mixing_warnings(convergence, target.coordinate_names))
-        remarks.context.append(chain_context(chain, convergence))
-    remarks.invalid.extend(invalidating_faults(x, chain))
-    if sample.dependence is not None and sample.dependence.lag > 1:
-        remarks.invalid.append(sample.dependence.interleaving)
+        found = convergence(x, chain)
+        remarks.context.append(wording.chain_context(chain, found))
+    remarks.invalid.extend(wording.equal_chains(*fact) for fact in order.equal)
+    if order.repeats is not None and not order.equal:
+        remarks.invalid.append(wording.repeated_draws(*order.repeats))
+    if order.dependence is not None and order.dependence.interleaved:
+        remarks.invalid.append(wording.interleaved_chains(order.dependence.lag))
     if chain is not None and read.axes_swapped:
         remarks.invalid.append(
             "draws are correlated across chains, not within them: the axes seem to be swapped"
         )
     if read.divergences:
         remarks.warnings.append(f"the sampler reports {read.divergences} divergent transitions")
-    remarks.inconclusive_reasons.extend(rounding_reasons(x, target.coordinate_names))
-    return Case(x, sample.log_p, score_at(target, x), chain, convergence)
-
-
-def rounding_reasons(x: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Whether coordinates lie on a coarse lattice, as counts or rounded numbers do: densities never do so."""
-    found = []
-    for k, name in enumerate(names):
-        count = len(np.unique(x[:, k]))
-        step = rounding_step(x[:, k])
-        if count <= len(x) / 5 and step > MAX_ROUNDING_STEP * x[:, k].std():
-            found.append(f"{name} takes {count} values {step:.3g} apart")
-    if not found:
-        return []
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return [f"the draws are discrete, or rounded too much for a density: {', '.join(found[:3])}{more}"]
+    return Case(x, sample.log_p, score_at(target, x), chain, found)
 
 
 def search(
@@ -118,14 +101,17 @@ def search(
     if modes is not None:
         remarks.context.append("The modes were given: none was searched for.")
         remarks.not_examined.append("modes other than those given")
-        return as_modes(modes, target), np.arange(len(case.x))
-    held, tested = hold_out(len(case.x), case.chain)
+        given, warnings = examine_modes(modes, target)
+        remarks.warnings.extend(warnings)
+        return given, np.arange(len(case.x))
+    held, tested = hold_out(len(case.x), rng, case.chain)
     known = search_from_draws(
         target,
         case.x,
         held,
         box,
-        budget=Budget(limits.max_evaluations, limits.max_seconds or np.inf),
+        max_evaluations=limits.max_evaluations,
+        max_seconds=limits.max_seconds,
         progress=progress,
         rng=rng,
     )
@@ -142,8 +128,7 @@ def search(
     remarks.context.append(f"Mode search: {known.search_sentence}.")
     remarks.not_examined.append("modes that the search did not find")
     if known.symmetries:
-        words = "; ".join(symmetry_words(g, known.names) for g in known.symmetries)
-        remarks.context.append(f"Symmetries of the density: {words}.")
+        remarks.context.append(f"Symmetries of the density: {'; '.join(known.symmetries)}.")
     return known, tested
 
 
@@ -169,7 +154,7 @@ def look_for_unknown_modes(
 ) -> None:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
     seconds = None if limits.max_seconds is None else min(limits.max_seconds, MAX_SECONDS_OF_CLIMBS)
-    climbed = climb_from_draws(x, score_at(target, x), target, known, Budget(max_seconds=seconds or np.inf))
+    climbed = climb_from_draws(x, target, known, rng, max_seconds=seconds)
     if not climbed.n_unknown:
         return
     example = mode_description(climbed.locations[0], target.coordinate_names)

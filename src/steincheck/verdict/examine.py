@@ -10,7 +10,7 @@ import numpy as np
 from .._whitening import average_root, whitened, whitened_scores
 from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks
-from ..chains.permutation import agreement_core
+from ..chains.permutation import agreement
 from ..flux.test import flux_core
 from ..moments.frames import make_frame
 from ..moments.lines import impossible_draws
@@ -28,7 +28,9 @@ from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
 from ..target import Target, discontinuity, score_anywhere
-from ..wording import chain_shares, effective_size, mode_description, weight_context
+from ..wording.chains import chain_shares, effective_size
+from ..wording.locations import mode_description
+from ..wording.weights import weight_context
 from .case import Case, Remarks
 
 SHARE_OF_HELD_OUT = 1e-3  # of the level, spent on top of it on impossible values of held-out draws
@@ -73,8 +75,9 @@ def run_tests(
             remarks.not_examined.append("whether the chains agree: there are too few blocks to compare")
         else:
             tests["chains"] = agreed
-        remarks.context.append(effective_size(blocks, weights))
-        remarks.context.extend(chain_shares(weights))
+        remarks.context.append(effective_size(len(case.x), blocks.record))
+        if isinstance(weights, FluxResult) and weights.chains is not None and weights.chains.n_chains > 1:
+            remarks.context.append(chain_shares(weights.chains.shares))
     return tests
 
 
@@ -99,7 +102,7 @@ def _agreement_test(
     """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
     assert case.chain is not None
     features = plain_features(case.x, case.scores, whiten)
-    found = agreement_core(features, case.chain, rng, n_resamples=_n_replicates(alpha) - 1)
+    found = agreement(features, case.chain, rng, n_resamples=_n_replicates(alpha) - 1)
     return replace(found, dim=case.x.shape[1])
 
 

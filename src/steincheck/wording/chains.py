@@ -1,82 +1,71 @@
-"""How large a sample chains amount to and how they differ, in sentences."""
+"""What the order of draws shows, how large a sample chains amount to, and how they differ, in sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from .._validation import listed
-from ..chains.blocks import Blocks
-from ..chains.diagnostics import Convergence
-from ..result import AgreementResult, Finding, FluxResult, GofResult
-
-MAX_RHAT = 1.1  # beyond, chains are commonly held not to have mixed
 
 
-def agreement_finding(result: AgreementResult, pvalue: float) -> Finding:
-    """Which chain differs, or that the beginnings do."""
-    if result.starts_differ:
-        text = "The beginnings of the chains differ from the rest: leave out more draws as warm-up"
-    else:
-        text = f"Chain {result.odd_chain} differs from the others: inspect it and its starting point"
-    return Finding.without_size("chains", None, pvalue, text)
+def stuck_chain(chain: int, first: int, last: int) -> str:
+    """A chain that stands still."""
+    remedy = "fix the sampler; running it longer will not help"
+    return f"chain {chain} is stuck from draw {first} to draw {last}: {remedy}"
 
 
-def effective_size(blocks: Blocks, weights: GofResult | None) -> str:
-    """The effective sample size of the chains."""
-    n = len(blocks.label)
-    text = (
-        f"The effective sample size of the {n} tested draws is about {blocks.effective_sample_size:.0f} for "
-        f"the shape (autocorrelation time {blocks.autocorrelation_time:.3g}; {blocks.n_blocks} blocks were "
-        "compared)"
-    )
-    if isinstance(weights, FluxResult) and weights.chains is not None:
-        chains = weights.chains
-        if chains.n_changes == 0:
-            return f"{text}; they never change mode, so the mode shares are those of the starting points."
-        changes = f"{chains.n_changes} change{'s' if chains.n_changes > 1 else ''} of mode"
-        if weights.variant == "set":
-            return f"{text}, but too few for the mode weights ({changes})."
-        text += f" and about {chains.effective_sample_size:.0f} for the mode weights ({changes})"
-    return text + "."
+def equal_chains(one: int, two: int, n_equal: int, length: int) -> str:
+    """Two chains that are the same."""
+    return f"chains {one} and {two} are the same in {n_equal} of {length} draws: was one seed used twice?"
 
 
-def chain_shares(weights: GofResult | None) -> list[str]:
-    """Shares of the modes per chain: which chain is alone at a mode, or how the shares differ.
-
-    Nothing if there is one chain only, or no test of the weights.
-    """
-    chains = weights.chains if isinstance(weights, FluxResult) else None
-    if chains is None or chains.n_chains == 1:
-        return []
-    shares = chains.shares
-    homes = np.argmax(shares, axis=1)
-    if (shares.max(axis=1) > 0.99).all() and len(np.unique(homes)) == 1:
-        return []
-    if (shares.max(axis=1) > 0.99).all():  # every chain stays at one mode
-        return [f"The chains hardly ever change mode: {_homes(homes)}."]
-    n_chains, n_modes = shares.shape
-    if n_chains > 8 or n_modes > 4:
-        k = int(np.argmax(np.ptp(shares, axis=0)))
-        low, high = shares[:, k].min(), shares[:, k].max()
-        return [f"The share of mode {k} ranges from {low:.0%} to {high:.0%} across chains."]
-    rows = [" / ".join(f"{share:.0%}" for share in row) for row in shares]
-    each = "; ".join(f"chain {c}: {row}" for c, row in enumerate(rows))
-    modes = words_listed([str(k) for k in range(n_modes)])
-    return [f"Shares of modes {modes} per chain: {each}."]
+def tested_as_one_chain(lag: int, correlation: float, series: str) -> str:
+    """Draws given without chains, but autocorrelated in their order."""
+    which = "successive draws" if lag == 1 else f"draws {lag} apart"
+    remedy = "if they are independent, shuffle them or give `independent=True`"
+    return f"{which} are correlated ({correlation:.2f} in {series}): they were tested as one chain; {remedy}"
 
 
-def _homes(home: np.ndarray) -> str:
-    """Which chains stay at which mode."""
-    clauses = []
-    for k in np.unique(home):
-        members = [str(c) for c in np.flatnonzero(home == k)]
-        if len(members) == 1:
-            clauses.append(f"chain {members[0]} is alone at mode {k}")
-        else:
-            clauses.append(f"chains {words_listed(members)} stay at mode {k}")
-    return ", ".join(clauses)
+def interleaved_chains(lag: int) -> str:
+    """Why draws whose autocorrelation is largest at a lag of more than 1 have no valid p-value."""
+    seen = f"draws {lag} apart are correlated, successive draws are not"
+    return f"{lag} chains seem to be interleaved ({seen}): give them in shape (chain, draw, d)"
+
+
+def repeated_draws(n_repeats: int, n: int, atom: np.ndarray | None, n_atom: int) -> str:
+    """Why draws that repeat others have no valid p-value."""
+    if atom is None:
+        remedy = "give every draw once, and chains in their order; a continuous density has no repeats"
+        return f"{n_repeats} of {n} draws repeat others exactly: {remedy}"
+    place = np.array2string(atom, precision=4, threshold=8)
+    return f"{n_atom} of {n} draws are identical, {place}: were the draws clipped or padded?"
+
+
+def too_few_blocks(n: int, n_chains: int, tau: float, times_longer: float, *, stuck: bool) -> str:
+    """What to do where there are too few blocks."""
+    if stuck:
+        return "a chain is stuck: fix the sampler; running it longer will not help"
+    if np.isinf(times_longer):
+        return "the chains differ too much in length: run them all to the length of the longest one"
+    size = f"{n / tau:.0f} (autocorrelation time {tau:.3g}), and about {n / tau * times_longer:.0f} is needed"
+    run = f"run the {'chain' if n_chains == 1 else 'chains'} about {times_longer:.2g} times as long"
+    return f"the effective sample size of the {n} draws is about {size}: {run}"
+
+
+def effective_size(n: int, blocks: Any) -> str:
+    """The effective sample size of n draws for the tests within modes, with `blocks` a `ChainBlocks`."""
+    size = f"{blocks.effective_sample_size:.0f} for the shape"
+    how = f"autocorrelation time {blocks.autocorrelation_time:.3g}; {blocks.n_blocks} blocks were compared"
+    return f"The effective sample size of the {n} tested draws is about {size} ({how})."
+
+
+def chain_shares(shares: np.ndarray) -> str:
+    """How the shares (C, M) of the modes differ between chains."""
+    k = int(np.argmax(np.ptp(shares, axis=0)))
+    low, high = shares[:, k].min(), shares[:, k].max()
+    return f"The share of mode {k} ranges from {low:.0%} to {high:.0%} across chains."
 
 
 def words_listed(words: Sequence[str]) -> str:
@@ -86,27 +75,21 @@ def words_listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
-def mixing_warnings(convergence: Convergence, names: Sequence[str]) -> list[str]:
-    """A sentence about the parameter with the largest R-hat, if that is too large."""
-    rhat = np.nan_to_num(convergence.rhat, nan=1.0)
-    k = int(np.argmax(rhat))
-    if not rhat[k] > MAX_RHAT:
-        return []
-    return [f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"]
-
-
-def chain_context(chain: np.ndarray, convergence: Convergence) -> str:
-    """How the draws were treated, with what is commonly reported of chains."""
-    lengths = np.bincount(chain)
-    equal = f"{len(lengths)} x {lengths[0]} draws" if np.ptp(lengths) == 0 else f"{len(chain)} draws"
-    chains = "one chain" if len(lengths) == 1 else f"{len(lengths)} chains"
+def chain_context(chain: np.ndarray, convergence: Any) -> str:
+    """How the draws were treated, with what is commonly reported of chains, a `Convergence`."""
+    n_chains = int(chain[-1]) + 1
+    chains = "one chain" if n_chains == 1 else f"{n_chains} chains"
     treated = (
-        f"The {equal} were tested as {chains}: H0 is that they are stationary with the density as their "
-        "distribution."
+        f"The {len(chain)} draws were tested as {chains}: H0 is that they are stationary at the density."
     )
     if not np.isfinite(convergence.rhat).all():  # chains of a few draws have none
         return treated
-    return (
-        f"{treated} Over all coordinates bulk ESS is at least {np.min(convergence.ess_bulk):.0f}, tail ESS "
-        f"{np.min(convergence.ess_tail):.0f}, R-hat at most {np.max(convergence.rhat):.3f}."
-    )
+    sizes = f"bulk ESS is at least {min(convergence.ess_bulk):.0f}, tail ESS {min(convergence.ess_tail):.0f}"
+    return f"{treated} Over all coordinates {sizes}, R-hat at most {max(convergence.rhat):.3f}."
+
+
+def agreement_text(*, starts_differ: bool, odd_chain: int) -> str:
+    """Which chain differs, or that the beginnings do."""
+    if starts_differ:
+        return "The beginnings of the chains differ from the rest: leave out more draws as warm-up"
+    return f"Chain {odd_chain} differs from the others: inspect it and its starting point"
