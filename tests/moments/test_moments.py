@@ -21,8 +21,8 @@ import steincheck as sc
 from steincheck.chains import cut_blocks
 from steincheck.modes.arguments import as_modes
 from steincheck.moments import leading_features
-from steincheck.moments.frames import make_frame
-from steincheck.moments.test import moment_core
+from steincheck.moments.coordinates import make_frame
+from steincheck.moments.core import moment_core
 from steincheck.wording import describe, describe_impossible
 
 

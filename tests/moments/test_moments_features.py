@@ -19,12 +19,12 @@ from scipy import integrate, stats
 
 import steincheck as sc
 from steincheck.modes.arguments import as_modes
-from steincheck.moments import frames
+from steincheck.moments import coordinates
 from steincheck.moments.features import feature_sums
-from steincheck.moments.frames import DAMPING, make_frame, skew_coefficient, tail_coefficient
-from steincheck.moments.lines import coordinate_tails, ray_ranks
+from steincheck.moments.coordinates import DAMPING, make_frame, skew_coefficient, tail_coefficient
+from steincheck.moments.rays import coordinate_tails, ray_ranks
 from steincheck.moments.maximum import max_t
-from steincheck.moments.table import columns_of, pure_correlation
+from steincheck.moments.columns import columns_of, pure_correlation
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +197,7 @@ def test_a_diagonal_covariance_has_no_axes_and_nothing_conditional():
 
 
 def test_pairs_beyond_the_budget_are_left_out_and_reported(monkeypatch):
-    monkeypatch.setattr(frames, "MAX_CORRELATIONS", 200)
+    monkeypatch.setattr(coordinates, "MAX_CORRELATIONS", 200)
     d = 24
     target, modes = gaussian_with_modes(np.eye(d))
     x = np.random.default_rng(0).normal(size=(300, d))

@@ -19,9 +19,9 @@ import steincheck as sc
 from steincheck.modes.arguments import as_modes
 from steincheck.moments import leading_features
 from steincheck.moments.correction import WeightedDraws, solve_affine
-from steincheck.moments.frames import make_frame
+from steincheck.moments.coordinates import make_frame
 from steincheck.moments.sizes import sizes
-from steincheck.moments.table import SHAPE_KINDS, _hidden, _repeats, unexplained_shapes
+from steincheck.moments.columns import SHAPE_KINDS, _hidden, _repeats, unexplained_shapes
 from steincheck.result import MomentFeature
 from steincheck.wording import describe, moment_findings
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._compilation import precise
 from .._series import index_in_chain
-from .frames import DAMPING, Constants, Frame, skew_coefficient
+from .coordinates import DAMPING, Constants, Frame, skew_coefficient
 
 
 class Sums(NamedTuple):

@@ -18,7 +18,7 @@ from ..stein.quadratic import flip_signs
 from ..target import Batch
 from .correction import Affine, WeightedDraws, solve_affine
 from .effects import BlockTotals, Effects, corrected_moments, effects_of, pool_effects
-from .frames import Constants, Frame, most_responsible, responsibilities
+from .coordinates import Constants, Frame, most_responsible, responsibilities
 
 MAX_CORRECTED_SLOPE = 1e9  # per standard deviation of corrected draws; beyond, kernels would overflow
 MAX_DRAWS_AT_ONCE = 10_000  # the map found from so many takes one more step with all draws

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from .._validation import check_level, require_kind
-from ..moments.table import leading_features
+from ..moments.columns import leading_features
 from ..result import (
     GofResult,
     KsdaggResult,

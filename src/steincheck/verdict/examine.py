@@ -12,9 +12,9 @@ from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks
 from ..chains.permutation import agreement_core
 from ..flux.test import flux_core
-from ..moments.frames import make_frame
-from ..moments.lines import impossible_draws
-from ..moments.test import (
+from ..moments.coordinates import make_frame
+from ..moments.rays import impossible_draws
+from ..moments.core import (
     MIN_MOMENT_DRAWS,
     moment_blocks,
     moment_core,

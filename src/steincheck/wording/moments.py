@@ -10,7 +10,7 @@ from scipy import special
 
 from .._series import index_in_chain
 from .._validation import listed
-from ..moments.table import SHAPE_KINDS, leading_features, unexplained_shapes
+from ..moments.columns import SHAPE_KINDS, leading_features, unexplained_shapes
 from ..result import Finding, MomentFeature, MomentResult
 from .chains import words_listed
 from .groups import KINDS_WITH_SIZE, by_size, describe_group, grouped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from ..moments.table import SHAPE_KINDS
+from ..moments.columns import SHAPE_KINDS
 from ..result import Finding
 from .chains import words_listed
 from .groups import size_of_effect

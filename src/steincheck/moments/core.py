@@ -32,11 +32,11 @@ from ..typing import BoundsLike, DrawsLike, ModesLike
 from .correction import Affine
 from .effects import quantile
 from .features import feature_sums
-from .frames import Frame, make_frame
-from .lines import Lines, follow_lines
+from .coordinates import Frame, make_frame
+from .rays import Lines, follow_lines
 from .maximum import Maximum, max_t, studentised
 from .sizes import MAX_DRAWS_AT_ONCE, correct_draws, sizes
-from .table import SHAPE_KINDS, Column, FeatureWriter, columns_of, sorted_features
+from .columns import SHAPE_KINDS, Column, FeatureWriter, columns_of, sorted_features
 from .user_parameters import in_user_parameters
 
 MAX_RESAMPLED_BLOCKS = 2000  # more draws are summed over blocks of 2, 4, 8, ... first

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..target import Batch, log_density_anywhere
-from .frames import Constants, most_responsible
+from .coordinates import Constants, most_responsible
 
 # conditional standard deviations from the conditional mean; 1 in 150,000 Gaussian draws
 MIN_SUSPECT_DISTANCE = 4.5

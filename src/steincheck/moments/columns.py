@@ -11,7 +11,7 @@ from scipy import special
 from ..result import FeatureKind, MomentFeature, MomentResult
 from .effects import Effects
 from .features import Sums
-from .frames import Frame, axis_parameters
+from .coordinates import Frame, axis_parameters
 
 SHAPE_KINDS = ("skewness", "tails", "extremes", "radius", "radius spread")
 
