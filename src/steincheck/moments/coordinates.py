@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,19 +9,18 @@ import numpy as np
 from scipy import special
 
 from ..result import Modes
+from ..stein.mode_units import at_own_mode, laplace_responsibilities
 
-MAX_CORRELATIONS = 5000  # correlations per basis: all of them up to d = 100
-MIN_CONDITIONING = 1.05  # variance over conditional variance below which the two are as good as equal
-N_EXPONENTS = 11  # 1, 1/2, ..., 1/1024 are tried for the responsibilities,
-N_SOFTER = 4  # each by what it and up to 16 times softer ones show
+MAX_CORRELATIONS = 5000  # pairs examined per basis, a limit of memory: all of them up to d = 100
 DAMPING = 3.0  # standard deviations at which skewness and tails stop growing: 0.3 % of a Gaussian lie beyond
 
 
-class Constants(NamedTuple):
-    """Arrays of the compiled program; rows are modes, columns of `project` the directions examined.
+class Coordinates(NamedTuple):
+    """Arrays of the compiled program; rows are modes, columns of `project` the K directions examined.
 
     With y = (x - centre) / sd and t = sd * score the standardised coordinates are z = y `project`, their
-    conjugate scores u = t `conjugate`; for a Gaussian mode u = -z.
+    conjugate scores u = t `conjugate`; for a Gaussian mode u = -z. The first d directions are the parameters,
+    the others principal axes.
     """
 
     centre: np.ndarray  # (M, d)
@@ -33,43 +30,41 @@ class Constants(NamedTuple):
     precision: np.ndarray  # (M, d, d)
     project: np.ndarray  # (M, d, K)
     conjugate: np.ndarray  # (M, d, K)
+    pairs: np.ndarray  # (2, P) directions whose correlations are examined
     pair_overlap: np.ndarray  # (M, P), the correlation of the two directions of a pair at the mode
-    pair_first: np.ndarray  # (P,) columns of the pairs
-    pair_second: np.ndarray  # (P,)
-    conditional: np.ndarray  # (C,) coordinates examined given the others
+    conditional: np.ndarray  # (C,) parameters examined given the others
+    axis_rank: np.ndarray  # (K - d,) position of each axis among all, widest first
+    loadings: np.ndarray  # (M, K - d, d) of the axes, of unit length, in standardised coordinates
     middle: np.ndarray  # (K,) about which skewness and tails are measured
     width: np.ndarray  # (K,) in units of which they are measured
-    radius: np.ndarray  # () of the draws over that of a Gaussian
+    radius: np.ndarray  # () squared, of the draws over that of a Gaussian
     tail_coefficient: np.ndarray  # (2,) of the scale in the tails, for one coordinate and for the radius
 
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """Constants of the program, and what its columns mean."""
-
-    constants: Constants
-    n_axes: int
-    axis_rank: np.ndarray  # (n_axes,) position of each axis among all, widest first
-    loadings: np.ndarray  # (M, n_axes, d), of unit length, in standardised coordinates
-    pairs_left_out: int
+    @property
+    def pairs_left_out(self) -> int:
+        """Correlations not examined."""
+        d, axes = self.centre.shape[1], len(self.axis_rank)
+        return d * (d - 1) // 2 + axes * (axes - 1) // 2 - self.pairs.shape[1]
 
 
-def make_frame(modes: Modes, x: np.ndarray) -> Frame:
-    """Directions from the modes; middle and width of the damping from the draws.
+def mode_coordinates(modes: Modes, x: np.ndarray) -> Coordinates:
+    """Directions from the modes; middle and width of the damping, and the sharpness, from the draws `x`.
 
-    The features have mean zero whatever middle and width are: taking them from the tested draws moves no
+    The features have mean zero for every middle and width: taking these from the tested draws moves no
     statistic by more than a term of smaller order.
     """
     sd = np.sqrt(np.diagonal(modes.covariances, axis1=1, axis2=2))
     units = sd[:, :, None] * sd[:, None, :]
     correlation = modes.covariances / units
     precision = np.linalg.inv(correlation)
-    project, kept, loadings = _directions(correlation)
-    conditioning = np.diagonal(precision, axis1=1, axis2=2)
+    axes = _principal_axes(correlation)
     d = sd.shape[1]
-    first, second, left_out = _pairs(correlation, d, len(kept))
+    project = np.concatenate([np.broadcast_to(np.eye(d), correlation.shape), axes.project], axis=2)
     conjugate = correlation @ project
-    constants = Constants(
+    pairs = _pairs(correlation, len(axes.rank))
+    conditioning = np.diagonal(precision, axis1=1, axis2=2).max(axis=0)
+    some = x[:: -(-len(x) // 10_000)]
+    found = Coordinates(
         centre=modes.locations,
         sd=sd,
         log_weight=np.log(modes.laplace_weights.clip(1e-300)) - 0.5 * np.linalg.slogdet(modes.covariances)[1],
@@ -77,137 +72,103 @@ def make_frame(modes: Modes, x: np.ndarray) -> Frame:
         precision=precision / units,
         project=project,
         conjugate=conjugate,
-        pair_overlap=np.einsum("kdp,kdp->kp", project[:, :, first], conjugate[:, :, second]),
-        pair_first=first,
-        pair_second=second,
-        conditional=np.flatnonzero(conditioning.max(axis=0) > MIN_CONDITIONING),
+        pairs=pairs,
+        pair_overlap=np.einsum("kdp,kdp->kp", project[:, :, pairs[0]], conjugate[:, :, pairs[1]]),
+        conditional=np.flatnonzero(conditioning > 1.05),  # below, given the others is as good as by itself
+        axis_rank=axes.rank,
+        loadings=axes.loadings,
         middle=np.zeros(project.shape[2]),
         width=np.ones(project.shape[2]),
         radius=np.ones(()),
         tail_coefficient=np.array([tail_coefficient(1), tail_coefficient(d)]),
     )
-    some = x[:: -(-len(x) // 10_000)]
-    constants = _softened(_damped(constants, some), some)
-    return Frame(constants, len(kept), kept, loadings, left_out)
+    found = _with_damping(found, modes, some)
+    return found._replace(sharpness=np.asarray(_sharpness(found, some[:: -(-len(some) // 1000)])))
 
 
-def _directions(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Coordinates and distinct principal axes as columns (M, d, K), ranks of the axes, and their loadings."""
-    vectors, values = _axes(correlation)
-    kept = _distinct_axes(vectors, values)
-    coordinates = np.broadcast_to(np.eye(correlation.shape[1]), correlation.shape)
-    axes = (vectors / np.sqrt(values)[:, None, :])[:, :, kept]
-    return np.concatenate([coordinates, axes], axis=2), kept, vectors[:, :, kept].transpose(0, 2, 1)
+class PrincipalAxes(NamedTuple):
+    """Axes of the modes that differ from the parameters."""
+
+    project: np.ndarray  # (M, d, A)
+    rank: np.ndarray  # (A,) widest first
+    loadings: np.ndarray  # (M, A, d)
 
 
-def _axes(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Principal axes, widest first, as columns whose largest loading is positive, and their variances."""
+def _principal_axes(correlation: np.ndarray) -> PrincipalAxes:
+    """Axes that are not parameters and have another spread; their largest loading is positive."""
     values, vectors = np.linalg.eigh(correlation)
     values = values[:, ::-1].clip(1e-300)
     vectors = vectors[:, :, ::-1]
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None, :], axis=1)
-    return vectors * np.sign(largest), values
-
-
-def _distinct_axes(vectors: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Ranks of the axes that are not coordinates and have a spread unlike that of any coordinate."""
-    # beyond this squared loading an axis is as good as the coordinate itself
+    vectors = vectors * np.sign(largest)
+    # beyond a squared loading of .95 an axis is as good as the parameter itself
     mixed = (vectors**2).max(axis=1) < 0.95
-    stretched = np.abs(np.log(values)) > np.log(MIN_CONDITIONING)
-    return np.flatnonzero((mixed & stretched).any(axis=0))
+    stretched = np.abs(np.log(values)) > np.log(1.05)
+    rank = np.flatnonzero((mixed & stretched).any(axis=0))
+    project = (vectors / np.sqrt(values)[:, None, :])[:, :, rank]
+    return PrincipalAxes(project, rank, vectors[:, :, rank].transpose(0, 2, 1))
 
 
-def _pairs(correlation: np.ndarray, d: int, n_axes: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Columns of the pairs of coordinates and of the pairs of axes, and how many pairs are left out.
-
-    Over the budget, coordinates come in the order of their correlation at the modes, axes of their widths.
-    """
-    coordinates = np.stack(np.triu_indices(d, 1))
-    if coordinates.shape[1] > MAX_CORRELATIONS:
-        strength = np.abs(correlation[:, coordinates[0], coordinates[1]]).max(axis=0)
+def _pairs(correlation: np.ndarray, n_axes: int) -> np.ndarray:
+    """Pairs of parameters, the most correlated at the modes if they are too many, and pairs of wide axes."""
+    d = correlation.shape[1]
+    own = np.stack(np.triu_indices(d, 1))
+    if own.shape[1] > MAX_CORRELATIONS:
+        strength = np.abs(correlation[:, own[0], own[1]]).max(axis=0)
         order = np.argsort(-strength, kind="stable")[:MAX_CORRELATIONS]
-        coordinates = coordinates[:, np.sort(order)]
+        own = own[:, np.sort(order)]
     axes = np.stack(np.triu_indices(n_axes, 1))[:, :MAX_CORRELATIONS] + d
-    left_out = d * (d - 1) // 2 + n_axes * (n_axes - 1) // 2 - coordinates.shape[1] - axes.shape[1]
-    return *np.concatenate([coordinates, axes], axis=1), left_out
+    return np.concatenate([own, axes], axis=1)
 
 
-def _damped(constants: Constants, x: np.ndarray) -> Constants:
-    """With middle and width of the draws, robustly."""
-    z = np.empty((len(x), constants.project.shape[2]))
-    radius = np.empty(len(x))
-    label = most_responsible(constants, x)
-    for k in np.unique(label):
-        rows = label == k
-        away = x[rows] - constants.centre[k]
-        z[rows] = (away / constants.sd[k]) @ constants.project[k]
-        radius[rows] = np.einsum("ni,ij,nj->n", away, constants.precision[k], away)
+def _with_damping(coordinates: Coordinates, modes: Modes, x: np.ndarray) -> Coordinates:
+    """Middle and width of the draws along every direction, robustly; each draw as its own mode sees it."""
+    owner = laplace_responsibilities(x, modes).argmax(axis=0)
+    z = np.empty((len(x), coordinates.project.shape[2]))
+    for k in np.unique(owner):
+        rows = owner == k
+        z[rows] = (x[rows] - modes.locations[k]) / coordinates.sd[k] @ coordinates.project[k]
     middle = np.median(z, axis=0)
     spread = np.median(np.abs(z - middle), axis=0) / special.ndtri(0.75)
-    expected = special.chdtri(x.shape[1], 0.5)
-    return constants._replace(
-        middle=middle, width=spread.clip(1.0), radius=np.maximum(np.median(radius) / expected, 1.0)
-    )
+    radius = np.median(np.sum(at_own_mode(x, modes) ** 2, axis=1)) / special.chdtri(x.shape[1], 0.5)
+    return coordinates._replace(middle=middle, width=spread.clip(1.0), radius=np.maximum(radius, 1.0))
 
 
-def _softened(constants: Constants, x: np.ndarray) -> Constants:
-    """With responsibilities that change slowly enough for the draws to show what their gradient does.
+def _sharpness(coordinates: Coordinates, x: np.ndarray) -> float:
+    """The largest exponent of the responsibilities at which the draws show what the gradient of these does.
 
     The gradient of r_k is part of every feature. Where the density passes from one mode to the next and
     Gaussians do not describe it (a ring with two tops), the gradient may be concentrated on a strip so thin
-    that hardly a draw lies in it: the features then have mean zero because of draws that are not there. Its
-    share of the variance is estimated with softer exponents, whose strips hold draws; it grows in proportion
-    to the exponent as long as the density is about constant across the strip.
+    that hardly a draw lies in it: the features then have mean zero because of draws that are not there. The
+    share of the strip in the variance is estimated with softer exponents, whose strips hold draws; it grows
+    in proportion to the exponent as long as the density is about constant across the strip.
     """
-    if len(constants.centre) == 1:
-        return constants
-    some = x[:: -(-len(x) // 1000)]  # these tell the share of the strip
-    exponents = 2.0 ** -np.arange(N_EXPONENTS + N_SOFTER)
-    with np.errstate(all="ignore"):  # draws at the modes, or beyond the range of squares, have no share
-        shares = np.array([_strip_share(constants._replace(sharpness=b), some) for b in exponents])
-    shares = np.nan_to_num(shares)
-    for k in range(N_EXPONENTS):
-        softer = slice(k, k + 1 + N_SOFTER)
+    if len(coordinates.centre) == 1:
+        return 1.0
+    exponents = 2.0 ** -np.arange(15)
+    shares = np.nan_to_num(_strip_shares(coordinates, x, exponents))
+    for k in range(11):  # 1, 1/2, ..., 1/1024 are tried, each by what it and up to 16 times softer ones show
+        softer = slice(k, k + 5)
         if np.max(shares[softer] * exponents[k] / exponents[softer]) <= 0.03:
-            return constants._replace(sharpness=np.asarray(exponents[k]))
-    return constants._replace(sharpness=np.asarray(exponents[N_EXPONENTS]))
+            return float(exponents[k])
+    return float(exponents[11])
 
 
-def _strip_share(constants: Constants, x: np.ndarray) -> float:
-    """Mean square of z_j times the derivative of r_k by z_j, over that of z_j, for the worst coordinate j."""
-    share = responsibilities(constants, x).T
-    away = x - constants.centre[:, None, :]
-    slope = -constants.sharpness * np.einsum("knd,kde->kne", away, constants.precision)
-    pull = np.einsum("kn,kne->ne", share, slope)
-    gradient = share[..., None] * (slope - pull)
-    strip = np.sum((gradient * away) ** 2, axis=(0, 1))
-    spread = np.einsum("kn,knd->d", share, (away / constants.sd[:, None, :]) ** 2)
-    return float(np.max(strip / spread))
-
-
-def responsibilities(constants: Constants, x: np.ndarray) -> np.ndarray:
-    """Shares (n, M) of the modes' Gaussians, to the power of the sharpness, at the rows of `x`."""
-    if len(constants.centre) == 1:
-        return np.ones((len(x), 1))
-    return special.softmax(log_responsibilities(constants, x), axis=1)
-
-
-def log_responsibilities(constants: Constants, x: np.ndarray) -> np.ndarray:
-    """Logarithms of the responsibilities at the rows of `x`, (n, M), up to a constant per row."""
-    columns = []
-    for centre, precision, weight in zip(
-        constants.centre, constants.precision, constants.log_weight, strict=True
-    ):
-        away = x - centre
-        columns.append(weight - 0.5 * np.einsum("ni,ni->n", away @ precision, away))
-    return constants.sharpness * np.stack(columns, axis=1)
-
-
-def most_responsible(constants: Constants, x: np.ndarray) -> np.ndarray:
-    """The mode with the largest responsibility for each row of `x`."""
-    if len(constants.centre) == 1:
-        return np.zeros(len(x), dtype=int)
-    return log_responsibilities(constants, x).argmax(axis=1)
+@np.errstate(all="ignore")  # draws at the modes, or beyond the range of squares, have no share
+def _strip_shares(coordinates: Coordinates, x: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """Mean square of z_j times the derivative of r_k by z_j, over that of z_j, for the worst parameter j."""
+    away = x - coordinates.centre[:, None, :]
+    slope = -np.einsum("knd,kde->kne", away, coordinates.precision)
+    height = coordinates.log_weight[:, None] + 0.5 * np.sum(slope * away, axis=2)
+    square = (away / coordinates.sd[:, None, :]) ** 2
+    found = []
+    for exponent in exponents:
+        share = special.softmax(exponent * height, axis=0)
+        pull = np.einsum("kn,kne->ne", share, slope)
+        gradient = exponent * share[..., None] * (slope - pull)
+        strip = np.sum((gradient * away) ** 2, axis=(0, 1))
+        found.append(np.max(strip / np.einsum("kn,knd->d", share, square)))
+    return np.array(found)
 
 
 @lru_cache
@@ -229,12 +190,3 @@ def skew_coefficient() -> float:
     profile = z**2 * damp**-1.5
     slope = 2 * z * damp**-1.5 - 3 * z**3 / DAMPING**2 * damp**-2.5
     return float(np.mean((-z * profile + slope) * -z))
-
-
-def axis_parameters(
-    frame: Frame, names: Sequence[str], axis: int, mode: int
-) -> tuple[tuple[str, float], ...]:
-    """Names and loadings of the coordinates that make up an axis, the largest first, at most four."""
-    row = frame.loadings[mode, axis]
-    order = [j for j in np.argsort(-np.abs(row), kind="stable")[:4] if abs(row[j]) > 0.3 * np.abs(row).max()]
-    return tuple((names[j], float(row[j])) for j in order)

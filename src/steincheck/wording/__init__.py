@@ -2,13 +2,7 @@
 
 from .chains import agreement_finding, chain_context, chain_shares, effective_size, mixing_warnings
 from .locations import mode_description, mode_descriptions
-from .moments import (
-    describe,
-    describe_impossible,
-    first_of_chains,
-    moment_findings,
-    shape_coordinates,
-)
+from .moments import describe_feature, shape_coordinates
 from .remedies import WEIGHT_KINDS, advice
 from .verdicts import headline, shape_finding, unknown_misfit_finding
 from .weights import share_context, weight_context, weight_findings
@@ -19,15 +13,12 @@ __all__ = [
     "agreement_finding",
     "chain_context",
     "chain_shares",
-    "describe",
-    "describe_impossible",
+    "describe_feature",
     "effective_size",
-    "first_of_chains",
     "headline",
     "mixing_warnings",
     "mode_description",
     "mode_descriptions",
-    "moment_findings",
     "shape_coordinates",
     "shape_finding",
     "share_context",
