@@ -30,7 +30,7 @@ from scipy import stats
 import steincheck as sc
 from steincheck.aggregate import Aggregation, ksdagg_core
 from steincheck.moments import leading_features
-from steincheck.moments.test import moment_core
+from steincheck.moments.core import moment_core
 from steincheck.stein.inputs import spawn_streams
 
 from .posteriors import published

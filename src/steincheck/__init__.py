@@ -27,7 +27,7 @@ from .fssd import fssd_test
 from .ksd import ksd_test, ospksd_test, pksd_test, spksd_test
 from .modes.box import box_search
 from .modes.search import find_modes
-from .moments.test import moment_test
+from .moments.core import moment_test
 from .perturbation import Accept, Perturbation, barker, metropolis, perturb
 from .result import (
     AgreementResult,

@@ -1,6 +1,6 @@
-"""The moment test: which mean, standard deviation or correlation is wrong, and by how much."""
+"""The moment test: which mean, standard deviation, correlation or shape is wrong."""
 
-from .table import leading_features
-from .test import moment_test
+from .core import moment_test
+from .impossible import ImpossibleDraws, impossible_draws
 
-__all__ = ["leading_features", "moment_test"]
+__all__ = ["ImpossibleDraws", "impossible_draws", "moment_test"]

@@ -9,8 +9,6 @@ from scipy import special
 
 from ..stein.bootstrap import multinomial
 
-REPLICATES_AT_ONCE = 100
-REACH_LEVEL = 0.02  # of the quantile that reaches are measured by; a farther one fits the noise of replicates
 MIN_SPREAD = 1e-5  # share of the sum of squares left to a replicate's variance
 
 
@@ -26,7 +24,7 @@ class Maximum(NamedTuple):
 def max_t(
     sums: np.ndarray,
     kinds: np.ndarray,
-    first_part: np.ndarray,
+    plain: np.ndarray,
     n_resamples: int,
     rng: np.random.Generator,
     *,
@@ -34,54 +32,51 @@ def max_t(
 ) -> Maximum:
     """Test that all columns of the block sums (q, F) have mean zero; `kinds` (F,) numbers their kinds.
 
-    Those of `first_part` (F,) get half of the level, the others the other half: many columns in one part do
-    not raise the threshold of the other.
+    One statistic: the largest |t| / (reach times handicap). The reach, of positive and of negative t of each
+    kind, is how much farther their replicates reach than a Gaussian would: otherwise one kind with skew
+    features raises the threshold of all. The handicap depends on numbers of columns only: many that are not
+    `plain` (F,) do not raise the threshold of those that are.
 
     Blocks are resampled. If they are `halves` of blocks of dependent draws, 2 b and 2 b + 1 are neighbours,
-    and every t is divided by a factor for the dependence between them, see `_standard_error_factor`.
-
-    A column without spread is never seen under H0 unless it is zero: its t is infinite, or 0. Positive and
-    negative t of each kind are divided by how much farther their replicates reach than a Gaussian would:
-    otherwise one kind with skew features raises the threshold of all.
+    and every t is divided by a factor for the dependence between them, see `_standard_error_factor`. A column
+    without spread is never seen under H0 unless it is zero: its t is infinite, or 0.
     """
-    t, columns = studentised(sums, kinds, halves=halves)
+    t, columns = _studentised(sums, kinds, halves=halves)
+    at_once = 100  # replicates, of q weights each
     replicates = np.concatenate(
         [
-            _replicates(columns, multinomial(len(sums), min(REPLICATES_AT_ONCE, n_resamples - start), rng))
-            for start in range(0, n_resamples, REPLICATES_AT_ONCE)
+            _replicates(columns, multinomial(len(sums), min(at_once, n_resamples - start), rng))
+            for start in range(0, n_resamples, at_once)
         ]
     )
-    balanced = t.copy()
+    divisor = _handicap(plain)
     for kind in np.unique(kinds):
         one = np.flatnonzero(kinds == kind)
-        reach = _reach(replicates[:, one])
-        balanced[one] /= np.where(t[one] > 0, *reach)
-        replicates[:, one] /= np.where(replicates[:, one] > 0, *reach)
-    handicap = _handicap(first_part)
-    replicates /= handicap
-    size = np.abs(balanced) / handicap
+        positive, negative = _reach(replicates[:, one])
+        replicates[:, one] /= divisor[one] * np.where(replicates[:, one] > 0, positive, negative)
+        divisor[one] *= np.where(t[one] > 0, positive, negative)
+    size = np.abs(t) / divisor
     order = np.argsort(-size, kind="stable")
     largest = np.maximum.accumulate(np.abs(replicates[:, order[::-1]]), axis=1)[:, ::-1]
-    reached = np.sum(largest >= size[order] * (1 - 1e-5), axis=0)
+    reached = np.sum(largest >= size[order] * (1 - 1e-5), axis=0)  # replicates are in single precision
     adjusted = np.empty(len(t))
     adjusted[order] = np.maximum.accumulate((1 + reached) / (1 + n_resamples))
     return Maximum(t, adjusted, float(size.max()), largest[:, 0].astype(float))
 
 
-def _handicap(first_part: np.ndarray) -> np.ndarray:
-    """Divisors (F,) by which either part gets about half of the level, the threshold that of the first part.
+def _handicap(plain: np.ndarray) -> np.ndarray:
+    """Divisors (F,): 1 for plain columns, for others the ratio of thresholds for as many Gaussians.
 
-    The ratio of two-sided thresholds at 2.5 % for as many independent Gaussians. Any fixed divisors keep the
-    level; those estimated from the replicates would fit their noise.
+    These are two-sided thresholds at 2.5 % for independent ones.
     """
-    counts = np.array([first_part.sum(), np.sum(~first_part)])
+    counts = np.array([plain.sum(), np.sum(~plain)])
     if not counts.all():
-        return np.ones(len(first_part), dtype=np.float32)
+        return np.ones(len(plain), dtype=np.float32)
     thresholds = -special.ndtri(0.0125 / counts)
-    return np.where(first_part, 1.0, thresholds[1] / thresholds[0]).astype(np.float32)
+    return np.where(plain, 1.0, thresholds[1] / thresholds[0]).astype(np.float32)
 
 
-def studentised(sums: np.ndarray, kinds: np.ndarray, *, halves: bool) -> tuple[np.ndarray, np.ndarray]:
+def _studentised(sums: np.ndarray, kinds: np.ndarray, *, halves: bool) -> tuple[np.ndarray, np.ndarray]:
     """t of each column of block sums as in `max_t`, and the centred columns at unit mean square."""
     size = np.abs(sums).max(axis=0)
     scaled = sums / np.where(size > 0, size, 1.0)
@@ -125,9 +120,11 @@ def _replicates(columns: np.ndarray, w: np.ndarray) -> np.ndarray:
     return total / np.sqrt(rest) * np.float32(np.sqrt((q - 1) / q))
 
 
-def _reach(replicates: np.ndarray) -> tuple[float, float]:
-    """Far quantiles of positive and of negative replicates, over those of a Gaussian."""
-    gaussian = -special.ndtri(REACH_LEVEL)
-    ends = np.quantile(replicates, [1 - REACH_LEVEL, REACH_LEVEL])
+def _reach(replicates: np.ndarray, level: float = 0.02) -> tuple[float, float]:
+    """Quantiles of positive and of negative replicates, over those of a Gaussian.
+
+    Farther quantiles would fit the noise of the replicates.
+    """
+    ends = np.quantile(replicates, [1 - level, level]) / -special.ndtri(level)
     # shorter tails than .9 of a Gaussian's are not believed
-    return max(ends[0] / gaussian, 0.9), max(-ends[1] / gaussian, 0.9)
+    return max(ends[0], 0.9), max(-ends[1], 0.9)

@@ -8,7 +8,6 @@ import numpy as np
 
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
 from .._validation import check_level, require_kind
-from ..moments.table import leading_features
 from ..result import (
     GofResult,
     KsdaggResult,
@@ -131,7 +130,8 @@ def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Axes | None =
     require_kind(result, MomentResult, "result")
     check_level(alpha)
     rows = [
-        row for row in (_effect(feature) for feature in leading_features(result, alpha)) if row is not None
+        (f"{feature.kind} of {_subject(feature)}", feature.t, feature.t, feature.t)
+        for feature in result.significant(alpha)[:8]
     ]
     ax = axes_or_new(ax)
     for place, (_, centre, low, high) in enumerate(rows):
@@ -145,26 +145,6 @@ def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Axes | None =
         nothing = "no misfit whose size can be estimated"
         ax.text(0.5, 0.5, nothing, transform=ax.transAxes, ha="center", va="center")
     return ax
-
-
-def _effect(feature: MomentFeature) -> tuple[str, float, float, float] | None:
-    """Label, size and interval with 0 for no misfit; None for what has no size."""
-    values = np.array([feature.estimate, *feature.interval])
-    what = {"location": "mean", "scale": "sd", "correlation": "corr.", "overall scale": "sd"}
-    if feature.kind not in what:
-        return None
-    size = f"{feature.estimate:+.2g}"
-    if feature.kind == "location":
-        size += " sd"
-    if "scale" in feature.kind:
-        size = f"x {feature.estimate:.2g}"
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.log2(values)
-    if not np.isfinite(values).all():
-        return None
-    where = "" if feature.mode is None else f"mode {feature.mode}: "
-    label = f"{where}{what[feature.kind]} of {_subject(feature)}: {size}"
-    return label, float(values[0]), float(values[1]), float(values[2])
 
 
 def _subject(feature: MomentFeature) -> str:

@@ -8,15 +8,12 @@ from typing import TypeVar
 import numpy as np
 
 from .gof import FluxResult, GofResult
-from .moments import MomentResult
 
 Result = TypeVar("Result", bound=GofResult)
 
 
 def among_all(result: Result, rows: np.ndarray, n: int) -> Result:
     """The result of a test of the rows `rows` of n draws, as one about all of these."""
-    if isinstance(result, MomentResult):
-        result = replace(result, impossible_rows=tuple(rows[list(result.impossible_rows)].tolist()))
     if isinstance(result, FluxResult) and result.mode_of_draw is not None:
         mode = np.full(n, -1)
         mode[rows] = result.mode_of_draw

@@ -41,15 +41,22 @@ from ..result import (
 from ..target import Target, require_target
 from ..target.parameter_scale import parameter_scales, to_constrained
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.chains import agreement_text
-from ..wording.locations import mode_descriptions
-from ..wording.moments import first_of_chains, moment_findings, shape_coordinates
-from ..wording.remedies import WEIGHT_KINDS, advice
-from ..wording.verdicts import headline, shape_finding, unknown_misfit_finding
-from ..wording.weights import share_context, weight_findings
+from ..wording import (
+    WEIGHT_KINDS,
+    advice,
+    agreement_finding,
+    describe_feature,
+    headline,
+    mode_descriptions,
+    shape_coordinates,
+    shape_finding,
+    share_context,
+    unknown_misfit_finding,
+    weight_findings,
+)
 from .case import Case, Remarks, SearchLimits, evaluate_case, is_improper, look_for_unknown_modes, search
 from .combine import Combined, combine, holm_factor
-from .examine import run_tests, with_impossible_draws
+from .examine import run_tests
 from .summary import parameter_table
 
 MIN_DRAWS_FOR_VERDICT = 50  # below this n a non-rejection is inconclusive
@@ -171,7 +178,7 @@ def _tests_that_apply(
     streams: list[np.random.Generator],
     remarks: Remarks,
 ) -> dict[str, GofResult]:
-    """The tests of the rows `tested`, and of impossible draws among all; none if the density is improper."""
+    """The tests of the rows `tested`; none if the density is improper."""
     reasons = remarks.inconclusive_reasons
     if is_improper(known):
         reasons.insert(0, "the density appears to be improper, or the sign of the log density is reversed")
@@ -182,7 +189,7 @@ def _tests_that_apply(
         found = run_tests(case.rows(tested), target, known, alpha, streams, remarks)
         remarks.warnings.extend(text for result in found.values() for text in result.warnings)
         tests = {name: among_all(result, tested, len(case.x)) for name, result in found.items()}
-    return tests | with_impossible_draws(tests.get("moments"), case.x, tested, target, known, alpha)
+    return tests
 
 
 def _check_limits(max_evaluations: Any, max_seconds: Any) -> None:
@@ -283,7 +290,7 @@ def _misread(case: Case, target: Target) -> tuple[str, ...]:
 
 def _relabelled(weights: FluxResult | None) -> bool:
     """Whether the search found modes that differ by the labels of components alone."""
-    return weights is not None and any(g.kind == "exchange of coordinates" for g in weights.modes.symmetries)
+    return weights is not None and any("label switching" in words for words in weights.modes.symmetries)
 
 
 def _mode_of_every_draw(x: np.ndarray, known: Modes, weights: GofResult | None) -> np.ndarray | None:
@@ -327,18 +334,10 @@ def _findings(
         )
     moments = tests.get("moments")
     if isinstance(moments, MomentResult) and combined.rejects("moments"):
-        named = {finding.mode for finding in found}
-        descriptions_left = {k: text for k, text in enumerate(descriptions) if k not in named}
-        parameters = [scales[name].parameter if name in scales else name for name in names]
-        found += moment_findings(
-            moments,
-            adjusted["moments"],
-            combined.alpha,
-            descriptions_left,
-            factor=holm_factor(tests, "moments"),
-            names=parameters,
-            chain=chain,
-        )
+        factor = holm_factor(tests, "moments")
+        for feature in moments.significant(combined.alpha / factor)[:8]:
+            p = float(np.clip(factor * feature.pvalue, adjusted["moments"], 1.0))
+            found.append(Finding.without_size(feature.kind, feature.mode, p, describe_feature(feature)))
     shape = min(adjusted.get("kernel", 1.0), adjusted.get("moments", 1.0))
     about_moments = any(finding.kind not in WEIGHT_KINDS for finding in found)
     if shape <= combined.alpha and not about_moments:  # no single moment shows it
@@ -349,8 +348,7 @@ def _findings(
             found.append(unknown_misfit_finding(shape, several=several))
     chains = tests.get("chains")
     if isinstance(chains, AgreementResult) and combined.rejects("chains"):
-        text = agreement_text(starts_differ=chains.starts_differ, odd_chain=chains.odd_chain)
-        found.append(Finding.without_size("chains", None, adjusted["chains"], text))
+        found.append(agreement_finding(chains, adjusted["chains"]))
     return found
 
 
@@ -374,9 +372,6 @@ def _is_warm_up(
 ) -> bool:
     """Whether what is wrong are the beginnings of the chains."""
     kinds = {finding.kind for finding in findings}
-    moments = tests.get("moments")
-    if chain is not None and "impossible draws" in kinds and isinstance(moments, MomentResult):
-        return first_of_chains(moments.impossible_rows, chain)
     chains = tests.get("chains")
     return isinstance(chains, AgreementResult) and "chains" in kinds and chains.starts_differ
 

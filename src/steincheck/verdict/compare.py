@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from .._validation import RandomSource, integer_seed, listed
-from ..result import FluxResult, MomentFeature, MomentResult, Table, Verdict
+from ..result import FluxResult, Table, Verdict
 from ..result.plain import as_plain, freeze_mappings, picklable_state
 from ..target import Target
 from ..typing import DrawsLike
@@ -172,28 +172,7 @@ def largest_effect(verdict: Verdict) -> Effect:
         k = int(np.argmax(np.abs(known)))
         shares = f"{weights.mode_table.observed[k]:.0%}, should be {weights.mode_table.implied[k]:.0%}"
         effects.append(Effect(0.5 * float(np.abs(known).sum()), f"share of mode {k}: {shares}"))
-    moments = verdict.tests.get("moments")
-    if isinstance(moments, MomentResult):
-        effects += [effect for effect in map(_of_feature, moments.features) if effect is not None]
     return max(effects, key=lambda effect: effect.misplaced, default=Effect(np.nan, "no size known"))
-
-
-def _of_feature(feature: MomentFeature) -> Effect | None:
-    """The effect of a mean, a standard deviation or a correlation of parameters as named."""
-    if feature.basis != "parameter" or feature.mode is not None:
-        return None
-    estimate = feature.estimate
-    about = " and ".join(feature.parameters)
-    scales = "".join(f" ({scale} scale)" for scale in dict.fromkeys(feature.scales) if scale)
-    if feature.kind == "location" and np.isfinite(estimate):
-        return Effect(tv_of_shift(estimate), f"mean of {about}{scales}: {estimate:+.2g} sd")
-    if feature.kind == "scale" and np.isfinite(estimate):
-        return Effect(tv_of_scale(estimate), f"sd of {about}{scales}: {estimate:.2g} times what it should be")
-    if feature.kind == "correlation" and np.isfinite(feature.expected):
-        size = tv_of_correlation(feature.observed, feature.expected)
-        words = f"{feature.observed:.2f}, should be {feature.expected:.2f}"
-        return Effect(size, f"correlation of {about}{scales}: {words}")
-    return None
 
 
 def tv_of_shift(delta: float) -> float:

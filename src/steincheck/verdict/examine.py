@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from .._whitening import average_root, whitened, whitened_scores
 from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks
-from ..chains.permutation import agreement
+from ..chains.permutation import agreement_core
 from ..flux.test import flux_core
-from ..moments.frames import make_frame
-from ..moments.lines import impossible_draws
-from ..moments.test import (
-    MIN_MOMENT_DRAWS,
-    moment_blocks,
-    moment_core,
-    only_impossible,
-    plain_features,
-)
+from ..moments.blocks import moment_blocks, plain_features
+from ..moments.core import MIN_MOMENT_DRAWS, moment_core
 from ..moments.user_parameters import in_user_parameters
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult, among_all
 from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
-from ..target import Target, discontinuity, score_anywhere
-from ..wording.chains import chain_shares, effective_size
-from ..wording.locations import mode_description
-from ..wording.weights import weight_context
+from ..target import Target, discontinuity
+from ..wording import chain_shares, effective_size, mode_description, weight_context
 from .case import Case, Remarks
 
-SHARE_OF_HELD_OUT = 1e-3  # of the level, spent on top of it on impossible values of held-out draws
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
 
 
@@ -75,9 +64,8 @@ def run_tests(
             remarks.not_examined.append("whether the chains agree: there are too few blocks to compare")
         else:
             tests["chains"] = agreed
-        remarks.context.append(effective_size(len(case.x), blocks.record))
-        if isinstance(weights, FluxResult) and weights.chains is not None and weights.chains.n_chains > 1:
-            remarks.context.append(chain_shares(weights.chains.shares))
+        remarks.context.append(effective_size(blocks, weights))
+        remarks.context.extend(chain_shares(weights))
     return tests
 
 
@@ -102,41 +90,8 @@ def _agreement_test(
     """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
     assert case.chain is not None
     features = plain_features(case.x, case.scores, whiten)
-    found = agreement(features, case.chain, rng, n_resamples=_n_replicates(alpha) - 1)
+    found = agreement_core(features, case.chain, rng, n_resamples=_n_replicates(alpha) - 1)
     return replace(found, dim=case.x.shape[1])
-
-
-def with_impossible_draws(
-    result: GofResult | None, x: np.ndarray, tested: np.ndarray, target: Target, known: Modes, alpha: float
-) -> dict[str, GofResult]:
-    """The moment test with impossible draws among those that it did not look at, by rows of the user's draws.
-
-    These are the held-out draws, or all where the test could not be made: the probability of a draw in its
-    conditional tail needs no independence. Its p-value, adjusted for all draws, is divided by 0.001, so that
-    the level is exceeded by at most a thousandth of itself.
-    """
-    unseen = np.arange(len(x))
-    if isinstance(result, MomentResult):
-        unseen = np.setdiff1d(unseen, tested)
-    rows, pvalue = _impossible(x[unseen], target, known)
-    found = tuple(unseen[rows].tolist())
-    if isinstance(result, MomentResult):
-        result = replace(
-            result,
-            pvalue=min(result.pvalue, pvalue / SHARE_OF_HELD_OUT),
-            impossible_rows=tuple(sorted({*result.impossible_rows, *found})),
-            impossible_pvalue=min(result.impossible_pvalue, pvalue),
-        )
-    elif found and pvalue / SHARE_OF_HELD_OUT <= alpha:
-        result = only_impossible(x, known, found, pvalue, pvalue / SHARE_OF_HELD_OUT)
-    return {} if result is None else {"moments": result}
-
-
-def _impossible(x: np.ndarray, target: Target, known: Modes) -> tuple[np.ndarray, float]:
-    """Rows of draws that are all but impossible, and the p-value of the worst."""
-    if not len(x):
-        return np.empty(0, dtype=int), 1.0
-    return impossible_draws(target.log_density, x, make_frame(known, x).constants)
 
 
 def _kernel_test(
@@ -212,9 +167,7 @@ def _moment_test(
         target.coordinate_names,
         blocks=cut,
         log_density=target.log_density,
-        score=partial(score_anywhere, target),
         n_resamples=_n_replicates(alpha) - 1,
         rng=rng,
-        warnings=[],
     )
     return in_user_parameters(result, target)

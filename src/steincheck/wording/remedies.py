@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from ..moments.table import SHAPE_KINDS
+import numpy as np
+
 from ..result import Finding
 from .chains import words_listed
-from .groups import size_of_effect
+from .moments import SHAPE_KINDS
 
 WEIGHT_KINDS = {"missing mode", "mode share", "trend", "flow"}
 SPREAD_KINDS = {"scale", "overall scale", "correlation"}
@@ -156,6 +157,15 @@ def _about_moments(chains: bool, findings: Sequence[Finding], scales: Mapping[st
         )
         steps.insert(0 if spread > shift else len(steps), advised)
     return steps
+
+
+def size_of_effect(kind: str, estimate: float) -> float:
+    """How large a misfit is: in standard deviations, as the logarithm of a factor; 0 for what has no size."""
+    if np.isnan(estimate):
+        return 0.0
+    if kind in ("scale", "overall scale"):
+        return float(abs(np.log(estimate))) if estimate > 0 else np.inf
+    return abs(estimate) if kind in ("location", "correlation") else 0.0
 
 
 def _largest(findings: Sequence[Finding], kinds: set[str]) -> float:

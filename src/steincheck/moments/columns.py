@@ -1,0 +1,106 @@
+"""What every feature of the moment test is about: its column among the sums over blocks, and its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..result import FeatureKind, MomentFeature
+from .coordinates import Coordinates
+from .features import BlockSums
+
+
+class Column(NamedTuple):
+    """What one feature is about: one direction, a pair of them, or none."""
+
+    kind: FeatureKind
+    basis: str
+    mode: int | None
+    directions: tuple[int, ...]
+
+
+class Columns(NamedTuple):
+    """Features and their sums over q blocks, in one order."""
+
+    about: list[Column]  # of length F
+    sums: np.ndarray  # (q, F)
+
+
+def feature_columns(coordinates: Coordinates, sums: BlockSums, rank_sums: np.ndarray) -> Columns:
+    """All features; `rank_sums` (q, 2), or (q, 0) without ranks, are those of the radius and its spread."""
+    pooled = sums.pooled
+    given = [("given the others", (j,)) for j in coordinates.conditional.tolist()]
+    single = _directions(coordinates)
+    d = coordinates.centre.shape[1]
+    pairs = [("parameter" if i < d else "axis", (i, j)) for i, j in coordinates.pairs.T.tolist()]
+    every = [("all", ())]
+    parts: list[tuple[FeatureKind, int | None, list, np.ndarray]] = [
+        ("location", None, single, pooled.location),
+        ("scale", None, single, pooled.scale),
+        ("correlation", None, pairs, pooled.correlation),
+        ("location", None, given, pooled.conditional_location),
+        ("scale", None, given, pooled.conditional_scale),
+        ("skewness", None, single, pooled.skewness),
+        ("tails", None, single, pooled.tails),
+        ("extremes", None, single, pooled.extremes),
+        ("overall scale", None, every, pooled.overall_scale),
+        ("tails", None, every, pooled.radial_tails),
+    ]
+    for k in _modes_with_features(sums):
+        own = sums.of_modes
+        parts += [
+            ("location", k, single, own.location[:, k]),
+            ("scale", k, single, own.scale[:, k]),
+            ("overall scale", k, every, own.overall_scale[:, k]),
+        ]
+    if rank_sums.shape[1]:
+        parts += [("radius", None, every, rank_sums[:, :1]), ("radius spread", None, every, rank_sums[:, 1:])]
+    about = [
+        Column(kind, basis, mode, directions)
+        for kind, mode, places, _ in parts
+        for basis, directions in places
+    ]
+    return Columns(about, np.concatenate([part[3] for part in parts], axis=1))
+
+
+def _directions(coordinates: Coordinates) -> list[tuple[str, tuple[int, ...]]]:
+    """Basis and number of every single direction."""
+    d = coordinates.centre.shape[1]
+    bases = ["parameter"] * d + [f"axis {rank + 1}" for rank in coordinates.axis_rank]
+    return [(basis, (j,)) for j, basis in enumerate(bases)]
+
+
+def _modes_with_features(sums: BlockSums) -> list[int]:
+    """Modes with features of their own: those with a responsibility for 40 draws, if there are several."""
+    count = sums.of_modes.count.sum(axis=(0, 2))
+    return np.flatnonzero(count >= 40).tolist() if len(count) > 1 else []
+
+
+def feature_record(
+    column: Column, t: float, pvalue: float, coordinates: Coordinates, names: Sequence[str]
+) -> MomentFeature:
+    """The feature with the names of its parameters."""
+    # Stein features fall where draws are too high, too wide or too far out; ranks on rays rise.
+    sign = 1.0 if column.kind in ("radius", "radius spread") else -1.0
+    loadings = _axis_loadings(column, coordinates, names)
+    parameters = tuple(loadings)
+    if column.basis in ("parameter", "given the others"):
+        parameters = tuple(names[j] for j in column.directions)
+    elif column.kind == "correlation":
+        ranks = [coordinates.axis_rank[j - len(names)] + 1 for j in column.directions]
+        parameters = tuple(f"axis {rank}" for rank in ranks)
+    return MomentFeature(
+        column.kind, column.basis, column.mode, parameters, (), tuple(loadings.values()), sign * t, pvalue
+    )
+
+
+def _axis_loadings(column: Column, coordinates: Coordinates, names: Sequence[str]) -> dict[str, float]:
+    """Loadings of the at most four parameters that make up an axis of one mode, the largest first."""
+    several = column.mode is None and len(coordinates.centre) > 1
+    if len(column.directions) != 1 or column.directions[0] < len(names) or several:
+        return {}
+    row = coordinates.loadings[column.mode or 0, column.directions[0] - len(names)]
+    largest = np.argsort(-np.abs(row), kind="stable")[:4]
+    return {names[j]: float(row[j]) for j in largest if abs(row[j]) > 0.3 * np.abs(row).max()}
