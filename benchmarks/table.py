@@ -1,4 +1,4 @@
-"""The table of times: ``make bench`` measures what is missing, ``make bench-smoke`` fails if a ratio halves.
+"""The table of times: ``make bench`` measures what is missing, ``--smoke`` fails if a ratio halves.
 
 Results: benchmarks/results/table.json (records), table.md and table.svg. Every case runs in a new process
 with one thread; ratios compare CPU times of one process, or of processes started one after the other.
@@ -56,7 +56,6 @@ ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "JAX_PLATFORMS": "cpu",
-    "STEINCHECK_COMPILATION_CACHE": "off",
 }
 
 
@@ -70,7 +69,7 @@ def grid() -> list[tuple[str, int, int]]:
 def run(name: str, n: int, d: int) -> dict[str, Any] | str:
     """The record of a case, or why there is none."""
     out = subprocess.run(
-        [sys.executable, "-m", "benchmarks.cases", name, str(n), str(d)],
+        [sys.executable, "-m", "benchmarks.engine", name, str(n), str(d)],
         env={**os.environ, **ONE_THREAD},
         capture_output=True,
         text=True,

@@ -152,7 +152,6 @@ REFUSED = {
         lambda: sc.samplers.repelling_attracting_metropolis(lambda x: x[0], X[:2], 1.0, 3, blocks="ab"),
         "`blocks`",
     ),
-    "one scale of two": (lambda: sc.plot.witness(X, NORMAL, scales=[1.0], rng=0), "`scales`"),
     "a coordinate twice": (lambda: sc.plot.pairs(X, coordinates=[0, 1, 0]), "`coordinates`"),
     "text in a mode search": (
         lambda: sc.find_modes(

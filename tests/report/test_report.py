@@ -1,11 +1,11 @@
 import html
-import os
 import re
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,6 +18,23 @@ from steincheck.wording import headline
 
 EVIL = '<script>alert("1")</script>'
 VOID = {"meta", "link", "br"}
+
+
+class Accuracy(NamedTuple):
+    """The fields of a ParameterAccuracy."""
+
+    parameter: str
+    draws_mean: float = 0.5
+    draws_sd: float = 0.031
+    mean: float = 0.25
+    mean_interval: tuple = (0.2, 0.3)
+    sd: float = 0.155
+    sd_interval: tuple = (0.152, 0.158)
+    mean_error: float = 1.6
+    mean_error_interval: tuple = (1.3, 1.9)
+    sd_error: float = -1.6
+    sd_error_interval: tuple = (-1.65, -1.55)
+    rough: bool = False
 
 
 def a_verdict(n, dim, fits=False, **changes):
@@ -57,7 +74,11 @@ def a_verdict(n, dim, fits=False, **changes):
         "dim": dim,
         "seed": 12,
         "version": "0.0",
-        "settings": {"modes": None, "alpha": 0.05, "rng": 12},
+        "settings": {"modes": None, "alpha": 0.05, "rng": 12, "tolerance": 0.1},
+        "accuracy": (
+            Accuracy(EVIL),
+            Accuracy("b", mean_error=np.nan, sd_error=np.nan, sd=np.nan, rough=True),
+        ),
     }
     return Verdict(**(fields | changes))
 
@@ -100,7 +121,7 @@ def test_the_page_is_small_and_stands_alone(large):
     page = Reader(large)
     assert page.open == []
     assert "script" not in page.tags
-    assert page.tags.count("svg") == 2
+    assert page.tags.count("svg") == 3
     assert page.addresses.count("#modes") == 1
     assert {address for address in page.addresses if not address.startswith("#")} == {"data:,"}
     for address in page.addresses:
@@ -120,9 +141,11 @@ def test_ids_are_unique(large):
 
 
 def test_the_sentence_comes_first_and_everything_follows(large):
-    parts = ('<h1 class="misfit">The draws do not fit', "<strong>Warnings", '<ul class="findings">', "<svg")
+    parts = ('<h1 class="misfit">The draws do not fit', "<strong>Warnings", '<ul class="findings">')
     parts += (
+        ">Errors</h2>",
         ">Modes</h2>",
+        "<svg",
         ">Tests</h2>",
         ">How it was examined</h2>",
         ">Not examined</h2>",
@@ -130,9 +153,17 @@ def test_the_sentence_comes_first_and_everything_follows(large):
     )
     places = [large.index(part) for part in parts]
     assert places == sorted(places)
-    for text in ("100.0% (40.0% to 60.0%)", "missing, too few draws", "SHA-256", f"numpy {np.__version__}"):
+    for text in (
+        "0.155 (0.152 to 0.158)",
+        "+1.60 sd",
+        "-80%",
+        "100.0% (40.0% to 60.0%)",
+        "missing, too few draws",
+        "SHA-256",
+        f"numpy {np.__version__}",
+    ):
         assert text in large
-    assert '<td class="">seed</td><td class="value">12</td>' in large
+    assert '<td class="">rng</td><td class="value">12</td>' in large
 
 
 def test_colours_come_from_the_page(large):
@@ -150,7 +181,7 @@ def test_other_verdicts(fits, kind):
     assert f'<h1 class="{kind}">' in page
     assert ("does not prove a fit" in page) == (fits is True)
     assert "Warnings" not in page
-    assert "steincheck.check(draws, target, alpha=0.05, rng=12)" in page
+    assert "steincheck.check(draws, target, alpha=0.05, rng=12, tolerance=0.1)" in page
 
 
 def test_the_call_that_is_shown_gives_the_verdict_again():
@@ -160,12 +191,9 @@ def test_the_call_that_is_shown_gives_the_verdict_again():
     for given in ({"modes": np.array([[-3.0], [3.0]])}, {"modes": pair, "alpha": 0.1}):
         verdict = sc.check(x, target, rng=0, **given)
         page = html.unescape(report.page_html(verdict, x))
-        names = {"steincheck": sc, "draws": x, "target": target}
+        names = {"steincheck": sc, "draws": x, "target": target, "modes": given["modes"]}
         exec(re.search("<pre>(.*)</pre>", page).group(1), names)
         assert names["verdict"].to_json() == verdict.to_json()
-    found = sc.check(x, target, modes=verdict.modes, rng=0)
-    assert "modes=modes, alpha=0.05" in report.page_html(found, x)
-    assert "# `modes` as you gave them" in report.page_html(found, x)
 
 
 def test_long_settings_are_cut():
@@ -180,7 +208,7 @@ def test_one_mode_and_one_dimension():
     one = Modes(np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1), np.zeros(1))
     target = sc.models.gaussian_mixture([[0.0]])
     page = report.page_html(replace(verdict, modes=one, mode_table=None), target.sample(60, 0), target)
-    assert page.count("<svg") == 1
+    assert page.count("<svg") == 2  # errors and draws
     assert ">Modes</h2>" not in page
     assert "within modes" not in page
     assert "The draws, the density and the mode." in page
@@ -229,29 +257,13 @@ def test_a_command_is_a_list_and_a_path_a_path(tmp_path):
         report.write_html(blocked / "a.html", verdict, draws)
 
 
-def test_sizes_of_moments_are_drawn_and_no_test_is_said(tmp_path):
-    target = sc.models.gaussian_mixture([[0.0, 0.0]])
-    x = 1.5 * target.sample(500, 0)
-    verdict = sc.check(x, target, modes=[[0.0, 0.0]], rng=0)
-    report.write_html(tmp_path / "a.html", verdict, x, target)
-    assert "too small | too large" in (tmp_path / "a.html").read_text()
-    nothing = replace(verdict, tests={}, adjusted_pvalues={})
-    report.write_html(tmp_path / "b.html", nothing, x, target)
-    assert "No test was run." in (tmp_path / "b.html").read_text()
-
-
-def test_a_full_disk_is_named_and_the_old_file_stays(tmp_path, monkeypatch):
-    place = tmp_path / "out.json"
-    place.write_text("old")
-
-    def full(*arguments, **options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match=r"cannot write .*out.json.*No space left"):
-        write_text(place, "new")
-    assert place.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+def test_without_accuracy_modes_or_tests_these_sections_are_missing():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    bare = a_verdict(60, 2, accuracy=(), mode_table=None, tests={}, adjusted_pvalues={})
+    page = report.page_html(bare, x)
+    assert "No test was run." in page
+    assert ">Errors</h2>" not in page
+    assert ">Modes</h2>" not in page
 
 
 @pytest.mark.slow

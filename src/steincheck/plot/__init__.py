@@ -1,18 +1,16 @@
 """Pictures of draws and results. Every function takes `ax`, or makes one, and returns it."""
 
 from .results import bandwidth_profile, effect_sizes, mode_shares, null_distribution, theta_profile
-from .samples import draws, pairs, perturbed
-from .stein import contributions, witness
+from .samples import draws, pairs
+from .stein import witness
 
 __all__ = [
     "bandwidth_profile",
-    "contributions",
     "draws",
     "effect_sizes",
     "mode_shares",
     "null_distribution",
     "pairs",
-    "perturbed",
     "theta_profile",
     "witness",
 ]

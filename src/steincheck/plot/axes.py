@@ -1,4 +1,4 @@
-"""Axes, labels and colours that all pictures share."""
+"""Axes and labels that all pictures share."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from ..target import coordinate_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MUTED_COLOUR = "#8a8f98"
-PAPER_COLOUR = "#ffffff"
-MAX_POINTS = 1000  # drawn in a scatter plot, and used for a witness: more hide each other
-MAX_NAME_LENGTH = 24  # characters of a parameter's name
+MAX_POINTS = 1000  # of draws in a scatter plot, and in the sum of a witness: limits of the eye and of time
+
+
+def pyplot() -> Any:
+    """Matplotlib's module of that name."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'steincheck[plot]'") from None
+    return plt
 
 
 def axes_or_new(ax: Any) -> Axes:
     """The given axes, or new ones; without the frame on top and at the right."""
     if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise ImportError("plots need matplotlib: pip install 'steincheck[plot]'") from None
-        ax = plt.subplots(figsize=(5.6, 3.4), layout="constrained")[1]
+        ax = pyplot().subplots(figsize=(5.6, 3.4), layout="constrained")[1]
     if isinstance(ax, type) or not hasattr(ax, "spines") or not hasattr(ax, "errorbar"):
         raise TypeError(f"`ax` must be axes of matplotlib or None, got {type(ax).__name__}")
     if getattr(ax, "name", "rectilinear") != "rectilinear":
@@ -38,15 +40,8 @@ def axes_or_new(ax: Any) -> Axes:
 
 def with_legend(ax: Any) -> Axes:
     """Above the axes, where it hides nothing."""
-    ax.legend(
-        frameon=False,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=3,
-        borderaxespad=0.2,
-        columnspacing=1.2,
-        handlelength=1.4,
-    )
+    spacing = {"borderaxespad": 0.2, "columnspacing": 1.2, "handlelength": 1.4}
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, **spacing)
     for handle in ax.get_legend().legend_handles:
         if hasattr(handle, "get_sizes"):
             handle.set(sizes=[24], alpha=1)
@@ -59,23 +54,27 @@ def labels_of(names: Sequence[str] | None, dim: int) -> list[str]:
         return coordinate_names(dim)
     if isinstance(names, (str, bytes)) or not isinstance(names, (Sequence, np.ndarray)) or len(names) != dim:
         raise ValueError(f"`names` must have one name per coordinate ({dim}), got {shown(names)}")
-    return [
-        name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
-        for name in map(str, names)
-    ]
+    return [short_name(str(name)) for name in names]
 
 
-def check_coordinates(chosen: Any, dim: int, name: str = "coordinates") -> tuple[int, ...]:
-    """One or two coordinates that exist."""
+def short_name(name: str, most: int = 24) -> str:
+    """The name, cut where it is long.
+
+    Examples
+    --------
+    >>> short_name("population_mean", 11)
+    'population…'
+    """
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def check_coordinates(chosen: Any, dim: int, most: int = 2, name: str = "coordinates") -> tuple[int, ...]:
+    """The chosen coordinates, if they exist and are different ones."""
     listed = list(chosen) if isinstance(chosen, (list, tuple, np.ndarray)) else []
-    if len(listed) not in (1, 2) or not are_coordinates(listed, dim):
-        raise ValueError(f"`{name}` must be one or two of 0..{dim - 1}, got {shown(chosen)}")
+    whole = all(isinstance(k, (int, np.integer)) and not isinstance(k, bool) for k in listed)
+    if not whole or not 1 <= len(set(listed)) == len(listed) <= most or not set(listed) <= set(range(dim)):
+        raise ValueError(f"`{name}` must be up to {most} of 0..{dim - 1}, got {shown(chosen)}")
     return tuple(int(k) for k in listed)
-
-
-def are_coordinates(listed: Sequence[Any], dim: int) -> bool:
-    """Whether all are whole numbers of 0..dim - 1."""
-    return all(isinstance(k, (int, np.integer)) and not isinstance(k, bool) and 0 <= k < dim for k in listed)
 
 
 def as_points(x: Any, name: str) -> np.ndarray:

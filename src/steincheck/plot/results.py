@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
-from .._validation import check_level, require_kind
-from ..result import (
-    GofResult,
-    KsdaggResult,
-    ModeTable,
-    MomentFeature,
-    MomentResult,
-    OspksdResult,
-    SpksdResult,
-    pvalue_text,
-)
-from .axes import MUTED_COLOUR, axes_or_new, with_legend
+from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS, MUTED_COLOUR
+from .._validation import as_one_positive, require_kind, shown
+from ..result import GofResult, KsdaggResult, ModeTable, OspksdResult, SpksdResult, pvalue_text
+from .axes import axes_or_new, short_name, with_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from ..result.accuracy import ParameterAccuracy
 
 
 def null_distribution(result: GofResult, *, ax: Axes | None = None) -> Axes:
@@ -100,18 +94,21 @@ def mode_shares(table: ModeTable, *, ax: Axes | None = None) -> Axes:
     return with_legend(ax)
 
 
-def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Axes | None = None) -> Axes:
-    """Forest plot of the leading findings of the moment test: how much each is off, with its 95 % interval.
+def effect_sizes(
+    accuracy: Sequence[ParameterAccuracy], *, tolerance: float | None = None, ax: Axes | None = None
+) -> Axes:
+    """Forest plot of the errors of the draws' means and standard deviations, with 95 % intervals.
 
-    The position is the shift in standard deviations, the logarithm to base 2 of the factor of a spread (1:
-    twice too wide) or the difference of a correlation, so that 0 is no misfit for all; the labels have the
-    shift, the factor or the difference itself. Shapes and constant parameters have no size and are not drawn.
+    The error of a mean is in standard deviations of the density, that of a standard deviation is the log of
+    the ratio, draws to density, so that 0 is no error for both. Rough ones are hollow. Of many parameters
+    the 15 with the largest errors are drawn.
 
     Parameters
     ----------
-    result : MomentResult
-    alpha : float
-        Features with an adjusted p-value up to this level are drawn.
+    accuracy : sequence of ParameterAccuracy
+        ``verdict.accuracy``, or the parameters of `estimate_accuracy`.
+    tolerance : float, optional
+        Drawn as a band.
     ax : matplotlib Axes, optional
         Where to draw; by default in a new figure.
 
@@ -125,38 +122,37 @@ def effect_sizes(result: MomentResult, *, alpha: float = 0.05, ax: Axes | None =
     >>> import steincheck as sc
     >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
     >>> wide = np.random.default_rng(0).normal(size=(500, 2)) * [1.0, 1.5]
-    >>> ax = sc.plot.effect_sizes(sc.moment_test(wide, target, modes=[[0.0, 0.0]], rng=0))
+    >>> ax = sc.plot.effect_sizes(sc.check(wide, target, modes=[[0.0, 0.0]], rng=0).accuracy)
     """
-    require_kind(result, MomentResult, "result")
-    check_level(alpha)
-    rows = [
-        (f"{feature.kind} of {_subject(feature)}", feature.t, feature.t, feature.t)
-        for feature in result.significant(alpha)[:8]
-    ]
+    if not isinstance(accuracy, (list, tuple)) or not all(hasattr(item, "mean_error") for item in accuracy):
+        raise TypeError(f"`accuracy` must be that of a verdict, got {shown(accuracy)}")
+    width = 0.0 if tolerance is None else as_one_positive(tolerance, "tolerance")
+    sizes = [np.fmax(abs(item.mean_error), abs(item.sd_error)) for item in accuracy]
+    largest = np.argsort(-np.nan_to_num(sizes), kind="stable")[:MAX_BARS]
+    records = [accuracy[k] for k in np.sort(largest)]
     ax = axes_or_new(ax)
-    for place, (_, centre, low, high) in enumerate(rows):
-        ends = np.array([[centre - low], [high - centre]]).clip(0)
-        ax.errorbar([centre], [place], xerr=ends, fmt="o", ms=5, lw=1.6, color=MAIN_COLOUR)
+    if width:
+        ax.axvspan(-width, width, color=MUTED_COLOUR, alpha=0.2, lw=0, label="tolerance")
     ax.axvline(0.0, color=MUTED_COLOUR, lw=1)
-    ax.set_yticks(range(len(rows)), [row[0] for row in rows], parse_math=False)
-    ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
-    ax.set_xlabel("too small | too large")
-    if not rows:
-        nothing = "no misfit whose size can be estimated"
-        ax.text(0.5, 0.5, nothing, transform=ax.transAxes, ha="center", va="center")
-    return ax
+    for place, item in enumerate(records):
+        _draw_error(ax, place - 0.12, item.mean_error, item.mean_error_interval, MAIN_COLOUR, "o", item.rough)
+        _draw_error(ax, place + 0.12, item.sd_error, item.sd_error_interval, CONTRAST_COLOUR, "s", item.rough)
+    ax.plot([], [], "o", color=MAIN_COLOUR, label="mean, in sd")
+    ax.plot([], [], "s", color=CONTRAST_COLOUR, label="log sd")
+    ax.set_yticks(range(len(records)), [short_name(item.parameter) for item in records], parse_math=False)
+    ax.set_ylim(max(len(records), 1) - 0.5, -0.5)
+    ax.set_xlabel("error of the draws: too small | too large")
+    return with_legend(ax)
 
 
-def _subject(feature: MomentFeature) -> str:
-    """The parameters, with the scale where it is not their own; or the direction."""
-    if feature.basis == "all":
-        return "all"
-    if feature.basis not in ("parameter", "given the others"):
-        return feature.basis
-    scales = feature.scales or ("",) * len(feature.parameters)
-    pairs = zip(scales, feature.parameters, strict=True)
-    given = " | others" if feature.basis == "given the others" else ""
-    return ", ".join(f"{scale} {name}".strip() for scale, name in pairs) + given
+def _draw_error(
+    ax: Axes, place: float, error: float, interval: Sequence[float], colour: str, mark: str, rough: bool
+) -> None:
+    """An error with its interval; nothing if it is unknown."""
+    if np.isfinite([error, *interval]).all():
+        ends = [[error - interval[0]], [interval[1] - error]]
+        face = "none" if rough else colour
+        ax.errorbar([error], [place], xerr=ends, fmt=mark, ms=5, lw=1.6, color=colour, mfc=face)
 
 
 def theta_profile(result: SpksdResult | OspksdResult, *, ax: Axes | None = None) -> Axes:
@@ -184,24 +180,16 @@ def theta_profile(result: SpksdResult | OspksdResult, *, ax: Axes | None = None)
     >>> ax = sc.plot.theta_profile(sc.spksd_test(target.sample(50, 0), target, **options))
     """
     if not isinstance(result, (SpksdResult, OspksdResult)):
-        raise TypeError(
-            f"`result` must come from spksd_test or ospksd_test, got {type(result).__name__}: "
-            "other tests have no profile over theta"
-        )
+        raise TypeError(f"`result` must come from spksd_test or ospksd_test, got {type(result).__name__}")
     ax = axes_or_new(ax)
     if isinstance(result, OspksdResult):
-        ax.plot(
-            result.theta, result.power_criterion, ".-", color=MAIN_COLOUR, label="criterion (training draws)"
-        )
-        ax.axvline(
-            result.chosen_theta, color=CONTRAST_COLOUR, lw=1.5, label=f"chosen, {result.chosen_theta:.3g}"
-        )
+        ax.plot(result.theta, result.power_criterion, ".-", color=MAIN_COLOUR, label="training draws")
+        chosen = result.chosen_theta
+        ax.axvline(chosen, color=CONTRAST_COLOUR, lw=1.5, label=f"chosen, {chosen:.3g}")
         ax.set_ylabel("criterion")
     else:
         ax.plot(result.theta, result.theta_statistics, ".-", color=MAIN_COLOUR, label="after perturbation")
-        ax.axhline(
-            result.identity_statistic, color=CONTRAST_COLOUR, lw=1.5, ls="--", label="unperturbed draws"
-        )
+        ax.axhline(result.identity_statistic, color=CONTRAST_COLOUR, ls="--", label="unperturbed draws")
         ax.set_ylabel("statistic")
     ax.set_xlabel("jump scale theta")
     return with_legend(ax)
@@ -230,10 +218,7 @@ def bandwidth_profile(result: KsdaggResult, *, ax: Axes | None = None) -> Axes:
     >>> ax = sc.plot.bandwidth_profile(sc.ksdagg_test(draws, target, rng=0))
     """
     if not isinstance(result, KsdaggResult):
-        raise TypeError(
-            f"`result` must come from ksdagg_test or pksdagg_test, got {type(result).__name__}: "
-            "other tests have one bandwidth only"
-        )
+        raise TypeError(f"`result` must come from ksdagg_test or pksdagg_test, got {type(result).__name__}")
     ratio = result.statistics / np.maximum(result.thresholds, np.finfo(float).tiny)
     ax = axes_or_new(ax)
     widths, position = np.unique(np.sqrt(result.bandwidths), return_inverse=True)

@@ -1,35 +1,31 @@
-"""The page of a verdict: the answer, pictures, tables, settings."""
+"""The page of a verdict: the answer, errors, shares, pictures, tests, settings."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from .._files import write_text
-from .._validation import require_kind
+from .._validation import require_kind, shown
 from ..draws import as_draws, to_unconstrained
-from ..result import FluxResult, KsdaggResult, Verdict, as_plain, pvalue_text
+from ..result import Verdict, as_plain
 from ..result.mode_table import MODE_COLUMNS, mode_rows
-from ..result.verdict import rows_of_tests, smallest_at_floor
+from ..result.verdict import rows_of_tests
 from ..target import Target, require_target
 from ..typing import DrawsLike
+from ..wording import report as wording
 from .pictures import figures
 
-MAX_SETTING_LENGTH = 120  # characters of a setting; the JSON has all
-MAX_MODE_ROWS = 40  # rows of the table; the JSON has all
-MAX_PARAMETER_ROWS = 40  # rows of the summary; the JSON has all
-MAX_CHAIN_ROWS = 16  # rows of the shares per chain
-MAX_CHAIN_COLUMNS = 8  # and its columns
+MAX_ROWS = 40  # of a table: the page stays small enough to read, the JSON has all
 
 
 def write_html(
@@ -41,7 +37,7 @@ def write_html(
     title: str | None = None,
     command: Sequence[str] | None = None,
 ) -> None:
-    """Write a verdict as one self-contained page: the answer, what to do, pictures, numbers, settings.
+    """Write a verdict as one self-contained page: the answer, errors, shares, pictures, settings.
 
     Parameters
     ----------
@@ -93,28 +89,24 @@ def page_html(
     """The page as text; arguments as in `write_html`."""
     title = title or "Do the draws fit the density?"
     sections = {
-        "Pictures": '<div class="plots">' + "".join(figures(verdict, x, target)) + "</div>",
+        "Errors": _errors(verdict),
         "Modes": _modes(verdict),
+        "Pictures": f'<div class="plots">{"".join(figures(verdict, x, target))}</div>',
         "Parameters": _parameters(verdict),
         "Tests": _tests(verdict),
         "How it was examined": _list(verdict.context),
         "Not examined": _list(verdict.not_examined),
     }
-    shown = {name: text for name, text in sections.items() if text}
-    links = " · ".join(f'<a href="#{_anchor(name)}">{name}</a>' for name in [*shown, "How to reproduce"])
+    filled = {name: text for name, text in sections.items() if text}
+    links = " · ".join(f'<a href="#{_anchor(name)}">{name}</a>' for name in [*filled, "How to reproduce"])
     parts = [_answer(verdict, title), f'<nav aria-label="Contents">{links}</nav>']
-    parts += [f'<h2 id="{_anchor(name)}">{name}</h2>{text}' for name, text in shown.items()]
-    parts.append(
-        '<details id="how-to-reproduce"><summary>How to reproduce</summary>'
-        f"{_reproduce(verdict, x, command)}</details>"
-    )
+    parts += [f'<h2 id="{_anchor(name)}">{name}</h2>{text}' for name, text in filled.items()]
+    reproduce = _reproduce(verdict, x, command)
+    parts.append(f'<details id="how-to-reproduce"><summary>How to reproduce</summary>{reproduce}</details>')
     here = Path(__file__).parent
     page = Template((here / "page.html").read_text(encoding="utf-8"))
-    return page.substitute(
-        title=escape(title),
-        style=(here / "style.css").read_text(encoding="utf-8"),
-        body="\n".join(parts),
-    )
+    style = (here / "style.css").read_text(encoding="utf-8")
+    return page.substitute(title=escape(title), style=style, body="\n".join(parts))
 
 
 def _anchor(name: str) -> str:
@@ -126,23 +118,19 @@ def _answer(verdict: Verdict, title: str) -> str:
     kind = {True: "fits", False: "misfit", None: "unknown"}[verdict.fits]
     parts = [
         f'<p class="soft">steincheck report: {escape(title)}</p>',
-        f'<h1 class="{kind}">{_unbroken(verdict.sentence)}</h1>',
+        f'<h1 class="{kind}">{escape(verdict.sentence)}</h1>',
     ]
     if verdict.warnings:
         parts.append(f'<div class="warnings"><strong>Warnings</strong>{_list(verdict.warnings)}</div>')
     parts.append(_list([finding.text for finding in verdict.findings], "findings"))
     if verdict.advice:
         parts.append(f'<div class="advice"><strong>What to do</strong>{_list(verdict.advice)}</div>')
-    meaning = "A small p-value is evidence against the fit."
-    if verdict.fits:
-        meaning = "No misfit found does not prove a fit; what was not examined is listed below."
-    parts.append(f'<p class="soft">{verdict.n} draws of dimension {verdict.dim}. {meaning}</p>')
+    parts.append(_note(wording.meaning(verdict.fits, verdict.n, verdict.dim)))
     return "\n".join(part for part in parts if part)
 
 
-def _unbroken(sentence: str) -> str:
-    """Escaped, with "p = 0.1" kept on one line."""
-    return re.sub(r"\(p (.*?) (.*?)\)", "(p&nbsp;\\1&nbsp;\\2)", escape(sentence))
+def _note(text: str) -> str:
+    return f'<p class="soft">{escape(text)}</p>' if text else ""
 
 
 def _list(texts: Sequence[str], kind: str = "") -> str:
@@ -150,133 +138,110 @@ def _list(texts: Sequence[str], kind: str = "") -> str:
     return f'<ul class="{kind}">{items}</ul>' if texts else ""
 
 
-def _table(
-    head: Sequence[str], kinds: Sequence[str], rows: Sequence[Sequence[str]], wrong: Sequence[bool]
-) -> str:
-    """Rows of text; `kinds` are the classes of the columns."""
+class _Column(NamedTuple):
+    """The head of a column, and its class in the style sheet."""
 
-    def row(cells: Sequence[str], tag: str, mark: str = "") -> str:
-        inner = (
-            f'<{tag} class="{kind}">{escape(cell)}</{tag}>' for cell, kind in zip(cells, kinds, strict=True)
-        )
+    head: str
+    kind: str = "number"
+
+
+def _table(columns: Sequence[_Column], rows: Sequence[Sequence[str]], wrong: Sequence[bool] = ()) -> str:
+    """Rows of text; those that are `wrong` are marked."""
+
+    def line(cells: Sequence[str], tag: str, mark: str = "") -> str:
+        pairs = zip(cells, columns, strict=True)
+        inner = (f'<{tag} class="{column.kind}">{escape(cell)}</{tag}>' for cell, column in pairs)
         return f"<tr{mark}>{''.join(inner)}</tr>"
 
-    body = "".join(row(r, "td", ' class="wrong"' if bad else "") for r, bad in zip(rows, wrong, strict=True))
-    return f'<div class="scroll"><table><thead>{row(head, "th")}</thead><tbody>{body}</tbody></table></div>'
+    marks = [' class="wrong"' if bad else "" for bad in wrong] or [""] * len(rows)
+    body = "".join(line(row, "td", mark) for row, mark in zip(rows, marks, strict=True))
+    head = line([column.head for column in columns], "th")
+    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+
+
+def _errors(verdict: Verdict) -> str:
+    """Means and standard deviations of the draws beside those of the density; nothing if they are unknown."""
+    records = verdict.accuracy
+    if not records:
+        return ""
+    heads = ("mean of the draws", "of the density", "error", "sd of the draws", "of the density", "error")
+    columns = [_Column("parameter", ""), *(_Column(head) for head in heads), _Column("", "words")]
+    rows = []
+    for item in records[:MAX_ROWS]:
+        mean = _with_interval(item.mean, item.mean_interval)
+        sd = _with_interval(item.sd, item.sd_interval)
+        off = f"{item.mean_error:+.2f} sd" if np.isfinite(item.mean_error) else "-"
+        ratio = f"{np.expm1(item.sd_error):+.0%}" if np.isfinite(item.sd_error) else "-"
+        draws = f"{item.draws_mean:.4g}", f"{item.draws_sd:.4g}"
+        rough = "rough" if item.rough else ""
+        rows.append((item.parameter, draws[0], mean, off, draws[1], sd, ratio, rough))
+    named = {name for finding in verdict.findings for name in finding.parameters}
+    wrong = [item.parameter in named for item in records[:MAX_ROWS]]
+    more = wording.first_of(MAX_ROWS, len(records), "parameters")
+    return _table(columns, rows, wrong) + _note(more) + _note(wording.Notes.errors)
+
+
+def _with_interval(value: float, interval: Sequence[float]) -> str:
+    if not np.isfinite([value, *interval]).all():
+        return "-"
+    return f"{value:.4g} ({interval[0]:.4g} to {interval[1]:.4g})"
 
 
 def _modes(verdict: Verdict) -> str:
     table = verdict.mode_table
     if table is None:
         return ""
-    descriptions = verdict.mode_descriptions or ("",) * len(table)
-    rows = [(*cells, where) for cells, where in zip(mode_rows(table), descriptions, strict=True)]
-    wrong = [words.startswith("too") and bool(verdict.findings) for words in table.words]
+    places = verdict.mode_descriptions or ("",) * len(table)
+    rows = [(*cells, where) for cells, where in zip(mode_rows(table), places, strict=True)][:MAX_ROWS]
+    found = {finding.mode for finding in verdict.findings}
     kinds = ("", "number", "number", "number", "words", "where")
-    more = f"<p>The {MAX_MODE_ROWS} highest of {len(table)} modes.</p>" if len(table) > MAX_MODE_ROWS else ""
-    note = '<p class="soft">In brackets: 95 % intervals, each for one mode alone.</p>'
-    body = _table(MODE_COLUMNS, kinds, rows[:MAX_MODE_ROWS], wrong[:MAX_MODE_ROWS])
-    return body + more + note + _chains(verdict)
-
-
-def _chains(verdict: Verdict) -> str:
-    """Shares of the modes per chain."""
-    weights = verdict.tests.get("weights")
-    chains = weights.chains if isinstance(weights, FluxResult) else None
-    if (
-        chains is None
-        or not 1 < len(chains.shares) <= MAX_CHAIN_ROWS
-        or chains.shares.shape[1] > MAX_CHAIN_COLUMNS
-    ):
-        return ""
-    head = ("chain", *(f"mode {k}" for k in range(chains.shares.shape[1])))
-    rows = [(str(c), *(f"{share:.1%}" for share in row)) for c, row in enumerate(chains.shares)]
-    kinds = ("", *("number" for _ in head[1:]))
-    return "<p>Share of each mode in the draws of each chain:</p>" + _table(
-        head, kinds, rows, [False] * len(rows)
+    columns = [_Column(head, kind) for head, kind in zip(MODE_COLUMNS, kinds, strict=True)]
+    more = wording.first_of(MAX_ROWS, len(table), "modes")
+    return (
+        _table(columns, rows, [k in found for k in range(len(rows))])
+        + _note(more)
+        + _note(wording.Notes.shares)
     )
 
 
 def _parameters(verdict: Verdict) -> str:
-    """The summary, one row per parameter; those with a misfit are marked."""
+    """The summary, one row per parameter."""
     table = verdict.parameter_table
     if not len(table):
         return ""
-    kinds = ["number" if column not in ("parameter", "scale") else "" for column in table.columns]
-    wrong = [bool(verdict.findings) and p <= verdict.alpha for p in table["pvalue"]]
-    rows = table.cells()
-    more = f"<p>The first {MAX_PARAMETER_ROWS} of {len(rows)}.</p>" if len(rows) > MAX_PARAMETER_ROWS else ""
-    note = (
-        "Mean and sd of the draws on the parameter's own scale; shift: standard deviations by which the mean "
-        "is too high; sd factor: how many times too wide, both on the scale that is named and, where there "
-        "are several modes, within them."
-    )
-    head = [column.replace("_", " ") for column in table.columns]
-    body = _table(head, kinds, rows[:MAX_PARAMETER_ROWS], wrong[:MAX_PARAMETER_ROWS])
-    return f'{body}{more}<p class="soft">{escape(note)}</p>'
+    columns = [_Column(name.replace("_", " "), "number" if k else "") for k, name in enumerate(table.columns)]
+    more = wording.first_of(MAX_ROWS, len(table), "parameters")
+    return _table(columns, table.cells()[:MAX_ROWS]) + _note(more)
 
 
 def _tests(verdict: Verdict) -> str:
-    rows = rows_of_tests(verdict)
-    if not rows:
-        return '<p class="soft">No test was run.</p>'
-    head = ("what was tested", "p-value", "adjusted", "result")
-    kinds = ("", "number", "number", "words")
-    table = _table(head, kinds, rows, [row[-1] == "misfit found" for row in rows])
-    smallest = smallest_at_floor(verdict.tests, verdict.adjusted_pvalues)
-    p = pvalue_text(verdict.pvalue, smallest=smallest)
-    note = (
-        f"Combined: p {p}, level {verdict.alpha:g}. Adjusted p-values account for the number of tests "
-        "(Holm's method)."
-    )
-    return table + f'<p class="soft">{escape(note)}</p>'
+    if not verdict.tests:
+        return _note(wording.Notes.no_test)
+    columns = [
+        _Column("what was tested", ""),
+        *map(_Column, ("p-value", "adjusted")),
+        _Column("result", "words"),
+    ]
+    wrong = [verdict.adjusted_pvalues[name] <= verdict.alpha for name in verdict.tests]
+    note = _note(wording.tests_note(verdict.alpha))
+    return _table(columns, rows_of_tests(verdict), wrong) + note
 
 
 def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -> str:
-    versions = ["steincheck " + verdict.version, "Python " + platform.python_version()]
-    for name in ("numpy", "scipy", "jax"):
-        try:
-            versions.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            versions.append(f"{name} of unknown version")
+    """The command or the call, versions, a checksum of the draws, and the settings."""
+    packages = [f"{name} {version(name)}" for name in ("numpy", "scipy", "jax")]
     digest = hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()[:16]
+    given = {name: value for name, value in verdict.settings.items() if value is not None}
     rows = [
-        ("seed", str(verdict.seed)),
-        ("versions", ", ".join(versions)),
+        (
+            "versions",
+            ", ".join([f"steincheck {verdict.version}", f"Python {platform.python_version()}", *packages]),
+        ),
         ("draws", f"{verdict.n} x {verdict.dim}, SHA-256 of the float64 values {digest}..."),
+        *((name, shown(as_plain(value))) for name, value in given.items()),
     ]
-    given = {name: value for name, value in verdict.settings.items() if value is not None and name != "rng"}
-    for name, value in given.items():
-        written = _written(value)
-        end = "..." if len(written) > MAX_SETTING_LENGTH else ""
-        rows.append((name, written[:MAX_SETTING_LENGTH] + end))
-    for result in verdict.tests.values():
-        if isinstance(result, KsdaggResult):
-            rows.append((f"{result.test}: units", result.units))
-    text = shlex.join(command) if command else _call(verdict.settings)
-    return f"<pre>{escape(text)}</pre>" + _table(
-        ("setting", "value"), ("", "value"), rows, [False] * len(rows)
-    )
-
-
-def _call(settings: Mapping[str, Any]) -> str:
-    """The call of `check` that gives the verdict again; what is no short literal goes by its name."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    named = [f"`{name}`" for name, value in given.items() if not _literal(value)]
-    arguments = "".join(f", {name}={_literal(value) or name}" for name, value in given.items())
-    remark = f"  # {' and '.join(named)} as you gave them" if named else ""
-    return f"verdict = steincheck.check(draws, target{arguments}){remark}"
-
-
-def _literal(value: Any) -> str:
-    """Numbers and short arrays as one writes them in Python; empty for all else."""
-    text = _written(value)
-    is_number = isinstance(value, (bool, int, float, list, tuple, np.ndarray)) and "'" not in text
-    return text if is_number and len(text) <= MAX_SETTING_LENGTH else ""
-
-
-def _written(value: Any) -> str:
-    """A setting in one line."""
-    if isinstance(value, (list, np.ndarray)):
-        value = as_plain(value)
-    return repr(tuple(as_plain(value)) if isinstance(value, tuple) else value)
+    numbers = (bool, int, float)
+    words = [f"{name}={value if isinstance(value, numbers) else name}" for name, value in given.items()]
+    call = f"verdict = steincheck.check(draws, target, {', '.join(words)})"
+    text = shlex.join(command) if command else call
+    return f"<pre>{escape(text)}</pre>" + _table([_Column("setting", ""), _Column("value", "value")], rows)

@@ -6,136 +6,103 @@ import io
 import re
 from collections.abc import Callable
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import plot
-from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
+from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS, MUTED_COLOUR, PAPER_COLOUR
 from .._validation import without_user_warnings
-from ..plot.axes import MUTED_COLOUR, PAPER_COLOUR
-from ..plot.samples import coordinates_that_matter
-from ..result import MomentResult, Verdict
+from ..plot.samples import coordinates_that_matter, scene_of
+from ..result import Verdict
 from ..target import Target
+from ..wording import report as wording
 
-INK_COLOUR = "#101113"  # drawn in this colour, then replaced by the page's own
-COLOURS = {
-    INK_COLOUR: "--ink",
+COLOURS = {  # drawn in a colour of the palette, then replaced by a variable of the style sheet
+    "#101113": "--ink",
     PAPER_COLOUR: "--panel",
     MAIN_COLOUR: "--first",
     CONTRAST_COLOUR: "--second",
     MUTED_COLOUR: "--quiet",
 }
-FONT_SIZES = {"font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
+
+
+class _Picture(NamedTuple):
+    draw: Callable[[Any], object]  # into a figure
+    caption: str
+    size: tuple[float, float] = (4.3, 3.0)
+    kind: str = ""  # its class in the style sheet
 
 
 def figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str]:
-    """The pictures with their captions."""
+    """The pictures with their captions: errors, shares, draws."""
+    pictures = []
     table = verdict.mode_table
-    pictures: list[tuple[Callable[[Any], Any], str]] = []
+    if verdict.accuracy:
+        size = (4.3, _height(len(verdict.accuracy)))
+        pictures.append(_Picture(lambda figure: _draw_errors(verdict, figure), wording.Captions.errors, size))
     if table is not None:
-        pictures.append(
-            (
-                lambda ax: plot.mode_shares(table, ax=ax),
-                "Share of the draws at each mode, and the share the density gives it, with 95 % intervals.",
-            )
-        )
-    moments = verdict.tests.get("moments")
-    if isinstance(moments, MomentResult) and verdict.adjusted_pvalues["moments"] <= verdict.alpha:
-        pictures.append(
-            (
-                lambda ax: plot.effect_sizes(moments, alpha=verdict.alpha, ax=ax),
-                "Size of the misfits, with 95 % intervals: means in standard deviations, spreads as log2 of "
-                "the factor (1 is twice too wide), correlations as a difference; 0 means no misfit.",
-            )
-        )
-    n_bars = max(len(table) if table is not None else 1, 5)
-    height = 3.0 + 0.13 * max(0, min(n_bars, MAX_BARS) - 8)  # room for the names of bars
-    drawn = [_figure(_on_one_axes(draw), text, k, (4.3, height)) for k, (draw, text) in enumerate(pictures)]
-    drawn.append(_draws_figure(verdict, x, target, len(drawn)))
-    return drawn
+        size = (4.3, _height(len(table)))
+        draw = lambda figure: plot.mode_shares(table, ax=figure.add_subplot())  # noqa: E731
+        pictures.append(_Picture(draw, wording.Captions.shares, size))
+    pictures.append(_draws_picture(verdict, x, target))
+    return [_figure(picture, number) for number, picture in enumerate(pictures)]
 
 
-def _on_one_axes(draw: Callable[[Any], Any]) -> Callable[[Any], None]:
-    """Draw into a figure what `draw` draws on axes."""
-
-    def drawn(figure: Any) -> None:
-        draw(figure.add_subplot())
-
-    return drawn
+def _height(rows: int) -> float:
+    """Inches, with room for the names of the rows."""
+    return 3.0 + 0.13 * max(0, min(rows, MAX_BARS) - 8)
 
 
-def _draws_figure(verdict: Verdict, x: np.ndarray, target: Target | None, number: int) -> str:
+def _draw_errors(verdict: Verdict, figure: Any) -> None:
+    tolerance = verdict.settings.get("tolerance")
+    plot.effect_sizes(verdict.accuracy, tolerance=tolerance, ax=figure.add_subplot())
+
+
+def _draws_picture(verdict: Verdict, x: np.ndarray, target: Target | None) -> _Picture:
     """The draws over the density: one picture, or all pairs of the three coordinates that matter most."""
-    chosen = coordinates_that_matter(x, verdict, target)
-    text = _scatter_caption(verdict, len(chosen))
+    chosen = coordinates_that_matter(scene_of(x, target, verdict), verdict)
+    n_modes = 0 if verdict.modes is None else len(verdict.modes)
+    caption = wording.draws_caption(verdict.dim, len(chosen), n_modes)
+    names = verdict.names if target is None else None  # a target knows the scales of its parameters
+    given: dict[str, Any] = {"verdict": verdict, "coordinates": chosen, "names": names}
     if len(chosen) < 3:
+        return _Picture(
+            lambda figure: plot.draws(x, target=target, ax=figure.add_subplot(), **given), caption
+        )
 
-        def one(figure: Any) -> None:
-            plot.draws(
-                x,
-                modes=verdict.modes,
-                coordinates=chosen,
-                names=None if target else verdict.names,
-                target=target,
-                ax=figure.add_subplot(),
-            )
+    def draw_pairs(figure: Any) -> None:
+        plot.pairs(x, target, axes=figure.subplots(3, 3, squeeze=False), **given)
 
-        return _figure(one, text, number, (4.3, 3.0))
-
-    def all_pairs(figure: Any) -> None:
-        axes = figure.subplots(3, 3, squeeze=False)
-        names = verdict.names if target is None else None  # a target knows the scales of its parameters
-        plot.pairs(x, target, modes=verdict.modes, names=names, coordinates=chosen, axes=axes)
-
-    return _figure(all_pairs, text, number, (6.4, 6.0), "wide")
+    return _Picture(draw_pairs, caption, (6.4, 6.0), "wide")
 
 
-def _figure(
-    draw: Callable[[Any], None], text: str, number: int, size: tuple[float, float], kind: str = ""
-) -> str:
-    svg = _svg(draw, text, number, size)
-    return f'<figure class="{kind}">{svg}<figcaption>{escape(text)}</figcaption></figure>'
-
-
-def _scatter_caption(verdict: Verdict, count: int) -> str:
-    several = verdict.modes is not None and len(verdict.modes) > 1
-    what = "the modes" if several else "the mode"
-    if verdict.dim == 1:
-        return f"The draws, the density and {what}."
-    if verdict.dim == 2:
-        return f"The draws and the density; numbers mark {what}."
-    widths = f"{what} of the density, with ellipses of 1 and 2 standard deviations"
-    return f"The draws and {widths}, in the {('two', 'three')[count - 2]} coordinates that matter most."
-
-
-def _svg(draw: Callable[[Any], None], text: str, number: int, size: tuple[float, float]) -> str:
-    """What `draw` draws into a figure, as an SVG element that takes its colours from the page."""
+def _figure(picture: _Picture, number: int) -> str:
+    """The picture as an SVG element that takes its colours and its font from the page, with its caption."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("the report needs matplotlib: pip install 'steincheck[plot]'") from None
-    style: dict[Any, Any] = dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK_COLOUR
+    ink = dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "#101113"
     )
-    buffer = io.StringIO()
     # the reader's own fonts show letters that Matplotlib's lack: text stays text
-    style |= {"svg.fonttype": "none", "svg.hashsalt": "steincheck"}
-    with mpl.rc_context(style | FONT_SIZES), without_user_warnings():
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure)
+    fonts = {"svg.fonttype": "none", "font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
+    style: dict[Any, Any] = {**ink, **fonts, "svg.hashsalt": "steincheck"}
+    buffer = io.StringIO()
+    with mpl.rc_context(style), without_user_warnings():
+        figure = Figure(figsize=picture.size, layout="constrained")
+        picture.draw(figure)
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     svg = buffer.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{number}-", svg)
-    svg = re.sub(
-        r'<svg [^>]*?viewBox="([^"]*)"[^>]*>',
-        f'<svg viewBox="\\1" role="img" aria-label="{escape(text)}">',
-        svg,
-    )
-    svg = re.sub(r"font-family:[^;\"]*;?", "", svg)  # the page's own font
+    caption = escape(picture.caption)
+    opening = f'<svg viewBox="\\1" role="img" aria-label="{caption}">'
+    svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, svg)
+    svg = re.sub(r"font-family:[^;\"]*;?", "", svg)
     for colour, name in COLOURS.items():
         svg = svg.replace(colour, f"var({name})")
-    return svg
+    return f'<figure class="{picture.kind}">{svg}<figcaption>{caption}</figcaption></figure>'

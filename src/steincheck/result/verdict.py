@@ -181,6 +181,9 @@ class Verdict:
     chain: np.ndarray | None = None
     parameter_table: Table = NO_ROWS
     advice: tuple[str, ...] = ()
+    accuracy: tuple[Any, ...] = ()
+    mode_means: np.ndarray | None = None
+    mode_covariances: np.ndarray | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
-"""Two Dask workers against one: ``python -m benchmarks.cluster [n]`` measures wall-clock times of `ksd_test`.
+"""Two Dask workers against one: ``python -m benchmarks.scale [n]`` measures wall-clock times of `ksd_test`.
 
-Results: benchmarks/results/cluster.md. Scheduler and workers are processes on the loopback interface with one
+Results: benchmarks/results/scale.md. Scheduler and workers are processes on the loopback interface with one
 thread each, so that the machine needs two idle cores. Workers keep freed memory (`KEEP_MEMORY`): by default
 those of Dask return it to the system, and get it back page by page for every tile, which takes a third
 longer.
@@ -57,7 +57,7 @@ def main() -> None:
         "",
         *(f"- {key}: {value}" for key, value in provenance().items() if key != "machine"),
     ]
-    (RESULTS / "cluster.md").write_text("\n".join(lines) + "\n")
+    (RESULTS / "scale.md").write_text("\n".join(lines) + "\n")
     print(*lines, sep="\n")
 
 

@@ -1,4 +1,4 @@
-"""One case of the table in a process of its own: ``python -m benchmarks.cases "ksd_test, blocks" 1024 10``.
+"""One case of the table in a process of its own: ``python -m benchmarks.engine "ksd_test, blocks" 1024 10``.
 
 Prints a line of JSON: first call and steady state apart, peak memory of the process, and the floor, measured
 before and after in the same process.

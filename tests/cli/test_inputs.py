@@ -1,0 +1,74 @@
+"""Files that a command line names."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from harness import standard_normal
+
+import steincheck as sc
+from steincheck.cli.inputs import as_bounds, check_outputs, load_modes
+
+PLACES = np.array([[-3.0, -3.0], [3.0, 3.1]])
+SHAPES = np.array([[[1.0, 0.5], [0.5, 2.0]]] * 2)
+FOUND = sc.Modes(PLACES, SHAPES, np.zeros(2), np.zeros(2, dtype=int), names=("a", "b"))
+TARGET = standard_normal(2, names=["a", "b"])
+
+
+def test_modes_of_json(tmp_path):
+    path = tmp_path / "modes.json"
+    path.write_text(json.dumps({"locations": PLACES.tolist()}))
+    np.testing.assert_array_equal(load_modes(path, TARGET), PLACES)
+    path.write_text(json.dumps({"locations": PLACES.tolist(), "covariances": SHAPES.tolist()}))
+    np.testing.assert_array_equal(load_modes(path, TARGET)[1], SHAPES)
+    path.write_text(json.dumps(FOUND.to_dict()))
+    found = load_modes(path, TARGET)
+    np.testing.assert_array_equal(found.locations, PLACES)
+    np.testing.assert_array_equal(found.covariances, SHAPES)
+
+
+def test_modes_of_a_table_are_on_the_scale_of_the_parameters(tmp_path):
+    positive = sc.Target(
+        lambda x: -0.5 * x[:, 0] ** 2,
+        np.negative,
+        dim=1,
+        names=["log b"],
+        constrained_names=["b"],
+        constrain=np.exp,
+        unconstrain=np.log,
+    )
+    (tmp_path / "mode.csv").write_text("b\n1.0\n")
+    np.testing.assert_array_equal(load_modes(tmp_path / "mode.csv", positive), [[0.0]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "cannot be read as JSON"),
+        ("[[1, 2]]", 'must hold an object with "locations"'),
+        ('{"locations": [[3, 3]], "search": {}}', "`covariances` must be real numbers, got None"),
+        ('{"locations": [[3, 3]], "names": ["a", "c"]}', r"are those of \['a', 'c'\], the target has"),
+    ],
+)
+def test_json_that_does_not_hold_modes(tmp_path, text, message):
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises((ValueError, TypeError), match=message):
+        load_modes(tmp_path / "bad.json", TARGET)
+
+
+def test_bounds():
+    assert as_bounds("-1,2") == (-1, 2)
+    assert as_bounds("-1,2;0,3") == [(-1, 2), (0, 3)]
+    with pytest.raises(ValueError, match="--bounds must be LOW,HIGH"):
+        as_bounds("low,high")
+
+
+def test_outputs_never_replace_inputs_or_each_other(tmp_path):
+    model = tmp_path / "model.py"
+    out = tmp_path / "out.json"
+    check_outputs(out, None, inputs=(f"{model}:target", None))
+    with pytest.raises(ValueError, match="an input or another output"):
+        check_outputs(model, inputs=(f"{model}:target",))
+    with pytest.raises(ValueError, match="an input or another output"):
+        check_outputs(out, Path(f"{tmp_path}/./out.json"))
