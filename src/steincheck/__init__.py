@@ -8,6 +8,7 @@ returns a result of its own, a `GofResult`; `check` runs what is needed and retu
 
 from . import _startup, models, plot, report, samplers  # noqa: F401 (_startup first, for its effect)
 from ._version import __version__
+from .accuracy import estimate_accuracy
 from .adapters import (
     from_bridgestan,
     from_jax_pytree,
@@ -30,6 +31,7 @@ from .modes.search import find_modes
 from .moments.core import moment_test
 from .perturbation import Accept, Perturbation, barker, metropolis, perturb
 from .result import (
+    AccuracyResult,
     AgreementResult,
     CalibrationResult,
     ChainBlocks,
@@ -48,6 +50,7 @@ from .result import (
     MomentFeature,
     MomentResult,
     OspksdResult,
+    ParameterAccuracy,
     PksdaggResult,
     PksdResult,
     SpksdResult,
@@ -126,6 +129,10 @@ __all__ = [  # noqa: RUF022 (in the order of the pipeline)
     "AgreementResult",
     "ChainBlocks",
     "ChainWeights",
+    # accuracy
+    "estimate_accuracy",
+    "AccuracyResult",
+    "ParameterAccuracy",
     # one answer
     "check",
     "Verdict",

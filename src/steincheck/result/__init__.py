@@ -1,5 +1,6 @@
 """What a test returns: records without dependencies."""
 
+from .accuracy import AccuracyReason, AccuracyResult, Estimate, ParameterAccuracy
 from .calibration import CalibrationResult
 from .chains import ChainBlocks, ChainWeights
 from .gof import (
@@ -26,11 +27,14 @@ from .tested import Result, among_all
 from .verdict import Finding, FindingKind, Verdict
 
 __all__ = [
+    "AccuracyReason",
+    "AccuracyResult",
     "AgreementResult",
     "CalibrationResult",
     "ChainBlocks",
     "ChainWeights",
     "DisplacementTable",
+    "Estimate",
     "FeatureKind",
     "Finding",
     "FindingKind",
@@ -47,6 +51,7 @@ __all__ = [
     "MomentFeature",
     "MomentResult",
     "OspksdResult",
+    "ParameterAccuracy",
     "PksdResult",
     "PksdaggResult",
     "Result",

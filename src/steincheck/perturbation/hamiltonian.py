@@ -1,0 +1,81 @@
+"""Hamiltonian transitions: many walkers at once, each step one call of the score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+FORCE_LIMIT = 1e6  # a trajectory that runs away is rejected anyway
+
+
+class Density(Protocol):
+    """What a Hamiltonian transition asks of a density."""
+
+    def score(self, x: np.ndarray) -> np.ndarray:
+        """The score (n, d) at the rows of x, not finite where it cannot be had."""
+        ...
+
+    def log_density_and_score(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The log density (n,), -inf where there is none, and the score (n, d)."""
+        ...
+
+
+class Walkers(NamedTuple):
+    """Points, and what the density says there."""
+
+    x: np.ndarray  #: (n, d)
+    log_p: np.ndarray  #: (n,)
+    score: np.ndarray  #: (n, d)
+
+
+class Trajectory(NamedTuple):
+    """How walkers move: leapfrog steps in coordinates z with x = root z and standard normal momenta."""
+
+    root: np.ndarray  #: (d, d), a root of the metric
+    step: float
+    n_steps: int
+
+
+def hamiltonian_transition(
+    walkers: Walkers,
+    density: Density,
+    trajectory: Trajectory,
+    rng: np.random.Generator,
+    inside: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> tuple[Walkers, np.ndarray]:
+    """Move all walkers once, and say which of them moved.
+
+    A leapfrog trajectory preserves volume and is its own inverse once the momenta are reversed. Accepted with
+    probability min(1, exp(-change of energy)), it leaves p invariant (Neal 2011, Handbook of MCMC, ch. 5).
+    With `inside`, a batch function of truth values, proposals outside are rejected too, which leaves p
+    restricted to the inside invariant.
+    """
+    root, step, n_steps = trajectory
+    momentum = rng.standard_normal(walkers.x.shape)
+    energy = walkers.log_p - 0.5 * np.sum(momentum**2, axis=1)
+    x, force = walkers.x, _force(walkers.score, root)
+    for k in range(n_steps):
+        momentum = momentum + 0.5 * step * force
+        x = x + (step * momentum) @ root.T
+        if k < n_steps - 1:
+            score = density.score(x)
+        else:
+            log_p, score = density.log_density_and_score(x)
+        force = _force(score, root)
+        momentum = momentum + 0.5 * step * force
+    with np.errstate(invalid="ignore", over="ignore"):
+        gain = log_p - 0.5 * np.sum(momentum**2, axis=1) - energy
+    accepted = -rng.standard_exponential(len(x)) < np.where(np.isfinite(log_p), gain, -np.inf)
+    accepted &= np.isfinite(score).all(axis=1)
+    if inside is not None:
+        accepted &= inside(x)
+    moved = (np.where(accepted[:, None], x, walkers.x), np.where(accepted, log_p, walkers.log_p))
+    return Walkers(*moved, np.where(accepted[:, None], score, walkers.score)), accepted
+
+
+def _force(score: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """The score in the coordinates of the root, bounded."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.clip(np.nan_to_num(score) @ root, -FORCE_LIMIT, FORCE_LIMIT)
