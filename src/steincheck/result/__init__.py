@@ -4,6 +4,7 @@ from .calibration import CalibrationResult
 from .chains import ChainBlocks, ChainWeights
 from .gof import (
     AgreementResult,
+    FluxReason,
     FluxResult,
     FluxVariant,
     FssdResult,
@@ -17,7 +18,7 @@ from .gof import (
     cannot_tell,
     floor_of,
 )
-from .mode_table import DisplacementTable, ImportanceWeights, ModeTable
+from .mode_table import DisplacementTable, ImportanceWeights, ModeTable, ModeWord, mode_words
 from .modes import Modes, ModeSearch
 from .moments import FeatureKind, MomentFeature, MomentResult
 from .plain import as_plain, pvalue_text
@@ -34,6 +35,7 @@ __all__ = [
     "FeatureKind",
     "Finding",
     "FindingKind",
+    "FluxReason",
     "FluxResult",
     "FluxVariant",
     "FssdResult",
@@ -43,6 +45,7 @@ __all__ = [
     "KsdaggResult",
     "ModeSearch",
     "ModeTable",
+    "ModeWord",
     "Modes",
     "MomentFeature",
     "MomentResult",
@@ -57,5 +60,6 @@ __all__ = [
     "as_plain",
     "cannot_tell",
     "floor_of",
+    "mode_words",
     "pvalue_text",
 ]

@@ -11,7 +11,7 @@ from .._whitening import average_root, whitened, whitened_scores
 from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks
 from ..chains.permutation import agreement_core
-from ..flux.test import flux_core
+from ..flux import flux_core
 from ..moments.frames import make_frame
 from ..moments.lines import impossible_draws
 from ..moments.test import (
@@ -175,10 +175,8 @@ def _weight_test(
         target,
         known,
         chain=case.chain,
-        tau_within=None if blocks is None else blocks.autocorrelation_time,
         n_resamples=_n_replicates(alpha) - 1,
         rng=rng,
-        warnings=[],
     )
 
 

@@ -1,6 +1,7 @@
 """Findings and verdicts as sentences."""
 
 from .chains import agreement_finding, chain_context, chain_shares, effective_size, mixing_warnings
+from .flux import share_context, weight_context, weight_reason
 from .locations import mode_description, mode_descriptions
 from .moments import (
     describe,
@@ -11,7 +12,6 @@ from .moments import (
 )
 from .remedies import WEIGHT_KINDS, advice
 from .verdicts import headline, shape_finding, unknown_misfit_finding
-from .weights import share_context, weight_context, weight_findings
 
 __all__ = [
     "WEIGHT_KINDS",
@@ -33,5 +33,5 @@ __all__ = [
     "share_context",
     "unknown_misfit_finding",
     "weight_context",
-    "weight_findings",
+    "weight_reason",
 ]

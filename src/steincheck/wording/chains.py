@@ -33,10 +33,10 @@ def effective_size(blocks: Blocks, weights: GofResult | None) -> str:
     )
     if isinstance(weights, FluxResult) and weights.chains is not None:
         chains = weights.chains
-        if chains.n_changes == 0:
+        if chains.stuck:
             return f"{text}; they never change mode, so the mode shares are those of the starting points."
         changes = f"{chains.n_changes} change{'s' if chains.n_changes > 1 else ''} of mode"
-        if weights.variant == "set":
+        if np.isnan(weights.pvalue):
             return f"{text}, but too few for the mode weights ({changes})."
         text += f" and about {chains.effective_sample_size:.0f} for the mode weights ({changes})"
     return text + "."
