@@ -29,6 +29,7 @@ import numpy as np
 from scipy import stats
 
 import steincheck as sc
+from steincheck.flux import Anchors, local_anchors
 from steincheck.flux.anchors import assign, mode_anchors
 from steincheck.flux.orbits import orbits
 
@@ -91,7 +92,7 @@ class Problem(NamedTuple):
 def hotelling(x: np.ndarray, problem: Problem) -> float:
     """Metropolis flows between modes and Hotelling's T2 with the estimated covariance, for comparison."""
     log_p = problem.target.log_density(x)
-    anchors = problem.anchors if isinstance(problem.anchors, sc.Anchors) else mode_anchors(problem.modes)
+    anchors = problem.anchors if isinstance(problem.anchors, Anchors) else mode_anchors(problem.modes)
     found = orbits(x, log_p, problem.target, anchors)
     n = len(x)
     accept = np.exp(np.minimum(found.log_weight - found.log_weight[np.arange(n), found.mode, None], 0))
@@ -198,7 +199,7 @@ def sensors(cloud: int | None) -> Problem:
         target = sc.models.sensor_network()
         return Problem(target, sc.box_search(target, bounds=(-1.5, 1.5), rng=SEED))
     target, modes, _ = sensors(None)
-    return Problem(target, modes, sc.local_anchors(target, modes, rng=SEED + cloud))
+    return Problem(target, modes, local_anchors(target, modes, rng=SEED + cloud))
 
 
 @lru_cache
@@ -361,6 +362,9 @@ CASES: dict[str, Case] = {
     "sensors, level": Case(sensor_case(), (300, 1000, 4000), 1000),
     "sensors, one anchor per mode, level": Case(
         sensor_case(anchors="one", methods=("flux", "Hotelling")), (300, 1000), 1000
+    ),
+    "sensors, one anchor per mode, weights tilted by 10 %": Case(
+        sensor_case(tilt=0.1, anchors="one"), (1000,), 200
     ),
     "sensors, anchors=None, level": Case(sensor_case(anchors="chosen"), (1000,), 500),
     "sensors, one mode dropped": Case(sensor_case(drop=True), (300, 1000), 200),

@@ -22,8 +22,7 @@ from .adapters import (
 from .aggregate import ksdagg_test, pksdagg_test
 from .calibration import calibrate
 from .draws import Draws, as_draws, read_draws
-from .flux.anchors import Anchors, local_anchors
-from .flux.test import flux_test
+from .flux import flux_test
 from .fssd import fssd_test
 from .ksd import ksd_test, ospksd_test, pksd_test, spksd_test
 from .modes.box import box_search
@@ -110,8 +109,6 @@ __all__ = [  # noqa: RUF022 (in the order of the pipeline)
     "fssd_test",
     "moment_test",
     "flux_test",
-    "local_anchors",
-    "Anchors",
     # their results
     "GofResult",
     "KsdResult",

@@ -7,12 +7,13 @@ need several: short local chains, started at the modes and independent of any dr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from .._validation import RandomSource, as_count, as_generator, as_numbers, asymmetries, shown
-from .._whitening import symmetric_roots
+from .._whitening import SymmetricRoots, symmetric_roots
 from ..modes.arguments import as_modes
 from ..modes.images import images_of_modes
 from ..modes.symmetry import SignedPermutation
@@ -41,27 +42,32 @@ class Anchors:
     log_weight: np.ndarray
 
     def __post_init__(self) -> None:
-        shapes = []
-        for name in ("mode", "centres", "covariances", "log_weight"):
+        names = ("mode", "centres", "covariances", "log_weight")
+        for name in names:
             values = as_numbers(getattr(self, name), f"anchors.{name}")
             if not np.isfinite(values).all():
                 raise ValueError(f"`anchors.{name}` must be finite, got {shown(values.tolist())}")
             object.__setattr__(self, name, values)
-            shapes.append(values.shape)
-        count, d = shapes[1] if len(shapes[1]) == 2 else (0, 0)
+        shapes = [getattr(self, name).shape for name in names]
+        count, d = (*shapes[1], 0, 0)[:2]
         if not count or shapes != [(count,), (count, d), (count, d, d), (count,)]:
             text = ", ".join(map(str, shapes))
             raise ValueError(
                 f"`anchors` must have arrays of shapes (K,), (K, d), (K, d, d), (K,), got {text}"
             )
-        if np.any(self.mode != np.floor(self.mode)):
-            raise ValueError(f"`anchors.mode` must hold whole numbers, got {self.mode.tolist()}")
+        if np.any(self.mode != np.floor(self.mode)) or np.any(self.mode < 0):
+            raise ValueError(
+                f"`anchors.mode` must hold numbers of modes, 0, 1, ..., got {self.mode.tolist()}"
+            )
         object.__setattr__(self, "mode", self.mode.astype(int))
-        if np.any(self.mode < 0):
-            raise ValueError(f"`anchors.mode` must hold numbers of modes, got {self.mode.tolist()}")
         positive = np.linalg.eigvalsh(self.covariances)[:, 0] > 0
         if asymmetries(self.covariances).any() or not positive.all():
             raise ValueError("`anchors` must have symmetric, positive definite covariances")
+
+    @cached_property
+    def roots(self) -> SymmetricRoots:
+        """Roots of the covariances."""
+        return symmetric_roots(self.covariances)
 
     def __len__(self) -> int:
         return len(self.mode)
@@ -122,7 +128,7 @@ def local_anchors(
     --------
     >>> import steincheck as sc
     >>> target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
-    >>> len(sc.local_anchors(target, [[-3.0, 0.0], [3.0, 0.0]], 2, rng=0))
+    >>> len(sc.flux.local_anchors(target, [[-3.0, 0.0], [3.0, 0.0]], 2, rng=0))
     4
     """
     require_target(target)
@@ -140,7 +146,7 @@ def local_anchors_core(target: Target, modes: Modes, n_anchors: int, rng: np.ran
     parts: dict[int, Gaussians] = {}
     for k, cloud in zip(originals, clouds, strict=True):
         home = cloud[assign(cloud, single) == k]
-        fitted = _fitted(home, len(cloud), modes.covariances[k], n_anchors, cluster_stream)
+        fitted = _fitted_gaussians(home, len(cloud), modes.covariances[k], n_anchors, cluster_stream)
         one = Gaussians(single.centres[[k]], single.covariances[[k]], np.zeros(1))
         parts[k] = fitted or one
     for k, source in enumerate(sources):
@@ -153,10 +159,9 @@ def local_anchors_core(target: Target, modes: Modes, n_anchors: int, rng: np.ran
 
 def assign(x: np.ndarray, anchors: Anchors) -> np.ndarray:
     """The anchor whose Gaussian is largest at each row of x (n, d), chunk by chunk."""
-    _, inverse, half_log_det = symmetric_roots(anchors.covariances)
-    offset = anchors.log_weight - half_log_det
+    offset = anchors.log_weight - anchors.roots.half_log_det
     chunks = [x[start : start + BATCH_SIZES[-1]] for start in range(0, len(x), BATCH_SIZES[-1])]
-    heights = (log_gaussians(chunk, anchors.centres, inverse, offset) for chunk in chunks)
+    heights = (log_gaussians(chunk, anchors.centres, anchors.roots.inverse, offset) for chunk in chunks)
     return np.concatenate([height.argmax(axis=1) for height in heights])
 
 
@@ -179,7 +184,7 @@ def log_gaussians(x: np.ndarray, centres: np.ndarray, inverse: np.ndarray, offse
     return offset - 0.5 * np.einsum("nkd,nkd->nk", z, z)
 
 
-def _fitted(
+def _fitted_gaussians(
     home: np.ndarray, n_points: int, covariance: np.ndarray, n_anchors: int, rng: np.random.Generator
 ) -> Gaussians | None:
     """Gaussians fitted to the points of a mode's chains that stayed at it; None if these are too few."""

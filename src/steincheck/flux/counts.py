@@ -8,78 +8,107 @@ import numpy as np
 from scipy import special
 
 from ..chains.permutation import upper_ranks
+from ..result import ChainWeights, FluxReason
 from .orbits import MAX_ELEMENTS, CountMoments
 
 Variant = Literal["asymptotic", "exact"]
 N_FLUX_RESAMPLES = 999  # samples in which every draw has jumped, or changes of sign, by default
-MIN_VARIANCE = 0.5  # of a direction of the counts: below, a single draw more or less would decide
-MIN_VARIANCE_FOR_CHI2 = 10.0  # below, the chi-square distribution is not trusted
-MIN_DRAWS_FOR_CHI2 = 100  # with two modes the level .05 is .057 there
-TREND_LEVEL = 0.2  # part of the level for a trend of the weights over the mode locations
-RARE_LEVEL = 0.02  # part of the level for modes too rare for the quadratic form
-MIN_EXPECTED_FOR_EXCHANGE = 0.01  # draws expected at a mode below which it exchanges none
+MIN_VARIANCE_FOR_CHI2 = 10.0  # of a count: below, chi-square is not trusted (flux_study, "weights .98/.02")
+MIN_EXCHANGE = 0.01  # draws: modes that expect fewer, or counts that vary less, exchange none
+TREND_LEVEL = 0.2  # of the trend in the statistic (flux_study: "leaning" gains .16, "more in turn" loses .03)
+
+
+class Comparison(NamedTuple):
+    """Outcome of a comparison of net flows with 0; NaN where there is nothing to compare."""
+
+    statistic: float = np.nan
+    pvalue: float = np.nan
+    null: np.ndarray | None = None  #: simulated values of the statistic
+    degrees_of_freedom: int = 0
+    trend_pvalue: float = np.nan  #: NaN if no trend is examined
+
+
+class ModeComparison(NamedTuple):
+    """Outcome of the comparison of the modes' weights."""
+
+    comparison: Comparison
+    net_flow: np.ndarray  #: (M,) into each mode, positive where there are too few draws
+    mode_pvalues: np.ndarray  #: (M,) of single modes, adjusted for their number; NaN where not examined
+    chains: ChainWeights | None = None
+    reason: FluxReason | None = None  #: why there is no p-value
 
 
 class Directions(NamedTuple):
-    """Combinations of the counts, uncorrelated and of variance 1 given the orbits."""
+    """Combinations of the counts, uncorrelated and of variance at most 1 given the orbits."""
 
-    columns: np.ndarray  #: (M, k)
-    variances: np.ndarray  #: (k,) eigenvalues of the covariance of the counts that were kept
+    columns: np.ndarray  #: (M, M)
+    variances: np.ndarray  #: (M,) eigenvalues of the covariance of the counts
+    n_full: int  #: number of directions of variance 1
     n_trend: int  #: the first so many columns see a trend over the mode locations
 
     @property
     def trend_examined(self) -> bool:
-        """Whether the trend gets a part of the level: only if it concentrates on few directions."""
-        return 0 < 3 * self.n_trend <= self.columns.shape[1]
+        """Whether the trend is looked at by itself: only if it concentrates on few directions."""
+        return 0 < 3 * self.n_trend <= self.n_full
 
 
-class CountTest(NamedTuple):
-    """Outcome of the comparison of the counts with their expectation."""
+def directions(covariance: np.ndarray, locations: np.ndarray, least: float) -> Directions:
+    """Directions of the counts divided by their standard deviations, those of a trend first.
 
-    statistic: float
-    pvalue: float
-    trend_pvalue: float  #: NaN if the trend is not examined
-    null: np.ndarray | None  #: simulated values of the statistic
-    floor: float = 0.0  #: smallest p-value that these can give
-
-
-def directions(
-    covariance: np.ndarray, locations: np.ndarray, min_variance: float = MIN_VARIANCE
-) -> Directions:
-    """Directions in which the counts have a variance of at least `min_variance`, those of a trend first.
-
-    The columns are rotated such that weights with a log-linear trend over the mode locations (M, d) show, to
+    A variance below `least` is replaced by it: a single draw at a rare mode does not decide, many do. The
+    columns are rotated such that weights with a log-linear trend over the mode locations (M, d) show, to
     first order, in the first `n_trend` alone.
     """
     values, vectors = np.linalg.eigh(covariance)
-    kept = values >= min_variance
-    root = np.sqrt(values[kept])
+    values = values.clip(0)
+    root = np.sqrt(np.maximum(values, least))
     gaps = locations - locations.mean(axis=0)
     basis, size, _ = np.linalg.svd(gaps / np.ptp(gaps, axis=0).clip(1e-300), full_matrices=False)
     basis = basis[:, size > 1e-6 * size[0]]
-    rotation, size, _ = np.linalg.svd(root[:, None] * (vectors[:, kept].T @ basis))
-    n_trend = int(np.sum(size**2 >= min_variance))
-    return Directions((vectors[:, kept] / root) @ rotation, values[kept], n_trend)
+    rotation, size, _ = np.linalg.svd((values / root)[:, None] * (vectors.T @ basis))
+    n_trend = int(np.sum(size**2 >= least))
+    return Directions((vectors / root) @ rotation, values, int(np.sum(values >= least)), n_trend)
 
 
-def compare_with_chi2(gap: np.ndarray, found: Directions) -> CountTest:
+def compare_independent(
+    moments: CountMoments,
+    locations: np.ndarray,
+    variant: Variant,
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> ModeComparison:
+    """Compare the counts of independent draws with their distribution given the orbits.
+
+    The limit distribution is trusted from 100 draws on, where the level .05 is .057 with two modes.
+    """
+    n = len(moments.probabilities)
+    gap = moments.counts - moments.expected
+    result = ModeComparison(Comparison(), -gap / n, single_counts(moments))
+    found = directions(moments.covariance, locations, least=0.5)
+    if found.variances.max() < MIN_EXCHANGE:
+        return result._replace(reason="nothing moves")
+    variances = np.concatenate([found.variances, np.diag(moments.covariance)])
+    few = np.any((variances >= MIN_EXCHANGE) & (variances < MIN_VARIANCE_FOR_CHI2))
+    if variant == "asymptotic" and not few and n >= 100:
+        return result._replace(comparison=compare_with_chi2(gap, found))
+    samples = jumped_counts(moments.probabilities, rng, n_resamples) - moments.expected
+    return result._replace(comparison=rank_forms(np.vstack([gap, samples]) @ found.columns, found))
+
+
+def compare_with_chi2(gap: np.ndarray, found: Directions) -> Comparison:
     """Q = |columns' gap|^2 of gap = counts - expected against chi-square, with its trend part if examined."""
     squares = (gap @ found.columns) ** 2
-    k = len(squares)
-    whole = float(special.chdtrc(k, squares.sum()))
+    statistic = float(squares.sum())
+    k = found.n_full
+    whole = float(special.chdtrc(k, statistic))
     if not found.trend_examined:
-        return CountTest(float(squares.sum()), whole, np.nan, None)
+        return Comparison(statistic, whole, None, k)
     trend = float(special.chdtrc(found.n_trend, squares[: found.n_trend].sum()))
     smallest = min(whole / (1 - TREND_LEVEL), trend / TREND_LEVEL)
-    return CountTest(float(squares.sum()), joint_probability(smallest, k, found.n_trend), trend, None)
+    return Comparison(statistic, joint_probability(smallest, k, found.n_trend), None, k, trend)
 
 
-def compare_with_samples(gap: np.ndarray, samples: np.ndarray, found: Directions) -> CountTest:
-    """Q of gap (M,) ranked among the Q of `samples` (B, M), which are exchangeable with it under H0."""
-    return rank_forms(np.vstack([gap, samples]) @ found.columns, found)
-
-
-def rank_forms(projections: np.ndarray, found: Directions) -> CountTest:
+def rank_forms(projections: np.ndarray, found: Directions) -> Comparison:
     """Rank |row|^2 of the first of the `projections` (1 + B, k), with its trend part if that is examined.
 
     With a trend the p-value is that of min(p_Q / 0.8, p_trend / 0.2), ranked among the same samples.
@@ -93,7 +122,7 @@ def rank_forms(projections: np.ndarray, found: Directions) -> CountTest:
         trend = float(trend_ranks[0])
         ranks = np.minimum(ranks / (1 - TREND_LEVEL), trend_ranks / TREND_LEVEL)
     p = float(np.mean(ranks <= ranks[0] * (1 + 1e-12)))
-    return CountTest(float(whole[0]), p, trend, whole[1:], 1 / len(whole))
+    return Comparison(float(whole[0]), p, whole[1:], found.n_full, trend)
 
 
 def joint_probability(smallest: float, k: int, r: int) -> float:
@@ -134,6 +163,20 @@ def jumped_counts(
     return np.diff(up_to, axis=1, prepend=0.0)
 
 
+def single_counts(moments: CountMoments) -> np.ndarray:
+    """P-values (M,) of the single counts, adjusted for their number; NaN where nothing can be said.
+
+    By the normal distribution, or a bound of the binomial tails where the variance is small.
+    """
+    variance = np.diag(moments.covariance)
+    gap = moments.counts - moments.expected
+    tails = count_tails(moments.counts, moments.expected, len(moments.probabilities))
+    normal = flow_pvalues(gap, np.sqrt(variance.clip(0)))
+    single = np.where(variance >= MIN_VARIANCE_FOR_CHI2, normal, tails)
+    examined = (variance >= MIN_EXCHANGE) | (tails < 1)
+    return np.where(examined, adjusted_for_number(single), np.nan)
+
+
 def count_tails(counts: np.ndarray, expected: np.ndarray, n: int) -> np.ndarray:
     """Bounds of the two-sided p-values of single counts, (M,).
 
@@ -146,47 +189,6 @@ def count_tails(counts: np.ndarray, expected: np.ndarray, n: int) -> np.ndarray:
     return np.minimum(1, 2 * np.minimum(above, below))
 
 
-def exchange_groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Number the groups of modes between which there is exchange, (M,).
-
-    If all draws could be anywhere, minus the covariance of two counts would be n times the product of the
-    shares: what it is instead tells how many such draws the comparison of the two is worth.
-    """
-    from scipy.sparse.csgraph import connected_components
-
-    n = expected.sum()
-    reached = expected >= MIN_EXPECTED_FOR_EXCHANGE
-    # two modes are compared if that is worth 50 independent draws, or a tenth of all
-    worth = -covariance * n**2 >= min(50.0, 0.1 * n) * np.outer(expected, expected)
-    return connected_components(worth & np.outer(reached, reached), directed=False)[1]
-
-
-class RareModes(NamedTuple):
-    """Modes whose counts have too small a variance for the quadratic form, judged one by one."""
-
-    rare: np.ndarray  #: (M,) bool
-    judged: np.ndarray  #: (M,) bool: rare, and something can be said
-    tails: np.ndarray  #: (M,) two-sided p-values of the single counts
-
-    def combined_with(self, pvalue: float) -> float:
-        """The p-value of the quadratic form (NaN: no direction was left) and of the rare modes together."""
-        if not self.rare.any() or (np.isnan(pvalue) and not self.judged.any()):
-            return pvalue
-        single = self.rare.sum() * float(self.tails[self.rare].min())
-        if np.isnan(pvalue):
-            return min(1.0, single)
-        return min(1.0, pvalue / (1 - RARE_LEVEL), single / RARE_LEVEL)
-
-
-def rare_modes(moments: CountMoments, group: np.ndarray) -> RareModes:
-    """Modes whose count has a variance below `MIN_VARIANCE`, where others or too many draws are near."""
-    tails = count_tails(moments.counts, moments.expected, len(moments.probabilities))
-    linked = np.bincount(group)[group] > 1
-    variance = np.diag(moments.covariance)
-    rare = (variance < MIN_VARIANCE) & (linked | (moments.expected < MIN_VARIANCE))
-    return RareModes(rare, rare & (linked | (tails < 1)), tails)
-
-
 def flow_pvalues(net: np.ndarray, error: np.ndarray, degrees_of_freedom: float = np.inf) -> np.ndarray:
     """Two-sided p-values (K,) of net flows by Student's t (normal by default), each by itself."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -196,6 +198,21 @@ def flow_pvalues(net: np.ndarray, error: np.ndarray, degrees_of_freedom: float =
     return 2 * special.stdtr(degrees_of_freedom, -distance)
 
 
-def n_comparisons(n_modes: int) -> int:
-    """How many single modes there are to compare with the rest: the counts of two are one number."""
-    return 1 if n_modes == 2 else n_modes
+def adjusted_for_number(pvalues: np.ndarray) -> np.ndarray:
+    """P-values of single modes by Bonferroni's method; the counts of two modes are one number."""
+    return np.minimum(1.0, pvalues * (1 if len(pvalues) == 2 else len(pvalues)))
+
+
+def exchange_groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Number the groups of modes between which there is exchange, (M,).
+
+    If all draws could be anywhere, minus the covariance of two counts would be n times the product of the
+    shares: what it is instead tells how many such draws the comparison of the two is worth.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    n = expected.sum()
+    reached = expected >= MIN_EXCHANGE
+    # two modes are compared if that is worth 50 independent draws, or a tenth of all
+    worth = -covariance * n**2 >= min(50.0, 0.1 * n) * np.outer(expected, expected)
+    return connected_components(worth & np.outer(reached, reached), directed=False)[1]

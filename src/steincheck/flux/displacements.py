@@ -7,17 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .._whitening import average_root, symmetric_roots, whitened
-from ..result import DisplacementTable, Modes
+from .._whitening import average_root, whitened
+from ..result import Modes
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
-from .anchors import Anchors, assign, shape_difference
-from .counts import N_FLUX_RESAMPLES, Variant, flow_pvalues
+from .anchors import shape_difference
+from .counts import Comparison, Variant
 from .orbits import MAX_ELEMENTS
-from .shares import MODE_TABLE_LEVEL
-from .words import flow_words
 
-EQUAL_SHAPES = 0.1  # relative difference of covariances up to which modes may be part of a lattice
 MAX_DROP = 3.0  # nats by which the next mode of a lattice may be lower
 NEGLIGIBLE_DROP = 7.0  # nats below the highest mode: unlisted modes of 1/1000 of its weight do not matter
 DRAWS_PER_DISPLACEMENT = 10  # at most one displacement for so many draws, the shortest first
@@ -43,7 +40,7 @@ def lattice_steps(target: Target, modes: Modes) -> np.ndarray | None:
     combinations, and one of them leads to a mode of non-negligible weight that is not listed: then the modes
     are part of a larger lattice. Lengths are measured by the covariance of the modes, no axis is special.
     """
-    if shape_difference(modes.covariances) > EQUAL_SHAPES:
+    if shape_difference(modes.covariances) > 0.1:  # the modes of a lattice have one shape
         return None
     root = average_root(modes.covariances)
     z = whitened(modes.locations, root)
@@ -83,17 +80,6 @@ def _leads_further(target: Target, modes: Modes, z: np.ndarray, basis: np.ndarra
     return bool(np.any(another & (there > modes.log_density.max() - NEGLIGIBLE_DROP)))
 
 
-def share_at_listed_modes(x: np.ndarray, log_p: np.ndarray, modes: Modes, single: Anchors) -> float:
-    """Share of the draws whose log density is not far above that of the nearest listed mode's Gaussian."""
-    home = assign(x, single)
-    inverse = symmetric_roots(single.covariances).inverse
-    squared = np.empty(len(x))
-    for k in np.unique(home):
-        rows = home == k
-        squared[rows] = np.sum(((x[rows] - single.centres[k]) @ inverse[k]) ** 2, axis=1)
-    return float(np.mean(log_p - (modes.log_density[home] - 0.5 * squared) < MAX_DROP))
-
-
 def step_flows(x: np.ndarray, log_p: np.ndarray, target: Target, steps: np.ndarray) -> StepFlows:
     """Probability of every draw, with log density `log_p` (n,), of accepting each step along and against it.
 
@@ -116,47 +102,18 @@ def step_flows(x: np.ndarray, log_p: np.ndarray, target: Target, steps: np.ndarr
     return StepFlows(steps, accept, clear)
 
 
-class StepTest(NamedTuple):
-    """Outcome of a test of the flows along displacements."""
-
-    statistic: float
-    pvalue: float
-    degrees_of_freedom: int
-    null: np.ndarray | None
-
-
 def compare_steps(
-    flows: StepFlows, variant: Variant, rng: np.random.Generator, n_resamples: int = N_FLUX_RESAMPLES
-) -> StepTest:
+    flows: StepFlows, variant: Variant, n_resamples: int, rng: np.random.Generator
+) -> Comparison:
     """Compare the flows of independent draws along the displacements with those against them."""
-    n = len(flows.accept)
     clear = flows.clear
-    if variant == "asymptotic" and clear.any() and n >= DRAWS_PER_DISPLACEMENT * clear.sum():
-        return StepTest(*hotelling(flows.net[:, clear]), None)
-    statistic, null, freedom = sign_test(flows.accept, n_resamples, rng)
-    p = pvalue(statistic * (1 - 1e-9), null) if freedom else np.nan
-    return StepTest(statistic, p, freedom, null)
+    if variant == "asymptotic" and clear.any() and len(flows.accept) >= DRAWS_PER_DISPLACEMENT * clear.sum():
+        return hotelling(flows.net[:, clear])
+    return sign_test(flows.accept, n_resamples, rng)
 
 
-def displacement_table(
-    flows: StepFlows, outcome: StepTest, error: np.ndarray, degrees_of_freedom: float = np.inf
-) -> DisplacementTable:
-    """The flows along each displacement, with standard errors `error` (V,) of the net flows."""
-    net = flows.net.mean(axis=0)
-    significant = len(net) * flow_pvalues(net, error, degrees_of_freedom) <= MODE_TABLE_LEVEL
-    return DisplacementTable(
-        displacements=flows.steps,
-        flow=flows.accept.mean(axis=0).T,
-        net_flow=net,
-        net_flow_se=error,
-        words=flow_words(net, significant, flows.clear, ("too few draws behind", "too few draws ahead")),
-        pvalue=outcome.pvalue,
-        degrees_of_freedom=outcome.degrees_of_freedom,
-    )
-
-
-def hotelling(flow: np.ndarray) -> tuple[float, float, int]:
-    """Hotelling's T2 of the means of the columns of `flow` (n, V), its p-value and degrees of freedom.
+def hotelling(flow: np.ndarray) -> Comparison:
+    """Hotelling's T2 of the means of the columns of `flow` (n, V).
 
     From second moments about 0, which do not vanish if all draws flow alike: T0 = n m' S0^+ m lies in [0, n]
     and T2 = (n - 1) T0 / (n - T0).
@@ -166,7 +123,7 @@ def hotelling(flow: np.ndarray) -> tuple[float, float, int]:
     k = white.shape[1]
     t0 = n * float(np.sum(white.mean(axis=0) ** 2))
     ratio = t0 / max(n - t0, 1e-12 * n)
-    return (n - 1) * ratio, float(special.fdtrc(k, n - k, (n - k) / k * ratio)), k
+    return Comparison((n - 1) * ratio, float(special.fdtrc(k, n - k, (n - k) / k * ratio)), None, k)
 
 
 def unit_second_moments(flow: np.ndarray) -> np.ndarray:
@@ -181,17 +138,20 @@ def unit_second_moments(flow: np.ndarray) -> np.ndarray:
     return unit @ (vectors[:, kept] / np.sqrt(values[kept]))
 
 
-def sign_test(accept: np.ndarray, size: int, rng: np.random.Generator) -> tuple[float, np.ndarray, int]:
+def sign_test(accept: np.ndarray, size: int, rng: np.random.Generator) -> Comparison:
     """Draw one jump per draw; given how many accept step v, forth or back, those forth are Bin(N_v, 1/2).
 
-    Returns the sum over v of (forth - back)^2 / N_v, `size` values of it under H0, and the number of v with
-    an accepted jump.
+    The statistic is the sum over v of (forth - back)^2 / N_v, with `size` values of it under H0; its degrees
+    of freedom are the v with an accepted jump.
     """
     n, _, count = accept.shape
     jump = rng.integers(2 * count, size=n)
     moved = jump[rng.random(n) < accept.reshape(n, -1)[np.arange(n), jump]]
     forth, back = np.bincount(moved, minlength=2 * count).reshape(2, count)
     total = forth + back
+    if not total.any():
+        return Comparison()
     spread = np.maximum(total, 1)
     null = np.sum((2 * rng.binomial(total, 0.5, size=(size, count)) - total) ** 2 / spread, axis=1)
-    return float(np.sum((2 * forth - total) ** 2 / spread)), null, int(np.sum(total > 0))
+    statistic = float(np.sum((2 * forth - total) ** 2 / spread))
+    return Comparison(statistic, pvalue(statistic * (1 - 1e-9), null), null, int(np.sum(total > 0)))

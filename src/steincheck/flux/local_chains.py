@@ -9,29 +9,24 @@ import numpy as np
 from .._whitening import symmetric_roots
 from ..target import BATCH_SIZES, Batch, Target, log_density_anywhere, score_anywhere
 
-MIN_WALKERS = 8  # with four anchors in ten dimensions, fewer give too few points to fit
-MAX_LOCAL_CHAINS = 1024  # in all, as far as `MIN_WALKERS` allows: about 10^6 evaluations of the score
-N_TRANSITIONS = 60  # of every chain, the first half to adapt the step
-LEAPFROG_STEPS = 16  # per transition
-
 
 def local_chains(
     target: Target,
     locations: np.ndarray,
     covariances: np.ndarray,
     rng: np.random.Generator,
-    *,
-    n_walkers: int | None = None,
+    n_transitions: int = 60,
 ) -> np.ndarray:
     """Points (M, kept transitions * walkers, d) of Hamiltonian chains that start at the modes.
 
-    By default there are as many walkers per mode as `MAX_LOCAL_CHAINS` allows, 8 to 64.
+    The first half of the transitions adapts the step. There are 8 to 64 walkers per mode, as far as possible
+    1024 in all, which take about 10^6 scores; with four anchors in ten dimensions fewer are too few to fit.
 
     Transitions alternate between two metrics: the inverse Hessian of the mode, good where the mode is an
     ellipse however narrow, and a multiple of the identity, good where it is a thin ring.
     """
     count, d = locations.shape
-    n_walkers = n_walkers or int(np.clip(MAX_LOCAL_CHAINS // count, MIN_WALKERS, 64))
+    n_walkers = int(np.clip(1024 // count, 8, 64))
     roots = symmetric_roots(covariances).root
     metrics = (roots, np.eye(d) * np.linalg.eigvalsh(roots)[:, :1, None])
     steps = np.array([np.full(count, 0.5), np.ones(count)])
@@ -40,10 +35,10 @@ def local_chains(
     kept = []
     with np.errstate(all="ignore"):  # a trajectory that runs away is rejected
         log_p = _evaluate(partial(log_density_anywhere, target.log_density), x)
-        for transition in range(N_TRANSITIONS):
+        for transition in range(n_transitions):
             parity = transition % 2
             x, log_p, accepted = _transition(target, x, log_p, metrics[parity], steps[parity], rng)
-            adapting = transition < N_TRANSITIONS // 2
+            adapting = transition < n_transitions // 2
             # .65 is optimal for Hamiltonian Monte Carlo (Beskos et al. 2013)
             steps[parity] *= np.exp((0.5 if adapting else 0.05) * (accepted - 0.65))
             if not adapting:
@@ -58,6 +53,7 @@ def _transition(
     metric: np.ndarray,
     step: np.ndarray,
     rng: np.random.Generator,
+    n_leapfrog: int = 16,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One Hamiltonian transition of all chains: points, their log density, share accepted per mode."""
     stride = step[:, None, None] * np.exp(rng.uniform(-0.5, 0.2, size=(*x.shape[:2], 1)))
@@ -65,7 +61,7 @@ def _transition(
     energy = log_p - 0.5 * np.sum(momentum**2, axis=2)
     y = x
     force = _force(target, x, metric)
-    for _ in range(LEAPFROG_STEPS):
+    for _ in range(n_leapfrog):
         momentum = momentum + 0.5 * stride * force
         y = y + (stride * momentum) @ metric
         force = _force(target, y, metric)

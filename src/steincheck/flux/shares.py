@@ -7,12 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from ..chains.blocks import autocorrelation_time, block_standard_error, block_sums, cut_blocks
-from ..result import ImportanceWeights, ModeTable
+from ..chains.blocks import autocorrelation_time, block_sums, cut_blocks
+from ..result import ImportanceWeights, ModeTable, ModeWord
 from .orbits import Orbits
 
 MODE_TABLE_LEVEL = 0.05  # of words about single modes in `flux_test`; 1 minus the coverage of the intervals
-NORMAL_QUANTILE = float(special.ndtri(1 - MODE_TABLE_LEVEL / 2))  # half their length, in standard errors
 NEGLIGIBLE_SHARE = 0.01  # of a mode that may have no draws, or go unexamined
 
 
@@ -23,35 +22,37 @@ class ImpliedShares(NamedTuple):
     influence: np.ndarray  #: (n, M): the error of the log share is the mean of this over the draws
 
 
+class Uncertainty(NamedTuple):
+    """How well means of influences are known."""
+
+    covariance: np.ndarray  #: (M, M)
+    quantile: float  #: half the length of the intervals, in standard errors
+
+
 def mode_table(
-    found: Orbits,
-    group: np.ndarray,
-    locations: np.ndarray,
-    words: tuple[str, ...],
-    chain: np.ndarray | None = None,
-    observed_interval: np.ndarray | None = None,
+    found: Orbits, group: np.ndarray, locations: np.ndarray, chain: np.ndarray | None = None
 ) -> ModeTable:
     """Observed shares, and those the density implies, among the modes that exchange draws.
 
-    `group` (M,) numbers the groups of modes that exchange draws. `chain` (n,) is the chain of each draw, None
-    for independent draws, whose observed shares have Wilson's intervals if no `observed_interval` is given.
+    `group` (M,) numbers the groups of modes that exchange draws; the implied shares are known in the one with
+    the most draws. `chain` (n,) is the chain of each draw, None for independent draws. Words come later.
     """
     n_modes = len(group)
     counts = np.bincount(found.mode, minlength=n_modes)
     implied = np.full(n_modes, np.nan)
     interval = np.full((n_modes, 2), np.nan)
+    covariance = np.full((n_modes, n_modes), np.nan)
     main = np.flatnonzero(group == np.argmax(np.bincount(group, counts)))
     if len(main) > 1:
         rows = np.isin(found.mode, main)
         mode = np.searchsorted(main, found.mode[rows])
-        estimate = implied_shares(found.log_weight[np.ix_(rows, main)], mode)
-        implied[main] = estimate.share
-        error, quantile = standard_error(estimate.influence, None if chain is None else chain[rows])
-        interval[main] = share_intervals(estimate.share, error, quantile)
-    observed = counts / counts.sum()
-    if observed_interval is None:
-        observed_interval = _wilson_interval(observed, len(found.mode))
-    return ModeTable(locations, counts, observed, implied, observed_interval, interval, words)
+        share, influence = implied_shares(found.log_weight[np.ix_(rows, main)], mode)
+        of_logs = influence_covariance(influence, None if chain is None else chain[rows])
+        implied[main] = share
+        interval[main] = share_intervals(share, of_logs)
+        covariance[np.ix_(main, main)] = np.outer(share, share) * of_logs.covariance
+    words: tuple[ModeWord, ...] = ("not examined",) * n_modes
+    return ModeTable(locations, counts, counts / counts.sum(), implied, interval, covariance, words)
 
 
 def implied_shares(log_weight: np.ndarray, mode: np.ndarray) -> ImpliedShares:
@@ -108,48 +109,35 @@ def _influence(ratio: np.ndarray, tilt: np.ndarray, mode: np.ndarray, share: np.
     return influence - (influence @ share)[:, None]
 
 
-def share_intervals(share: np.ndarray, error: np.ndarray, quantile: float) -> np.ndarray:
-    """Intervals (M, 2) of shares on the logit scale, never narrower than the assignment to modes is sharp.
-
-    `error` (M,) is the standard error of the log shares.
-    """
-    logit = np.log(share)
-    share = np.minimum(share, 1 - 1e-12)
-    logit -= np.log1p(-share)
-    width = quantile * error / (1 - share)
-    ends = special.expit(np.stack([logit - width, logit + width], axis=1))
-    # where a mode ends is not defined more exactly than to .001 of the shares
-    reach = np.hypot(ends - share[:, None], 1e-3)
-    return np.clip(share[:, None] + reach * [-1, 1], 0, 1)
-
-
-def _wilson_interval(observed: np.ndarray, n: int) -> np.ndarray:
-    """Wilson's intervals (M, 2) of the shares of n independent draws.
-
-    SciPy has them for one whole count at a time: `scipy.stats.binomtest(k, n).proportion_ci`.
-    """
-    z2 = NORMAL_QUANTILE**2 / n
-    middle = (observed + z2 / 2) / (1 + z2)
-    reach = np.sqrt(z2 * (observed * (1 - observed) + z2 / 4)) / (1 + z2)
-    return np.clip(middle[:, None] + reach[:, None] * [-1, 1], 0, 1)
-
-
-def standard_error(influence: np.ndarray, chain: np.ndarray | None) -> tuple[np.ndarray, float]:
-    """Standard error (M,) of the means of `influence` (n, M), and the quantile that belongs to it.
+def influence_covariance(influence: np.ndarray, chain: np.ndarray | None) -> Uncertainty:
+    """Covariance of the means of `influence` (n, M), and the quantile of the intervals that belong to it.
 
     Chains are cut by the largest autocorrelation time of the columns. Sums over the q blocks are nearly
-    independent: Student's t with q - 1 degrees of freedom.
+    independent: Student's t with q - 1 degrees of freedom. A single block says nothing.
     """
-    n = len(influence)
+    n, n_modes = influence.shape
+    upper = 1 - MODE_TABLE_LEVEL / 2
     if chain is None:
-        return np.sqrt(np.sum(influence**2, axis=0)) / n, NORMAL_QUANTILE
+        return Uncertainty(influence.T @ influence / n**2, float(special.ndtri(upper)))
     numbered = np.unique(chain, return_inverse=True)[1]
     blocks = cut_blocks(float(np.max(autocorrelation_time(influence, numbered))), numbered)
     sums = block_sums(influence, blocks.label)
     q = len(sums)
     if q < 2:
-        return np.full(influence.shape[1], np.inf), 1.0
-    return block_standard_error(sums) / n, float(special.stdtrit(q - 1, 1 - MODE_TABLE_LEVEL / 2))
+        return Uncertainty(np.full((n_modes, n_modes), np.inf), 1.0)
+    return Uncertainty(q / (q - 1) * sums.T @ sums / n**2, float(special.stdtrit(q - 1, upper)))
+
+
+def share_intervals(share: np.ndarray, of_logs: Uncertainty) -> np.ndarray:
+    """Intervals (M, 2) of shares on the logit scale, never narrower than the assignment to modes is sharp."""
+    logit = np.log(share)
+    share = np.minimum(share, 1 - 1e-12)
+    logit -= np.log1p(-share)
+    width = of_logs.quantile * np.sqrt(np.diag(of_logs.covariance)) / (1 - share)
+    ends = special.expit(np.stack([logit - width, logit + width], axis=1))
+    # where a mode ends is not defined more exactly than to .001 of the shares
+    reach = np.hypot(ends - share[:, None], 1e-3)
+    return np.clip(share[:, None] + reach * [-1, 1], 0, 1)
 
 
 def importance_weights(
@@ -159,14 +147,14 @@ def importance_weights(
 
     A draw at mode j has the weight implied_j / observed_j. This corrects the weights of the modes, not the
     fit within them, and needs draws at every mode. The variance of a weighted mean is that of
-    `effective_sample_size` independent draws, the smaller of::
+    `effective_sample_size` independent draws, with::
 
-        1 / sum_j implied_j^2 tau / n_j    and    min_j implied_j (1 - implied_j) / se(implied_j)^2 :
+        1 / ESS = sum_j implied_j^2 tau / n_j + max_j Var(implied_j) / (implied_j (1 - implied_j)) :
 
     Kish's formula (1965, Survey Sampling) for the draws within modes, and what the implied shares themselves
-    are worth. `mode` (n,) is the mode of each draw, the autocorrelation time is that within modes. Raises a
-    ValueError if a mode of non-negligible weight has no draws, or the implied share of one with draws is
-    unknown.
+    are worth: the two errors add up. `mode` (n,) is the mode of each draw, the autocorrelation time is that
+    within modes. Raises a ValueError if a mode of non-negligible weight has no draws, or the implied share of
+    one with draws is unknown.
     """
     sampled = table.n_draws > 0
     missing = np.flatnonzero(~sampled & (table.implied > NEGLIGIBLE_SHARE)).tolist()
@@ -179,10 +167,20 @@ def importance_weights(
         raise ValueError(f"`table` must have the implied shares of all draws, those of {unknown} are unknown")
     implied = table.implied[sampled]
     n_draws = np.bincount(mode, minlength=len(sampled))  # draws that were not tested included
-    within = 1 / np.sum(implied**2 * autocorrelation_time / n_draws[sampled])
-    error = np.diff(table.implied_interval[sampled], axis=1)[:, 0] / (2 * NORMAL_QUANTILE)
+    within = np.sum(implied**2 * autocorrelation_time / n_draws[sampled])
+    variance = np.diag(table.implied_covariance)[sampled]
     shared = np.minimum(implied, 1 - implied) > NEGLIGIBLE_SHARE
-    with np.errstate(divide="ignore", over="ignore"):  # no error: nothing is lost between modes
-        between = np.min((implied * (1 - implied) / error**2)[shared], initial=np.inf)
+    between = np.max((variance[shared] / (implied * (1 - implied))[shared]), initial=0.0)
     weights = np.nan_to_num(table.implied)[mode] / n_draws[mode]
-    return ImportanceWeights(weights / weights.mean(), float(min(within, between, len(mode))))
+    size = 1 / max(within + between, 1 / len(mode))
+    return ImportanceWeights(weights / weights.mean(), float(size))
+
+
+def time_within_modes(x: np.ndarray, log_p: np.ndarray, mode: np.ndarray, chain: np.ndarray) -> float:
+    """Largest autocorrelation time of log density and coordinates, each relative to its mean at the mode."""
+    values = np.column_stack([log_p, x])
+    sizes = np.bincount(mode)
+    for column in values.T:
+        means = np.bincount(mode, column) / np.maximum(sizes, 1)
+        column -= means[mode]
+    return float(np.max(autocorrelation_time_core(values, chain)))

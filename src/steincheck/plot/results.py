@@ -53,7 +53,7 @@ def null_distribution(result: GofResult, *, ax: Axes | None = None) -> Axes:
 
 
 def mode_shares(table: ModeTable, *, ax: Axes | None = None) -> Axes:
-    """Observed and implied share of each mode, with intervals; the 15 modes with the largest shares.
+    """Observed share of each mode and implied one with its interval; the 15 modes with the largest shares.
 
     Parameters
     ----------
@@ -79,14 +79,12 @@ def mode_shares(table: ModeTable, *, ax: Axes | None = None) -> Axes:
     order = np.sort(np.argsort(-largest, kind="stable")[:MAX_BARS])
     place = np.arange(len(order), dtype=float)
     ax = axes_or_new(ax)
-    for share, interval, shift, colour, mark, label in (
-        (table.observed, table.observed_interval, -0.12, MAIN_COLOUR, "o", "share of the draws"),
-        (table.implied, table.implied_interval, 0.12, CONTRAST_COLOUR, "s", "share of the density"),
-    ):
-        centre = 100 * share[order]
-        ends = 100 * interval[order]
-        length = np.clip(np.stack([centre - ends[:, 0], ends[:, 1] - centre]), 0, None)
-        ax.errorbar(centre, place + shift, xerr=length, fmt=mark, ms=5, lw=1.6, color=colour, label=label)
+    observed, implied = 100 * table.observed[order], 100 * table.implied[order]
+    ends = 100 * table.implied_interval[order]
+    length = np.clip(np.stack([implied - ends[:, 0], ends[:, 1] - implied]), 0, None)
+    ax.plot(observed, place - 0.12, "o", ms=5, color=MAIN_COLOUR, label="share of the draws")
+    density = ax.errorbar(implied, place + 0.12, xerr=length, fmt="s", ms=5, lw=1.6, color=CONTRAST_COLOUR)
+    density.set_label("share of the density")
     ax.set_yticks(place, [f"mode {k}" for k in order])
     ax.set_ylim(len(order) - 0.5, -0.5)
     ax.set_xlim(left=min(0.0, ax.get_xlim()[0]))

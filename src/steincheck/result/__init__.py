@@ -5,6 +5,7 @@ from .calibration import CalibrationResult
 from .chains import ChainBlocks, ChainWeights
 from .gof import (
     AgreementResult,
+    FluxReason,
     FluxResult,
     FluxVariant,
     FssdResult,
@@ -18,7 +19,7 @@ from .gof import (
     cannot_tell,
     floor_of,
 )
-from .mode_table import DisplacementTable, ImportanceWeights, ModeTable
+from .mode_table import DisplacementTable, ImportanceWeights, ModeTable, ModeWord
 from .modes import Modes, ModeSearch, SignedPermutation
 from .moments import FeatureKind, MomentFeature, MomentResult
 from .plain import as_plain, pvalue_text
@@ -38,6 +39,7 @@ __all__ = [
     "FeatureKind",
     "Finding",
     "FindingKind",
+    "FluxReason",
     "FluxResult",
     "FluxVariant",
     "FssdResult",
@@ -47,6 +49,7 @@ __all__ = [
     "KsdaggResult",
     "ModeSearch",
     "ModeTable",
+    "ModeWord",
     "Modes",
     "MomentFeature",
     "MomentResult",
@@ -63,5 +66,6 @@ __all__ = [
     "as_plain",
     "cannot_tell",
     "floor_of",
+    "mode_words",
     "pvalue_text",
 ]

@@ -39,28 +39,23 @@ class ChainWeights(ChainBlocks):
     Attributes
     ----------
     n_chains, n_blocks, autocorrelation_time, effective_sample_size
-        As in `ChainBlocks`, for the net flows between modes; 0 blocks and NaN if none are compared.
+        As in `ChainBlocks`, for the net flows between modes; 0 blocks and NaN if they were not compared.
     n_changes : int
-        Number of changes of mode; where the weights could not be tested, only changes after which the chain
-        stays are counted.
+        Number of changes of mode.
     sojourns : array (M,)
-        Number of sojourns of the chains at each mode, between such changes.
+        Number of sojourns of the chains at each mode.
     shares : array (C, M)
         Share of each mode in the draws of each chain.
-    compared : tuple of tuples of int
-        Groups of modes between which the chains change often enough for their weights to be compared.
-    pooled : tuple of int
-        Modes among them with few sojourns, whose weights were compared only together.
-    set_size : int
-        Number of independent draws with which the set was compared where the chains could not be tested.
     """
 
     n_changes: int
     sojourns: np.ndarray
     shares: np.ndarray
-    compared: tuple[tuple[int, ...], ...]
-    pooled: tuple[int, ...]
-    set_size: int
+
+    @property
+    def stuck(self) -> bool:
+        """Whether every chain has more than 99 % of its draws at one mode; the rest may be tails."""
+        return bool((self.shares.max(axis=1) > 0.99).all())
 
     def __repr__(self) -> str:
         return f"<ChainWeights: {self}>"

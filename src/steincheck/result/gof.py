@@ -16,7 +16,10 @@ from .mode_table import DisplacementTable, ModeTable
 from .modes import Modes
 from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
 
-FluxVariant = Literal["asymptotic", "exact", "block signs", "set"]
+FluxVariant = Literal["asymptotic", "exact", "block signs"]
+FluxReason = Literal[
+    "nothing moves", "no exchange", "light modes", "stuck chains", "few changes", "few blocks"
+]
 REASON_PREFIX = "cannot tell: "
 KernelUnits = Literal["common", "per mode"]
 
@@ -337,67 +340,53 @@ class FssdResult(GofResult):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FluxResult(GofResult):
-    """Outcome of `flux_test`; `pvalue` is NaN, with a warning, if no draw could be at another mode.
+    """Outcome of `flux_test`; `pvalue` is NaN, with a warning, where the weights could not be compared.
 
     Attributes
     ----------
     modes : Modes
         The modes that were compared.
     mode_table : ModeTable or None
-        Observed and implied shares; None if draws were moved by displacements of a lattice only.
+        Observed and implied shares; None if draws were moved by displacements of a lattice.
     mode_of_draw : array (n,) or None
-        The mode of each draw, -1 for those not tested; None with displacements only.
-    flow : array (M, M) or None
-        Mean probability of going from mode i to mode j; None with displacements only, whose flows `lattice`
-        has.
-    net_flow, net_flow_se : arrays (M,) or None
-        Net flow into each mode, positive where there are too few draws, and its standard error, NaN at modes
-        that chains visit too rarely; None with displacements only.
+        The mode of each draw, -1 for those not tested; None with displacements.
+    net_flow : array (M,) or None
+        Net flow into each mode, positive where there are too few draws; None with displacements.
     mode_pvalues : array (M,) or None
         p-value of each mode by itself, adjusted for the number of modes (Bonferroni); NaN where it was not
         examined.
-    all_compared : bool
-        Whether all modes of non-negligible weight were compared with each other; if not, only within groups.
     lattice : DisplacementTable or None
         Flows along the displacements of a lattice, if draws were moved by them.
     chains : ChainWeights or None
-        Changes of mode, sojourns and blocks; None for independent draws.
-    leaving_probability : float
-        Mean probability of a draw of leaving its mode.
+        Changes of mode, sojourns and blocks; None for independent draws, and with displacements.
     n_contributing : int
-        Number of draws whose probability of leaving exceeds 1 %.
+        Number of draws whose probability of leaving their mode exceeds 1 %.
     efficiency : float
-        Share of the variance of the counts that is left given the orbits; NaN with displacements only.
-    n_anchors : int
-        Number of Gaussians between which draws were moved; 0 with displacements only.
+        Share of the variance of the counts that is left given the orbits; NaN with displacements.
     degrees_of_freedom : int
     trend_pvalue : float
         p-value of a trend of the weights over the mode locations; NaN where these span too many dimensions.
     variant : str
-        How the p-value was found: "asymptotic", "exact", for chains "block signs", or "set" if the chains
-        change mode too rarely and the set of draws was compared with `chains.set_size` independent ones.
-    inconclusive_reason : str
-        Why a large p-value is not evidence of a fit; empty if it is.
+        How the p-value was found: "asymptotic", "exact", or for chains "block signs".
+    inconclusive_reason : FluxReason or None
+        Why a large p-value is not evidence of a fit, or why there is none: "nothing moves" (no draw can be
+        mapped to another mode), "no exchange" (none between some modes of more than 5 %), "light modes" (all
+        but one hold less than 1 %), "stuck chains", "few changes" or "few blocks".
     """
 
     modes: Modes
     mode_table: ModeTable | None = None
     mode_of_draw: np.ndarray | None = None
-    flow: np.ndarray | None = None
     net_flow: np.ndarray | None = None
-    net_flow_se: np.ndarray | None = None
     mode_pvalues: np.ndarray | None = None
-    all_compared: bool = True
     lattice: DisplacementTable | None = None
     chains: ChainWeights | None = None
-    leaving_probability: float
     n_contributing: int
     efficiency: float = np.nan
-    n_anchors: int = 0
     degrees_of_freedom: int
     trend_pvalue: float = np.nan
     variant: FluxVariant
-    inconclusive_reason: str = ""
+    inconclusive_reason: FluxReason | None = None
 
     def describe(self, alpha: float | None = None) -> str:
         """What the test says at level `alpha`, with its warnings and the mode table."""
@@ -410,39 +399,16 @@ class FluxResult(GofResult):
 
     def inconclusive(self, alpha: float | None = None) -> bool:
         """Whether the test cannot tell at level `alpha`; `inconclusive_reason` may say why."""
-        return super().inconclusive(alpha) or bool(self.inconclusive_reason and not self.reject(alpha))
-
-    def _remarks(self, alpha: float) -> list[str]:
-        remarks = super()._remarks(alpha)
-        return [*remarks, self.set_hypothesis] if self.set_hypothesis else remarks
+        unexamined = self.inconclusive_reason is not None and not self.reject(alpha)
+        return super().inconclusive(alpha) or unexamined
 
     def _reasons(self, alpha: float) -> list[str]:
-        reasons = super()._reasons(alpha)
-        if self.inconclusive_reason and not self.reject(alpha):
-            reasons.append(self.inconclusive_reason)
-        return list(dict.fromkeys(reasons))
+        from ..wording.flux import weight_reason
 
-    @property
-    def set_hypothesis(self) -> str:
-        """H0 for the modes whose weights the chains do not permit to be tested; empty if there are none."""
-        chains = self.chains
-        if chains is None:
-            return ""
-        begin = "The chains change mode too rarely for a test of the mode weights. H0"
-        if self.variant != "set":
-            together = set(chains.compared[0]) if len(chains.compared) == 1 else set()
-            if together - set(chains.pooled) == set(range(len(self.modes))):
-                return ""
-            begin = (
-                "The chains change too rarely between some modes for a test of their weights. For these, H0"
-            )
-        elif chains.compared:
-            begin = "The chains do not permit a test of the mode weights. H0"
-        return (
-            f"{begin} is therefore that this set of draws, whatever the sampler, represents the weights as "
-            f"well as {chains.set_size} independent draws; a mode without draws is judged by the probability "
-            f"that all of the effective draws, at least {chains.set_size}, would miss it."
-        )
+        reasons = super()._reasons(alpha)
+        if self.inconclusive_reason is not None and not self.reject(alpha):
+            reasons.append(weight_reason(self))
+        return list(dict.fromkeys(reasons))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

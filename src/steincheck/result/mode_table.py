@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from .._validation import listed
-from .plain import as_plain, pvalue_text
+from .plain import as_plain
 from .table import aligned
 
 MAX_MODES_PRINTED = 15  # rows of the printed mode table
-TOO_MANY = "too many draws"
-TOO_FEW = "too few draws"
-AS_EXPECTED = "as expected"
-NOT_COMPARED = "not compared"
-NOT_EXAMINED = "not examined"
+ModeWord = Literal["too many draws", "too few draws", "as expected", "not examined"]
 MODE_COLUMNS = ("mode", "draws", "share of the draws", "share of the density", "result", "where")
 
 
@@ -34,25 +30,31 @@ class ModeTable:
     observed, implied : arrays (M,)
         Share of the draws, and share of the density, at each mode; an implied share is NaN where it cannot
         be estimated.
-    observed_interval, implied_interval : arrays (M, 2)
-        95 % confidence intervals, each for one mode alone; NaN for the observed share of a mode that no chain
-        ever enters or leaves, which is that of the starting points.
-    words : tuple of str
-        Per mode "too many draws", "too few draws", "as expected", "not compared" (with modes of other groups:
-        within its own group the share is as expected) or "not examined".
-    n_local : array (M,), optional
-        Points of chains started at the mode itself on which its implied share rests too, since it has hardly
-        any draws; None if there was no such mode, or the chains would have cost too much.
+    implied_interval : array (M, 2)
+        95 % confidence intervals of the implied shares, each for one mode alone.
+    implied_covariance : array (M, M)
+        Covariance of the estimated implied shares, NaN where these are.
+    words : tuple of ModeWord
+        What the net flow into each mode says.
     """
 
     locations: np.ndarray
     n_draws: np.ndarray
     observed: np.ndarray
     implied: np.ndarray
-    observed_interval: np.ndarray
     implied_interval: np.ndarray
-    words: tuple[str, ...]
-    n_local: np.ndarray | None = None
+    implied_covariance: np.ndarray
+    words: tuple[ModeWord, ...]
+
+    @property
+    def error(self) -> np.ndarray:
+        """Realised error (M,) of the shares of the draws: observed minus implied."""
+        return self.observed - self.implied
+
+    @property
+    def error_interval(self) -> np.ndarray:
+        """95 % confidence intervals (M, 2) of the errors, each for one mode alone."""
+        return self.observed[:, None] - self.implied_interval[:, ::-1]
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -102,27 +104,32 @@ class DisplacementTable:
     Attributes
     ----------
     displacements : array (V, d)
-    flow : array (V, 2)
-        Mean probability of moving along and against each.
     net_flow, net_flow_se : arrays (V,)
         Along minus against, positive where there are too few draws ahead, and its standard error.
-    words : tuple of str
-        "too few draws ahead", "too few draws behind", "as expected" or "not examined" per displacement.
-    pvalue : float
-        p-value of all displacements together.
-    degrees_of_freedom : int
     """
 
     displacements: np.ndarray
-    flow: np.ndarray
     net_flow: np.ndarray
     net_flow_se: np.ndarray
-    words: tuple[str, ...]
-    pvalue: float
-    degrees_of_freedom: int
 
     def __repr__(self) -> str:
-        return f"<DisplacementTable: {len(self.words)} displacements, p {pvalue_text(self.pvalue)}>"
+        return f"<DisplacementTable: {len(self.net_flow)} displacements>"
+
+
+def mode_words(
+    net_flow: np.ndarray, pvalues: np.ndarray, level: float, *, comparable: bool
+) -> tuple[ModeWord, ...]:
+    """What the net flow into each mode (M,) says at a level, by the p-values of the modes.
+
+    No share is as expected unless the weights of all modes that matter are `comparable`.
+    """
+
+    def word(flow: float, p: float) -> ModeWord:
+        if p <= level:
+            return "too many draws" if flow < 0 else "too few draws"
+        return "as expected" if comparable and np.isfinite(p) else "not examined"
+
+    return tuple(word(flow, p) for flow, p in zip(net_flow, pvalues, strict=True))
 
 
 def mode_lines(table: ModeTable, descriptions: Sequence[str]) -> list[str]:
@@ -139,7 +146,7 @@ def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str, str]]:
     """The modes as rows of text: number, draws, observed share, implied share, what that says."""
     rows = []
     for k, word in enumerate(table.words):
-        observed = _share(table.observed[k], table.observed_interval[k])
+        observed = f"{table.observed[k]:.1%}"
         implied = _share(table.implied[k], table.implied_interval[k])
         words = f"missing, {word}" if table.n_draws[k] == 0 else word
         rows.append((str(k), str(table.n_draws[k]), observed, implied, words))
@@ -149,6 +156,4 @@ def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str, str]]:
 def _share(share: float, interval: np.ndarray) -> str:
     if np.isnan(share):
         return "-"
-    if np.isnan(interval[0]):
-        return f"{share:.1%} (no interval)"
     return f"{share:.1%} ({interval[0]:.1%} to {interval[1]:.1%})"

@@ -38,7 +38,6 @@ EXAMINED_BY_TEST = {
     "weights": ("mode weights", "flux test"),
     "chains": ("agreement of the chains", "block permutation test"),
 }
-WEIGHTS_OF_SET = "mode weights of this set of draws"
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,12 +307,9 @@ def rows_of_tests(verdict: Verdict) -> list[tuple[str, str, str, str]]:
     several = verdict.modes is not None and len(verdict.modes) > 1
     for key, result in verdict.tests.items():
         what, test = EXAMINED_BY_TEST[key]
-        if isinstance(result, FluxResult) and result.variant == "set" and result.chains is not None:
-            what = WEIGHTS_OF_SET
-            test = f"against {result.chains.set_size} independent draws"
         where = " within modes" if several and key != "weights" else ""
         answer = "misfit found" if verdict.adjusted_pvalues[key] <= verdict.alpha else "no misfit found"
-        inconclusive = isinstance(result, FluxResult) and bool(result.inconclusive_reason)
+        inconclusive = isinstance(result, FluxResult) and result.inconclusive_reason is not None
         inconclusive |= len(verdict.tests) * result.pvalue_floor > verdict.alpha
         if np.isnan(result.pvalue) or (inconclusive and answer == "no misfit found"):
             answer = "cannot tell"

@@ -21,8 +21,8 @@ from .._version import __version__
 from ..draws import to_unconstrained
 from ..draws.unconstrained import read_as_parameters
 from ..flux.anchors import assign, mode_anchors
-from ..flux.mode_comparison import time_within_modes
-from ..flux.shares import NEGLIGIBLE_SHARE, importance_weights
+from ..flux.findings import weight_findings
+from ..flux.shares import NEGLIGIBLE_SHARE, importance_weights, time_within_modes
 from ..modes.box import box_beside
 from ..modes.search import MAX_EVALUATIONS, MAX_SECONDS
 from ..result import (
@@ -52,7 +52,7 @@ from ..wording import (
     shape_finding,
     share_context,
     unknown_misfit_finding,
-    weight_findings,
+    weight_reason,
 )
 from .case import Case, Remarks, SearchLimits, evaluate_case, is_improper, look_for_unknown_modes, search
 from .combine import Combined, combine, holm_factor
@@ -354,7 +354,7 @@ def _findings(
 
 def _stuck(weights: FluxResult | None) -> bool:
     """Whether there are chains at every mode of non-negligible weight, which hardly ever leave it."""
-    if weights is None or weights.variant != "set" or weights.mode_table is None:
+    if weights is None or not np.isnan(weights.pvalue) or weights.mode_table is None:
         return False
     table = weights.mode_table
     weighty = table.implied > NEGLIGIBLE_SHARE
@@ -388,8 +388,8 @@ def _inconclusive_reasons(n: int, known: Modes, combined: Combined) -> list[str]
     weights = tests.get("weights")
     if isinstance(weights, FluxResult):
         apart = _modes_apart(known, weights)
-        if weights.inconclusive_reason and not combined.rejects("weights"):
-            reasons.append(weights.inconclusive_reason)
+        if weights.inconclusive_reason not in (None, "light modes") and not combined.rejects("weights"):
+            reasons.append(weight_reason(weights))
         elif apart:
             which = f"mode{'s' * (len(apart) > 1)} {listed(apart, 5)}"
             reasons.append(

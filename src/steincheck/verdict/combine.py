@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..flux.words import mode_words
-from ..result import FluxResult, GofResult, ModeTable
+from ..result import FluxResult, GofResult, ModeTable, mode_words
 from ..result.verdict import smallest_at_floor
 
 
@@ -87,14 +86,12 @@ def _word_modes(
     if not isinstance(weights, FluxResult) or weights.mode_table is None:
         return dict(tests)
     assert weights.net_flow is not None
-    assert weights.net_flow_se is not None
     assert weights.mode_pvalues is not None
     level = alpha / holm_factor(tests, "weights") if adjusted["weights"] <= alpha else -1.0
     words = mode_words(
         weights.net_flow,
-        weights.net_flow_se,
         weights.mode_pvalues,
         level,
-        all_compared=weights.all_compared,
+        comparable=weights.inconclusive_reason is None,
     )
     return {**tests, "weights": replace(weights, mode_table=replace(weights.mode_table, words=words))}

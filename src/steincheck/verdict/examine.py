@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -10,19 +11,27 @@ from .._whitening import average_root, whitened, whitened_scores
 from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks
 from ..chains.permutation import agreement_core
-from ..flux.test import flux_core
-from ..moments.blocks import moment_blocks, plain_features
-from ..moments.core import MIN_MOMENT_DRAWS, moment_core
+from ..flux import flux_core
+from ..moments.frames import make_frame
+from ..moments.lines import impossible_draws
+from ..moments.test import (
+    MIN_MOMENT_DRAWS,
+    moment_blocks,
+    moment_core,
+    only_impossible,
+    plain_features,
+)
 from ..moments.user_parameters import in_user_parameters
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult, among_all
 from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
-from ..target import Target, discontinuity
+from ..target import Target, discontinuity, score_anywhere
 from ..wording import chain_shares, effective_size, mode_description, weight_context
 from .case import Case, Remarks
 
+SHARE_OF_HELD_OUT = 1e-3  # of the level, spent on top of it on impossible values of held-out draws
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
 
 
@@ -94,6 +103,39 @@ def _agreement_test(
     return replace(found, dim=case.x.shape[1])
 
 
+def with_impossible_draws(
+    result: GofResult | None, x: np.ndarray, tested: np.ndarray, target: Target, known: Modes, alpha: float
+) -> dict[str, GofResult]:
+    """The moment test with impossible draws among those that it did not look at, by rows of the user's draws.
+
+    These are the held-out draws, or all where the test could not be made: the probability of a draw in its
+    conditional tail needs no independence. Its p-value, adjusted for all draws, is divided by 0.001, so that
+    the level is exceeded by at most a thousandth of itself.
+    """
+    unseen = np.arange(len(x))
+    if isinstance(result, MomentResult):
+        unseen = np.setdiff1d(unseen, tested)
+    rows, pvalue = _impossible(x[unseen], target, known)
+    found = tuple(unseen[rows].tolist())
+    if isinstance(result, MomentResult):
+        result = replace(
+            result,
+            pvalue=min(result.pvalue, pvalue / SHARE_OF_HELD_OUT),
+            impossible_rows=tuple(sorted({*result.impossible_rows, *found})),
+            impossible_pvalue=min(result.impossible_pvalue, pvalue),
+        )
+    elif found and pvalue / SHARE_OF_HELD_OUT <= alpha:
+        result = only_impossible(x, known, found, pvalue, pvalue / SHARE_OF_HELD_OUT)
+    return {} if result is None else {"moments": result}
+
+
+def _impossible(x: np.ndarray, target: Target, known: Modes) -> tuple[np.ndarray, float]:
+    """Rows of draws that are all but impossible, and the p-value of the worst."""
+    if not len(x):
+        return np.empty(0, dtype=int), 1.0
+    return impossible_draws(target.log_density, x, make_frame(known, x).constants)
+
+
 def _kernel_test(
     case: Case,
     whiten: np.ndarray,
@@ -133,10 +175,8 @@ def _weight_test(
         target,
         known,
         chain=case.chain,
-        tau_within=None if blocks is None else blocks.autocorrelation_time,
         n_resamples=_n_replicates(alpha) - 1,
         rng=rng,
-        warnings=[],
     )
 
 
@@ -167,7 +207,9 @@ def _moment_test(
         target.coordinate_names,
         blocks=cut,
         log_density=target.log_density,
+        score=partial(score_anywhere, target),
         n_resamples=_n_replicates(alpha) - 1,
         rng=rng,
+        warnings=[],
     )
     return in_user_parameters(result, target)
