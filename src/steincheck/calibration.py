@@ -22,10 +22,10 @@ from ._validation import (
 )
 from .draws import Draws, to_unconstrained
 from .result import CalibrationResult, GofResult
-from .result.plain import USUAL_LEVELS
 from .target import Target, require_target
 from .typing import DrawsLike
 from .verdict.answer import check
+from .wording.numbers import USUAL_LEVELS
 
 
 def calibrate(

@@ -25,7 +25,9 @@ class CountedTarget:
     def score(self, x: np.ndarray) -> np.ndarray:
         """The score (n, d)."""
         self.made += self.cost * len(x)
-        return outputs_anywhere(lambda y: (raw_score(self.target, y),), x, {"score": (self.target.dim,)})[0][0]
+        return outputs_anywhere(lambda y: (raw_score(self.target, y),), x, {"score": (self.target.dim,)})[0][
+            0
+        ]
 
     def log_density_and_score(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The log density (n,) and the score (n, d)."""

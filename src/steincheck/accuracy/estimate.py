@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, seeded
 from ..chains.reading import read_sample
-from ..flux.test import flux_core
+from ..flux import flux_core
 from ..modes.held_out import known_modes
 from ..result import Modes, ModeTable
 from ..result.accuracy import AccuracyReason, AccuracyResult, Estimate, ParameterAccuracy
@@ -150,9 +150,7 @@ def estimate_accuracy(
     warnings = [*sample.warnings, *warnings]
     shares = None
     if len(known) > 1:
-        told = flux_core(
-            sample.x, sample.log_p, target, known, chain=sample.chain, rng=flux, warnings=warnings
-        )
+        told = flux_core(sample.x, sample.log_p, target, known, chain=sample.chain, rng=flux)
         shares = None if told.mode_table is None else shares_of_table(told.mode_table)
     result = accuracy_core(
         sample.x,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .regression import residuals
 from .features import Features
+from .regression import residuals
 
 N_GROUPS = 20  # of neighbouring walkers of chains
 

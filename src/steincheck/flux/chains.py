@@ -13,11 +13,11 @@ import numpy as np
 
 from ..chains.blocks import (
     Blocks,
-    autocorrelation_time_core,
+    autocorrelation_time,
     block_signs,
     block_standard_error,
     block_sums,
-    cut_blocks_core,
+    cut_blocks,
 )
 from ..result import ChainWeights, FluxReason, ModeTable
 from .counts import (
@@ -93,7 +93,7 @@ def compare_chain_modes(
     if found.variances.max() < MIN_EXCHANGE:
         return untested._replace(reason="nothing moves")
     features = flow @ found.columns
-    blocks = cut_blocks_core(_slowest(features, found, chain), chain)
+    blocks = cut_blocks(_slowest(features, found, chain), chain)
     if not blocks.enough:
         return untested._replace(reason="stuck chains" if summary.stuck else "few blocks")
     net[often] = flow.mean(axis=0)
@@ -181,7 +181,7 @@ def compare_chain_steps(
     tau = _slowest(features, whole, chain)
     # every cut hides a little variance in each of k directions: beyond 5, cut rarer
     rarer = max(1.0, np.sqrt(k / 5))
-    blocks = replace(cut_blocks_core(rarer * tau, chain), autocorrelation_time=tau)
+    blocks = replace(cut_blocks(rarer * tau, chain), autocorrelation_time=tau)
     if not k or not blocks.enough:
         return Comparison(), blocks
     return sign_flips(features, blocks, whole, n_resamples, rng), blocks
@@ -192,7 +192,7 @@ def _slowest(features: np.ndarray, found: Directions, chain: np.ndarray) -> floa
     parts = [features]
     if found.trend_examined:
         parts.append(features[:, : found.n_trend])
-    return max(autocorrelation_time_core(part @ part.sum(axis=0), chain) for part in parts)
+    return max(autocorrelation_time(part @ part.sum(axis=0), chain) for part in parts)
 
 
 def sign_flips(

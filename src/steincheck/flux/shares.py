@@ -183,4 +183,4 @@ def time_within_modes(x: np.ndarray, log_p: np.ndarray, mode: np.ndarray, chain:
     for column in values.T:
         means = np.bincount(mode, column) / np.maximum(sizes, 1)
         column -= means[mode]
-    return float(np.max(autocorrelation_time_core(values, chain)))
+    return float(np.max(autocorrelation_time(values, chain)))

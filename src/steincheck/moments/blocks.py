@@ -9,7 +9,7 @@ import numpy as np
 
 from .._series import index_in_chain
 from .._whitening import average_root, whitened, whitened_scores
-from ..chains.blocks import Blocks, autocorrelation_time_core, cut_blocks_core
+from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..result import Modes
 from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.resampling import chain_blocks
@@ -79,8 +79,8 @@ def moment_blocks(blocks: Blocks, features: np.ndarray, chain: np.ndarray) -> Bl
     The slowest feature counts: the largest t may be about a single coordinate, which moves slowly while a
     kernel sees all of them at once.
     """
-    tau = max(blocks.autocorrelation_time, float(np.max(autocorrelation_time_core(features, chain))))
-    cut = cut_blocks_core(
+    tau = max(blocks.autocorrelation_time, float(np.max(autocorrelation_time(features, chain))))
+    cut = cut_blocks(
         tau, chain, max_blocks=MAX_CHAIN_BLOCKS, min_blocks=MIN_CHAIN_BLOCKS, cut_every=TIMES_PER_CHAIN_BLOCK
     )
     return replace(cut, stuck=blocks.stuck)

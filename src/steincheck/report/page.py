@@ -18,11 +18,10 @@ from .._files import write_text
 from .._validation import require_kind, shown
 from ..draws import as_draws, to_unconstrained
 from ..result import Verdict, as_plain
-from ..result.mode_table import MODE_COLUMNS, mode_rows
-from ..result.verdict import rows_of_tests
 from ..target import Target, require_target
 from ..typing import DrawsLike
 from ..wording import report as wording
+from ..wording.verdict import MODE_COLUMNS, mode_rows, test_rows
 from .pictures import figures
 
 MAX_ROWS = 40  # of a table: the page stays small enough to read, the JSON has all
@@ -194,8 +193,9 @@ def _modes(verdict: Verdict) -> str:
     places = verdict.mode_descriptions or ("",) * len(table)
     rows = [(*cells, where) for cells, where in zip(mode_rows(table), places, strict=True)][:MAX_ROWS]
     found = {finding.mode for finding in verdict.findings}
-    kinds = ("", "number", "number", "number", "words", "where")
-    columns = [_Column(head, kind) for head, kind in zip(MODE_COLUMNS, kinds, strict=True)]
+    kinds = ("", "number", "number", "number", "where")
+    heads = (*MODE_COLUMNS, "where")
+    columns = [_Column(head, kind) for head, kind in zip(heads, kinds, strict=True)]
     more = wording.first_of(MAX_ROWS, len(table), "modes")
     return (
         _table(columns, rows, [k in found for k in range(len(rows))])
@@ -224,7 +224,7 @@ def _tests(verdict: Verdict) -> str:
     ]
     wrong = [verdict.adjusted_pvalues[name] <= verdict.alpha for name in verdict.tests]
     note = _note(wording.tests_note(verdict.alpha))
-    return _table(columns, rows_of_tests(verdict), wrong) + note
+    return _table(columns, test_rows(verdict), wrong) + note
 
 
 def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -> str:

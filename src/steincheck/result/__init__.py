@@ -1,5 +1,7 @@
 """What a test returns: records without dependencies."""
 
+from ..wording.numbers import pvalue_text
+from ..wording.results import cannot_tell
 from .accuracy import AccuracyReason, AccuracyResult, Estimate, ParameterAccuracy
 from .calibration import CalibrationResult
 from .chains import ChainBlocks, ChainWeights
@@ -16,16 +18,15 @@ from .gof import (
     PksdaggResult,
     PksdResult,
     SpksdResult,
-    cannot_tell,
     floor_of,
 )
-from .mode_table import DisplacementTable, ImportanceWeights, ModeTable, ModeWord
+from .mode_table import DisplacementTable, ImportanceWeights, ModeTable, ModeWord, mode_words
 from .modes import Modes, ModeSearch, SignedPermutation
 from .moments import FeatureKind, MomentFeature, MomentResult
-from .plain import as_plain, pvalue_text
+from .plain import as_plain
 from .table import Table
 from .tested import Result, among_all
-from .verdict import Finding, FindingKind, Verdict
+from .verdict import Finding, FindingKind, StepEvaluations, Verdict
 
 __all__ = [
     "AccuracyReason",
@@ -60,6 +61,7 @@ __all__ = [
     "Result",
     "SignedPermutation",
     "SpksdResult",
+    "StepEvaluations",
     "Table",
     "Verdict",
     "among_all",

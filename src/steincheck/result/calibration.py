@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .plain import as_plain, pvalue_text
+from ..wording.numbers import pvalue_text
+from .plain import as_plain
 
 
 @dataclass(frozen=True, eq=False, repr=False)

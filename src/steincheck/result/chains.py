@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..wording.results import blocks_text, changes_text
+
 
 @dataclass(frozen=True, eq=False)
 class ChainBlocks:
@@ -25,11 +27,7 @@ class ChainBlocks:
     effective_sample_size: float
 
     def __str__(self) -> str:
-        chains = "one chain" if self.n_chains == 1 else f"{self.n_chains} chains"
-        return (
-            f"tested as {chains}, effective sample size about {self.effective_sample_size:.0f} "
-            f"(autocorrelation time {self.autocorrelation_time:.3g}, {self.n_blocks} blocks)"
-        )
+        return blocks_text(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,8 +59,4 @@ class ChainWeights(ChainBlocks):
         return f"<ChainWeights: {self}>"
 
     def __str__(self) -> str:
-        if self.n_blocks:
-            return super().__str__()
-        chains = "one chain" if self.n_chains == 1 else f"{self.n_chains} chains"
-        changes = "1 mode change" if self.n_changes == 1 else f"{self.n_changes or 'no'} mode changes"
-        return f"{chains} with {changes} in all"
+        return blocks_text(self) if self.n_blocks else changes_text(self)

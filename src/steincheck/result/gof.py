@@ -10,23 +10,19 @@ from typing import Any, Literal
 import numpy as np
 
 from .._validation import check_level
+from ..wording.flux import weight_reason
+from ..wording.results import floor_remark, result_sentence
 from .chains import ChainBlocks, ChainWeights
 from .html import answer_html, list_html, modes_html
 from .mode_table import DisplacementTable, ModeTable
 from .modes import Modes
-from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
+from .plain import as_plain, freeze_mappings, picklable_state
 
 FluxVariant = Literal["asymptotic", "exact", "block signs"]
 FluxReason = Literal[
     "nothing moves", "no exchange", "light modes", "stuck chains", "few changes", "few blocks"
 ]
-REASON_PREFIX = "cannot tell: "
 KernelUnits = Literal["common", "per mode"]
-
-
-def cannot_tell(reason: str) -> str:
-    """The warning that says why a test has no answer."""
-    return REASON_PREFIX + reason
 
 
 def floor_of(null_distribution: np.ndarray | None) -> float:
@@ -129,12 +125,12 @@ class GofResult:
         return self.describe()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._sentence(self._level(None))}>"
+        return f"<{type(self).__name__}: {result_sentence(self, self._level(None))}>"
 
     def _repr_html_(self) -> str:
         fits = None if self.inconclusive() else not self.reject()
         level = self._level(None)
-        lists = list_html(self._remarks(level)) + list_html(self._other_warnings(level), "Warnings")
+        lists = list_html(self._remarks(level)) + list_html(self.warnings, "Warnings")
         return f"<div>{answer_html(self._headline(level), fits)}{lists}</div>"
 
     def inconclusive(self, alpha: float | None = None) -> bool:
@@ -145,40 +141,16 @@ class GofResult:
     def describe(self, alpha: float | None = None) -> str:
         """What the test says at level `alpha`, with its warnings."""
         level = self._level(alpha)
-        warnings = [f"warning: {text}" for text in self._other_warnings(level)]
+        warnings = [f"warning: {text}" for text in self.warnings]
         return "\n  ".join([self._headline(level), *self._remarks(level), *warnings])
 
     def _headline(self, alpha: float) -> str:
-        return f"{self.test}: {self._sentence(alpha)}"
-
-    def _sentence(self, alpha: float) -> str:
-        p = pvalue_text(self.pvalue, smallest=self.at_floor)
-        statistic = "" if np.isnan(self.statistic) else f"statistic = {self.statistic:.4g}, "
-        n = f"n = {self.n}" if self.tested_rows is None else f"n = {self.n}, {self.n_tested} tested"
-        if self.inconclusive(alpha):
-            answer = "cannot tell"
-        else:
-            answer = "does not fit: misfit found" if self.reject(alpha) else "no misfit found"
-        return f"{answer} at level {alpha:g} (p {p}, {statistic}{n}, d = {self.dim})"
+        return f"{self.test}: {result_sentence(self, alpha)}"
 
     def _remarks(self, alpha: float) -> list[str]:
         """Remarks that accompany the answer, other than warnings."""
         remarks = [] if self.chains is None else [str(self.chains)]
-        if self._out_of_reach(alpha):
-            floor = f"{self.pvalue_floor:.2g}, above the level {alpha:g}"
-            remarks.append(f"The smallest attainable p-value is {floor}.")
-        return remarks + [f"reason: {text}" for text in self._reasons(alpha)]
-
-    def _reasons(self, alpha: float) -> list[str]:
-        """Why the test cannot tell, as its warnings say: the headline has the answer already."""
-        if not self.inconclusive(alpha):
-            return []
-        return [text.removeprefix(REASON_PREFIX) for text in self.warnings if text.startswith(REASON_PREFIX)]
-
-    def _other_warnings(self, alpha: float) -> list[str]:
-        """The warnings that are not reasons."""
-        inconclusive = self.inconclusive(alpha)
-        return [text for text in self.warnings if not (inconclusive and text.startswith(REASON_PREFIX))]
+        return [*remarks, floor_remark(self.pvalue_floor, alpha)] if self._out_of_reach(alpha) else remarks
 
     def _out_of_reach(self, alpha: float) -> bool:
         """Whether a p-value above `alpha` says nothing, since the replicates could not give one below."""
@@ -402,13 +374,10 @@ class FluxResult(GofResult):
         unexamined = self.inconclusive_reason is not None and not self.reject(alpha)
         return super().inconclusive(alpha) or unexamined
 
-    def _reasons(self, alpha: float) -> list[str]:
-        from ..wording.flux import weight_reason
-
-        reasons = super()._reasons(alpha)
-        if self.inconclusive_reason is not None and not self.reject(alpha):
-            reasons.append(weight_reason(self))
-        return list(dict.fromkeys(reasons))
+    def _remarks(self, alpha: float) -> list[str]:
+        reason = weight_reason(self)
+        remarks = super()._remarks(alpha)
+        return [*remarks, reason] if reason and not self.reject(alpha) else remarks
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

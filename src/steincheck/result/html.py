@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._palette import ANSWER_COLOUR, CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
-from .mode_table import MODE_COLUMNS, ModeTable, mode_rows
+from ..wording.verdict import ACCURACY_COLUMNS, MODE_COLUMNS, accuracy_row, foot, mode_rows, test_rows
+from .mode_table import ModeTable
 from .table import html_table
+
+if TYPE_CHECKING:
+    from .verdict import Verdict
 
 
 def answer_html(text: str, fits: bool | None) -> str:
@@ -32,7 +37,7 @@ def modes_html(table: ModeTable, descriptions: Sequence[str]) -> str:
     for k, row in enumerate(mode_rows(table)[:MAX_BARS]):
         rows.append((*row, descriptions[k] if k < len(descriptions) else ""))
     more = f"<p>... and {len(table) - MAX_BARS} more modes</p>" if len(table) > MAX_BARS else ""
-    return share_bars(table) + html_table(MODE_COLUMNS, "rrrrll", rows) + more
+    return share_bars(table) + html_table((*MODE_COLUMNS, "where"), "rrrrl", rows) + more
 
 
 def share_bars(table: ModeTable) -> str:
@@ -61,3 +66,23 @@ def share_bars(table: ModeTable) -> str:
         f'<svg role="img" aria-label="{escape(words)}" viewBox="0 0 370 {foot + 6}" '
         f'style="max-width:30em;display:block;font:11px sans-serif">{"".join(lines)}</svg>'
     )
+
+
+def verdict_html(verdict: Verdict) -> str:
+    """A verdict for a notebook: the answer, the errors, the shares, and the rest behind a fold."""
+    parts = [
+        answer_html(verdict.sentence, verdict.fits),
+        list_html(verdict.warnings, "Warnings"),
+        list_html([finding.text for finding in verdict.findings]),
+        list_html(verdict.advice, "What to do"),
+    ]
+    if verdict.accuracy:
+        parts.append(html_table(ACCURACY_COLUMNS, "lrrrrl", list(map(accuracy_row, verdict.accuracy))))
+    if verdict.mode_table is not None:
+        parts.append(modes_html(verdict.mode_table, verdict.mode_descriptions))
+    tests = test_rows(verdict)
+    folded = html_table(("what was tested", "p-value", "adjusted", "result"), "lrrl", tests) if tests else ""
+    folded += list_html(verdict.context, "How it was examined")
+    folded += list_html(verdict.not_examined, "Not examined")
+    parts.append(f"<details><summary>Tests, how it was examined</summary>{folded}</details>")
+    return f"<div>{''.join(parts)}<p>{foot(verdict)}</p></div>"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 
-from .._validation import listed
+from ..wording.numbers import mode_descriptions
+from ..wording.verdict import mode_lines
 from .plain import as_plain
-from .table import aligned
 
-MAX_MODES_PRINTED = 15  # rows of the printed mode table
 ModeWord = Literal["too many draws", "too few draws", "as expected", "not examined"]
-MODE_COLUMNS = ("mode", "draws", "share of the draws", "share of the density", "result", "where")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,7 +32,7 @@ class ModeTable:
     implied_covariance : array (M, M)
         Covariance of the estimated implied shares, NaN where these are.
     words : tuple of ModeWord
-        What the net flow into each mode says.
+        What the net flow into each mode says at the level .05.
     """
 
     locations: np.ndarray
@@ -68,8 +65,8 @@ class ModeTable:
         return f"<ModeTable: {len(self)} modes, {len(self.missing)} without draws>"
 
     def __str__(self) -> str:
-        rounded = [[f"{value:.4g}" for value in location] for location in self.locations]
-        return "\n".join(mode_lines(self, [f"({listed(values, 3)})" for values in rounded]))
+        names = [f"x[{k}]" for k in range(self.locations.shape[1])]
+        return "\n".join(mode_lines(self, mode_descriptions(self.locations, names)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -130,30 +127,3 @@ def mode_words(
         return "as expected" if comparable and np.isfinite(p) else "not examined"
 
     return tuple(word(flow, p) for flow, p in zip(net_flow, pvalues, strict=True))
-
-
-def mode_lines(table: ModeTable, descriptions: Sequence[str]) -> list[str]:
-    """The table as lines of text, with descriptions of the modes; at most `MAX_MODES_PRINTED` modes."""
-    head = ("mode", "draws", "share of the draws", "share of the density", "", "")
-    rows = [(*row, where) for row, where in zip(mode_rows(table), descriptions, strict=True)]
-    lines = aligned([head, *rows[:MAX_MODES_PRINTED]], "rrrrll")
-    if len(rows) > MAX_MODES_PRINTED:
-        lines.append(f"  ... and {len(rows) - MAX_MODES_PRINTED} more")
-    return lines
-
-
-def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str, str]]:
-    """The modes as rows of text: number, draws, observed share, implied share, what that says."""
-    rows = []
-    for k, word in enumerate(table.words):
-        observed = f"{table.observed[k]:.1%}"
-        implied = _share(table.implied[k], table.implied_interval[k])
-        words = f"missing, {word}" if table.n_draws[k] == 0 else word
-        rows.append((str(k), str(table.n_draws[k]), observed, implied, words))
-    return rows
-
-
-def _share(share: float, interval: np.ndarray) -> str:
-    if np.isnan(share):
-        return "-"
-    return f"{share:.1%} ({interval[0]:.1%} to {interval[1]:.1%})"

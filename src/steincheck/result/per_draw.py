@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from .table import Table
+
 
 def per_draw_group(
-    lengths: Sequence[int], mode: np.ndarray | None, weights: np.ndarray | None, attributes: Mapping[str, Any]
+    lengths: Sequence[int],
+    per_draw: Mapping[str, np.ndarray | None],
+    per_parameter: Table,
+    attributes: Mapping[str, Any],
 ) -> Any:
-    """InferenceData, or a DataTree, with the group ``steincheck``: variables over chain and draw."""
+    """InferenceData, or a DataTree, with the group ``steincheck``: variables over draws and parameters."""
     try:
         import arviz
         import xarray
@@ -20,11 +25,17 @@ def per_draw_group(
     if min(lengths) < max(lengths):
         raise ValueError(f"ArviZ needs chains of one length, got lengths {list(lengths)}")
     shape = (len(lengths), lengths[0])
-    content = {}
-    for name, values in (("mode", mode), ("importance_weight", weights)):
-        if values is not None:
-            content[name] = (("chain", "draw"), values.reshape(shape))
-    axes = {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
+    content: dict[str, Any] = {
+        name: (("chain", "draw"), values.reshape(shape))
+        for name, values in per_draw.items()
+        if values is not None
+    }
+    content |= {name: (("parameter",), per_parameter[name]) for name in per_parameter.columns[1:]}
+    axes = {
+        "chain": np.arange(shape[0]),
+        "draw": np.arange(shape[1]),
+        "parameter": per_parameter["parameter"],
+    }
     dataset = xarray.Dataset(content, coords=axes, attrs=dict(attributes))
     if hasattr(arviz, "InferenceData"):
         return arviz.InferenceData(steincheck=dataset)

@@ -9,29 +9,6 @@ from typing import Any
 
 import numpy as np
 
-USUAL_LEVELS = (0.01, 0.05, 0.1)
-
-
-def pvalue_text(p: float, *, smallest: bool = False) -> str:
-    """The p-value as it follows the letter p: "= 0.04", or "< 1e-16" where its digits mean nothing.
-
-    "<= 0.001" if it is the `smallest` that a test with finitely many replicates can give, "not available" for
-    NaN. Two digits; three where two would look like one of the usual levels.
-
-    Examples
-    --------
-    >>> [pvalue_text(p) for p in (0.4112, 0.00102, 0.0504, 0.05)]
-    ['= 0.41', '= 0.001', '= 0.0504', '= 0.05']
-    """
-    if np.isnan(p):
-        return "not available"
-    if p < 1e-16:
-        return "< 1e-16"
-    text = f"{p:.2g}"
-    if float(text) in USUAL_LEVELS:
-        text = f"{p:.3g}"
-    return f"<= {text}" if smallest else f"= {text}"
-
 
 def freeze_mappings(record: Any, names: Sequence[str]) -> None:
     """Make these mappings of a frozen record read-only copies."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..wording.numbers import aligned
 from .plain import as_plain
 
 
@@ -77,19 +78,6 @@ class Table:
         except ImportError:
             raise ImportError("to_pandas needs pandas: pip install pandas") from None
         return pandas.DataFrame.from_records(self.rows, columns=self.columns, index=self.columns[0])
-
-
-def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
-    """Rows of cells as lines, columns aligned to the left or right by the letters of `sides`."""
-    widths = [max(len(row[k]) for row in rows) for k in range(len(sides))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if side == "l" else cell.rjust(width)
-            for cell, width, side in zip(row, widths, sides, strict=True)
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines
 
 
 def html_table(head: Sequence[str], sides: str, rows: Sequence[Sequence[str]]) -> str:

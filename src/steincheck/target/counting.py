@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from .evaluation import central_differences, outputs_anywhere, raw_score, raw_value_and_score
-from .record import Target
+from .record import Batch, Target
 
 
 @dataclass
@@ -130,3 +130,21 @@ class CountedTarget:
             bad = [np.isnan(piece) | (piece == np.inf) for piece in values]
             self.failures += int(np.any([b.reshape(len(part), -1).any(axis=1) for b in bad], axis=0).sum())
         return outputs
+
+
+def counting_target(target: Target, budget: Budget) -> Target:
+    """The target with functions that count their evaluations; they never refuse one."""
+
+    def counting(function: Batch | None) -> Batch | None:
+        if function is None:
+            return None
+
+        def counted(x: np.ndarray) -> Any:
+            budget.made += len(x)
+            return function(x)
+
+        return counted
+
+    log_density = counting(target.log_density)
+    assert log_density is not None
+    return replace(target, log_density=log_density, score=counting(target.score))

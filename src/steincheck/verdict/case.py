@@ -1,169 +1,144 @@
-"""The case of a verdict: draws evaluated once, the modes of the density, and what is collected on the way."""
+"""What a verdict is about: draws evaluated once, and the modes of the density."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
+from itertools import chain as joined
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..chains.blocks import autocorrelation_time
 from ..chains.diagnostics import Convergence, convergence
-from ..chains.reading import evaluate_sample
+from ..chains.reading import Sample, evaluate_sample
 from ..draws import Draws
-from ..draws.record import chain_of_rows
-from ..modes.arguments import examine_modes
+from ..modes.arguments import as_modes
 from ..modes.held_out import climb_from_draws, hold_out, rounded_location, search_from_draws
-from ..modes.search import no_mode_reason
 from ..result import Modes
-from ..target import Target, score_at, score_warnings
-from ..wording import chains as wording
-from ..wording.locations import mode_description
+from ..target import Target, score_warnings
+from ..target.counting import Budget
+from ..target.parameter_scale import to_constrained
+from ..wording import chains as chain_words
+from ..wording import modes as mode_words
+from ..wording import verdict as words
+from ..wording.numbers import mode_descriptions
 
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
-MAX_SECONDS_OF_CLIMBS = 10.0  # from draws to unknown modes, of which there are only warnings
+
+
+class Notes(NamedTuple):
+    """What a step says beside its result, in sentences."""
+
+    warnings: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()  #: why a non-rejection is inconclusive
+    not_examined: tuple[str, ...] = ()
+
+
+def join_notes(*parts: Notes) -> Notes:
+    """All of them, each sentence once."""
+    return Notes(*(tuple(dict.fromkeys(joined.from_iterable(column))) for column in zip(*parts, strict=True)))
 
 
 class Case(NamedTuple):
-    """Draws and what is evaluated at them, once."""
+    """The draws of a verdict, and what is known of them before any test."""
 
-    x: np.ndarray  # (n, d)
-    log_p: np.ndarray  # (n,)
-    scores: np.ndarray  # (n, d)
-    chain: np.ndarray | None  # (n,) chain of each draw, 0, 1, ...; None for independent draws
-    convergence: Convergence | None = None  # ESS and R-hat of all draws; None for independent draws
+    sample: Sample
+    values: np.ndarray  #: (n, k) the user's own parameters
+    names: tuple[str, ...]  #: (k,) of the parameters
+    convergence: Convergence | None  #: None for independent draws
+    valid: bool  #: whether the order of the draws permits p-values
+    notes: Notes
 
-    def rows(self, index: np.ndarray) -> Case:
-        """Some of the draws, their chains numbered anew."""
-        chain = chain_of_rows(self.chain, index)
-        return Case(self.x[index], self.log_p[index], self.scores[index], chain)
-
-
-class SearchLimits(NamedTuple):
-    """Of the mode search, as in `check`."""
-
-    max_evaluations: int
-    max_seconds: float | None
+    @property
+    def effective_sizes(self) -> np.ndarray:
+        """(k,) number of independent draws that each parameter's mean is worth."""
+        n = len(self.values)
+        if self.sample.chain is None:
+            return np.full(len(self.names), float(n))
+        return n / np.maximum(autocorrelation_time(self.values, self.sample.chain), 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Remarks:
-    """What is collected for the verdict beside the tests."""
-
-    warnings: list[str] = field(default_factory=list)
-    context: list[str] = field(default_factory=list)
-    inconclusive_reasons: list[str] = field(default_factory=list)
-    invalid: list[str] = field(default_factory=list)  # why no p-value would be valid
-    not_examined: list[str] = field(default_factory=list)
-
-
-def evaluate_case(
-    read: Draws, target: Target, independent: bool, check_score: bool, remarks: Remarks
-) -> Case:
+def read_case(read: Draws, target: Target, *, independent: bool, check_score: bool) -> Case:
     """Evaluate log density and score once, and find out whether the draws are chains."""
-    sample = evaluate_sample(read, target, independent=independent)
-    x = sample.x
-    chain = sample.chain
-    remarks.warnings.extend(sample.warnings)
-    remarks.warnings.extend(score_warnings(target, x, check=check_score))
-    order = sample.order
-    remarks.inconclusive_reasons.extend(wording.stuck_chain(*fact) for fact in order.stuck)
-    found = None
-    if chain is None:
-        remarks.context.append("The draws were tested as independent.")
-    else:
-        found = convergence(x, chain)
-        remarks.context.append(wording.chain_context(chain, found))
-    remarks.invalid.extend(wording.equal_chains(*fact) for fact in order.equal)
-    if order.repeats is not None and not order.equal:
-        remarks.invalid.append(wording.repeated_draws(*order.repeats))
-    if order.dependence is not None and order.dependence.interleaved:
-        remarks.invalid.append(wording.interleaved_chains(order.dependence.lag))
-    if chain is not None and read.axes_swapped:
-        remarks.invalid.append(
-            "draws are correlated across chains, not within them: the axes seem to be swapped"
-        )
+    sample = evaluate_sample(read, target, independent=independent).with_scores(target)
+    warnings = [*sample.warnings, *score_warnings(target, sample.x, check=check_score)]
     if read.divergences:
-        remarks.warnings.append(f"the sampler reports {read.divergences} divergent transitions")
-    return Case(x, sample.log_p, score_at(target, x), chain, found)
+        warnings.append(words.divergence_warning(read.divergences))
+    values, names = to_constrained(sample.x, target)
+    found = None
+    context = words.INDEPENDENT
+    if sample.chain is not None:
+        found = convergence(values, sample.chain)
+        context = chain_words.chain_context(sample.chain, found)
+        warnings += words.mixing_warnings(found.rhat, names)
+    reasons = chain_words.invalidity_reasons(sample.order)
+    if sample.chain is not None and read.axes_swapped:
+        reasons.append(words.SWAPPED_AXES)
+    notes = Notes(tuple(warnings), (context,), tuple(reasons))
+    return Case(sample, values, names, found, not reasons, notes)
 
 
-def search(
+class Known(NamedTuple):
+    """The modes of the density, and the draws that may be tested with them."""
+
+    modes: Modes
+    rows: np.ndarray
+    descriptions: tuple[str, ...]
+    given: bool
+    improper: bool
+    notes: Notes
+
+
+def find_known_modes(
     case: Case,
     target: Target,
     modes: Any,
     box: np.ndarray | None,
-    limits: SearchLimits,
+    *,
+    budget: Budget,
     progress: bool | None,
     rng: np.random.Generator,
-    remarks: Remarks,
-) -> tuple[Modes, np.ndarray]:
-    """The modes and the rows to test; without a mode, a stand-in where the held-out draws are."""
+) -> Known:
+    """The modes given or found from held-out draws; without any, the spread of the draws stands in."""
+    x = case.sample.x
+    n = len(x)
     if modes is not None:
-        remarks.context.append("The modes were given: none was searched for.")
-        remarks.not_examined.append("modes other than those given")
-        given, warnings = examine_modes(modes, target)
-        remarks.warnings.extend(warnings)
-        return given, np.arange(len(case.x))
-    held, tested = hold_out(len(case.x), rng, case.chain)
-    known = search_from_draws(
-        target,
-        case.x,
-        held,
-        box,
-        max_evaluations=limits.max_evaluations,
-        max_seconds=limits.max_seconds,
-        progress=progress,
-        rng=rng,
-    )
-    remarks.warnings.extend(known.warnings)
-    if len(held):
-        remarks.context.append(
-            f"{len(held)} held-out draws started the mode search; the other {len(tested)} were tested."
+        notes = Notes(context=(words.MODES_GIVEN,), not_examined=(words.OTHER_MODES_THAN_GIVEN,))
+        given = as_modes(modes, target, budget)
+        return Known(given, np.arange(n), _descriptions(given, target), True, False, notes)
+    held, tested = hold_out(n, case.sample.chain)
+    found = search_from_draws(target, x, held, box, budget=budget, progress=progress, rng=rng)
+    notes = Notes(warnings=found.warnings, not_examined=words.held_out_texts(len(held), len(tested)))
+    if not len(found):
+        improper = found.search is not None and found.search.reason == "improper"
+        reason = words.IMPROPER if improper else words.NO_MODE
+        centre, scale = rounded_location(x[held] if len(held) else x)
+        spread = replace(
+            found,
+            locations=centre[None],
+            covariances=np.diag(scale**2)[None],
+            log_density=np.zeros(1),
+            n_starts=np.zeros(1, dtype=int),
         )
-        remarks.not_examined.append(f"the {len(held)} held-out draws, except for impossible values")
-    if not len(known):
-        remarks.warnings.append(no_mode_reason(known))
-        remarks.inconclusive_reasons.append("no mode was found, so the mode weights could not be examined")
-        return _stand_in(case.x[held] if len(held) else case.x, known), tested
-    remarks.context.append(f"Mode search: {known.search_sentence}.")
-    remarks.not_examined.append("modes that the search did not find")
-    if known.symmetries:
-        remarks.context.append(f"Symmetries of the density: {'; '.join(known.symmetries)}.")
-    return known, tested
+        notes = join_notes(notes, Notes(reasons=(reason,)))
+        return Known(spread, tested, _descriptions(spread, target), False, improper, notes)
+    context = mode_words.search_context(found, target.coordinate_names)
+    notes = join_notes(notes, Notes(context=context, not_examined=(words.MODES_NOT_FOUND,)))
+    return Known(found, tested, _descriptions(found, target), False, False, notes)
 
 
-def _stand_in(x: np.ndarray, none: Modes) -> Modes:
-    """Units for the tests of a density without a mode: median and spread of the held-out draws."""
-    centre, scale = rounded_location(x)
-    covariances = np.diag(scale**2)[None]
-    return Modes(centre[None], covariances, np.zeros(1), np.zeros(1, dtype=int), search=none.search)
+def _descriptions(modes: Modes, target: Target) -> tuple[str, ...]:
+    return mode_descriptions(*to_constrained(modes.locations, target))
 
 
-def is_improper(known: Modes) -> bool:
-    """Whether the search says that the density is improper: nothing can be a sample of it."""
-    return known.search is not None and known.search.reason == "improper"
-
-
-def look_for_unknown_modes(
-    x: np.ndarray,
-    target: Target,
-    known: Modes,
-    limits: SearchLimits,
-    rng: np.random.Generator,
-    remarks: Remarks,
-) -> None:
+def notes_on_unknown_modes(case: Case, target: Target, known: Known, budget: Budget) -> Notes:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
-    seconds = None if limits.max_seconds is None else min(limits.max_seconds, MAX_SECONDS_OF_CLIMBS)
-    climbed = climb_from_draws(x, target, known, rng, max_seconds=seconds)
+    assert case.sample.scores is not None
+    climbed = climb_from_draws(case.sample.x, case.sample.scores, target, known.modes, budget)
     if not climbed.n_unknown:
-        return
-    example = mode_description(climbed.locations[0], target.coordinate_names)
-    remedy = "give `modes`, or a larger `max_evaluations`"
-    if known.search is None:
-        remedy = "add them to `modes`, or leave `modes` out to have them searched for"
-    text = (
-        f"the weights of modes not listed: {climbed.n_unknown} of {climbed.n_draws} draws examined belong to "
-        f"unknown modes, for example ({example}); {remedy}"
-    )
+        return Notes()
+    where = mode_descriptions(*to_constrained(climbed.locations[:1], target))[0]
+    text = words.unknown_modes_text(climbed.n_unknown, climbed.n_draws, where, given=known.given)
     many = climbed.n_unknown > MAX_UNKNOWN_SHARE * climbed.n_draws
-    (remarks.inconclusive_reasons if many else remarks.not_examined).append(text)
+    return Notes(reasons=(text,)) if many else Notes(not_examined=(text,))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ..result import FluxResult, GofResult, ModeTable, mode_words
-from ..result.verdict import smallest_at_floor
+from ..result import GofResult
 
 
 class Combined(NamedTuple):
     """The tests that ran, taken together at one level."""
 
-    tests: dict[str, GofResult]
+    tests: Mapping[str, GofResult]
     adjusted_pvalues: dict[str, float]  #: p-values, by Holm's method
     alpha: float
 
@@ -27,27 +25,23 @@ class Combined(NamedTuple):
     @property
     def at_floor(self) -> bool:
         """Whether a test with the smallest adjusted p-value cannot give a smaller one."""
-        return smallest_at_floor(self.tests, self.adjusted_pvalues)
+        return any(
+            result.at_floor and self.adjusted_pvalues[name] == self.pvalue
+            for name, result in self.tests.items()
+        )
 
     @property
     def rejected(self) -> bool:
         """Whether any test rejects."""
         return self.pvalue <= self.alpha
 
-    @property
-    def weights(self) -> FluxResult | None:
-        """The test of the mode weights, if it ran."""
-        result = self.tests.get("weights")
-        return result if isinstance(result, FluxResult) else None
-
-    @property
-    def mode_table(self) -> ModeTable | None:
-        """Shares of the modes, if the mode weights were tested."""
-        return None if self.weights is None else self.weights.mode_table
-
     def rejects(self, name: str) -> bool:
         """Whether one test rejects; one that did not run does not."""
-        return name in self.adjusted_pvalues and self.adjusted_pvalues[name] <= self.alpha
+        return self.adjusted_pvalues.get(name, 1.0) <= self.alpha
+
+    def holm_factor(self, name: str) -> int:
+        """The factor of a p-value in Holm's method: the number of tests without a smaller one."""
+        return sum(not result.pvalue < self.tests[name].pvalue for result in self.tests.values())
 
 
 def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
@@ -66,32 +60,7 @@ def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
     return adjusted
 
 
-def holm_factor(tests: Mapping[str, GofResult], name: str) -> int:
-    """The factor of a p-value in Holm's method: the number of tests without a smaller one."""
-    return sum(not result.pvalue < tests[name].pvalue for result in tests.values())
-
-
 def combine(tests: Mapping[str, GofResult], alpha: float) -> Combined:
-    """Adjust the p-values by Holm's method, a test without one counting as 1; word the mode table by them."""
-    raw = {key: 1.0 if np.isnan(result.pvalue) else result.pvalue for key, result in tests.items()}
-    adjusted = holm(raw)
-    return Combined(_word_modes(tests, adjusted, alpha), adjusted, float(alpha))
-
-
-def _word_modes(
-    tests: Mapping[str, GofResult], adjusted: Mapping[str, float], alpha: float
-) -> dict[str, GofResult]:
-    """Let the mode table name the modes that the findings name, and none if the test does not reject."""
-    weights = tests.get("weights")
-    if not isinstance(weights, FluxResult) or weights.mode_table is None:
-        return dict(tests)
-    assert weights.net_flow is not None
-    assert weights.mode_pvalues is not None
-    level = alpha / holm_factor(tests, "weights") if adjusted["weights"] <= alpha else -1.0
-    words = mode_words(
-        weights.net_flow,
-        weights.mode_pvalues,
-        level,
-        comparable=weights.inconclusive_reason is None,
-    )
-    return {**tests, "weights": replace(weights, mode_table=replace(weights.mode_table, words=words))}
+    """Adjust the p-values by Holm's method; a test without a p-value counts as one with p = 1."""
+    pvalues = {name: 1.0 if np.isnan(result.pvalue) else result.pvalue for name, result in tests.items()}
+    return Combined(dict(tests), holm(pvalues), float(alpha))

@@ -9,24 +9,14 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
 
 from .._validation import RandomSource, integer_seed, listed
-from ..result import FluxResult, Table, Verdict
+from ..result import Table, Verdict
 from ..result.plain import as_plain, freeze_mappings, picklable_state
 from ..target import Target
 from ..typing import DrawsLike
+from ..wording.verdict import ANSWERS, mean_text, sd_text, share_text
 from .answer import check
-
-N_ANGLES = 720  # of the quadrature over directions; the integrand is smooth but for kinks
-COMPARISON_COLUMNS = ("sample", "misplaced", "worst", "answer", "pvalue", "n", "ess")
-
-
-class Effect(NamedTuple):
-    """The largest misfit of a sample."""
-
-    misplaced: float  #: share of the probability that lies in the wrong place because of it
-    words: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,11 +26,11 @@ class Comparison:
     Attributes
     ----------
     verdicts : mapping of str to Verdict
-        By the name of the sample, the smallest misfit first; read-only.
+        By the name of the sample, the smallest error first; read-only.
     table : Table
-        One row per sample: ``sample``; ``misplaced``, the share of the probability that its largest misfit
-        puts in the wrong place; ``worst``, what that misfit is; ``answer``, ``pvalue``, ``n``; and ``ess``,
-        the smallest bulk ESS of chains (n for independent draws).
+        One row per sample: ``sample``; ``error``, its largest error, as in `compare`; ``worst``, what that
+        error is; ``answer``, ``pvalue``, ``n``; and ``ess``, the smallest bulk ESS of chains (n for
+        independent draws).
     """
 
     verdicts: Mapping[str, Verdict]
@@ -86,17 +76,11 @@ def compare(
     rng: RandomSource = None,
     **options: Any,
 ) -> Comparison:
-    """Check several samples against one target and order them by the size of their misfit.
+    """Check several samples against one target and order them by their largest error.
 
     P-values depend on the number of draws: a long good chain may have a smaller one than a short bad sample.
-    The samples are therefore ordered by an effect size, the share of the probability that the largest
-    misfit puts in the wrong place: the total variation distance::
-
-        TV = 1/2 sum_j |observed_j - implied_j|
-
-    of the mode shares, and those of Gaussian margins for means and standard deviations (with shift delta and
-    factor c, between N(0, 1) and N(delta, c^2)) and of a pair of parameters for correlations. It is an
-    estimate and has noise of order n^(-1/2); what has no size (skewness, tails) does not count.
+    The samples are therefore ordered by the largest of their errors: of a mean in standard deviations of the
+    density, of a standard deviation as the logarithm of the ratio, of the share of a mode as a difference.
 
     Parameters
     ----------
@@ -129,93 +113,47 @@ def compare(
         raise TypeError(f"`samples` must map names to draws, got {type(samples).__name__}")
     if not samples:
         raise ValueError("`samples` must hold at least one sample, got none")
-    _check_options(options)
-    seed = integer_seed(rng)
-    found = {str(name): _checked(str(name), draws, target, seed, options) for name, draws in samples.items()}
-    effects = {name: largest_effect(verdict) for name, verdict in found.items()}
-    order = sorted(found, key=lambda name: (np.isnan(effects[name].misplaced), effects[name].misplaced))
-    rows = tuple(_row(name, found[name], effects[name]) for name in order)
-    return Comparison({name: found[name] for name in order}, Table(COMPARISON_COLUMNS, rows))
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    known = [name for name in signature(check).parameters if name not in ("draws", "target", "rng")]
+    known = set(signature(check).parameters) - {"draws", "target", "rng"}
     for name in options:
         if name not in known:
-            raise TypeError(f"compare has no option `{name}`; those of check are {', '.join(known)}")
+            raise TypeError(f"`{name}` is no argument of check: it takes {listed(sorted(known), 20)}")
+    seed = integer_seed(rng)
+    verdicts = {}
+    for name, draws in samples.items():
+        try:
+            verdicts[str(name)] = check(draws, target, rng=seed, **options)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"sample {name!r}: {error}") from error
+    worst = {name: largest_error(verdict) for name, verdict in verdicts.items()}
+    order = sorted(verdicts, key=lambda name: np.nan_to_num(worst[name].size, nan=np.inf))
+    columns = ("sample", "error", "worst", "answer", "pvalue", "n", "ess")
+    rows = tuple(_row(name, verdicts[name], worst[name]) for name in order)
+    return Comparison({name: verdicts[name] for name in order}, Table(columns, rows))
 
 
-def _checked(name: str, draws: Any, target: Target, seed: int, options: Mapping[str, Any]) -> Verdict:
-    """The verdict of one sample; an error says which."""
-    try:
-        return check(draws, target, rng=seed, **options)
-    except (ValueError, TypeError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"sample {name!r}: {error}") from error
+class LargestError(NamedTuple):
+    """The largest error of a sample and what it is."""
+
+    size: float
+    text: str
 
 
-def _row(name: str, verdict: Verdict, effect: Effect) -> tuple[Any, ...]:
-    ess = float(verdict.n)
-    if verdict.chain is not None:
-        ess = float(np.min(verdict.summary()["ess_bulk"]))
-    answer = {True: "no misfit found", False: "misfit found", None: "cannot tell"}[verdict.fits]
-    return name, effect.misplaced, effect.words, answer, verdict.pvalue, verdict.n, ess
+def largest_error(verdict: Verdict) -> LargestError:
+    """The largest error of a mean, a standard deviation or a share; NaN if none is known."""
+    errors = [LargestError(abs(item.mean_error), mean_text(item)) for item in verdict.accuracy]
+    errors += [LargestError(abs(item.sd_error), sd_text(item)) for item in verdict.accuracy if item.has_sd]
+    table = verdict.mode_table
+    if table is not None:
+        errors += [
+            LargestError(abs(float(error)), share_text(table, k, verdict.mode_descriptions[k]))
+            for k, error in enumerate(table.error)
+        ]
+    finite = [error for error in errors if np.isfinite(error.size)]
+    return max(finite, key=lambda error: error.size, default=LargestError(np.nan, "no error is known"))
 
 
-def largest_effect(verdict: Verdict) -> Effect:
-    """The misfit that puts the largest share of the probability in the wrong place."""
-    effects = []
-    weights = verdict.tests.get("weights")
-    if isinstance(weights, FluxResult) and weights.mode_table is not None:
-        gap = weights.mode_table.observed - weights.mode_table.implied
-        known = np.where(np.isfinite(gap), gap, 0.0)
-        k = int(np.argmax(np.abs(known)))
-        shares = f"{weights.mode_table.observed[k]:.0%}, should be {weights.mode_table.implied[k]:.0%}"
-        effects.append(Effect(0.5 * float(np.abs(known).sum()), f"share of mode {k}: {shares}"))
-    return max(effects, key=lambda effect: effect.misplaced, default=Effect(np.nan, "no size known"))
-
-
-def tv_of_shift(delta: float) -> float:
-    """Total variation distance of N(0, 1) and N(delta, 1)."""
-    return float(2 * special.ndtr(abs(delta) / 2) - 1)
-
-
-def tv_of_scale(factor: float) -> float:
-    """Total variation distance of N(0, 1) and N(0, factor^2).
-
-    Examples
-    --------
-    >>> round(tv_of_scale(2.0), 3), round(tv_of_scale(0.5), 3), tv_of_scale(0.0)
-    (0.323, 0.323, 1.0)
-    """
-    if factor <= 0:
-        return 1.0
-    c = max(factor, 1 / factor)
-    if c - 1 < 1e-9:
-        return 0.0
-    crossing = c * np.sqrt(2 * np.log(c) / (c**2 - 1))  # where the densities are equal
-    return float(2 * (special.ndtr(crossing) - special.ndtr(crossing / c)))
-
-
-def tv_of_correlation(observed: float, expected: float) -> float:
-    """Total variation distance of two bivariate Gaussians of unit variances with these correlations.
-
-    Whitened by the second, the first has independent components with variances (1 + o) / (1 + e) and
-    (1 - o) / (1 - e); along every direction the densities cross once, and the mass within is elementary.
-    """
-    limit = 1 - 1e-9
-    o = float(np.clip(observed, -limit, limit))
-    e = float(np.clip(expected, -limit, limit))
-    variances = np.array([(1 + o) / (1 + e), (1 - o) / (1 - e)])
-    angle = (np.arange(N_ANGLES) + 0.5) * (2 * np.pi / N_ANGLES)
-    precision = np.cos(angle) ** 2 / variances[0] + np.sin(angle) ** 2 / variances[1]
-    determinant = variances.prod()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        crossing = -np.log(determinant) / (precision - 1)  # squared radius at which the densities are equal
-    inner = np.where(np.isfinite(crossing) & (crossing > 0), crossing, 0.0)
-    reference = np.exp(-0.5 * inner)
-    other = np.exp(-0.5 * inner * precision) / (precision * np.sqrt(determinant))
-    whole = 1 / (precision * np.sqrt(determinant))
-    outside = np.abs(reference - other)
-    inside = np.abs((1 - reference) - (whole - other))
-    return float(0.5 * np.mean(outside + inside))
+def _row(name: str, verdict: Verdict, worst: LargestError) -> tuple[Any, ...]:
+    """One row of the table."""
+    sizes = [size for size in verdict.parameter_table["ess_bulk"] if np.isfinite(size)]
+    ess = min(sizes, default=float(verdict.n))
+    return name, worst.size, worst.text, ANSWERS[verdict.fits], verdict.pvalue, verdict.n, ess

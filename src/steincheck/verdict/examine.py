@@ -1,215 +1,175 @@
-"""The tests that a verdict is made of, on one case."""
+"""The tests that a verdict is made of."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from .._whitening import average_root, whitened, whitened_scores
 from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks
-from ..chains.permutation import agreement_core
+from ..chains.permutation import agreement
+from ..chains.reading import Sample
 from ..flux import flux_core
-from ..moments.frames import make_frame
-from ..moments.lines import impossible_draws
-from ..moments.test import (
-    MIN_MOMENT_DRAWS,
-    moment_blocks,
-    moment_core,
-    only_impossible,
-    plain_features,
-)
-from ..moments.user_parameters import in_user_parameters
-from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult, among_all
+from ..moments.blocks import moment_blocks, plain_features
+from ..moments.core import MIN_MOMENT_DRAWS, moment_core
+from ..moments.impossible import impossible_draws
+from ..result import FluxResult, GofResult, KsdaggResult, Modes, ModeTable, among_all
 from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
-from ..target import Target, discontinuity, score_anywhere
-from ..wording import chain_shares, effective_size, mode_description, weight_context
-from .case import Case, Remarks
+from ..target import Target, discontinuity
+from ..wording import chains as chain_words
+from ..wording import verdict as words
+from ..wording.numbers import mode_descriptions
+from .case import Case, Known, Notes, join_notes
 
-SHARE_OF_HELD_OUT = 1e-3  # of the level, spent on top of it on impossible values of held-out draws
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
 
 
-def run_tests(
-    case: Case,
-    target: Target,
-    known: Modes,
-    alpha: float,
-    streams: list[np.random.Generator],
-    remarks: Remarks,
-) -> dict[str, GofResult]:
+class TestStreams(NamedTuple):
+    """One random stream per test."""
+
+    kernel: np.random.Generator
+    moments: np.random.Generator
+    weights: np.random.Generator
+    chains: np.random.Generator
+    support: np.random.Generator
+
+
+class Tested(NamedTuple):
+    """Results of the tests, draws of negligible probability, and what is said beside them."""
+
+    tests: dict[str, GofResult]
+    impossible_rows: tuple[int, ...]
+    notes: Notes
+
+    @property
+    def weights(self) -> FluxResult | None:
+        """The test of the mode weights, if it ran."""
+        result = self.tests.get("weights")
+        return result if isinstance(result, FluxResult) else None
+
+    @property
+    def mode_table(self) -> ModeTable | None:
+        """Shares of the modes, if there are several."""
+        return None if self.weights is None else self.weights.mode_table
+
+
+def run_tests(case: Case, target: Target, known: Known, alpha: float, rng: np.random.Generator) -> Tested:
     """The tests that apply, in the order of the verdict."""
-    tests: dict[str, GofResult] = {}
-    whiten = average_root(known.covariances)
-    gap = discontinuity(target, case.x, case.log_p, streams[4])
-    blocks = None
-    if case.chain is not None:
-        blocks = _blocks_of_chains(case, whiten)
-        if not blocks.enough:
-            remarks.inconclusive_reasons.append(f"the shape could not be tested: {blocks.remedy}")
-    if gap is not None:
-        where = mode_description(gap.x, target.coordinate_names)
-        remarks.inconclusive_reasons.append(
-            f"the density {gap.kind} near ({where}), and tests of the shape {gap.remedy}"
+    sample = case.sample
+    rows = impossible_draws(target.log_density, sample.x, sample.log_p, known.modes).rows
+    if known.improper or not case.valid:
+        return Tested({}, rows if case.valid else (), Notes())
+    streams = TestStreams(*rng.spawn(5))
+    part = sample.rows(known.rows)
+    size = n_replicates(alpha)
+    shape = _shape_tests(part, target, known.modes, alpha, size, streams)
+    tests = dict(shape.tests)
+    notes = [shape.notes]
+    if len(known.modes) > 1:
+        tests["weights"] = flux_core(
+            part.x,
+            part.log_p,
+            target,
+            known.modes,
+            chain=part.chain,
+            n_resamples=size - 1,
+            rng=streams.weights,
         )
-    elif blocks is None or blocks.enough:
-        tests["kernel"] = _kernel_test(case, whiten, known, blocks, alpha, streams[1], remarks)
-        moments = _moment_test(case, target, known, blocks, alpha, streams[2], remarks)
-        if moments is not None:
-            tests["moments"] = moments
-    if len(known) > 1:
-        tests["weights"] = _weight_test(case, target, known, blocks, alpha, streams[3])
-    weights = tests.get("weights")
-    if isinstance(weights, FluxResult):
-        remarks.context.extend(weight_context(weights))
-    if blocks is not None:
-        agreed = _agreement_test(case, whiten, alpha, streams[4])
+    if part.chain is not None:
+        agreed = _agreement_test(part, known.modes, size, streams.chains)
         if np.isnan(agreed.pvalue):
-            remarks.not_examined.append("whether the chains agree: there are too few blocks to compare")
+            notes.append(Notes(not_examined=(words.TOO_FEW_BLOCKS_TO_AGREE,)))
         else:
             tests["chains"] = agreed
-        remarks.context.append(effective_size(blocks, weights))
-        remarks.context.extend(chain_shares(weights))
-    return tests
+    notes.append(Notes(warnings=tuple(text for result in tests.values() for text in result.warnings)))
+    tests = {name: among_all(result, known.rows, len(sample.x)) for name, result in tests.items()}
+    return Tested(tests, rows, join_notes(*notes))
 
 
-def _n_replicates(alpha: float) -> int:
+def n_replicates(alpha: float) -> int:
     """Replicates of each test, the statistic included: enough for the smallest threshold of Holm."""
     return int(np.clip(50 / alpha, 1000, 10_000))
 
 
-def _blocks_of_chains(case: Case, whiten: np.ndarray) -> Blocks:
+def _shape_tests(
+    part: Sample, target: Target, modes: Modes, alpha: float, size: int, streams: TestStreams
+) -> Tested:
+    """Kernel and moment test, unless the density jumps or the chains are too short."""
+    gap = discontinuity(target, part.x, part.log_p, streams.support)
+    if gap is not None:
+        where = mode_descriptions(gap.x[None], target.coordinate_names)[0]
+        return Tested({}, (), Notes(reasons=(words.discontinuity_reason(gap.kind, where),)))
+    whiten = average_root(modes.covariances)
+    blocks = None if part.chain is None else _blocks_of_chains(part, whiten)
+    notes = Notes()
+    if blocks is not None:
+        if not blocks.enough:
+            return Tested({}, (), Notes(reasons=(words.shape_untested(blocks.remedy),)))
+        notes = Notes(context=(chain_words.effective_size(len(part.x), blocks.record),))
+    kernel = _kernel_test(part, whiten, modes, blocks, alpha, size, streams.kernel)
+    tests: dict[str, GofResult] = {"kernel": kernel}
+    if kernel.tested_rows is not None:
+        notes = join_notes(notes, Notes(not_examined=(words.thinned_kernel_test(kernel.n_tested, kernel.n),)))
+    cut = None
+    if blocks is not None and part.chain is not None:
+        cut = moment_blocks(blocks, plain_features(part.x, part.scores, whiten), part.chain)
+    if len(part.x) < MIN_MOMENT_DRAWS or (cut is not None and not cut.enough):
+        remedy = words.few_for_moments(MIN_MOMENT_DRAWS) if cut is None else cut.remedy
+        return Tested(tests, (), join_notes(notes, Notes(not_examined=(words.moments_untested(remedy),))))
+    tests["moments"] = moment_core(
+        part.x,
+        part.scores,
+        modes,
+        target.coordinate_names,
+        blocks=cut,
+        log_density=target.log_density,
+        n_resamples=size - 1,
+        rng=streams.moments,
+    )
+    return Tested(tests, (), notes)
+
+
+def _blocks_of_chains(part: Sample, whiten: np.ndarray) -> Blocks:
     """Blocks for the tests of the shape, by the autocorrelation time of the draws' contributions."""
-    z = whitened(case.x, whiten)
-    slopes = whitened_scores(case.scores, whiten)
+    z = whitened(part.x, whiten)
+    slopes = whitened_scores(part.scores, whiten)
     widths = collection(z, None, evenly=True)[::3]  # neighbours are alike
-    blocks = chain_blocks(case.chain, None, [(z[None], slopes[None])], IMQ(), widths)
+    blocks = chain_blocks(part.chain, None, [(z[None], slopes[None])], IMQ(), widths)
     assert blocks is not None
     return blocks
 
 
-def _agreement_test(
-    case: Case, whiten: np.ndarray, alpha: float, rng: np.random.Generator
-) -> AgreementResult:
+def _agreement_test(part: Sample, modes: Modes, size: int, rng: np.random.Generator) -> GofResult:
     """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
-    assert case.chain is not None
-    features = plain_features(case.x, case.scores, whiten)
-    found = agreement_core(features, case.chain, rng, n_resamples=_n_replicates(alpha) - 1)
-    return replace(found, dim=case.x.shape[1])
-
-
-def with_impossible_draws(
-    result: GofResult | None, x: np.ndarray, tested: np.ndarray, target: Target, known: Modes, alpha: float
-) -> dict[str, GofResult]:
-    """The moment test with impossible draws among those that it did not look at, by rows of the user's draws.
-
-    These are the held-out draws, or all where the test could not be made: the probability of a draw in its
-    conditional tail needs no independence. Its p-value, adjusted for all draws, is divided by 0.001, so that
-    the level is exceeded by at most a thousandth of itself.
-    """
-    unseen = np.arange(len(x))
-    if isinstance(result, MomentResult):
-        unseen = np.setdiff1d(unseen, tested)
-    rows, pvalue = _impossible(x[unseen], target, known)
-    found = tuple(unseen[rows].tolist())
-    if isinstance(result, MomentResult):
-        result = replace(
-            result,
-            pvalue=min(result.pvalue, pvalue / SHARE_OF_HELD_OUT),
-            impossible_rows=tuple(sorted({*result.impossible_rows, *found})),
-            impossible_pvalue=min(result.impossible_pvalue, pvalue),
-        )
-    elif found and pvalue / SHARE_OF_HELD_OUT <= alpha:
-        result = only_impossible(x, known, found, pvalue, pvalue / SHARE_OF_HELD_OUT)
-    return {} if result is None else {"moments": result}
-
-
-def _impossible(x: np.ndarray, target: Target, known: Modes) -> tuple[np.ndarray, float]:
-    """Rows of draws that are all but impossible, and the p-value of the worst."""
-    if not len(x):
-        return np.empty(0, dtype=int), 1.0
-    return impossible_draws(target.log_density, x, make_frame(known, x).constants)
+    features = plain_features(part.x, part.scores, average_root(modes.covariances))
+    found = agreement(features, part.chain, rng, n_resamples=size - 1)
+    return replace(found, dim=part.x.shape[1])
 
 
 def _kernel_test(
-    case: Case,
+    part: Sample,
     whiten: np.ndarray,
-    known: Modes,
+    modes: Modes,
     blocks: Blocks | None,
     alpha: float,
+    size: int,
     rng: np.random.Generator,
-    remarks: Remarks,
 ) -> KsdaggResult:
     """KSDAgg in units of the average covariance, or of each mode where their widths differ."""
-    step = -(-len(case.x) // MAX_KERNEL_DRAWS)
-    if step > 1:
-        remarks.not_examined.append(
-            f"the shape at all draws: the cost of the kernel test grows as n^2, so it used one in {step} of "
-            f"the {len(case.x)} draws; the other tests used all"
-        )
-    size = _n_replicates(alpha)
+    step = -(-len(part.x) // MAX_KERNEL_DRAWS)
     result = ksdagg_core(
-        case.x[::step],
-        case.scores[::step],
+        part.x[::step],
+        part.scores[::step],
         Aggregation(bootstrap="blocks", n_resamples=size, n_level_resamples=size, alpha=alpha),
         whiten=whiten,
-        modes=known if widths_differ(known) else None,
+        modes=modes if widths_differ(modes) else None,
         blocks=None if blocks is None else replace(blocks, label=blocks.label[::step]),
         streams=spawn_streams(rng),
     )
-    return among_all(result, np.arange(0, len(case.x), step), len(case.x))
-
-
-def _weight_test(
-    case: Case, target: Target, known: Modes, blocks: Blocks | None, alpha: float, rng: np.random.Generator
-) -> FluxResult:
-    """The flux test."""
-    return flux_core(
-        case.x,
-        case.log_p,
-        target,
-        known,
-        chain=case.chain,
-        n_resamples=_n_replicates(alpha) - 1,
-        rng=rng,
-    )
-
-
-def _moment_test(
-    case: Case,
-    target: Target,
-    known: Modes,
-    blocks: Blocks | None,
-    alpha: float,
-    rng: np.random.Generator,
-    remarks: Remarks,
-) -> MomentResult | None:
-    """The moment test, where there are draws enough for it."""
-    cut = None
-    if blocks is not None and case.chain is not None:
-        whiten = average_root(known.covariances)
-        cut = moment_blocks(blocks, plain_features(case.x, case.scores, whiten), case.chain)
-    too_few = "" if cut is None else cut.remedy
-    if len(case.x) < MIN_MOMENT_DRAWS:
-        too_few = f"this requires at least {MIN_MOMENT_DRAWS} tested draws, these are {len(case.x)}"
-    if too_few:
-        remarks.not_examined.append(f"location, spread and correlation by themselves: {too_few}")
-        return None
-    result = moment_core(
-        case.x,
-        case.scores,
-        known,
-        target.coordinate_names,
-        blocks=cut,
-        log_density=target.log_density,
-        score=partial(score_anywhere, target),
-        n_resamples=_n_replicates(alpha) - 1,
-        rng=rng,
-        warnings=[],
-    )
-    return in_user_parameters(result, target)
+    return among_all(result, np.arange(0, len(part.x), step), len(part.x))

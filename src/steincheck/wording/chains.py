@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._validation import listed
+
+if TYPE_CHECKING:
+    from ..chains.order import OrderFacts
 
 
 def stuck_chain(chain: int, first: int, last: int) -> str:
@@ -41,6 +44,16 @@ def repeated_draws(n_repeats: int, n: int, atom: np.ndarray | None, n_atom: int)
         return f"{n_repeats} of {n} draws repeat others exactly: {remedy}"
     place = np.array2string(atom, precision=4, threshold=8)
     return f"{n_atom} of {n} draws are identical, {place}: were the draws clipped or padded?"
+
+
+def invalidity_reasons(order: OrderFacts) -> list[str]:
+    """Why no p-value of draws in this order would be valid."""
+    reasons = [equal_chains(*fact) for fact in order.equal]
+    if order.repeats is not None and not reasons:
+        reasons.append(repeated_draws(*order.repeats))
+    if order.dependence is not None and order.dependence.interleaved:
+        reasons.append(interleaved_chains(order.dependence.lag))
+    return reasons
 
 
 def too_few_blocks(n: int, n_chains: int, tau: float, times_longer: float, *, stuck: bool) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..result.modes import ModeSearch, SignedPermutation
+    from ..result.modes import Modes, ModeSearch, SignedPermutation
 
 SEARCH_ENDS = {
     "complete": "no mode of weight above 1/1000 was new in the last round",
@@ -41,6 +41,15 @@ def search_sentence(search: ModeSearch | None, dim: int) -> str:
     if dim >= 10:
         text += f". A mode much narrower than these in {dim} dimensions would not have been found"
     return text
+
+
+def search_context(modes: Modes, names: Sequence[str]) -> tuple[str, ...]:
+    """How the search went and which symmetries it found, as sentences of a verdict."""
+    sentence = f"Mode search: {search_sentence(modes.search, modes.locations.shape[1])}."
+    if not modes.symmetries:
+        return (sentence,)
+    symmetries = "; ".join(symmetry_words(symmetry, names) for symmetry in modes.symmetries)
+    return (sentence, f"Symmetries of the density: {symmetries}.")
 
 
 def early_end_warning(message: str) -> str:

@@ -1,0 +1,85 @@
+"""Numbers, lists and locations as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+USUAL_LEVELS = (0.01, 0.05, 0.1)
+
+
+def pvalue_text(p: float, *, smallest: bool = False) -> str:
+    """The p-value as it follows the letter p: "= 0.04", or "< 1e-16" where its digits mean nothing.
+
+    "<= 0.001" if it is the `smallest` that a test with finitely many replicates can give, "not available" for
+    NaN. Two digits; three where two would look like one of the usual levels.
+
+    Examples
+    --------
+    >>> [pvalue_text(p) for p in (0.4112, 0.00102, 0.0504, 0.05)]
+    ['= 0.41', '= 0.001', '= 0.0504', '= 0.05']
+    """
+    if np.isnan(p):
+        return "not available"
+    if p < 1e-16:
+        return "< 1e-16"
+    text = f"{p:.2g}"
+    if float(text) in USUAL_LEVELS:
+        text = f"{p:.3g}"
+    return f"<= {text}" if smallest else f"= {text}"
+
+
+def interval_text(interval: Sequence[float], number: str = "{:.3g}") -> str:
+    """An interval as "0.15 to 0.16"; one number if both ends are printed alike."""
+    low, high = (number.format(end) for end in interval)
+    return low if low == high else f"{low} to {high}"
+
+
+def estimate_text(value: float, interval: Sequence[float], number: str = "{:.3g}") -> str:
+    """A number with its interval, "0.14 (0.12 to 0.16)"; the number alone if all three are printed alike."""
+    ends = interval_text(interval, number)
+    text = number.format(value)
+    return text if text == ends else f"{text} ({ends})"
+
+
+def list_text(words: Sequence[str], most: int = 10) -> str:
+    """The words with commas and "and"; beyond `most` of them only their number."""
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {len(words) - most} more"
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def count_text(count: int, noun: str) -> str:
+    """A number with its noun: "1 chain", "4 chains"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def mode_descriptions(locations: np.ndarray, names: Sequence[str]) -> tuple[str, ...]:
+    """Where modes (M, k) are, in the three coordinates in which they differ most.
+
+    Examples
+    --------
+    >>> mode_descriptions(np.array([[0.0, 1, 2, 3, 4], [0, 1, 2, -3, 4]]), "abcde")
+    ('a = 0, b = 1, d = 3, ...', 'a = 0, b = 1, d = -3, ...')
+    """
+    size = np.max(np.abs(locations), axis=1, initial=1e-300, keepdims=True)
+    rounded = np.where(np.abs(locations) < 1e-6 * np.maximum(size, 1.0), 0.0, locations)
+    largest = np.maximum(np.abs(rounded).max(axis=0), 1e-300)
+    differ = np.round(np.ptp(rounded, axis=0) / largest, 3)
+    chosen = np.sort(np.argsort(-differ, kind="stable")[:3])
+    more = ", ..." if locations.shape[1] > len(chosen) else ""
+    return tuple(", ".join(f"{names[k]} = {row[k]:.4g}" for k in chosen) + more for row in rounded)
+
+
+def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
+    """Rows of cells as lines, columns aligned to the left or right by the letters of `sides`."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(sides))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if side == "l" else cell.rjust(width)
+            for cell, width, side in zip(row, widths, sides, strict=True)
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines

@@ -1,0 +1,56 @@
+"""Holm's method, and the table of docs/theory/level.md."""
+
+import numpy as np
+import pytest
+from harness import assert_level
+
+from steincheck.result import GofResult
+from steincheck.verdict.combine import combine, holm
+
+
+def results(pvalues):
+    return {name: GofResult(name, 0.0, p, None, 100, 2) for name, p in pvalues.items()}
+
+
+@pytest.mark.parametrize(
+    ("raw", "adjusted"),
+    [
+        ({"a": 0.01, "b": 0.2, "c": 0.04}, {"a": 0.03, "b": 0.2, "c": 0.08}),
+        ({"a": 0.03, "b": 0.02}, {"a": 0.04, "b": 0.04}),
+        ({"a": 0.7, "b": 0.6}, {"a": 1.0, "b": 1.0}),
+        ({"a": 0.05}, {"a": 0.05}),
+    ],
+)
+def test_holm(raw, adjusted):
+    assert holm(raw) == pytest.approx(adjusted)
+
+
+def test_a_test_that_could_not_be_made_takes_its_place_and_never_rejects():
+    combined = combine(results({"a": 0.02, "b": np.nan}), 0.05)
+    assert combined.adjusted_pvalues == pytest.approx({"a": 0.04, "b": 1.0})
+    assert combined.rejects("a")
+    assert not combined.rejects("b")
+
+
+def test_the_parts_of_the_level_add_up():
+    """Each of m tests rejects alone exactly if its p-value is at most alpha / m: m parts make the level."""
+    names = ("kernel", "moments", "weights", "chains")
+    for m in range(1, len(names) + 1):
+        for name in names[:m]:
+            others = {other: 1.0 for other in names[:m]}
+            at_part = combine(results(others | {name: 0.05 / m}), 0.05)
+            beyond = combine(results(others | {name: np.nextafter(0.05 / m, 1) + 1e-12}), 0.05)
+            assert at_part.rejects(name)
+            assert not beyond.rejected
+
+
+def test_the_level_is_kept_whatever_the_dependence():
+    """The worst dependence: exactly one of four p-values is small, in turn."""
+    rng = np.random.default_rng(0)
+    decisions = []
+    for _ in range(2000):
+        u = rng.uniform()
+        k = int(4 * u)
+        pvalues = {str(j): (4 * u - k) / 4 if j == k else 0.25 + 0.75 * rng.uniform() for j in range(4)}
+        decisions.append(combine(results(pvalues), 0.05).rejected)
+    assert_level(np.array(decisions), 0.05, exact=True)
