@@ -143,7 +143,9 @@ def flat_top(density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gai
             break
         x = points[best]
         top = float(values[best])
-    if values[best] > top or top > first + max_gain:
+    else:
+        return FlatTop()
+    if top > first + max_gain:
         return FlatTop()
     again = settle(density, x[None], unit[None])
     if again.kind[0] == "mode":

@@ -1,0 +1,85 @@
+"""Signed permutations: likely ones, exact ones, those read off modes, and their words."""
+
+import time
+
+import numpy as np
+import pytest
+from harness import numpy_mixture
+
+from steincheck.modes.arguments import as_modes
+from steincheck.modes.images import images_of_modes
+from steincheck.modes.symmetry import likely_maps, matching_map, verified_maps
+from steincheck.result import SignedPermutation
+from steincheck.wording.modes import symmetry_words
+
+
+def test_likely_ones_contain_the_usual_label_switchings():
+    maps = {(g.order, g.sign) for g in likely_maps(8)}
+    orders = ([2, 3, 0, 1, 4, 5, 6, 7], [1, 0, 3, 2, 5, 4, 7, 6], [4, 5, 6, 7, 0, 1, 2, 3], [1, 0, *range(2, 8)])
+    assert all((tuple(order), (1,) * 8) in maps for order in orders)
+    assert (tuple(range(8)), (-1,) * 8) in maps
+    assert (tuple(range(8)), (1,) * 8) not in maps
+
+
+def test_likely_ones_of_many_coordinates_are_listed_at_once():
+    before = time.process_time()
+    assert len(likely_maps(1000)) == 4000
+    assert time.process_time() - before < 5
+
+
+def test_a_map_moves_points_and_matrices_alike():
+    g = SignedPermutation((2, 0, 1), (1, -1, 1))
+    x = np.random.default_rng(0).normal(size=3)
+    np.testing.assert_array_equal(g(x), [x[2], -x[0], x[1]])
+    a = np.random.default_rng(1).normal(size=(3, 3))
+    np.testing.assert_allclose(g(x) @ g.conjugate(a) @ g(x), x @ a @ x)
+    hessian = a @ a.T + np.eye(3)
+    pair = np.array([hessian, g.conjugate(hessian)])
+    assert matching_map(np.array([x, g(x)]), pair, np.ones(3)) == g
+    assert matching_map(np.array([x, g(x)]), pair[[0, 0]], np.ones(3)) is None
+
+
+def test_coordinates_that_may_stay_do():
+    """To rounding, coordinates that are 0 at both modes could change places and signs."""
+    noise = 1e-9 * np.random.default_rng(0).normal(size=(2, 5))
+    x = np.array([[4.0, 0, 0, 0, 0], [0, 4.0, 0, 0, 0]]) + noise
+    swap = SignedPermutation((1, 0, 2, 3, 4), (1,) * 5)
+    hessian = np.eye(5) + 1e-9 * np.random.default_rng(1).normal(size=(5, 5))
+    assert matching_map(x, np.array([hessian, np.eye(5)]), np.ones(5)) == swap
+
+
+def test_only_exact_symmetries_are_kept():
+    def log_density(x):
+        return -np.sum(x**2, axis=1) - 1e-4 * x[:, 0]
+
+    swap, flip = SignedPermutation((0, 2, 1), (1, 1, 1)), SignedPermutation((0, 1, 2), (-1, 1, 1))
+    points = np.random.default_rng(0).normal(size=(4, 3))
+    assert verified_maps(log_density, [swap, flip], points) == [swap]
+
+
+def test_modes_as_images_of_each_other():
+    target = numpy_mixture([[4.0, 1.0], [1.0, 4.0], [-4.0, -4.0]])
+    modes = as_modes([[4.0, 1.0], [1.0, 4.0], [-4.0, -4.0]], target)
+    first, second, third = images_of_modes(target, modes, np.random.default_rng(0))
+    assert first is None and third is None
+    assert (second.mode, second.symmetry.order) == (0, (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("order", "sign", "kind", "words"),
+    [
+        ((2, 3, 0, 1), (1, 1, 1, 1), "exchange of coordinates", "exchange of coordinates (a, b) and (c, d)"),
+        ((1, 0, 2, 3), (1, 1, 1, 1), "exchange of coordinates", "exchange of coordinates a and b"),
+        ((0, 1, 2, 3), (1, -1, 1, -1), "change of sign", "change of sign of (b, d)"),
+        (
+            (1, 2, 0, 3),
+            (1, 1, 1, -1),
+            "exchange of coordinates",
+            "permutation of coordinates (a, b, c), with change of sign of d",
+        ),
+    ],
+)
+def test_kinds_and_words(order, sign, kind, words):
+    g = SignedPermutation(order, sign)
+    assert g.kind == kind
+    assert symmetry_words(g, "abcd") == words
