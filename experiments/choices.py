@@ -1,4 +1,4 @@
-"""Choices of the design, measured: what docs/theory says of alternatives, and what the mode search costs.
+"""Choices of the design, measured: what docs/theory says of alternatives.
 
     python -m experiments.choices [CHOICE ...]
 
@@ -9,7 +9,6 @@ alternative that was not chosen, pKSDAgg with a statistic for every jump scale, 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,39 +35,6 @@ CHAINS_IN_BLOCKS = {  # autocorrelation, shift of the first coordinate in standa
 THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
 CORRELATION = 0.64  # of the statistics that are aggregated
 AGGREGATED = {(3, 99, 99): 20_000, (10, 99, 99): 20_000, (10, 500, 500): 4000}  # K, B1, B2: repetitions
-GIVEN_FACTORS = (1e-10, 1 / 9, 1.0, 9.0, 1e10)  # of the covariances that are given
-GIVEN_MODES = {"one mode": [[0.0, 0.0]], "two modes": [[0.0, 0.0], [8.0, 0.0]]}
-
-
-def search_costs() -> list[tuple]:
-    """Modes found, evaluations and CPU seconds of `box_search`, without and with exploration."""
-    from steincheck import box_search, models
-
-    shapes: dict[str, tuple[Callable[[int], Any], float, int]] = {
-        "one Gaussian, d = 50": (lambda _: models.gaussian_mixture(np.zeros((1, 50))), 10.0, 4),
-        "t-banana mixture, d = 50": (lambda seed: models.t_banana_mixture(50, rng=seed), 20.0, 4),
-        "GB-RBM, 5 hidden units, d = 50": (lambda _: models.gb_rbm(6 * np.eye(50, 5)), 10.0, 4),
-        "sensor posterior, d = 8": (lambda _: models.sensor_network(), 1.5, 8),
-    }
-    rows = []
-    for name, (make, box, seeds) in shapes.items():
-        for explore in (False, True):
-            found, evaluations, seconds = [], [], []
-            for seed in range(seeds):
-                target, start = make(seed), time.process_time()
-                modes = box_search(target, bounds=(-box, box), explore=explore, rng=SEED + seed)
-                seconds.append(time.process_time() - start)
-                found.append(len(modes))
-                evaluations.append(modes.search.n_evaluations)
-            setting = f"{name}, {'with' if explore else 'without'} exploration"
-            for quantity, value in (
-                ("fewest modes found", min(found)),
-                ("most modes found", max(found)),
-                ("median evaluations", round(float(np.median(evaluations)))),
-                ("median CPU seconds", round(float(np.median(seconds)), 1)),
-            ):
-                rows.append(("search of modes", setting, quantity, value, seeds))
-    return rows
 
 
 def sensor_modes() -> list[tuple]:
@@ -160,56 +126,6 @@ def share_aggregated(k: int, first: int, second: int, repetitions: int) -> float
     return round(count / repetitions, 4)
 
 
-def replicate_table() -> str:
-    """The rows of `replicates` on disk as a table in Markdown, with the bound of the theorem."""
-    found = {row["setting"]: float(row["value"]) for row in MEASURED.read()}
-    lines = ["| $K$ | $B_1$ | $B_2$ | $P(p\\le.05)$ | bound |", "|---|---|---|---|---|"]
-    for k, first, second in AGGREGATED:
-        share = f"{found[f'K = {k}, B1 = {first}, B2 = {second}']:.3f}".removeprefix("0")
-        bound = f"{(int(0.05 * second) + 1) / (second + 1):.3f}".removeprefix("0")
-        lines.append(f"| {k} | {first} | {second} | {share} | {bound} |")
-    return "\n".join(lines)
-
-
-def given_covariances() -> list[tuple]:
-    """Rejections by `check` at .05 of correct draws, given covariances that are off by a factor."""
-    return [
-        (
-            "given covariances",
-            f"{name}, factor {factor:.3g}",
-            "rejected",
-            share_given(name, factor, range(200)),
-            200,
-        )
-        for name in GIVEN_MODES
-        for factor in GIVEN_FACTORS
-    ]
-
-
-def share_given(name: str, factor: float, samples: Sequence[int]) -> float:
-    """The share of these samples of 300 draws that `check` rejects."""
-    import steincheck as sc
-
-    locations = np.array(GIVEN_MODES[name])
-    target = sc.models.gaussian_mixture(locations)
-    modes = (locations, np.tile(factor * np.eye(2), (len(locations), 1, 1)))
-    count = 0
-    for k in samples:
-        drawn, tested = np.random.default_rng([SEED, k]).spawn(2)
-        count += sc.check(target.sample(300, drawn), target, modes=modes, rng=tested).fits is False
-    return round(count / len(samples), 4)
-
-
-def given_table() -> str:
-    """The rows of `given_covariances` on disk as a table in Markdown."""
-    found = {row["setting"]: float(row["value"]) for row in MEASURED.read()}
-    lines = ["| $f$ | $10^{-10}$ | 1/9 | 1 | 9 | $10^{10}$ |", "|---|---|---|---|---|---|"]
-    for name in GIVEN_MODES:
-        shares = [f"{found[f'{name}, factor {factor:.3g}']:.3f}" for factor in GIVEN_FACTORS]
-        lines.append(f"| {name} | {' | '.join(share.removeprefix('0') for share in shares)} |")
-    return "\n".join(lines)
-
-
 def chain_blocks() -> list[tuple]:
     """Rejections at level .05 by random signs of blocks of chains, by the number of blocks in all.
 
@@ -223,18 +139,6 @@ def chain_blocks() -> list[tuple]:
                 share = share_rejected(rho, shift, d, count)
                 rows.append(("blocks of chains", f"{what}, d = {d}, {count} blocks", "rejected", share, RUNS))
     return rows
-
-
-def block_table() -> str:
-    """The rows of `chain_blocks` on disk as a table in Markdown."""
-    found = {row["setting"]: float(row["value"]) for row in MEASURED.read()}
-    lines = [f"| blocks in all | {' | '.join(map(str, BLOCKS))} |", "|---|" + "---|" * len(BLOCKS)]
-    for what, (_, _, dimensions) in CHAINS_IN_BLOCKS.items():
-        for d in dimensions:
-            shares = [found[f"{what}, d = {d}, {count} blocks"] for count in BLOCKS]
-            cells = [f"{share:.3f}".removeprefix("0") for share in shares]
-            lines.append(f"| {what}, d = {d} | {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
 def share_rejected(rho: float, shift: float, d: int, count: int) -> float:
@@ -316,12 +220,10 @@ def _forced(target: Any, x: np.ndarray, block: int, sign: int, rng: np.random.Ge
 
 
 CHOICES: dict[str, Callable[[], list[tuple]]] = {
-    "search": search_costs,
     "sensors": sensor_modes,
     "scales": useful_scales,
     "aggregation": aggregation,
     "replicates": replicates,
-    "covariances": given_covariances,
     "invariance": invariance,
     "blocks": chain_blocks,
 }

@@ -8,7 +8,6 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,6 @@ def run_figure(
     *,
     repetitions: int | None = None,
     n_jobs: int = 1,
-    backend: str = "loky",
     quick: bool = False,
     methods: Sequence[str] | None = None,
     results: Path = RESULTS,
@@ -56,9 +54,8 @@ def run_figure(
     module = importlib.import_module(f"experiments.{figure}")
     cells = module.cells(module.REPETITIONS if repetitions is None else repetitions, quick)
     path, record = results / f"{figure}.csv", results / f"{figure}.json"
-    if record.exists() and json.loads(record.read_text())["settings"] != json.loads(
-        json.dumps(module.SETTINGS)
-    ):
+    settings = json.loads(json.dumps(module.SETTINGS))
+    if record.exists() and json.loads(record.read_text())["settings"] != settings:
         raise RuntimeError(f"{record} has other settings than {figure}.py now: move the old results away")
 
     known = list(dict.fromkeys(m for cell in cells for m in cell.methods))
@@ -79,11 +76,9 @@ def run_figure(
         ]
         start, busy, ready = time.perf_counter(), 0.0, 0
         try:
-            with _bar(figure, len(cells), len(cells) - len(todo)) as tick:
-                for rows, seconds in _compute(figure, todo, n_jobs, backend):
-                    store.append(rows)
-                    busy, ready = busy + seconds, ready + 1
-                    tick()
+            for rows, seconds in _shown(_compute(figure, todo, n_jobs), figure, len(todo)):
+                store.append(rows)
+                busy, ready = busy + seconds, ready + 1
         finally:  # also if the run is cut
             order = dict.fromkeys(cell.setting for cell in module.cells(1))
             store.sort({text: k for k, text in enumerate(order)})
@@ -95,7 +90,7 @@ def run_figure(
 
 
 def draw(figure: str, rows: Sequence[Row], results: Path) -> None:
-    """Draw the figure as PNG and SVG, without dates, so that the same rows give the same files."""
+    """Draw the figure, without dates, so that the same rows give the same file."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -104,63 +99,30 @@ def draw(figure: str, rows: Sequence[Row], results: Path) -> None:
     module = importlib.import_module(f"experiments.{figure}")
     with matplotlib.rc_context({"svg.hashsalt": figure, "font.size": 8, "svg.fonttype": "none"}):
         picture = module.figure(rows)
-        picture.savefig(results / f"{figure}.png", dpi=150, metadata={"Software": None})
         picture.savefig(results / f"{figure}.svg", dpi=100, metadata={"Date": None, "Creator": None})
         pyplot.close(picture)
 
 
 def _compute(
-    figure: str, todo: Sequence[tuple[Cell, list[str]]], n_jobs: int, backend: str
+    figure: str, todo: Sequence[tuple[Cell, list[str]]], n_jobs: int
 ) -> Iterator[tuple[list[Row], float]]:
     """Results in the order in which they are ready."""
-    if not todo:
+    if n_jobs == 1 or not todo:
+        yield from (run_cell(figure, cell, methods) for cell, methods in todo)
         return
-    if n_jobs == 1:
-        for cell, methods in todo:
-            yield run_cell(figure, cell, methods)
-        return
-    from joblib import Parallel, delayed, parallel_config
+    from joblib import Parallel, delayed
 
-    with _cluster(n_jobs) if backend == "dask" else nullcontext(), parallel_config(backend, n_jobs=n_jobs):
-        parallel = Parallel(return_as="generator_unordered", batch_size=1)
-        yield from parallel(delayed(run_cell)(figure, cell, methods) for cell, methods in todo)
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+    yield from parallel(delayed(run_cell)(figure, cell, methods) for cell, methods in todo)
 
 
-@contextmanager
-def _cluster(n_jobs: int) -> Iterator[None]:
-    """A local Dask cluster; with a client of your own already connected, that one is used."""
-    from distributed import Client, LocalCluster, default_client
-
-    try:
-        default_client()
-        yield
-    except ValueError:
-        with (
-            LocalCluster(n_workers=n_jobs, threads_per_worker=1, dashboard_address=":0") as cluster,
-            Client(cluster),
-        ):
-            yield
-
-
-@contextmanager
-def _bar(figure: str, total: int, done: int) -> Iterator[Any]:
-    """A progress bar with the time left on a terminal, silence in a pipe."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
+def _shown(results: Iterator[Any], figure: str, total: int) -> Iterator[Any]:
+    """The same results, with a progress bar and the time left on a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import track
 
-    columns = (
-        TextColumn(figure),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(figure, total=total, completed=done)
-        yield lambda: progress.advance(task)
+    hidden = not sys.stderr.isatty()
+    yield from track(results, figure, total, console=Console(stderr=True), disable=hidden)
 
 
 def _write_settings(

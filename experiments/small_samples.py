@@ -5,14 +5,13 @@ for the others, with five jump scales. Every test runs twice on the same samples
 its default from 50 draws on, and by default.
 
 ``python -m experiments.small_samples`` makes what is missing of results/small_samples.csv, an hour in all,
-and with ``--dim 10`` what is missing in 10 dimensions; ``--docs`` puts the table into docs/calibration.md.
+and with ``--dim 10`` what is missing in 10 dimensions.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,6 @@ import steincheck as sc
 from .cells import stream
 from .tables import RESULTS, Table, commit
 
-DOCS = Path(__file__).parents[1] / "docs" / "calibration.md"
-MARKS = ("<!-- small samples -->", "<!-- end of small samples -->")
 DIMENSIONS = (1, 10, 50, 200)
 SIZES = (5, 10, 15, 20, 30)
 REPETITIONS = 400
@@ -87,41 +84,11 @@ def _name(bootstrap: Any) -> str:
     return "default" if bootstrap is None else bootstrap.__name__
 
 
-def table() -> str:
-    """Rejections at level .05 in Markdown: with the bootstrap of the draws, and by default."""
-    rates = {
-        (row["test"], row["bootstrap"] == "default", int(row["n"]), int(row["dim"])): (
-            f"{int(row['count_05']) / int(row['repetitions']):.3f}".removeprefix("0")
-        )
-        for row in COUNTS.read()
-    }
-    head = [f"{test}, `{_name(bootstrap)}` / default" for test, bootstrap in BOOTSTRAPS.items()]
-    lines = [f"| n | d | {' | '.join(head)} |", "|---|---|" + "---|" * len(head)]
-    for n in SIZES:
-        for dim in DIMENSIONS:
-            keys = [[(test, default, n, dim) for default in (False, True)] for test in BOOTSTRAPS]
-            pairs = [" / ".join(rates[key] for key in pair if key in rates) for pair in keys]
-            if any(pairs):  # not all are made yet
-                lines.append(f"| {n} | {dim} | {' | '.join(pairs)} |")
-    return "\n".join(lines)
-
-
-def write_docs() -> None:
-    """Put the table into the docs."""
-    before, mark, rest = DOCS.read_text().partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    DOCS.write_text(f"{before}{mark}\n\n{table()}\n\n{MARKS[1]}{after}")
-
-
 def main() -> None:
     """Make the rows that are missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--docs", action="store_true", help="only put the table into docs/calibration.md")
     parser.add_argument("--dim", type=int, choices=DIMENSIONS, help="one dimension; by default all")
     options = parser.parse_args()
-    if options.docs:
-        write_docs()
-        return
     done = COUNTS.keys()
     cells = [
         (test, bootstrap, n, dim)
