@@ -37,7 +37,8 @@ def main() -> None:
     names = ("process", "import", "first call", "further calls")
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, **ONE_THREAD, "STEINCHECK_COMPILATION_CACHE": folder}
+        environment = {**os.environ, **ONE_THREAD, "JAX_COMPILATION_CACHE_DIR": folder}
+        environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
         for name in ("nothing stored", "programs stored", "programs stored"):
             out = subprocess.run(
                 [sys.executable, "-W", "ignore", "-c", PROGRAM],

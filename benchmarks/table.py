@@ -56,7 +56,6 @@ ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "JAX_PLATFORMS": "cpu",
-    "STEINCHECK_COMPILATION_CACHE": "off",
 }
 
 

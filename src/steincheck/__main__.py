@@ -1,6 +1,6 @@
 """``python -m steincheck`` is the command line."""
 
-from steincheck_command import main
+from .cli import main
 
 if __name__ == "__main__":
     main()

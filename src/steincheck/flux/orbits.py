@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._compilation import precise
 from .._whitening import symmetric_roots
 from ..target import Target, log_density_at
 from .anchors import Anchors, log_gaussians
@@ -116,7 +115,7 @@ def _carried(x: np.ndarray, maps: _Maps) -> tuple[np.ndarray, np.ndarray, np.nda
     n = len(x)
     size = next(size for size in DRAWS_PER_BATCH if n <= size)
     padded = x if n == size else np.concatenate([x, np.broadcast_to(x[-1], (size - n, x.shape[1]))])
-    with precise():
+    with jax.enable_x64(True):
         home, squared, images = _carry(padded, *maps)
     return np.asarray(home)[:n], np.asarray(squared)[:n], np.asarray(images)[:n]
 

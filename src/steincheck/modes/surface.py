@@ -10,7 +10,6 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from .._compilation import precise
 from ..target import BATCH_SIZES, Target, outputs_anywhere, raw_score, raw_value_and_score
 from ..target.compiled import values_and_scores
 
@@ -72,7 +71,7 @@ class Surface:
         if self.target.jax_log_density is None:
             return None
         n = BATCH_SIZES[2]
-        with precise():
+        with jax.enable_x64(True):
             points = jax.ShapeDtypeStruct((n, self.dim), np.float64)
             count = values_and_scores.lower(self.target.jax_log_density, points).cost_analysis() or {}
         return (count.get("flops", 0.0) + 20 * count.get("transcendentals", 0.0)) / n

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._compilation import precise
 from .._series import index_in_chain
 from .frames import DAMPING, Constants, Frame, skew_coefficient
 
@@ -52,7 +51,7 @@ def _by_blocks(
     rows, owner = _pieces(starts, lengths)
     size = _chunk_size(rows, width)
     chunks = []
-    with precise():
+    with jax.enable_x64(True):
         for start in range(0, len(rows), size):
             index = rows[start : start + size]
             index = np.pad(index, ((0, size - len(index)), (0, 0)), constant_values=-1)
