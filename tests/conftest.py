@@ -22,9 +22,8 @@ if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
 
 # A program is compiled once, whichever tests, workers and subprocesses use it. A worker that reads what
 # another has half written compiles it too; JAX says so in a warning that pyproject.toml lets pass.
-OWN_CACHE = None
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # workers have their parent's
-    OWN_CACHE = os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="steincheck-tests-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="steincheck-tests-")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 
 import numpy as np
@@ -35,8 +34,9 @@ import steincheck as sc
 
 
 def pytest_unconfigure():
-    if OWN_CACHE:
-        shutil.rmtree(OWN_CACHE, ignore_errors=True)
+    cache = os.environ["JAX_COMPILATION_CACHE_DIR"]
+    if "steincheck-tests-" in cache and "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(cache, ignore_errors=True)
 
 
 def pytest_collection_finish():

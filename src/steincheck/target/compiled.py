@@ -33,7 +33,7 @@ def from_jax(
 
     Everything is computed in float64 whatever the global JAX setting, which is left alone, and compiled
     once: draws are evaluated in padded chunks of fixed size, so a new number of draws compiles nothing.
-    NumPy data that `log_density` holds are used in float64 too; arrays of JAX in float32 are used as they are.
+    NumPy data that `log_density` holds are used in float64 too, JAX arrays in float32 as they are.
 
     Parameters
     ----------
@@ -59,30 +59,18 @@ def from_jax(
     """
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
-    as_count(dim, "dim", maximum=MAX_DIM)
-    function, returned = traced(log_density, int(dim))
-    _check_returned(returned, int(dim))
+    dim = as_count(dim, "dim", maximum=MAX_DIM)
+    function, returned = traced(log_density, dim)
+    _check_returned(returned, dim)
     if returned.dtype != jnp.float64:
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
         )
-    target = replace(
-        jax_target(function, int(dim), names=names, sample=sample),
-        constrained_names=constrained_names,
-        constrain=_in_double(constrain),
-        unconstrain=_in_double(unconstrain),
-    )
-    return made_by(
-        target,
-        from_jax,
-        log_density,
-        int(dim),
-        names=names,
-        sample=sample,
-        constrained_names=constrained_names,
-        constrain=constrain,
-        unconstrain=unconstrain,
-    )
+    options = {"names": names, "sample": sample, "constrained_names": constrained_names}
+    maps = {"constrain": constrain, "unconstrain": unconstrain}
+    in_double = {name: _in_double(function) for name, function in maps.items()}
+    target = replace(jax_target(function, dim), **options, **in_double)
+    return made_by(target, from_jax, log_density, dim, **options, **maps)
 
 
 def _in_double(function: Callable[[Any], Any] | None) -> Batch | None:
@@ -162,24 +150,15 @@ def _works_in_single_precision(log_density: Callable[[Any], Any], dim: int) -> b
     return True
 
 
-def jax_target(
-    log_density: Partial,
-    dim: int,
-    *,
-    chunks: Sequence[int] = BATCH_SIZES,
-    names: Sequence[str] | None = None,
-    sample: Callable[[int, Any], np.ndarray] | None = None,
-) -> Target:
+def jax_target(log_density: Partial, dim: int) -> Target:
     """Target of a JAX function of one point; compiled once for all parameters of one shape."""
     with jax.enable_x64(True):
         log_density = jax.tree.map(jnp.asarray, log_density)
     return Target(
-        in_chunks(partial(_values, log_density), dim, chunks),
-        in_chunks(partial(_scores, log_density), dim, chunks),
+        in_chunks(partial(_values, log_density), dim),
+        in_chunks(partial(_scores, log_density), dim),
         dim=dim,
         hessian=in_chunks(partial(_hessians, log_density), dim, (1, 32)),
-        names=names,
-        sample=sample,
         jax_log_density=log_density,
     )
 
@@ -205,25 +184,21 @@ def _hessians(log_density: Partial, x: Any) -> Any:
     return jax.vmap(jax.hessian(log_density))(x)
 
 
-def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int]) -> Callable[..., Any]:
+def in_chunks(
+    compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int] = BATCH_SIZES
+) -> Callable[..., Any]:
     """Evaluate a compiled function of rows at any n, in padded chunks of these sizes: few compilations."""
 
     def evaluate(x: np.ndarray) -> Any:
         x = as_numbers(x, "x")
         if x.ndim != 2 or x.shape[1] != dim:
             raise ValueError(f"`x` must have shape (n, {dim}), one point per row, got {x.shape}")
-        if not len(x):
-            with jax.enable_x64(True):
-                one = jax.eval_shape(compiled, jax.ShapeDtypeStruct((1, dim), np.float64))
-            return jax.tree.map(lambda leaf: np.empty((0, *leaf.shape[1:])), one)
         parts = []
         start = 0
-        while start < len(x):
+        while start < len(x) or not parts:
             left = len(x) - start
             size = _chunk(left, chunks)
-            block = x[start : start + size]
-            if len(block) < size:
-                block = np.concatenate([block, np.broadcast_to(block[-1], (size - len(block), dim))])
+            block = np.resize(x[start : start + size], (size, dim))  # padded with rows of its own
             with jax.enable_x64(True):
                 parts.append(jax.tree.map(lambda leaf, keep=left: np.asarray(leaf)[:keep], compiled(block)))
             start += size

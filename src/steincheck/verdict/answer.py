@@ -41,20 +41,12 @@ from ..result import (
 from ..target import Target, require_target
 from ..target.parameter_scale import parameter_scales, to_constrained
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording import (
-    WEIGHT_KINDS,
-    advice,
-    agreement_finding,
-    first_of_chains,
-    headline,
-    mode_descriptions,
-    moment_findings,
-    shape_coordinates,
-    shape_finding,
-    share_context,
-    unknown_misfit_finding,
-    weight_findings,
-)
+from ..wording.chains import agreement_finding
+from ..wording.locations import mode_descriptions
+from ..wording.moments import first_of_chains, moment_findings, shape_coordinates
+from ..wording.remedies import WEIGHT_KINDS, advice
+from ..wording.verdicts import headline, shape_finding, unknown_misfit_finding
+from ..wording.weights import share_context, weight_findings
 from .case import Case, Remarks, SearchLimits, evaluate_case, is_improper, look_for_unknown_modes, search
 from .combine import Combined, combine, holm_factor
 from .examine import run_tests, with_impossible_draws

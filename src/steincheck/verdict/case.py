@@ -18,7 +18,8 @@ from ..modes.held_out import climb_from_draws, hold_out, rounded_location, searc
 from ..modes.search import no_mode_reason
 from ..result import Modes
 from ..target import Target, score_at, score_warnings
-from ..wording import chain_context, mixing_warnings, mode_description
+from ..wording.chains import chain_context, mixing_warnings
+from ..wording.locations import mode_description
 
 MAX_ROUNDING_STEP = 0.1  # standard deviations between neighbouring values of rounded draws
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive

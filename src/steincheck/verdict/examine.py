@@ -28,7 +28,10 @@ from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
 from ..target import Target, discontinuity, score_anywhere
-from ..wording import chain_shares, effective_size, mode_description, weight_context
+from ..wording.chains import chain_shares, effective_size
+from ..wording.locations import mode_description
+from ..wording.target import discontinuity_remedy, discontinuity_text
+from ..wording.weights import weight_context
 from .case import Case, Remarks
 
 SHARE_OF_HELD_OUT = 1e-3  # of the level, spent on top of it on impossible values of held-out draws
@@ -55,7 +58,8 @@ def run_tests(
     if gap is not None:
         where = mode_description(gap.x, target.coordinate_names)
         remarks.inconclusive_reasons.append(
-            f"the density {gap.kind} near ({where}), and tests of the shape {gap.remedy}"
+            f"the density {discontinuity_text(gap)} near ({where}), and tests of the shape "
+            f"{discontinuity_remedy(gap)}"
         )
     elif blocks is None or blocks.enough:
         tests["kernel"] = _kernel_test(case, whiten, known, blocks, alpha, streams[1], remarks)
