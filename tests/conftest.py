@@ -20,24 +20,23 @@ if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
         "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     )
 
+# A program is compiled once, whichever tests, workers and subprocesses use it. A worker that reads what
+# another has half written compiles it too; JAX says so in a warning that pyproject.toml lets pass.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # workers have their parent's
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="steincheck-tests-")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
+
 import numpy as np
 import pytest
 from harness import REFERENCE, mixture_log_density, standard_normal
 
 import steincheck as sc
 
-# A program is compiled once, whichever tests, workers and subprocesses use it. A worker that reads what
-# another has half written compiles it too; JAX says so in a warning that pyproject.toml lets pass.
-CACHE_VARIABLE = "STEINCHECK_COMPILATION_CACHE"
-OWN_CACHE = None
-is_worker = "PYTEST_XDIST_WORKER" in os.environ  # these have their parent's
-if os.environ.get(CACHE_VARIABLE) != "off" and not is_worker:
-    OWN_CACHE = os.environ[CACHE_VARIABLE] = tempfile.mkdtemp(prefix="steincheck-tests-")
-
 
 def pytest_unconfigure():
-    if OWN_CACHE:
-        shutil.rmtree(OWN_CACHE, ignore_errors=True)
+    cache = os.environ["JAX_COMPILATION_CACHE_DIR"]
+    if "steincheck-tests-" in cache and "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(cache, ignore_errors=True)
 
 
 def pytest_collection_finish():

@@ -16,12 +16,9 @@ PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS = [
     {
-        "_compilation",
         "_palette",
         "_progress",
         "_series",
-        "_signals",
-        "_startup",
         "_validation",
         "_version",
         "_whitening",

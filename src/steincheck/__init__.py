@@ -6,7 +6,7 @@ returns a result of its own, a `GofResult`; `check` runs what is needed and retu
 `calibrate` estimates how often a test rejects on your target.
 """
 
-from . import _startup, models, plot, report, samplers  # noqa: F401 (_startup first, for its effect)
+from . import models, plot, report, samplers
 from ._version import __version__
 from .accuracy import estimate_accuracy
 from .adapters import (

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._compilation import precise
 from ._validation import RandomSource, announce, as_count, as_numbers, as_one_positive, check_switch, recorded
 from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_blocks
 from .draws.record import chain_of_rows
@@ -284,7 +283,7 @@ def _features_of(x: np.ndarray, scores: np.ndarray, placement: Placement) -> np.
     for start in range(0, len(x), ROWS_PER_CHUNK):
         chunk = slice(start, start + ROWS_PER_CHUNK)
         padded, padded_scores, _ = _padded(x[chunk], scores[chunk], ROWS_PER_CHUNK)
-        with precise():
+        with jax.enable_x64(True):
             tau[chunk] = np.asarray(_compiled_features(padded, padded_scores, *placement))[: len(tau[chunk])]
     return tau
 
@@ -296,7 +295,7 @@ def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> 
     for start in range(0, len(x), ROWS_PER_CHUNK):
         chunk = slice(start, start + ROWS_PER_CHUNK)
         padded, padded_scores, present = _padded(x[chunk], scores[chunk], ROWS_PER_CHUNK)
-        with precise():
+        with jax.enable_x64(True):
             sums, products = _chunk_sums(padded, padded_scores, present, *placement)
             total = total + np.asarray(sums)
             second = second + np.asarray(products)
@@ -384,7 +383,7 @@ def _climb(x: np.ndarray, scores: np.ndarray, start: Placement) -> Placement:
 
     def objective(standardised: np.ndarray) -> tuple[float, np.ndarray]:
         locations = centre + spread * standardised.reshape(start.locations.shape)
-        with precise():
+        with jax.enable_x64(True):
             value, slopes = _value_and_slopes(locations, np.log(start.bandwidth), *arrays)
             return float(value), (np.asarray(slopes[0], dtype=float) * spread).ravel()
 

@@ -14,7 +14,6 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike
 
-from ._compilation import precise
 from ._validation import RandomSource, as_count, as_generator, as_numbers, shown
 from .draws import as_matrix
 
@@ -142,7 +141,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (a clean value of every ar
     filled = np.zeros(chains, dtype=int)
     # bounds memory; a new n_iterations compiles nothing
     segment = min(4096, max(64, 2**19 // (chains * d)))  # proposals per call
-    with precise():
+    with jax.enable_x64(True):
         state = _start(log_density, jnp.asarray(start), len(steps))
         while filled.min() < kept:
             normals = np.stack([g.standard_normal((segment, steps.shape[1])) for g in streams], axis=1)

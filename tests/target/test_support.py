@@ -119,7 +119,6 @@ def log_normal(sd):
     return log_density
 
 
-NOISE = rng(20)
 CONTINUOUS = {
     "normal": lambda: (normal_log_density, rng(13).normal(size=(500, 2))),
     "normal, d = 60": lambda: (normal_log_density, rng(13).normal(size=(500, 60))),
@@ -153,10 +152,6 @@ CONTINUOUS = {
     "single precision": lambda: (
         lambda x: normal_log_density(x.astype(np.float32) - 1000),
         1000 + rng(19).normal(size=(500, 2)),
-    ),
-    "noise": lambda: (
-        lambda x: normal_log_density(x) + 0.1 * NOISE.normal(size=len(x)),
-        rng(21).normal(size=(500, 2)),
     ),
 }
 
@@ -239,24 +234,19 @@ def test_a_log_density_in_single_precision_must_not_be_rounded_away():
     assert sc.ksd_test(x, fine, rng=0).pvalue == sc.ksd_test(x, standard_normal(2), rng=0).pvalue
 
 
-@pytest.mark.parametrize("limit", [300, 10_000])
-@pytest.mark.parametrize(
-    ("late", "message"),
-    [("raises", "fails near .*, where it was .* before; RuntimeError: lost"), ("nan", "and is nan now")],
-)
-def test_a_function_that_fails_late_is_not_taken_for_an_edge(limit, late, message):
+@pytest.mark.parametrize("late", ["raises", "nan"])
+def test_a_function_that_fails_late_is_not_taken_for_an_edge(late):
     calls = [0]
 
     def log_density(x):
         calls[0] += len(x)
-        if calls[0] > limit and late == "raises":
-            raise RuntimeError("lost")
-        return normal_log_density(x) * (np.nan if calls[0] > limit else 1.0)
+        if calls[0] > 300 and late == "raises":
+            raise ValueError("lost")
+        return normal_log_density(x) * (np.nan if calls[0] > 300 else 1.0)
 
     draws = np.random.default_rng(0).normal(size=(200, 2))
-    target = sc.Target(log_density, np.negative, dim=2)
-    with pytest.raises(ValueError, match=f"`log_density` .*{message}"):
-        sc.check(draws, target, max_evaluations=2 * limit, rng=0)
+    with pytest.raises(ValueError, match=r"`log_density` (fails .*lost|must be finite at every point)"):
+        sc.ksd_test(draws, sc.Target(log_density, np.negative, dim=2), rng=0)
 
 
 def test_true_draws_of_a_density_with_a_steep_side_pass_without_a_score():
@@ -273,19 +263,15 @@ def test_draws_of_a_density_that_ends_abruptly_are_never_called_wrong():
         assert "ends abruptly near (x[0] = 1.5" in verdict.sentence
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_functions_that_fail_during_the_mode_search_are_no_fit():
-    """The search takes points at which it raises for impossible ones, but the draws are not."""
-    calls = 0
+def test_an_impossible_draw_is_named():
+    x = np.append(rng(5).normal(size=300), 1e6)[:, None]
+    with pytest.warns(UserWarning, match=r"1 of 301 draws have negligible probability.*rows \[300\]"):
+        sc.ksd_test(x, standard_normal(1), rng=0)
 
-    def log_density(x):
-        nonlocal calls
-        calls += len(x)
-        if calls > 5000:
-            raise RuntimeError("the licence has expired")
-        return -0.5 * np.sum(x**2, axis=1)
 
-    target = sc.Target(log_density, lambda x: -x, dim=2)
-    draws = np.random.default_rng(0).normal(size=(200, 2))
-    with pytest.raises(ValueError, match=r"where it was .* before; RuntimeError: the licence has expired"):
-        sc.check(draws, target, rng=0, max_evaluations=10_000)
+def test_edges_and_jumps_cost_few_evaluations():
+    """No point is evaluated twice: 250 for edges, 64 lines of 13 and their parts for jumps."""
+    x = rng(28).normal(size=(1000, 10))
+    made = []
+    found(lambda x: made.append(len(x)) or normal_log_density(x), x)
+    assert sum(made) - 1005 < 2500

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from .._compilation import user_cache
 from .._validation import shown
 from ..draws.containers import counted_from_0
 from ..target import Target
@@ -122,7 +121,8 @@ def _translated(home: Path, code: str, folder: Path, name: str) -> str:
 
 
 def _cache() -> Path:
-    folder = user_cache() / "stan"
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    folder = caches / "steincheck" / "stan"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -11,9 +11,6 @@ from jax.tree_util import Partial
 
 from ..target import Target, jax_target
 
-# the batch shapes compiled: more than for a user's function, which compiles anew
-MODEL_CHUNKS = (1, 32, 256, 2048, 8192)
-
 
 class LabelledDraws(NamedTuple):
     """Draws of a model, and the component of each.
@@ -62,6 +59,7 @@ def formula_target(
     names: Any = None,
 ) -> ModelTarget:
     """Target of a JAX formula (parameters, x) -> log p."""
-    target = jax_target(Partial(formula, parameters), dim, chunks=MODEL_CHUNKS, names=names)
+    target = jax_target(Partial(formula, parameters), dim)
     made = {item.name: getattr(target, item.name) for item in fields(target)}
-    return ModelTarget(**{**made, "sample": sample, "sample_with_labels": sample_with_labels})
+    own = {"names": names, "sample": sample, "sample_with_labels": sample_with_labels}
+    return ModelTarget(**{**made, **own})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jax.tree_util import Partial
 
-from .._compilation import precise
 from .._whitening import standardised
 from ..result import Modes
 from ..target import Target
@@ -33,7 +33,7 @@ class UncorrelatedCoordinates(NamedTuple):
     def target(self, target: Target) -> Target:
         """The density as a function of z, up to a constant."""
         if target.jax_log_density is not None:
-            with precise():
+            with jax.enable_x64(True):
                 inner = Partial(_log_density_in_z, target.jax_log_density, self.centre, self.root)
                 return jax_target(inner, target.dim)
         return Target(

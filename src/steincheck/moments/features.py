@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._compilation import precise
 from .._series import index_in_chain
 from .coordinates import DAMPING, Coordinates, skew_coefficient
 
@@ -52,7 +51,7 @@ def feature_sums(
     rows, owner = _pieces(blocks)
     size = _chunk_size(rows, coordinates)
     chunks = []
-    with precise():
+    with jax.enable_x64(True):
         for start in range(0, len(rows), size):
             index = rows[start : start + size]
             index = np.pad(index, ((0, size - len(index)), (0, 0)), constant_values=-1)

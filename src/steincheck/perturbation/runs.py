@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._compilation import precise
 from ..target import Target, log_density_at
 from .maps import Accept, JumpMaps, barker, transition
 
@@ -161,7 +160,7 @@ def run_compiled(
     samples = np.empty((len(theta), n, d))
     accepted = np.zeros(len(theta))
     seed = int(rng.integers(2**63))
-    with precise():
+    with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(seed), n)
         run = partial(_chains, target.jax_log_density, _compiled_maps(maps), theta, n_steps, accept)
         for start in range(0, n, size):

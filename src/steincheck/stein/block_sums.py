@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._compilation import precise
 from .._progress import ticking
 from .kernels import Kernel, products_with_columns, stein_values, with_bandwidth, without_bandwidth
 from .sharing import n_workers, share_out
@@ -196,7 +195,7 @@ def _sum_tiles(
     def piece(k: int) -> Piece:
         return _labelled_piece(sample, slice(k * size, (k + 1) * size))
 
-    with precise():
+    with jax.enable_x64(True):
         compute = partial(
             _tile,
             bandwidths=np.array(options.bandwidths, dtype=x.dtype),

@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._compilation import precise
 from .._progress import ticking
 from .kernels import Kernel, pair_products, stein_values, with_bandwidth, without_bandwidth
 
@@ -92,7 +91,7 @@ def quadratic_forms(
         row_sums=row_sums,
         repeats=identity is not None,
     )
-    with precise():
+    with jax.enable_x64(True):
         left = pieces(x, scores, identity, rows)
         right = pieces(x, scores, identity, columns)
         chunks = [(_cut(chunk, 1, rows), _cut(chunk, 1, columns)) for chunk in _chunks(weights)]

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jax.tree_util import Partial
 
-from .._validation import as_count, check_names, listed
+from .._validation import as_count, check_names, check_switch, listed
 
 MAX_DIM = 10**6  # a matrix of this order is beyond any memory
 Batch = Callable[[np.ndarray], np.ndarray]
+
+
+class _PointByPoint(NamedTuple):
+    """A function of one point as a batch function."""
+
+    function: Callable[[np.ndarray], Any]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        return np.array([self.function(point) for point in x])
 
 
 class _Recipe(NamedTuple):
@@ -36,6 +45,9 @@ class Target:
         differences of `log_density`, and every result says so in its warnings.
     dim : int
         The dimension d.
+    vectorized : bool
+        False if `log_density`, `score` and `hessian` are functions of one point, (d,) -> scalar, (d,) and
+        (d, d), as emcee, dynesty and scipy.optimize take them; they are then called point by point.
     hessian : callable, optional
         Batch function (n, d) -> (n, d, d): second derivatives of log p.
     names : sequence of str, optional
@@ -66,6 +78,7 @@ class Target:
     log_density: Batch
     score: Batch | None = None
     dim: int = field(kw_only=True)
+    vectorized: InitVar[bool] = field(default=True, kw_only=True)
     hessian: Batch | None = field(default=None, kw_only=True)
     names: Sequence[str] | None = field(default=None, kw_only=True)
     sample: Callable[[int, Any], np.ndarray] | None = field(default=None, kw_only=True)
@@ -73,30 +86,27 @@ class Target:
     constrained_names: Sequence[str] | None = field(default=None, kw_only=True)
     constrain: Batch | None = field(default=None, kw_only=True)
     unconstrain: Callable[[Any], np.ndarray] | None = field(default=None, kw_only=True)
-    _recipe: _Recipe | None = field(
-        default=None, kw_only=True
-    )  # a field, so that dataclasses.replace keeps it
+    # how it was made; a field, so that dataclasses.replace keeps it
+    _recipe: _Recipe | None = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, vectorized: bool) -> None:
         optional = ("score", "hessian", "sample", "jax_log_density", "constrain", "unconstrain")
         for name in ("log_density", *optional):
             value = getattr(self, name)
-            required = name == "log_density"
-            if not (callable(value) or (value is None and not required)):
+            if not (callable(value) or (value is None and name in optional)):
                 raise TypeError(f"`{name}` must be a function, got {type(value).__name__}")
         as_count(self.dim, "dim", maximum=MAX_DIM)
-        if self.names is not None:
-            check_names(self.names, "names")
-            if len(self.names) != self.dim:
-                raise ValueError(
-                    f"`names` must have one name per coordinate ({self.dim}), got {len(self.names)}"
-                )
-        if self.constrained_names is not None:
-            check_names(self.constrained_names, "constrained_names")
+        check_switch(vectorized, "vectorized")
+        for name in () if vectorized else ("log_density", "score", "hessian"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _PointByPoint(getattr(self, name)))
         for name in ("names", "constrained_names"):
             labels = getattr(self, name)
-            if labels is not None and not isinstance(labels, tuple):  # the user's own list may change
-                object.__setattr__(self, name, tuple(map(str, labels)))
+            if labels is not None:
+                check_names(labels, name)
+                object.__setattr__(self, name, tuple(map(str, labels)))  # the user's own list may change
+        if self.names is not None and len(self.names) != self.dim:
+            raise ValueError(f"`names` must have one name per coordinate ({self.dim}), got {len(self.names)}")
         if self.jax_log_density is not None and not isinstance(self.jax_log_density, Partial):
             object.__setattr__(self, "jax_log_density", Partial(self.jax_log_density))
 

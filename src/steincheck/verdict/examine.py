@@ -25,6 +25,7 @@ from ..target import Target, discontinuity
 from ..wording import chains as chain_words
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
+from ..wording.target import discontinuity_remedy, discontinuity_text
 from .case import Case, Known, Notes, join_notes
 
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
@@ -104,7 +105,7 @@ def _shape_tests(
     gap = discontinuity(target, part.x, part.log_p, streams.support)
     if gap is not None:
         where = mode_descriptions(gap.x[None], target.coordinate_names)[0]
-        return Tested({}, (), Notes(reasons=(words.discontinuity_reason(gap.kind, where),)))
+        return Tested({}, (), Notes(reasons=(words.discontinuity_reason(discontinuity_text(gap), where, discontinuity_remedy(gap)),)))
     whiten = average_root(modes.covariances)
     blocks = None if part.chain is None else _blocks_of_chains(part, whiten)
     notes = Notes()

@@ -54,9 +54,9 @@ def mixing_warnings(rhat: np.ndarray, names: Sequence[str]) -> list[str]:
     return [f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"]
 
 
-def discontinuity_reason(text: str, where: str) -> str:
+def discontinuity_reason(what: str, where: str, remedy: str) -> str:
     """Why the shape of a density with a jump or an edge is not tested."""
-    return f"the density {text} near ({where}), and the tests of the shape are not valid there"
+    return f"the density {what} near ({where}), and tests of the shape {remedy}"
 
 
 def shape_untested(remedy: str) -> str:

@@ -1,0 +1,182 @@
+"""Log density and score at rows of points: shapes, errors, finite differences."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from harness import normal_log_density, quiet_check, standard_normal
+
+import steincheck as sc
+from steincheck.target import (
+    central_differences,
+    log_density_anywhere,
+    log_density_at,
+    score_anywhere,
+    score_at,
+)
+
+
+def test_without_a_score_finite_differences_are_used():
+    target = sc.Target(lambda x: np.sum(np.cos(x), axis=1), dim=4)
+    x = np.random.default_rng(1).normal(size=(20, 4)) * 5
+    assert target.score is None
+    np.testing.assert_allclose(score_at(target, x), -np.sin(x), atol=1e-8)
+
+
+@pytest.mark.parametrize(("place", "width"), [(0.0, 1.0), (1e6, 1.0), (0.0, 1e-6), (-1e3, 1e-4), (0.0, 1e6)])
+def test_differences_find_the_width_of_the_density(place, width):
+    x = place + width * np.array([[-3.0], [-0.5], [0.1], [2.0]])
+    slope = central_differences(lambda x: -0.5 * ((x[:, 0] - place) / width) ** 2, x)
+    rounding = 1e-15 * max(abs(place), width) / width  # of x itself
+    np.testing.assert_allclose(slope * width, -(x - place) / width, atol=1e-6 + 3e2 * rounding)
+
+
+def test_differences_of_a_float32_density_are_not_lost_in_its_rounding():
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    slope = central_differences(lambda x: (normal_log_density(x) - 100).astype(np.float32), x)
+    np.testing.assert_allclose(slope, -x, atol=0.02)
+
+
+def test_central_differences_with_steps_of_their_own():
+    x = np.array([[1e-6, 1e6]])
+    slope = central_differences(
+        lambda x: 1e12 * x[:, 0] ** 2 - 1e-12 * x[:, 1] ** 2, x, np.array([1e-9, 1e3])
+    )
+    np.testing.assert_allclose(slope, [[2e6, -2e-6]], rtol=1e-6)
+
+
+def test_wrong_shapes_and_non_finite_values_name_the_rows():
+    x = np.arange(6.0).reshape(3, 2)
+    with pytest.raises(ValueError, match=r"`log_density` must return shape \(3,\) for 3 points, got \(\)"):
+        log_density_at(sc.Target(lambda x: np.sum(x), dim=2), x)
+    with pytest.raises(ValueError, match=r"`score` must return shape \(3, 2\) for 3 points, got \(3,\)"):
+        score_at(sc.Target(lambda x: x[:, 0], lambda x: x[:, 0], dim=2), x)
+    with pytest.raises(
+        ValueError,
+        match=r"1 of 3 rows are not, rows \[1\] \(counted from 0\); at row 1, x = \[2. 3.\], it is -inf",
+    ):
+        log_density_at(sc.Target(lambda x: np.where(x[:, 0] == 2, -np.inf, 0), dim=2), x)
+    with pytest.raises(ValueError, match=r"`score` must be finite.*rows \[0, 2\]"):
+        score_at(sc.Target(lambda x: x[:, 0], lambda x: np.where(x[:, :1] == 2, x, np.nan), dim=2), x)
+    with pytest.raises(TypeError, match="`score` must be a function that returns an array of real numbers"):
+        score_at(sc.Target(lambda x: x[:, 0], lambda x: "no", dim=2), x)
+
+
+def test_at_a_proposal_minus_infinity_is_a_value_and_nan_is_not():
+    x = np.array([[0.0], [1.0]])
+    outside = sc.Target(lambda x: np.where(x[:, 0] > 0.5, -np.inf, 0.0), dim=1)
+    assert log_density_at(outside, x, proposal=True).tolist() == [0.0, -np.inf]
+    for bad in (np.nan, np.inf):
+        broken = sc.Target(lambda x, bad=bad: np.where(x[:, 0] > 0.5, bad, 0.0), dim=1)
+        with pytest.raises(ValueError, match=r"rows \[1\]"):
+            log_density_at(broken, x, proposal=True)
+
+
+def test_functions_cannot_write_to_the_draws():
+    def spoil(x):
+        x[:] = 0
+        return x[:, 0]
+
+    target = sc.Target(spoil, lambda x: spoil(x)[:, None], dim=1)
+    x = np.ones((2, 1))
+    for evaluate in (log_density_at, score_at):
+        with pytest.raises(ValueError, match="read-only"):
+            evaluate(target, x)
+    assert x.flags.writeable
+
+
+def test_log_density_anywhere_is_minus_infinity_where_it_is_not_finite_or_raises():
+    asked = []
+
+    def log_density(x):
+        asked.append(len(x))
+        if np.abs(x).max() > 5:
+            raise OverflowError("too far")
+        return np.select([x[:, 0] < 0, x[:, 0] == 0], [np.nan, np.inf], -x[:, 0])
+
+    x = np.array([[1.0], [-1.0], [0.0], [6.0], [2.0], [-7.0], [3.0]])
+    found = log_density_anywhere(log_density, x)
+    np.testing.assert_array_equal(found, [-1, -np.inf, -np.inf, -np.inf, -2, -np.inf, -3])
+    assert asked[0] == 7
+    assert asked == [7, 3, 4, 2, 1, 1, 2, 1, 1]  # halves, and again those that raise
+
+
+def test_a_wrong_shape_is_an_error_at_impossible_points_too():
+    with pytest.raises(ValueError, match=r"`log_density` must return shape \(3,\) for 3 points, got \(\)"):
+        log_density_anywhere(lambda x: np.sum(x), np.zeros((3, 2)))
+
+
+def test_score_anywhere_is_not_finite_where_it_raises():
+    def score(x):
+        if (x < 0).any():
+            raise ValueError("negative")
+        return -x
+
+    target = sc.Target(normal_log_density, score, dim=2)
+    x = np.array([[1.0, 2.0], [-1.0, 0.0], [3.0, 0.5]])
+    np.testing.assert_array_equal(score_anywhere(target, x), np.where(x.min(axis=1)[:, None] < 0, np.nan, -x))
+
+
+def test_squeezed_outputs_are_taken_where_they_are_unambiguous():
+    line = sc.Target(lambda x: np.squeeze(-0.5 * x**2), lambda x: np.squeeze(-x), dim=1)
+    plain = sc.Target(lambda x: -0.5 * x[:, 0] ** 2, lambda x: -x, dim=1)
+    draws = np.random.default_rng(0).normal(size=(100, 1))
+    assert sc.ksd_test(draws, line, rng=0).pvalue == sc.ksd_test(draws, plain, rng=0).pvalue
+    assert len(sc.find_modes(line, draws=draws, rng=0)) == 1
+    plane = sc.Target(lambda x: np.squeeze(normal_log_density(x)), lambda x: np.squeeze(-x), dim=2)
+    assert len(sc.find_modes(plane, draws=np.random.default_rng(0).normal(size=(100, 2)), rng=0)) == 1
+
+
+def test_a_log_density_whose_digits_are_lost_is_refused():
+    deep = sc.from_jax(lambda x: -1e300 - 0.5 * jnp.sum(x**2), 2)
+    with pytest.raises(ValueError, match=r"`log_density` must be smaller: near -1e\+300"):
+        quiet_check(np.random.default_rng(0).normal(size=(100, 2)), deep)
+
+
+MIXING = {
+    "draws less their mean": lambda x: normal_log_density(x - x.mean(axis=0)),
+    "cumulative sums": lambda x: np.cumsum(normal_log_density(x)),
+    "less the largest": lambda x: normal_log_density(x) - normal_log_density(x).max(),
+    "less the smallest": lambda x: normal_log_density(x) - normal_log_density(x).min(),
+    "weights that sum to 1": lambda x: normal_log_density(x) - np.logaddexp.reduce(normal_log_density(x)),
+}
+
+
+@pytest.mark.parametrize("score", [None, np.negative], ids=["no score", "score"])
+@pytest.mark.parametrize("log_density", MIXING.values(), ids=MIXING)
+def test_a_log_density_that_mixes_the_points_is_refused(log_density, score):
+    mixing = sc.Target(log_density, score, dim=2)
+    draws = np.random.default_rng(0).normal(size=(300, 2))
+    for test in (quiet_check, functools.partial(sc.ksd_test, rng=0), functools.partial(sc.flux_test, rng=0)):
+        with pytest.raises(ValueError, match="`log_density` must give every point a value of its own"):
+            test(draws, mixing)
+
+
+def test_a_log_density_in_single_precision_does_not_mix_the_points():
+    rounded = sc.Target(
+        lambda x: normal_log_density(x).astype(np.float32) - np.float32(3e4), np.negative, dim=2
+    )
+    draws = np.random.default_rng(0).normal(size=(300, 2))
+    exact = standard_normal(2)
+    assert sc.ksd_test(draws, rounded, rng=0).pvalue == sc.ksd_test(draws, exact, rng=0).pvalue
+
+
+def test_differences_stop_where_a_shorter_step_bends_no_less():
+    seen = []
+
+    def jump(x):  # bends by 5 nats over any step
+        seen.append(x[:, 0])
+        return np.where(x[:, 0] > 0, 5.0, 0.0)
+
+    slope = central_differences(jump, np.zeros((1, 1)))
+    assert len(seen) == 1 + 2 * 2
+    assert slope[0, 0] == pytest.approx(5 / (seen[-2][0] - seen[-1][0]))
+
+
+def test_a_function_of_one_point_is_told_how_it_is_given():
+    one_point = sc.Target(lambda x: -0.5 * x @ x, lambda x: -x, dim=2)
+    with pytest.raises(ValueError, match="a function of one point needs vectorized=False"):
+        log_density_at(one_point, np.ones((5, 2)))
+    with pytest.raises(ValueError, match=r"must return shape \(5,\).* given vectorized=False"):
+        log_density_at(sc.Target(lambda x: -0.5 * np.sum(x**2), dim=2), np.ones((5, 2)))
