@@ -67,6 +67,7 @@ class StepEvaluations(NamedTuple):
     """Evaluations of the density in one step of `check`."""
 
     step: str
+    planned: int
     made: int
 
 

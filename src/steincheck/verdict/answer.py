@@ -32,6 +32,7 @@ from .examine import run_tests
 from .facts import Facts
 from .findings import all_findings
 from .measure import measure
+from .plan import Step, affordable_evaluations, evaluations
 from .repair import importance_weights_of, mode_of_every_draw
 
 
@@ -135,22 +136,24 @@ def check(
         rng=seed,
     )
     streams = Streams(*np.random.default_rng(seed).spawn(3))
-    budget = Budget(_limit(max_evaluations), _limit(max_seconds))
+    read = to_unconstrained(draws, target)
+    limit = affordable_evaluations(target, read.values, _limit(max_evaluations), _limit(max_seconds))
+    if limit < _limit(max_evaluations):  # the clock decides, and this number repeats the run without it
+        settings |= {"max_evaluations": int(limit), "max_seconds": None}
+    budget = Budget(limit)
     counted = counting_target(target, budget)
-    case = read_case(
-        to_unconstrained(draws, target), counted, independent=independent, check_score=check_score
-    )
-    at_draws = budget.made
+    case = read_case(read, counted, budget, independent=independent, check_score=check_score)
+    steps = [Step("draws", 2 * len(read.values), budget.made)]
     known = find_known_modes(case, target, modes, box, budget=budget, progress=progress, rng=streams.modes)
-    by_search = budget.made
-    tested = run_tests(case, counted, known, alpha, streams.tests)
+    steps.append(Step("modes", 14_000 if modes is None else 0, budget.made))
+    tested = run_tests(case, counted, known, alpha, budget, streams.tests)
     unknown = notes_on_unknown_modes(case, target, known, budget)
-    by_tests = budget.made
+    steps.append(Step("tests", 0, budget.made))
     measured = measure(case, target, known, tested.mode_table, budget=budget, rng=streams.accuracy)
-    evaluations = _steps(at_draws, by_search, by_tests, budget.made)
+    steps.append(Step("accuracy", 0, budget.made))
     facts = Facts(case, known, tested, combine(tested.tests, alpha), measured, tolerance)
     notes = join_notes(case.notes, known.notes, tested.notes, unknown, measured.notes, facts.notes)
-    return _compose(facts, target, notes, settings, evaluations)
+    return _compose(facts, target, notes, settings, evaluations(steps))
 
 
 def _check_arguments(target: Any, alpha: Any, tolerance: Any, max_evaluations: Any, max_seconds: Any) -> None:
@@ -169,20 +172,12 @@ def _limit(value: float | None) -> float:
     return np.inf if value is None else float(value)
 
 
-def _steps(*made: int) -> tuple[StepEvaluations, ...]:
-    """Evaluations per step from those made when each ended."""
-    names = ("draws", "modes", "tests", "accuracy")
-    return tuple(
-        StepEvaluations(*step) for step in zip(names, np.diff(made, prepend=0).tolist(), strict=True)
-    )
-
-
 def _compose(
     facts: Facts,
     target: Target,
     notes: Notes,
     settings: dict[str, Any],
-    evaluations: tuple[StepEvaluations, ...],
+    steps: tuple[StepEvaluations, ...],
 ) -> Verdict:
     """The answer, and everything that is known about it in words."""
     case, known, tested, combined, measured, tolerance = facts
@@ -221,7 +216,7 @@ def _compose(
         not_examined=notes.not_examined + (() if fits is None else notes.reasons),
         context=notes.context,
         warnings=notes.warnings,
-        evaluations=evaluations,
+        evaluations=steps,
         n=len(case.sample.x),
         dim=target.dim,
         names=target.coordinate_names,

@@ -15,13 +15,14 @@ from ..draws import Draws
 from ..modes.arguments import as_modes
 from ..modes.held_out import climb_from_draws, hold_out, rounded_location, search_from_draws
 from ..result import Modes
-from ..target import Target, score_warnings
+from ..target import Target, score_at, score_warnings
 from ..target.counting import Budget
 from ..target.parameter_scale import to_constrained
 from ..wording import chains as chain_words
 from ..wording import modes as mode_words
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
+from .plan import CLIMBS, scored_rows, search_allowance
 
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
 
@@ -44,6 +45,7 @@ class Case(NamedTuple):
     """The draws of a verdict, and what is known of them before any test."""
 
     sample: Sample
+    scored: np.ndarray  #: rows of the draws whose scores are known
     values: np.ndarray  #: (n, k) the user's own parameters
     names: tuple[str, ...]  #: (k,) of the parameters
     convergence: Convergence | None  #: None for independent draws
@@ -59,24 +61,28 @@ class Case(NamedTuple):
         return n / np.maximum(autocorrelation_time(self.values, self.sample.chain), 1.0)
 
 
-def read_case(read: Draws, target: Target, *, independent: bool, check_score: bool) -> Case:
+def read_case(read: Draws, target: Target, budget: Budget, *, independent: bool, check_score: bool) -> Case:
     """Evaluate log density and score once, and find out whether the draws are chains."""
-    sample = evaluate_sample(read, target, independent=independent).with_scores(target)
+    sample = evaluate_sample(read, target, independent=independent)
+    scored = scored_rows(target, len(sample.x), budget)
     warnings = [*sample.warnings, *score_warnings(target, sample.x, check=check_score)]
+    scores = np.full(sample.x.shape, np.nan)
+    scores[scored] = score_at(target, sample.x[scored])
+    sample = sample._replace(scores=scores)
     if read.divergences:
         warnings.append(words.divergence_warning(read.divergences))
     values, names = to_constrained(sample.x, target)
-    found = None
+    mixing = None
     context = words.INDEPENDENT
     if sample.chain is not None:
-        found = convergence(values, sample.chain)
-        context = chain_words.chain_context(sample.chain, found)
-        warnings += words.mixing_warnings(found.rhat, names)
+        mixing = convergence(values, sample.chain)
+        context = chain_words.chain_context(sample.chain, mixing)
+        warnings += words.mixing_warnings(mixing.rhat, names)
     reasons = chain_words.invalidity_reasons(sample.order)
     if sample.chain is not None and read.axes_swapped:
         reasons.append(words.SWAPPED_AXES)
     notes = Notes(tuple(warnings), (context,), tuple(reasons))
-    return Case(sample, values, names, found, not reasons, notes)
+    return Case(sample, scored, values, names, mixing, not reasons, notes)
 
 
 class Known(NamedTuple):
@@ -108,11 +114,14 @@ def find_known_modes(
         given = as_modes(modes, target, budget)
         return Known(given, np.arange(n), _descriptions(given, target), True, False, notes)
     held, tested = hold_out(n, case.sample.chain)
-    found = search_from_draws(target, x, held, box, budget=budget, progress=progress, rng=rng)
+    allowed = Budget(search_allowance(target, n, budget))
+    found = search_from_draws(target, x, held, box, budget=allowed, progress=progress, rng=rng)
+    budget.made += allowed.made
     notes = Notes(warnings=found.warnings, not_examined=words.held_out_texts(len(held), len(tested)))
     if not len(found):
-        improper = found.search is not None and found.search.reason == "improper"
-        reason = words.IMPROPER if improper else words.NO_MODE
+        end = None if found.search is None else found.search.reason
+        improper = end == "improper"
+        unsearched = end in ("max_evaluations", "max_seconds")
         centre, scale = rounded_location(x[held] if len(held) else x)
         spread = replace(
             found,
@@ -121,7 +130,9 @@ def find_known_modes(
             log_density=np.zeros(1),
             n_starts=np.zeros(1, dtype=int),
         )
-        notes = join_notes(notes, Notes(reasons=(reason,)))
+        reason = words.IMPROPER if improper else words.NO_MODE
+        missing = Notes(not_examined=(reason,)) if unsearched else Notes(reasons=(reason,))
+        notes = join_notes(notes, missing)
         return Known(spread, tested, _descriptions(spread, target), False, improper, notes)
     context = mode_words.search_context(found, target.coordinate_names)
     notes = join_notes(notes, Notes(context=context, not_examined=(words.MODES_NOT_FOUND,)))
@@ -134,8 +145,11 @@ def _descriptions(modes: Modes, target: Target) -> tuple[str, ...]:
 
 def notes_on_unknown_modes(case: Case, target: Target, known: Known, budget: Budget) -> Notes:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
-    assert case.sample.scores is not None
-    climbed = climb_from_draws(case.sample.x, case.sample.scores, target, known.modes, budget)
+    part = case.sample.rows(case.scored)
+    assert part.scores is not None
+    if not len(part.x) or budget.left < CLIMBS:
+        return Notes(not_examined=(words.UNKNOWN_MODES,))
+    climbed = climb_from_draws(part.x, part.scores, target, known.modes, budget)
     if not climbed.n_unknown:
         return Notes()
     where = mode_descriptions(*to_constrained(climbed.locations[:1], target))[0]

@@ -22,11 +22,13 @@ from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
 from ..target import Target, discontinuity
+from ..target.counting import Budget
 from ..wording import chains as chain_words
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
 from ..wording.target import discontinuity_remedy, discontinuity_text
 from .case import Case, Known, Notes, join_notes
+from .plan import MIN_SCORED, MIN_WEIGHED, RAYS, SUPPORT
 
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
 
@@ -60,37 +62,45 @@ class Tested(NamedTuple):
         return None if self.weights is None else self.weights.mode_table
 
 
-def run_tests(case: Case, target: Target, known: Known, alpha: float, rng: np.random.Generator) -> Tested:
-    """The tests that apply, in the order of the verdict."""
+def run_tests(
+    case: Case, target: Target, known: Known, alpha: float, budget: Budget, rng: np.random.Generator
+) -> Tested:
+    """The tests that apply, in the order of the verdict, as far as the budget goes."""
     sample = case.sample
-    rows = impossible_draws(target.log_density, sample.x, sample.log_p, known.modes).rows
+    rows: tuple[int, ...] = ()
+    if case.valid and budget.left >= RAYS:
+        rows = impossible_draws(target.log_density, sample.x, sample.log_p, known.modes).rows
     if known.improper or not case.valid:
-        return Tested({}, rows if case.valid else (), Notes())
+        return Tested({}, rows, Notes())
     streams = TestStreams(*rng.spawn(5))
-    part = sample.rows(known.rows)
     size = n_replicates(alpha)
-    shape = _shape_tests(part, target, known.modes, alpha, size, streams)
-    tests = dict(shape.tests)
-    notes = [shape.notes]
+    shape_rows = np.intersect1d(known.rows, case.scored)
+    shape = Tested({}, (), Notes(reasons=(words.few_scores(len(shape_rows), MIN_SCORED),)))
+    if len(shape_rows) >= min(MIN_SCORED, len(known.rows)):
+        shape = _shape_tests(sample.rows(shape_rows), target, known.modes, alpha, budget, streams)
+    tests = {name: among_all(result, shape_rows, len(sample.x)) for name, result in shape.tests.items()}
     if len(known.modes) > 1:
-        tests["weights"] = flux_core(
-            part.x,
-            part.log_p,
-            target,
-            known.modes,
-            chain=part.chain,
-            n_resamples=size - 1,
-            rng=streams.weights,
-        )
-    if part.chain is not None:
-        agreed = _agreement_test(part, known.modes, size, streams.chains)
+        count = int(min(len(known.rows), budget.left // (len(known.modes) - 1)))
+        thinned = known.rows[(np.arange(count) * len(known.rows)) // max(count, 1)]
+        if count >= min(MIN_WEIGHED, len(known.rows)):
+            tests["weights"] = _weight_test(sample, thinned, target, known.modes, size, streams.weights)
+    notes = [shape.notes]
+    if sample.chain is not None and len(shape_rows):
+        agreed = _agreement_test(sample.rows(shape_rows), known.modes, size, streams.chains)
         if np.isnan(agreed.pvalue):
             notes.append(Notes(not_examined=(words.TOO_FEW_BLOCKS_TO_AGREE,)))
         else:
-            tests["chains"] = agreed
+            tests["chains"] = among_all(agreed, shape_rows, len(sample.x))
     notes.append(Notes(warnings=tuple(text for result in tests.values() for text in result.warnings)))
-    tests = {name: among_all(result, known.rows, len(sample.x)) for name, result in tests.items()}
     return Tested(tests, rows, join_notes(*notes))
+
+
+def _weight_test(
+    sample: Sample, rows: np.ndarray, target: Target, modes: Modes, size: int, rng: np.random.Generator
+) -> FluxResult:
+    part = sample.rows(rows)
+    result = flux_core(part.x, part.log_p, target, modes, chain=part.chain, n_resamples=size - 1, rng=rng)
+    return among_all(result, rows, len(sample.x))
 
 
 def n_replicates(alpha: float) -> int:
@@ -99,24 +109,29 @@ def n_replicates(alpha: float) -> int:
 
 
 def _shape_tests(
-    part: Sample, target: Target, modes: Modes, alpha: float, size: int, streams: TestStreams
+    part: Sample, target: Target, modes: Modes, alpha: float, budget: Budget, streams: TestStreams
 ) -> Tested:
     """Kernel and moment test, unless the density jumps or the chains are too short."""
-    gap = discontinuity(target, part.x, part.log_p, streams.support)
+    size = n_replicates(alpha)
+    notes = Notes(not_examined=(words.SUPPORT,)) if budget.left < SUPPORT else Notes()
+    gap = None
+    if budget.left >= SUPPORT:
+        gap = discontinuity(target, part.x, part.log_p, streams.support)
     if gap is not None:
         where = mode_descriptions(gap.x[None], target.coordinate_names)[0]
-        return Tested({}, (), Notes(reasons=(words.discontinuity_reason(discontinuity_text(gap), where, discontinuity_remedy(gap)),)))
+        reason = words.discontinuity_reason(discontinuity_text(gap), where, discontinuity_remedy(gap))
+        return Tested({}, (), Notes(reasons=(reason,)))
     whiten = average_root(modes.covariances)
     blocks = None if part.chain is None else _blocks_of_chains(part, whiten)
-    notes = Notes()
     if blocks is not None:
         if not blocks.enough:
             return Tested({}, (), Notes(reasons=(words.shape_untested(blocks.remedy),)))
-        notes = Notes(context=(chain_words.effective_size(len(part.x), blocks.record),))
+        notes = join_notes(notes, Notes(context=(chain_words.effective_size(len(part.x), blocks.record),)))
     kernel = _kernel_test(part, whiten, modes, blocks, alpha, size, streams.kernel)
     tests: dict[str, GofResult] = {"kernel": kernel}
     if kernel.tested_rows is not None:
-        notes = join_notes(notes, Notes(not_examined=(words.thinned_kernel_test(kernel.n_tested, kernel.n),)))
+        thinned = words.thinned_kernel_test(kernel.n_tested, kernel.n)
+        notes = join_notes(notes, Notes(not_examined=(thinned,)))
     cut = None
     if blocks is not None and part.chain is not None:
         cut = moment_blocks(blocks, plain_features(part.x, part.scores, whiten), part.chain)
@@ -129,7 +144,7 @@ def _shape_tests(
         modes,
         target.coordinate_names,
         blocks=cut,
-        log_density=target.log_density,
+        log_density=target.log_density if budget.left >= RAYS else None,
         n_resamples=size - 1,
         rng=streams.moments,
     )

@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy import stats
 
-from ..result import (
-    AgreementResult,
-    Estimate,
-    Finding,
-    FluxResult,
-    ModeTable,
-    MomentResult,
-    ParameterAccuracy,
-)
+from ..result import AgreementResult, Finding, FluxResult, MomentResult, ParameterAccuracy
 from ..wording import verdict as words
 from .combine import Combined
 from .facts import Facts
-from .measure import sd_effective_sizes
 
-MAX_MODES_NAMED = 5  # findings about single modes; the mode table has the rest
-MAX_ERRORS_NAMED = 6  # findings about means and sds; the summary has the rest
-
-
-class DrawSize(NamedTuple):
-    """How many independent draws a parameter's mean and standard deviation are worth."""
-
-    mean: np.ndarray  #: (k,) effective sample size for the mean
-    sd: np.ndarray  #: (k,) the same for the sd, allowing for the kurtosis of the draws
+MOST_NAMED = 6  # modes, and errors of means and sds; the mode table and the summary have the rest
 
 
 def all_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
-    """What is wrong, in one order; impossible draws lead only where nothing else explains them."""
-    combined = facts.combined
-    shares = _weight_findings(facts, names)
-    sizes = DrawSize(facts.case.effective_sizes, sd_effective_sizes(facts.case))
-    errors = error_findings(facts.measured.parameters, sizes, combined.alpha, facts.tolerance)
-    several = len(facts.known.modes) > 1
-    found = [*shares, *errors, *shape_findings(combined, several=several, sized=bool(errors))]
-    found += agreement_findings(combined)
+    """What is wrong, in one order; impossible draws only where nothing else explains them."""
+    errors = error_findings(facts)
+    found = [*weight_findings(facts, names), *errors, *shape_findings(facts, sized=bool(errors))]
+    found += agreement_findings(facts.combined)
     rows = facts.tested.impossible_rows
     if rows and not found:
         text = words.impossible_text(rows, len(facts.case.sample.x))
@@ -49,34 +28,26 @@ def all_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
     return found
 
 
-def _weight_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
-    """Wrong shares: those that the test finds, or of chains that cannot be tested, those off by too much."""
+def weight_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
+    """Wrong shares: those that the test finds; with a tolerance, or without a test, those that exceed it."""
     weights = facts.tested.weights
     if weights is None:
         return []
     table = weights.mode_table
     pvalue = facts.combined.adjusted_pvalues["weights"]
+    rejected = facts.combined.rejects("weights")
+    if table is None:
+        return [flow_finding(weights, names, pvalue)] if rejected else []
     if facts.stuck or facts.tolerance is not None:
-        assert table is not None
         low, high = table.error_interval.T
-        off = (low > facts.allowed_error) | (high < -facts.allowed_error)
-        return share_findings(table, facts.known.descriptions, np.flatnonzero(off).tolist(), np.nan)
-    if not facts.combined.rejects("weights"):
+        wrong = (low > facts.allowed_error) | (high < -facts.allowed_error)
+        pvalue = np.nan
+    elif rejected and weights.mode_pvalues is not None:
+        wrong = facts.combined.holm_factor("weights") * weights.mode_pvalues <= facts.combined.alpha
+        if not wrong.any():
+            return [Finding(kind="mode share", pvalue=pvalue, text=words.WEIGHTS_WRONG)]
+    else:
         return []
-    if table is None or weights.mode_pvalues is None:
-        return [flow_finding(weights, names, pvalue)]
-    factor = facts.combined.holm_factor("weights")
-    wrong = np.flatnonzero(factor * weights.mode_pvalues <= facts.combined.alpha).tolist()
-    if not wrong:
-        return [Finding(kind="mode share", pvalue=pvalue, text=words.weights_text())]
-    return share_findings(table, facts.known.descriptions, wrong, pvalue)
-
-
-def share_findings(
-    table: ModeTable, descriptions: Sequence[str], wrong: Sequence[int], pvalue: float
-) -> list[Finding]:
-    """Modes whose shares are wrong, those without draws first, then by the size of the error."""
-    order = sorted(wrong, key=lambda k: (table.n_draws[k] > 0, -abs(table.error[k])))
     found = [
         Finding(
             kind="missing mode" if table.n_draws[k] == 0 else "mode share",
@@ -84,14 +55,12 @@ def share_findings(
             estimate=float(table.implied[k]),
             interval=(float(table.implied_interval[k, 0]), float(table.implied_interval[k, 1])),
             pvalue=pvalue,
-            text=words.share_text(table, k, descriptions[k]),
+            text=words.share_text(table, k, facts.known.descriptions[k]),
         )
-        for k in order[:MAX_MODES_NAMED]
+        for k in np.argsort(table.error, kind="stable")
+        if wrong[k]
     ]
-    if len(order) > MAX_MODES_NAMED:
-        text = words.more_modes_text(len(order) - MAX_MODES_NAMED)
-        found.append(Finding(kind="mode share", pvalue=pvalue, text=text))
-    return found
+    return _shortened(found, words.more_modes_text)
 
 
 def flow_finding(weights: FluxResult, names: Sequence[str], pvalue: float) -> Finding:
@@ -104,94 +73,74 @@ def flow_finding(weights: FluxResult, names: Sequence[str], pvalue: float) -> Fi
     largest = np.argsort(-np.abs(step), kind="stable")[:3]
     chosen = [int(j) for j in largest if abs(step[j]) > 0.1 * np.abs(step).max()]
     named = tuple(names[j] for j in chosen)
-    text = words.flow_text(step[chosen], named)
-    return Finding(kind="flow", parameters=named, pvalue=pvalue, text=text)
+    return Finding(kind="flow", parameters=named, pvalue=pvalue, text=words.flow_text(step[chosen], named))
 
 
-class SizedError(NamedTuple):
-    """The error of one mean or standard deviation, and how likely chance makes it as large."""
-
-    finding: Finding
-    size: float  #: in standard deviations, or as a logarithm of their ratio
-
-
-def error_findings(
-    accuracy: Sequence[ParameterAccuracy], sizes: DrawSize, alpha: float, tolerance: float | None
-) -> list[Finding]:
+def error_findings(facts: Facts) -> list[Finding]:
     """Means and standard deviations that are off by more than chance allows, the largest errors first.
 
-    The error of a mean has the standard error (se^2 + 1 / m)^(1/2), se that of the density's mean and m the
-    effective number of draws; Bonferroni's method allows for the number of errors. With a `tolerance` an
-    error counts if it is also outside of that.
+    The error of a mean has the variance h^2 + 1 / m, h the half-width of its interval over 1.96 and m the
+    effective number of draws; that of a log sd has h^2 + (kurtosis - 1) / (4 m). Bonferroni's method allows
+    for the number of errors. With a tolerance an error must also exceed it.
     """
-    errors = []
-    for item, for_mean, for_sd in zip(accuracy, sizes.mean, sizes.sd, strict=True):
-        errors.append(_mean_error(item, for_mean))
-        if item.has_sd:
-            errors.append(_sd_error(item, for_sd))
-    adjusted = [min(1.0, len(errors) * error.finding.pvalue) for error in errors]
-    wrong = [
-        SizedError(_with_pvalue(error.finding, p), error.size)
-        for error, p in zip(errors, adjusted, strict=True)
-        if p <= alpha and (tolerance is None or abs(error.size) > tolerance)
+    accuracy = facts.measured.parameters
+    if not accuracy:
+        return []
+    sizes = facts.case.effective_sizes
+    kurtosis = stats.kurtosis(facts.case.values, axis=0, fisher=False)
+    variances = np.stack([1 / sizes, np.maximum(kurtosis - 1, 1.0) / (4 * sizes)], axis=1)
+    single = [
+        finding
+        for item, of_draws in zip(accuracy, variances, strict=True)
+        for finding in _errors(item, of_draws)
     ]
-    wrong.sort(key=lambda error: -abs(error.size))
-    found = [error.finding for error in wrong[:MAX_ERRORS_NAMED]]
-    if len(wrong) > MAX_ERRORS_NAMED:
-        text = words.more_text(len(wrong) - MAX_ERRORS_NAMED)
-        found.append(Finding(kind="mean", pvalue=max(p for p in adjusted if p <= alpha), text=text))
-    return found
+    wrong = [
+        replace(finding, pvalue=len(single) * finding.pvalue)
+        for finding in single
+        if len(single) * finding.pvalue <= facts.combined.alpha and _size(finding) > (facts.tolerance or 0)
+    ]
+    return _shortened(sorted(wrong, key=_size, reverse=True), words.more_text)
 
 
-def _with_pvalue(finding: Finding, pvalue: float) -> Finding:
-    return Finding(**{**finding.__dict__, "pvalue": pvalue})
+def _errors(item: ParameterAccuracy, variance_of_draws: np.ndarray) -> list[Finding]:
+    """Both errors of one parameter, with their p-values."""
+    about = (item.parameter,)
+    errors = (item.mean_error, item.sd_error)
+    intervals = np.array([item.mean_error_interval, item.sd_error_interval])
+    widths = np.diff(intervals, axis=1)[:, 0] / (2 * stats.norm.ppf(0.975))
+    p_mean, p_sd = 2 * stats.norm.sf(np.abs(errors) / np.sqrt(widths**2 + variance_of_draws))
+    (low, high), ratios = intervals[0].tolist(), np.exp(intervals[1]).tolist()
+    mean = Finding("mean", None, about, item.mean_error, (low, high), p_mean, words.mean_text(item))
+    if not item.has_sd:
+        return [mean]
+    ratio = float(np.exp(item.sd_error))
+    return [mean, Finding("sd", None, about, ratio, (ratios[0], ratios[1]), p_sd, words.sd_text(item))]
 
 
-def _mean_error(item: ParameterAccuracy, effective_size: float) -> SizedError:
-    finding = Finding(
-        kind="mean",
-        parameters=(item.parameter,),
-        estimate=item.mean_error,
-        interval=item.mean_error_interval,
-        pvalue=_two_sided(item.mean_error, _half_error(item.mean_estimate, item.sd), effective_size),
-        text=words.mean_text(item),
-    )
-    return SizedError(finding, item.mean_error)
+def _size(finding: Finding) -> float:
+    return abs(finding.estimate if finding.kind == "mean" else float(np.log(finding.estimate)))
 
 
-def _sd_error(item: ParameterAccuracy, effective_size: float) -> SizedError:
-    low, high = item.sd_error_interval
-    finding = Finding(
-        kind="sd",
-        parameters=(item.parameter,),
-        estimate=float(np.exp(item.sd_error)),
-        interval=(float(np.exp(low)), float(np.exp(high))),
-        pvalue=_two_sided(item.sd_error, _half_error(item.log_sd_estimate, 1.0), effective_size),
-        text=words.sd_text(item),
-    )
-    return SizedError(finding, item.sd_error)
+def _shortened(found: list[Finding], more_text: Callable[[int], str]) -> list[Finding]:
+    """The first few, and how many more there are."""
+    rest = found[MOST_NAMED:]
+    if not rest:
+        return found
+    last = Finding(kind=rest[0].kind, pvalue=rest[-1].pvalue, text=more_text(len(rest)))
+    return [*found[:MOST_NAMED], last]
 
 
-def _half_error(estimate: Estimate, unit: float) -> float:
-    """Half the width of the 95 % interval over the normal quantile: standard error and bias together."""
-    low, high = estimate.interval()
-    return float((high - low) / (2 * stats.norm.ppf(0.975) * unit))
-
-
-def _two_sided(error: float, standard_error: float, effective_size: float) -> float:
-    return float(2 * stats.norm.sf(abs(error) / np.sqrt(standard_error**2 + 1 / effective_size)))
-
-
-def shape_findings(combined: Combined, *, several: bool, sized: bool) -> list[Finding]:
+def shape_findings(facts: Facts, *, sized: bool) -> list[Finding]:
     """A wrong shape where no mean or sd explains it; within modes the tests of the shape see nothing else."""
+    combined = facts.combined
     pvalue = min(combined.adjusted_pvalues.get(name, 1.0) for name in ("kernel", "moments"))
+    several = len(facts.known.modes) > 1
     if pvalue > combined.alpha or (sized and not several):
         return []
     moments = combined.tests.get("moments")
-    parameters: tuple[str, ...] = ()
-    if isinstance(moments, MomentResult):
-        named = [feature for feature in moments.significant(combined.alpha) if len(feature.parameters) == 1]
-        parameters = tuple(dict.fromkeys(feature.parameters[0] for feature in named))[:2]
+    features = moments.significant(combined.alpha) if isinstance(moments, MomentResult) else ()
+    named = [feature.parameters[0] for feature in features if len(feature.parameters) == 1]
+    parameters = tuple(dict.fromkeys(named))[:2]
     text = words.shape_text(parameters, several=several)
     return [Finding(kind="shape", parameters=parameters, pvalue=pvalue, text=text)]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from ..accuracy import Shares, accuracy_core
 from ..result import AccuracyResult, ModeTable, ParameterAccuracy, Table
 from ..target import Target
 from ..target.counting import Budget
+from ..wording import verdict as words
 from .case import Case, Known, Notes
 
 
@@ -39,8 +39,9 @@ def measure(
     """Means and standard deviations of the density beside those of the draws."""
     several = len(known.modes) > 1
     weights = None if shares is None else Shares(shares.implied, shares.implied_covariance)
-    if known.improper or (several and weights is None):
-        return Measured(None, parameter_table(case, ()), Notes())
+    n_scored = len(case.scored)
+    if known.improper or (several and weights is None) or n_scored < len(case.sample.x):
+        return Measured(None, parameter_table(case, ()), Notes(not_examined=(words.ACCURACY,)))
     sample = case.sample
     found = accuracy_core(
         sample.x,
@@ -89,9 +90,3 @@ def parameter_table(case: Case, accuracy: tuple[ParameterAccuracy, ...]) -> Tabl
             mixing = (float(found.ess_bulk[j]), float(found.ess_tail[j]), float(found.rhat[j]))
         rows.append((*drawn, *density, *mixing))
     return Table(tuple(columns), tuple(rows))
-
-
-def sd_effective_sizes(case: Case) -> np.ndarray:
-    """(k,) the size m with which 1 / m is the variance of the draws' log sd, given their kurtosis."""
-    kurtosis = stats.kurtosis(case.values, axis=0, fisher=False)
-    return 4 * case.effective_sizes / np.maximum(kurtosis - 1, 1.0)

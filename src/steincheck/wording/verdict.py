@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +31,10 @@ MODES_NOT_FOUND = "modes that the search did not find"
 NO_MODE = "no mode was found, so that the mode weights could not be examined"
 IMPROPER = "the density appears to be improper, or the sign of the log density is reversed"
 SWAPPED_AXES = "draws are correlated across chains, not within them: the axes seem to be swapped"
+UNKNOWN_MODES = "whether draws belong to unknown modes"
+SUPPORT = "whether the density jumps or ends abruptly"
+ACCURACY = "how far off the means and standard deviations are"
+WEIGHTS_WRONG = "The mode weights are wrong, though no mode by itself stands out"
 TOO_FEW_BLOCKS_TO_AGREE = "whether the chains agree: there are too few blocks to compare"
 
 
@@ -164,11 +168,6 @@ def share_text(table: ModeTable, k: int, where: str) -> str:
 def more_modes_text(count: int) -> str:
     """Where only the worst modes are named."""
     return f"And {count_text(count, 'more mode')} with a wrong share: see `verdict.mode_table`"
-
-
-def weights_text() -> str:
-    """Wrong weights of which no mode is an example."""
-    return "The mode weights are wrong, though no mode by itself stands out"
 
 
 def flow_text(step: np.ndarray, names: Sequence[str]) -> str:
@@ -320,6 +319,9 @@ def _share(table: ModeTable, k: int) -> str:
     return f"{table.implied[k]:.1%}" + ("" if np.isnan(low) else f" ({low:.1%} to {high:.1%})")
 
 
-def not_run_text(names: Mapping[str, int]) -> list[str]:
-    """Steps that did not fit into the evaluations that the user allows."""
-    return [f"{step}: {needed:,} evaluations did not fit" for step, needed in names.items()]
+def few_scores(n: int, least: int) -> str:
+    """Too few evaluations for scores."""
+    return (
+        f"the evaluations allowed are enough for the score at {n} draws, and at least {least} are needed for "
+        "a test of the shape: give the target a score, or a larger `max_evaluations`"
+    )
