@@ -35,6 +35,7 @@ def feature_columns(coordinates: Coordinates, sums: BlockSums, rank_sums: np.nda
     single = _directions(coordinates)
     d = coordinates.centre.shape[1]
     pairs = [("parameter" if i < d else "axis", (i, j)) for i, j in coordinates.pairs.T.tolist()]
+    ordered = [("parameter", (i, j)) for i, j in coordinates.ordered_pairs.T.tolist()]
     every = [("all", ())]
     parts: list[tuple[FeatureKind, int | None, list, np.ndarray]] = [
         ("location", None, single, pooled.location),
@@ -45,6 +46,7 @@ def feature_columns(coordinates: Coordinates, sums: BlockSums, rank_sums: np.nda
         ("skewness", None, single, pooled.skewness),
         ("tails", None, single, pooled.tails),
         ("extremes", None, single, pooled.extremes),
+        ("curvature", None, ordered, pooled.curvature),
         ("overall scale", None, every, pooled.overall_scale),
         ("tails", None, every, pooled.radial_tails),
     ]

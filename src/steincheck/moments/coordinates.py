@@ -32,6 +32,7 @@ class Coordinates(NamedTuple):
     conjugate: np.ndarray  # (M, d, K)
     pairs: np.ndarray  # (2, P) directions whose correlations are examined
     pair_overlap: np.ndarray  # (M, P), the correlation of the two directions of a pair at the mode
+    ordered_pairs: np.ndarray  # (2, Q) parameters, the second examined for curvature in the first
     conditional: np.ndarray  # (C,) parameters examined given the others
     axis_rank: np.ndarray  # (K - d,) position of each axis among all, widest first
     loadings: np.ndarray  # (M, K - d, d) of the axes, of unit length, in standardised coordinates
@@ -74,6 +75,7 @@ def mode_coordinates(modes: Modes, x: np.ndarray) -> Coordinates:
         conjugate=conjugate,
         pairs=pairs,
         pair_overlap=np.einsum("kdp,kdp->kp", project[:, :, pairs[0]], conjugate[:, :, pairs[1]]),
+        ordered_pairs=_ordered_pairs(d),
         conditional=np.flatnonzero(conditioning > 1.05),  # below, given the others is as good as by itself
         axis_rank=axes.rank,
         loadings=axes.loadings,
@@ -119,6 +121,13 @@ def _pairs(correlation: np.ndarray, n_axes: int) -> np.ndarray:
         own = own[:, np.sort(order)]
     axes = np.stack(np.triu_indices(n_axes, 1))[:, :MAX_CORRELATIONS] + d
     return np.concatenate([own, axes], axis=1)
+
+
+def _ordered_pairs(d: int) -> np.ndarray:
+    """All pairs of different parameters in either order; none if there are too many."""
+    if d * (d - 1) > MAX_CORRELATIONS:
+        return np.empty((2, 0), dtype=int)
+    return np.stack(np.nonzero(~np.eye(d, dtype=bool)))
 
 
 def _with_damping(coordinates: Coordinates, modes: Modes, x: np.ndarray) -> Coordinates:

@@ -24,6 +24,7 @@ class Sums(NamedTuple):
     skewness: Any  # (q, K)
     tails: Any  # (q, K)
     extremes: Any  # (q, K), tails and scale together
+    curvature: Any  # (q, Q)
     overall_scale: Any  # (q, 1)
     radial_tails: Any  # (q, 1)
     count: Any  # (q, 1)
@@ -81,7 +82,12 @@ def _pieces(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _chunk_size(rows: np.ndarray, coordinates: Coordinates) -> int:
     """Pieces in a chunk: a power of 2, so that another number of draws seldom compiles anything."""
     modes, _, directions = coordinates.project.shape
-    width = (2 + modes) * (directions + len(coordinates.conditional) + coordinates.pairs.shape[1])
+    width = (2 + modes) * (
+        directions
+        + len(coordinates.conditional)
+        + coordinates.pairs.shape[1]
+        + coordinates.ordered_pairs.shape[1]
+    )
     fits = max(1, 4_000_000 // (rows.shape[1] * width))  # 4 million features take 32 MB
     return min(1 << int(np.log2(fits)), 1 << int(np.ceil(np.log2(len(rows)))))
 
@@ -116,7 +122,7 @@ def _sums(x: Any, scores: Any, present: Any, coordinates: Coordinates, skew: Any
         t = score * coordinates.sd[k]
         along = y @ coordinates.project[k], t @ coordinates.conjugate[k]
         view = View(share[k] * present, away[k], score, y, t, *along, square[k])
-        return _sums_of_mode(view, coordinates, coordinates.pair_overlap[k], skew)
+        return _sums_of_mode(view, coordinates, k, skew)
 
     each = jax.lax.map(one_mode, jnp.arange(len(coordinates.centre)))
     own = (each.location, each.scale, each.overall_scale, each.count)
@@ -126,43 +132,59 @@ def _sums(x: Any, scores: Any, present: Any, coordinates: Coordinates, skew: Any
     )
 
 
-def _sums_of_mode(view: View, coordinates: Coordinates, overlap: Any, skew: Any) -> Sums:
-    """Sums over pieces, weighted by responsibilities; as one matrix product, which is faster than sums."""
+def _sums_of_mode(view: View, coordinates: Coordinates, k: Any, skew: Any) -> Sums:
+    """Sums over pieces, weighted by responsibilities."""
+    bowl, *shapes = _shapes(view.u, view.z, coordinates, skew)
     t = view.t[..., coordinates.conditional]
     y = view.y[..., coordinates.conditional]
-    features = [
-        view.u,
-        view.u * view.z + 1,
-        t,
-        t * y + 1,
-        *_shapes(view.u, view.z, coordinates, skew),
-        *_radial(view, coordinates),
-        jnp.ones_like(view.share)[..., None],
-    ]
-    ends = np.cumsum([part.shape[-1] for part in features])
-    total = jnp.einsum("sl,slw->sw", view.share, jnp.concatenate(features, axis=-1))
-    location, scale, *others = jnp.split(total, ends[:-1], axis=-1)
-    products = jnp.einsum("slk,slm->skm", view.share[..., None] * view.u, view.z)
-    first, second = coordinates.pairs
-    pairs = 0.5 * (products[:, first, second] + products[:, second, first]) + overlap * others[-1]
-    pure = pairs - 0.5 * overlap * (scale[:, first] + scale[:, second])
-    return Sums(location, scale, pure, *others)
+    ones = jnp.ones_like(view.share)[..., None]
+    features = [view.u, view.u * view.z + 1, t, t * y + 1, *shapes, *_radial(view, coordinates), ones]
+    location, scale, *others, overall, radial, count = _totals(view.share, features)
+    u = view.share[..., None] * view.u
+    pairs = _correlation(jnp.einsum("slk,slm->skm", view.z, u), scale, count, coordinates, k)
+    curvature = _curvature(jnp.einsum("slk,slm->skm", bowl, u), coordinates, k)
+    return Sums(location, scale, pairs, *others, curvature, overall, radial, count)
 
 
-def _shapes(u: Any, z: Any, coordinates: Coordinates, skew: Any) -> tuple[Any, Any, Any]:
-    """s.v + div v for v = h(z) along each direction: h quadratic, cubic less linear, and cubic, damped."""
+def _totals(share: Any, parts: list[Any]) -> list[Any]:
+    """Weighted sums over the draws of a piece; as one matrix product, which is faster than sums."""
+    ends = np.cumsum([part.shape[-1] for part in parts])
+    total = jnp.einsum("sl,slw->sw", share, jnp.concatenate(parts, axis=-1))
+    return jnp.split(total, ends[:-1], axis=-1)
+
+
+def _correlation(products: Any, scale: Any, count: Any, coordinates: Coordinates, k: Any) -> Any:
+    """f_ij - R_ij (f_ii + f_jj) / 2, where f_ij is the product of z and u: spreads are held fixed."""
+    i, j = coordinates.pairs
+    overlap = coordinates.pair_overlap[k]
+    pairs = 0.5 * (products[:, i, j] + products[:, j, i]) + overlap * count
+    return pairs - 0.5 * overlap * (scale[:, i] + scale[:, j])
+
+
+def _curvature(products: Any, coordinates: Coordinates, k: Any) -> Any:
+    """h(z_i) (u_j - R_ij u_i) with h quadratic: for a Gaussian, a bend in the regression of z_j on z_i."""
+    i, j = coordinates.ordered_pairs
+    return products[:, i, j] - coordinates.conjugate[k, i, j] * products[:, i, i]
+
+
+def _shapes(u: Any, z: Any, coordinates: Coordinates, skew: Any) -> tuple[Any, Any, Any, Any]:
+    """A quadratic h, and s.v + div v for v = h(z) along each direction: h this one, cubic less linear, cubic.
+
+    All are damped.
+    """
     unit = 1 / coordinates.width
     scaled = (z - coordinates.middle) * unit
     square = scaled * scaled
     damp = _damp(square)
     cube = damp * jnp.sqrt(damp)  # products and roots: powers are slow
     bowl_slope = (2 - (3 / DAMPING**2) * square * damp) * scaled * cube
-    skewness = u * (square * cube - skew) + bowl_slope * unit
+    bowl = square * cube - skew
+    skewness = u * bowl + bowl_slope * unit
     cubic, slope = _tail_profile(square, damp)
     along = u * scaled
     extremes = along * cubic + (cubic + slope) * unit
     tails = extremes - coordinates.tail_coefficient[0] * (along + unit)
-    return skewness, tails, extremes
+    return bowl, skewness, tails, extremes
 
 
 def _damp(q: Any) -> Any:
