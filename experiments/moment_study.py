@@ -30,6 +30,7 @@ import steincheck as sc
 from steincheck.aggregate import Aggregation, ksdagg_core
 from steincheck.modes.arguments import as_modes
 from steincheck.moments import impossible_draws
+from steincheck.moments.columns import user_parameters
 from steincheck.moments.core import moment_core
 from steincheck.stein.inputs import spawn_streams
 
@@ -347,7 +348,7 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
     problem = gaussian(d)
     modes = recorded(problem)
     x = problem.sample(n, np.random.default_rng(SEED))
-    names = [f"x[{j}]" for j in range(d)]
+    parameters = user_parameters(problem.target)
     options = {"log_density": problem.target.log_density, "n_resamples": 999}
     ratios = []
     for _ in range(6):
@@ -355,7 +356,7 @@ def cost(n: int, d: int) -> tuple[Any, ...]:
         scores = problem.target.score(x)
         x.T @ (x @ np.eye(d))
         between = time.process_time()
-        moment_core(x, scores, modes, names, rng=np.random.default_rng(0), **options)
+        moment_core(x, scores, modes, parameters, rng=np.random.default_rng(0), **options)
         ratios.append((time.process_time() - between) / (between - start))
     ratio = f"{np.median(ratios[1:]):.2f}"
     return (

@@ -12,8 +12,8 @@ from ..chains.blocks import Blocks
 from ..chains.permutation import agreement_core
 from ..flux.test import flux_core
 from ..moments.blocks import moment_blocks, plain_features
+from ..moments.columns import user_parameters
 from ..moments.core import MIN_MOMENT_DRAWS, moment_core
-from ..moments.user_parameters import in_user_parameters
 from ..result import AgreementResult, FluxResult, GofResult, KsdaggResult, Modes, MomentResult, among_all
 from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ
@@ -160,14 +160,13 @@ def _moment_test(
     if too_few:
         remarks.not_examined.append(f"location, spread and correlation by themselves: {too_few}")
         return None
-    result = moment_core(
+    return moment_core(
         case.x,
         case.scores,
         known,
-        target.coordinate_names,
+        user_parameters(target),
         blocks=cut,
         log_density=target.log_density,
         n_resamples=_n_replicates(alpha) - 1,
         rng=rng,
     )
-    return in_user_parameters(result, target)
