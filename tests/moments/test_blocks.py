@@ -7,6 +7,7 @@ from harness import ar1_chains, assert_level, assert_power, gaussian_with_modes
 from steincheck.chains import cut_blocks
 from steincheck.modes.arguments import as_modes
 from steincheck.moments.blocks import blocks_of_chains, resampled_blocks
+from steincheck.moments.columns import user_parameters
 from steincheck.moments.core import moment_core
 
 
@@ -53,7 +54,9 @@ def test_level_with_blocks_of_dependent_draws():
         x = ar1_chains(rng, 4, 500, 3, 0.9).reshape(-1, 3)
         cut = cut_blocks(10.0, np.repeat(np.arange(4), 500))
         for name, blocks in (("blocks", cut), ("none", None)):
-            result = moment_core(x, -x, known, "abc", blocks=blocks, n_resamples=99, rng=rng.spawn(1)[0])
+            result = moment_core(
+                x, -x, known, user_parameters(target), blocks=blocks, n_resamples=99, rng=rng.spawn(1)[0]
+            )
             pvalues[name].append(result.pvalue)
     assert_level(pvalues["blocks"])
     assert_power(pvalues["none"], 0.52)

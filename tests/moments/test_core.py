@@ -161,6 +161,17 @@ def test_level_of_a_spike_and_slab():
     assert_level([quiet_moment_test(x, target, modes, n_resamples=99).pvalue for x in correct])
 
 
+@pytest.mark.parametrize("d", [2, 10])
+def test_a_dependence_that_is_no_correlation(d):
+    target, modes = gaussian_with_modes(np.eye(d))
+    x = np.random.default_rng(0).normal(size=(500, d))
+    x[:, 1] = 0.4 * (x[:, 0] ** 2 - 1) / np.sqrt(2) + np.sqrt(1 - 0.4**2) * x[:, 1]
+    result = quiet_moment_test(x, target, modes)
+    (found,) = [f for f in result.significant(0.01) if f.kind == "curvature"]
+    assert found.parameters == ("x[0]", "x[1]")
+    assert found.t > 5
+
+
 def test_repeated_draws_are_noted():
     target, modes = gaussian_with_modes(np.eye(2))
     x = np.random.default_rng(0).normal(size=(200, 2))

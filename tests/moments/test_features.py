@@ -61,6 +61,7 @@ def field_of(kind, coordinates, j, mode, i=None):
             "skewness": (w**2 * damp**-1.5 - skew_coefficient()) * along(k, j),
             "extremes": w**3 * damp**-2 * along(k, j),
             "tails": (w**3 * damp**-2 - tail_coefficient(1) * w) * along(k, j),
+            "curvature": (w**2 * damp**-1.5 - skew_coefficient()) * (along(k, other) - overlap * along(k, j)),
             "overall scale": away,
             "radial tails": radial * away,
         }[kind]
@@ -91,6 +92,8 @@ def test_correlation_overall_scale_and_modes_of_their_own_too(two_modes):
     by_field = partial(stein_by_autodiff, target=target, x=x)
     compare = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9)
     compare(pooled.correlation[:, 0], by_field(field_of("correlation", coordinates, 0, None, i=1)))
+    q = coordinates.ordered_pairs.T.tolist().index([2, 0])
+    compare(pooled.curvature[:, q], by_field(field_of("curvature", coordinates, 2, None, i=0)))
     compare(pooled.overall_scale[:, 0], by_field(field_of("overall scale", coordinates, 0, None)))
     compare(pooled.radial_tails[:, 0], by_field(field_of("radial tails", coordinates, 0, None)))
     for mode in (0, 1):

@@ -149,8 +149,10 @@ PRIVATE = {  # what no public function offers; the docstring of each module says
     "experiments/moment_study.py": {
         "aggregate.Aggregation",
         "aggregate.ksdagg_core",
-        "moments.leading_features",
+        "modes.arguments.as_modes",
+        "moments.columns.user_parameters",
         "moments.core.moment_core",
+        "moments.impossible_draws",
         "stein.inputs.spawn_streams",
     },
     "benchmarks/cases.py": {

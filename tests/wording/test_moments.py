@@ -17,7 +17,7 @@ def feature(kind, basis="parameter", mode=None, parameters=("sigma",), scales=()
         (feature("tails", scales=("log",)), "the tails of sigma (log scale) are heavier than the density's"),
         (
             feature("tails", "all", parameters=(), t=-4.0),
-            "the tails of the draws' distances from the mode are lighter than the density's",
+            "the tails of the distances from the mode are lighter than the density's",
         ),
         (feature("extremes", mode=2), "mode 2: the extremes of sigma lie too far out"),
         (feature("scale", "given the others"), "sigma given the others is too wide"),
@@ -31,8 +31,9 @@ def feature(kind, basis="parameter", mode=None, parameters=("sigma",), scales=()
         ),
         (
             feature("correlation", "axis", parameters=("axis 1", "axis 3")),
-            "the correlation of principal axis 1 and axis 3 is too high",
+            "the correlation of axis 1 and axis 3 is too high",
         ),
+        (feature("curvature", parameters=("a", "b"), t=-5.0), "b is too low where a is far from its middle"),
         (feature("radius", "all", parameters=(), t=-5.0), "the draws lie too close to the mode"),
     ],
 )

@@ -33,22 +33,14 @@ class ResampledBlocks(NamedTuple):
 def resampled_blocks(n: int, blocks: Blocks | None, rng: np.random.Generator) -> ResampledBlocks:
     """Halves of the `blocks` of chains; independent draws one by one, many in random groups."""
     if blocks is not None:
-        return _halves(blocks.label)
+        lengths = np.bincount(blocks.label)
+        if lengths.min() < 2:
+            return ResampledBlocks(blocks.label, halves=False)
+        second = 2 * index_in_chain(blocks.label) >= lengths[blocks.label]
+        return ResampledBlocks(2 * blocks.label + second, halves=True)
     size = 1 << max(0, int(np.ceil(np.log2(n / MAX_RESAMPLED_BLOCKS))))
     order = np.arange(n) if size == 1 else rng.permutation(n)  # draws may have been sorted
     return ResampledBlocks(order // size, halves=False)
-
-
-def _halves(label: np.ndarray) -> ResampledBlocks:
-    """Half blocks; whole ones if one is too short to halve."""
-    number = np.unique(label, return_inverse=True)[1]
-    lengths = np.bincount(number)
-    if lengths.min() < 2:
-        return ResampledBlocks(number, halves=False)
-    order = np.argsort(number, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = index_in_chain(number[order])
-    return ResampledBlocks(2 * number + (2 * rank >= lengths[number]), halves=True)
 
 
 def blocks_of_chains(

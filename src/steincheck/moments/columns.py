@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..result import FeatureKind, MomentFeature
+from ..target import Target
+from ..target.parameter_scale import ParameterScale, parameter_scales
 from .coordinates import Coordinates
 from .features import BlockSums
 
@@ -35,6 +37,7 @@ def feature_columns(coordinates: Coordinates, sums: BlockSums, rank_sums: np.nda
     single = _directions(coordinates)
     d = coordinates.centre.shape[1]
     pairs = [("parameter" if i < d else "axis", (i, j)) for i, j in coordinates.pairs.T.tolist()]
+    ordered = [("parameter", (i, j)) for i, j in coordinates.ordered_pairs.T.tolist()]
     every = [("all", ())]
     parts: list[tuple[FeatureKind, int | None, list, np.ndarray]] = [
         ("location", None, single, pooled.location),
@@ -45,6 +48,7 @@ def feature_columns(coordinates: Coordinates, sums: BlockSums, rank_sums: np.nda
         ("skewness", None, single, pooled.skewness),
         ("tails", None, single, pooled.tails),
         ("extremes", None, single, pooled.extremes),
+        ("curvature", None, ordered, pooled.curvature),
         ("overall scale", None, every, pooled.overall_scale),
         ("tails", None, every, pooled.radial_tails),
     ]
@@ -78,29 +82,44 @@ def _modes_with_features(sums: BlockSums) -> list[int]:
     return np.flatnonzero(count >= 40).tolist() if len(count) > 1 else []
 
 
+def user_parameters(target: Target) -> list[ParameterScale]:
+    """The user's own parameter behind each coordinate: "sigma" on the scale "log" where it is "log sigma"."""
+    known = parameter_scales(target)
+    names = enumerate(target.coordinate_names)
+    return [known.get(name, ParameterScale(name, j, "")) for j, name in names]
+
+
 def feature_record(
-    column: Column, t: float, pvalue: float, coordinates: Coordinates, names: Sequence[str]
+    column: Column, t: float, pvalue: float, coordinates: Coordinates, parameters: Sequence[ParameterScale]
 ) -> MomentFeature:
     """The feature with the names of its parameters."""
     # Stein features fall where draws are too high, too wide or too far out; ranks on rays rise.
     sign = 1.0 if column.kind in ("radius", "radius spread") else -1.0
-    loadings = _axis_loadings(column, coordinates, names)
-    parameters = tuple(loadings)
-    if column.basis in ("parameter", "given the others"):
-        parameters = tuple(names[j] for j in column.directions)
-    elif column.kind == "correlation":
-        ranks = [coordinates.axis_rank[j - len(names)] + 1 for j in column.directions]
-        parameters = tuple(f"axis {rank}" for rank in ranks)
+    loadings = _axis_loadings(column, coordinates)
+    about = [parameters[j] for j in (loadings or column.directions) if j < len(parameters)]
+    names = tuple(one.parameter for one in about)
+    scales = tuple(one.scale for one in about)
+    if column.basis == "axis":
+        names = tuple(f"axis {coordinates.axis_rank[j - len(parameters)] + 1}" for j in column.directions)
     return MomentFeature(
-        column.kind, column.basis, column.mode, parameters, (), tuple(loadings.values()), sign * t, pvalue
+        column.kind,
+        column.basis,
+        column.mode,
+        names,
+        scales if any(scales) else (),
+        tuple(loadings.values()),
+        sign * t,
+        pvalue,
     )
 
 
-def _axis_loadings(column: Column, coordinates: Coordinates, names: Sequence[str]) -> dict[str, float]:
+def _axis_loadings(column: Column, coordinates: Coordinates) -> dict[int, float]:
     """Loadings of the at most four parameters that make up an axis of one mode, the largest first."""
-    several = column.mode is None and len(coordinates.centre) > 1
-    if len(column.directions) != 1 or column.directions[0] < len(names) or several:
+    n_modes, d = coordinates.centre.shape
+    mode = 0 if n_modes == 1 else column.mode
+    if len(column.directions) != 1 or column.directions[0] < d or mode is None:
         return {}
-    row = coordinates.loadings[column.mode or 0, column.directions[0] - len(names)]
+    axis = coordinates.project[mode, :, column.directions[0]]
+    row = axis / np.linalg.norm(axis)
     largest = np.argsort(-np.abs(row), kind="stable")[:4]
-    return {names[j]: float(row[j]) for j in largest if abs(row[j]) > 0.3 * np.abs(row).max()}
+    return {int(j): float(row[j]) for j in largest if abs(row[j]) > 0.3 * np.abs(row).max()}

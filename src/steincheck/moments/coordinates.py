@@ -31,14 +31,12 @@ class Coordinates(NamedTuple):
     project: np.ndarray  # (M, d, K)
     conjugate: np.ndarray  # (M, d, K)
     pairs: np.ndarray  # (2, P) directions whose correlations are examined
-    pair_overlap: np.ndarray  # (M, P), the correlation of the two directions of a pair at the mode
+    ordered_pairs: np.ndarray  # (2, Q) parameters, the second examined for curvature in the first
     conditional: np.ndarray  # (C,) parameters examined given the others
     axis_rank: np.ndarray  # (K - d,) position of each axis among all, widest first
-    loadings: np.ndarray  # (M, K - d, d) of the axes, of unit length, in standardised coordinates
     middle: np.ndarray  # (K,) about which skewness and tails are measured
     width: np.ndarray  # (K,) in units of which they are measured
     radius: np.ndarray  # () squared, of the draws over that of a Gaussian
-    tail_coefficient: np.ndarray  # (2,) of the scale in the tails, for one coordinate and for the radius
 
     @property
     def pairs_left_out(self) -> int:
@@ -57,11 +55,9 @@ def mode_coordinates(modes: Modes, x: np.ndarray) -> Coordinates:
     units = sd[:, :, None] * sd[:, None, :]
     correlation = modes.covariances / units
     precision = np.linalg.inv(correlation)
-    axes = _principal_axes(correlation)
+    axes, rank = _principal_axes(correlation)
     d = sd.shape[1]
-    project = np.concatenate([np.broadcast_to(np.eye(d), correlation.shape), axes.project], axis=2)
-    conjugate = correlation @ project
-    pairs = _pairs(correlation, len(axes.rank))
+    project = np.concatenate([np.broadcast_to(np.eye(d), correlation.shape), axes], axis=2)
     conditioning = np.diagonal(precision, axis1=1, axis2=2).max(axis=0)
     some = x[:: -(-len(x) // 10_000)]
     found = Coordinates(
@@ -71,31 +67,24 @@ def mode_coordinates(modes: Modes, x: np.ndarray) -> Coordinates:
         sharpness=np.ones(()),
         precision=precision / units,
         project=project,
-        conjugate=conjugate,
-        pairs=pairs,
-        pair_overlap=np.einsum("kdp,kdp->kp", project[:, :, pairs[0]], conjugate[:, :, pairs[1]]),
+        conjugate=correlation @ project,
+        pairs=_pairs(correlation, len(rank)),
+        ordered_pairs=_ordered_pairs(d),
         conditional=np.flatnonzero(conditioning > 1.05),  # below, given the others is as good as by itself
-        axis_rank=axes.rank,
-        loadings=axes.loadings,
+        axis_rank=rank,
         middle=np.zeros(project.shape[2]),
         width=np.ones(project.shape[2]),
         radius=np.ones(()),
-        tail_coefficient=np.array([tail_coefficient(1), tail_coefficient(d)]),
     )
     found = _with_damping(found, modes, some)
     return found._replace(sharpness=np.asarray(_sharpness(found, some[:: -(-len(some) // 1000)])))
 
 
-class PrincipalAxes(NamedTuple):
-    """Axes of the modes that differ from the parameters."""
+def _principal_axes(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Axes (M, d, A) that are not parameters and have another spread, and their ranks, widest first.
 
-    project: np.ndarray  # (M, d, A)
-    rank: np.ndarray  # (A,) widest first
-    loadings: np.ndarray  # (M, A, d)
-
-
-def _principal_axes(correlation: np.ndarray) -> PrincipalAxes:
-    """Axes that are not parameters and have another spread; their largest loading is positive."""
+    Their largest loading is positive.
+    """
     values, vectors = np.linalg.eigh(correlation)
     values = values[:, ::-1].clip(1e-300)
     vectors = vectors[:, :, ::-1]
@@ -105,8 +94,7 @@ def _principal_axes(correlation: np.ndarray) -> PrincipalAxes:
     mixed = (vectors**2).max(axis=1) < 0.95
     stretched = np.abs(np.log(values)) > np.log(1.05)
     rank = np.flatnonzero((mixed & stretched).any(axis=0))
-    project = (vectors / np.sqrt(values)[:, None, :])[:, :, rank]
-    return PrincipalAxes(project, rank, vectors[:, :, rank].transpose(0, 2, 1))
+    return (vectors / np.sqrt(values)[:, None, :])[:, :, rank], rank
 
 
 def _pairs(correlation: np.ndarray, n_axes: int) -> np.ndarray:
@@ -119,6 +107,13 @@ def _pairs(correlation: np.ndarray, n_axes: int) -> np.ndarray:
         own = own[:, np.sort(order)]
     axes = np.stack(np.triu_indices(n_axes, 1))[:, :MAX_CORRELATIONS] + d
     return np.concatenate([own, axes], axis=1)
+
+
+def _ordered_pairs(d: int) -> np.ndarray:
+    """All pairs of different parameters in either order; none if there are too many."""
+    if d * (d - 1) > MAX_CORRELATIONS:
+        return np.empty((2, 0), dtype=int)
+    return np.stack(np.nonzero(~np.eye(d, dtype=bool)))
 
 
 def _with_damping(coordinates: Coordinates, modes: Modes, x: np.ndarray) -> Coordinates:
@@ -173,20 +168,13 @@ def _strip_shares(coordinates: Coordinates, x: np.ndarray, exponents: np.ndarray
 
 @lru_cache
 def tail_coefficient(d: int) -> float:
-    """How much of the scale is in the tails of a Gaussian on R^d: E[tails scale] / E[scale^2]."""
+    """How much of the scale is in the tails of a Gaussian on R^d: E[tails scale] / E[scale^2] = E[q h(q)]."""
     q = 2 * special.gammaincinv(d / 2, (np.arange(20_000) + 0.5) / 20_000) / d
-    scale = d * (1 - q)
-    damp = 1 + q / DAMPING**2
-    profile = q / damp**2
-    slope = (1 - q / DAMPING**2) / damp**3
-    return float(np.mean((profile * scale + 2 * q * slope) * scale) / np.mean(scale**2))
+    return float(np.mean((q / (1 + q / DAMPING**2)) ** 2))
 
 
 @lru_cache
 def skew_coefficient() -> float:
-    """How much of the location is in the skewness of a Gaussian: E[skewness location] / E[location^2]."""
-    z = special.ndtri((np.arange(20_000) + 0.5) / 20_000)
-    damp = 1 + (z / DAMPING) ** 2
-    profile = z**2 * damp**-1.5
-    slope = 2 * z * damp**-1.5 - 3 * z**3 / DAMPING**2 * damp**-2.5
-    return float(np.mean((-z * profile + slope) * -z))
+    """How much of the location is in the skewness of a Gaussian: E[skewness location] = E[h(z)]."""
+    square = special.ndtri((np.arange(20_000) + 0.5) / 20_000) ** 2
+    return float(np.mean(square * (1 + square / DAMPING**2) ** -1.5))

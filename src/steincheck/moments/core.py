@@ -16,15 +16,15 @@ from ..modes.held_out import known_modes
 from ..result import Modes, MomentFeature, MomentResult, among_all, cannot_tell
 from ..stein.resampling import identical_draws
 from ..target import Batch, Target, require_target, score_at, score_warnings, support_warnings
+from ..target.parameter_scale import ParameterScale
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.moments import few_draws, overflowing_moments, repeated_draws
 from .blocks import ResampledBlocks, blocks_of_chains, resampled_blocks
-from .columns import Columns, feature_columns, feature_record
+from .columns import Columns, feature_columns, feature_record, user_parameters
 from .coordinates import Coordinates, mode_coordinates
 from .features import feature_sums
 from .maximum import Maximum, max_t
-from .rays import RayRanks, rank_sums, ranks_of_some
-from .user_parameters import in_user_parameters
+from .rays import rank_sums
 
 MIN_MOMENT_DRAWS = 100  # the smallest n at which the level was studied (docs/theory/moments.md)
 
@@ -120,7 +120,7 @@ def moment_test(
         x,
         scores,
         known,
-        target.coordinate_names,
+        user_parameters(target),
         blocks=blocks_of_chains(x, scores, known, chain_of_rows(sample.chain, rows)),
         log_density=target.log_density,
         n_resamples=n_resamples,
@@ -137,7 +137,7 @@ def moment_test(
         rng=seed,
     )
     result = replace(result, settings=settings, warnings=tuple(warnings))
-    return in_user_parameters(among_all(result, rows, len(sample.x)), target)
+    return among_all(result, rows, len(sample.x))
 
 
 def _sample_warnings(sample: Sample) -> list[str]:
@@ -156,7 +156,7 @@ def moment_core(
     x: np.ndarray,
     scores: np.ndarray,
     modes: Modes,
-    names: Sequence[str],
+    parameters: Sequence[ParameterScale],
     *,
     blocks: Blocks | None = None,
     log_density: Batch | None = None,
@@ -196,7 +196,7 @@ def moment_core(
         null_distribution=found.null,
         pvalue_floor=1 / (n_resamples + 1),
         warnings=() if finite.all() else (overflowing_moments(np.sum(~finite), len(finite)),),
-        features=_features(kept, found, coordinates, names),
+        features=_features(kept, found, coordinates, parameters),
         n_blocks=len(kept.sums),
         pairs_left_out=coordinates.pairs_left_out,
     )
@@ -208,10 +208,10 @@ def _columns(
     """All features and their sums over the blocks `label`."""
     with np.errstate(over="ignore", invalid="ignore"):
         sums = feature_sums(x, scores, coordinates, label)
-    ranks = RayRanks.none()
+    ranks = np.empty((len(sums.pooled.count), 0))
     if log_density is not None and len(coordinates.centre) == 1:  # rays would pass by other modes
-        ranks = ranks_of_some(log_density, x, coordinates.centre[0], coordinates.precision[0])
-    return feature_columns(coordinates, sums, rank_sums(ranks, label))
+        ranks = rank_sums(log_density, x, coordinates.centre[0], coordinates.precision[0], label)
+    return feature_columns(coordinates, sums, ranks)
 
 
 def _largest(
@@ -225,9 +225,9 @@ def _largest(
 
 
 def _features(
-    columns: Columns, found: Maximum, coordinates: Coordinates, names: Sequence[str]
+    columns: Columns, found: Maximum, coordinates: Coordinates, parameters: Sequence[ParameterScale]
 ) -> tuple[MomentFeature, ...]:
     """Records, the largest |t| first."""
     rows = zip(columns.about, found.t.tolist(), found.adjusted.tolist(), strict=True)
-    records = [feature_record(column, t, p, coordinates, names) for column, t, p in rows]
+    records = [feature_record(column, t, p, coordinates, parameters) for column, t, p in rows]
     return tuple(sorted(records, key=lambda feature: -abs(feature.t)))

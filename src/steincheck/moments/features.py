@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._series import index_in_chain
-from .coordinates import DAMPING, Coordinates, skew_coefficient
+from .coordinates import DAMPING, Coordinates, skew_coefficient, tail_coefficient
 
 
 class Sums(NamedTuple):
@@ -23,6 +23,7 @@ class Sums(NamedTuple):
     skewness: Any  # (q, K)
     tails: Any  # (q, K)
     extremes: Any  # (q, K), tails and scale together
+    curvature: Any  # (q, Q)
     overall_scale: Any  # (q, 1)
     radial_tails: Any  # (q, 1)
     count: Any  # (q, 1)
@@ -56,7 +57,7 @@ def feature_sums(
             index = rows[start : start + size]
             index = np.pad(index, ((0, size - len(index)), (0, 0)), constant_values=-1)
             present = (index >= 0).astype(float)
-            chunks.append(_sums(x[index], scores[index], present, coordinates, skew_coefficient()))
+            chunks.append(_sums(x[index], scores[index], present, coordinates))
     firsts = np.flatnonzero(np.diff(owner, prepend=-1))
 
     def over_blocks(*parts: Any) -> np.ndarray:
@@ -80,7 +81,12 @@ def _pieces(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _chunk_size(rows: np.ndarray, coordinates: Coordinates) -> int:
     """Pieces in a chunk: a power of 2, so that another number of draws seldom compiles anything."""
     modes, _, directions = coordinates.project.shape
-    width = (2 + modes) * (directions + len(coordinates.conditional) + coordinates.pairs.shape[1])
+    width = (2 + modes) * (
+        directions
+        + len(coordinates.conditional)
+        + coordinates.pairs.shape[1]
+        + coordinates.ordered_pairs.shape[1]
+    )
     fits = max(1, 4_000_000 // (rows.shape[1] * width))  # 4 million features take 32 MB
     return min(1 << int(np.log2(fits)), 1 << int(np.ceil(np.log2(len(rows)))))
 
@@ -89,17 +95,14 @@ class View(NamedTuple):
     """Draws as one mode sees them, all (S, L, ...) for S pieces of L draws."""
 
     share: Any  # the responsibility, 0 for padding
-    away: Any  # x - centre
-    score: Any  # of the density, plus the gradient of the log responsibility
-    y: Any  # in standard deviations
-    t: Any  # the score in these units
+    t: Any  # score of the density plus gradient of the log responsibility, in standard deviations
     z: Any  # along the directions
     u: Any  # conjugate to z
     square: Any  # squared distance in the metric of the mode
 
 
 @jax.jit
-def _sums(x: Any, scores: Any, present: Any, coordinates: Coordinates, skew: Any) -> BlockSums:
+def _sums(x: Any, scores: Any, present: Any, coordinates: Coordinates) -> BlockSums:
     away = x[None] - coordinates.centre[:, None, None, :]
     slope = -jnp.einsum("ksld,kde->ksle", away, coordinates.precision)
     square = -jnp.sum(slope * away, axis=-1)
@@ -110,12 +113,10 @@ def _sums(x: Any, scores: Any, present: Any, coordinates: Coordinates, skew: Any
     pull = jnp.sum(share[..., None] * slope, axis=0)
 
     def one_mode(k: Any) -> Sums:
-        score = scores + coordinates.sharpness * (slope[k] - pull)
-        y = away[k] / coordinates.sd[k]
-        t = score * coordinates.sd[k]
-        along = y @ coordinates.project[k], t @ coordinates.conjugate[k]
-        view = View(share[k] * present, away[k], score, y, t, *along, square[k])
-        return _sums_of_mode(view, coordinates, coordinates.pair_overlap[k], skew)
+        t = (scores + coordinates.sharpness * (slope[k] - pull)) * coordinates.sd[k]
+        z = away[k] / coordinates.sd[k] @ coordinates.project[k]
+        view = View(share[k] * present, t, z, t @ coordinates.conjugate[k], square[k])
+        return _sums_of_mode(view, coordinates, k)
 
     each = jax.lax.map(one_mode, jnp.arange(len(coordinates.centre)))
     own = (each.location, each.scale, each.overall_scale, each.count)
@@ -125,43 +126,59 @@ def _sums(x: Any, scores: Any, present: Any, coordinates: Coordinates, skew: Any
     )
 
 
-def _sums_of_mode(view: View, coordinates: Coordinates, overlap: Any, skew: Any) -> Sums:
-    """Sums over pieces, weighted by responsibilities; as one matrix product, which is faster than sums."""
+def _sums_of_mode(view: View, coordinates: Coordinates, k: Any) -> Sums:
+    """Sums over pieces, weighted by responsibilities."""
+    bowl, *shapes = _shapes(view.u, view.z, coordinates)
     t = view.t[..., coordinates.conditional]
-    y = view.y[..., coordinates.conditional]
-    features = [
-        view.u,
-        view.u * view.z + 1,
-        t,
-        t * y + 1,
-        *_shapes(view.u, view.z, coordinates, skew),
-        *_radial(view, coordinates),
-        jnp.ones_like(view.share)[..., None],
-    ]
-    ends = np.cumsum([part.shape[-1] for part in features])
-    total = jnp.einsum("sl,slw->sw", view.share, jnp.concatenate(features, axis=-1))
-    location, scale, *others = jnp.split(total, ends[:-1], axis=-1)
-    products = jnp.einsum("slk,slm->skm", view.share[..., None] * view.u, view.z)
-    first, second = coordinates.pairs
-    pairs = 0.5 * (products[:, first, second] + products[:, second, first]) + overlap * others[-1]
-    pure = pairs - 0.5 * overlap * (scale[:, first] + scale[:, second])
-    return Sums(location, scale, pure, *others)
+    y = view.z[..., coordinates.conditional]
+    ones = jnp.ones_like(view.share)[..., None]
+    features = [view.u, view.u * view.z + 1, t, t * y + 1, *shapes, *_radial(view, coordinates), ones]
+    location, scale, *others, overall, radial, count = _totals(view.share, features)
+    u = view.share[..., None] * view.u
+    pairs = _correlation(jnp.einsum("slk,slm->skm", view.z, u), scale, count, coordinates, k)
+    curvature = _curvature(jnp.einsum("slk,slm->skm", bowl, u), coordinates, k)
+    return Sums(location, scale, pairs, *others, curvature, overall, radial, count)
 
 
-def _shapes(u: Any, z: Any, coordinates: Coordinates, skew: Any) -> tuple[Any, Any, Any]:
-    """s.v + div v for v = h(z) along each direction: h quadratic, cubic less linear, and cubic, damped."""
+def _totals(share: Any, parts: list[Any]) -> list[Any]:
+    """Weighted sums over the draws of a piece; as one matrix product, which is faster than sums."""
+    ends = np.cumsum([part.shape[-1] for part in parts])
+    total = jnp.einsum("sl,slw->sw", share, jnp.concatenate(parts, axis=-1))
+    return jnp.split(total, ends[:-1], axis=-1)
+
+
+def _correlation(products: Any, scale: Any, count: Any, coordinates: Coordinates, k: Any) -> Any:
+    """f_ij - R_ij (f_ii + f_jj) / 2, where f_ij is the product of z and u: spreads are held fixed."""
+    i, j = coordinates.pairs
+    overlap = jnp.sum(coordinates.project[k][:, i] * coordinates.conjugate[k][:, j], axis=0)
+    pairs = 0.5 * (products[:, i, j] + products[:, j, i]) + overlap * count
+    return pairs - 0.5 * overlap * (scale[:, i] + scale[:, j])
+
+
+def _curvature(products: Any, coordinates: Coordinates, k: Any) -> Any:
+    """h(z_i) (u_j - R_ij u_i) with h quadratic: for a Gaussian, a bend in the regression of z_j on z_i."""
+    i, j = coordinates.ordered_pairs
+    return products[:, i, j] - coordinates.conjugate[k, i, j] * products[:, i, i]
+
+
+def _shapes(u: Any, z: Any, coordinates: Coordinates) -> tuple[Any, Any, Any, Any]:
+    """A quadratic h, and s.v + div v for v = h(z) along each direction: h this one, cubic less linear, cubic.
+
+    All are damped.
+    """
     unit = 1 / coordinates.width
     scaled = (z - coordinates.middle) * unit
     square = scaled * scaled
     damp = _damp(square)
     cube = damp * jnp.sqrt(damp)  # products and roots: powers are slow
     bowl_slope = (2 - (3 / DAMPING**2) * square * damp) * scaled * cube
-    skewness = u * (square * cube - skew) + bowl_slope * unit
+    bowl = square * cube - skew_coefficient()
+    skewness = u * bowl + bowl_slope * unit
     cubic, slope = _tail_profile(square, damp)
     along = u * scaled
     extremes = along * cubic + (cubic + slope) * unit
-    tails = extremes - coordinates.tail_coefficient[0] * (along + unit)
-    return skewness, tails, extremes
+    tails = extremes - tail_coefficient(1) * (along + unit)
+    return bowl, skewness, tails, extremes
 
 
 def _damp(q: Any) -> Any:
@@ -176,9 +193,9 @@ def _tail_profile(q: Any, damp: Any) -> tuple[Any, Any]:
 
 def _radial(view: View, coordinates: Coordinates) -> tuple[Any, Any]:
     """Overall scale and tails of the radius, (S, L, 1) each."""
-    d = view.away.shape[-1]
-    overall = jnp.sum(view.away * view.score, axis=-1) + d
+    d = view.t.shape[-1]
+    overall = jnp.sum(view.z[..., :d] * view.t, axis=-1) + d
     square = view.square / (d * coordinates.radius)
     height, slope = _tail_profile(square, _damp(square))
-    tails = (height - coordinates.tail_coefficient[1]) * overall + slope
+    tails = (height - tail_coefficient(d)) * overall + slope
     return overall[..., None], tails[..., None]

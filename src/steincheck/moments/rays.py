@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,42 +13,22 @@ N_COARSE = 24
 N_FINE = 48
 
 
-class RayRanks(NamedTuple):
-    """Ranks of some draws."""
-
-    rows: np.ndarray
-    ranks: np.ndarray  # uniform on (0, 1) under H0
-
-    @staticmethod
-    def none() -> RayRanks:
-        """Where no ray can be followed."""
-        return RayRanks(np.empty(0, dtype=int), np.empty(0))
-
-
-def ranks_of_some(
-    log_density: Batch, x: np.ndarray, centre: np.ndarray, precision: np.ndarray, *, most: int = 25
-) -> RayRanks:
-    """Ranks of evenly spaced draws; those that are not known are left out."""
-    rows = np.unique(np.linspace(0, len(x) - 1, min(most, len(x))).astype(int))
-    ranks = ray_ranks(log_density, x[rows], centre, precision)
-    known = np.isfinite(ranks)
-    return RayRanks(rows[known], ranks[known])
-
-
-def rank_sums(known: RayRanks, label: np.ndarray) -> np.ndarray:
+def rank_sums(
+    log_density: Batch, x: np.ndarray, centre: np.ndarray, precision: np.ndarray, label: np.ndarray
+) -> np.ndarray:
     """Ranks less 1/2 and their squares less 1/12, summed over the blocks `label` (n,); (q, 0) without any.
 
-    Draws without a rank count as average ones, and deviations from the average as n / m of them where m have
-    a rank: mean and standard error are those of the m ranks.
+    25 evenly spaced draws get a rank, uniform on (0, 1) under H0. The others count as average ones, and
+    deviations from the average as n / 25 of them: mean and standard error are those of the 25 ranks.
     """
+    rows = np.unique(np.linspace(0, len(x) - 1, min(25, len(x))).astype(int))
+    middle = ray_ranks(log_density, x[rows], centre, precision) - 0.5
     lengths = np.bincount(label)
-    if not len(known.rows):
+    if np.isnan(middle).any():
         return np.empty((len(lengths), 0))
-    middle = known.ranks - 0.5
     values = np.column_stack([middle, middle**2 - 1 / 12])
     sums = np.outer(lengths, values.mean(axis=0))
-    deviations = (values - values.mean(axis=0)) * len(label) / len(values)
-    np.add.at(sums, label[known.rows], deviations)
+    np.add.at(sums, label[rows], (values - values.mean(axis=0)) * len(label) / len(rows))
     return sums
 
 

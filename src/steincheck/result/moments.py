@@ -18,6 +18,7 @@ FeatureKind = Literal[
     "skewness",
     "tails",
     "extremes",
+    "curvature",
     "radius",
     "radius spread",
 ]
@@ -31,8 +32,8 @@ class MomentFeature:
     ----------
     kind : str
         "location", "scale", "correlation", "overall scale", "skewness", "tails" (given the scale), "extremes"
-        (tails and scale together), "radius" or "radius spread" (mean and spread of the rank of a draw on
-        the ray from the mode).
+        (tails and scale together), "curvature" (of the regression of the second parameter on the first),
+        "radius" or "radius spread" (mean and spread of the rank of a draw on the ray from the mode).
     basis : str
         "parameter": the parameters as named. "given the others": one parameter with all others held fixed.
         "axis 1", "axis 2", ...: along a principal axis of the mode's covariance, widest first. "all": all
@@ -40,7 +41,7 @@ class MomentFeature:
     mode : int or None
         The mode it is about; None if it is about all of them.
     parameters : tuple of str
-        One parameter, the two of a correlation, the main ones of an axis, or none.
+        One parameter, the two of a correlation or curvature, the main ones of an axis, or none.
     scales : tuple of str
         Per parameter the scale on which the statement holds: "log", "logit" or "" for its own; empty if all
         are on their own.
@@ -49,8 +50,8 @@ class MomentFeature:
         otherwise.
     t, pvalue : float
         Studentised mean, and p-value adjusted for all features. Positive t: the mean of the draws is too
-        high, they are too wide, too correlated, too skewed to the right, heavy-tailed, too far from the mode
-        or too spread out on the rays from it.
+        high, they are too wide, too correlated, too skewed to the right, heavy-tailed, too high where another
+        parameter is far from its middle, too far from the mode or too spread out on the rays from it.
     """
 
     kind: FeatureKind

@@ -12,51 +12,41 @@ from .._validation import listed
 if TYPE_CHECKING:
     from ..result import MomentFeature, MomentResult
 
-SHAPE_KINDS = ("skewness", "tails", "extremes", "radius", "radius spread")
-SENTENCES = {  # for positive t, and for negative
-    "location": ("the mean of {} is too high", "the mean of {} is too low"),
-    "scale": ("{} is too wide", "{} is too narrow"),
-    "correlation": ("the correlation of {} is too high", "the correlation of {} is too low"),
-    "overall scale": (
-        "the draws are too wide in all directions",
-        "the draws are too narrow in all directions",
-    ),
-    "skewness": ("{} is too skewed to the right", "{} is too skewed to the left"),
-    "tails": (
-        "the tails of {} are heavier than the density's",
-        "the tails of {} are lighter than the density's",
-    ),
-    "extremes": ("the extremes of {} lie too far out", "the extremes of {} lie too far in"),
-    "radius": ("the draws lie too far from the mode", "the draws lie too close to the mode"),
-    "radius spread": (
-        "too many draws lie very close to the mode or very far from it",
-        "too few draws lie very close to the mode or very far from it",
-    ),
+SHAPE_KINDS = ("skewness", "tails", "extremes", "curvature", "radius", "radius spread")
+SENTENCES = {  # with the word for positive t, and for negative
+    "location": ("the mean of {0} is too {word}", "high", "low"),
+    "scale": ("{0} is too {word}", "wide", "narrow"),
+    "correlation": ("the correlation of {0} and {1} is too {word}", "high", "low"),
+    "overall scale": ("the draws are too {word} in all directions", "wide", "narrow"),
+    "skewness": ("{0} is too skewed to the {word}", "right", "left"),
+    "tails": ("the tails of {0} are {word} than the density's", "heavier", "lighter"),
+    "extremes": ("the extremes of {0} lie too far {word}", "out", "in"),
+    "curvature": ("{1} is too {word} where {0} is far from its middle", "high", "low"),
+    "radius": ("the draws lie too {word} the mode", "far from", "close to"),
+    "radius spread": ("too {word} draws lie very close to the mode or very far from it", "many", "few"),
 }
 
 
 def describe_feature(feature: MomentFeature) -> str:
     """What a feature says, without a size: "mode 1: the tails of tau (log scale) are heavier than ..."."""
-    high, low = SENTENCES[feature.kind]
+    sentence, high, low = SENTENCES[feature.kind]
     mode = "" if feature.mode is None else f"mode {feature.mode}: "
-    return mode + (high if feature.t > 0 else low).format(_subject(feature))
+    return mode + sentence.format(*_subjects(feature), word=high if feature.t > 0 else low)
 
 
-def _subject(feature: MomentFeature) -> str:
-    """The parameter, the pair, or the axis: "principal axis 1 (0.71 a - 0.71 log b)"."""
+def _subjects(feature: MomentFeature) -> list[str]:
+    """The parameter or the two of a pair, or the axis: "principal axis 1 (0.71 a -0.71 log b)"."""
     scales = feature.scales or ("",) * len(feature.parameters)
     if feature.basis == "all":
-        return "the draws' distances from the mode"
-    if feature.basis in ("parameter", "given the others"):
-        pairs = zip(feature.parameters, scales, strict=True)
-        names = [f"{name} ({scale} scale)" if scale else name for name, scale in pairs]
-        given = " given the others" if feature.basis == "given the others" else ""
-        return " and ".join(names) + given
-    if feature.kind == "correlation":
-        return "principal " + " and ".join(feature.parameters)
-    parts = zip(feature.loadings, scales, feature.parameters, strict=True)
-    terms = [f"{value:+.2f} {scale} {name}".replace("  ", " ") for value, scale, name in parts]
-    return f"principal {feature.basis}" + (f" ({' '.join(terms).removeprefix('+')})" if terms else "")
+        return ["the distances from the mode"]
+    if feature.loadings:
+        parts = zip(feature.loadings, scales, feature.parameters, strict=True)
+        terms = " ".join(f"{value:+.2f} {f'{scale} {name}'.strip()}" for value, scale, name in parts)
+        return [f"principal {feature.basis} ({terms.removeprefix('+')})"]
+    pairs = zip(feature.parameters, scales, strict=True)
+    names = [f"{name} ({scale} scale)" if scale else name for name, scale in pairs]
+    given = " given the others" if feature.basis == "given the others" else ""
+    return [name + given for name in names] or [f"principal {feature.basis}"]
 
 
 def feature_lines(features: Sequence[MomentFeature], most: int = 5) -> list[str]:
