@@ -1,6 +1,6 @@
 """python -m experiments NAME [options]: a figure of the paper, all of them, or a study.
 
-Figures take ``--repetitions R --n-jobs J --quick --methods A,B --results FOLDER``; a study has options of its own.
+Figures take ``--repetitions R --n-jobs J --quick --methods A,B --results FOLDER``, studies their own.
 """
 
 from __future__ import annotations

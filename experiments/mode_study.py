@@ -141,8 +141,13 @@ def frontier(repetitions: int = 5) -> None:
                 print(row, flush=True)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the targets that are named, all by default, or the frontier."""
     if sys.argv[1:] == ["frontier"]:
         frontier()
     else:
         study(sys.argv[1:] or list(TARGETS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,161 +1,130 @@
-"""Rows of the committed studies come out the same again, from their seeds; for the figures: test_experiments.
+"""Figures and studies run: a small part of each, end to end; rows on disk survive what may happen."""
 
-Cheap rows are repeated whole. Where a row counts what happened in many samples, the first of these are
-repeated and compared with the row as far as it tells. Of ram_study, whose chains take minutes, the chains of
-one row are committed.
-"""
-
-import csv
+import importlib
 import warnings
-import zlib
+from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
-from scipy import stats
 
-from experiments import (
-    calibration,
-    chain_flux_study,
-    chain_study,
-    check_study,
-    flux_study,
-    fssd_study,
-    mode_study,
-    moment_study,
-    ram_study,
-    small_samples,
-)
+from experiments import cells, fig1, fig2, fig4, fig8, running
+from experiments.__main__ import STUDIES
+from experiments.tables import Table
+from steincheck import models
 
-pytestmark = pytest.mark.slow
-
-OTHER_MACHINE = 1e-3  # one climb may take a step more or less where sums are rounded otherwise
+COMMITTED = Path(running.__file__).parent / "results"
+# Chains that make the anchors of the sensors end elsewhere on another processor: over eight seeds the log of
+# the statistic has standard deviation 0.18, and four of those of a difference are a factor e.
+CHAOTIC = {("table1", "flux")}
 
 
-@pytest.fixture(autouse=True)
-def studies_ignore_warnings():
-    """As the studies do: some of their samples are warned about."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", running.FIGURES)
+def test_a_quick_run_repeats_the_committed_rows(figure, tmp_path):
+    rows = running.run_figure(figure, quick=True, results=tmp_path)
+    committed = {row[:3]: row for row in cells.read_rows(COMMITTED / f"{figure}.csv")}
+    assert rows
+    for row in rows:
+        expected = committed[row[:3]]
+        if (figure, row.method) in CHAOTIC:
+            assert abs(np.log(row.statistic / expected.statistic)) < 1
+            continue
+        assert row.statistic == pytest.approx(expected.statistic, rel=1e-4, abs=1e-9, nan_ok=True)
+        # on other hardware a bootstrap replicate may tie differently
+        assert row.pvalue == pytest.approx(expected.pvalue, abs=0.005, nan_ok=True)
+    assert (tmp_path / f"{figure}.svg").stat().st_size > 5000
+    before = (tmp_path / f"{figure}.csv").read_bytes()
+    running.run_figure(figure, quick=True, results=tmp_path)
+    assert (tmp_path / f"{figure}.csv").read_bytes() == before
 
 
-def committed(path, **wanted):
-    """The rows of a table in which these columns have these values."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    found = [row for row in rows if all(row[name] == str(value) for name, value in wanted.items())]
-    assert found
-    return found
+def small_cells():
+    """What a study computes for one of its rows, or for a few samples of one."""
+    study = {name: importlib.import_module(f"experiments.{name}") for name in STUDIES}
 
+    def moments(case="level, Gaussian d=1"):
+        module = study["moment_study"]
+        return module.cases()[case].run(200, np.random.default_rng(0))
 
-@pytest.mark.parametrize(("name", "seed"), [("narrow_1", 0), ("narrow_1", 1), ("gap_2", 1)])
-def test_mode_study(name, seed):
-    case = mode_study.TARGETS[name]()
-    row, modes = mode_study.run(name, case, seed, max_seconds=1e6)  # a busy machine stops none
-    (expected,) = committed(mode_study.SEARCHES.path, target=name, seed=seed)
-    for field in ("dim", "expected", "found", "rounds", "stopped"):
-        assert str(row[field]) == expected[field]
-    assert row["evaluations"] == pytest.approx(int(expected["evaluations"]), rel=OTHER_MACHINE)
-    assert f"{mode_study.missed_mass(case, [modes])[0]:.4f}" == expected["missed_mass"]
-
-
-def test_frontier_of_the_mode_search():
-    (expected,) = committed(mode_study.NARROW_MODES.path, dim=2, ratio=0.001)
-    row = mode_study.how_often(2, 0.001, int(expected["repetitions"]), max_seconds=1e6)
-    evaluations = row.pop("evaluations")
-    assert {name: str(value) for name, value in row.items()}.items() <= expected.items()
-    assert evaluations == pytest.approx(int(expected["evaluations"]), rel=OTHER_MACHINE)
-
-
-def test_check_study():
-    (row,) = check_study.missing("two_1_50")
-    (expected,) = committed(check_study.COUNTS.path, part="missing", case="two_1_50")
-    for field in ("n", "samples", "misfit", "cannot_tell", "named", "seed"):
-        assert str(row[field]) == expected[field]
-
-
-def test_what_happened_in_all_samples_of_the_moment_study():
-    """Every event of these rows happened in every sample: so it must in the first three."""
-    case = "truncated at 2 sd d=1"
-    rows = committed(moment_study.events().path, case=case)
-    counts = {}
-    moment_study.run(case, moment_study.cases()[case], int(rows[0]["n"]), counts, last=3)
-    assert counts == {row["method"]: (3, 3) for row in rows}
-    assert all(row["count"] == row["repetitions"] for row in rows)
-
-
-def test_level_in_the_moment_study():
-    """Which of the first true samples were rejected when the rows were made."""
-    name = "level, Gaussian d=1"
-    case = moment_study.cases()[name]
-    seeds = ([moment_study.SEED, zlib.crc32(name.encode()), 200, k] for k in range(20))
-    rejected = [case.run(200, np.random.default_rng(seed))["moments"] for seed in seeds]
-    assert np.flatnonzero(rejected).tolist() == [0]
-
-
-@pytest.mark.parametrize(
-    ("case", "method"),
-    [("Laplace", "steincheck"), ("variance 1.69", "steincheck"), ("variance 1.69", "kernel-gof")],
-)
-def test_fssd_study(case, method):
-    pvalue, bandwidth = fssd_study.one_repetition(case, method, 0)
-    (row,) = committed(fssd_study.RATES.path, case=case, method=method)
-    assert pvalue == pytest.approx(float(row["first_pvalue"]), rel=0.01, abs=0.001)
-    assert bandwidth == pytest.approx(float(row["first_bandwidth"]), rel=0.01)
-
-
-def test_chain_flux_study():
-    case = "rare changes, never"
-    rows = committed(chain_flux_study.COUNTS.path, case=case)
-    (again,) = chain_flux_study.study(case, int(rows[0]["runs"]))
-    assert {row["method"]: row["count"] for row in again} == {
-        row["method"]: int(row["count"]) for row in rows
+    return {
+        "block_study": lambda: study["block_study"].rejections(next(iter(study["block_study"].CASES)), 0),
+        "calibration": lambda: study["calibration"].run(
+            study["calibration"].Cell("power: shift .3", "flux", 100, 4), 1
+        ),
+        "chain_flux_study": lambda: list(study["chain_flux_study"].study("rare changes, never", 2)),
+        "chain_study": lambda: study["chain_study"].run("AR 0.9, d=1, 4x250", {"ksd_test": True}, 0),
+        "check_study": lambda: list(study["check_study"].missing("two_1_50")),
+        "choices": lambda: study["choices"].share_aggregated(3, 99, 99, 20),
+        "flux_study": lambda: study["flux_study"].repeat("bimodal 6 apart, level", 1000, 0, 2),
+        "fssd_study": lambda: study["fssd_study"].one_repetition("variance 1.69", "steincheck", 0),
+        "mode_study": lambda: study["mode_study"].how_often(2, 0.1, 1),
+        "moment_study": moments,
+        "ram_study": lambda: study["ram_study"].ANSWERS.read(),
+        "small_samples": lambda: study["small_samples"].pvalue("ksd", None, 30, 10, 0),
     }
 
 
-def test_flux_study():
-    """Every sample of this row was rejected: so must the first two be."""
-    case = "lattice of 21 modes, all listed, central 87 %"
-    (row,) = committed(flux_study.COUNTS.path, case=case, method="flux")
-    assert row["rejections"] == row["repetitions"]
-    assert [outcome["flux"] for outcome in flux_study.repeat(case, int(row["n"]), 0, 2)] == [True, True]
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_small_part_of_a_study_runs(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is the subject of the studies
+        found = small_cells()[name]()
+    assert found is not None
 
 
-def test_chain_study():
-    name = "AR 0.9, d=1, 4x250"
-    (row,) = committed(chain_study.COUNTS.path, case=name, test="ksd_test")
-    p = [chain_study.run(name, {"ksd_test": True}, k)[0][1] for k in range(int(row["runs"]))]
-    again = chain_study._row(name, "ksd_test", np.array(p), {}, 0.0)
-    for field in ("count_0.05", "count_0.01", "count_0.005", "cannot_tell", "rejected", "low", "high"):
-        assert str(again[field]) == row[field]
+@pytest.mark.parametrize("name", ["t-banana", "RBM"])
+def test_the_faster_formula_is_the_models(name):
+    formula = fig4.one_product if name == "t-banana" else fig8.diagonal
+    rng = np.random.default_rng(0)
+    rbm = 6 * np.eye(7, 3), rng.standard_normal(7), rng.standard_normal(3)
+    target = models.t_banana_mixture(7, rng=3) if name == "t-banana" else models.gb_rbm(*rbm)
+    x = np.concatenate([target.sample(50, 0), rng.uniform(-30, 30, size=(50, 7))])
+    (parameters,) = target.jax_log_density.args
+    with jax.enable_x64(True):
+        ours = jax.vmap(formula, in_axes=(None, 0))(parameters, x)
+    np.testing.assert_allclose(ours, target.log_density(x), rtol=0, atol=1e-8)
 
 
-def test_calibration_study():
-    (expected,) = committed(calibration.rates().path, model="power: shift .3", test="flux", n=1000)
-    row = calibration.run(calibration.Cell("power: shift .3", "flux", 1000, int(expected["repetitions"])), 1)
-    for field in ("rate_01", "rate_05", "rate_10", "inconclusive", "uniform_pvalue", "excess_pvalue"):
-        assert float(row[field]) == pytest.approx(float(expected[field]), rel=0.02)
+@pytest.mark.slow
+def test_exact_densities_have_mass_one_and_reach_the_limit():
+    for theta in (0.8, 1.0):
+        x, density = fig1.density_after(2000, theta)
+        assert density.sum() * (x[1] - x[0]) == pytest.approx(1, abs=1e-10)
+        np.testing.assert_allclose(density, fig2.limit_density(x, theta), atol=1e-4)
 
 
-def test_small_samples():
-    (row,) = committed(small_samples.COUNTS.path, test="ksd", bootstrap="default", n=30, dim=10)
-    again = [small_samples.pvalue("ksd", None, 30, 10, repetition) for repetition in range(10)]
-    assert again == pytest.approx([float(p) for p in row["first"].split()], abs=0.006)
+def row(repetition, method="KSD"):
+    return cells.Row("n=10", repetition, method, 1.25, 0.5, "theta=1")
 
 
-def test_signs_keep_the_level_on_small_samples_and_the_page_has_the_table():
-    for row in committed(small_samples.COUNTS.path, bootstrap="default"):
-        assert int(row["count_05"]) <= stats.binom.ppf(1 - 1e-4, int(row["repetitions"]), 0.05)
-    assert f"\n{small_samples.table()}\n" in small_samples.DOCS.read_text()
+def test_a_half_written_line_is_dropped_and_a_second_writer_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    with cells.Store(path) as store:
+        store.append([row(0)])
+        with pytest.raises(RuntimeError, match="another run"), cells.Store(path):
+            pass
+    with open(path, "ab") as file:
+        file.write(b"n=10,1,KSD,1.2")
+    with cells.Store(path) as store:
+        store.append([row(1)])
+    assert cells.read_rows(path) == [row(0), row(1)]
 
 
-def test_ram_study():
-    (expected,) = committed(ram_study.ANSWERS.path, scale=ram_study.KEPT_SCALE, chains="0 to 4")
-    with np.load(ram_study.KEPT_CHAINS) as file:
-        row = ram_study.answer(file["draws"], ram_study.KEPT_SCALE, 0)
-    for field in ("answer", "weights", "null", "changes", "kinds"):
-        assert str(row[field]) == expected[field]
-    assert float(row["pvalue"]) == pytest.approx(float(expected["pvalue"]), rel=0.02)
-    page = Path(__file__).parents[2] / "docs" / "theory" / "chains.md"
-    assert f"\n{ram_study.table()}\n" in page.read_text()
+def test_new_rows_take_the_place_of_those_with_the_same_key(tmp_path):
+    table = Table(tmp_path / "a.csv", ("case", "n", "rate"), ("case", "n"))
+    table.merge([{"case": "b", "n": 5, "rate": 0.1}, {"case": "a, b", "n": 5, "rate": 0.2}])
+    table.merge([{"case": "c", "n": 7, "rate": 0.3}, {"case": "b", "n": 5, "rate": 0.4}])
+    assert table.path.read_text() == 'case,n,rate\nb,5,0.4\n"a, b",5,0.2\nc,7,0.3\n'
+    with pytest.raises(ValueError, match="must have the columns case,n,rate,commit"):
+        replace(table, fields=("case", "n", "rate", "commit")).merge([])
+
+
+def test_seeds_depend_on_the_words_alone():
+    cell = cells.Cell("fig1", "separation=6", 3, ("KSD",))
+    drawn = cell.rng("sample").integers(10**9)
+    assert cells.stream("fig1", "separation=6", "3", "sample").integers(10**9) == drawn
+    others = [cells.Cell("fig1", "separation=6", 4, ()), cells.Cell("fig3", "separation=6", 3, ())]
+    assert drawn not in [other.rng("sample").integers(10**9) for other in others]
