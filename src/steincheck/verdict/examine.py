@@ -14,6 +14,7 @@ from ..chains.permutation import agreement
 from ..chains.reading import Sample
 from ..flux import flux_core
 from ..moments.blocks import moment_blocks, plain_features
+from ..moments.columns import user_parameters
 from ..moments.core import MIN_MOMENT_DRAWS, moment_core
 from ..moments.impossible import impossible_draws
 from ..result import FluxResult, GofResult, KsdaggResult, Modes, ModeTable, among_all
@@ -142,7 +143,7 @@ def _shape_tests(
         part.x,
         part.scores,
         modes,
-        target.coordinate_names,
+        user_parameters(target),
         blocks=cut,
         log_density=target.log_density if budget.left >= RAYS else None,
         n_resamples=size - 1,
