@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from steincheck.stein.block_sums import BLOCKS_PER_PIECE, LARGE_TILE_SIDE, PARTS_PER_WORKER, PIECES_HELD
 from steincheck.stein.bootstrap import N_RANDOM_BLOCKS
+from steincheck.stein.tiles import LARGE_TILE
 
 from .table import RESULTS
 
@@ -28,10 +28,10 @@ def seconds_per_pair(d: int) -> float:
 def row(n: int, d: int) -> str:
     """One line of the table."""
     pairs = n * n / 2
-    flops = pairs * (8 * d + ELEMENTWISE + 2 * BLOCKS_PER_PIECE[0])
+    flops = pairs * (8 * d + ELEMENTWISE + 2)  # most pieces meet one block
     data = n * (2 * d * 4 + 8)  # draws and scores in float32, block in int64
-    results = WORKERS * PARTS_PER_WORKER * N_RANDOM_BLOCKS**2 * 8
-    pieces = min(PIECES_HELD, n / LARGE_TILE_SIDE) * LARGE_TILE_SIDE * (2 * d * 4 + 12)
+    results = WORKERS * 4 * N_RANDOM_BLOCKS**2 * 8
+    pieces = min(1024, n / LARGE_TILE) * LARGE_TILE * (2 * d * 4 + 12)
     hours = pairs * seconds_per_pair(d) / 3600
     memory = BASE_GIB + (data + pieces) / 2**30
     wall = hours * 3600 / WORKERS

@@ -128,6 +128,8 @@ PRIVATE = {  # what no public function offers; the docstring of each module says
     "experiments/block_study.py": {
         "aggregate.collection",
         "aggregate.min_p",
+        "chains.reading.Sample",
+        "perturbation.move.Jumps",
         "perturbation.move.perturb_core",
         "stein.bootstrap.pvalue",
         "stein.bootstrap.random_blocks",
@@ -159,11 +161,8 @@ PRIVATE = {  # what no public function offers; the docstring of each module says
         "stein.kernels.without_bandwidth",
     },
     "benchmarks/cost_model.py": {
-        "stein.block_sums.BLOCKS_PER_PIECE",
-        "stein.block_sums.LARGE_TILE_SIDE",
-        "stein.block_sums.PARTS_PER_WORKER",
-        "stein.block_sums.PIECES_HELD",
         "stein.bootstrap.N_RANDOM_BLOCKS",
+        "stein.tiles.LARGE_TILE",
     },
     "benchmarks/test_benchmark_engine.py": {"stein.kernels.pair_products", "stein.tiles.quadratic_forms"},
 }

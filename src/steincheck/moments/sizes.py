@@ -10,11 +10,11 @@ import numpy as np
 
 from .._whitening import whitened, whitened_scores
 from ..chains.blocks import MIN_BLOCKS, block_signs
-from ..stein.block_sums import sums_of_block_pairs
 from ..stein.bootstrap import pvalue
 from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.mode_units import gaussian_score, mixture_score
 from ..stein.quadratic import flip_signs
+from ..stein.tiles import sums_of_block_pairs
 from ..target import Batch
 from .correction import Affine, WeightedDraws, solve_affine
 from .effects import BlockTotals, Effects, corrected_moments, effects_of, pool_effects
