@@ -17,13 +17,25 @@ from .modes import Modes
 from .plain import as_plain, freeze_mappings, picklable_state, pvalue_text
 
 FluxVariant = Literal["asymptotic", "exact", "block signs", "set"]
-REASON_PREFIX = "cannot tell: "
 KernelUnits = Literal["common", "per mode"]
 
 
-def cannot_tell(reason: str) -> str:
-    """The warning that says why a test has no answer."""
-    return REASON_PREFIX + reason
+class CannotTell(str):
+    """The warning that says why a test has no answer; `reason` is the text without the answer."""
+
+    reason: str
+
+    def __new__(cls, reason: str) -> CannotTell:
+        """The warning for a reason."""
+        self = super().__new__(cls, f"cannot tell: {reason}")
+        self.reason = reason
+        return self
+
+    def __getnewargs__(self) -> tuple[str]:
+        return (self.reason,)
+
+
+cannot_tell = CannotTell
 
 
 def floor_of(null_distribution: np.ndarray | None) -> float:
@@ -170,12 +182,12 @@ class GofResult:
         """Why the test cannot tell, as its warnings say: the headline has the answer already."""
         if not self.inconclusive(alpha):
             return []
-        return [text.removeprefix(REASON_PREFIX) for text in self.warnings if text.startswith(REASON_PREFIX)]
+        return [text.reason for text in self.warnings if isinstance(text, CannotTell)]
 
     def _other_warnings(self, alpha: float) -> list[str]:
         """The warnings that are not reasons."""
         inconclusive = self.inconclusive(alpha)
-        return [text for text in self.warnings if not (inconclusive and text.startswith(REASON_PREFIX))]
+        return [text for text in self.warnings if not (inconclusive and isinstance(text, CannotTell))]
 
     def _out_of_reach(self, alpha: float) -> bool:
         """Whether a p-value above `alpha` says nothing, since the replicates could not give one below."""

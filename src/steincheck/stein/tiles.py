@@ -7,7 +7,7 @@ tiles above the diagonal, each counted twice, gives all that a test needs. A til
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, partial
 from math import isqrt
 from typing import Any, NamedTuple
@@ -73,7 +73,7 @@ def quadratic_forms(
     weights = np.zeros((0, n), dtype=np.int8) if weights is None else np.asarray(weights)
     every = np.concatenate([np.ones((1, n), dtype=weights.dtype), weights])
     dtype = np.float32 if n * n * len(weights) * len(widths) > 3e9 else np.float64
-    options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), False, row_sums)
+    options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), row_sums)
     centred = x - x[0].mean(axis=0)
     parts = np.array_split(every, -(-len(every) // 1024))  # whose weights are held in float64
     found = []
@@ -116,7 +116,7 @@ def sums_of_block_pairs(
     order = np.argsort(block, kind="stable")
     widths = _as_bandwidths(bandwidths)
     dtype = np.float32 if (single_suffices(x, widths) if single is None else single) else np.float64
-    options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), True, row_sums)
+    options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), row_sums)
     weights = None if weight is None else np.asarray(weight)[order].astype(dtype)
     origin = x[0].mean(axis=0)
     tables = []
@@ -171,7 +171,6 @@ class _Options(NamedTuple):
 
     kernel: Kernel
     bandwidths: tuple[float, ...]
-    pairs: bool  # sums over pairs of blocks, or forms
     row_sums: bool
 
 
@@ -198,21 +197,17 @@ def _sum_stack(stack: _Stack, options: _Options) -> _TileSums:
     tiles = range(side * (side + 1) // 2)
     evaluations = n * n // 2 * n_samples * len(options.bandwidths)
     workers = n_workers() if evaluations >= MIN_EVALUATIONS_TO_SHARE else 1
-    length = -(-len(tiles) // (4 * workers)) if workers > 1 else len(tiles)  # workers finish nearly together
-    parts = [(tiles[start : start + length], options) for start in tiles[::length]]
-    with ticking("Stein kernel", len(tiles), shown=evaluations >= MIN_EVALUATIONS_FOR_PROGRESS) as tick:
+    length = -(-len(tiles) // (4 * workers)) if workers > 1 else 1  # workers finish nearly together
+    parts = [(tiles[start : start + length], options) for start in range(0, len(tiles), length)]
+    with ticking("Stein kernel", len(parts), shown=evaluations >= MIN_EVALUATIONS_FOR_PROGRESS) as tick:
         if workers == 1:
             return _sum_tiles(*stack, tiles, options, tick)
-        found = list(_counted(share_out(_sum_tiles, stack, parts), length, tick))
-    rows = [sums.rows for sums in found if sums.rows is not None]
-    return _TileSums(sum(sums.values for sums in found), sum(rows) if rows else None)
-
-
-def _counted(found: Iterator[_TileSums], length: int, tick: Callable[[], object]) -> Iterator[_TileSums]:
-    for sums in found:
-        for _ in range(length):
+        found = []
+        for sums in share_out(_sum_tiles, stack, parts):
+            found.append(sums)
             tick()
-        yield sums
+    rows = sum(sums.rows for sums in found) if options.row_sums else None
+    return _TileSums(sum(sums.values for sums in found), rows)
 
 
 def _tile_size(n: int) -> int:
@@ -233,12 +228,18 @@ def _sum_tiles(
     Arrays are arguments of their own: those joblib sends to a worker once.
     """
     stack = _Stack(x, scores, label, weight)
-    n_samples, n, _ = x.shape
-    size = _tile_size(n)
-    starts = range(0, n, size)
+    size = _tile_size(x.shape[1])
+    starts = range(0, x.shape[1], size)
     few = len(starts) <= 4  # few tiles are masked like those on the diagonal: compiling takes longer
-    totals = _Totals(stack, options, size)
-    rows = np.zeros((len(options.bandwidths), n_samples, len(starts) * size)) if options.row_sums else None
+    count = len(options.bandwidths)
+    if label is None:
+        assert weight is not None
+        first, width = np.zeros(len(starts), dtype=int), 0
+        values = np.zeros((count, weight.shape[1]))
+    else:
+        first, width = label[::size], _blocks_per_piece(label, size)
+        values = np.zeros((count, label[-1] + 1 + width, label[-1] + 1 + width))
+    rows = np.zeros((count, len(x), len(starts) * size)) if options.row_sums else None
 
     @lru_cache(maxsize=1024)  # as arrays of JAX, at most 80 MB for one sample in 10 dimensions
     def piece(k: int) -> _Piece:
@@ -246,44 +247,24 @@ def _sum_tiles(
 
     with precise():
         widths = np.array(options.bandwidths, dtype=x.dtype)
-        static = {"kernel": options.kernel, "width": totals.width, "row_sums": options.row_sums}
+        compute = partial(_tile, kernel=options.kernel, width=width, row_sums=options.row_sums)
         for a, b in map(_position, tiles):
-            part, sums = _tile(piece(a), piece(b), widths, diagonal=a == b or few, **static)
-            totals.add(a, b, np.asarray(part))
+            part, sums = compute(piece(a), piece(b), widths, diagonal=a == b or few)
+            place = np.s_[:, first[a] : first[a] + width, first[b] : first[b] + width] if width else np.s_[:]
+            values[place] += np.asarray(part)
             if rows is not None:
                 rows[:, :, a * size : (a + 1) * size] += np.asarray(sums[0])
                 rows[:, :, b * size : (b + 1) * size] += np.asarray(sums[1])
             tick()
-    return _TileSums(totals.values(), None if rows is None else rows[:, :, :n])
+    values = values[:, :-width, :-width] if width else values
+    return _TileSums(values, None if rows is None else rows[:, :, : x.shape[1]])
 
 
-class _Totals:
-    """Forms, or sums over pairs of blocks, of which a tile meets a few neighbours only."""
-
-    def __init__(self, stack: _Stack, options: _Options, size: int) -> None:
-        count = len(options.bandwidths)
-        self.width = 0
-        if not options.pairs:
-            assert stack.weight is not None
-            self.sums = np.zeros((count, stack.weight.shape[1]))
-            return
-        label = stack.label
-        assert label is not None
-        self.first = label[::size]
-        last = np.append(label[size - 1 :: size], label[-1])[: len(self.first)]
-        widest = int(np.max(last - self.first)) + 1
-        self.width = next(w for w in (1, 8, 16, 32, 128, size) if w >= widest)  # each number compiles once
-        self.sums = np.zeros((count, label[-1] + 1 + self.width, label[-1] + 1 + self.width))
-
-    def add(self, a: int, b: int, part: np.ndarray) -> None:
-        if not self.width:
-            self.sums += part
-            return
-        row, column = self.first[a], self.first[b]
-        self.sums[:, row : row + self.width, column : column + self.width] += part
-
-    def values(self) -> np.ndarray:
-        return self.sums[:, : -self.width, : -self.width] if self.width else self.sums
+def _blocks_per_piece(label: np.ndarray, size: int) -> int:
+    """How many blocks a piece of `size` draws may meet, as one of a few numbers: each compiles once."""
+    last = np.append(label[size - 1 :: size], label[-1])[: len(label[::size])]
+    widest = np.max(last - label[::size]) + 1
+    return next(width for width in (1, 8, 16, 32, 128, size) if width >= widest)
 
 
 def _position(tile: int) -> tuple[int, int]:
