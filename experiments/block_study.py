@@ -28,7 +28,8 @@ import numpy as np
 
 import steincheck as sc
 from steincheck.aggregate import collection, min_p
-from steincheck.perturbation.move import perturb_core
+from steincheck.chains.reading import Sample
+from steincheck.perturbation.move import Jumps, perturb_core
 from steincheck.stein.bootstrap import pvalue, random_blocks
 from steincheck.stein.kernels import stein_kernel
 from steincheck.stein.quadratic import flip_signs
@@ -125,7 +126,8 @@ def pvalues(case: str, repetition: int) -> dict[str, float]:
     target = sc.models.gaussian_mixture(*MODES)
     x = MODES[0][(rng.random(n) > weight).astype(int)] + scale * rng.standard_normal((n, 2))
     known = sc.Modes(*MODES, target.log_density(MODES[0]), np.zeros(2, dtype=int))
-    moved = perturb_core(x, target.log_density(x), target, known, THETA, n_steps=10, rng=rng)
+    jumps = Jumps(THETA, 10, sc.metropolis)
+    moved = perturb_core(Sample(x, target.log_density(x)), target, known, jumps, rng)
     seed = int(rng.integers(2**32))
     found = {}
     for name, bootstrap in BOOTSTRAPS.items():

@@ -14,14 +14,14 @@ import pytest
 from harness import standard_normal
 
 import steincheck as sc
-from steincheck.stein import block_sums, sharing
+from steincheck.stein import sharing, tiles
 
 N = 3000
 
 
 @pytest.fixture
 def few_draws_are_shared(monkeypatch):
-    monkeypatch.setattr(block_sums, "MIN_EVALUATIONS_TO_SHARE", 0)
+    monkeypatch.setattr(tiles, "MIN_EVALUATIONS_TO_SHARE", 0)
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +107,9 @@ def test_threads_give_the_same_pvalue(problem, alone):
 def test_a_stack_of_samples_and_row_sums_are_shared_out(problem):
     x = np.stack([problem[0][:1100], problem[0][1100:2200]])
     block = np.random.default_rng(1).permutation(1100) % 11
-    one = block_sums.sums_of_block_pairs(x, -x, sc.IMQ(), [1.0, 4.0], block, row_sums=True)
+    one = tiles.sums_of_block_pairs(x, -x, sc.IMQ(), [1.0, 4.0], block, row_sums=True)
     with joblib.parallel_config(backend="threading", n_jobs=3):
-        other = block_sums.sums_of_block_pairs(x, -x, sc.IMQ(), [1.0, 4.0], block, row_sums=True)
+        other = tiles.sums_of_block_pairs(x, -x, sc.IMQ(), [1.0, 4.0], block, row_sums=True)
     np.testing.assert_allclose(other.table, one.table, rtol=1e-9, atol=1e-9 * np.abs(one.table).max())
     np.testing.assert_allclose(other.row_sums, one.row_sums, rtol=1e-9)
 

@@ -72,3 +72,25 @@ def decorrelated(values: np.ndarray) -> np.ndarray:
     eigenvalues, vectors = np.linalg.eigh(centred.T @ centred / n)
     kept = eigenvalues > 1e-8 * eigenvalues[-1]
     return centred @ (vectors[:, kept] / np.sqrt(eigenvalues[kept]))
+
+
+def log_gaussians(
+    x: np.ndarray, centres: np.ndarray, inverse_roots: np.ndarray, offset: np.ndarray
+) -> np.ndarray:
+    """offset_k - |A_k^(-1/2) (x - mu_k)|^2 / 2 at every row of x (n, d), shape (n, M).
+
+    A term that is common to all Gaussians is left out where they have one covariance. With the log weights
+    minus log det A_k^(1/2) as `offset`, the softmax along the last axis are the responsibilities of the
+    Gaussians, and the argmax is the Gaussian that is largest at each row.
+    """
+    count, d = centres.shape
+    middle = centres.mean(axis=0)
+    if np.all(inverse_roots == inverse_roots[0]):  # |x|^2 is common to all and left out
+        flat = (centres - middle) @ inverse_roots[0]
+        return (x - middle) @ (inverse_roots[0] @ flat.T) + (offset - 0.5 * np.sum(flat**2, axis=1))
+    z = (x - middle) @ inverse_roots.transpose(1, 0, 2).reshape(
+        d, count * d
+    )  # symmetric: one product for all
+    z -= np.einsum("kij,kj->ki", inverse_roots, centres - middle).ravel()
+    z = z.reshape(-1, count, d)
+    return offset - 0.5 * np.einsum("nkd,nkd->nk", z, z)

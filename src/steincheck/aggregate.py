@@ -23,7 +23,7 @@ from .perturbation.maps import Accept
 from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
 from .result import KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
-from .stein.inputs import Prepared, Streams, prepare
+from .stein.inputs import Prepared, QuadraticOptions, Streams, prepare
 from .stein.kernels import IMQ, Kernel, check_kernel_of_bandwidths, median_squared_distance
 from .stein.mode_units import at_own_mode, replicate_over_modes
 from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
@@ -123,13 +123,13 @@ def ksdagg_test(
     options = Aggregation(*chosen, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
     if bandwidths is None and inputs.whiten is None:
-        inputs = replace(inputs, warnings=(*inputs.warnings, *_unit_warnings(inputs.x)))
+        inputs = replace(inputs, warnings=(*inputs.warnings, *_unit_warnings(inputs.sample.x)))
     result = ksdagg_core(
-        inputs.x,
-        score_at(target, inputs.x),
+        inputs.sample.x,
+        score_at(target, inputs.sample.x),
         options,
         whiten=inputs.whiten,
-        chain=inputs.chain,
+        chain=inputs.sample.chain,
         streams=inputs.streams,
     )
     result = replace(result, warnings=(*inputs.warnings, *result.warnings))
@@ -459,16 +459,8 @@ def _prepare(
     check_level(options.alpha)
     as_count(options.n_level_resamples, "n_level_resamples")
     check_kernel_of_bandwidths(options.kernel)
-    inputs = prepare(
-        draws,
-        target,
-        kernel=options.kernel,
-        precondition=precondition,
-        bootstrap=options.bootstrap,
-        n_resamples=options.n_resamples,
-        check_score=check_score,
-        independent=independent,
-        rng=rng,
-    )
+    kernel, bootstrap, n_resamples = options.kernel, options.bootstrap, options.n_resamples
+    asked = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    inputs = prepare(draws, target, asked, rng)
     few = resample_warnings(options.n_level_resamples, "n_level_resamples")
     return replace(inputs, warnings=(*inputs.warnings, *few))

@@ -15,7 +15,7 @@ from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_bl
 from .draws.record import chain_of_rows
 from .result import ChainBlocks, FssdResult, among_all, cannot_tell
 from .stein.bootstrap import pvalue
-from .stein.inputs import Streams, check_fraction, prepare, split_rows
+from .stein.inputs import QuadraticOptions, Streams, check_fraction, prepare, split_rows
 from .stein.kernels import median_squared_distance
 from .target import Target, require_target, score_at
 from .typing import DrawsLike
@@ -155,12 +155,11 @@ def fssd_test(
     training = _training(n_locations, train_fraction, optimise, locations)
     places = _as_locations(locations, target.dim)
     width = _as_bandwidth(bandwidth, trained=training is not None)
-    inputs = prepare(
-        draws, target, n_resamples=n_resamples, check_score=check_score, independent=independent, rng=rng
-    )
-    x = inputs.x
+    asked = QuadraticOptions(n_resamples=n_resamples, check_score=check_score, independent=independent)
+    inputs = prepare(draws, target, asked, rng)
+    x = inputs.sample.x
     if training is not None:
-        train, tested = split_rows(len(x), training.train_fraction, inputs.streams.split, inputs.chain)
+        train, tested = split_rows(len(x), training.train_fraction, inputs.streams.split, inputs.sample.chain)
         training = _with_enough_draws(training, len(train), default=n_locations is None)
         scores = score_at(target, x)
         placement = _trained_placement(x[train], scores[train], training, inputs.streams)
@@ -172,7 +171,7 @@ def fssd_test(
         x[tested],
         scores[tested],
         placement,
-        chain=chain_of_rows(inputs.chain, tested),
+        chain=chain_of_rows(inputs.sample.chain, tested),
         n_resamples=n_resamples,
         streams=inputs.streams,
     )

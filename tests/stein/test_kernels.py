@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck.stein.kernels import IMQ, RBF, median_bandwidth
+from steincheck.stein.kernels import IMQ, RBF, median_bandwidth, stein_kernel
+
+compiled_stein_kernel = jax.jit(stein_kernel, static_argnums=0)
 
 KERNELS = [IMQ(2.5), IMQ(0.3, beta=-0.8), RBF(1.7)]
 
@@ -133,11 +135,11 @@ def test_no_bandwidth_is_reported_for_a_kernel_that_has_none(normal_target, chai
 
 def test_a_kernel_that_takes_no_bandwidth_is_refused_where_it_would_need_one(normal_target):
     x = np.random.default_rng(0).normal(size=(60, 2))
-    with pytest.raises(TypeError, match="`kernel` is used with each of `bandwidths`, so it must be a data"):
+    with pytest.raises(TypeError, match="`kernel` is given a bandwidth, so it must be a dataclass"):
         sc.ksdagg_test(x, normal_target, kernel=Cauchy(1.0), bandwidths=[0.1, 10.0], rng=0)
     unset = Cauchy(4.0)
     unset.bandwidth = None
-    with pytest.raises(TypeError, match="`kernel` has no bandwidth yet, so it must be a dataclass"):
+    with pytest.raises(TypeError, match="`kernel` is given a bandwidth, so it must be a dataclass"):
         sc.ksd_test(x, normal_target, kernel=unset, rng=0)
 
 
@@ -168,3 +170,46 @@ def test_a_profile_must_return_three_arrays_of_the_shape_of_r2(normal_target):
 
     with pytest.raises(ValueError, match=r"phi, phi', phi'' in the shape of r2, for shape \(2, 3\)"):
         sc.ksd_test(np.random.default_rng(0).normal(size=(50, 2)), normal_target, kernel=TwoParts(), rng=0)
+
+
+@pytest.mark.parametrize("d", [1, 3, 12])
+@pytest.mark.parametrize("kernel", [IMQ(2.0), IMQ(1.0, beta=-0.7), RBF(4.0)], ids=repr)
+def test_radial_formula_is_the_stein_operator_on_both_sides(kernel, d):
+    """u = s.s' k + s.grad_y k + s'.grad_x k + tr grad_x grad_y k, derivatives by autodiff."""
+    rng = np.random.default_rng(d)
+    x, y, sx, sy = rng.normal(size=(4, 5, d))
+    with jax.enable_x64(True):
+
+        def k(a, b):
+            return kernel.profile(jnp.sum((a - b) ** 2))[0]
+
+        def u(a, b, sa, sb):
+            trace = jnp.trace(jax.jacfwd(jax.grad(k, 0), 1)(a, b))
+            return sa @ sb * k(a, b) + sa @ jax.grad(k, 1)(a, b) + sb @ jax.grad(k, 0)(a, b) + trace
+
+        against_all = jax.vmap(u, in_axes=(None, 0, None, 0))
+        expected = jax.jit(jax.vmap(against_all, in_axes=(0, None, 0, None)))(x, y, sx, sy)
+        computed = compiled_stein_kernel(kernel, x, sx, y, sy)
+    np.testing.assert_allclose(computed, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_stein_kernel_matches_the_golden_matrix(golden):
+    arrays, _ = golden
+    x, s = arrays["X"], arrays["score"]
+    with jax.enable_x64(True):
+        u = np.asarray(compiled_stein_kernel(IMQ(float(arrays["imq_lambda"])), x, s, x, s))
+    np.testing.assert_allclose(u, arrays["U_full"], rtol=1e-9, atol=1e-11)
+
+
+def test_expectation_under_the_target_is_zero():
+    """E_P[u(x, X)] = 0 for every x: quadrature in one dimension on a mixture."""
+    grid = np.linspace(-14, 14, 20_001)[:, None]
+    terms = np.stack([-0.5 * (grid[:, 0] + 2) ** 2, -0.5 * ((grid[:, 0] - 3) / 0.5) ** 2])
+    p = np.exp(terms).sum(axis=0)
+    score = (np.exp(terms) * np.stack([-(grid[:, 0] + 2), -(grid[:, 0] - 3) / 0.25])).sum(axis=0) / p
+    weights = p / p.sum()
+    points = slice(5000, 15_000, 500)
+    with jax.enable_x64(True):
+        for kernel in (IMQ(1.3), RBF(0.8)):
+            u = compiled_stein_kernel(kernel, grid[points], score[points, None], grid, score[:, None])
+            assert np.abs(np.asarray(u) @ weights).max() < 1e-9 * np.abs(u).max()

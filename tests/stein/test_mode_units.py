@@ -7,10 +7,10 @@ from harness import assert_level, assert_power
 import steincheck as sc
 from steincheck.aggregate import Aggregation, ksdagg_core
 from steincheck.modes.arguments import as_modes
-from steincheck.stein.block_sums import sums_of_block_pairs
 from steincheck.stein.inputs import spawn_streams
 from steincheck.stein.kernels import IMQ
 from steincheck.stein.mode_units import at_own_mode, laplace_responsibilities, mode_views, widths_differ
+from steincheck.stein.tiles import sums_of_block_pairs
 
 
 def two_modes(ratio, apart=6.0):
@@ -48,18 +48,6 @@ def test_widths_differ_beyond_a_factor_of_three_in_any_coordinates(ratio, differ
     far = np.array([[0.0, 0.0], [900.0, 900.0]])
     target = sc.models.gaussian_mixture(far, covariances)
     assert widths_differ(as_modes((far, covariances), target)) is differ
-
-
-def test_weights_of_draws_enter_the_sums_over_blocks():
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(1, 60, 3))
-    scores = rng.normal(size=(1, 60, 3))
-    weight = rng.random(60)
-    block = rng.permutation(60) % 7
-    alone = sums_of_block_pairs(x, scores, IMQ(), 2.0, np.arange(60), single=False).table[0, 0]
-    member = (block[:, None] == np.arange(7)) * weight[:, None]
-    found = sums_of_block_pairs(x, scores, IMQ(), 2.0, block, weight=weight, single=False).table[0, 0]
-    np.testing.assert_allclose(found, member.T @ alone @ member, rtol=1e-10)
 
 
 def test_the_kernel_of_each_mode_has_mean_zero_by_quadrature():

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce
-from ..draws.record import chain_of_rows
 from ..modes.arguments import as_modes
 from ..modes.box import box_search_core
 from ..modes.held_out import KnownModes, search_from_draws
@@ -26,15 +25,15 @@ from ..perturbation.move import (
 )
 from ..result import OspksdResult
 from ..stein.bootstrap import Bootstrap, multinomial
-from ..stein.inputs import Prepared, check_fraction, prepare, split_rows
+from ..stein.inputs import Prepared, QuadraticOptions, check_fraction, prepare, split_rows
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth
-from ..stein.resampling import identical_draws, with_settings
+from ..stein.resampling import with_settings
 from ..stein.tiles import quadratic_forms
 from ..target import Target
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from .perturbed import perturbed_stack
-from .plain import ksd_record, ksd_statistic
+from .perturbed import perturbed_stack, perturbed_statistic
+from .plain import ksd_record
 
 
 def ospksd_test(
@@ -98,41 +97,60 @@ def ospksd_test(
     """
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
     check_fraction(train_fraction)
-    inputs = prepare(
-        draws,
-        target,
-        kernel=kernel,
-        precondition=precondition,
-        bootstrap=bootstrap,
-        n_resamples=n_resamples,
-        check_score=check_score,
-        independent=independent,
-        rng=rng,
-    )
-    train, test = split_rows(len(inputs.x), train_fraction, inputs.streams.split, inputs.chain)
-    trained = jumps
-    if jumps.made is not None:
-        check_same_draws(jumps.made, inputs.x, inputs.log_p)
-    else:
-        known = _trained_modes(inputs, target, jumps, train)
-        trained = jumps._replace(modes=known.modes)
-        inputs = replace(inputs, warnings=(*inputs.warnings, *known.warnings))
-    choice = _choose_theta(inputs, target, trained, train)
-    final = _moved_part(inputs, target, trained, test, choice)
-    chain = chain_of_rows(inputs.chain, test)
-    result = _tested_pair(inputs, target, final, choice, chain)
+    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    inputs = prepare(draws, target, options, rng)
+    sample = inputs.sample
+    train, test = split_rows(len(sample.x), train_fraction, inputs.streams.split, sample.chain)
+    result = _ospksd_core(inputs, target, jumps, train, test)
     announce(result.warnings)
     asked = {**jump_settings(jumps), "train_fraction": train_fraction}
     return with_settings(result, inputs, multinomial, np.sort(test), **asked)
+
+
+def _ospksd_core(
+    inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray, test: np.ndarray
+) -> OspksdResult:
+    """The test of `ospksd_test`, trained and tested with these rows."""
+    sample = inputs.sample
+    warnings = inputs.warnings
+    if jumps.made is not None:
+        check_same_draws(jumps.made, sample)
+    else:
+        known = _trained_modes(inputs, target, jumps, train)
+        jumps = jumps._replace(modes=known.modes)
+        warnings = (*warnings, *known.warnings)
+    choice = _choose_theta(inputs, target, jumps, train)
+    final = _perturbed_rows(inputs, target, jumps._replace(theta=choice.theta), test)
+    chain = sample.rows(test).chain
+    found = perturbed_statistic(inputs, target, final, chain, choice.bandwidth, identity=True)
+    return ksd_record(
+        OspksdResult,
+        "ospKSD test",
+        found,
+        final.draws,
+        (*warnings, *move_warnings(choice.moved)),
+        modes=choice.moved.modes,
+        theta=choice.moved.theta,
+        acceptance=choice.moved.acceptance,
+        power_criterion=choice.criterion,
+        chosen_theta=float(final.theta[0]),
+        test_acceptance=float(final.acceptance[0]),
+        identity_statistic=float(found.parts[0]),
+        theta_statistic=float(found.parts[1]),
+    )
 
 
 class _Choice(NamedTuple):
     """What the training draws say."""
 
     moved: Perturbation
-    criterion: np.ndarray
-    best: int
+    criterion: np.ndarray  # (J,)
     bandwidth: float | None
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The jump scale of the largest criterion, shape (1,)."""
+        return self.moved.theta[[int(np.argmax(self.criterion))]]
 
 
 def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> KnownModes:
@@ -140,84 +158,40 @@ def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.nda
     if jumps.modes is not None:
         return KnownModes(as_modes(jumps.modes, target), train, ())
     stream = inputs.streams.modes
-    starts = inputs.x[train][stream.permutation(len(train))[:100]]  # so many in the paper
+    x = inputs.sample.x
+    starts = x[train][stream.permutation(len(train))[:100]]  # so many in the paper
     if jumps.box is not None:
         found = box_search_core(target, jumps.box, starts, stream)
     else:
-        found = search_from_draws(target, inputs.x, train, None, starts=starts, rng=stream)
+        found = search_from_draws(target, x, train, None, starts=starts, rng=stream)
         require_mode(found)
     return KnownModes(found, train, found.warnings)
 
 
 def _choose_theta(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> _Choice:
-    """Perturb the training draws with every theta and take the one with the largest criterion."""
-    moved = _moved_part(inputs, target, jumps, train, None)
-    x = moved.draws
-    bandwidth = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
-    samples = np.concatenate([x[None], moved.samples])
-    rows = quadratic_forms(
-        *perturbed_stack(inputs, target, x, samples),
-        inputs.kernel,
-        bandwidth,
-        identity=identical_draws(x),
-        row_sums=True,
-    ).row_sums
+    """Perturb the training draws with every theta and compute the criterion."""
+    moved = _perturbed_rows(inputs, target, jumps, train)
+    bandwidth = choose_bandwidth(moved.draws, inputs.options.kernel, inputs.whiten, inputs.streams.bandwidth)
+    stack = perturbed_stack(inputs, target, moved, identity=True)
+    rows = quadratic_forms(*stack, inputs.options.kernel, bandwidth, row_sums=True).row_sums
     assert rows is not None
-    criterion = power_criterion(rows[0, 0] + rows[0, 1:])
-    return _Choice(moved, criterion, int(np.argmax(criterion)), bandwidth)
+    return _Choice(moved, power_criterion(rows[0, 0] + rows[0, 1:]), bandwidth)
 
 
-def _moved_part(
-    inputs: Prepared, target: Target, jumps: Jumps, rows: np.ndarray, choice: _Choice | None
-) -> Perturbation:
-    """A part of the draws perturbed with every theta, or with the chosen one."""
-    chosen = slice(None) if choice is None else slice(choice.best, choice.best + 1)
+def _perturbed_rows(inputs: Prepared, target: Target, jumps: Jumps, rows: np.ndarray) -> Perturbation:
+    """A part of the draws, perturbed with the theta of `jumps`."""
     made = jumps.made
-    if made is not None:
-        return replace(
-            made,
-            samples=made.samples[chosen][:, rows],
-            theta=made.theta[chosen],
-            acceptance=made.acceptance[chosen],
-            draws=made.draws[rows],
-            log_density=None if made.log_density is None else made.log_density[rows],
-        )
-    stream = inputs.streams.perturbation.spawn(1)[0]
-    return perturb_core(
-        inputs.x[rows],
-        inputs.log_p[rows],
-        target,
-        jumps.modes,
-        jumps.theta[chosen],
-        n_steps=jumps.n_steps,
-        accept=jumps.accept,
-        rng=stream,
-    )
-
-
-def _tested_pair(
-    inputs: Prepared, target: Target, final: Perturbation, choice: _Choice, chain: np.ndarray | None
-) -> OspksdResult:
-    """The test on the other draws, unperturbed and perturbed with the chosen theta."""
-    x = final.draws
-    samples = np.concatenate([x[None], final.samples])
-    stack = perturbed_stack(inputs, target, x, samples)
-    found = ksd_statistic(inputs, stack, x, chain, choice.bandwidth, parts=True)
-    moved = choice.moved
-    return ksd_record(
-        OspksdResult,
-        "ospKSD test",
-        found,
-        x,
-        (*inputs.warnings, *move_warnings(moved)),
-        modes=moved.modes,
-        theta=moved.theta,
-        acceptance=moved.acceptance,
-        power_criterion=choice.criterion,
-        chosen_theta=float(final.theta[0]),
-        test_acceptance=float(final.acceptance[0]),
-        identity_statistic=float(found.parts[0]),
-        theta_statistic=float(found.parts[1]),
+    if made is None:
+        stream = inputs.streams.perturbation.spawn(1)[0]
+        return perturb_core(inputs.sample.rows(rows), target, jumps.modes, jumps, stream)
+    chosen = [int(np.argmax(made.theta == scale)) for scale in jumps.theta]
+    return replace(
+        made,
+        samples=made.samples[chosen][:, rows],
+        theta=made.theta[chosen],
+        acceptance=made.acceptance[chosen],
+        draws=made.draws[rows],
+        log_density=made.log_density[rows],
     )
 
 

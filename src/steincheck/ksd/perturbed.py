@@ -14,13 +14,13 @@ from ..perturbation.maps import Accept
 from ..perturbation.move import Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
 from ..result import PksdResult, Result, SpksdResult
 from ..stein.bootstrap import Bootstrap, multinomial
-from ..stein.inputs import Prepared, prepare
+from ..stein.inputs import Prepared, QuadraticOptions, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import choose_bandwidth, scores_of_moved
 from ..stein.resampling import Stack, with_settings
 from ..target import Target, score_at
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from .plain import ksd_record, ksd_statistic
+from .plain import KsdStatistic, ksd_record, ksd_statistic
 
 PKSD_THETA = 0.9  # near 1, where jumps are accepted, but not at 1
 
@@ -95,17 +95,8 @@ def pksd_test(
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation, default_theta=PKSD_THETA)
     if len(jumps.theta) != 1:
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(jumps.theta)}; see spksd_test")
-    inputs = prepare(
-        draws,
-        target,
-        kernel=kernel,
-        precondition=precondition,
-        bootstrap=bootstrap,
-        n_resamples=n_resamples,
-        check_score=check_score,
-        independent=independent,
-        rng=rng,
-    )
+    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    inputs = prepare(draws, target, options, rng)
     result = _perturbed_core(PksdResult, "pKSD test", inputs, target, jumps, identity=False)
     announce(result.warnings)
     return result
@@ -167,17 +158,8 @@ def spksd_test(
     0.001
     """
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
-    inputs = prepare(
-        draws,
-        target,
-        kernel=kernel,
-        precondition=precondition,
-        bootstrap=bootstrap,
-        n_resamples=n_resamples,
-        check_score=check_score,
-        independent=independent,
-        rng=rng,
-    )
+    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    inputs = prepare(draws, target, options, rng)
     result = _perturbed_core(SpksdResult, "spKSD test", inputs, target, jumps, identity=True)
     announce(result.warnings)
     return result
@@ -187,12 +169,9 @@ def _perturbed_core(
     kind: Callable[..., Result], test: str, inputs: Prepared, target: Target, jumps: Jumps, *, identity: bool
 ) -> Result:
     """The test of the draws after the jumps, the unperturbed ones added if `identity`."""
-    perturbation, chain, rows, warnings = requested_perturbation(inputs, target, jumps)
-    x = perturbation.draws
-    bandwidth = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
-    samples = np.concatenate([x[None], perturbation.samples]) if identity else perturbation.samples
-    stack = perturbed_stack(inputs, target, x, samples)
-    found = ksd_statistic(inputs, stack, x, chain, bandwidth, parts=identity)
+    moved, chain, rows, warnings = requested_perturbation(inputs, target, jumps)
+    bandwidth = choose_bandwidth(moved.draws, inputs.options.kernel, inputs.whiten, inputs.streams.bandwidth)
+    found = perturbed_statistic(inputs, target, moved, chain, bandwidth, identity=identity)
     more: dict[str, Any] = {}
     if identity:
         more = {"identity_statistic": float(found.parts[0]), "theta_statistics": found.parts[1:]}
@@ -200,17 +179,33 @@ def _perturbed_core(
         kind,
         test,
         found,
-        x,
+        moved.draws,
         (*inputs.warnings, *warnings),
-        modes=perturbation.modes,
-        theta=perturbation.theta,
-        acceptance=perturbation.acceptance,
+        modes=moved.modes,
+        theta=moved.theta,
+        acceptance=moved.acceptance,
         **more,
     )
     return with_settings(result, inputs, multinomial, rows, **jump_settings(jumps))
 
 
-def perturbed_stack(inputs: Prepared, target: Target, x: np.ndarray, samples: np.ndarray) -> Stack:
-    """Samples (J, n, d) of the draws `x` after jumps and their scores, whitened."""
+def perturbed_statistic(
+    inputs: Prepared,
+    target: Target,
+    moved: Perturbation,
+    chain: np.ndarray | None,
+    bandwidth: float | None,
+    *,
+    identity: bool,
+) -> KsdStatistic:
+    """The statistic of perturbed draws of the chains `chain`, the unperturbed ones added if `identity`."""
+    stack = perturbed_stack(inputs, target, moved, identity=identity)
+    return ksd_statistic(inputs, stack, moved.draws, chain, bandwidth, parts=identity)
+
+
+def perturbed_stack(inputs: Prepared, target: Target, moved: Perturbation, *, identity: bool) -> Stack:
+    """Perturbed samples (J, n, d) and their scores, whitened; first the unperturbed draws if `identity`."""
+    x = moved.draws
+    samples = np.concatenate([x[None], moved.samples]) if identity else moved.samples
     slopes = scores_of_moved(target, x, score_at(target, x), samples)
     return whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten)

@@ -12,7 +12,7 @@ from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
 from ..result import KsdResult, Result
 from ..stein.bootstrap import Bootstrap, multinomial, pvalue
-from ..stein.inputs import Prepared, prepare
+from ..stein.inputs import Prepared, QuadraticOptions, prepare
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import Replicated, choose_bandwidth, replicated_statistics
 from ..stein.resampling import Resampling, Stack, chain_blocks, resampling, with_settings
@@ -94,28 +94,19 @@ def ksd_test(
     >>> sc.ksd_test(draws, target, rng=0).pvalue
     0.001
     """
-    inputs = prepare(
-        draws,
-        target,
-        kernel=kernel,
-        precondition=precondition,
-        bootstrap=bootstrap,
-        n_resamples=n_resamples,
-        check_score=check_score,
-        independent=independent,
-        rng=rng,
-    )
-    result = ksd_core(inputs, score_at(target, inputs.x))
+    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    inputs = prepare(draws, target, options, rng)
+    result = ksd_core(inputs, score_at(target, inputs.sample.x))
     announce(result.warnings)
     return with_settings(result, inputs, multinomial)
 
 
 def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:
     """The test of `ksd_test` on validated draws and their scores."""
-    x = inputs.x
-    bandwidth = choose_bandwidth(x, inputs.kernel, inputs.whiten, inputs.streams.bandwidth)
+    x = inputs.sample.x
+    bandwidth = choose_bandwidth(x, inputs.options.kernel, inputs.whiten, inputs.streams.bandwidth)
     stack = (whitened(x, inputs.whiten)[None], whitened_scores(scores, inputs.whiten)[None])
-    found = ksd_statistic(inputs, stack, x, inputs.chain, bandwidth)
+    found = ksd_statistic(inputs, stack, x, inputs.sample.chain, bandwidth)
     return ksd_record(KsdResult, "KSD test", found, x, inputs.warnings)
 
 
@@ -181,7 +172,9 @@ def ksd_statistic(
     parts: bool = False,
 ) -> KsdStatistic:
     """The statistic of `stack`, whose unperturbed draws are `x` of the chains `chain`, and its replicates."""
-    blocks = chain_blocks(chain, inputs.bootstrap, [stack], inputs.kernel, bandwidth)
-    resampled = resampling(x, inputs.bootstrap, multinomial, inputs.n_resamples, inputs.streams, blocks)
-    statistics = replicated_statistics(*stack, inputs.kernel, bandwidth, resampled, parts=parts)
+    blocks = chain_blocks(chain, inputs.options.bootstrap, [stack], inputs.options.kernel, bandwidth)
+    resampled = resampling(
+        x, inputs.options.bootstrap, multinomial, inputs.options.n_resamples, inputs.streams, blocks
+    )
+    statistics = replicated_statistics(*stack, inputs.options.kernel, bandwidth, resampled, parts=parts)
     return KsdStatistic(statistics, resampled, bandwidth)

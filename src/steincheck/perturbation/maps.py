@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,27 +29,14 @@ class Accept(Protocol):
         """Log of the acceptance probability."""
 
 
-@dataclass(frozen=True, eq=False)
-class JumpMaps:
-    """What the maps h(x | i, j) = A_j^(1/2) A_i^(-1/2) (x - theta mu_i) + theta mu_j need.
+class JumpMaps(NamedTuple):
+    """What the maps h(x | i, j) = A_j^(1/2) A_i^(-1/2) (x - theta mu_i) + theta mu_j need."""
 
-    Attributes
-    ----------
-    centres : array (M, d)
-        mu, the modes.
-    roots, inverse_roots : arrays (M, d, d)
-        Symmetric A^(1/2) and A^(-1/2).
-    half_log_det : array (M,)
-        log det A^(1/2).
-    shift_only : bool
-        All A are equal, so the maps are translations.
-    """
-
-    centres: np.ndarray
-    roots: np.ndarray
-    inverse_roots: np.ndarray
-    half_log_det: np.ndarray
-    shift_only: bool
+    centres: np.ndarray  #: (M, d) mu, the modes
+    roots: np.ndarray  #: (M, d, d) symmetric A^(1/2)
+    inverse_roots: np.ndarray  #: (M, d, d) A^(-1/2)
+    half_log_det: np.ndarray  #: (M,) log det A^(1/2)
+    shift_only: bool  #: all A are equal, so the maps are translations
 
     def __call__(self, x: np.ndarray, theta: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Map point k of every sample of x (J, n, d) from mode i[k] to mode j[k]."""
@@ -139,36 +125,43 @@ def _as_ratio(log_ratio: Any) -> Any:
     return as_numbers(log_ratio, "log_ratio")
 
 
+class JumpKernel(NamedTuple):
+    """The jump kernel for every jump scale, and how many of its transitions are made."""
+
+    target: Target
+    maps: JumpMaps
+    theta: np.ndarray  #: (J,) jump scales
+    n_steps: int
+    accept: Accept = metropolis
+
+
+class States(NamedTuple):
+    """States of the jump kernel."""
+
+    x: np.ndarray  #: (J, n, d)
+    log_p: np.ndarray  #: (J, n) their log densities
+    log_alpha: np.ndarray | None = None  #: (J, n) log acceptance probabilities of the last proposals
+
+
 def transition(
-    x: np.ndarray,
-    log_p: np.ndarray,
-    target: Target,
-    maps: JumpMaps,
-    theta: np.ndarray,
-    pairs: tuple[np.ndarray, np.ndarray],
-    log_uniform: np.ndarray,
-    accept: Accept = metropolis,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    kernel: JumpKernel, states: States, pairs: tuple[np.ndarray, np.ndarray], log_uniform: np.ndarray
+) -> States:
     """One step of the jump kernel for all samples of a stack.
 
     Parameters
     ----------
-    x, log_p : arrays (J, n, d), (J, n)
-        States and their log densities.
-    theta : array (J,)
-        Jump scales.
+    kernel : JumpKernel
+    states : States
     pairs : arrays (n,), (n,)
         Modes i and j of each point's map, shared by all jump scales.
     log_uniform : array (J, n)
         Accepted where it is below the log acceptance probability.
-
-    Returns
-    -------
-    states (J, n, d), their log densities (J, n), log acceptance probabilities (J, n)
     """
+    x, log_p, _ = states
     i, j = pairs
-    proposal = maps(x, theta, i, j)
-    proposed = log_density_at(target, proposal.reshape(-1, x.shape[2]), proposal=True).reshape(log_p.shape)
-    log_alpha = accept(proposed - log_p + maps.log_jacobian(i, j))
+    proposal = kernel.maps(x, kernel.theta, i, j)
+    flat = proposal.reshape(-1, x.shape[2])
+    proposed = log_density_at(kernel.target, flat, proposal=True).reshape(log_p.shape)
+    log_alpha = kernel.accept(proposed - log_p + kernel.maps.log_jacobian(i, j))
     take = log_uniform < log_alpha
-    return np.where(take[:, :, None], proposal, x), np.where(take, proposed, log_p), log_alpha
+    return States(np.where(take[:, :, None], proposal, x), np.where(take, proposed, log_p), log_alpha)

@@ -15,15 +15,11 @@ from .._validation import (
     as_count,
     as_numbers,
     as_positive,
-    as_stored,
-    as_texts,
-    check_shape,
     own_stream,
-    require_kind,
     shown,
 )
+from ..chains.reading import Sample
 from ..draws import to_unconstrained
-from ..draws.record import chain_of_rows
 from ..modes.arguments import as_modes
 from ..modes.box import box_beside, box_search_core
 from ..modes.held_out import KnownModes, known_modes
@@ -31,14 +27,12 @@ from ..result import Modes, as_plain
 from ..stein.inputs import Prepared
 from ..target import Target, log_density_at, require_target
 from ..typing import DrawsLike, ModesLike
-from .maps import Accept, JumpMaps, barker, jump_maps, metropolis
-from .runs import run_compiled, run_steps, skip_rejections
+from ..wording import stein as wording
+from .maps import Accept, JumpKernel, JumpMaps, jump_maps, metropolis
+from .runs import run
 
 THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
 N_STEPS = 10  # transitions by default, as in the paper's first experiments
-LOW_ACCEPTANCE = 0.01  # below, hardly a draw has moved after the default number of steps
-FAR_FROM_ORIGIN = 3.0  # distance of the modes' centre, relative to their distance from the centre
-STEPS_PER_PAIR = 10  # with more steps per pair of modes, skipping rejections is faster
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,33 +70,9 @@ class Perturbation:
     modes: Modes
     n_steps: int
     accept: str
-    warnings: tuple[str, ...] = ()
-    log_density: np.ndarray | None = None
+    warnings: tuple[str, ...]
+    log_density: np.ndarray
     seed: Seed | None = None
-
-    def __post_init__(self) -> None:
-        require_kind(self.modes, Modes, "modes")
-        as_count(self.n_steps, "n_steps")
-        draws = as_stored(self.draws, "draws")
-        theta = as_positive(self.theta, "theta")
-        if draws.ndim != 2:
-            raise ValueError(f"`draws` must have shape (n, d), one draw per row, got shape {draws.shape}")
-        own = {name: as_stored(getattr(self, name), name) for name in ("samples", "acceptance")}
-        check_shape(own["samples"], (len(theta), *draws.shape), "samples", "the draws moved by each theta")
-        check_shape(own["acceptance"], theta.shape, "acceptance", "a share per theta")
-        if not np.all((own["acceptance"] >= 0) & (own["acceptance"] <= 1)):
-            raise ValueError(f"`acceptance` must hold shares, from 0 to 1, got {shown(self.acceptance)}")
-        require_kind(self.accept, str, "accept")
-        check_shape(self.modes.locations, (len(self.modes), draws.shape[1]), "modes", "points like the draws")
-        if self.log_density is not None:
-            own["log_density"] = as_stored(self.log_density, "log_density")
-            check_shape(own["log_density"], draws.shape[:1], "log_density", "that of each draw")
-            if np.isnan(own["log_density"]).any():
-                raise ValueError("`log_density` must be that of each draw, got NaN")
-        own |= {"draws": draws, "theta": theta}
-        object.__setattr__(self, "warnings", as_texts(self.warnings, "warnings"))
-        for name, value in own.items():
-            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         n, dim = self.draws.shape
@@ -114,16 +84,6 @@ class Perturbation:
         """How it was made, in plain Python values; the draws themselves are left out."""
         record = {name: getattr(self, name) for name in ("theta", "acceptance", "n_steps", "accept", "seed")}
         return as_plain(record)
-
-
-def move_warnings(moved: Perturbation) -> tuple[str, ...]:
-    """What the user of a test should know about the perturbation."""
-    if moved.warnings or moved.acceptance.max() >= LOW_ACCEPTANCE:
-        return moved.warnings
-    return (
-        f"fewer than {LOW_ACCEPTANCE:.0%} of the jumps are accepted at every theta: the perturbation "
-        "hardly moves the draws; the modes may be wrong or far from elliptic, or more steps are needed",
-    )
 
 
 def perturb(
@@ -184,20 +144,10 @@ def perturb(
     """
     require_target(target)
     x = to_unconstrained(draws, target, minimum=1).values
-    scales = as_positive(theta, "theta")
-    n_steps = _check_steps(n_steps, accept)
+    jumps = Jumps(theta=as_positive(theta, "theta"), n_steps=_check_steps(n_steps, accept), accept=accept)
     generator, seed = own_stream(rng)
-    log_p = log_density_at(target, x)
-    moved = perturb_core(
-        x,
-        log_p,
-        target,
-        as_modes(modes, target),
-        scales,
-        n_steps=n_steps,
-        accept=accept,
-        rng=generator,
-    )
+    sample = Sample(x, log_density_at(target, x))
+    moved = perturb_core(sample, target, as_modes(modes, target), jumps, generator)
     announce(moved.warnings)
     return replace(moved, seed=seed)
 
@@ -219,57 +169,42 @@ def _check_steps(n_steps: Any, accept: Any) -> int:
     return count
 
 
-def perturb_core(
-    x: np.ndarray,
-    log_p: np.ndarray,
-    target: Target,
-    modes: Modes,
-    theta: np.ndarray,
-    *,
-    n_steps: int,
-    rng: np.random.Generator,
-    accept: Accept = metropolis,
-) -> Perturbation:
-    """`perturb` of validated draws with log densities `log_p`, by the fastest way there is for the target."""
-    name = getattr(accept, "__name__", repr(accept))
-    n_pairs = len(modes) * (len(modes) - 1)
-    if not n_pairs:
-        warning = "only one mode is known: the perturbation leaves every draw where it is"
-        still = np.repeat(x[None], len(theta), axis=0)
-        return Perturbation(still, theta, np.zeros(len(theta)), x, modes, n_steps, name, (warning,), log_p)
-    maps = jump_maps(modes.locations, modes.covariances)
-    if STEPS_PER_PAIR * n_pairs < n_steps:
-        found = skip_rejections(x, log_p, target, maps, theta, n_steps, accept, rng)
-    elif target.jax_log_density is not None and accept in (metropolis, barker):
-        found = run_compiled(x, target, maps, theta, n_steps, accept, rng)
-    else:
-        found = run_steps(x, log_p, target, maps, theta, n_steps, accept, rng)
-    samples, acceptance = found
-    warnings = _origin_warnings(maps, theta)
-    return Perturbation(samples, theta, acceptance, x, modes, n_steps, name, warnings, log_p)
-
-
-def _origin_warnings(maps: JumpMaps, theta: np.ndarray) -> tuple[str, ...]:
-    centre = maps.centres.mean(axis=0)
-    reach = np.linalg.norm(maps.centres - centre, axis=1).max()
-    if maps.shift_only or np.linalg.norm(centre) <= FAR_FROM_ORIGIN * reach or np.all(theta == 1):
-        return ()
-    return (
-        "the modes have different covariances and lie far from the origin: jumps with theta other than 1 "
-        "miss them; centre the draws and shift the target accordingly",
-    )
-
-
 class Jumps(NamedTuple):
     """The perturbation a test was asked for: one made before, or how to make it."""
 
-    made: Perturbation | None
-    modes: Any
-    bounds: Any  # as the user said
-    box: np.ndarray | None
     theta: np.ndarray
     n_steps: int
     accept: Accept
+    modes: Any = None
+    bounds: Any = None  # as the user said
+    box: np.ndarray | None = None
+    made: Perturbation | None = None
+
+
+def perturb_core(
+    sample: Sample, target: Target, modes: Modes, jumps: Jumps, rng: np.random.Generator
+) -> Perturbation:
+    """As `perturb`, with validated arguments."""
+    x, log_p, *_ = sample
+    name = getattr(jumps.accept, "__name__", repr(jumps.accept))
+    if len(modes) == 1:
+        samples = np.repeat(x[None], len(jumps.theta), axis=0)
+        acceptance = np.zeros(len(jumps.theta))
+        warnings: tuple[str, ...] = (wording.one_mode(),)
+    else:
+        maps = jump_maps(modes.locations, modes.covariances)
+        kernel = JumpKernel(target, maps, jumps.theta, jumps.n_steps, jumps.accept)
+        samples, acceptance = run(kernel, x, log_p, rng)
+        warnings = (wording.far_origin(),) if _origin_matters(maps, jumps.theta) else ()
+    return Perturbation(samples, jumps.theta, acceptance, x, modes, jumps.n_steps, name, warnings, log_p)
+
+
+def _origin_matters(maps: JumpMaps, theta: np.ndarray) -> bool:
+    """Whether maps with different covariances and a theta other than 1 miss modes far from the origin."""
+    centre = maps.centres.mean(axis=0)
+    reach = np.linalg.norm(maps.centres - centre, axis=1).max()
+    far = np.linalg.norm(centre) > 3 * reach
+    return bool(far and not maps.shift_only and np.any(theta != 1))
 
 
 def as_jumps(
@@ -291,37 +226,30 @@ def as_jumps(
     n_steps = _check_steps(N_STEPS if n_steps is None else n_steps, accept)
     if perturbation is None:
         scales = as_positive(default_theta if theta is None else theta, "theta")
-        return Jumps(None, modes, bounds, box, scales, n_steps, accept)
+        return Jumps(scales, n_steps, accept, modes, bounds, box)
     if not isinstance(perturbation, Perturbation):
         raise TypeError(f"`perturbation` must come from perturb, got {type(perturbation).__name__}")
     twice = [f"`{name}`" for name, value in given.items() if value is not None]
     if twice:
         raise ValueError(f"`perturbation` has its own {', '.join(twice)}: give one or the other")
-    return Jumps(perturbation, None, None, None, perturbation.theta, perturbation.n_steps, accept)
+    return Jumps(perturbation.theta, perturbation.n_steps, accept, made=perturbation)
 
 
 def jump_settings(jumps: Jumps) -> dict[str, Any]:
     """The arguments by which the draws were perturbed."""
     if jumps.made is not None:
         return {"perturbation": jumps.made}
-    return {
-        "modes": jumps.modes,
-        "bounds": jumps.bounds,
-        "theta": jumps.theta,
-        "n_steps": jumps.n_steps,
-        "accept": jumps.accept,
-    }
+    return {name: getattr(jumps, name) for name in ("modes", "bounds", "theta", "n_steps", "accept")}
 
 
-def check_same_draws(perturbation: Perturbation, x: np.ndarray, log_p: np.ndarray) -> None:
-    """Raise unless the perturbation is one of the draws `x`, for a target with log density `log_p` there."""
+def check_same_draws(perturbation: Perturbation, sample: Sample) -> None:
+    """Raise unless the perturbation is one of the draws of `sample`, for the same target."""
+    x, log_p, *_ = sample
     if not np.array_equal(perturbation.draws, x):
         raise ValueError(
             "`perturbation` must be one of the same draws in the same order as those of the test, got one of "
             f"{len(perturbation.draws)} draws for {len(x)}"
         )
-    if perturbation.log_density is None:
-        return
     gap = perturbation.log_density - log_p
     differ = np.flatnonzero(np.abs(gap - np.median(gap)) > 1e-6 * (1 + np.abs(log_p)))  # a constant is free
     if len(differ):
@@ -342,27 +270,24 @@ class Moved(NamedTuple):
 
 def requested_perturbation(inputs: Prepared, target: Target, jumps: Jumps) -> Moved:
     """The perturbation that `jumps` asks for."""
-    if jumps.made is not None:
-        check_same_draws(jumps.made, inputs.x, inputs.log_p)
-        return Moved(jumps.made, inputs.chain, np.arange(len(inputs.x)), move_warnings(jumps.made))
-    modes, rows, warnings = _modes_between(inputs, target, jumps)
-    moved = perturb_core(
-        inputs.x[rows],
-        inputs.log_p[rows],
-        target,
-        modes,
-        jumps.theta,
-        n_steps=jumps.n_steps,
-        accept=jumps.accept,
-        rng=inputs.streams.perturbation,
-    )
-    return Moved(moved, chain_of_rows(inputs.chain, rows), rows, (*warnings, *move_warnings(moved)))
-
-
-def _modes_between(inputs: Prepared, target: Target, jumps: Jumps) -> KnownModes:
-    """The modes between which draws jump: given, found in the box, or found from held-out draws."""
+    sample = inputs.sample
+    every = np.arange(len(sample.x))
     stream = inputs.streams.modes
+    if jumps.made is not None:
+        check_same_draws(jumps.made, sample)
+        return Moved(jumps.made, sample.chain, every, move_warnings(jumps.made))
     if jumps.box is None:
-        return known_modes(jumps.modes, target, inputs.x, None, chain=inputs.chain, rng=stream)
-    found = box_search_core(target, jumps.box, None, stream)
-    return KnownModes(found, np.arange(len(inputs.x)), found.warnings)
+        known = known_modes(jumps.modes, target, sample.x, None, chain=sample.chain, rng=stream)
+    else:
+        found = box_search_core(target, jumps.box, None, stream)
+        known = KnownModes(found, every, found.warnings)
+    tested = sample.rows(known.rows)
+    moved = perturb_core(tested, target, known.modes, jumps, inputs.streams.perturbation)
+    return Moved(moved, tested.chain, known.rows, (*known.warnings, *move_warnings(moved)))
+
+
+def move_warnings(moved: Perturbation, *, low_acceptance: float = 0.01) -> tuple[str, ...]:
+    """What the user of a test should know: below `low_acceptance` hardly a draw moves in ten steps."""
+    if moved.warnings or moved.acceptance.max() >= low_acceptance:
+        return moved.warnings
+    return (wording.low_acceptance(low_acceptance),)

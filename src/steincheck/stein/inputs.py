@@ -19,7 +19,7 @@ from .._validation import (
     seeded,
     shown,
 )
-from ..chains.reading import read_sample
+from ..chains.reading import Sample, read_sample
 from ..target import Target, require_target, score_warnings, support_warnings
 from .bootstrap import Bootstrap, multinomial, wild
 from .kernels import IMQ, Kernel, check_kernel
@@ -42,38 +42,32 @@ def spawn_streams(rng: np.random.Generator) -> Streams:
     return Streams(*rng.spawn(7))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+class QuadraticOptions(NamedTuple):
+    """What the user of a quadratic test asks for, as in `ksd_test`."""
+
+    kernel: Kernel = IMQ()
+    precondition: Any = None
+    bootstrap: Bootstrap | Literal["blocks"] | None = None
+    n_resamples: int = 999
+    check_score: bool = True
+    independent: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """Validated input of a quadratic test."""
 
-    x: np.ndarray
+    sample: Sample
+    options: QuadraticOptions
     whiten: np.ndarray | None  # L with precondition = L L'
     streams: Streams
-    warnings: tuple[str, ...]
-    log_p: np.ndarray  # log density of the draws
-    chain: np.ndarray | None  # (n,) chain of each draw; None for independent draws
     seed: Seed
-    kernel: Kernel
-    bootstrap: Bootstrap | Literal["blocks"] | None
-    n_resamples: int
-    precondition: Any  # this and what follows as the user said
-    check_score: bool
-    independent: bool
+    warnings: tuple[str, ...]
 
 
-def prepare(
-    draws: Any,
-    target: Target,
-    *,
-    precondition: Any = None,
-    n_resamples: int,
-    check_score: bool,
-    rng: Any,
-    independent: bool = False,
-    bootstrap: Any = None,
-    kernel: Kernel = IMQ(),
-) -> Prepared:
+def prepare(draws: Any, target: Target, options: QuadraticOptions, rng: Any) -> Prepared:
     """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
+    kernel, precondition, bootstrap, n_resamples, check_score, independent = options
     check_kernel(kernel)
     require_target(target)
     as_count(n_resamples, "n_resamples")
@@ -91,21 +85,7 @@ def prepare(
         *resample_warnings(n_resamples, "n_resamples"),
         *score_warnings(target, sample.x, check=check_score),
     )
-    return Prepared(
-        x=sample.x,
-        whiten=whiten,
-        streams=streams,
-        warnings=warnings,
-        log_p=sample.log_p,
-        chain=sample.chain,
-        seed=seed,
-        kernel=kernel,
-        bootstrap=bootstrap,
-        n_resamples=n_resamples,
-        precondition=precondition,
-        check_score=check_score,
-        independent=independent,
-    )
+    return Prepared(sample, options, whiten, streams, seed, warnings)
 
 
 def check_bootstrap(bootstrap: Any) -> None:

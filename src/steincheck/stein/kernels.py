@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, as_numbers, is_number, own_stream, shown
 
 MAX_MEDIAN_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
-PAIRS_PER_PASS = 10_000  # whose differences are held at once
-HOW_TO_TAKE_ONE = "must be a dataclass with a field `bandwidth`, or have a method with_bandwidth(bandwidth)"
 
 
 class Kernel(Protocol):
@@ -215,8 +213,8 @@ def check_kernel(kernel: Any) -> None:
         raise TypeError(f"`kernel` must be hashable, as frozen dataclasses are, got {shown(kernel)}")
     own = getattr(kernel, "bandwidth", 1.0)
     _check_bandwidth(own)
-    if own is None and not takes_bandwidth(kernel):
-        raise TypeError(f"`kernel` has no bandwidth yet, so it {HOW_TO_TAKE_ONE}, got {shown(kernel)}")
+    if own is None:
+        _require_bandwidths(kernel)
     with jax.enable_x64(True):
         r2 = jax.ShapeDtypeStruct((2, 3), np.float64)
         width = jax.ShapeDtypeStruct((), np.float64)
@@ -243,9 +241,15 @@ def check_kernel_of_bandwidths(kernel: Any) -> None:
             f"`kernel` must have no bandwidth of its own, got {shown(width)}: it is used with each of "
             "`bandwidths`, where a single one may be given too"
         )
+    _require_bandwidths(kernel)
+
+
+def _require_bandwidths(kernel: Any) -> None:
+    """Raise unless `kernel` can be given a bandwidth."""
     if not takes_bandwidth(kernel):
         raise TypeError(
-            f"`kernel` is used with each of `bandwidths`, so it {HOW_TO_TAKE_ONE}, got {shown(kernel)}"
+            "`kernel` is given a bandwidth, so it must be a dataclass with a field `bandwidth`, or have a "
+            f"method with_bandwidth(bandwidth), got {shown(kernel)}"
         )
 
 
@@ -307,8 +311,8 @@ def median_squared_distance(x: np.ndarray, rng: np.random.Generator | None = Non
         i = rng.integers(n, size=MAX_MEDIAN_PAIRS)
         j = (i + rng.integers(1, n, size=MAX_MEDIAN_PAIRS)) % n
         r2 = np.empty(MAX_MEDIAN_PAIRS)
-        for start in range(0, MAX_MEDIAN_PAIRS, PAIRS_PER_PASS):
-            part = slice(start, start + PAIRS_PER_PASS)
+        for start in range(0, MAX_MEDIAN_PAIRS, 10_000):  # differences held at once
+            part = slice(start, start + 10_000)
             gap = x.take(i[part], axis=0) - x.take(j[part], axis=0)
             r2[part] = np.einsum("ij,ij->i", gap, gap)
     if not np.isfinite(r2).all():

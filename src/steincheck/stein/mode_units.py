@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
-from .._whitening import average_root, standardised
+from .._whitening import average_root, log_gaussians, standardised, symmetric_roots
 from ..result import Modes
-from .block_sums import sums_of_block_pairs
 from .kernels import Kernel
 from .quadratic import Replicated, flip_signs
 from .resampling import Resampling
+from .tiles import sums_of_block_pairs
 
 
 class ModeView(NamedTuple):
@@ -36,16 +36,9 @@ def widths_differ(modes: Modes) -> bool:
 
 def laplace_responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
     """Shares (M, n) of the modes' Gaussians, with Laplace weights, in the density at each draw."""
-    roots = np.linalg.cholesky(modes.covariances)
-    log_volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-    log_heights = np.log(modes.laplace_weights.clip(1e-300)) - log_volumes
-    log_r = np.stack(
-        [
-            height - 0.5 * np.sum(standardised(x, centre, root) ** 2, axis=1)
-            for height, centre, root in zip(log_heights, modes.locations, roots, strict=True)
-        ]
-    )
-    return special.softmax(log_r, axis=0)
+    roots = symmetric_roots(modes.covariances)
+    offset = np.log(modes.laplace_weights.clip(1e-300)) - roots.half_log_det
+    return special.softmax(log_gaussians(x, modes.locations, roots.inverse, offset), axis=1).T
 
 
 def gaussian_score(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.ndarray:
@@ -54,20 +47,12 @@ def gaussian_score(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> 
 
 
 def mixture_score(
-    x: np.ndarray,
-    shares: np.ndarray,
-    centres: np.ndarray,
-    precisions: np.ndarray,
-    members: Sequence[np.ndarray] | None = None,
+    x: np.ndarray, shares: np.ndarray, centres: np.ndarray, precisions: np.ndarray
 ) -> np.ndarray:
-    """Score (n, d) of a mixture of M Gaussians with responsibilities `shares` (M, n).
-
-    `members` are the rows to which each Gaussian contributes, by default all.
-    """
+    """Score (n, d) of a mixture of M Gaussians with responsibilities `shares` (M, n)."""
     total = np.zeros_like(x)
-    for k, (centre, precision) in enumerate(zip(centres, precisions, strict=True)):
-        rows = slice(None) if members is None else members[k]
-        total[rows] += shares[k, rows, None] * gaussian_score(x[rows], centre, precision)
+    for share, centre, precision in zip(shares, centres, precisions, strict=True):
+        total += share[:, None] * gaussian_score(x, centre, precision)
     return total
 
 
@@ -80,13 +65,12 @@ def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[Mode
     """
     shares = laplace_responsibilities(x, modes)
     precisions = np.linalg.inv(modes.covariances)
-    members = [np.flatnonzero(r > 1e-10) for r in shares]  # with less, a draw adds nothing
-    pull = mixture_score(x, shares, modes.locations, precisions, members)
-    for k, rows in enumerate(members):
-        centre = modes.locations[k]
+    slope = scores - mixture_score(x, shares, modes.locations, precisions)
+    for k, (share, centre) in enumerate(zip(shares, modes.locations, strict=True)):
+        rows = np.flatnonzero(share > 1e-10)  # with less, a draw adds nothing
         root = np.linalg.cholesky(modes.covariances[k])
-        slope = scores[rows] + gaussian_score(x[rows], centre, precisions[k]) - pull[rows]
-        yield ModeView(rows, standardised(x[rows], centre, root), slope @ root, shares[k, rows])
+        own = slope[rows] + gaussian_score(x[rows], centre, precisions[k])
+        yield ModeView(rows, standardised(x[rows], centre, root), own @ root, share[rows])
 
 
 def at_own_mode(x: np.ndarray, modes: Modes) -> np.ndarray:
@@ -117,13 +101,7 @@ def replicate_over_modes(
             continue
         labels = block[view.rows]
         part = sums_of_block_pairs(
-            view.z[None],
-            view.scores[None],
-            kernel,
-            bandwidths,
-            labels,
-            identity=None if resampled.identity is None else resampled.identity[view.rows],
-            weight=view.weight,
+            view.z[None], view.scores[None], kernel, bandwidths, labels, weight=view.weight
         ).table
         met = labels.max() + 1  # blocks after the last one with a draw at this mode add nothing
         table[:, :, :met, :met] += part

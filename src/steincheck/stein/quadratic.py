@@ -8,11 +8,10 @@ import numpy as np
 
 from .._whitening import whitened
 from ..target import Target, score_at
-from .block_sums import sums_of_block_pairs
 from .bootstrap import normaliser
 from .kernels import Kernel, median_squared_distance, takes_bandwidth
 from .resampling import Resampling
-from .tiles import quadratic_forms
+from .tiles import quadratic_forms, sums_of_block_pairs
 
 
 def choose_bandwidth(
@@ -49,14 +48,12 @@ def replicated_statistics(
     weights = resampled.weights
     if resampled.block is None:
         n = samples.shape[1]
-        forms = quadratic_forms(
-            samples, scores, kernel, bandwidths, weights, identity=resampled.identity, row_sums=parts
-        )
+        forms = quadratic_forms(samples, scores, kernel, bandwidths, weights, row_sums=parts)
         each = None if forms.row_sums is None else forms.row_sums.sum(axis=2) / (n * (n - 1))
         return Replicated(forms.total / (n * (n - 1)), forms.replicates / normaliser(weights), each)
     block = resampled.block
-    sums = sums_of_block_pairs(samples, scores, kernel, bandwidths, block, identity=resampled.identity)
-    return flip_signs(sums.table, np.bincount(block), weights)
+    table = sums_of_block_pairs(samples, scores, kernel, bandwidths, block).table
+    return flip_signs(table, np.bincount(block), weights)
 
 
 def flip_signs(table: np.ndarray, sizes: np.ndarray, signs: np.ndarray) -> Replicated:

@@ -12,52 +12,33 @@ from .._validation import recorded, shown
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
 from ..chains.order import stuck_chains
 from ..result import ChainBlocks, Result, among_all, cannot_tell
-from .block_sums import sums_of_block_pairs
+from ..wording import stein as wording
 from .bootstrap import Bootstrap, random_blocks
 from .inputs import Prepared, Streams
 from .kernels import Kernel
+from .tiles import sums_of_block_pairs
 
-MAX_WEIGHTS = 2 * 10**10  # of a bootstrap: one byte each, as `multinomial` and `wild` return them
-MIN_DRAWS_WITHOUT_BLOCKS = 50  # below, a bootstrap of the draws rejects correct samples too often
-MAX_DRAWS_WITHOUT_BLOCKS = 10_000  # beyond, n^2 B for a bootstrap of the draws is most of the cost
+MIN_DRAWS_WITHOUT_BLOCKS = (
+    50  # below, a bootstrap of the draws rejects correct samples too often, see small_samples.csv
+)
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
-MIN_SPACINGS_PER_TAU = 4  # with fewer spacings of such draws per autocorrelation time it is overestimated
-MAX_PARTS_FOR_TAU = 3  # parts of a long chain that are examined at a finer spacing
 
 
 class Resampling(NamedTuple):
     """How the null distribution is simulated."""
 
     weights: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks; B = 0 if there are too few
-    block: np.ndarray | None  # (n,) block of each draw
-    identity: np.ndarray | None  # (n,) equal for identical draws
+    block: np.ndarray | None = None  # (n,) block of each draw
     chains: ChainBlocks | None = None
     warnings: tuple[str, ...] = ()
 
 
 def identical_draws(x: np.ndarray) -> np.ndarray | None:
     """A number per draw, equal for identical ones; None if all differ."""
-    _, first, counts = np.unique(x[:, 0], return_inverse=True, return_counts=True)
-    rows = np.flatnonzero(counts[first] > 1)  # only these may repeat
-    if not len(rows):
+    if len(np.unique(x[:, 0])) == len(x):
         return None
-    values, group = np.unique(x[rows], axis=0, return_inverse=True)
-    if len(values) == len(rows):
-        return None
-    identity = np.arange(len(x)) + len(values)
-    identity[rows] = group.ravel()
-    return identity
-
-
-def _identity_warnings(identity: np.ndarray | None) -> list[str]:
-    """A warning if some draws are identical."""
-    if identity is None:
-        return []
-    n = len(identity)
-    return [
-        f"{n - len(np.unique(identity))} of {n} draws repeat others exactly, as those of Markov chains do: "
-        "pairs of identical draws are left out of the statistic"
-    ]
+    values, group = np.unique(x, axis=0, return_inverse=True)
+    return None if len(values) == len(x) else group.ravel()
 
 
 def resampling(
@@ -70,53 +51,59 @@ def resampling(
 ) -> Resampling:
     """Weights or signs of the null distribution.
 
-    Given `blocks` of chains are used, or a warning says that they are too few; otherwise random blocks if
-    `bootstrap` is "blocks", or None and there are many draws or few, which are then a block each; otherwise
-    weights of the draws by `bootstrap`, or `default`.
+    Given `blocks` of chains are used, or a warning says that they are too few; otherwise random blocks, or
+    weights of the draws by a function, see `bootstrap_used`. Identical draws are in one block: they are one
+    piece of evidence, and no pair of them counts.
     """
     n = len(x)
     n_resamples = int(n_resamples)
     if blocks is not None:
-        return _flipped_chains(x, blocks, n_resamples, streams)
+        return _signs_of_chains(x, blocks, n_resamples, streams)
     identity = identical_draws(x)
-    warnings = _identity_warnings(identity)
-    function = bootstrap_used(bootstrap, default, n)
+    function = bootstrap_used(bootstrap, default, x)
+    warnings = [] if identity is None else [wording.repeated_draws(n - len(np.unique(identity)), n)]
     if function == "blocks":
         block = random_blocks(n, streams.blocks, identity=identity)
         signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
-        return Resampling(signs, block, identity, warnings=tuple(warnings))
+        return Resampling(signs, block, warnings=tuple(warnings))
     if n < MIN_DRAWS_WITHOUT_BLOCKS:
-        warnings.append(
-            f"only {n} draws are tested: below {MIN_DRAWS_WITHOUT_BLOCKS} their bootstrap rejects correct "
-            "samples too often; without `bootstrap` signs are flipped instead"
-        )
-    if n * n_resamples > MAX_WEIGHTS:
+        warnings.append(wording.few_draws(n, MIN_DRAWS_WITHOUT_BLOCKS))
+    if n * n_resamples > 2 * 10**10:  # one byte each, as `multinomial` and `wild` return them
         raise ValueError(
             f"`n_resamples` must be smaller: {n_resamples} weights for each of {n} draws take "
             f"{n * n_resamples / 1e9:.0f} GB; bootstrap='blocks' takes none"
         )
     weights = _bootstrap_weights(function, n, n_resamples, streams.bootstrap)
-    return Resampling(weights, None, identity, warnings=tuple(warnings))
+    return Resampling(weights, warnings=tuple(warnings))
 
 
 def bootstrap_used(
-    bootstrap: Any, default: Bootstrap, n: int, *, chains: bool = False
+    bootstrap: Any, default: Bootstrap, x: np.ndarray, *, chains: bool = False
 ) -> Bootstrap | Literal["blocks"]:
-    """The user's bootstrap; without one blocks for chains and for few or many draws, else `default`."""
+    """The user's bootstrap; without one `default`, but blocks for chains, repeats, and few or many draws.
+
+    Beyond 10,000 draws n^2 B for weights of the draws would be most of the cost.
+    """
     if bootstrap is not None:
         return bootstrap
-    without_blocks = not chains and MIN_DRAWS_WITHOUT_BLOCKS <= n <= MAX_DRAWS_WITHOUT_BLOCKS
-    return default if without_blocks else "blocks"
+    if chains or not MIN_DRAWS_WITHOUT_BLOCKS <= len(x) <= 10_000 or identical_draws(x) is not None:
+        return "blocks"
+    return default
 
 
-def _flipped_chains(x: np.ndarray, blocks: Blocks, n_resamples: int, streams: Streams) -> Resampling:
-    """Signs of the blocks of chains; none if there are too few blocks for a test."""
-    identity = identical_draws(x)
+def _signs_of_chains(x: np.ndarray, blocks: Blocks, n_resamples: int, streams: Streams) -> Resampling:
+    """Signs of the blocks of chains; none if there are too few blocks for a test.
+
+    Rejections repeat a draw: the repeats belong to the block where it was first.
+    """
+    arrives = np.append(True, np.any(x[1:] != x[:-1], axis=1))
+    arrival = np.maximum.accumulate(np.where(arrives, np.arange(len(x)), 0))
+    _, block = np.unique(blocks.label[arrival], return_inverse=True)
     if blocks.enough:
-        signs = block_signs(blocks.n_blocks, n_resamples, streams.bootstrap)
-        return Resampling(signs, blocks.label, identity, blocks.record)
-    none = np.empty((0, blocks.n_blocks), dtype=np.int8)
-    return Resampling(none, blocks.label, identity, blocks.record, (cannot_tell(blocks.remedy),))
+        signs = block_signs(int(block[-1]) + 1, n_resamples, streams.bootstrap)
+        return Resampling(signs, block, blocks.record)
+    none = np.empty((0, int(block[-1]) + 1), dtype=np.int8)
+    return Resampling(none, block, blocks.record, (cannot_tell(blocks.remedy),))
 
 
 def _bootstrap_weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -156,9 +143,9 @@ def _time_of_contributions(
 ) -> float:
     """The autocorrelation time of the slowest row sums, from at most `MAX_DRAWS_FOR_TAU` draws at a time.
 
-    Of many draws evenly spaced ones are taken. If they turn out to be nearly independent, the time is about
-    their spacing or less, and parts of the chains are looked at more closely: several, since the sum over one
-    of them may happen to point along a fast direction.
+    Of many draws evenly spaced ones are taken. If there are fewer than four spacings per autocorrelation
+    time, it is overestimated, and three parts of the chains are looked at more closely: the sum over one of
+    them may happen to point along a fast direction.
     """
 
     def slowest(rows: slice) -> float:
@@ -176,10 +163,10 @@ def _time_of_contributions(
     n = len(chain)
     step = -(-n // MAX_DRAWS_FOR_TAU)
     spacings = slowest(slice(0, None, step))
-    while step > 1 and spacings < MIN_SPACINGS_PER_TAU:
-        step = max(1, min(step - 1, int(spacings * step / (2 * MIN_SPACINGS_PER_TAU))))
+    while step > 1 and spacings < 4:
+        step = max(1, min(step - 1, int(spacings * step / 8)))
         length = min(n, MAX_DRAWS_FOR_TAU * step)
-        ends = np.linspace(n, length, min(MAX_PARTS_FOR_TAU, n // length)).astype(int)
+        ends = np.linspace(n, length, min(3, n // length)).astype(int)
         spacings = max(slowest(slice(end - length, end, step)) for end in ends)
     return spacings * step
 
@@ -191,16 +178,14 @@ def with_settings(
 
     These are the bootstrap and the seed that were used, and `more` than what all quadratic tests take.
     """
-    dependent = inputs.chain is not None
+    x, _, chain, *_ = inputs.sample
+    tested = x if rows is None else x[rows]
     settings = recorded(
-        kernel=inputs.kernel,
-        precondition=inputs.precondition,
-        bootstrap=bootstrap_used(inputs.bootstrap, default, result.n_tested, chains=dependent),
-        n_resamples=inputs.n_resamples,
+        **inputs.options._replace(
+            bootstrap=bootstrap_used(inputs.options.bootstrap, default, tested, chains=chain is not None)
+        )._asdict(),
         **more,
-        check_score=inputs.check_score,
-        independent=inputs.independent,
         rng=inputs.seed,
     )
     result = replace(result, settings=settings)
-    return result if rows is None else among_all(result, rows, len(inputs.x))
+    return result if rows is None else among_all(result, rows, len(x))

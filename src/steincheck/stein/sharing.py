@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-MAX_ATTEMPTS = 3  # at parts whose worker was lost
-
 
 def n_workers() -> int:
     """How many workers the user has asked joblib for by ``joblib.parallel_config``; 1 without it.
@@ -20,7 +18,11 @@ def n_workers() -> int:
 
 
 def share_out(
-    function: Callable[..., Any], arrays: Sequence[Any], parts: Sequence[tuple[Any, ...]]
+    function: Callable[..., Any],
+    arrays: Sequence[Any],
+    parts: Sequence[tuple[Any, ...]],
+    *,
+    max_attempts: int = 3,
 ) -> Iterator[Any]:
     """function(*arrays, *part) for all `parts`, in the order in which they are ready.
 
@@ -29,7 +31,7 @@ def share_out(
     from joblib import Parallel, delayed
 
     missing = set(range(len(parts)))
-    for attempt in range(1, MAX_ATTEMPTS + 1):
+    for attempt in range(1, max_attempts + 1):
         try:
             with _backend_with(arrays):
                 run = Parallel(return_as="generator_unordered", batch_size=1)
@@ -38,7 +40,7 @@ def share_out(
                     missing.remove(k)
                     yield value
         except Exception:  # each backend has its own errors for a lost worker
-            if attempt == MAX_ATTEMPTS:
+            if attempt == max_attempts:
                 raise
         if not missing:
             return

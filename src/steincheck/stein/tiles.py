@@ -1,14 +1,15 @@
-"""The streaming engine: totals, row sums and quadratic forms of the Stein matrix, tile by tile.
+"""The streaming engine: sums of the Stein matrix over pairs of blocks, quadratic forms and row sums.
 
-H is the n x n matrix of Stein kernel values, zero on the diagonal and for pairs of identical draws. It is
-never formed: one pass over the tiles above the diagonal, counted twice, gives everything a test needs. For a
-stack of J samples H is the sum of the J matrices; for several bandwidths the results are kept apart.
+H is the n x n matrix of Stein kernel values, zero on the diagonal. It is never formed: one pass over the
+tiles above the diagonal, each counted twice, gives all that a test needs. A tile is multiplied by factors
+(n, p): weights of the draws, or indicators of blocks. For several bandwidths the results are kept apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable
+from functools import lru_cache, partial
+from math import isqrt
 from typing import Any, NamedTuple
 
 import jax
@@ -16,18 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._progress import ticking
-from .kernels import Kernel, pair_products, stein_values, with_bandwidth, without_bandwidth
+from .kernels import Kernel, products_with_columns, stein_values, with_bandwidth, without_bandwidth
+from .sharing import n_workers, share_out
 
-MIN_DRAWS_FOR_LARGE_TILES = 4096  # below, too much of a large tile would be padding
-SMALL_TILE = (256, 256)  # rows, columns
-LARGE_TILE = (2048, 1024)
-# One product takes up to so many rows of H, columns (of all bandwidths side by side) and replicates: large
-# enough to run at full speed, small enough that memory is used again instead of asked for.
-ROWS_PER_PRODUCT = 1024
-COLUMNS_PER_PRODUCT = 2816
-REPLICATES_PER_PRODUCT = 1024
-MIN_EVALUATIONS_FOR_PROGRESS = 10**9  # of the kernel or a product with it: seconds, worth a progress bar
-MULTIPLY_ADDS_IN_DOUBLE = 3e9  # of the replicates; beyond, tiles are stored in float32
+SMALL_TILE = 256  # rows and columns
+LARGE_TILE = 1024  # for more than 4096 draws; below, too much of it would be padding
+ROWS_PER_STRIP = 128  # of a tile, evaluated at once: their products stay in the cache of one core
+MIN_EVALUATIONS_FOR_PROGRESS = 10**9  # of the kernel: seconds, worth a progress bar
+MIN_EVALUATIONS_TO_SHARE = 10**8  # of the kernel: about a second; with fewer, sending takes longer
 
 
 class Forms(NamedTuple):
@@ -38,15 +35,11 @@ class Forms(NamedTuple):
     row_sums: np.ndarray | None  #: (K, J, n) H_j 1 for each sample of the stack, if asked for
 
 
-class Piece(NamedTuple):
-    """A range of draws in all samples of a stack, padded to a fixed number of rows."""
+class BlockPairSums(NamedTuple):
+    """Sums of the Stein matrices over pairs of blocks; the first axis has one entry per bandwidth."""
 
-    x: Any  # (J, rows, d)
-    scores: Any  # (J, rows, d)
-    index: Any  # (rows,) position of each draw, -1 for padding
-    identity: Any  # (rows,) equal for identical draws
-    label: Any = None  # (rows,) block of each draw, counted from the first block of the piece, or -1
-    weight: Any = None  # (rows,) of each draw; None if all have the weight 1
+    table: np.ndarray  #: (K, J, q, q), symmetric; a draw with itself counts 0
+    row_sums: np.ndarray | None  #: (K, n) sums over all other draws and all samples, if asked for
 
 
 def quadratic_forms(
@@ -56,9 +49,7 @@ def quadratic_forms(
     bandwidths: Any,
     weights: np.ndarray | None = None,
     *,
-    identity: np.ndarray | None = None,
     row_sums: bool = False,
-    tile: tuple[int, int] | None = None,
 ) -> Forms:
     """Stream H = sum_j H_j over a stack of samples and return its quadratic forms.
 
@@ -72,142 +63,99 @@ def quadratic_forms(
         The kernel is given each in turn. A kernel that takes none is used as it is; None for one without any.
     weights : array (B, n), optional
         Bootstrap weights. Everything is float64 up to 3e9 multiply-adds; beyond, tiles are evaluated in
-        float64 and stored in float32, which moves totals and replicates by about 1e-7 of their spread.
-    identity : int array (n,), optional
-        Pairs of draws with the same number are left out, as the diagonal is; by default all draws differ.
+        float64 and multiplied in float32, which moves totals and replicates by about 1e-7 of their spread.
     row_sums : bool
         Return the row sums of each H_j too.
-    tile : (rows, columns), optional
-        Results do not depend on it beyond rounding.
     """
     n = x.shape[1]
-    rows, columns = tile or (LARGE_TILE if n > MIN_DRAWS_FOR_LARGE_TILES else SMALL_TILE)
-    bandwidths = as_bandwidths(bandwidths)
+    widths = _as_bandwidths(bandwidths)
     weights = np.zeros((0, n), dtype=np.int8) if weights is None else np.asarray(weights)
-    compute = partial(
-        _tile,
-        kernel=without_bandwidth(kernel),
-        single=n * n * len(weights) * len(bandwidths) > MULTIPLY_ADDS_IN_DOUBLE,
-        row_sums=row_sums,
-        repeats=identity is not None,
-    )
-    with jax.enable_x64(True):
-        left = pieces(x, scores, identity, rows)
-        right = pieces(x, scores, identity, columns)
-        chunks = [(_cut(chunk, 1, rows), _cut(chunk, 1, columns)) for chunk in _chunks(weights)]
-        found = []
-        groups = _groups(bandwidths, columns, row_sums)
-        long = n * n // 2 * len(bandwidths) * (len(x) + len(weights)) >= MIN_EVALUATIONS_FOR_PROGRESS
-        with ticking("Stein kernel", len(groups) * len(right), shown=long) as tick:
-            for group in groups:
-                sums = _Accumulator(len(group), chunks, rows, row_sums)
-                for step in stream(left, right, partial(compute, bandwidths=group)):
-                    sums.add(step)
-                    if step.closes:
-                        tick()
-                found.append(sums.forms(n, len(weights)))
-    forms = _joined_forms(found)
-    check_finite(bandwidths, scores, forms.total, forms.replicates)
-    return forms
+    every = np.concatenate([np.ones((1, n), dtype=weights.dtype), weights])
+    dtype = np.float32 if n * n * len(weights) * len(widths) > 3e9 else np.float64
+    options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), row_sums)
+    centred = x - x[0].mean(axis=0)
+    parts = np.array_split(every, -(-len(every) // 1024))  # whose weights are held in float64
+    found = []
+    for k, part in enumerate(parts):
+        sample = _Stack(centred, np.asarray(scores, dtype=float), None, part.T.astype(dtype))
+        found.append(_sum_stack(sample, options._replace(row_sums=row_sums and k == 0)))
+    values = 2 * np.concatenate([sums.values for sums in found], axis=1)
+    _check_finite(widths, scores, values)
+    return Forms(values[:, 0], values[:, 1:], found[0].rows)
 
 
-def as_bandwidths(bandwidths: Any) -> np.ndarray:
+def sums_of_block_pairs(
+    x: np.ndarray,
+    scores: np.ndarray,
+    kernel: Kernel,
+    bandwidths: Any,
+    block: np.ndarray,
+    *,
+    weight: np.ndarray | None = None,
+    row_sums: bool = False,
+    single: bool | None = None,
+) -> BlockPairSums:
+    """Sum the Stein kernel over all pairs of blocks, for every sample of a stack and every bandwidth.
+
+    Every pair of draws is evaluated once per bandwidth, its distance once in all.
+
+    Parameters
+    ----------
+    x, scores, kernel, bandwidths
+        As in `quadratic_forms`.
+    block : int array (n,)
+        The block of each draw, 0 to q - 1.
+    weight : array (n,), optional
+        Weight of each draw in the table; row sums are not weighted.
+    row_sums : bool
+        Return the row sums of the summed matrix too, in the order of the draws.
+    single : bool, optional
+        Evaluate tiles in float32, with sums in float64; by default where this is accurate enough.
+    """
+    order = np.argsort(block, kind="stable")
+    widths = _as_bandwidths(bandwidths)
+    dtype = np.float32 if (single_suffices(x, widths) if single is None else single) else np.float64
+    options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), row_sums)
+    weights = None if weight is None else np.asarray(weight)[order].astype(dtype)
+    origin = x[0].mean(axis=0)
+    tables = []
+    rows = np.zeros((len(widths), len(block)))
+    for points, slopes in zip(x, scores, strict=True):
+        z = (points[order] - origin).astype(dtype)
+        sample = _Stack(z[None], slopes[None, order].astype(dtype), np.asarray(block)[order], weights)
+        sums = _sum_stack(sample, options)
+        tables.append(sums.values + sums.values.transpose(0, 2, 1))
+        if sums.rows is not None:
+            rows += sums.rows[:, 0]
+    table = np.stack(tables, axis=1)
+    _check_finite(widths, scores, table)
+    return BlockPairSums(table, rows[:, np.argsort(order)] if row_sums else None)
+
+
+def single_suffices(x: np.ndarray, bandwidths: np.ndarray) -> bool:
+    """Whether float32 resolves the distances between the draws (J, n, d) as finely as the kernel needs.
+
+    The largest squared distance from the centre may be 10^4 times the least bandwidth plus the squared
+    distance that 1 % of the pairs fall below: what the kernel sees of a squared distance is then wrong by a
+    few thousandths, at all but 1 % of the pairs. It does not suffice where the kernel's width is not known, a
+    bandwidth of NaN.
+    """
+    origin = x[0].mean(axis=0)
+    reach = max(np.max(np.sum((sample - origin) ** 2, axis=1)) for sample in x)
+    some = x[0, :: -(-x.shape[1] // 100)]  # all pairs of these are looked at
+    first, second = np.triu_indices(len(some), k=1)
+    small = np.quantile(np.sum((some[first] - some[second]) ** 2, axis=1), 0.01)
+    return bool(reach <= 1e4 * (bandwidths.min() + small))
+
+
+def _as_bandwidths(bandwidths: Any) -> np.ndarray:
     """Bandwidths (K,) for the compiled programs; None, for a kernel without any, becomes NaN."""
     return np.atleast_1d(np.asarray(np.nan if bandwidths is None else bandwidths, dtype=float))
 
 
-def _joined_forms(found: list[Forms]) -> Forms:
-    """Forms of several groups of bandwidths, one after the other."""
-    rows = [forms.row_sums for forms in found if forms.row_sums is not None]
-    return Forms(
-        np.concatenate([forms.total for forms in found]),
-        np.concatenate([forms.replicates for forms in found]),
-        np.concatenate(rows) if rows else None,
-    )
-
-
-class TileResult(NamedTuple):
-    """What was computed for one tile that reaches above the diagonal."""
-
-    row: int
-    column: int
-    value: Any
-    closes: bool  # it is the last tile of its column
-
-
-def stream(
-    left: Sequence[Piece], right: Sequence[Piece], compute: Callable[[Piece, Piece], Any]
-) -> Iterator[TileResult]:
-    """Evaluate `compute` for every tile of H that reaches above the diagonal, column by column."""
-    rows = len(left[0].index)
-    columns = len(right[0].index)
-    for b, below in enumerate(right):
-        last = min(len(left), -(-(b + 1) * columns // rows)) - 1
-        for a in range(last + 1):
-            yield TileResult(a, b, compute(left[a], below), a == last)
-
-
-class _Accumulator:
-    """Accumulates tiles (rows, K, columns) into the total, the replicates and the row sums."""
-
-    def __init__(self, count: int, weights: list, rows: int, row_sums: bool) -> None:
-        self.weights = weights
-        self.together = min(4, max(1, ROWS_PER_PRODUCT // rows))  # each number of tiles compiles once
-        self.total = np.zeros(count)
-        self.replicates = [np.zeros((count, 0))] + [np.zeros((count, len(left[0]))) for left, _ in weights]
-        self.by_row: dict[int, Any] | None = {} if row_sums else None
-        self.by_column: dict[int, Any] = {}
-        self.waiting: list[Any] = []
-
-    def add(self, step: TileResult) -> None:
-        h, sums = step.value
-        if self.by_row is not None:
-            self.by_row[step.row] = self.by_row.get(step.row, 0.0) + sums[0]
-            self.by_column[step.column] = self.by_column.get(step.column, 0.0) + sums[1]
-        self.total += 2 * np.asarray(_sum(h))  # waits for the tile: without it they pile up in the queue
-        self.waiting.append(h)
-        if step.closes or len(self.waiting) == self.together:
-            self._multiply(step)
-
-    def _multiply(self, step: TileResult) -> None:
-        first = step.row + 1 - len(self.waiting)
-        for c, (left, across) in enumerate(self.weights, start=1):
-            product = _multiply_add(left[first : step.row + 1], self.waiting)
-            self.replicates[c] += np.asarray(_contract(product, across[step.column])).T
-        self.waiting = []
-
-    def forms(self, n: int, n_replicates: int) -> Forms:
-        replicates = np.concatenate(self.replicates, axis=1)[:, :n_replicates]
-        if self.by_row is None:
-            return Forms(self.total, replicates, None)
-        rows, columns = (
-            np.concatenate([np.asarray(part) for _, part in sorted(parts.items())], axis=2)[:, :, :n]
-            for parts in (self.by_row, self.by_column)
-        )
-        return Forms(self.total, replicates, rows + columns)
-
-
-def pieces(x: np.ndarray, scores: np.ndarray, identity: np.ndarray | None, size: int) -> list[Piece]:
-    """Cut a stack of samples into pieces of `size` draws; the first sample's mean becomes the origin."""
-    n = x.shape[1]
-    centred = x - x[0].mean(axis=0)
-    index = np.arange(n, dtype=np.int32)
-    identity = index if identity is None else np.asarray(identity, dtype=np.int32)
-    arrays = ((centred, 1), (np.asarray(scores, dtype=float), 1), (index, 0), (identity, 0))
-    cut = [_cut(array, axis, size) for array, axis in arrays]
-    return [Piece(*parts) for parts in zip(*cut, strict=True)]
-
-
-def pairs_to_keep(left: Piece, right: Piece, repeats: bool) -> Any:
-    """Mask (rows, columns) of the pairs above the diagonal, without padding and identical draws."""
-    keep = (left.index[:, None] < right.index[None, :]) & (left.index[:, None] >= 0)
-    return keep & (left.identity[:, None] != right.identity[None, :]) if repeats else keep
-
-
-def check_finite(bandwidths: np.ndarray, scores: np.ndarray, *values: np.ndarray) -> None:
+def _check_finite(bandwidths: np.ndarray, scores: np.ndarray, values: np.ndarray) -> None:
     """Raise if any of `values` (K, ...) is not finite, and name the bandwidth."""
-    finite = [np.isfinite(value).reshape(len(bandwidths), -1).all(axis=1) for value in values]
-    bad = ~np.all(finite, axis=0)
+    bad = ~np.isfinite(values).reshape(len(bandwidths), -1).all(axis=1)
     if bad.any():
         bandwidth = bandwidths[bad][0]
         used = "" if np.isnan(bandwidth) else f"the bandwidth {bandwidth:.3g} and "
@@ -217,82 +165,226 @@ def check_finite(bandwidths: np.ndarray, scores: np.ndarray, *values: np.ndarray
         )
 
 
-def _groups(bandwidths: np.ndarray, columns: int, row_sums: bool) -> list[np.ndarray]:
-    """Bandwidths whose tiles lie side by side in one product; with row sums that would be slower."""
-    abreast = 1 if row_sums else max(1, COLUMNS_PER_PRODUCT // columns)
-    return np.array_split(bandwidths, -(-len(bandwidths) // abreast))
+class _Options(NamedTuple):
+    """What is computed of every tile."""
+
+    kernel: Kernel
+    bandwidths: tuple[float, ...]
+    row_sums: bool
 
 
-def _cut(a: np.ndarray, axis: int, size: int) -> list[Any]:
-    """Cut `a` along `axis` into parts of exactly `size`."""
-    parts = []
-    for start in range(0, a.shape[axis], size):
-        part = a[(slice(None),) * axis + (slice(start, start + size),)]
-        parts.append(jax.device_put(padded(part, axis, size)))
-    return parts
+class _Stack(NamedTuple):
+    """Samples of the same draws, centred; for blocks sorted by them. Arrays that travel to workers."""
+
+    x: np.ndarray  # (J, n, d)
+    scores: np.ndarray  # (J, n, d)
+    label: np.ndarray | None  # (n,) block of each draw, ascending
+    weight: np.ndarray | None  # (n,) of each draw in its block, or (n, p) weights
 
 
-def padded(a: np.ndarray, axis: int, size: int) -> np.ndarray:
-    """`a` with padding at the end of `axis` up to `size`: 0 for numbers, -1 for indices."""
-    missing = size - a.shape[axis]
-    if not missing:
-        return a
-    width = [(0, missing if k == axis else 0) for k in range(a.ndim)]
-    return np.pad(a, width, constant_values=-1 if a.dtype == np.int32 else 0)
+class _TileSums(NamedTuple):
+    """Sums over some tiles above the diagonal."""
+
+    values: np.ndarray  # (K, q, q) over pairs of blocks, or (K, p) forms
+    rows: np.ndarray | None  # (K, J, n)
 
 
-def _chunks(weights: np.ndarray) -> list[np.ndarray]:
-    """Cut the rows of `weights` into equal chunks; the last is filled up with zeros."""
-    count = -(-len(weights) // REPLICATES_PER_PRODUCT)
-    size = -(-len(weights) // max(1, count))
-    filled = np.pad(weights, ((0, count * size - len(weights)), (0, 0)))
-    return [filled[c * size : (c + 1) * size] for c in range(count)]
+def _sum_stack(stack: _Stack, options: _Options) -> _TileSums:
+    """Sums over all tiles, shared out among the workers of joblib's active backend, if there is one."""
+    n_samples, n, _ = stack.x.shape
+    side = -(-n // _tile_size(n))
+    tiles = range(side * (side + 1) // 2)
+    evaluations = n * n // 2 * n_samples * len(options.bandwidths)
+    workers = n_workers() if evaluations >= MIN_EVALUATIONS_TO_SHARE else 1
+    length = -(-len(tiles) // (4 * workers)) if workers > 1 else 1  # workers finish nearly together
+    parts = [(tiles[start : start + length], options) for start in range(0, len(tiles), length)]
+    with ticking("Stein kernel", len(parts), shown=evaluations >= MIN_EVALUATIONS_FOR_PROGRESS) as tick:
+        if workers == 1:
+            return _sum_tiles(*stack, tiles, options, tick)
+        found = []
+        for sums in share_out(_sum_tiles, stack, parts):
+            found.append(sums)
+            tick()
+    rows = sum(sums.rows for sums in found) if options.row_sums else None
+    return _TileSums(sum(sums.values for sums in found), rows)
 
 
-@partial(jax.jit, static_argnames=("kernel", "single", "row_sums", "repeats"))
+def _tile_size(n: int) -> int:
+    return LARGE_TILE if n > 4096 else SMALL_TILE
+
+
+def _sum_tiles(
+    x: np.ndarray,
+    scores: np.ndarray,
+    label: np.ndarray | None,
+    weight: np.ndarray | None,
+    tiles: range,
+    options: _Options,
+    tick: Callable[[], object] = lambda: None,
+) -> _TileSums:
+    """Sums over the tiles with these numbers, which count them column by column above the diagonal.
+
+    Arrays are arguments of their own: those joblib sends to a worker once.
+    """
+    stack = _Stack(x, scores, label, weight)
+    size = _tile_size(x.shape[1])
+    starts = range(0, x.shape[1], size)
+    few = len(starts) <= 4  # few tiles are masked like those on the diagonal: compiling takes longer
+    count = len(options.bandwidths)
+    if label is None:
+        assert weight is not None
+        first, width = np.zeros(len(starts), dtype=int), 0
+        values = np.zeros((count, weight.shape[1]))
+    else:
+        first, width = label[::size], _blocks_per_piece(label, size)
+        values = np.zeros((count, label[-1] + 1 + width, label[-1] + 1 + width))
+    rows = np.zeros((count, len(x), len(starts) * size)) if options.row_sums else None
+
+    @lru_cache(maxsize=1024)  # as arrays of JAX, at most 80 MB for one sample in 10 dimensions
+    def piece(k: int) -> _Piece:
+        return _piece(stack, slice(k * size, (k + 1) * size))
+
+    with jax.enable_x64(True):
+        widths = np.array(options.bandwidths, dtype=x.dtype)
+        compute = partial(_tile, kernel=options.kernel, width=width, row_sums=options.row_sums)
+        for a, b in map(_position, tiles):
+            part, sums = compute(piece(a), piece(b), widths, diagonal=a == b or few)
+            place = np.s_[:, first[a] : first[a] + width, first[b] : first[b] + width] if width else np.s_[:]
+            values[place] += np.asarray(part)
+            if rows is not None:
+                rows[:, :, a * size : (a + 1) * size] += np.asarray(sums[0])
+                rows[:, :, b * size : (b + 1) * size] += np.asarray(sums[1])
+            tick()
+    values = values[:, :-width, :-width] if width else values
+    return _TileSums(values, None if rows is None else rows[:, :, : x.shape[1]])
+
+
+def _blocks_per_piece(label: np.ndarray, size: int) -> int:
+    """How many blocks a piece of `size` draws may meet, as one of a few numbers: each compiles once."""
+    last = np.append(label[size - 1 :: size], label[-1])[: len(label[::size])]
+    widest = np.max(last - label[::size]) + 1
+    return next(width for width in (1, 8, 16, 32, 128, size) if width >= widest)
+
+
+def _position(tile: int) -> tuple[int, int]:
+    """Row and column of a tile.
+
+    Examples
+    --------
+    >>> [_position(tile) for tile in range(4)]
+    [(0, 0), (0, 1), (1, 1), (0, 2)]
+    """
+    column = (isqrt(8 * tile + 1) - 1) // 2
+    return tile - column * (column + 1) // 2, column
+
+
+class _Piece(NamedTuple):
+    """A range of draws in all samples of a stack, padded to the size of a tile."""
+
+    x: Any  # (J, rows, d)
+    scores: Any  # (J, rows, d)
+    index: Any  # (rows,) position of each draw, -1 for padding
+    label: Any  # (rows,) block of each draw, counted from the first block of the piece, or -1
+    weight: Any  # (rows,), (rows, p) or None
+
+
+def _piece(stack: _Stack, rows: slice) -> _Piece:
+    x, scores, label, weight = stack
+    index = np.arange(rows.start, min(rows.stop, x.shape[1]), dtype=np.int32)
+    missing = rows.stop - rows.start - len(index)
+
+    def padded(values: np.ndarray | None, axis: int = 0) -> np.ndarray | None:
+        """0 for numbers, -1 for indices."""
+        if values is None or not missing:
+            return values
+        width = [(0, missing if k == axis else 0) for k in range(values.ndim)]
+        return np.pad(values, width, constant_values=-1 if values.dtype == np.int32 else 0)
+
+    return jax.device_put(
+        _Piece(
+            padded(x[:, rows], 1),
+            padded(scores[:, rows], 1),
+            padded(index),
+            None if label is None else padded((label[rows] - label[rows.start]).astype(np.int32)),
+            None if weight is None else padded(weight[rows]),
+        )
+    )
+
+
+@partial(jax.jit, static_argnames=("kernel", "width", "row_sums", "diagonal"))
 def _tile(
-    left: Piece, right: Piece, bandwidths: Any, *, kernel: Kernel, single: bool, row_sums: bool, repeats: bool
+    left: _Piece,
+    right: _Piece,
+    bandwidths: Any,
+    *,
+    kernel: Kernel,
+    width: int,
+    row_sums: bool,
+    diagonal: bool,
 ) -> tuple[Any, Any]:
-    """The part of one tile of H above the diagonal, (rows, K, columns), and its sums by row and column."""
-    keep = pairs_to_keep(left, right, repeats)
-    stored = jnp.float32 if single else jnp.float64
+    """Sums of a tile: over pairs of blocks (K, width, width) or forms (K, p); by row and column (K, J, rows).
 
-    def matrix(bandwidth: Any) -> tuple[Any, Any]:
-        own = with_bandwidth(kernel, bandwidth)
+    Padding has no weight; only pairs that must not count otherwise are masked, which takes time.
+    """
+    of_columns = _factor(right, width)
+    columns = jnp.swapaxes(right.x, 1, 2).copy()
+    column_scores = jnp.swapaxes(right.scores, 1, 2).copy()
+    present = (right.index >= 0).astype(left.x.dtype)
 
-        def one(sample: tuple[Any, Any, Any, Any]) -> Any:
-            return jnp.where(keep, stein_values(own, *pair_products(*sample)), 0.0)
+    def strip(rows: _Piece) -> tuple[Any, Any]:
+        keep = (rows.index[:, None] < right.index) & (rows.index[:, None] >= 0) if diagonal else True
+        here = (rows.index >= 0).astype(rows.x.dtype)
 
-        def add(h: Any, sample: tuple[Any, Any, Any, Any]) -> tuple[Any, Any]:
-            u = one(sample)
-            if not row_sums:
-                return h + u, None
-            return h + u, (u @ jnp.ones(u.shape[1]), jnp.ones(u.shape[0]) @ u)
+        def one(bandwidth: Any) -> tuple[Any, Any]:
+            own = with_bandwidth(kernel, bandwidth)
 
-        samples = (left.x, left.scores, right.x, right.scores)
-        if len(left.x) == 1 and not row_sums:
-            return one(tuple(part[0] for part in samples)).astype(stored), None
-        h, sums = jax.lax.scan(add, jnp.zeros(keep.shape), samples)
-        return h.astype(stored), sums
+            def matrix(sample: tuple[Any, ...]) -> tuple[Any, Any]:
+                u = jnp.where(keep, stein_values(own, *products_with_columns(*sample)), 0)
+                return u, (u @ present, here @ u) if row_sums else None
 
-    return jax.vmap(matrix, out_axes=(1, 0))(bandwidths)
+            samples = (rows.x, rows.scores, columns, column_scores)
+            if len(columns) == 1:
+                u, sums = matrix(tuple(part[0] for part in samples))
+                sums = jax.tree.map(lambda value: value[None], sums)
+            else:
+                zero = jnp.zeros((len(rows.index), len(present)), rows.x.dtype)
+                u, sums = jax.lax.scan(lambda h, sample: _add(h, *matrix(sample)), zero, samples)
+            return u.astype(of_columns.dtype) @ of_columns, sums
+
+        if len(bandwidths) == 1:
+            return jax.tree.map(lambda value: value[None], one(bandwidths[0]))
+        return jax.lax.map(one, bandwidths)
+
+    products, sums = jax.lax.map(strip, _strips(left))  # (strips, K, rows of a strip, p)
+    products = jnp.moveaxis(products, 1, 0).reshape(len(bandwidths), len(left.index), -1)
+    of_rows = _factor(left, width).astype(jnp.float64)
+    if width:
+        found = of_rows.T @ products.astype(jnp.float64)
+    else:
+        found = jnp.sum(products * of_rows, axis=1, dtype=jnp.float64)
+    if row_sums:
+        by_row = jnp.moveaxis(sums[0], 0, 2).reshape(len(bandwidths), len(left.x), -1)
+        sums = by_row.astype(jnp.float64), sums[1].sum(axis=0, dtype=jnp.float64)
+    return found, sums
 
 
-# Compiled apart from `_tile`: fused into it, XLA would evaluate the kernel again inside the product.
-@jax.jit
-def _sum(h: Any) -> Any:
-    return jnp.sum(jnp.sum(h, axis=2, dtype=jnp.float64), axis=0)
+def _add(total: Any, u: Any, sums: Any) -> tuple[Any, Any]:
+    return total + u, sums
 
 
-@jax.jit
-def _multiply_add(w: Any, h: Any) -> Any:
-    """sum_i w_bi h_ikj over the rows of all tiles `h`, which lie below each other, and their weights `w`."""
-    h = jnp.concatenate(h)
-    w = jnp.concatenate(w, axis=1).astype(h.dtype)
-    return (w @ h.reshape(len(h), -1)).reshape(len(w), *h.shape[1:])
+def _factor(piece: _Piece, width: int) -> Any:
+    """What a tile is multiplied by: the weights (rows, p), or the indicators (rows, width) of the blocks."""
+    if not width:
+        return piece.weight
+    member = (piece.label[:, None] == jnp.arange(width)).astype(piece.x.dtype)
+    return member if piece.weight is None else member * piece.weight[:, None]
 
 
-@jax.jit
-def _contract(product: Any, w: Any) -> Any:
-    """2 sum_j product_bkj w_bj for every replicate b; as a product, it is four times as fast as a sum."""
-    return 2 * jnp.einsum("bkj,bj->bk", product, w.astype(product.dtype)).astype(jnp.float64)
+def _strips(piece: _Piece) -> _Piece:
+    """The rows of a piece in groups of `ROWS_PER_STRIP`."""
+    count = len(piece.index) // ROWS_PER_STRIP
+
+    def cut(values: Any) -> Any:
+        return jnp.moveaxis(values.reshape(len(values), count, ROWS_PER_STRIP, -1), 1, 0)
+
+    return _Piece(cut(piece.x), cut(piece.scores), piece.index.reshape(count, -1), None, None)

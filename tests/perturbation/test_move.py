@@ -1,4 +1,3 @@
-import dataclasses
 import warnings
 
 import numpy as np
@@ -7,17 +6,8 @@ from harness import mixture_draws, numpy_mixture, standard_normal
 from scipy import stats
 
 import steincheck as sc
-from steincheck.perturbation import barker, jump_maps, metropolis, perturb, transition
-from steincheck.perturbation.runs import run_compiled, run_steps, skip_rejections
+from steincheck.perturbation import barker, metropolis, perturb
 
-
-def mixture(means, covariances, weights):
-    """A Gaussian mixture as a NumPy target, and its means and covariances."""
-    modes = np.asarray(means, float), np.asarray(covariances, float)
-    return numpy_mixture(means, covariances, weights), modes
-
-
-UNEQUAL = ([[-2.0], [3.0], [9.0]], [[[0.5]], [[2.0]], [[1.0]]], [0.2, 0.5, 0.3])
 PLANE = (
     [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],
     [[[1.0, 0.3], [0.3, 0.5]], [[0.4, -0.2], [-0.2, 2.0]], [[1.0, 0.0], [0.0, 1.0]]],
@@ -25,51 +15,10 @@ PLANE = (
 )
 
 
-def test_golden_trajectories_and_acceptance(golden):
-    """The research code's walk with its pairs and uniforms, step by step."""
-    arrays, target = golden
-    maps = jump_maps(arrays["means"], arrays["covs"])
-    theta = arrays["mh_thetas"]
-    states = arrays["mh_traj"][:, 0]
-    log_p = target.log_density(states.reshape(-1, target.dim)).reshape(states.shape[:2])
-    for step, index in enumerate(arrays["mh_pair_index"]):
-        pairs = arrays["mh_pairs"][index].T
-        log_u = np.log(arrays["mh_uniform"][step])
-        states, log_p, log_alpha = transition(states, log_p, target, maps, theta, tuple(pairs), log_u)
-        np.testing.assert_allclose(log_alpha, arrays["mh_log_accept"][step], rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(states, arrays["mh_traj"][:, step + 1], rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(states, arrays["sp_X"][1:], rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize("accept", [metropolis, barker])
-@pytest.mark.parametrize("theta", [0.7, 1.0, 1.3])
-def test_detailed_balance_by_quadrature(accept, theta):
-    """p(x) alpha_ij(x) dx = p(y) alpha_ji(y) dy with y = h(x | i, j), for every pair, unequal covariances."""
-    target, (means, covariances) = mixture(*UNEQUAL)
-    maps = jump_maps(means, covariances)
-    x = np.linspace(-25, 35, 4001)[None, :, None]
-    scale = np.array([theta])
-    for i in range(3):
-        for j in set(range(3)) - {i}:
-            pair = (np.full(4001, i), np.full(4001, j))
-            y = maps(x, scale, *pair)
-            lp, lq = target.log_density(x[0]), target.log_density(y[0])
-            jacobian = maps.log_jacobian(i, j)
-            np.testing.assert_allclose(maps(y, scale, pair[1], pair[0]), x, atol=1e-10)
-            assert np.gradient(y[0, :, 0], x[0, :, 0])[5] == pytest.approx(np.exp(jacobian), rel=1e-8)
-            there = lp + accept(lq - lp + jacobian)
-            back = lq + accept(lp - lq - jacobian) + jacobian
-            np.testing.assert_allclose(there, back, rtol=1e-10, atol=1e-10)
-
-
-def test_rules_of_acceptance_in_the_log_domain():
-    log_t = np.array([-1e4, -3.0, 0.0, 2.0, 1e4, -np.inf])
-    np.testing.assert_allclose(metropolis(log_t), [-1e4, -3, 0, 0, 0, -np.inf])
-    np.testing.assert_allclose(np.exp(barker(log_t[1:4])), np.exp(log_t[1:4]) / (1 + np.exp(log_t[1:4])))
-    assert barker(log_t[:1])[0] == pytest.approx(-1e4)
-    assert barker(log_t[5:])[0] == -np.inf
-    for rule in (metropolis, barker):  # rho(t) = t rho(1/t)
-        np.testing.assert_allclose(rule(log_t[:5]), log_t[:5] + rule(-log_t[:5]))
+def mixture(means, covariances, weights):
+    """A Gaussian mixture as a NumPy target, and its means and covariances."""
+    modes = np.asarray(means, float), np.asarray(covariances, float)
+    return numpy_mixture(means, covariances, weights), modes
 
 
 @pytest.mark.parametrize("accept", [metropolis, barker])
@@ -209,66 +158,6 @@ def test_bad_input(change, message):
         )
 
 
-# --- faster ways ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("accept", [metropolis, barker])
-@pytest.mark.parametrize("way", [run_compiled, skip_rejections])
-def test_faster_ways_have_the_distribution_of_single_steps(way, accept):
-    """End points of few steps from one start are few: their counts are compared by a chi-square test."""
-    shapes = np.array([np.diag([1.0, 2.0]), [[1.5, 0.4], [0.4, 1.0]]])
-    means = np.array([[0.0, 0.0], [5.0, 1.0]])
-    target = sc.models.gaussian_mixture(means, shapes, [0.6, 0.4])
-    maps = jump_maps(means, shapes)
-    x = np.repeat([[0.5, -0.3]], 4000, axis=0)
-    theta = np.array([0.9, 1.0])
-    log_p = target.log_density(x)
-    rest = (target, maps, theta, 6, accept)
-    starts = (x,) if way is run_compiled else (x, log_p)
-    ours, acceptance = way(*starts, *rest, np.random.default_rng(0))
-    theirs, expected_acceptance = run_steps(x, log_p, *rest, np.random.default_rng(1))
-    for k in range(2):
-        both = np.concatenate([ours[k], theirs[k]]).round(6)
-        _, where = np.unique(both, axis=0, return_inverse=True)
-        parts = np.split(where.ravel(), 2)
-        table = np.stack([np.bincount(part, minlength=where.max() + 1) for part in parts])
-        table = table[:, table.sum(axis=0) >= 20]
-        assert table.shape[1] > 1
-        assert stats.chi2_contingency(table).pvalue > 1e-5
-    # 24,000 steps, at most 6 of them dependent
-    assert np.allclose(acceptance, expected_acceptance, atol=5 * np.sqrt(2 * 0.25 * 6 / 24_000))
-
-
-def test_many_steps_per_pair_of_modes_skip_rejections():
-    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-    x = np.random.default_rng(3).normal(-3, 1, size=(2000, 1))
-    moved = perturb(x, target, [[-3.0], [3.0]], [1.0, 1.1], n_steps=200, rng=0)
-    share = np.mean(moved.samples > 0, axis=(1, 2))  # the chain has forgotten where it began
-    assert np.abs(share - 0.5).max() < 4 * np.sqrt(0.25 / 2000)
-
-
-def test_nan_at_a_proposal_of_a_jax_target_shows_the_point():
-    import jax.numpy as jnp
-
-    target = sc.from_jax(lambda x: jnp.where(x[0] < 3, -0.5 * x[0] ** 2, jnp.nan), dim=1)
-    modes = (np.array([[0.0], [2.0]]), np.ones((2, 1, 1)))
-    with pytest.raises(ValueError, match=r"`log_density` must be finite.*x = \["):
-        perturb(np.linspace(-1, 1, 20)[:, None], target, modes, 1.0, n_steps=20, rng=0)
-
-
-def test_a_rule_of_ones_own_is_used_step_by_step():
-    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-
-    class Never:
-        def __call__(self, log_ratio):
-            return np.full(np.shape(log_ratio), -np.inf)
-
-    x = np.zeros((5, 1))
-    moved = perturb(x, target, [[-3.0], [3.0]], 1.0, n_steps=3, accept=Never(), rng=0)
-    np.testing.assert_array_equal(moved.samples[0], x)
-    assert "Never" in moved.accept
-
-
 def test_what_is_no_rule_and_no_perturbation_is_named(normal_target):
     x = np.random.default_rng(0).normal(size=(50, 2))
     modes = [[0.0, 0.0], [1.0, 1.0]]
@@ -276,29 +165,6 @@ def test_what_is_no_rule_and_no_perturbation_is_named(normal_target):
         sc.perturb(x, normal_target, modes, 1.0, n_steps=2, accept="barker", rng=0)
     with pytest.raises(TypeError, match="`perturbation` must come from perturb, got ndarray"):
         sc.spksd_test(x, normal_target, perturbation=x)
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        (
-            {"samples": np.zeros((2, 5, 1))},
-            ValueError,
-            r"`samples` must hold the draws moved .* \(1, 5, 1\), got",
-        ),
-        ({"acceptance": [0.1, 0.2]}, ValueError, r"`acceptance` must hold a share per theta, shape \(1,\)"),
-        ({"draws": np.zeros(5)}, ValueError, r"`draws` must have shape \(n, d\)"),
-        ({"theta": [-1.0]}, ValueError, r"`theta` must be positive"),
-        ({"modes": [[0.0], [1.0]]}, TypeError, r"`modes` must be a Modes, got list"),
-        ({"n_steps": 0}, ValueError, r"`n_steps` must be a positive integer"),
-        ({"log_density": [0.0]}, ValueError, r"`log_density` must hold that of each draw, shape \(5,\)"),
-    ],
-)
-def test_the_record_refuses_what_is_not_a_perturbation(change, error, message):
-    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-    moved = sc.perturb(np.zeros((5, 1)), target, [[-3.0], [3.0]], 1.0, n_steps=1, rng=0)
-    with pytest.raises(error, match=message):
-        dataclasses.replace(moved, **change)
 
 
 def test_a_perturbation_records_its_seed_and_draws_nothing_from_a_generator():

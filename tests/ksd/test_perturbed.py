@@ -1,0 +1,149 @@
+import json
+
+import numpy as np
+import pytest
+from harness import BIMODAL_MODES, assert_level, assert_power, bimodal, bimodal_draws
+
+import steincheck as sc
+from steincheck.ksd.optimised import power_criterion
+from steincheck.stein.tiles import quadratic_forms
+
+
+def test_golden_summed_matrix_and_criterion(golden):
+    """spKSD's statistic and replicates, ospKSD's criterion; the research code has a bandwidth a sample."""
+    arrays, target = golden
+    stack = arrays["sp_X"]
+    n = stack.shape[1]
+    weights = arrays["boot_weights"] - 1
+    scores = target.score(stack.reshape(-1, target.dim)).reshape(stack.shape)
+    each = [
+        quadratic_forms(stack[[j]], scores[[j]], sc.IMQ(), width, weights, row_sums=True)
+        for j, width in enumerate(arrays["sp_lambdas"])
+    ]
+    total = sum(forms.total[0] for forms in each)
+    assert total / (n * (n - 1)) == pytest.approx(float(arrays["sp_stat"]), rel=1e-9)
+    replicates = sum(forms.replicates[0] for forms in each) / n**2
+    np.testing.assert_allclose(replicates, arrays["sp_boot_stats"], rtol=1e-8, atol=1e-12)
+    rows = np.array([forms.row_sums[0, 0] for forms in each])
+    np.testing.assert_allclose(rows.sum(axis=0), arrays["sp_U_sum_nodiag"].sum(axis=1), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(power_criterion(rows[0] + rows[1:]), arrays["osp_proxy"], rtol=1e-8)
+    assert power_criterion(rows[0]) == pytest.approx(float(arrays["scaled_ksd"]), rel=1e-9)
+    common = quadratic_forms(stack, scores, sc.IMQ(), float(arrays["imq_lambda"]))
+    assert common.total[0] / (n * (n - 1)) == pytest.approx(float(arrays["sp_stat_common_lambda"]), rel=1e-9)
+
+
+@pytest.mark.parametrize("test", [sc.spksd_test, sc.ospksd_test])
+def test_perturbed_tests_see_a_missing_mode(test):
+    rng = np.random.default_rng(7)
+    pvalues = [
+        test(bimodal_draws(1.0, 500, rng), bimodal(), modes=BIMODAL_MODES, rng=rng).pvalue for _ in range(2)
+    ]
+    assert max(pvalues) <= 0.01
+
+
+@pytest.mark.slow
+def test_spksd_sees_wrong_weights_that_ksd_does_not():
+    """Weight 0.3 instead of 0.5, eleven jump scales: of 60 other samples all were rejected, at p <= 0.002."""
+    rng = np.random.default_rng(8)
+    samples = [bimodal_draws(0.3, 1000, rng) for _ in range(5)]
+    target = bimodal()
+    options = {"modes": BIMODAL_MODES, "theta": np.linspace(0.5, 1.5, 11), "rng": rng}
+    assert_power([sc.spksd_test(x, target, **options).pvalue for x in samples], 0.8)
+    assert_level([sc.ksd_test(x, target, rng=rng).pvalue for x in samples])
+
+
+def test_spksd_reports_what_it_did():
+    x = bimodal_draws(0.3, 400, np.random.default_rng(10))
+    result = sc.spksd_test(x, bimodal(), modes=BIMODAL_MODES, theta=[0.8, 1.0, 1.2], rng=0)
+    assert result.acceptance.shape == result.theta_statistics.shape == (3,)
+    assert result.acceptance[1] > 0.4  # half of the proposals go the right way, and all of these are taken
+    assert len(result.modes) == 2
+    assert result.statistic == pytest.approx(
+        result.identity_statistic + result.theta_statistics.sum(), rel=1e-9
+    )
+    plain = sc.ksd_test(x, bimodal(), rng=0)
+    assert result.identity_statistic == pytest.approx(plain.statistic, rel=1e-9)
+    assert json.loads(result.to_json())["modes"]
+
+
+def test_more_steps_do_not_change_the_bootstrap_weights():
+    seen = []
+
+    def recording(n, size, rng):
+        seen.append(sc.multinomial(n, size, rng))
+        return seen[-1]
+
+    x = bimodal_draws(0.5, 100, np.random.default_rng(12))
+    for n_steps in (1, 4):
+        sc.spksd_test(
+            x, bimodal(), modes=BIMODAL_MODES, n_steps=n_steps, theta=[0.9], bootstrap=recording, rng=3
+        )
+    np.testing.assert_array_equal(seen[0], seen[1])
+
+
+def test_modes_are_found_when_not_given():
+    x = bimodal_draws(1.0, 300, np.random.default_rng(13))
+    result = sc.spksd_test(x, bimodal(), bounds=(-10, 16), rng=0)
+    np.testing.assert_allclose(np.sort(result.modes.locations[:, 0]), [0, 6], atol=1e-3)
+    assert result.reject()
+    assert sc.ospksd_test(x, bimodal(), bounds=(-10, 16), rng=0).reject()
+
+
+def test_one_mode_is_said_aloud(normal_target):
+    x = np.random.default_rng(14).normal(size=(100, 2))
+    with pytest.warns(UserWarning, match="only one mode"):
+        result = sc.spksd_test(x, normal_target, rng=0, theta=[0.9, 1.1])
+    assert any("only one mode" in text for text in result.warnings)
+    assert result.theta_statistics == pytest.approx([result.identity_statistic] * 2)
+
+
+def test_jumps_that_are_never_accepted_are_said_aloud():
+    draws = bimodal_draws(0.5, 60, np.random.default_rng(15))
+    with pytest.warns(UserWarning, match="jumps are accepted at every theta"):
+        sc.pksd_test(draws, bimodal(), modes=[[0.0], [6.0]], theta=10.0, rng=0)
+
+
+@pytest.mark.parametrize(
+    ("test", "change", "message"),
+    [
+        (sc.pksd_test, {"theta": [0.9, 1.1]}, "`theta` of pksd_test must be one number, got 2"),
+        (sc.spksd_test, {"theta": [0.9, -1.0]}, "`theta` must be positive"),
+        (sc.spksd_test, {"n_steps": 0}, "`n_steps` must be a positive integer"),
+        (sc.spksd_test, {"bounds": (3, -3), "modes": None}, "`bounds`"),
+        (
+            sc.ospksd_test,
+            {"train_fraction": 1.0},
+            "`train_fraction` must lie strictly between 0 and 1, got 1.0",
+        ),
+        (sc.ospksd_test, {"train_fraction": 0.001}, "must leave at least 2 draws on either side"),
+        (sc.ospksd_test, {"modes": (np.zeros((2, 2)), np.ones((2, 2, 2)))}, "`modes`"),
+    ],
+)
+def test_bad_input_of_perturbed_tests(test, change, message):
+    x = bimodal_draws(0.5, 50, np.random.default_rng(16))
+    with pytest.raises(ValueError, match=message):
+        test(x, bimodal(), **({"modes": BIMODAL_MODES} | change))
+
+
+@pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
+def test_one_perturbation_serves_several_tests(test):
+    x = bimodal_draws(0.4, 120, np.random.default_rng(22))
+    theta = 0.8 if test is sc.pksd_test else [0.8, 1.2]
+    moved = sc.perturb(x, bimodal(), BIMODAL_MODES, theta, n_steps=10, rng=0)
+    result = test(x, bimodal(), perturbation=moved, rng=1)
+    np.testing.assert_array_equal(result.theta, moved.theta)
+    assert result.settings["perturbation"] is moved
+    if test is not sc.ospksd_test:  # with the same stream the test makes the same perturbation
+        stream = np.random.default_rng(1).spawn(7)[3]
+        moved = sc.perturb(x, bimodal(), BIMODAL_MODES, theta, n_steps=10, rng=stream.bit_generator.seed_seq)
+        own = test(x, bimodal(), modes=BIMODAL_MODES, theta=theta, rng=1)
+        assert test(x, bimodal(), perturbation=moved, rng=1).pvalue == own.pvalue
+    with pytest.raises(ValueError, match="`perturbation` has its own `theta`, `n_steps`"):
+        test(x, bimodal(), perturbation=moved, theta=theta, n_steps=3)
+    for name, value in (("n_steps", 10), ("accept", sc.metropolis)):  # what is the default is given too
+        with pytest.raises(ValueError, match=f"`perturbation` has its own `{name}`: give one or the other"):
+            test(x, bimodal(), perturbation=moved, **{name: value})
+    with pytest.raises(ValueError, match="`perturbation` must be one of the same draws"):
+        test(x[::-1], bimodal(), perturbation=moved)
+    with pytest.raises(ValueError, match="`bounds` is the box of the mode search: give `modes` or `bounds`"):
+        test(x, bimodal(), modes=BIMODAL_MODES, bounds=(-10, 16))
