@@ -9,8 +9,6 @@ returns a result of its own, a `GofResult`; `check` runs what is needed and retu
 from . import _startup, chains, models, plot, report, samplers  # noqa: F401 (_startup first, for its effect)
 from ._version import __version__
 from .adapters import (
-    from_bridgestan,
-    from_jax_pytree,
     from_numpyro,
     from_pymc,
     from_stan,
@@ -74,9 +72,7 @@ __all__ = [  # noqa: RUF022 (in the order of the pipeline)
     "from_numpyro",
     "from_pymc",
     "from_stan",
-    "from_bridgestan",
     "from_torch",
-    "from_jax_pytree",
     "to_arviz",
     # modes
     "find_modes",

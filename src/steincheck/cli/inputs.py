@@ -10,7 +10,6 @@ from typing import Any
 
 from .._files import check_output
 from ..draws import Draws, read_draws, to_unconstrained
-from ..draws.files import BINARY_SUFFIXES, TEXT_SUFFIXES, ArrayChoiceError
 from ..draws.names import positions
 from ..result import Modes
 from ..target import Target
@@ -29,15 +28,8 @@ def load_modes(path: Path | None, target: Target) -> Any:
         return None
     if path.suffix.lower() == ".json":
         return _modes_of_json(path, target)
-    suffixes = (".json", *TEXT_SUFFIXES, *BINARY_SUFFIXES)
-    if path.suffix.lower() not in suffixes:
-        raise ValueError(f"--modes must end in {', '.join(suffixes)}, got {path.name}")
-    try:
-        places = load_draws([path], target, None, minimum=1)
-    except ArrayChoiceError as error:  # --key is about DRAWS
-        held = ", ".join(error.known) or "none"
-        raise ValueError(f"--modes takes a file with one array, {path} holds {held}") from None
-    return to_unconstrained(places, target, name="--modes", minimum=1).values
+    places = load_draws([path], target, None, minimum=1)
+    return to_unconstrained(places, target, name="modes", minimum=1).values
 
 
 def _modes_of_json(path: Path, target: Target) -> Any:
