@@ -20,9 +20,9 @@ def idata():
 def test_draws_of_other_kinds_become_a_posterior():
     values = {"mu": np.zeros((4, 50)), "theta": np.arange(4 * 50 * 6.0).reshape(4, 50, 2, 3)}
     result = sc.to_arviz(values)
-    np.testing.assert_array_equal(result.posterior["theta"].values, values["theta"])
-    assert list(az.summary(result, kind="stats").index)[:2] == ["mu", "theta[0, 0]"]
-    assert sc.to_arviz(np.zeros((20, 3))).posterior["x"].shape == (1, 20, 3)
+    np.testing.assert_array_equal(result.posterior["theta[1,2]"].values, values["theta"][..., 1, 2])
+    assert list(az.summary(result, kind="stats").index)[:2] == ["mu", "theta[0,0]"]
+    assert sc.to_arviz(np.zeros((20, 3))).posterior["x[2]"].shape == (1, 20)
     with pytest.raises(ValueError, match=r"chains of one length for ArviZ, got lengths \[5, 4\]"):
         sc.to_arviz([np.zeros((5, 2)), np.zeros((4, 2))])
 
@@ -52,7 +52,7 @@ def test_a_verdict_for_arviz(tmp_path):
     tree = sc.to_arviz(idata.to_datatree(), verdict)
     assert isinstance(tree, xarray.DataTree)
     assert tree["sample_stats"]["mode"].shape == (4, 300)
-    with pytest.raises(ValueError, match="`verdict` must be about these 200 draws, it is about 1200"):
+    with pytest.raises(ValueError, match="`verdict` must be about these 200 draws, not about 1200"):
         sc.to_arviz({"x": np.zeros((4, 50))}, verdict)
 
 

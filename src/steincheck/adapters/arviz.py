@@ -19,7 +19,7 @@ def to_arviz(draws: DrawsLike, verdict: Verdict | None = None) -> Any:
     Parameters
     ----------
     draws : InferenceData, DataTree, or anything that `as_draws` reads
-        Groups of the former are kept; the rest becomes the group ``posterior``.
+        Groups of the former are kept. The rest becomes the group ``posterior``, a variable per coordinate.
     verdict : Verdict, optional
         Verdict of these draws. The group ``sample_stats`` gets ``mode``, the mode of each draw or -1, and
         ``importance_weight`` where the verdict has weights, of mean 1. Sentence, p-value and seed become
@@ -59,20 +59,18 @@ def _statistics(verdict: Verdict, groups: dict[str, Any], xarray: Any) -> Any:
     """The statistics of the sampler, if any, with the mode and the weight of each draw."""
     posterior = groups["posterior"]
     shape = (posterior.sizes["chain"], posterior.sizes["draw"])
-    added = {"mode": verdict.mode_of_draw}
+    added = {} if verdict.mode_of_draw is None else {"mode": verdict.mode_of_draw}
     if verdict.importance_weights is not None:
         weights = verdict.importance_weights.weights
         added["importance_weight"] = weights / weights.mean()
     for values in added.values():
-        if values is not None and len(values) != shape[0] * shape[1]:
+        if values.size != shape[0] * shape[1]:
             raise ValueError(
-                f"`verdict` must be about these {shape[0] * shape[1]} draws, it is about {len(values)}"
+                f"`verdict` must be about these {shape[0] * shape[1]} draws, not about {values.size}"
             )
     axes = {name: posterior[name] for name in ("chain", "draw") if name in posterior.coords}
-    known = {name: values.reshape(shape) for name, values in added.items() if values is not None}
-    return groups.get("sample_stats", xarray.Dataset(coords=axes)).assign(
-        {name: (("chain", "draw"), values) for name, values in known.items()}
-    )
+    statistics = groups.get("sample_stats", xarray.Dataset(coords=axes))
+    return statistics.assign({key: (("chain", "draw"), x.reshape(shape)) for key, x in added.items()})
 
 
 def _groups(draws: Any, xarray: Any) -> dict[str, Any]:
@@ -85,35 +83,11 @@ def _groups(draws: Any, xarray: Any) -> dict[str, Any]:
 
 
 def _dataset(draws: Draws, xarray: Any) -> Any:
-    """Dataset with one variable per name: "theta[0]" and "theta[1]" become the variable theta."""
+    """Dataset with one variable per coordinate."""
     lengths = draws.lengths if draws.n_chains else np.array([len(draws)])
     if np.ptp(lengths):
         raise ValueError(f"`draws` must have chains of one length for ArviZ, got lengths {lengths.tolist()}")
-    values = draws.values.reshape(len(lengths), lengths[0], -1)
     names = coordinate_names(draws.shape[1], draws.names)
-    variables: dict[str, list[int]] = {}
-    for k, name in enumerate(names):
-        variables.setdefault(name.partition("[")[0] if name.endswith("]") else name, []).append(k)
-    content = {}
-    for variable, columns in variables.items():
-        shape = _shape([names[k] for k in columns])
-        axes = [f"{variable}_dim_{axis}" for axis in range(len(shape))]
-        content[variable] = (
-            ("chain", "draw", *axes),
-            values[:, :, columns].reshape(*values.shape[:2], *shape),
-        )
-    coordinates = {"chain": np.arange(len(lengths)), "draw": np.arange(lengths[0])}
-    return xarray.Dataset(content, coords=coordinates)
-
-
-def _shape(names: list[str]) -> tuple[int, ...]:
-    """Shape of the array whose elements have these names in row-major order; a vector if they are not."""
-    if len(names) == 1 and not names[0].endswith("]"):
-        return ()
-    indices = [tuple(name.partition("[")[2][:-1].split(",")) for name in names]
-    if all(part.isdigit() for index in indices for part in index):
-        numbers = [tuple(map(int, index)) for index in indices]
-        shape = tuple(1 + max(index[axis] for index in numbers) for axis in range(len(numbers[0])))
-        if numbers == list(np.ndindex(*shape)):
-            return shape
-    return (len(names),)
+    columns = draws.values.T.reshape(len(names), len(lengths), lengths[0])
+    content = {name: (("chain", "draw"), column) for name, column in zip(names, columns, strict=True)}
+    return xarray.Dataset(content, coords={"chain": np.arange(len(lengths)), "draw": np.arange(lengths[0])})

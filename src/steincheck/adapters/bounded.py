@@ -93,7 +93,9 @@ def _of_batches(target: Target, scale: _Scale) -> Target:
         return target.log_density(scale.parameters(y)) + scale.log_slope(y).sum(axis=1)
 
     def score(y: np.ndarray) -> np.ndarray:
-        return raw_score(target, scale.parameters(y)) * scale.slope(y) + scale.slope_of_log_slope(y)
+        with np.errstate(over="ignore"):
+            slope = np.exp(scale.log_slope(y))
+        return raw_score(target, scale.parameters(y)) * slope + scale.slope_of_log_slope(y)
 
     return Target(log_density, score if target.has_score else None, dim=target.dim)
 
@@ -129,11 +131,6 @@ class _Scale:
     def slope_of_log_slope(self, y: np.ndarray) -> np.ndarray:
         """d log(dx/dy) / dy per coordinate."""
         return np.asarray(self._chosen(-np.tanh(0.5 * y), 1.0, -1.0, 0.0))
-
-    def slope(self, y: np.ndarray) -> np.ndarray:
-        """dx/dy per coordinate."""
-        with np.errstate(over="ignore"):
-            return np.exp(self.log_slope(y))
 
     def parameters(self, y: Any, xp: Any = np) -> Any:
         """x of y."""

@@ -35,18 +35,15 @@ def load_model(
     data : path, optional
         JSON file: the data of the Stan program, or the keyword arguments of the NumPyro model.
     """
-    if (stan is not None) + (pymc is not None) + (numpyro is not None) != 1:
-        given = {"stan": stan, "pymc": pymc, "numpyro": numpyro}
-        raise ValueError(f"exactly one of `stan`, `pymc` and `numpyro` must be given, got {given}")
     if stan is not None:
         return from_stan(Path(stan), data)
     if numpyro is not None:
         return from_numpyro(_object_of(numpyro), **_arguments(data))
-    if data is not None:
+    if pymc is None or data is not None:
         raise ValueError(
-            "`data` belongs to a Stan program or a NumPyro model: a PyMC model has its data in it"
+            "one of `stan`, `pymc` and `numpyro` must be given; a PyMC model has its `data` in it"
         )
-    model = _object_of(str(pymc))
+    model = _object_of(pymc)
     return from_pymc(model() if callable(model) and not hasattr(model, "free_RVs") else model)
 
 

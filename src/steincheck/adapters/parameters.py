@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,14 @@ from ..target.parameter_scale import probe_points, scale_of
 STORAGE_ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
 
 
+class Block(NamedTuple):
+    """A variable, its coordinates and the columns of its elements."""
+
+    variable: str
+    coordinates: list[int]
+    columns: list[int]
+
+
 @dataclass(frozen=True, eq=False)
 class Parameters:
     """The parameters of a model and how they are transformed to unconstrained space."""
@@ -27,16 +35,14 @@ class Parameters:
     unconstrain: Batch  #: (n, k) -> (n, d); NaN or infinite outside the support
 
     @cached_property
-    def blocks(self) -> list[tuple[str, list[int], list[int]]]:
-        """Per variable: its name, its coordinates and its columns."""
-        variables = dict.fromkeys(variable_of(name) for name in self.names)
-        coordinates: dict[str, list[int]] = {variable: [] for variable in variables}
-        columns: dict[str, list[int]] = {variable: [] for variable in variables}
-        for j, owner in enumerate(self.owners):
-            coordinates[owner].append(j)
-        for k, name in enumerate(self.names):
-            columns[variable_of(name)].append(k)
-        return [(variable, coordinates[variable], columns[variable]) for variable in variables]
+    def blocks(self) -> list[Block]:
+        """The variables."""
+        owners = np.array(self.owners)
+        variables = np.array([variable_of(name) for name in self.names])
+        return [
+            Block(name, np.flatnonzero(owners == name).tolist(), np.flatnonzero(variables == name).tolist())
+            for name in dict.fromkeys(variables.tolist())
+        ]
 
     @cached_property
     def example(self) -> tuple[np.ndarray, np.ndarray]:

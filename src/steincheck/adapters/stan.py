@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -176,14 +176,7 @@ def _as_json(data: Any) -> str:
         return path.read_text(encoding="utf-8")
     if not isinstance(data, Mapping):
         raise TypeError(f"`data` must be a mapping by name or a JSON file, got {type(data).__name__}")
-    return json.dumps({str(key): _plain(value) for key, value in data.items()})
-
-
-def _plain(value: Any) -> Any:
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"`data` must hold numbers and arrays of numbers, got {type(value).__name__}")
-    return (array.astype(int) if array.dtype.kind == "b" else array).tolist()
+    return json.dumps(dict(data), default=lambda value: np.asarray(value).tolist())
 
 
 class StanModel:
@@ -230,37 +223,33 @@ class StanModel:
 
     def log_density(self, x: np.ndarray, jacobian: bool = True) -> np.ndarray:
         """(n, d) -> (n,)"""
-        value, _ = self._evaluate(x, jacobian, gradient=False)
+        value = np.empty(len(x))
+        self._call("log_density", x, int(jacobian), value, None)
         return np.where(np.isnan(value), -np.inf, value)
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, d)"""
-        return self._evaluate(x, True, gradient=True)[1]
-
-    def _evaluate(self, x: np.ndarray, jacobian: bool, *, gradient: bool) -> tuple[np.ndarray, np.ndarray]:
-        value = np.empty(len(x))
         slope = np.empty((len(x), self.dim))
-        sizes = (len(x), self.dim, int(jacobian))
-        place = _pointer(slope) if gradient else None
-        self._call("log_density", x, sizes, _pointer(value), place)
-        return value, slope
+        self._call("log_density", x, 1, np.empty(len(x)), slope)
+        return slope
 
     def constrain(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, k)"""
-        out = np.empty((len(x), self.n_parameters))
-        self._call("constrain", x, (len(x), self.dim, self.n_parameters), _pointer(out))
-        return out
+        values = np.empty((len(x), self.n_parameters))
+        self._call("constrain", x, self.n_parameters, values)
+        return values
 
     def unconstrain(self, values: np.ndarray) -> np.ndarray:
         """(n, k) -> (n, d); NaN outside the support."""
-        out = np.empty((len(values), self.dim))
-        self._call("unconstrain", values, (len(values), self.dim, self.n_parameters), _pointer(out))
-        return out
+        x = np.empty((len(values), self.dim))
+        self._call("unconstrain", values, self.n_parameters, x)
+        return x
 
-    def _call(self, name: str, rows: np.ndarray, sizes: Sequence[int], *out: Any) -> None:
+    def _call(self, name: str, rows: np.ndarray, option: int, *out: np.ndarray | None) -> None:
         rows = np.ascontiguousarray(rows, dtype=np.float64)
-        function = getattr(self._functions, f"steincheck_{name}")
-        function(self._model, _pointer(rows), *map(ctypes.c_long, sizes), *out)
+        sizes = [ctypes.c_long(size) for size in (len(rows), self.dim, option)]
+        places = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in (rows, *out)]
+        getattr(self._functions, f"steincheck_{name}")(self._model, places[0], *sizes, *places[1:])
 
 
 class BridgeModel:
@@ -298,10 +287,6 @@ def _rows(
         with suppress(RuntimeError, ValueError):
             out[i] = function(row)
     return out
-
-
-def _pointer(array: np.ndarray) -> Any:
-    return ctypes.c_void_p(array.ctypes.data)
 
 
 def _text(buffer: Any) -> str:

@@ -54,24 +54,25 @@ def from_torch(
     except ImportError:
         raise ImportError("from_torch needs PyTorch: pip install 'steincheck[torch]'") from None
     form = _tensor_form(torch, log_density)
-    dim = int(dim)
-    if _takes_batches(torch, log_density, dim, form):
+    points = torch.as_tensor(probe_points(int(dim), 3 if dim != 3 else 4), **form)
+    if _takes_batches(torch, log_density, points):
         value, score = log_density, _score_of_batches(torch, log_density)
     else:
-        value, score = _pointwise(torch, log_density, dim, form)
-    target = Target(
-        _in_chunks(torch, value, form, np.full((), -np.inf)),
-        _in_chunks(torch, score, form, np.full(dim, np.nan)),
-        dim=dim,
-        names=names,
-        sample=sample,
-    )
+        value, score = _pointwise(torch, log_density, points)
     try:
-        check_score(target, probe_points(dim), rtol=1e-3 if form["dtype"] == torch.float64 else 0.05)
-    except RuntimeError as error:  # of PyTorch: no gradient, or a complex value
+        score(points)
+    except RuntimeError as error:  # no gradient, or a complex value
         raise TypeError(
             f"`log_density` must return a real tensor that depends on the point: {error}"
         ) from error
+    target = Target(
+        _batch_function(torch, value, form, np.array(-np.inf)),
+        _batch_function(torch, score, form, np.full(int(dim), np.nan)),
+        dim=int(dim),
+        names=names,
+        sample=sample,
+    )
+    check_score(target, probe_points(target.dim), rtol=1e-3 if form["dtype"] == torch.float64 else 0.05)
     return target
 
 
@@ -90,16 +91,14 @@ def _tensor_form(torch: Any, log_density: Callable[[Any], Any]) -> dict[str, Any
     return {"dtype": first.dtype, "device": first.device}
 
 
-def _takes_batches(torch: Any, log_density: Callable[[Any], Any], dim: int, form: dict[str, Any]) -> bool:
+def _takes_batches(torch: Any, log_density: Callable[[Any], Any], points: Any) -> bool:
     """Whether the function is one of batches; an error if it is random or mixes the rows of a batch."""
-    n = 3 if dim != 3 else 4  # a function of one point would return the wrong shape
-    points = torch.as_tensor(probe_points(dim, n), **form)
     with torch.no_grad():
         try:
             together = log_density(points)
         except Exception:  # of any kind: the function is not one of batches, and is tried with one point
             together = None
-        if getattr(together, "shape", None) != (n,):
+        if getattr(together, "shape", None) != points.shape[:1]:
             _check_scalar(torch, log_density, points[0])
             return False
         try:
@@ -137,61 +136,40 @@ def _score_of_batches(torch: Any, log_density: Callable[[Any], Any]) -> Callable
     return score
 
 
-def _pointwise(
-    torch: Any, log_density: Callable[[Any], Any], dim: int, form: dict[str, Any]
-) -> tuple[Any, Any]:
+def _pointwise(torch: Any, log_density: Callable[[Any], Any], points: Any) -> tuple[Any, Any]:
     """Value and score of batches by torch.func, or in turn where it cannot: branches on values."""
 
     def scalar(point: Any) -> Any:
         return log_density(point).reshape(())
 
+    def in_turn(points: Any) -> Any:
+        return torch.stack([scalar(point) for point in points])
+
     value = torch.func.vmap(scalar, chunk_size=256)
     score = torch.func.vmap(torch.func.grad(scalar), chunk_size=256)
-    points = torch.as_tensor(probe_points(dim), **form)
     try:
         value(points)
         score(points)
     except RuntimeError:
-
-        def value(points: Any) -> Any:
-            return torch.stack([scalar(point) for point in points])
-
-        score = _score_of_batches(torch, value)
+        return in_turn, _score_of_batches(torch, in_turn)
     return value, score
 
 
-def _in_chunks(
+def _batch_function(
     torch: Any, function: Callable[[Any], Any], form: dict[str, Any], missing: np.ndarray
 ) -> Batch:
-    """Batch function of arrays; a row at which the function raises is `missing`, the others are not."""
-
-    def call(rows: np.ndarray) -> np.ndarray:
-        return function(torch.as_tensor(np.array(rows), **form)).detach().cpu().numpy()
+    """A function of tensors as one of arrays; a row at which it raises is `missing`, the others are not."""
 
     def evaluate(x: np.ndarray) -> np.ndarray:
-        parts = [np.empty((0, *missing.shape))]
-        for start in range(0, len(x), POINTS_PER_CALL):
-            rows = np.asarray(x[start : start + POINTS_PER_CALL])
+        if not len(x):
+            return np.empty((0, *missing.shape))
+        if len(x) <= POINTS_PER_CALL:
             try:
-                parts.append(call(rows))
-            except (ValueError, RuntimeError) as error:
-                parts.append(_row_by_row(call, rows, missing, error))
-        return np.concatenate(parts[1:] or parts)
+                return function(torch.as_tensor(np.array(x), **form)).detach().cpu().numpy()
+            except (ValueError, RuntimeError):
+                if len(x) == 1:
+                    return missing[None]
+        half = len(x) // 2
+        return np.concatenate([evaluate(x[:half]), evaluate(x[half:])])
 
     return evaluate
-
-
-def _row_by_row(
-    call: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, missing: np.ndarray, error: Exception
-) -> np.ndarray:
-    """The rows one at a time; if all of them raise, it is not for the rows."""
-    out = np.broadcast_to(missing, (len(rows), *missing.shape)).copy()
-    failed = 0
-    for i, row in enumerate(rows):
-        try:
-            out[i] = call(row[None])[0]
-        except (ValueError, RuntimeError):
-            failed += 1
-    if failed == len(rows):
-        raise error
-    return out
