@@ -63,7 +63,7 @@ def test_named_columns_are_taken_in_the_order_of_the_target(tmp_path):
         ("a,b\n1,2\n3,x\n", "could not convert string 'x' to float64 at row 1, column 2"),
         ("1,2\n3,\n", "could not convert string '' to float64 at row 1, column 2"),
         ("1,2\n1_5,2\n", "could not convert string '1_5' to float64"),
-        ("1.5,x\n3,4\n", "the first line must hold names or a draw, got 'x' and '1.5'"),
+        ("1.5,x\n3,4\n", "could not convert string 'x' to float64 at row 0, column 2"),
         ("a,a\n1,2\n3,4\n", "there is more than one column 'a'"),
         ("a,b\n", "it holds no draws"),
         ("", "it holds no draws"),

@@ -89,11 +89,8 @@ def read_any(draws: Any, dim: int | None, names: Sequence[str] | None, name: str
     if array.ndim == 3:
         chain = np.repeat(np.arange(array.shape[0]), array.shape[1])
         return with_examined_axes(Draws(array.reshape(len(chain), array.shape[2]), chain), name)
-    if dim is None:
-        if array.ndim not in (1, 2):
-            raise ValueError(f"`{name}` must have shape (n, d) or (chain, draw, d), got {array.shape}")
-        return Draws(array[:, None] if array.ndim == 1 else array)
-    return Draws(_rows(array, dim, name, f"(n, {dim}) or (chain, draw, {dim})"))
+    width = "d" if dim is None else dim
+    return Draws(_rows(array, dim, name, f"(n, {width}) or (chain, draw, {width})"))
 
 
 def as_matrix(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndarray:
@@ -121,22 +118,16 @@ def as_matrix(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndar
     return found.values
 
 
-def _rows(array: np.ndarray, dim: int, name: str, shapes: str) -> np.ndarray:
+def _rows(array: np.ndarray, dim: int | None, name: str, shapes: str) -> np.ndarray:
     """An array (n, dim), or an error that says which `shapes` are possible."""
-    if array.ndim == 1:
-        if dim != 1:
-            raise ValueError(
-                f"`{name}` must have shape (n, {dim}), one point per row, got the 1-d shape {array.shape}; a "
-                f"single point has shape (1, {dim})"
-            )
+    if array.ndim == 1 and dim in (None, 1):
         return array[:, None]
-    if array.ndim != 2 or array.shape[1] != dim:
-        transposed = array.ndim == 2 and array.shape[0] == dim
-        hint = "; it looks transposed: one row per point is expected" if transposed else ""
-        raise ValueError(
-            f"`{name}` must have shape {shapes} as the target has dim = {dim}, got {array.shape}{hint}"
-        )
-    return array
+    if array.ndim == 2 and dim in (None, array.shape[1]):
+        return array
+    hint = f"; a single point has shape (1, {dim})" if array.ndim == 1 else ""
+    if array.ndim == 2 and array.shape[0] == dim:
+        hint = "; it looks transposed"
+    raise ValueError(f"`{name}` must have shape {shapes}, one point per row, got {array.shape}{hint}")
 
 
 def _is_chain_list(draws: Any) -> bool:

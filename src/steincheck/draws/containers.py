@@ -47,9 +47,9 @@ def from_columns(labels: Sequence[Any], columns: Sequence[np.ndarray]) -> Draws:
         role = name.strip("._").lower()
         if role in ROLES:
             roles[role] = column
+        elif name in kept or np.ndim(column) != 1:
+            raise ValueError(f"there is more than one column {name!r}")
         elif not name.endswith("__") and (numbers := _as_floats(column)) is not None:
-            if name in kept:
-                raise ValueError(f"there is more than one column {name!r}")
             kept[name] = numbers
     n = len(columns[0]) if len(columns) else 0
     order = _row_order(roles, n)
@@ -115,14 +115,16 @@ def _from_mapping(draws: Mapping[Any, Any], dim: int | None, names: Sequence[str
     return _from_arrays(same, axes) if axes == 1 else with_examined_axes(_from_arrays(same, axes), name)
 
 
-def _from_arrays(arrays: Mapping[str, np.ndarray], axes: int) -> Draws:
-    """Arrays with one or two leading axes of draws, one column per element."""
-    labels: list[str] = []
+def _from_arrays(
+    arrays: Mapping[str, np.ndarray], axes: int, labels: Mapping[str, Any] | None = None
+) -> Draws:
+    """Arrays with one or two leading axes of draws, one column per element; `labels` of the other axes."""
+    names: list[str] = []
     columns: list[np.ndarray] = []
     for key, value in arrays.items():
-        labels += element_names(key, value.shape[axes:])
+        names += element_names(key, labels[key] if labels else value.shape[axes:])
         columns += list(value.reshape(int(np.prod(value.shape[:axes])), -1).T)
-    table = from_columns(labels, columns)
+    table = from_columns(names, columns)
     if axes == 1:
         return table
     n_chains, length = next(iter(arrays.values())).shape[:2]
@@ -131,23 +133,18 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], axes: int) -> Draws:
 
 def _from_arviz(draws: Any, name: str) -> Draws:
     """ArviZ InferenceData, DataTree, or an xarray Dataset of draws; labels of text name the elements."""
-    posterior = getattr(draws, "posterior", draws)
-    labels: list[str] = []
-    columns: list[np.ndarray] = []
-    chain = None
-    for key, variable in posterior.data_vars.items():
+    arrays: dict[str, np.ndarray] = {}
+    labels: dict[str, list[int | list[str]]] = {}
+    for key, variable in getattr(draws, "posterior", draws).data_vars.items():
         if "draw" in variable.dims:
             whole = variable if "chain" in variable.dims else variable.expand_dims("chain")
-            array = whole.transpose("chain", "draw", ...)
-            labels += element_names(str(key), [_axis(array, dim) for dim in array.dims[2:]])
-            chain = np.repeat(np.arange(array.shape[0]), array.shape[1])
-            columns += list(array.values.reshape(len(chain), -1).T)
-    if chain is None:
+            ordered = whole.transpose("chain", "draw", ...)
+            arrays[str(key)] = ordered.values
+            labels[str(key)] = [_axis(ordered, dim) for dim in ordered.dims[2:]]
+    if not arrays:
         raise ValueError(f"`{name}` has no group or variable with dimensions (chain, draw)")
-    statistics = getattr(draws, "sample_stats", None)
-    known = statistics is not None and "diverging" in statistics.data_vars
-    divergences = int(np.sum(np.asarray(statistics["diverging"]))) if known else None  # type: ignore[index]
-    return replace(from_columns(labels, columns), chain=chain, divergences=divergences)
+    divergences = _divergences(getattr(draws, "sample_stats", {}))
+    return replace(_from_arrays(arrays, 2, labels), divergences=divergences)
 
 
 def _axis(array: Any, dim: Any) -> int | list[str]:
@@ -158,14 +155,16 @@ def _axis(array: Any, dim: Any) -> int | list[str]:
 
 def _from_numpyro(mcmc: Any, name: str) -> Draws:
     """NumPyro's MCMC, or anything whose ``get_samples`` groups by chain."""
-    samples = {
-        key: np.asarray(as_host(value)) for key, value in mcmc.get_samples(group_by_chain=True).items()
-    }
+    samples = mcmc.get_samples(group_by_chain=True)
     if not samples:
         raise ValueError(f"`{name}` must hold draws, got a {type(mcmc).__name__} without any")
+    arrays = {key: np.asarray(as_host(value)) for key, value in samples.items()}
     extra = mcmc.get_extra_fields() if hasattr(mcmc, "get_extra_fields") else {}
-    divergences = int(np.sum(np.asarray(extra["diverging"]))) if "diverging" in extra else None
-    return replace(_from_arrays(samples, 2), divergences=divergences)
+    return replace(_from_arrays(arrays, 2), divergences=_divergences(extra))
+
+
+def _divergences(statistics: Any) -> int | None:
+    return int(np.sum(np.asarray(statistics["diverging"]))) if "diverging" in statistics else None
 
 
 def _from_frame(frame: Any, name: str) -> Draws:
@@ -175,13 +174,10 @@ def _from_frame(frame: Any, name: str) -> Draws:
         frame = frame.reset_index()
     labels = list(getattr(frame, "column_names", frame.columns))  # PyArrow's columns are those themselves
     try:
-        columns = [np.asarray(frame[label]) for label in labels]
-    except (KeyError, TypeError):
-        columns = []
-    if len(columns) != len(labels) or any(column.ndim != 1 for column in columns):
+        return from_columns(labels, [np.asarray(frame[label]) for label in labels])
+    except (KeyError, TypeError) as error:
         kind = type(frame).__name__
-        raise TypeError(f"`{name}` must hold one column of numbers per name in memory, got a {kind}")
-    return from_columns(labels, columns)
+        raise TypeError(f"`{name}` must hold one column of numbers per name, got a {kind}: {error}") from None
 
 
 def with_examined_axes(draws: Draws, name: str) -> Draws:
@@ -189,9 +185,9 @@ def with_examined_axes(draws: Draws, name: str) -> Draws:
     from ..wording.draws import doubtful_axes
 
     n_chains = draws.n_chains
-    if n_chains < 2 or len(draws) < 2 * n_chains or not np.isfinite(draws.values).all():
+    length = len(draws) // max(n_chains, 1)
+    if min(n_chains, length) < 2 or not draws.values.size or not np.isfinite(draws.values).all():
         return draws
-    length = len(draws) // n_chains
     array = draws.values.reshape(n_chains, length, -1)
     along_draws, along_chains = _lag_1_strengths(array[:, : max(2, 10**5 // n_chains)])  # for speed
     # slow chains resemble each other by chance too, but far less than their own draws do
@@ -204,8 +200,6 @@ def with_examined_axes(draws: Draws, name: str) -> Draws:
 
 def _lag_1_strengths(array: np.ndarray) -> tuple[float, float]:
     """Lag-1 correlations along the second and the first axis of (chain, draw, d), in standard errors."""
-    if not array.size:
-        return 0.0, 0.0
     scores = np.stack([normal_scores(array[..., k]) for k in range(array.shape[2])], axis=2)
 
     def strength(one: np.ndarray, two: np.ndarray) -> float:

@@ -130,10 +130,8 @@ def _read_text(text: str) -> Draws:
     separator = "," if "," in first else None
     header = _header(first, separator)
     # CmdStan writes this comment after the warm-up, if that is saved
-    warm_up = max(
-        (k for k, line in enumerate(lines) if line.startswith("# Adaptation terminated")), default=-1
-    )
-    body = [lines[k] for k in rows[1 if header else 0 :] if k > warm_up]
+    ends = [k for k, line in enumerate(lines) if line.startswith("# Adaptation terminated")]
+    body = [lines[k] for k in rows[1 if header else 0 :] if k > max(ends, default=-1)]
     if not body:
         raise ValueError("it holds no draws")
     values = np.loadtxt(body, delimiter=separator, comments=None, ndmin=2, quotechar='"')
@@ -148,21 +146,11 @@ def _read_text(text: str) -> Draws:
 
 
 def _header(line: str, separator: str | None) -> list[str] | None:
-    """The names of the columns in the first line, or None if it is a draw."""
+    """The names of the columns in the first line, or None if it begins with a number."""
     parts = next(csv.reader([line], delimiter=separator)) if separator else line.split()
     cells = [cell.strip().strip('"') for cell in parts]
-    numbers = [cell for cell in cells if _is_number(cell)]
-    if len(numbers) == len(cells):
-        return None
-    if numbers and cells[0]:
-        other = next(cell for cell in cells if not _is_number(cell))
-        raise ValueError(f"the first line must hold names or a draw, got {other!r} and {numbers[0]!r}")
-    return cells
-
-
-def _is_number(cell: str) -> bool:
     try:
-        float(cell)
+        float(cells[0])
     except ValueError:
-        return False
-    return True
+        return cells
+    return None
