@@ -224,17 +224,14 @@ numbers = st.floats(-1e12, 1e12, allow_subnormal=False)
 @settings(max_examples=30)
 @given(
     rows=st.lists(st.tuples(numbers, numbers), min_size=2, max_size=8, unique=True),
-    delimiter=st.sampled_from([" ", ",", ";", "\t"]),
-    header=st.sampled_from(["", "mu,tau", "tau,mu", "tau mu"]),
-    marked=st.booleans(),
+    delimiter=st.sampled_from([" ", ",", "\t"]),
+    header=st.sampled_from([(), ("mu", "tau"), ("tau", "mu")]),
 )
-def test_files_give_back_the_draws_by_name(tmp_path_factory, rows, delimiter, header, marked):
+def test_files_give_back_the_draws_by_name(tmp_path_factory, rows, delimiter, header):
     path = tmp_path_factory.mktemp("read") / "draws.csv"
-    options = {} if marked else {"comments": ""}
-    header = header if marked else header.replace(",", delimiter).replace(" ", delimiter)
-    np.savetxt(path, rows, delimiter=delimiter, header=header, fmt="%.17g", **options)
+    np.savetxt(path, rows, delimiter=delimiter, header=delimiter.join(header), fmt="%.17g", comments="")
     found = sc.read_draws(path, names=("mu", "tau")).values
-    expected = np.array(rows)[:, ::-1] if header.startswith("tau") else np.array(rows)
+    expected = np.array(rows)[:, ::-1] if header[:1] == ("tau",) else np.array(rows)
     np.testing.assert_array_equal(found, expected)
 
 

@@ -146,8 +146,8 @@ REFUSED = {
     "labels of no draws": (lambda: MIXTURE.sample_with_labels(0, 0), "`n`"),
     "three columns of two": (lambda: MIXTURE.score(np.ones((4, 3))), "`x`"),
     "complex points": (lambda: MIXTURE.log_density(1j * X), "`x`"),
-    "pytree of text": (lambda: sc.from_jax_pytree(lambda p: p["a"], {"a": "x"}), "`example`"),
-    "pytree without the key": (lambda: sc.from_jax_pytree(lambda p: p["b"], {"a": 1.0}), "`log_density`"),
+    "pytree of text": (lambda: sc.from_jax(lambda p: p["a"], example={"a": "x"}), "`example`"),
+    "pytree without the key": (lambda: sc.from_jax(lambda p: p["b"], example={"a": 1.0}), "`log_density`"),
     "blocks of text": (
         lambda: sc.samplers.repelling_attracting_metropolis(lambda x: x[0], X[:2], 1.0, 3, blocks="ab"),
         "`blocks`",
@@ -159,7 +159,6 @@ REFUSED = {
         ),
         "`log_density`",
     ),
-    "variables of a class": (lambda: sc.as_draws({"a": X[:, 0]}, var_names=object), "`var_names`"),
     "names of a plot": (lambda: sc.plot.pairs(X, NORMAL, names="ab"), "`names`"),
     "plot of nothing": (lambda: sc.plot.null_distribution(None), "`result`"),
     "plot of a dict": (lambda: sc.plot.mode_shares({}), "`table`"),
@@ -198,7 +197,7 @@ def test_rows_that_are_taken_ascend():
     draws = sc.Draws(np.arange(6.0).reshape(3, 2), chain=np.zeros(3, dtype=int))
     assert draws.take([0, 2]).values.tolist() == [[0.0, 1.0], [4.0, 5.0]]
     for rows in ([2, 0], [1, 1]):
-        with pytest.raises(ValueError, match="`rows` must ascend, each row at most once"):
+        with pytest.raises(ValueError, match="`rows` must be 1-d and ascend, each row at most once"):
             draws.take(rows)
 
 

@@ -30,10 +30,8 @@ class Mcmc:
 class Fit:
     """As CmdStanPy has it."""
 
-    column_names = ("a", "b")
-
-    def draws(self, *, inc_warmup: bool = False) -> np.ndarray:
-        return x[:, None]
+    def draws_pd(self, *, inc_warmup: bool = False) -> dict[str, np.ndarray]:
+        return {"a": x[:, 0], "b": x[:, 1]}
 
 
 def passed_on(

@@ -10,8 +10,6 @@ from . import models, plot, report, samplers
 from ._version import __version__
 from .accuracy import estimate_accuracy
 from .adapters import (
-    from_bridgestan,
-    from_jax_pytree,
     from_numpyro,
     from_pymc,
     from_stan,
@@ -76,9 +74,7 @@ __all__ = [  # noqa: RUF022 (in the order of the pipeline)
     "from_numpyro",
     "from_pymc",
     "from_stan",
-    "from_bridgestan",
     "from_torch",
-    "from_jax_pytree",
     "to_arviz",
     # modes
     "find_modes",

@@ -117,14 +117,14 @@ def as_one_positive(value: Any, name: str) -> float:
     return number
 
 
-def as_pairs(bounds: Any, dim: int) -> np.ndarray:
+def as_pairs(bounds: Any, dim: int, name: str = "bounds") -> np.ndarray:
     """Bounds (2, d) of one (low, high) pair or one per coordinate, with low < high; they may be infinite."""
-    pairs = as_numbers(bounds, "bounds", "(low, high) pairs of numbers")
+    pairs = as_numbers(bounds, name, "(low, high) pairs of numbers")
     if pairs.shape not in ((2,), (dim, 2)):
-        raise ValueError(f"`bounds` must be one (low, high) pair or {dim} of them, got shape {pairs.shape}")
+        raise ValueError(f"`{name}` must be one (low, high) pair or {dim} of them, got shape {pairs.shape}")
     box = np.broadcast_to(pairs, (dim, 2)).T
     for k in np.flatnonzero(~(box[0] < box[1])):
-        raise ValueError(f"`bounds` must have low < high, coordinate {k} has {box[:, k].tolist()}")
+        raise ValueError(f"`{name}` must have low < high, coordinate {k} has {box[:, k].tolist()}")
     return box
 
 

@@ -35,25 +35,21 @@ class HasSamples(Protocol):
         """The method that returns the draws."""
 
 
-class HasNamedDraws(Protocol):
+class HasFrame(Protocol):
     """A fit of CmdStanPy."""
 
     @property
-    def column_names(self) -> Any:
-        """Names of the columns."""
-
-    @property
-    def draws(self) -> Any:
-        """The method that returns the draws."""
+    def draws_pd(self) -> Any:
+        """The method that returns the draws as a data frame."""
 
 
 # NumPy's ArrayLike takes a single number and text too
 Number = float | SupportsArray
 Numbers = SupportsArray | Sequence[Number | Sequence[Number | Sequence[Number]]]
 
-#: What `as_draws` takes: arrays and nested lists of numbers, lists of chains, mappings (ArviZ and PyStan have
-#: such), tables, NumPyro's MCMC, fits of CmdStanPy, `Draws`.
-DrawsLike = Numbers | Mapping[Any, Any] | HasColumns | Sequence[HasColumns] | HasSamples | HasNamedDraws
+#: What `as_draws` takes: arrays and nested lists of numbers, lists of chains, mappings (ArviZ has such),
+#: tables, NumPyro's MCMC, fits of CmdStanPy, `Draws`.
+DrawsLike = Numbers | Mapping[Any, Any] | HasColumns | Sequence[HasColumns] | HasSamples | HasFrame
 
 #: `Modes`, locations (M, d), or a tuple of locations and covariances (M, d, d).
 ModesLike = Modes | Numbers | tuple[Numbers, Numbers]

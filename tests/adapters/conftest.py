@@ -1,4 +1,4 @@
-"""Real packages on the same three posteriors; `make test-adapters` installs what these tests need."""
+"""Real packages on the same three posteriors; `make test-adapters` installs what the marked tests need."""
 
 from functools import lru_cache
 from importlib.util import find_spec
@@ -9,14 +9,24 @@ import steincheck as sc
 
 from . import posteriors
 
-collect_ignore_glob = [] if find_spec("pymc") and find_spec("httpstan") else ["test_*.py"]
+# these import the packages at their top
+collect_ignore = [
+    f"test_{module}.py"
+    for module, package in (
+        ("arviz", "arviz"),
+        ("numpyro", "numpyro"),
+        ("pymc", "pymc"),
+        ("samplers", "pymc"),
+        ("torch", "torch"),
+    )
+    if find_spec(package) is None
+]
 
 
 def pytest_collection_modifyitems(items):
-    """Everything here has the marker, and warnings of the other packages are not ours to mend."""
+    """Warnings of the other packages are not ours to mend."""
     for item in items:
-        if item.path.parent.name == "adapters":
-            item.add_marker(pytest.mark.adapters)
+        if item.get_closest_marker("adapters"):
             for warning in ("FutureWarning", "DeprecationWarning", "PendingDeprecationWarning"):
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
             item.add_marker(pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"))

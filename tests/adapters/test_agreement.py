@@ -5,6 +5,8 @@ import pytest
 
 from .posteriors import DATA
 
+pytestmark = pytest.mark.adapters
+
 PACKAGES = ("numpyro", "pymc", "stan")
 
 

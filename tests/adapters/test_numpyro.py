@@ -14,6 +14,8 @@ from steincheck.target.parameter_scale import to_constrained
 
 from . import posteriors
 
+pytestmark = pytest.mark.adapters
+
 
 def run(model, *args, n=100, chains=2, **kwargs):
     mcmc = MCMC(
@@ -114,12 +116,6 @@ def test_an_improper_density_is_refused():
     with pytest.raises(ValueError, match="does not depend on mu, at least far out: it is improper"):
         sc.from_numpyro(flat)
 
-    def growing():
-        numpyro.sample("tau", dist.ImproperUniform(dist.constraints.positive, (), ()))
-
-    with pytest.warns(UserWarning, match=r"grows towards log tau = \+300: it may be improper"):
-        sc.from_numpyro(growing)
-
 
 def test_a_model_without_latent_sites_and_other_objects():
     with pytest.raises(ValueError, match="must have latent sites"):
@@ -149,5 +145,5 @@ def test_load_model_by_file_with_data(tmp_path):
     np.testing.assert_allclose(target.score(np.array([[0.5]])), [[-0.5 + 0.5 + 1.5]])
     with pytest.raises(ValueError, match="has no 'modell'"):
         sc.adapters.load_model(numpyro=f"{tmp_path / 'my_model.py'}:modell")
-    with pytest.raises(ValueError, match="exactly one of `stan`, `pymc` and `numpyro`"):
+    with pytest.raises(ValueError, match="one of `stan`, `pymc` and `numpyro`"):
         sc.adapters.load_model()

@@ -11,6 +11,8 @@ from steincheck.draws import to_unconstrained
 
 from . import posteriors
 
+pytestmark = pytest.mark.adapters
+
 
 def test_the_sign_is_that_of_pymc(target_of):
     """PyMC's own ``get_jaxified_logp`` has the sign of its option the wrong way round."""
@@ -48,8 +50,16 @@ def test_dims_and_data_containers():
         mu = pm.Normal("mu", 0, 1, dims="school")
         pm.Normal("obs", mu, 1, observed=y, dims="school")
     target = sc.from_pymc(model)
-    assert target.constrained_names == ("mu[0]", "mu[1]", "mu[2]")
+    assert target.names == target.constrained_names == ("mu[a]", "mu[b]", "mu[c]")
     np.testing.assert_allclose(target.score(np.zeros((1, 3))), [[1, 2, 3]])
+    values = np.random.default_rng(0).normal(size=(2, 50, 3))
+    with model:
+        prior = pm.sample_prior_predictive(50, random_seed=0).prior
+    drawn = to_unconstrained(prior[["mu"]].isel(school=[2, 0, 1]), target)
+    np.testing.assert_array_equal(drawn.values, prior["mu"].values[0])
+    by_index = to_unconstrained({"mu": values}, target)
+    np.testing.assert_array_equal(by_index.values, values.reshape(100, 3))
+    assert by_index.names == target.names
 
 
 def test_a_discrete_variable_must_be_marginalised():

@@ -5,6 +5,8 @@ import time
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.adapters
+
 
 @pytest.mark.parametrize(("package", "limit"), [("numpyro", 0.05), ("pymc", 0.05), ("stan", 0.1)])
 def test_scores_of_4000_draws(package, limit, target_of):

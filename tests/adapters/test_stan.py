@@ -1,14 +1,19 @@
 import json
 import pickle
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import steincheck as sc
 from steincheck.adapters import stan
 
 from .posteriors import DATA, STAN
+
+pytestmark = pytest.mark.adapters
 
 
 def test_a_program_that_does_not_compile_shows_the_message_of_stanc(tmp_path):
@@ -56,7 +61,7 @@ def test_what_is_no_program_or_data(tmp_path):
         sc.from_stan(STAN["schools"], tmp_path / "nothing.json")
     with pytest.raises(TypeError, match="`data` must be a mapping by name or a JSON file, got list"):
         sc.from_stan(STAN["schools"], [1, 2])
-    with pytest.raises(TypeError, match="`data` must hold numbers and arrays of numbers, got str"):
+    with pytest.raises(ValueError, match="`data` do not fit the Stan program, Stan says: .*J"):
         sc.from_stan(STAN["schools"], {"J": "eight"})
 
 
@@ -95,20 +100,41 @@ def test_a_stan_model_can_be_sent_to_another_process(target_of):
     np.testing.assert_array_equal(score(x), target.score(x))
 
 
-def test_equal_programs_have_one_library_wherever_they_are(tmp_path):
-    here = stan._home_of_httpstan()
-    code = STAN["schools"]
-    assert stan._translated(here, code, tmp_path, "m.stan") == stan._translated(
-        here, code, tmp_path.parent, "m.stan"
-    )
-
-
-def test_includes_are_found_beside_the_program(tmp_path):
+def test_equal_programs_have_one_library_wherever_they_are_and_find_their_includes(tmp_path):
+    home = stan._home_of_httpstan()
+    source = stan._Source(STAN["schools"], tmp_path, "m.stan")
+    assert stan._translated(home, source) == stan._translated(home, source._replace(folder=tmp_path.parent))
     (tmp_path / "part.stan").write_text("real<lower=0> tau;\n")
-    code = stan._translated(
-        stan._home_of_httpstan(),
-        "parameters {\n#include part.stan\n}\nmodel { tau ~ normal(0, 1); }",
-        tmp_path,
-        "m.stan",
-    )
-    assert "tau" in code
+    code = "parameters {\n#include part.stan\n}\nmodel { tau ~ normal(0, 1); }"
+    assert "tau" in stan._translated(home, source._replace(code=code))
+
+
+@pytest.fixture(scope="module")
+def bridge(tmp_path_factory):
+    """The real BridgeStan client on a small library with its C interface."""
+    import bridgestan
+
+    library = tmp_path_factory.mktemp("bridgestan") / "gamma_model.so"
+    source = Path(__file__).with_name("gamma_model.c")
+    subprocess.run(["gcc", "-O1", "-w", "-shared", "-fPIC", source, "-o", library, "-lm"], check=True)
+    return sc.from_stan(bridgestan.StanModel(library))
+
+
+def test_a_model_of_bridgestan(bridge):
+    u = np.random.default_rng(0).normal(size=(50, 2))
+    mu, tau = u[:, 0], np.exp(u[:, 1])
+    expected = stats.norm.logpdf(mu) + stats.gamma.logpdf(tau, 3, scale=0.5) + u[:, 1]
+    np.testing.assert_allclose(np.ptp(bridge.log_density(u) - expected), 0, atol=1e-12)
+    np.testing.assert_allclose(bridge.score(u), np.stack([-mu, 3 - 2 * tau], axis=1), rtol=1e-12)
+    np.testing.assert_allclose(bridge.constrain(u), np.stack([mu, tau], axis=1))
+    np.testing.assert_allclose(bridge.unconstrain({"tau": tau, "mu": mu}), u)
+    assert (bridge.names, bridge.constrained_names) == (("mu", "log tau"), ("mu", "tau"))
+    with pytest.raises(ValueError, match=r"rows \[1\] \(counted from 0\); at row 1, tau = -2"):
+        bridge.unconstrain({"mu": np.zeros(3), "tau": np.array([1.0, -2, 1])})
+
+
+def test_a_row_at_which_bridgestan_throws_leaves_the_others_alone(bridge):
+    u = np.zeros((3, 2))
+    u[1] = np.inf
+    assert np.isfinite(bridge.log_density(u)).tolist() == [True, False, True]
+    assert np.isfinite(bridge.score(u)).all(axis=1).tolist() == [True, False, True]

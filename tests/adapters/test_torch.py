@@ -4,6 +4,8 @@ import torch
 
 import steincheck as sc
 
+pytestmark = pytest.mark.adapters
+
 
 def closed_form(x):
     return -0.5 * np.sum(x**2, axis=1) - x[:, 0] ** 4
@@ -61,7 +63,7 @@ def test_a_normalising_flow():
 
 def test_a_module_in_training_mode_is_refused():
     net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1)).double()
-    with pytest.raises(ValueError, match=r"random: two calls differ; call the module's eval\(\)"):
+    with pytest.raises(ValueError, match=r"is random or mixes the rows .* call the module's eval\(\)"):
         sc.from_torch(Energy(net), dim=2)
     net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1)).double()
     with pytest.raises(ValueError, match=r"eval\(\)"):
@@ -87,8 +89,7 @@ def test_a_row_at_which_torch_raises_leaves_the_others_alone():
     x[1, 0] = np.nan
     assert np.isfinite(target.log_density(x)).tolist() == [True, False, True, True]
     assert np.isfinite(target.score(x)).all(axis=1).tolist() == [True, False, True, True]
-    with pytest.raises(ValueError, match="Expected value argument"):
-        target.log_density(np.full((3, 2), np.nan))
+    assert np.isneginf(target.log_density(np.full((3, 2), np.nan))).all()
 
 
 def test_what_is_no_log_density():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.adapters
 PAGES = Path(__file__).parents[2] / "docs" / "tutorials"
 
 

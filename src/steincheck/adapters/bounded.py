@@ -16,7 +16,7 @@ from ..typing import BoundsLike
 from .parameters import Parameters, with_parameters
 
 
-def unbounded(target: Target, bounds: BoundsLike | Mapping[str, tuple[float, float]]) -> Target:
+def unbounded(target: Target, support: BoundsLike | Mapping[str, tuple[float, float]]) -> Target:
     """Take a density of positive or bounded parameters to unconstrained space, Jacobian included.
 
     Stein tests need a density that vanishes fast at the edge of its support. A parameter x above a becomes
@@ -27,7 +27,7 @@ def unbounded(target: Target, bounds: BoundsLike | Mapping[str, tuple[float, flo
     ----------
     target : Target
         The density of the parameters themselves.
-    bounds : (low, high), one such pair per coordinate, or a mapping of names to pairs
+    support : (low, high), one such pair per coordinate, or a mapping of names to pairs
         The support of each parameter; infinite where it has no edge, as those not named have none.
 
     Returns
@@ -54,7 +54,8 @@ def unbounded(target: Target, bounds: BoundsLike | Mapping[str, tuple[float, flo
     if target.constrain is not None:
         raise ValueError("`target` must not have been transformed already: it has `constrain`")
     names = target.coordinate_names
-    low, high = as_pairs(_by_name(bounds, names) if isinstance(bounds, Mapping) else bounds, target.dim)
+    pairs = _by_name(support, names) if isinstance(support, Mapping) else support
+    low, high = as_pairs(pairs, target.dim, "support")
     scale = _Scale(tuple(low.tolist()), tuple(high.tolist()))
     owners = tuple(variable_of(name) for name in names)
     parameters = Parameters(names, owners, scale.parameters, scale.coordinates)
@@ -63,15 +64,15 @@ def unbounded(target: Target, bounds: BoundsLike | Mapping[str, tuple[float, flo
         sample = target.sample
         free = replace(free, sample=lambda n, rng: scale.coordinates(sample(n, rng)))
     free = replace(with_parameters(free, parameters), names=scale.names(names))
-    return made_by(free, unbounded, target, bounds)
+    return made_by(free, unbounded, target, support)
 
 
-def _by_name(bounds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+def _by_name(support: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
     """A pair per coordinate from pairs by name, infinite where none is given."""
-    for name in bounds:
+    for name in support:
         if name not in names:
-            raise ValueError(f"`bounds` must name parameters of the target, {listed(names)}, got {name!r}")
-    return [bounds.get(name, (-np.inf, np.inf)) for name in names]
+            raise ValueError(f"`support` must name parameters of the target, {listed(names)}, got {name!r}")
+    return [support.get(name, (-np.inf, np.inf)) for name in names]
 
 
 def _compiled(target: Target, scale: _Scale) -> Target:
@@ -92,7 +93,9 @@ def _of_batches(target: Target, scale: _Scale) -> Target:
         return target.log_density(scale.parameters(y)) + scale.log_slope(y).sum(axis=1)
 
     def score(y: np.ndarray) -> np.ndarray:
-        return raw_score(target, scale.parameters(y)) * scale.slope(y) + scale.slope_of_log_slope(y)
+        with np.errstate(over="ignore"):
+            slope = np.exp(scale.log_slope(y))
+        return raw_score(target, scale.parameters(y)) * slope + scale.slope_of_log_slope(y)
 
     return Target(log_density, score if target.has_score else None, dim=target.dim)
 
@@ -128,11 +131,6 @@ class _Scale:
     def slope_of_log_slope(self, y: np.ndarray) -> np.ndarray:
         """d log(dx/dy) / dy per coordinate."""
         return np.asarray(self._chosen(-np.tanh(0.5 * y), 1.0, -1.0, 0.0))
-
-    def slope(self, y: np.ndarray) -> np.ndarray:
-        """dx/dy per coordinate."""
-        with np.errstate(over="ignore"):
-            return np.exp(self.log_slope(y))
 
     def parameters(self, y: Any, xp: Any = np) -> Any:
         """x of y."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -22,64 +20,45 @@ MODULE_PREFIX = "steincheck_target_"  # of the module a target file becomes
 
 
 def load_model(
-    *,
-    stan: str | os.PathLike[str] | None = None,
-    pymc: Any = None,
-    numpyro: Any = None,
-    data: str | os.PathLike[str] | None = None,
+    *, stan: Path | None = None, pymc: str | None = None, numpyro: str | None = None, data: Path | None = None
 ) -> Target:
-    """Make a `Target` from one model, given by file or by name.
+    """Make a `Target` from one model, given by file.
 
     Parameters
     ----------
     stan : path, optional
         A Stan program.
-    pymc : str or object, optional
-        ``"module:name"`` or ``"file.py:name"`` of a ``pymc.Model`` or of a function without arguments that
-        returns one; or the object itself.
-    numpyro : str or object, optional
-        The same of a NumPyro model.
+    pymc : str, optional
+        ``"FILE.py:NAME"`` of a ``pymc.Model`` or of a function without arguments that returns one.
+    numpyro : str, optional
+        ``"FILE.py:NAME"`` of a NumPyro model.
     data : path, optional
         JSON file: the data of the Stan program, or the keyword arguments of the NumPyro model.
     """
-    choices = {"stan": stan, "pymc": pymc, "numpyro": numpyro}
-    given = [name for name, value in choices.items() if value is not None]
-    if len(given) != 1:
-        raise ValueError(f"exactly one of `stan`, `pymc` and `numpyro` must be given, got {given or 'none'}")
     if stan is not None:
         return from_stan(Path(stan), data)
     if numpyro is not None:
-        return from_numpyro(_loaded(numpyro), **_arguments(data))
-    if data is not None:
+        return from_numpyro(_object_of(numpyro), **_arguments(data))
+    if pymc is None or data is not None:
         raise ValueError(
-            "`data` belongs to a Stan program or a NumPyro model: a PyMC model has its data in it"
+            "one of `stan`, `pymc` and `numpyro` must be given; a PyMC model has its `data` in it"
         )
-    model = _loaded(pymc)
+    model = _object_of(pymc)
     return from_pymc(model() if callable(model) and not hasattr(model, "free_RVs") else model)
 
 
-def _loaded(source: Any) -> Any:
-    """The object called "module:name" or "file.py:name"; anything but text is the object itself."""
-    if not isinstance(source, str):
-        return source
-    place, _, name = source.rpartition(":")
-    if not place:
-        raise ValueError(f"a model is given as module:name or file.py:name, got {source!r}")
-    module = run_file(Path(place)) if place.endswith(".py") else _module(place)
+def _object_of(source: str) -> Any:
+    """The object called "FILE.py:NAME"."""
+    file, _, name = source.rpartition(":")
+    module = run_file(Path(file))
     if not hasattr(module, name):
-        raise ValueError(f"{place} has no {name!r}")
+        raise ValueError(f"{file} has no {name!r}")
     return getattr(module, name)
 
 
-def _module(name: str) -> Any:
-    _search_last(Path.cwd())
-    return importlib.import_module(name)
-
-
-def _search_last(folder: Path) -> None:
-    """Let modules of a folder be imported, but none instead of an installed package of the same name."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+def _arguments(data: Path | None) -> dict[str, Any]:
+    values = {} if data is None else json.loads(Path(data).read_text(encoding="utf-8"))
+    return {key: np.asarray(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def run_file(path: Path) -> ModuleType:
@@ -93,7 +72,9 @@ def run_file(path: Path) -> ModuleType:
         raise ValueError(f"the target file must be Python code and end in .py, got {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    _search_last(path.resolve().parent)  # it may import its neighbours
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)  # it may import its neighbours, but none instead of an installed package
     try:
         spec.loader.exec_module(module)
     except SystemExit as stop:
@@ -102,10 +83,3 @@ def run_file(path: Path) -> ModuleType:
         error.filename = error.filename or str(path)  # Python names no file that holds null bytes
         raise
     return module
-
-
-def _arguments(data: str | os.PathLike[str] | None) -> dict[str, Any]:
-    if data is None:
-        return {}
-    values = json.loads(Path(data).read_text(encoding="utf-8"))
-    return {key: np.asarray(value) if isinstance(value, list) else value for key, value in values.items()}

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..draws.names import element_names
 from ..target import Target, from_jax
-from .jax import compiled_map
-from .parameters import Parameters, element_names, with_parameters
+from .jax import compiled_map, split
+from .parameters import Parameters, with_parameters
 from .verification import verify
 
 
@@ -55,32 +56,31 @@ def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Target
         raise ImportError("from_numpyro needs NumPyro: pip install 'steincheck[numpyro]'") from None
     with jax.enable_x64(True):
         args, kwargs = jax.tree.map(_in_double, (args, kwargs))
-        latent = _latent_shapes_or_error(model, args, kwargs)
+        try:
+            latent = _latent_shapes(model, args, kwargs)
+        except TypeError as error:
+            raise TypeError(f"`model` fails for the arguments given: {error}") from error
     model = handlers.seed(model, jax.random.key(0))  # for sites that are not substituted: none is left
     shapes = {name: site.unconstrained for name, site in latent.items()}
+    parameter_shapes = {name: site.constrained for name, site in latent.items()}
 
     def log_density(point: Any) -> Any:
-        return -util.potential_energy(model, args, kwargs, _split(point, shapes))
+        return -util.potential_energy(model, args, kwargs, split(point, shapes))
 
     def constrain(point: Any) -> Any:
-        return _joined(util.constrain_fn(model, args, kwargs, _split(point, shapes)), latent)
+        return _joined(util.constrain_fn(model, args, kwargs, split(point, shapes)), latent)
 
     def unconstrain(row: Any) -> Any:
-        sites = _split(row, {name: site.constrained for name, site in latent.items()})
-        return _joined(util.unconstrain_fn(model, args, kwargs, sites), latent)
+        return _joined(util.unconstrain_fn(model, args, kwargs, split(row, parameter_shapes)), latent)
 
     def without_jacobian(point: Any) -> Any:
-        sites = util.constrain_fn(model, args, kwargs, _split(point, shapes))
+        sites = util.constrain_fn(model, args, kwargs, split(point, shapes))
         return util.log_density(model, args, kwargs, sites)[0]
 
-    names = [name for key, site in latent.items() for name in element_names(key, site.constrained)]
-    owners = [key for key, shape in shapes.items() for _ in range(int(np.prod(shape)))]
-    parameters = Parameters(
-        tuple(names),
-        tuple(owners),
-        compiled_map(constrain, len(owners)),
-        compiled_map(unconstrain, len(names)),
-    )
+    names = tuple(name for key, shape in parameter_shapes.items() for name in element_names(key, shape))
+    owners = tuple(key for key, shape in shapes.items() for _ in range(int(np.prod(shape))))
+    maps = compiled_map(constrain, len(owners)), compiled_map(unconstrain, len(names))
+    parameters = Parameters(names, owners, *maps)
     target = with_parameters(from_jax(log_density, len(owners)), parameters)
     verify(target, parameters, compiled_map(without_jacobian, len(owners)), "NumPyro")
     return target
@@ -98,16 +98,6 @@ class SiteShapes(NamedTuple):
 
     constrained: tuple[int, ...]
     unconstrained: tuple[int, ...]
-
-
-def _latent_shapes_or_error(
-    model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> dict[str, SiteShapes]:
-    """The latent sites; arguments that the model does not take are an error of the user's call."""
-    try:
-        return _latent_shapes(model, args, kwargs)
-    except TypeError as error:
-        raise TypeError(f"`model` fails for the arguments given: {error}") from error
 
 
 def _latent_shapes(
@@ -156,17 +146,6 @@ def _check_sites(sites: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"plate {name!r} of `model` subsamples the data: the density must use all of them"
             )
-
-
-def _split(flat: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """One row as the values of the sites."""
-    values = {}
-    start = 0
-    for name, shape in shapes.items():
-        size = int(np.prod(shape))
-        values[name] = jnp.reshape(flat[start : start + size], shape)
-        start += size
-    return values
 
 
 def _joined(values: dict[str, Any], order: Mapping[str, Any]) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +17,14 @@ from ..target.parameter_scale import probe_points, scale_of
 STORAGE_ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
 
 
+class Block(NamedTuple):
+    """A variable, its coordinates and the columns of its elements."""
+
+    variable: str
+    coordinates: list[int]
+    columns: list[int]
+
+
 @dataclass(frozen=True, eq=False)
 class Parameters:
     """The parameters of a model and how they are transformed to unconstrained space."""
@@ -28,16 +35,14 @@ class Parameters:
     unconstrain: Batch  #: (n, k) -> (n, d); NaN or infinite outside the support
 
     @cached_property
-    def blocks(self) -> list[tuple[str, list[int], list[int]]]:
-        """Per variable: its name, its coordinates and its columns."""
-        variables = dict.fromkeys(variable_of(name) for name in self.names)
-        coordinates: dict[str, list[int]] = {variable: [] for variable in variables}
-        columns: dict[str, list[int]] = {variable: [] for variable in variables}
-        for j, owner in enumerate(self.owners):
-            coordinates[owner].append(j)
-        for k, name in enumerate(self.names):
-            columns[variable_of(name)].append(k)
-        return [(variable, coordinates[variable], columns[variable]) for variable in variables]
+    def blocks(self) -> list[Block]:
+        """The variables."""
+        owners = np.array(self.owners)
+        variables = np.array([variable_of(name) for name in self.names])
+        return [
+            Block(name, np.flatnonzero(owners == name).tolist(), np.flatnonzero(variables == name).tolist())
+            for name in dict.fromkeys(variables.tolist())
+        ]
 
     @cached_property
     def example(self) -> tuple[np.ndarray, np.ndarray]:
@@ -45,24 +50,18 @@ class Parameters:
         points = probe_points(len(self.owners))
         return points, np.asarray(self.constrain(points))
 
-    @cached_property
-    def rows_with_sum_1(self) -> list[list[int]]:
-        """Columns of which the values sum to 1: simplices."""
-        return self._rows(lambda values: values.sum(axis=1))
+    def rows_with_norm_1(self, power: int) -> list[list[int]]:
+        """Columns of which this power of the values sums to 1.
 
-    @cached_property
-    def rows_with_norm_1(self) -> list[list[int]]:
-        """Columns of which the squares sum to 1: unit vectors, Cholesky factors of correlation matrices."""
-        return self._rows(lambda values: (values**2).sum(axis=1))
-
-    def _rows(self, total: Callable[[np.ndarray], np.ndarray]) -> list[list[int]]:
+        These are simplices (1), unit vectors and Cholesky factors of correlation matrices (2).
+        """
         groups: dict[str, list[int]] = {}
         for _, coordinates, columns in self.blocks:
             for k in columns if len(coordinates) < len(columns) else ():
                 row = self.names[k].rpartition(",")[0] or variable_of(self.names[k])
                 groups.setdefault(row, []).append(k)
-        values = self.example[1]
-        return [group for group in groups.values() if np.allclose(total(values[:, group]), 1, rtol=1e-9)]
+        values = self.example[1] ** power
+        return [group for group in groups.values() if np.allclose(values[:, group].sum(axis=1), 1, rtol=1e-9)]
 
     def coordinate_names(self) -> list[str]:
         """Names (d,) of the coordinates: "mu", "log tau", "logit p", "unconstrained w[0]"."""
@@ -101,12 +100,10 @@ class Parameters:
     def _without_rounding(self, values: np.ndarray) -> np.ndarray:
         """Sums and norms that are 1 but for rounding made exactly 1, as strict checks ask for."""
         values = np.array(values, dtype=np.float64)
-        for row in self.rows_with_sum_1:
-            total = values[:, row].sum(axis=1)
-            values[:, row] /= np.where(np.abs(total - 1) < STORAGE_ROUNDING, total, 1)[:, None]
-        for row in self.rows_with_norm_1:
-            norm = np.linalg.norm(values[:, row], axis=1)
-            values[:, row] /= np.where(np.abs(norm - 1) < STORAGE_ROUNDING, norm, 1)[:, None]
+        for power in (1, 2):
+            for row in self.rows_with_norm_1(power):
+                norm = np.sum(values[:, row] ** power, axis=1) ** (1 / power)
+                values[:, row] /= np.where(np.abs(norm - 1) < STORAGE_ROUNDING, norm, 1)[:, None]
         return values
 
     def _culprit(self, values: np.ndarray, point: np.ndarray) -> str:
@@ -120,18 +117,6 @@ class Parameters:
                 return f"{variable} = {_shown(values[columns])}"
         columns = np.flatnonzero(self._moved(point[None], values[None])[0]).tolist()
         return ", ".join(f"{self.names[k]} = {values[k]:.6g}" for k in columns[:5])
-
-
-def element_names(variable: str, shape: Sequence[int]) -> list[str]:
-    """Names of the elements of an array in row-major order, as ArviZ writes them.
-
-    Examples
-    --------
-    >>> element_names("mu", ()), element_names("w", (2,)), element_names("L", (1, 2))
-    (['mu'], ['w[0]', 'w[1]'], ['L[0,0]', 'L[0,1]'])
-    """
-    indices = [",".join(map(str, index)) for index in np.ndindex(*shape)]
-    return [f"{variable}[{index}]" if index else variable for index in indices]
 
 
 def with_parameters(target: Target, parameters: Parameters) -> Target:

@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from ..draws.names import element_names
 from ..target import Batch, Target, from_jax
-from .jax import compiled_map
-from .parameters import Parameters, element_names, with_parameters
+from .jax import split
+from .parameters import Parameters, with_parameters
 from .verification import verify
 
 ShapeByName = dict[str, tuple[int, ...]]
@@ -57,46 +57,36 @@ def from_pymc(model: Any) -> Target:
     if not isinstance(model, pymc.Model):
         raise TypeError(f"`model` must be a pymc.Model, got {type(model).__name__}")
     _check_variables(model)
-    shapes = _shapes(model)
     stand_ins, coordinates = _unconstraining(model)
-    dim = sum(map(_size, shapes.values.values()))
-    try:
-        log_density = _jax_function(model.value_vars, [model.logp()], shapes.values)
-        target = from_jax(lambda point: log_density(point)[0], dim)
-        make = _jax_map
-    except NotImplementedError:  # an operation without a JAX version
-        target = _pytensor_target(model, dim)
-        make = _pytensor_map
+    values = model.replace_rvs_by_values(model.free_RVs)
+    start = model.initial_point()
+    points = [start[value.name] for value in model.value_vars]
+    constrain = _function(model.value_vars, values)
+    free = _shapes(model, points)
+    shapes = _shapes(model, constrain(*points))
+    names = [name for rv in model.free_RVs for name in element_names(rv.name, _axes(model, rv.name, shapes))]
     parameters = Parameters(
-        tuple(name for key, shape in shapes.parameters.items() for name in element_names(key, shape)),
-        tuple(key for key, shape in shapes.values.items() for _ in range(_size(shape))),
-        make(model.value_vars, model.replace_rvs_by_values(model.free_RVs), shapes.values),
-        make(stand_ins, coordinates, shapes.parameters),
+        tuple(names),
+        tuple(key for key, shape in free.items() for _ in range(int(np.prod(shape)))),
+        _rows(constrain, free),
+        _rows(_function(stand_ins, coordinates), shapes),
     )
-    target = with_parameters(target, parameters)
-    verify(target, parameters, partial(_without_jacobian, model, shapes.values), "PyMC")
+    target = with_parameters(_density(model, free), parameters)
+    verify(target, parameters, partial(_without_jacobian, model, free), "PyMC")
     return target
 
 
-class VariableShapes(NamedTuple):
-    """Of the free variables by name, in unconstrained space and as their owner knows them."""
-
-    values: ShapeByName
-    parameters: ShapeByName
+def _shapes(model: Any, values: Sequence[Any]) -> ShapeByName:
+    """Shapes of the values of the free variables."""
+    return {rv.name: np.shape(value) for rv, value in zip(model.free_RVs, values, strict=True)}
 
 
-def _shapes(model: Any) -> VariableShapes:
-    import pytensor
-
-    start = model.initial_point()
-    points = [start[value.name] for value in model.value_vars]
-    outputs = model.replace_rvs_by_values(model.free_RVs)
-    function = pytensor.function(model.value_vars, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
-    names = [rv.name for rv in model.free_RVs]
-    return VariableShapes(
-        dict(zip(names, map(np.shape, points), strict=True)),
-        dict(zip(names, map(np.shape, function(*points)), strict=True)),
-    )
+def _axes(model: Any, name: str, shapes: ShapeByName) -> list[int | list[str]]:
+    """Per axis of a variable: its labels if the model has a coordinate of text, otherwise its size."""
+    dims = model.named_vars_to_dims.get(name) or [None] * len(shapes[name])
+    labels = [model.coords.get(dim) or () for dim in dims]
+    axes = zip(labels, shapes[name], strict=True)
+    return [list(own) if own and all(isinstance(x, str) for x in own) else size for own, size in axes]
 
 
 def _check_variables(model: Any) -> None:
@@ -122,6 +112,42 @@ def _unconstraining(model: Any) -> tuple[list[Any], list[Any]]:
     return list(stand_ins.values()), clone_replace(outputs, replace=stand_ins, rebuild_strict=False)
 
 
+def _function(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Any]]:
+    """A PyTensor graph as a function; without C code, as compiling would take longer than the calls."""
+    import pytensor
+
+    return pytensor.function(list(inputs), list(outputs), mode="FAST_COMPILE", on_unused_input="ignore")
+
+
+def _rows(function: Callable[..., list[Any]], shapes: ShapeByName) -> Batch:
+    """Batch function of a function of variables."""
+
+    def evaluate(rows: np.ndarray) -> np.ndarray:
+        values = [function(*split(row, shapes).values()) for row in np.asarray(rows)]
+        return np.array([np.concatenate([np.ravel(part) for part in parts]) for parts in values])
+
+    return evaluate
+
+
+def _density(model: Any, shapes: ShapeByName) -> Target:
+    """The log density by JAX, or by PyMC's own compiled function where an operation has no JAX version."""
+    dim = sum(int(np.prod(shape)) for shape in shapes.values())
+    try:
+        with _settings_kept():
+            from pymc.sampling.jax import get_jaxified_graph
+        with jax.enable_x64(True):
+            log_density = get_jaxified_graph(inputs=model.value_vars, outputs=[model.logp()])
+        return from_jax(lambda row: log_density(*split(row, shapes).values())[0], dim)
+    except NotImplementedError:
+        function = model.logp_dlogp_function(ravel_inputs=True)
+        function.set_extra_values({})
+    return Target(
+        lambda x: np.array([function(point)[0] for point in np.array(x)]),
+        lambda x: np.array([function(point)[1] for point in np.array(x)]).reshape(-1, dim),
+        dim=dim,
+    )
+
+
 @contextmanager
 def _settings_kept() -> Any:
     """Importing PyTensor's JAX backend switches JAX to float64 for good, and PyMC's asks for 100 devices."""
@@ -137,59 +163,9 @@ def _settings_kept() -> Any:
             os.environ["XLA_FLAGS"] = flags
 
 
-def _jax_function(inputs: Sequence[Any], outputs: Sequence[Any], shapes: ShapeByName) -> Callable[[Any], Any]:
-    """JAX function of one row: the inputs flattened and joined -> list of the outputs."""
-    with _settings_kept():
-        from pymc.sampling.jax import get_jaxified_graph
-    with jax.enable_x64(True):
-        function = get_jaxified_graph(inputs=list(inputs), outputs=list(outputs))
-    return lambda row: function(*_split(row, shapes))
-
-
-def _jax_map(inputs: Sequence[Any], outputs: Sequence[Any], shapes: ShapeByName) -> Batch:
-    function = _jax_function(inputs, outputs, shapes)
-    width = sum(map(_size, shapes.values()))
-    return compiled_map(lambda row: jnp.concatenate([jnp.ravel(part) for part in function(row)]), width)
-
-
-def _pytensor_map(inputs: Sequence[Any], outputs: Sequence[Any], shapes: ShapeByName) -> Batch:
-    import pytensor
-
-    function = pytensor.function(list(inputs), list(outputs), on_unused_input="ignore")
-
-    def evaluate(rows: np.ndarray) -> np.ndarray:
-        parts = [[np.ravel(part) for part in function(*_split(row, shapes))] for row in np.asarray(rows)]
-        return np.array([np.concatenate(row) for row in parts])
-
-    return evaluate
-
-
-def _pytensor_target(model: Any, dim: int) -> Target:
-    """Log density and score by PyMC's own compiled function, point by point."""
-    function = model.logp_dlogp_function(ravel_inputs=True)
-    function.set_extra_values({})
-
-    def log_density(x: np.ndarray) -> np.ndarray:
-        return np.array([function(point)[0] for point in np.array(x)])
-
-    def score(x: np.ndarray) -> np.ndarray:
-        return np.array([function(point)[1] for point in np.array(x)]).reshape(-1, dim)
-
-    return Target(log_density, score, dim=dim)
-
-
 def _without_jacobian(model: Any, shapes: ShapeByName, points: np.ndarray) -> np.ndarray:
     """PyMC's own log density of the free variables, by another route than JAX."""
     function = model.compile_logp(jacobian=False, mode="FAST_COMPILE")
     keys = [value.name for value in model.value_vars]
-    return np.array([float(function(dict(zip(keys, _split(row, shapes), strict=True)))) for row in points])
-
-
-def _split(row: Any, shapes: ShapeByName) -> list[Any]:
-    ends = np.cumsum([_size(shape) for shape in shapes.values()])
-    parts = zip(ends, shapes.values(), strict=True)
-    return [row[end - _size(shape) : end].reshape(shape) for end, shape in parts]
-
-
-def _size(shape: Sequence[int]) -> int:
-    return int(np.prod(shape))
+    rows = [dict(zip(keys, split(row, shapes).values(), strict=True)) for row in points]
+    return np.array([float(function(row)) for row in rows])

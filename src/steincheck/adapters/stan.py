@@ -10,26 +10,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._validation import shown
-from ..draws.containers import counted_from_0
+from ..draws.names import counted_from_0
 from ..target import Target
 from .parameters import Parameters, with_parameters
 from .verification import verify
 
-COMPILER_FLAGS = ("-O1", "-std=c++17", "-fPIC", "-shared", "-w")
-COMPILER_MACROS = ("-DBOOST_DISABLE_ASSERTS", "-DBOOST_PHOENIX_NO_VARIADIC_EXPRESSION", "-D_REENTRANT")
-LINKED_LIBRARIES = ("sundials_cvodes", "sundials_idas", "sundials_kinsol", "sundials_nvecserial", "tbb")
-MESSAGE_SIZE = 4096  # characters kept of an error message of Stan
 
-
-def from_stan(program: str | os.PathLike[str], data: Any = None) -> Target:
+def from_stan(program: Any, data: Any = None) -> Target:
     """Make a `Target` from a Stan program: its posterior density on the unconstrained space.
 
     The program is compiled with the compiler and headers of httpstan, without a network, in about half a
@@ -38,8 +34,9 @@ def from_stan(program: str | os.PathLike[str], data: Any = None) -> Target:
 
     Parameters
     ----------
-    program : str or path
-        A ``.stan`` file, or the code itself.
+    program : str, path or bridgestan.StanModel
+        A ``.stan`` file, or the code itself. A model of BridgeStan has its data and is compiled already; it
+        is evaluated one point per call.
     data : mapping or path, optional
         Data by name, or a JSON file as CmdStan reads it.
 
@@ -61,26 +58,47 @@ def from_stan(program: str | os.PathLike[str], data: Any = None) -> Target:
     >>> target.names, target.constrained_names  # doctest: +SKIP
     (('log tau',), ('tau',))
     """
-    text = _as_json(data)
-    model = StanModel(str(compiled(program)), text)
-    if not model.dim:
+    model: StanModel | BridgeModel
+    if hasattr(program, "log_density_gradient"):
+        model = BridgeModel(program)
+    else:
+        text = _as_json(data)
+        model = StanModel(str(compiled(program)), text)
+    names = tuple(counted_from_0(name) for name in model.parameter_names())
+    owners = tuple(name.partition(".")[0] for name in model.coordinate_names())
+    if not owners:
         raise ValueError("`program` must have parameters: there is nothing to test without any")
-    parameters = Parameters(model.names, model.owners, model.constrain, model.unconstrain)
-    target = with_parameters(Target(model.log_density, model.score, dim=model.dim), parameters)
-    verify(target, parameters, model.log_density_without_jacobian, "Stan")
+    parameters = Parameters(names, owners, model.constrain, model.unconstrain)
+    target = with_parameters(Target(model.log_density, model.score, dim=len(owners)), parameters)
+    verify(target, parameters, partial(model.log_density, jacobian=False), "Stan")
     return target
 
 
 def compiled(program: str | os.PathLike[str]) -> Path:
     """The shared library of a Stan program, built if it is not in the cache."""
     home = _home_of_httpstan()
-    code, folder, name = _source(program)
-    cpp = _translated(home, code, folder, name) + Path(__file__).with_name("stan_batch.cpp").read_text()
-    mark = hashlib.sha256("\0".join((cpp, str(home), *COMPILER_FLAGS, *COMPILER_MACROS)).encode()).hexdigest()
-    library = _cache() / f"{mark[:32]}.so"
+    source = _source(program)
+    cpp = _translated(home, source) + Path(__file__).with_name("stan_batch.cpp").read_text()
+    mark = hashlib.sha256("\0".join((cpp, *_compiler_options(home))).encode()).hexdigest()
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    library = caches / "steincheck" / "stan" / f"{mark[:32]}.so"
     if not library.exists():
-        _build(home, cpp, library, name)
+        library.parent.mkdir(parents=True, exist_ok=True)
+        _build(home, cpp, library, source.name)
     return library
+
+
+def _compiler_options(home: Path) -> list[str]:
+    """Options of g++ and clang++ for the code of stanc, headers and libraries included."""
+    libraries = ("sundials_cvodes", "sundials_idas", "sundials_kinsol", "sundials_nvecserial", "tbb")
+    macros = ("BOOST_DISABLE_ASSERTS", "BOOST_PHOENIX_NO_VARIADIC_EXPRESSION", "_REENTRANT")
+    return [
+        *("-O1", "-std=c++17", "-fPIC", "-shared", "-w", f"-I{home / 'include'}"),
+        *(f"-D{each}" for each in macros),
+        f"-L{home / 'lib'}",
+        *(f"-l{each}" for each in libraries),
+        f"-Wl,-rpath,{home / 'lib'}",
+    ]
 
 
 def _home_of_httpstan() -> Path:
@@ -91,40 +109,38 @@ def _home_of_httpstan() -> Path:
     return Path(httpstan.__file__).parent
 
 
-def _source(program: str | os.PathLike[str]) -> tuple[str, Path, str]:
-    """Code of the program, the folder of its includes, and its name for messages."""
+class _Source(NamedTuple):
+    code: str
+    folder: Path  # of its includes
+    name: str  # for messages
+
+
+def _source(program: str | os.PathLike[str]) -> _Source:
     if isinstance(program, str) and ("{" in program or "\n" in program):
-        return program, Path.cwd(), "program.stan"
+        return _Source(program, Path.cwd(), "program.stan")
     if not isinstance(program, (str, os.PathLike)):
         raise TypeError(f"`program` must be Stan code or a file, got {shown(program)}")
     path = Path(program)
     if not path.is_file():
         raise FileNotFoundError(f"`program` must be Stan code or a file; there is no file {path}")
-    return path.read_text(encoding="utf-8"), path.resolve().parent, path.name
+    return _Source(path.read_text(encoding="utf-8"), path.resolve().parent, path.name)
 
 
-def _translated(home: Path, code: str, folder: Path, name: str) -> str:
+def _translated(home: Path, source: _Source) -> str:
     """C++ code by stanc, or its message."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "program.stan"
-        file.write_text(code, encoding="utf-8")
+        file.write_text(source.code, encoding="utf-8")
         # stanc writes its options into the code: a path would make equal programs differ
-        options = ["--name=steincheck_model", "--include-paths=.", f"--filename-in-msg={name}"]
+        options = ["--name=steincheck_model", "--include-paths=.", f"--filename-in-msg={source.name}"]
         output = Path(scratch) / "program.cpp"
         command = [str(home / "stanc"), *options, f"--o={output}", str(file)]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=source.folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ValueError(
                 f"`program` does not compile, stanc says:\n{(done.stderr or done.stdout).strip()}"
             )
         return output.read_text(encoding="utf-8")
-
-
-def _cache() -> Path:
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    folder = caches / "steincheck" / "stan"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _build(home: Path, cpp: str, library: Path, name: str) -> None:
@@ -137,18 +153,10 @@ def _build(home: Path, cpp: str, library: Path, name: str) -> None:
         source = Path(scratch) / "model.cpp"
         source.write_text(cpp, encoding="utf-8")
         made = Path(scratch) / "model.so"
-        links = [
-            f"-L{home / 'lib'}",
-            *(f"-l{each}" for each in LINKED_LIBRARIES),
-            f"-Wl,-rpath,{home / 'lib'}",
-        ]
-        options = [*COMPILER_FLAGS, *COMPILER_MACROS, f"-I{home / 'include'}"]
-        command = [*compiler.split(), *options, str(source), "-o", str(made), *links]
+        command = [*compiler.split(), str(source), "-o", str(made), *_compiler_options(home)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(
-                f"{compiler} failed on the code that stanc wrote:\n{done.stderr[-MESSAGE_SIZE:]}"
-            )
+            raise RuntimeError(f"{compiler} failed on the code that stanc wrote:\n{done.stderr[-4096:]}")
         made.replace(library)
 
 
@@ -168,14 +176,7 @@ def _as_json(data: Any) -> str:
         return path.read_text(encoding="utf-8")
     if not isinstance(data, Mapping):
         raise TypeError(f"`data` must be a mapping by name or a JSON file, got {type(data).__name__}")
-    return json.dumps({str(key): _plain(value) for key, value in data.items()})
-
-
-def _plain(value: Any) -> Any:
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"`data` must hold numbers and arrays of numbers, got {type(value).__name__}")
-    return (array.astype(int) if array.dtype.kind == "b" else array).tolist()
+    return json.dumps(dict(data), default=lambda value: np.asarray(value).tolist())
 
 
 class StanModel:
@@ -187,92 +188,106 @@ class StanModel:
     def __init__(self, library: str, data: str) -> None:
         self.library = library
         self.data = data
-        message = ctypes.create_string_buffer(MESSAGE_SIZE)
-        self._handle = ctypes.c_void_p(self._functions.steincheck_new(data.encode(), message, MESSAGE_SIZE))
-        if not self._handle:
-            raise ValueError(f"`data` do not fit the Stan program, Stan says: {_decoded(message)}")
+        self._functions = ctypes.PyDLL(library)
+        self._functions.steincheck_new.restype = ctypes.c_void_p
+        self._functions.steincheck_names.restype = ctypes.c_long
+        message = ctypes.create_string_buffer(4096)
+        self._model = ctypes.c_void_p(
+            self._functions.steincheck_new(data.encode(), message, ctypes.c_long(len(message)))
+        )
+        if not self._model:
+            raise ValueError(f"`data` do not fit the Stan program, Stan says: {_text(message)}")
+        self.dim = len(self.coordinate_names())
+        self.n_parameters = len(self.parameter_names())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StanModel, (self.library, self.data)
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self._functions.steincheck_delete(self._handle)
+        if getattr(self, "_model", None):
+            self._functions.steincheck_delete(self._model)
 
-    @cached_property
-    def _functions(self) -> ctypes.PyDLL:
-        functions = ctypes.PyDLL(self.library)
-        pointer, integer, text = ctypes.c_void_p, ctypes.c_long, ctypes.c_char_p
-        functions.steincheck_new.argtypes = [text, text, integer]
-        functions.steincheck_new.restype = pointer
-        functions.steincheck_delete.argtypes = [pointer]
-        functions.steincheck_names.argtypes = [pointer, ctypes.c_int, text, integer]
-        functions.steincheck_names.restype = integer
-        functions.steincheck_log_density.argtypes = [*[pointer] * 2, *[integer] * 3, *[pointer] * 2]
-        functions.steincheck_constrain.argtypes = [pointer, pointer, integer, integer, integer, pointer]
-        functions.steincheck_unconstrain.argtypes = functions.steincheck_constrain.argtypes
-        return functions
+    def parameter_names(self) -> list[str]:
+        """Stan's names of the parameters."""
+        return self._names(0)
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Of the parameters, counted from 0."""
-        return tuple(counted_from_0(name) for name in self._listed(0))
+    def coordinate_names(self) -> list[str]:
+        """Stan's names of the unconstrained coordinates."""
+        return self._names(1)
 
-    @cached_property
-    def owners(self) -> tuple[str, ...]:
-        """The variable of each unconstrained coordinate."""
-        return tuple(name.partition(".")[0] for name in self._listed(1))
-
-    @property
-    def dim(self) -> int:
-        """Number of unconstrained coordinates."""
-        return len(self.owners)
-
-    def _listed(self, which: int) -> list[str]:
-        size = self._functions.steincheck_names(self._handle, which, None, 0) + 1
+    def _names(self, which: int) -> list[str]:
+        size = self._functions.steincheck_names(self._model, which, None, ctypes.c_long(0)) + 1
         buffer = ctypes.create_string_buffer(size)
-        self._functions.steincheck_names(self._handle, which, buffer, size)
-        return _decoded(buffer).split()
+        self._functions.steincheck_names(self._model, which, buffer, ctypes.c_long(size))
+        return _text(buffer).split()
 
-    def log_density(self, x: np.ndarray) -> np.ndarray:
+    def log_density(self, x: np.ndarray, jacobian: bool = True) -> np.ndarray:
         """(n, d) -> (n,)"""
-        return self._evaluated(x, jacobian=True)[0]
-
-    def log_density_without_jacobian(self, x: np.ndarray) -> np.ndarray:
-        """(n, d) -> (n,): of the parameters, at coordinates."""
-        return self._evaluated(x, jacobian=False)[0]
+        value = np.empty(len(x))
+        self._call("log_density", x, int(jacobian), value, None)
+        return np.where(np.isnan(value), -np.inf, value)
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, d)"""
-        return self._evaluated(x, jacobian=True, gradient=True)[1]
-
-    def _evaluated(
-        self, x: np.ndarray, *, jacobian: bool, gradient: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
-        x = np.ascontiguousarray(x, dtype=np.float64)
-        value = np.empty(len(x))
-        slope = np.empty(x.shape if gradient else (0, self.dim))
-        place = slope.ctypes.data if gradient else None
-        self._functions.steincheck_log_density(
-            self._handle, x.ctypes.data, len(x), self.dim, int(jacobian), value.ctypes.data, place
-        )
-        value[np.isnan(value)] = -np.inf
-        return value, slope
+        slope = np.empty((len(x), self.dim))
+        self._call("log_density", x, 1, np.empty(len(x)), slope)
+        return slope
 
     def constrain(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, k)"""
-        return self._mapped(self._functions.steincheck_constrain, x, len(self.names))
+        values = np.empty((len(x), self.n_parameters))
+        self._call("constrain", x, self.n_parameters, values)
+        return values
 
     def unconstrain(self, values: np.ndarray) -> np.ndarray:
         """(n, k) -> (n, d); NaN outside the support."""
-        return self._mapped(self._functions.steincheck_unconstrain, values, self.dim)
+        x = np.empty((len(values), self.dim))
+        self._call("unconstrain", values, self.n_parameters, x)
+        return x
 
-    def _mapped(self, function: Any, rows: np.ndarray, width: int) -> np.ndarray:
+    def _call(self, name: str, rows: np.ndarray, option: int, *out: np.ndarray | None) -> None:
         rows = np.ascontiguousarray(rows, dtype=np.float64)
-        out = np.empty((len(rows), width))
-        function(self._handle, rows.ctypes.data, len(rows), self.dim, len(self.names), out.ctypes.data)
-        return out
+        sizes = [ctypes.c_long(size) for size in (len(rows), self.dim, option)]
+        places = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in (rows, *out)]
+        getattr(self._functions, f"steincheck_{name}")(self._model, places[0], *sizes, *places[1:])
 
 
-def _decoded(buffer: Any) -> str:
+class BridgeModel:
+    """A ``bridgestan.StanModel``, of which the functions take one point, as functions of batches."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.parameter_names = model.param_names
+        self.coordinate_names = model.param_unc_names
+
+    def log_density(self, x: np.ndarray, jacobian: bool = True) -> np.ndarray:
+        """(n, d) -> (n,)"""
+        function = partial(self.model.log_density, propto=False, jacobian=jacobian)
+        return _rows(function, x, 1, -np.inf)[:, 0]
+
+    def score(self, x: np.ndarray) -> np.ndarray:
+        """(n, d) -> (n, d)"""
+        return _rows(lambda point: self.model.log_density_gradient(point, propto=False)[1], x, x.shape[1])
+
+    def constrain(self, x: np.ndarray) -> np.ndarray:
+        """(n, d) -> (n, k)"""
+        return _rows(self.model.param_constrain, x, len(self.parameter_names()))
+
+    def unconstrain(self, values: np.ndarray) -> np.ndarray:
+        """(n, k) -> (n, d)"""
+        return _rows(self.model.param_unconstrain, values, len(self.coordinate_names()))
+
+
+def _rows(
+    function: Callable[[np.ndarray], Any], x: np.ndarray, width: int, missing: float = np.nan
+) -> np.ndarray:
+    """A function at every row; a row at which Stan throws is `missing`."""
+    out = np.full((len(x), width), missing)
+    for i, row in enumerate(np.ascontiguousarray(x, dtype=np.float64)):
+        with suppress(RuntimeError, ValueError):
+            out[i] = function(row)
+    return out
+
+
+def _text(buffer: Any) -> str:
     return buffer.value.decode(errors="replace").strip()

@@ -53,28 +53,30 @@ def from_torch(
         import torch
     except ImportError:
         raise ImportError("from_torch needs PyTorch: pip install 'steincheck[torch]'") from None
-    kind = _kind_of(torch, log_density)
-    if _takes_batches(torch, log_density, int(dim), kind):
-        value, value_and_score = _batched(torch, log_density)
+    form = _tensor_form(torch, log_density)
+    points = torch.as_tensor(probe_points(int(dim), 3 if dim != 3 else 4), **form)
+    if _takes_batches(torch, log_density, points):
+        value, score = log_density, _score_of_batches(torch, log_density)
     else:
-        value, value_and_score = _pointwise(torch, log_density, int(dim), kind)
+        value, score = _pointwise(torch, log_density, points)
+    try:
+        score(points)
+    except RuntimeError as error:  # no gradient, or a complex value
+        raise TypeError(
+            f"`log_density` must return a real tensor that depends on the point: {error}"
+        ) from error
     target = Target(
-        _in_chunks(torch, value, kind, lambda n: np.full(n, -np.inf)),
-        _in_chunks(torch, value_and_score, kind, lambda n: np.full((n, int(dim)), np.nan)),
+        _batch_function(torch, value, form, np.array(-np.inf)),
+        _batch_function(torch, score, form, np.full(int(dim), np.nan)),
         dim=int(dim),
         names=names,
         sample=sample,
     )
-    try:
-        check_score(target, probe_points(target.dim), rtol=1e-3 if kind["dtype"] == torch.float64 else 0.05)
-    except RuntimeError as error:  # of PyTorch: no gradient, or a complex value
-        raise TypeError(
-            f"`log_density` must return a real tensor that depends on the point: {error}"
-        ) from error
+    check_score(target, probe_points(target.dim), rtol=1e-3 if form["dtype"] == torch.float64 else 0.05)
     return target
 
 
-def _kind_of(torch: Any, log_density: Callable[[Any], Any]) -> dict[str, Any]:
+def _tensor_form(torch: Any, log_density: Callable[[Any], Any]) -> dict[str, Any]:
     """Precision and device of the tensors that the function takes."""
     owner = getattr(log_density, "__self__", log_density)
     held = (*owner.parameters(), *owner.buffers()) if isinstance(owner, torch.nn.Module) else ()
@@ -89,112 +91,85 @@ def _kind_of(torch: Any, log_density: Callable[[Any], Any]) -> dict[str, Any]:
     return {"dtype": first.dtype, "device": first.device}
 
 
-def _takes_batches(torch: Any, log_density: Callable[[Any], Any], dim: int, kind: dict[str, Any]) -> bool:
+def _takes_batches(torch: Any, log_density: Callable[[Any], Any], points: Any) -> bool:
     """Whether the function is one of batches; an error if it is random or mixes the rows of a batch."""
-    n = 3 if dim != 3 else 4  # a function of one point would return the wrong shape
-    points = torch.as_tensor(probe_points(dim, n), **kind)
     with torch.no_grad():
         try:
             together = log_density(points)
         except Exception:  # of any kind: the function is not one of batches, and is tried with one point
             together = None
-        if getattr(together, "shape", None) != (n,):
-            return _check_scalar(torch, _at_one_point(log_density, points[0]), dim)
-        again = log_density(points)
+        if getattr(together, "shape", None) != points.shape[:1]:
+            _check_scalar(torch, log_density, points[0])
+            return False
         try:
             alone = torch.cat([log_density(point[None]) for point in points])
         except ValueError:  # batch normalisation in training mode
             alone = torch.full_like(together, torch.nan)
-    if not torch.allclose(together, again, equal_nan=True):
-        raise ValueError("`log_density` is random: two calls differ; call the module's eval() first")
     if not torch.allclose(together, alone, rtol=1e-4, atol=1e-6, equal_nan=True):
         raise ValueError(
-            "`log_density` mixes the rows of a batch: a row on its own gives another value; call the "
-            "module's eval() first"
+            "`log_density` is random or mixes the rows of a batch: a row on its own gives another value; "
+            "call the module's eval() first"
         )
     return True
 
 
-def _at_one_point(log_density: Callable[[Any], Any], point: Any) -> Any:
+def _check_scalar(torch: Any, log_density: Callable[[Any], Any], point: Any) -> None:
+    """Raise unless the function maps a point to a number."""
     try:
-        return log_density(point)
+        value = log_density(point)
     except (TypeError, ValueError, LookupError, RuntimeError) as error:
         raise ValueError(
             f"`log_density` fails for a point of shape {tuple(point.shape)}: {type(error).__name__}: {error}"
         ) from error
-
-
-def _check_scalar(torch: Any, value: Any, dim: int) -> bool:
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         raise ValueError(
             "`log_density` must map one point (d,) to a scalar tensor or a batch (n, d) to (n,), "
-            f"but for d = {dim} one point gives {getattr(value, 'shape', type(value).__name__)}"
+            f"but for d = {len(point)} one point gives {getattr(value, 'shape', type(value).__name__)}"
         )
-    return False
 
 
-def _batched(torch: Any, log_density: Callable[[Any], Any]) -> tuple[Any, Any]:
+def _score_of_batches(torch: Any, log_density: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def score(points: Any) -> Any:
         points = points.detach().requires_grad_(True)
         return torch.autograd.grad(log_density(points).sum(), points)[0]
 
-    return log_density, score
+    return score
 
 
-def _pointwise(
-    torch: Any, log_density: Callable[[Any], Any], dim: int, kind: dict[str, Any]
-) -> tuple[Any, Any]:
-    """Value and score by torch.func, or point by point where it cannot: branches on values."""
+def _pointwise(torch: Any, log_density: Callable[[Any], Any], points: Any) -> tuple[Any, Any]:
+    """Value and score of batches by torch.func, or in turn where it cannot: branches on values."""
 
     def scalar(point: Any) -> Any:
         return log_density(point).reshape(())
 
-    def values_in_turn(points: Any) -> Any:
+    def in_turn(points: Any) -> Any:
         return torch.stack([scalar(point) for point in points])
 
     value = torch.func.vmap(scalar, chunk_size=256)
     score = torch.func.vmap(torch.func.grad(scalar), chunk_size=256)
     try:
-        value(torch.as_tensor(probe_points(dim), **kind))
-        score(torch.as_tensor(probe_points(dim), **kind))
+        value(points)
+        score(points)
     except RuntimeError:
-        return _batched(torch, values_in_turn)
+        return in_turn, _score_of_batches(torch, in_turn)
     return value, score
 
 
-def _in_chunks(
-    torch: Any, function: Callable[[Any], Any], kind: dict[str, Any], missing: Callable[[int], np.ndarray]
+def _batch_function(
+    torch: Any, function: Callable[[Any], Any], form: dict[str, Any], missing: np.ndarray
 ) -> Batch:
-    """Batch function of arrays; a row at which the function raises is `missing`, the others are not."""
-
-    def call(rows: np.ndarray) -> np.ndarray:
-        return function(torch.as_tensor(np.array(rows), **kind)).detach().cpu().numpy()
+    """A function of tensors as one of arrays; a row at which it raises is `missing`, the others are not."""
 
     def evaluate(x: np.ndarray) -> np.ndarray:
-        parts = [missing(0)]
-        for start in range(0, len(x), POINTS_PER_CALL):
-            rows = np.asarray(x[start : start + POINTS_PER_CALL])
+        if not len(x):
+            return np.empty((0, *missing.shape))
+        if len(x) <= POINTS_PER_CALL:
             try:
-                parts.append(call(rows))
+                return function(torch.as_tensor(np.array(x), **form)).detach().cpu().numpy()
             except (ValueError, RuntimeError):
-                parts.append(_row_by_row(call, rows, missing))
-        return np.concatenate(parts[1:] or parts)
+                if len(x) == 1:
+                    return missing[None]
+        half = len(x) // 2
+        return np.concatenate([evaluate(x[:half]), evaluate(x[half:])])
 
     return evaluate
-
-
-def _row_by_row(
-    call: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, missing: Callable[[int], np.ndarray]
-) -> np.ndarray:
-    """The rows one at a time; if all of them raise, it is not for the rows, and the last error is raised."""
-    parts = []
-    failed = 0
-    for row in rows:
-        try:
-            parts.append(call(row[None]))
-        except (ValueError, RuntimeError):
-            failed += 1
-            if failed == len(rows):
-                raise
-            parts.append(missing(1))
-    return np.concatenate(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from .._validation import listed
@@ -37,58 +38,89 @@ def variable_of(name: str) -> str:
     return name.partition("[")[0]
 
 
-def reindexed(name: str, by: int) -> str:
-    """A canonical name with `by` added to its indices; names without indices, or with words, stay."""
-    match = BRACKETS.fullmatch(name)
-    if match is None or not all(part.isdigit() for part in match[2].split(",")):
-        return name
-    return f"{match[1]}[{','.join(str(int(part) + by) for part in match[2].split(','))}]"
+def element_names(variable: str, axes: Sequence[int | Sequence[str]]) -> list[str]:
+    """Names of the elements of an array in row-major order; an axis is its size or its labels.
+
+    Examples
+    --------
+    >>> element_names("mu", ()), element_names("w", (2,)), element_names("L", (1, ["a", "b"]))
+    (['mu'], ['w[0]', 'w[1]'], ['L[0,a]', 'L[0,b]'])
+    """
+    labels = [map(str, range(axis)) if isinstance(axis, int) else axis for axis in axes]
+    indices = [",".join(index) for index in product(*labels)]
+    return [f"{variable}[{index}]" if index else variable for index in indices]
+
+
+def counted_from_0(label: str) -> str:
+    """Stan's names count from 1, ArviZ's from 0.
+
+    Examples
+    --------
+    >>> counted_from_0("theta.1.2"), counted_from_0("mu")
+    ('theta[0,1]', 'mu')
+    """
+    return _shifted(canonical_name(label), -1)
 
 
 def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[int]:
-    """Where the `wanted` names are among the `columns`; variables counted from 1 match those from 0.
+    """Where the `wanted` names are among the `columns`.
+
+    Indices from 1 match those from 0, and labels match indices in their order.
 
     Raises
     ------
     ValueError
-        If a name is missing or not unique: both lists and the nearest names are shown.
+        If a name is missing: both lists and the nearest names are shown.
     """
     have = [canonical_name(column) for column in columns]
     want = [canonical_name(name) for name in wanted]
-    for variable in {variable_of(name) for name in want if name not in have}:
-        have = _recount(have, want, variable)
+    for variable in dict.fromkeys(variable_of(name) for name in want if name not in have):
+        have = _renamed(have, want, variable)
     missing = [given for given, name in zip(wanted, want, strict=True) if name not in have]
     if missing:
         raise ValueError(
             f"{what} has no column {missing[0]!r}{close_names(missing[0], columns)}; its columns are "
             f"{listed(columns)}, the target's names {listed(wanted)}"
         )
-    twice = [given for given, name in zip(wanted, want, strict=True) if have.count(name) > 1]
-    if twice:
-        raise ValueError(f"{what} has more than one column {twice[0]!r}")
     return [have.index(name) for name in want]
-
-
-def has_names(columns: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether every one of the `wanted` names is one of the `columns`."""
-    try:
-        positions(columns, wanted, "")
-    except ValueError:
-        return False
-    return True
-
-
-def _recount(have: list[str], want: list[str], variable: str) -> list[str]:
-    """`have` with the indices of one variable counted from 0 instead of 1, or the reverse, if that helps."""
-    own = [name for name in want if variable_of(name) == variable]
-    for by in (-1, 1):
-        counted = [reindexed(name, by) if variable_of(name) == variable else name for name in have]
-        if all(name in counted for name in own):
-            return counted
-    return have
 
 
 def close_names(name: str, known: Sequence[str]) -> str:
     """Names close to a misspelt one, for messages."""
     close = difflib.get_close_matches(name, [str(other) for other in known], n=3)
     return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+def _renamed(have: list[str], want: list[str], variable: str) -> list[str]:
+    """`have` with the elements of one variable called as in `want`, if it is clear which is which."""
+    own = [name for name in have if variable_of(name) == variable]
+    new = [name for name in want if variable_of(name) == variable]
+    for by in (-1, 1):
+        shifted = {name: _shifted(name, by) for name in own}
+        if set(new) <= set(shifted.values()):
+            return [shifted.get(name, name) for name in have]
+    if len(own) == len(new) and _are_numbered(own) != _are_numbered(new):
+        pairs = dict(zip(_in_order(own), _in_order(new), strict=True))
+        return [pairs.get(name, name) for name in have]
+    return have
+
+
+def _shifted(name: str, by: int) -> str:
+    """A canonical name with `by` added to its indices; names without indices, or with labels, stay."""
+    if not _are_numbered([name]):
+        return name
+    return f"{variable_of(name)}[{','.join(str(index + by) for index in _indices(name))}]"
+
+
+def _are_numbered(names: Sequence[str]) -> bool:
+    """Whether all names are those of elements counted by numbers."""
+    return all(part.isdigit() for name in names for part in name.partition("[")[2][:-1].split(","))
+
+
+def _indices(name: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in name.partition("[")[2][:-1].split(","))
+
+
+def _in_order(names: list[str]) -> list[str]:
+    """Elements in row-major order: labels stand in it."""
+    return sorted(names, key=_indices) if _are_numbered(names) else names

@@ -10,12 +10,12 @@ import numpy as np
 
 from .._validation import (
     as_count,
+    as_numbers,
     as_stored,
     as_texts,
     as_whole,
     check_names,
     check_shape,
-    check_switch,
     listed,
     shown,
 )
@@ -42,6 +42,8 @@ class Draws:
         What the user should know about how the draws were read.
     axes_swapped : bool
         Only draws of successive chains are correlated: the array seems to be (draw, chain, d).
+    weight : array (n,) or None
+        The importance weight of each draw; they sum to 1. None if all are equal.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class Draws:
     divergences: int | None = None  #: divergent transitions, where the source tells
     warnings: tuple[str, ...] = ()  #: what the user should know about how the draws were read
     axes_swapped: bool = False  #: whether an array (draw, chain, d) seems to have been read as chains
+    weight: np.ndarray | None = None  #: (n,) importance weights, of sum 1; None if all are equal
 
     def __post_init__(self) -> None:
         """Shapes and order; that all are finite is checked where draws are read for a test."""
@@ -77,7 +80,8 @@ class Draws:
                 raise ValueError(f"`names` must name all {values.shape[1]} columns, got {shown(self.names)}")
         if self.divergences is not None:
             as_count(self.divergences, "divergences", minimum=0, maximum=sys.maxsize)
-        check_switch(self.axes_swapped, "axes_swapped")
+        if self.weight is not None:
+            object.__setattr__(self, "weight", _normalised_weights(self.weight, len(values)))
         object.__setattr__(self, "warnings", as_texts(self.warnings, "warnings"))
 
     @property
@@ -95,12 +99,6 @@ class Draws:
         """(n_chains,) number of draws per chain."""
         return np.zeros(0, dtype=int) if self.chain is None else np.bincount(self.chain)
 
-    def by_chain(self) -> list[np.ndarray]:
-        """The draws of each chain; all draws as one if no chains are known."""
-        if self.chain is None:
-            return [self.values]
-        return np.split(self.values, np.flatnonzero(np.diff(self.chain)) + 1)
-
     def take(self, rows: np.ndarray) -> Draws:
         """Some of the draws, in ascending order of their rows; chains are numbered anew.
 
@@ -110,24 +108,15 @@ class Draws:
             Which rows, or for each row whether it is taken.
         """
         try:
-            values = self.values[np.asarray(rows)]
+            chosen = np.arange(len(self))[np.asarray(rows)]
         except IndexError as error:
             rule = f"`rows` must be row numbers or truth values of {len(self)} draws"
             raise ValueError(f"{rule}, got {shown(rows)}: {error}") from None
-        if values.ndim != 2:
-            raise ValueError(f"`rows` must be a 1-d array, got {shown(rows)}")
-        chosen = np.arange(len(self))[np.asarray(rows)]
-        if np.any(np.diff(chosen) <= 0):
-            raise ValueError(f"`rows` must ascend, each row at most once, got {shown(rows)}")
-        return replace(self, values=values, chain=chain_of_rows(self.chain, rows))
-
-    def as_one_chain(self) -> Draws:
-        """The same draws, taken for one chain in their order."""
-        return replace(self, chain=np.zeros(len(self.values), dtype=int))
-
-    def as_independent(self) -> Draws:
-        """The same draws, taken for independent ones."""
-        return replace(self, chain=None)
+        if chosen.ndim != 1 or np.any(np.diff(chosen) <= 0):
+            raise ValueError(f"`rows` must be 1-d and ascend, each row at most once, got {shown(rows)}")
+        chain = chain_of_rows(self.chain, chosen)
+        weight = None if self.weight is None else self.weight[chosen]
+        return replace(self, values=self.values[chosen], chain=chain, weight=weight)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -148,6 +137,21 @@ class Draws:
         if self.names is not None:
             parts.append(f"names: {listed(self.names, 3)}")
         return f"<Draws: {', '.join(parts)}>"
+
+
+def _normalised_weights(weight: Any, n: int) -> np.ndarray:
+    """Weights (n,) divided by their sum; an error if they are no weights."""
+    numbers = as_numbers(weight, "weight", "an array of real numbers")
+    check_shape(numbers, (n,), "weight", "the weight of each draw")
+    bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
+    if len(bad):
+        found = f"{numbers[bad[0]]:g} at row {bad[0]}"
+        raise ValueError(f"`weight` must be finite and not negative, got {found}")
+    if not numbers.any():
+        raise ValueError(f"`weight` must not be 0 for all draws, got {n} zeros")
+    relative = numbers / numbers.max()  # of which the sum is finite
+    total = relative.sum() * numbers.max()
+    return numbers if abs(total - 1) < 1e-12 else np.asarray(relative / relative.sum())
 
 
 def _check_order(chain: np.ndarray) -> None:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import listed
 from ..target import Target, log_density_anywhere
 from .coerce import read_as_draws
 from .record import Draws
@@ -93,11 +92,9 @@ def _looks_constrained(x: np.ndarray, target: Target, name: str) -> list[str]:
     Draws of the density have log densities within about d/2 of its maximum: draws that were read rightly
     gain no more than that, in the coordinates that the other reading changes.
     """
+    from ..wording.draws import parameters_as_coordinates
+
     parameters, gain = read_as_parameters(x, target)
     if not gain > 2.0 + 0.5 * len(parameters):
         return []
-    return [
-        f"`{name}` was read in the unconstrained coordinates of the target, but if it holds "
-        f"{listed(parameters)} itself, the median log density is {gain:.3g} larger: give the parameters by "
-        "name, or map them by `target.unconstrain` first"
-    ]
+    return [parameters_as_coordinates(name, parameters, gain)]

@@ -14,6 +14,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from .._validation import as_count, as_numbers
+from .pytree import flat_function
 from .record import MAX_DIM, Batch, Target, made_by
 
 BATCH_SIZES = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
@@ -21,8 +22,9 @@ BATCH_SIZES = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that
 
 def from_jax(
     log_density: Callable[[Any], Any],
-    dim: int,
+    dim: int | None = None,
     *,
+    example: Any = None,
     names: Sequence[str] | None = None,
     sample: Callable[[int, Any], np.ndarray] | None = None,
     constrained_names: Sequence[str] | None = None,
@@ -38,9 +40,12 @@ def from_jax(
     Parameters
     ----------
     log_density : callable
-        (d,) -> scalar, written with ``jax.numpy``.
-    dim : int
-        The dimension d.
+        (d,) -> scalar, written with ``jax.numpy``; with `example`, pytree -> scalar.
+    dim : int, optional
+        The dimension d; not needed with `example`.
+    example : pytree of arrays, optional
+        One position, such as a dict of arrays, of the same structure as the argument of `log_density`. The
+        coordinates are named as ArviZ writes them.
     names, sample, constrained_names, constrain, unconstrain
         As in `Target`; the maps take many points, (n, d) and (n, k), and may be written with ``jax.numpy``.
 
@@ -59,6 +64,12 @@ def from_jax(
     """
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
+    if example is not None:
+        flat = flat_function(log_density, example)
+        options = {"sample": sample, "constrained_names": constrained_names}
+        options |= {"constrain": constrain, "unconstrain": unconstrain}
+        target = from_jax(flat.function, flat.dim, names=names or flat.names, **options)
+        return made_by(target, from_jax, log_density, example=example, names=names, **options)
     dim = as_count(dim, "dim", maximum=MAX_DIM)
     function, returned = traced(log_density, dim)
     _check_returned(returned, dim)

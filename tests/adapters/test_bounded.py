@@ -140,18 +140,18 @@ def test_a_transformed_model_pickles():
 
 
 @pytest.mark.parametrize(
-    ("bounds", "message"),
+    ("support", "message"),
     [
-        ((1, 1), "`bounds` must have low < high, coordinate 0 has"),
-        ((np.nan, 1), "`bounds` must have low < high"),
-        ([(0, 1)] * 3, "`bounds` must be one .* pair or 4 of them"),
-        (None, "`bounds` must be .low, high. pairs of numbers"),
-        ((-(10**400), 10**400), "`bounds` must be below 1.8e308 in size"),
+        ((1, 1), "`support` must have low < high, coordinate 0 has"),
+        ((np.nan, 1), "`support` must have low < high"),
+        ([(0, 1)] * 3, "`support` must be one .* pair or 4 of them"),
+        (None, "`support` must be .low, high. pairs of numbers"),
+        ((-(10**400), 10**400), "`support` must be below 1.8e308 in size"),
     ],
 )
-def test_bad_bounds_are_named(bounds, message):
+def test_a_bad_support_is_named(support, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        sc.unbounded(in_numpy(), bounds)
+        sc.unbounded(in_numpy(), support)
 
 
 def test_rows_outside_the_support_are_named(free):
@@ -181,14 +181,16 @@ def test_points_to_constrain_are_rows(x):
         target.constrain(x)
 
 
-def test_bounds_may_be_given_by_name():
+def test_the_support_may_be_given_by_name():
     base = sc.from_jax(lambda x: -0.5 * x[0] ** 2 - jnp.exp(x[1]), dim=2, names=["mu", "sigma"])
     by_name = sc.unbounded(base, {"sigma": (0.0, np.inf)})
     by_place = sc.unbounded(base, [(-np.inf, np.inf), (0.0, np.inf)])
     assert by_name.names == by_place.names == ("mu", "log sigma")
     x = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_array_equal(by_name.log_density(x), by_place.log_density(x))
-    with pytest.raises(ValueError, match="`bounds` must name parameters of the target, mu, sigma, got 'tau'"):
+    with pytest.raises(
+        ValueError, match="`support` must name parameters of the target, mu, sigma, got 'tau'"
+    ):
         sc.unbounded(base, {"tau": (0.0, 1.0)})
 
 

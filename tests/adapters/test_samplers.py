@@ -10,7 +10,7 @@ import steincheck as sc
 
 from . import posteriors
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
 def numpyro_nuts(name, *, start=None, chains=4, n=1000):

@@ -1,4 +1,4 @@
-"""What the adapters share, tested without the packages they adapt; those are run by tests/adapters."""
+"""Parameters and coordinates, without the packages that the adapters adapt."""
 
 import pickle
 from importlib.util import find_spec
@@ -10,8 +10,7 @@ from scipy import special
 
 import steincheck as sc
 from steincheck.adapters.parameters import Parameters, with_parameters
-from steincheck.adapters.verification import log_jacobian, verify
-from steincheck.draws import as_draws, to_unconstrained
+from steincheck.draws import to_unconstrained
 from steincheck.target.parameter_scale import ParameterScale, parameter_scales, probe_points, to_constrained
 
 
@@ -33,20 +32,8 @@ PARAMETERS = Parameters(
 )
 
 
-def without_jacobian(u):
-    """mu normal, tau exponential, w Dirichlet(2, 2, 2), p uniform."""
-    values = constrain(u)
-    return -0.5 * values[:, 0] ** 2 - values[:, 1] + np.log(values[:, 2:5]).sum(axis=1)
-
-
-def log_density(u):
-    values = constrain(u)
-    jacobian = np.log(values[:, 1]) + np.log(values[:, 2:5]).sum(axis=1)
-    return without_jacobian(u) + jacobian + np.log(values[:, 5]) + np.log1p(-values[:, 5])
-
-
-def made(log_density=log_density):
-    return with_parameters(sc.Target(log_density, dim=5), PARAMETERS)
+def made():
+    return with_parameters(sc.Target(lambda u: -0.5 * np.sum(u**2, axis=1), dim=5), PARAMETERS)
 
 
 @pytest.fixture
@@ -58,26 +45,6 @@ def test_names_of_coordinates_tell_the_scale():
     assert made().names == ("mu", "log tau", "unconstrained w[0]", "unconstrained w[1]", "logit p")
 
 
-def test_the_jacobian_by_differences_is_that_of_the_transformation(points):
-    exact = log_density(points) - without_jacobian(points)
-    np.testing.assert_allclose(log_jacobian(PARAMETERS, points), exact, atol=1e-7)
-
-
-def test_a_wrong_sign_and_a_missing_jacobian_are_found():
-    score = sc.target.central_differences
-    right = sc.Target(log_density, lambda x: score(log_density, x), dim=5)
-    verify(with_parameters(right, PARAMETERS), PARAMETERS, without_jacobian, "Test")
-    with pytest.raises(RuntimeError, match="disagrees with Test's own log density: the sign is reversed"):
-        verify(made(lambda u: -log_density(u)), PARAMETERS, without_jacobian, "Test")
-    with pytest.raises(RuntimeError, match="they differ by more than a constant"):
-        verify(made(without_jacobian), PARAMETERS, without_jacobian, "Test")
-
-
-def test_a_density_without_a_finite_value_near_0_is_mentioned():
-    with pytest.warns(UserWarning, match="not finite at any of 3 points near 0"):
-        verify(made(lambda u: np.full(len(u), -np.inf)), PARAMETERS, without_jacobian, "Test")
-
-
 def test_named_draws_are_transformed_and_chains_kept(points):
     values = constrain(points).reshape(2, 10, 6)
     by_name = {"p": values[..., 5], "tau": values[..., 1], "w": values[..., 2:5], "mu": values[..., 0]}
@@ -85,13 +52,6 @@ def test_named_draws_are_transformed_and_chains_kept(points):
     draws = to_unconstrained(by_name | {"extra": values[..., 0]}, target)
     np.testing.assert_allclose(draws.values, points, atol=1e-12)
     assert (draws.n_chains, draws.names) == (2, tuple(target.names))
-
-
-def test_draws_without_names_or_with_those_of_the_coordinates_are_left_alone(points):
-    target = made()
-    np.testing.assert_array_equal(to_unconstrained(points, target).values, points)
-    again = to_unconstrained(as_draws(points, 5, names=target.names), target)
-    np.testing.assert_array_equal(again.values, points)
 
 
 def test_names_that_do_not_match_are_listed():
@@ -117,19 +77,6 @@ def test_points_as_values_of_the_parameters(points):
     plain = sc.Target(lambda x: -np.sum(x**2, axis=1), dim=2)
     values, names = to_constrained(np.zeros(2), plain)
     assert (values.shape, names) == ((1, 2), ("x[0]", "x[1]"))
-
-
-def test_a_pytree_is_a_target_with_names():
-    scale = np.array([1.0, 2.0])
-
-    def tree_density(position):
-        return -0.5 * position["mu"] ** 2 - 0.5 * jnp.sum((position["layer"]["w"] / scale) ** 2)
-
-    target = sc.from_jax_pytree(tree_density, {"mu": 0.0, "layer": {"w": np.zeros(2, dtype=np.float32)}})
-    assert target.names == ("layer.w[0]", "layer.w[1]", "mu")
-    np.testing.assert_allclose(target.score(np.array([[1.0, 2.0, 3.0]])), [[-1, -0.5, -3]])
-    with pytest.raises(ValueError, match="`example` must hold at least one number"):
-        sc.from_jax_pytree(tree_density, {})
 
 
 @pytest.mark.parametrize(
@@ -181,15 +128,6 @@ def test_scales_do_not_depend_on_the_spelling_of_names(names):
     assert feature.scales == ("log",)
 
 
-def test_names_of_unchanged_coordinates_are_those_of_the_parameters():
-    target = gamma_target(["m", "s"])
-    draws = dict(zip(("mu", "sigma"), (gamma_draws(500) * [3, 1]).T, strict=True))
-    result = sc.moment_test(draws, target, modes=[[0.0, np.log(9)]], rng=0)
-    assert {name for feature in result.features for name in feature.parameters} <= {"mu", "sigma"} | {
-        f"axis {k}" for k in (1, 2)
-    }
-
-
 def test_columns_in_another_order_are_found():
     target = gamma_target(
         ["mu", "log_sigma"],
@@ -201,23 +139,6 @@ def test_columns_in_another_order_are_found():
         "mu": ParameterScale("mu", 1, ""),
         "log_sigma": ParameterScale("sigma", 0, "log"),
     }
-
-
-def test_an_array_of_parameters_is_suspected():
-    target = gamma_target(["mu", "log_sigma"])
-    draws = gamma_draws(300)
-    assert "but if it holds sigma itself" in to_unconstrained(draws, target).warnings[0]
-    assert (
-        "map them by `target.unconstrain`"
-        in sc.check(draws, target, modes=[[0.0, np.log(9)]], rng=0).warnings[0]
-    )
-    with pytest.warns(UserWarning, match="sigma itself|negligible probability") as caught:
-        sc.moment_test(draws, target, modes=[[0.0, np.log(9)]], rng=0)
-    assert "if it holds sigma itself" in str(caught[0].message)
-    same = gamma_target(["mu", "sigma"])  # names that say nothing
-    assert to_unconstrained({"mu": draws[:, 0], "sigma": draws[:, 1]}, same).warnings
-    assert to_unconstrained(target.unconstrain(draws), target).warnings == ()
-    assert to_unconstrained({"mu": draws[:, 0], "sigma": draws[:, 1]}, target).warnings == ()
 
 
 def test_from_jax_takes_maps_written_with_jax():
@@ -246,26 +167,3 @@ def test_maps_of_from_jax_survive_pickling():
     again = pickle.loads(pickle.dumps(target))
     assert again.constrained_names == ("m",)
     assert again.constrain(np.ones((1, 1))) == 1
-
-
-def test_a_pytree_target_needs_a_function():
-    with pytest.raises(TypeError, match="`log_density` must be a function, got float"):
-        sc.from_jax_pytree(1.0, {"mu": 0.0})
-
-
-@pytest.mark.parametrize(
-    ("density", "outcome"),
-    [
-        (lambda u: -0.5 * u[:, 0] ** 2, "does not depend on"),
-        (lambda u: -0.5 * u[:, 0] ** 2 + 0.01 * u[:, 1], r"grows towards .* = \+300: it may be improper"),
-    ],
-)
-def test_densities_that_cannot_be_normalised_are_told(density, outcome):
-    """Parameters without a Jacobian that can be compared: one element more than coordinates."""
-    doubled = Parameters(
-        ("a", "b", "c"), ("a", "b", "b"), lambda u: np.column_stack([u, u[:, 1]]), lambda v: v[:, :2]
-    )
-    target = sc.Target(density, dim=2)
-    assert log_jacobian(doubled, np.zeros((1, 2))) is None
-    with pytest.raises((ValueError, UserWarning), match=outcome):  # warnings are errors here
-        verify(target, doubled, density, "somelib")

@@ -1,0 +1,37 @@
+"""Every test can be run again from what its result records of the random source."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import steincheck as sc
+
+DOORS = {
+    "ksd": functools.partial(sc.ksd_test, n_resamples=99),
+    "fssd": functools.partial(sc.fssd_test, n_resamples=99),
+    "moments": functools.partial(sc.moment_test, modes=[[-3.0], [3.0]]),
+    "flux": sc.flux_test,
+    "check": functools.partial(sc.check, modes=[[-3.0], [3.0]]),
+}
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_every_door_takes_a_seed_sequence_and_leaves_it_as_it_was(name):
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    draws = target.sample(120, 0)
+    sequence = np.random.SeedSequence(7, spawn_key=(2,), pool_size=8)
+    first = DOORS[name](draws, target, rng=sequence)
+    assert sequence.n_children_spawned == 0
+    assert DOORS[name](draws, target, rng=sequence).pvalue == first.pvalue
+
+
+@pytest.mark.parametrize("name", [name for name in DOORS if name != "check"])
+def test_what_a_result_records_of_a_generator_runs_it_again_and_again(name):
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    draws = target.sample(120, 0)
+    generator = np.random.default_rng(5)
+    generator.spawn(2)
+    first = DOORS[name](draws, target, rng=generator)
+    for _ in range(2):
+        assert DOORS[name](draws, target, rng=first.settings["rng"]).pvalue == first.pvalue
