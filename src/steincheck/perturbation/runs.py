@@ -154,7 +154,7 @@ def _chains(
     x: Any,
     keys: Any,
     *,
-    barker: bool,
+    by_barker: bool,
     shift: bool,
 ) -> tuple[Any, Any, Any]:
     """States (points, theta, d), numbers of accepted proposals, and one impossible proposal per point."""
