@@ -456,6 +456,12 @@ def table(wrong: bool) -> str:
     return "\n".join(lines)
 
 
+def tables() -> str:
+    """Correct and wrong chains."""
+    cells = "Share rejected at level .05 (share that cannot tell), number of runs."
+    return f"{cells}\n\nCorrect chains:\n\n{table(False)}\n\nWrong chains:\n\n{table(True)}\n"
+
+
 def _cell(row: dict) -> str:
     unknown = int(row["cannot_tell"]) / int(row["runs"])
     more = f" ({unknown:.2f})" if unknown else ""
@@ -475,12 +481,10 @@ def main() -> None:
         "--runs", type=positive, default=300, help="runs per case and test, old ones included"
     )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no case after this time")
-    parser.add_argument(
-        "--table", action="store_true", help="print the tables of the theory page, run nothing"
-    )
+    parser.add_argument("--table", action="store_true", help="write the tables of the rows, run nothing")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table(wrong=False), table(wrong=True), sep="\n\n")
+        COUNTS.path.with_suffix(".md").write_text(tables())
         return
     names = [name for name in CASES if arguments.case in name]
     if not names:

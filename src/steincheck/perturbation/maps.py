@@ -140,7 +140,7 @@ class States(NamedTuple):
 
     x: np.ndarray  #: (J, n, d)
     log_p: np.ndarray  #: (J, n) their log densities
-    log_alpha: np.ndarray | None = None  #: (J, n) log acceptance probabilities of the last proposals
+    log_alpha: np.ndarray = np.empty(0)  #: (J, n) log acceptance probabilities of the last proposals
 
 
 def transition(

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..target import log_density_at
-from .maps import Accept, JumpKernel, States, barker, metropolis, transition
+from .maps import JumpKernel, JumpMaps, States, barker, metropolis, transition
 
 
 def run(
@@ -128,10 +128,12 @@ def run_compiled(
     accepted = np.zeros(len(kernel.theta))
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(int(rng.integers(2**63))), n)
-        steps = partial(_chains, kernel._replace(target=kernel.target.jax_log_density, accept=None))
+        steps = partial(_chains, kernel.target.jax_log_density, kernel.maps, kernel.theta, kernel.n_steps)
         for start in range(0, n, size):
             rows = np.minimum(np.arange(start, start + size), n - 1)  # the last call repeats its last point
-            found = steps(x[rows], keys[rows], accept=kernel.accept, shift_only=kernel.maps.shift_only)
+            found = steps(
+                x[rows], keys[rows], by_barker=kernel.accept is barker, shift=kernel.maps.shift_only
+            )
             states, moves, invalid = map(np.asarray, found)
             bad = ~np.isnan(invalid).any(axis=1)
             if bad.any():  # log density NaN or +inf, which is an error
@@ -142,13 +144,19 @@ def run_compiled(
     return samples, accepted / (n * kernel.n_steps)
 
 
-@partial(jax.jit, static_argnames=("accept", "shift_only"))
-def _chains(kernel: Any, x: Any, keys: Any, *, accept: Accept, shift_only: bool) -> tuple[Any, Any, Any]:
-    """States (points, theta, d), numbers of accepted proposals, and one impossible proposal per point.
-
-    `kernel` is a `JumpKernel` of traced values, with the log density in JAX as its target.
-    """
-    log_density, maps, theta, n_steps, _ = kernel
+@partial(jax.jit, static_argnames=("by_barker", "shift"))
+def _chains(
+    log_density: Any,
+    maps: JumpMaps,
+    theta: Any,
+    n_steps: Any,
+    x: Any,
+    keys: Any,
+    *,
+    by_barker: bool,
+    shift: bool,
+) -> tuple[Any, Any, Any]:
+    """States (points, theta, d), numbers of accepted proposals, and one impossible proposal per point."""
     n_modes = len(maps.centres)
     scale = theta[:, None]
 
@@ -156,7 +164,7 @@ def _chains(kernel: Any, x: Any, keys: Any, *, accept: Accept, shift_only: bool)
         number = jax.random.randint(key, (), 0, n_modes * (n_modes - 1))
         i = number // (n_modes - 1)
         j = (i + 1 + number % (n_modes - 1)) % n_modes
-        if shift_only:
+        if shift:
             return y + scale * (maps.centres[j] - maps.centres[i]), 0.0
         standard = (y - scale * maps.centres[i]) @ maps.inverse_roots[i]
         return standard @ maps.roots[j] + scale * maps.centres[j], maps.log_jacobian(i, j)
@@ -167,7 +175,7 @@ def _chains(kernel: Any, x: Any, keys: Any, *, accept: Accept, shift_only: bool)
         there, log_jacobian = proposal(y, pair)
         proposed = jax.vmap(log_density)(there)
         log_ratio = proposed - log_p + log_jacobian
-        if accept is barker:
+        if by_barker:
             log_ratio = -jnp.logaddexp(0.0, -log_ratio)
         take = jnp.log(jax.random.uniform(acceptance, theta.shape)) < log_ratio
         bad = jnp.isnan(proposed) | (proposed == jnp.inf)
