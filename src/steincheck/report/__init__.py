@@ -1,6 +1,6 @@
 """A verdict as one self-contained HTML page: no script, no network request, light, dark and on paper."""
 
-from .page import page_html, write_html  # noqa: F401 (page_html is the same page as text)
+from .page import write_html
 
 __all__ = ["write_html"]
 

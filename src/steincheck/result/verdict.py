@@ -135,6 +135,10 @@ class Verdict:
         What `summary` returns.
     advice : tuple of str
         What to do about the answer.
+    accuracy : tuple
+        The errors of the draws' means and standard deviations, one record per parameter.
+    mode_means, mode_covariances : arrays (M, d), (M, d, d), or None
+        Of the density within each mode.
     context : tuple of str
         How the draws were treated, their effective sample size, and how thorough the mode search was.
     not_examined : tuple of str
