@@ -1,4 +1,4 @@
-"""Level and power of every test and of `check`: python -m experiments.calibration [--minutes 10] [--test ...]
+"""Level and power of every test and of `check`: python -m experiments calibration [--test ...]
 
 One row per model, test and number of draws; what is committed is not computed again unless asked by --renew.
 Rows are written as they are ready, so that a run may be cut at any time. Modes are
@@ -14,15 +14,12 @@ import zlib
 from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from .running import keep_worker, positive
 from .tables import RESULTS, Table, commit, position
 
 SEED = 2026
-DOCS = Path(__file__).parents[1] / "docs" / "calibration.md"
-MARKS = ("<!-- table -->", "<!-- end of table -->")
 LEVELS = (0.01, 0.05, 0.1)
 QUADRATIC = ("ksd", "pksd", "spksd", "ospksd", "ksdagg", "pksdagg")
 TESTS = ("check", "flux", "moments", "fssd", *QUADRATIC)
@@ -152,63 +149,16 @@ def rates() -> Table:
     )
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """The rates at level .05 as a table in Markdown: one row per model and n, one column per test."""
-    found = {(row["model"], int(row["n"]), row["test"]): row for row in rows}
-    lines = ["| model | n | " + " | ".join(TESTS) + " |", "|---|---|" + "---|" * len(TESTS)]
-    for model, n in dict.fromkeys((model, n) for model, n, _ in found):
-        rates = [_shown(found.get((model, n, test))) for test in TESTS]
-        lines.append(f"| {model} | {n} | " + " | ".join(rates) + " |")
-    return "\n".join(lines)
-
-
-def pooled(rows: list[dict[str, Any]]) -> str:
-    """The rates at level .05 over all models with correct draws, one row per n, as a table in Markdown."""
-    level = [row for row in rows if not row["model"].startswith("power")]
-    lines = ["| n | " + " | ".join(TESTS) + " |", "|---|" + "---|" * len(TESTS)]
-    for n in sorted({int(row["n"]) for row in level}):
-        cells_of_n = [row for row in level if int(row["n"]) == n]
-        rates = [_pooled_rate([row for row in cells_of_n if row["test"] == test]) for test in TESTS]
-        lines.append(f"| {n} | " + " | ".join(rates) + " |")
-    return "\n".join(lines)
-
-
-def _pooled_rate(rows: list[dict[str, Any]]) -> str:
-    samples = sum(int(row["repetitions"]) for row in rows)
-    if not samples:
-        return ""
-    rejected = sum(float(row["rate_05"]) * int(row["repetitions"]) for row in rows)
-    return f"{rejected / samples:.3f}".replace("0.", ".", 1)
-
-
-def _shown(row: dict[str, Any] | None) -> str:
-    return "" if row is None else f"{float(row['rate_05']):.3f}".replace("0.", ".", 1)
-
-
-def write_docs() -> None:
-    """Put the table into the docs."""
-    text = DOCS.read_text()
-    before, mark, rest = text.partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    rows = rates().read()
-    DOCS.write_text(f"{before}{mark}\n\n{pooled(rows)}\n\n{table(rows)}\n\n{MARKS[1]}{after}")
-
-
 def main() -> None:
     """Compute the missing rows, or some of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="", help="part of the names of the models; by default all")
     parser.add_argument("--test", default="", choices=("", *TESTS), help="one test; by default all")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no cell after so many")
     parser.add_argument("--repetitions", type=positive, default=None, help="samples per cell, at the most")
     parser.add_argument("--n", type=positive, default=None, help="one number of draws; by default all")
     parser.add_argument("--renew", action="store_true", help="compute again what is in the table")
     parser.add_argument("--n-jobs", type=positive, default=2, help="worker processes")
-    parser.add_argument("--docs", action="store_true", help="only put the table into docs/calibration.md")
     arguments = parser.parse_args()
-    if arguments.docs:
-        write_docs()
-        return
     asked = [
         cell
         for cell in cells()
@@ -220,12 +170,9 @@ def main() -> None:
         parser.error(f"no model has {arguments.model!r} in its name")
     results = rates()
     done = set() if arguments.renew else results.keys()
-    start = time.monotonic()
     for cell in asked:
         if (cell.model, cell.test, str(cell.n)) in done:
             continue
-        if time.monotonic() - start > 60 * arguments.minutes:
-            break
         began = time.monotonic()
         if arguments.repetitions is not None:
             cell = cell._replace(repetitions=min(cell.repetitions, arguments.repetitions))

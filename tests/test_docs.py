@@ -11,6 +11,7 @@ import pytest
 from harness import assert_level
 
 import steincheck as sc
+from steincheck.cli.options import make_parser
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -73,7 +74,7 @@ def test_the_skeletons_for_contributors_run():
     good = test(draws, target, rng=0)
     assert test(draws, target, rng=good.settings["rng"]).pvalue == good.pvalue
     assert test(draws + 0.5, target, rng=0).pvalue == 0.001
-    correct = [target.sample(300, seed) for seed in range(40)]
+    correct = [target.sample(300, seed) for seed in range(60)]
     assert_level([test(x, target, rng=0).pvalue for x in correct], (0.05, 0.2), exact=True)
     assert_level([test(x.reshape(3, 100, 2), target, rng=0).pvalue for x in correct], (0.05, 0.2), exact=True)
     with pytest.warns(UserWarning, match="cannot tell"):
@@ -213,23 +214,19 @@ def test_gaps_of_docstrings_are_seen():
     assert undescribed(Record) == {"no second"}
 
 
-def options_of(command):
-    """The options of a command, as they are typed."""
-    return {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
-
-
 def test_every_option_of_every_command_is_on_the_page_of_the_command_line():
-    commands = importlib.import_module("steincheck.cli").app
-    group = importlib.import_module("typer.main").get_command(commands)
+    """The usage that argparse prints and the synopsis of the page have the same options."""
+    parser = make_parser(["ksd"])
+    (commands,) = [action for action in parser._actions if hasattr(action, "choices") and action.choices]
     page = (DOCS / "cli.md").read_text()
     synopsis, density = re.search(r"```\n(steincheck .*?)\n\nDENSITY: (.*?)```", page, re.DOTALL).groups()
     table = re.findall(r"^\| (`--.*?) \|", page, re.MULTILINE)
     explained = {name for row in table for name in re.findall(r"--[\w-]+", row)}
-    assert options_of(group) <= explained
-    for name, command in group.commands.items():
+    for name, command in commands.choices.items():
         usage = re.search(rf"^steincheck {name} .*?(?=^steincheck|\Z)", synopsis, re.MULTILINE | re.DOTALL)[0]
         written = set(re.findall(r"--[\w-]+", usage.replace("DENSITY", density)))
-        assert written == options_of(command) - {"--help"}, name
+        options = {option for action in command._actions for option in action.option_strings}
+        assert written == {option for option in options if option.startswith("--")} - {"--help"}, name
         assert written <= explained
 
 
@@ -241,6 +238,49 @@ def test_links_between_pages_lead_somewhere():
             if "://" not in address and not (path.parent / address).exists():
                 broken.append(f"{path.name}: {address}")
     assert broken == []
+
+
+def test_lines_of_the_docs_are_short():
+    """Tables and code of other packages included: an editor shows 120 characters."""
+    pages = [path for path in DOCS.rglob("*.md") if "_build" not in path.parts]
+    long = {
+        path.relative_to(DOCS).as_posix()
+        for path in pages
+        if any(len(line) > 120 for line in path.read_text().splitlines())
+    }
+    assert long <= LONG_LINES
+
+
+LONG_LINES = {  # pages that are yet to be wrapped
+    "api.md",
+    "calibration.md",
+    "choose.md",
+    "howto/modes.md",
+    "index.md",
+    "limits.md",
+    "start.md",
+    "theory/aggregate.md",
+    "theory/chains.md",
+    "theory/flux.md",
+    "theory/fssd.md",
+    "theory/ksd.md",
+    "theory/models.md",
+    "theory/modes.md",
+    "theory/moments.md",
+    "theory/perturbation.md",
+    "theory/symbols.md",
+    "tutorials/arviz.md",
+    "tutorials/compare.md",
+    "tutorials/large.md",
+    "tutorials/missing-mode.md",
+    "tutorials/numpy.md",
+    "tutorials/numpyro.md",
+    "tutorials/pymc.md",
+    "tutorials/stan.md",
+    "tutorials/torch.md",
+    "tutorials/variational.md",
+    "verdict.md",
+}
 
 
 def test_every_page_is_in_the_table_of_contents():

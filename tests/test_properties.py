@@ -84,22 +84,11 @@ SHAPE = {
 }
 MAPS = {
     "shift": {"shift": (30.0, -7.0)},
-    "shift by 1e6": {"shift": (1e6, 1e6)},
-    "rotation": {"matrix": rotation(0.7)},
-    "reflection": {"matrix": [[0.0, 1.0], [1.0, 0.0]]},
     "units of all": {"matrix": 1e4 * np.eye(2)},
-    "units of one": {"matrix": np.diag([1e-5, 1e5])},
-    "shear": {"matrix": [[1.0, 2.0], [0.0, 1.0]]},
+    "rotation": {"matrix": rotation(0.7)},
 }
-# the kernel of a test without preconditioning sees distances: it follows isometries and one unit for all
-ISOMETRIES = ("shift", "shift by 1e6", "rotation", "reflection", "units of all")
-FOLLOWS = {
-    "ksd": ISOMETRIES,
-    "ksd, preconditioned": tuple(MAPS),
-    "spksd, theta = 1": ISOMETRIES,
-    "flux": tuple(MAPS),
-    "check": ("shift", "units of all"),  # statistics of single coordinates turn into others under a rotation
-}
+# Hypothesis draws the maps of the others; statistics of single coordinates turn into others under a rotation
+FOLLOWS = {"spksd, theta = 1": tuple(MAPS), "check": ("shift", "units of all")}
 
 
 @functools.cache
@@ -107,14 +96,11 @@ def plain(name):
     return SHAPE[name](*mapped())
 
 
-@pytest.mark.parametrize(("name", "change"), [(name, change) for name in SHAPE for change in FOLLOWS[name]])
+@pytest.mark.parametrize(("name", "change"), [(name, change) for name in FOLLOWS for change in FOLLOWS[name]])
 def test_maps_of_target_and_draws_together_leave_the_outcome(name, change):
     found = SHAPE[name](*mapped(**MAPS[change]))
-    if name == "flux":  # its samples are drawn anew, the statistic and what it is compared with are not
-        assert found.statistic == pytest.approx(plain(name).statistic, rel=1e-6)
-        assert found.degrees_of_freedom == plain(name).degrees_of_freedom
-    else:  # replicates may tie with the statistic in another way after rounding: one of a hundred
-        assert found.pvalue == pytest.approx(plain(name).pvalue, abs=0.011)
+    # replicates may tie with the statistic in another way after rounding: one of a hundred
+    assert found.pvalue == pytest.approx(plain(name).pvalue, abs=0.011)
 
 
 @pytest.mark.parametrize("name", SHAPE)
@@ -122,17 +108,6 @@ def test_maps_of_target_and_draws_together_leave_the_outcome(name, change):
 def test_a_constant_added_to_the_log_density_leaves_the_pvalue(name, constant):
     found = SHAPE[name](DRAWS, mixture(CENTRES, constant), MODES).pvalue
     assert found == pytest.approx(plain(name).pvalue, abs=0.011 if abs(constant) > 1e6 else 1e-9)
-
-
-def test_the_statistic_does_not_depend_on_the_order_of_independent_draws():
-    order = np.random.default_rng(1).permutation(N)
-    target = mixture(CENTRES)
-    for test in (sc.ksd_test, sc.ksdagg_test):
-        one, other = (test(x, target, rng=0) for x in (DRAWS, DRAWS[order]))
-        name = "statistics" if test is sc.ksdagg_test else "statistic"
-        assert getattr(other, name) == pytest.approx(getattr(one, name), rel=1e-9)
-    flux, again = (sc.flux_test(x, target, modes=MODES, rng=0) for x in (DRAWS, DRAWS[order]))
-    assert again.statistic == pytest.approx(flux.statistic, rel=1e-6)
 
 
 def test_the_order_of_the_modes_leaves_the_flux_test():
@@ -216,23 +191,6 @@ def test_holm_is_the_closure_of_bonferroni(pvalues):
         sets = [[pvalues[k], *others[len(others) - size :]] for size in range(len(pvalues))]
         closure = max(min(1.0, len(one) * min(one)) for one in sets)
         assert adjusted[str(k)] == pytest.approx(closure)
-
-
-numbers = st.floats(-1e12, 1e12, allow_subnormal=False)
-
-
-@settings(max_examples=30)
-@given(
-    rows=st.lists(st.tuples(numbers, numbers), min_size=2, max_size=8, unique=True),
-    delimiter=st.sampled_from([" ", ",", "\t"]),
-    header=st.sampled_from([(), ("mu", "tau"), ("tau", "mu")]),
-)
-def test_files_give_back_the_draws_by_name(tmp_path_factory, rows, delimiter, header):
-    path = tmp_path_factory.mktemp("read") / "draws.csv"
-    np.savetxt(path, rows, delimiter=delimiter, header=delimiter.join(header), fmt="%.17g", comments="")
-    found = sc.read_draws(path, names=("mu", "tau")).values
-    expected = np.array(rows)[:, ::-1] if header[:1] == ("tau",) else np.array(rows)
-    np.testing.assert_array_equal(found, expected)
 
 
 edges = st.one_of(st.none(), st.floats(-1e3, 1e3))

@@ -227,13 +227,13 @@ def test_compiled_programs_are_kept_unless_jax_has_a_directory(monkeypatch, tmp_
     set_to = {}
 
     class Config:
-        jax_compilation_cache_dir = "elsewhere"
+        values = {"jax_compilation_cache_dir": "elsewhere"}  # noqa: RUF012
         update = staticmethod(set_to.__setitem__)
 
     monkeypatch.setattr(jax, "config", Config)
     cli._keep_compiled_programs()
     assert not set_to
-    Config.jax_compilation_cache_dir = None
+    Config.values["jax_compilation_cache_dir"] = None
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cli._keep_compiled_programs()
     assert Path(set_to["jax_compilation_cache_dir"]).parent == tmp_path / "steincheck"

@@ -365,7 +365,7 @@ def test_one_coordinate_has_one_panel(target):
 def test_axes_of_another_kind_are_refused(projection):
     plt = pytest.importorskip("matplotlib.pyplot")
     figure = plt.figure()
-    with pytest.raises(TypeError, match=f"`ax` must be axes .* got {projection} axes"):
+    with pytest.raises(TypeError, match="`ax` must be rectilinear axes"):
         sc.plot.draws(
             np.random.default_rng(0).normal(size=(10, 2)), ax=figure.add_subplot(projection=projection)
         )

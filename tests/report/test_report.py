@@ -13,6 +13,7 @@ import pytest
 import steincheck as sc
 from steincheck import report
 from steincheck._files import write_text
+from steincheck.report import page as page_module
 from steincheck.result import Finding, GofResult, Modes, ModeTable, Verdict
 from steincheck.wording import headline
 
@@ -83,6 +84,10 @@ def a_verdict(n, dim, fits=False, **changes):
     return Verdict(**(fields | changes))
 
 
+def page_html(verdict, x, target=None, title=None, command=None):
+    return page_module.page_html(verdict, x, target, title, command)
+
+
 class Reader(HTMLParser):
     """Tags that open and close, and addresses the page would fetch."""
 
@@ -113,7 +118,7 @@ class Reader(HTMLParser):
 def large():
     """A page of 10,000 draws in ten dimensions."""
     x = np.random.default_rng(0).normal(size=(10_000, 10))
-    return report.page_html(a_verdict(10_000, 10), x, title=EVIL, command=["steincheck", "check", EVIL])
+    return page_html(a_verdict(10_000, 10), x, title=EVIL, command=["steincheck", "check", EVIL])
 
 
 def test_the_page_is_small_and_stands_alone(large):
@@ -177,7 +182,7 @@ def test_colours_come_from_the_page(large):
 @pytest.mark.parametrize(("fits", "kind"), [(True, "fits"), (None, "unknown")])
 def test_other_verdicts(fits, kind):
     x = np.random.default_rng(0).normal(size=(60, 2))
-    page = report.page_html(a_verdict(60, 2, fits, findings=(), warnings=()), x)
+    page = page_html(a_verdict(60, 2, fits, findings=(), warnings=()), x)
     assert f'<h1 class="{kind}">' in page
     assert ("does not prove a fit" in page) == (fits is True)
     assert "Warnings" not in page
@@ -190,7 +195,7 @@ def test_the_call_that_is_shown_gives_the_verdict_again():
     pair = ([[-3.0], [3.0]], np.ones((2, 1, 1)))
     for given in ({"modes": np.array([[-3.0], [3.0]])}, {"modes": pair, "alpha": 0.1}):
         verdict = sc.check(x, target, rng=0, **given)
-        page = html.unescape(report.page_html(verdict, x))
+        page = html.unescape(page_html(verdict, x))
         names = {"steincheck": sc, "draws": x, "target": target, "modes": given["modes"]}
         exec(re.search("<pre>(.*)</pre>", page).group(1), names)
         assert names["verdict"].to_json() == verdict.to_json()
@@ -198,7 +203,7 @@ def test_the_call_that_is_shown_gives_the_verdict_again():
 
 def test_long_settings_are_cut():
     modes = np.arange(200.0)[:, None]
-    page = report.page_html(a_verdict(60, 1, settings={"modes": modes}), np.zeros((60, 1)))
+    page = page_html(a_verdict(60, 1, settings={"modes": modes}), np.zeros((60, 1)))
     assert '<td class="">modes</td><td class="value">[[0.0], [1.0]' in page
     assert "[199.0]" not in page
 
@@ -207,7 +212,7 @@ def test_one_mode_and_one_dimension():
     verdict = a_verdict(60, 1)
     one = Modes(np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1), np.zeros(1))
     target = sc.models.gaussian_mixture([[0.0]])
-    page = report.page_html(replace(verdict, modes=one, mode_table=None), target.sample(60, 0), target)
+    page = page_html(replace(verdict, modes=one, mode_table=None), target.sample(60, 0), target)
     assert page.count("<svg") == 2  # errors and draws
     assert ">Modes</h2>" not in page
     assert "within modes" not in page
@@ -217,7 +222,7 @@ def test_one_mode_and_one_dimension():
 def test_writing(tmp_path):
     verdict, x = a_verdict(60, 2), np.random.default_rng(0).normal(size=(60, 2))
     report.write_html(tmp_path / "v.html", verdict, x)
-    assert (tmp_path / "v.html").read_text() == report.page_html(verdict, x)
+    assert (tmp_path / "v.html").read_text() == page_html(verdict, x)
     assert [path.name for path in tmp_path.iterdir()] == ["v.html"]
     with pytest.raises(ValueError, match="`draws` must be the 60 draws of the verdict, got 59"):
         report.write_html(tmp_path / "w.html", verdict, x[1:])
@@ -238,9 +243,9 @@ def test_links_are_followed_and_modes_kept(tmp_path):
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'steincheck\[plot\]'"):
-        report.page_html(a_verdict(60, 2), np.zeros((60, 2)))
+        page_html(a_verdict(60, 2), np.zeros((60, 2)))
 
 
 def test_a_command_is_a_list_and_a_path_a_path(tmp_path):
@@ -260,7 +265,7 @@ def test_a_command_is_a_list_and_a_path_a_path(tmp_path):
 def test_without_accuracy_modes_or_tests_these_sections_are_missing():
     x = np.random.default_rng(0).normal(size=(60, 2))
     bare = a_verdict(60, 2, accuracy=(), mode_table=None, tests={}, adjusted_pvalues={})
-    page = report.page_html(bare, x)
+    page = page_html(bare, x)
     assert "No test was run." in page
     assert ">Errors</h2>" not in page
     assert ">Modes</h2>" not in page

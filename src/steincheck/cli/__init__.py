@@ -23,7 +23,7 @@ from .._files import write_text
 from .._validation import without_user_warnings
 from .._version import __version__
 from ..model_files import Source, explain, load_named, load_target, share_with_workers
-from ..result import pvalue_text
+from ..result import Verdict, pvalue_text
 from ..target import Target
 from .inputs import as_bounds, check_outputs, load_draws, load_modes
 from .options import make_parser
@@ -62,7 +62,7 @@ def main() -> None:
 
 def _keep_compiled_programs() -> None:
     """Let this process keep compiled programs in the user's cache, unless JAX has a directory already."""
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.values["jax_compilation_cache_dir"] is None:
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
         # a program compiled on one machine may not run on another that shares the home directory
         directory = caches / "steincheck" / f"jax-{jax.__version__}-{platform.node()}"
@@ -78,12 +78,8 @@ def _check(options: Namespace) -> int:
         answer = verdict.check(sample, density, rng=options.seed, **given, **_known(options, density))
     _say(str(answer), options)
     _write_json(answer.to_json(), options)
-    if options.report:
-        again = [] if options.seed is not None else ["--seed", str(answer.seed)]
-        command = ["steincheck", *sys.argv[1:], *again]
-        title = f"{', '.join(path.name for path in options.draws)} and {_source(options).name}"
-        pages.write_html(options.report, answer, sample, density, title=title, command=command)
-        _say(f"wrote {options.report}", options)
+    title = f"{', '.join(path.name for path in options.draws)} and {_source(options).name}"
+    _write_report(answer, sample, density, title, options)
     return {True: 0, False: 1, None: 3}[answer.fits]
 
 
@@ -141,7 +137,8 @@ def _demo(options: Namespace) -> int:
     x = np.random.default_rng(options.seed).normal(-3.0, 1.0, size=(1000, 1))
     _say(
         "The density has two equal bumps, at -3 and at 3. The sample: 1000 draws from the left bump only.\n"
-        "Which tests see that half is missing? (A small p-value is evidence against the fit.)\n"
+        "Which tests see that half is missing? (A small p-value is evidence against the fit.)\n",
+        options,
     )
     about = {
         "ksd": "looks only within modes that have draws",
@@ -149,19 +146,17 @@ def _demo(options: Namespace) -> int:
         "ospksd": "learns the jump scale from half of the draws",
         "flux": "compares the flow between the modes",
     }
-    with without_user_warnings():
+    with _working(options):
         for name, words in about.items():
             result = TESTS[name](x, target, rng=options.seed)
             p = pvalue_text(result.pvalue, smallest=result.at_floor)
-            _say(f"  {result.test:<18}{words:<57} p {p:<8}  {'sees it' if result.reject() else 'blind'}")
+            _say(
+                f"  {result.test:<18}{words:<57} p {p:<8}  {'sees it' if result.reject() else 'blind'}",
+                options,
+            )
         answer = verdict.check(x, target, rng=options.seed)
-    _say(f"\nAll in one, steincheck.check says:\n\n{answer}")
-    if options.report:
-        title = "Demo: one of two modes is missing"
-        pages.write_html(
-            options.report, answer, x, target, title=title, command=["steincheck", *sys.argv[1:]]
-        )
-        _say(f"wrote {options.report}")
+    _say(f"\nAll in one, steincheck.check says:\n\n{answer}", options)
+    _write_report(answer, x, target, "Demo: one of two modes is missing", options)
     return 0
 
 
@@ -202,9 +197,17 @@ def _write_json(text: str, options: Namespace) -> None:
         _say(f"wrote {options.json}", options)
 
 
-def _say(text: str, options: Namespace | None = None) -> None:
+def _write_report(answer: Verdict, draws: Any, density: Target, title: str, options: Namespace) -> None:
+    if options.report:
+        again = [] if options.seed is not None else ["--seed", str(answer.seed)]
+        command = ["steincheck", *sys.argv[1:], *again]
+        pages.write_html(options.report, answer, draws, density, title=title, command=command)
+        _say(f"wrote {options.report}", options)
+
+
+def _say(text: str, options: Namespace) -> None:
     """Print the text, but not with --quiet; a reader of a pipe that has gone does not end the command."""
-    if options is not None and options.quiet:
+    if options.quiet:
         return
     try:
         print(text, flush=True)

@@ -28,6 +28,7 @@ def make_parser(tests: list[str]) -> ArgumentParser:
     _add_calibrate(commands, tests)
     about = "The paper's opening example: half of the density is missing from the sample, unseen by KSD."
     demo = _command(commands, "demo", about, "--report demo.html")
+    demo.set_defaults(quiet=False)
     demo.add_argument("--report", type=Path, metavar="OUT.html", help="write one page with pictures")
     demo.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the tests")
     return parser

@@ -30,10 +30,8 @@ def axes_or_new(ax: Any) -> Axes:
     """The given axes, or new ones; without the frame on top and at the right."""
     if ax is None:
         ax = pyplot().subplots(figsize=(5.6, 3.4), layout="constrained")[1]
-    if isinstance(ax, type) or not hasattr(ax, "spines") or not hasattr(ax, "errorbar"):
-        raise TypeError(f"`ax` must be axes of matplotlib or None, got {type(ax).__name__}")
-    if getattr(ax, "name", "rectilinear") != "rectilinear":
-        raise TypeError(f"`ax` must be axes with a horizontal and a vertical scale, got {ax.name} axes")
+    if isinstance(ax, type) or getattr(ax, "name", None) != "rectilinear" or not hasattr(ax, "errorbar"):
+        raise TypeError(f"`ax` must be rectilinear axes of matplotlib or None, got {type(ax).__name__}")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

@@ -43,11 +43,11 @@ def density_grid(
     count = 2001 if target.dim == 1 else 200
     lines = []
     for k in range(target.dim):
-        line = [np.linspace(ends[:, k].min(), ends[:, k].max(), count)]
+        parts = [np.linspace(ends[:, k].min(), ends[:, k].max(), count)]
         if widths is not None:
             near = np.linspace(-4, 4, 25)
-            line += [centres[m, k] + widths[m, k] * near for m in range(min(len(centres), 8))]
-        lines.append(np.unique(np.concatenate(line)))
+            parts += [centres[m, k] + widths[m, k] * near for m in range(min(len(centres), 8))]
+        lines.append(np.unique(np.concatenate(parts)))
     grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
     log_p = log_density_at(target, grid.reshape(-1, target.dim), proposal=True).reshape(grid.shape[:-1])
     mass = np.exp(log_p - log_p.max())

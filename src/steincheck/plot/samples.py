@@ -37,9 +37,8 @@ class Scene(NamedTuple):
         """The density of one or two parameters, if these are all."""
         if self.target is None or self.target.dim > 2 or not len(self.centres):
             return None
-        widths = None
-        if self.covariances is not None:
-            widths = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
+        variances = None if self.covariances is None else np.diagonal(self.covariances, axis1=1, axis2=2)
+        widths = None if variances is None else np.sqrt(variances)
         return density_grid(self.target, self.scales, self.x, self.centres, widths)
 
     def parameters(self, points: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
@@ -177,7 +176,7 @@ def _scene(draws: Any, target: Target | None, verdict: Any, modes: Any, names: A
     if verdict is not None:
         require_kind(verdict, Verdict, "verdict")
         modes = _modes_of(verdict) if modes is None else modes
-    locations, covariances = (None, None) if modes is None else as_pair(modes)
+    locations, covariances = as_pair(modes)
     if target is not None:
         require_target(target)
     if draws is None and modes is not None:

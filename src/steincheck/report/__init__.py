@@ -1,6 +1,6 @@
 """A verdict as one self-contained HTML page: no script, no network request, light, dark and on paper."""
 
-from .page import page_html, write_html
+from .page import write_html
 
 __all__ = ["write_html"]
 

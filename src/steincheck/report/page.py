@@ -74,16 +74,11 @@ def write_html(
     x = sample.values
     if len(x) != verdict.n:
         raise ValueError(f"`draws` must be the {verdict.n} draws of the verdict, got {len(x)}")
-    write_text(path, page_html(verdict, x, target, title=title, command=command))
+    write_text(path, page_html(verdict, x, target, title, command))
 
 
 def page_html(
-    verdict: Verdict,
-    x: np.ndarray,
-    target: Target | None = None,
-    *,
-    title: str | None = None,
-    command: Sequence[str] | None = None,
+    verdict: Verdict, x: np.ndarray, target: Target | None, title: str | None, command: Sequence[str] | None
 ) -> str:
     """The page as text; arguments as in `write_html`."""
     title = title or "Do the draws fit the density?"
@@ -100,8 +95,7 @@ def page_html(
     links = " · ".join(f'<a href="#{_anchor(name)}">{name}</a>' for name in [*filled, "How to reproduce"])
     parts = [_answer(verdict, title), f'<nav aria-label="Contents">{links}</nav>']
     parts += [f'<h2 id="{_anchor(name)}">{name}</h2>{text}' for name, text in filled.items()]
-    reproduce = _reproduce(verdict, x, command)
-    parts.append(f'<details id="how-to-reproduce"><summary>How to reproduce</summary>{reproduce}</details>')
+    parts.append(_reproduce(verdict, x, command))
     here = Path(__file__).parent
     page = Template((here / "page.html").read_text(encoding="utf-8"))
     style = (here / "style.css").read_text(encoding="utf-8")
@@ -240,8 +234,9 @@ def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -
         ("draws", f"{verdict.n} x {verdict.dim}, SHA-256 of the float64 values {digest}..."),
         *((name, shown(as_plain(value))) for name, value in given.items()),
     ]
-    numbers = (bool, int, float)
-    words = [f"{name}={value if isinstance(value, numbers) else name}" for name, value in given.items()]
+    words = [f"{name}={value if isinstance(value, (int, float)) else name}" for name, value in given.items()]
     call = f"verdict = steincheck.check(draws, target, {', '.join(words)})"
-    text = shlex.join(command) if command else call
-    return f"<pre>{escape(text)}</pre>" + _table([_Column("setting", ""), _Column("value", "value")], rows)
+    text = escape(shlex.join(command) if command else call)
+    table = _table([_Column("setting", ""), _Column("value", "value")], rows)
+    summary = "<summary>How to reproduce</summary>"
+    return f'<details id="how-to-reproduce">{summary}<pre>{text}</pre>{table}</details>'

@@ -13,6 +13,7 @@ import numpy as np
 from .. import plot
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS, MUTED_COLOUR, PAPER_COLOUR
 from .._validation import without_user_warnings
+from ..plot.axes import pyplot
 from ..plot.samples import coordinates_that_matter, scene_of
 from ..result import Verdict
 from ..target import Target
@@ -79,11 +80,7 @@ def _draws_picture(verdict: Verdict, x: np.ndarray, target: Target | None) -> _P
 
 def _figure(picture: _Picture, number: int) -> str:
     """The picture as an SVG element that takes its colours and its font from the page, with its caption."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("the report needs matplotlib: pip install 'steincheck[plot]'") from None
+    plt = pyplot()
     ink = dict.fromkeys(
         ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "#101113"
     )
@@ -91,8 +88,8 @@ def _figure(picture: _Picture, number: int) -> str:
     fonts = {"svg.fonttype": "none", "font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
     style: dict[Any, Any] = {**ink, **fonts, "svg.hashsalt": "steincheck"}
     buffer = io.StringIO()
-    with mpl.rc_context(style), without_user_warnings():
-        figure = Figure(figsize=picture.size, layout="constrained")
+    with plt.rc_context(style), without_user_warnings():
+        figure = plt.Figure(figsize=picture.size, layout="constrained")
         picture.draw(figure)
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
