@@ -100,9 +100,17 @@ def test_levels_are_within_binomial_bounds(key):
         assert stats.binom.cdf(count, repetitions(*key), 0.05) > 1e-4
 
 
-@pytest.mark.parametrize("key", [key for key in ROWS if key[2].startswith("covers")], ids=str)
+def test_several_anchors_are_needed_where_modes_are_curved():
+    one = rate("sensors, one anchor per mode, weights tilted by 10 %")
+    assert rate("sensors, weights tilted by 10 %") >= one + 0.3
+
+
+# what draws mapped to a missing mode cannot reach in its heavier tails is not in its share
+HEAVY = [key for key in ROWS if "mode missing, d=" in key[0]]
+LIGHT = [key for key in ROWS if key[2].startswith("covers") and key not in HEAVY]
+
+
+@pytest.mark.parametrize("key", LIGHT, ids=str)
 def test_intervals_of_implied_shares_cover(key):
     assert repetitions(*key) == 300
-    # chains that start at a heavy-tailed mode reach its far tails late; without them .2 to .4 are covered
-    lowest = 0.85 if "mode missing, d=" in key[0] else 0.92
-    assert lowest <= rate(*key) <= 0.98
+    assert 0.92 <= rate(*key) <= 0.98
