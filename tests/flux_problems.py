@@ -57,7 +57,7 @@ def arcs():
 
 
 def modulated(last):
-    """A Gaussian times exp(4 cos x): modes near multiples of 2 pi, listed up to number `last` on each side."""
+    """A Gaussian times exp(4 cos x): modes near multiples of 2 pi, `last` of them listed on each side."""
     target = sc.Target(
         lambda x: -0.5 * (x[:, 0] / 12) ** 2 + 4 * np.cos(x[:, 0]),
         lambda x: -x / 144 - 4 * np.sin(x),
