@@ -100,7 +100,7 @@ REFUSED = {
     "median of huge": (lambda: sc.median_bandwidth(1e300 * X), "`draws`"),
     "read None": (lambda: sc.read_draws(None), "`paths`"),
     "read numbers": (lambda: sc.read_draws([1, 2]), "`paths`"),
-    "anchors of nothing": (lambda: sc.local_anchors(None, [[0.0]]), "`target`"),
+    "anchors of nothing": (lambda: sc.flux.local_anchors(None, [[0.0]]), "`target`"),
     "anchors, huge": (
         lambda: sc.flux_test(X, NORMAL, modes=([[-1, 0], [1, 0]], [np.eye(2)] * 2), anchors=2**63, rng=0),
         "`anchors`",
@@ -209,7 +209,7 @@ def test_matrices_that_are_symmetric_but_for_rounding_are_taken():
     exact = sc.ksd_test(draws, target, precondition=np.eye(2), rng=0)
     assert sc.ksd_test(draws, target, precondition=rounded, rng=0).pvalue == exact.pvalue
     locations = np.array([[-3.0, 0.0], [3.0, 0.0]])
-    anchors = sc.Anchors([0, 1], locations, [rounded] * 2, [0.0, 0.0])
+    anchors = sc.flux.Anchors([0, 1], locations, [rounded] * 2, [0.0, 0.0])
     found = sc.flux_test(draws, target, modes=(locations, [rounded] * 2), anchors=anchors, rng=0)
     assert found.pvalue == sc.flux_test(draws, target, modes=locations, anchors=1, rng=0).pvalue
     with pytest.raises(
@@ -217,4 +217,4 @@ def test_matrices_that_are_symmetric_but_for_rounding_are_taken():
     ):
         sc.ksd_test(draws, target, precondition=[[1.0, 0.5], [0.0, 1.0]], rng=0)
     with pytest.raises(ValueError, match="`anchors` must have symmetric, positive definite covariances"):
-        sc.Anchors([0, 1], locations, [[[1.0, 0.5], [0.0, 1.0]]] * 2, [0.0, 0.0])
+        sc.flux.Anchors([0, 1], locations, [[[1.0, 0.5], [0.0, 1.0]]] * 2, [0.0, 0.0])

@@ -32,8 +32,8 @@ def table():
         np.array([900, 100]),
         np.array([0.9, 0.1]),
         np.array([0.5, np.nan]),
-        np.array([[0.85, 0.95], [0.05, 0.15]]),
         np.array([[0.45, 0.55], [np.nan, np.nan]]),
+        np.array([[6e-4, np.nan], [np.nan, np.nan]]),
         ("too many draws", "not examined"),
     )
 
@@ -70,7 +70,8 @@ def test_many_modes_are_cut_to_the_largest():
     n = 60
     share = np.arange(n) / np.arange(n).sum()
     ends = np.stack([share, share], axis=1)
-    table = ModeTable(np.zeros((n, 1)), np.arange(n), share, share, ends, ends, ("as expected",) * n)
+    words = ("as expected",) * n
+    table = ModeTable(np.zeros((n, 1)), np.arange(n), share, share, ends, np.zeros((n, n)), words)
     ax = rendered(plot.mode_shares(table))
     assert [label.get_text() for label in ax.get_yticklabels()] == [f"mode {k}" for k in range(45, 60)]
 

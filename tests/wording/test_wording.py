@@ -20,9 +20,7 @@ def test_places_name_the_coordinates_in_which_modes_differ():
 
 def weights_of(shares, n_changes=0):
     shares = np.asarray(shares)
-    chains = ChainWeights(
-        len(shares), 4, 1.0, 10.0, n_changes, np.ones(shares.shape[1]), shares, ((0, 1),), (), 40
-    )
+    chains = ChainWeights(len(shares), 4, 1.0, 10.0, n_changes, np.ones(shares.shape[1]), shares)
     target = sc.models.gaussian_mixture([[-3.0], [3.0]])
     result = sc.flux_test(target.sample(200, 0), target, modes=[[-3.0], [3.0]], rng=0)
     return type(result)(**{**result.__dict__, "chains": chains})

@@ -82,7 +82,7 @@ def mode_shares(table: ModeTable, *, ax: Axes | None = None) -> Axes:
     observed, implied = 100 * table.observed[order], 100 * table.implied[order]
     ends = 100 * table.implied_interval[order]
     length = np.clip(np.stack([implied - ends[:, 0], ends[:, 1] - implied]), 0, None)
-    ax.plot(observed, place - 0.12, "o", ms=5, color=MAIN_COLOUR, label="share of the draws")
+    ax.errorbar(observed, place - 0.12, fmt="o", ms=5, color=MAIN_COLOUR, label="share of the draws")
     density = ax.errorbar(implied, place + 0.12, xerr=length, fmt="s", ms=5, lw=1.6, color=CONTRAST_COLOUR)
     density.set_label("share of the density")
     ax.set_yticks(place, [f"mode {k}" for k in order])

@@ -1,0 +1,262 @@
+import json
+
+import numpy as np
+import pytest
+from flux_problems import FAR, NEAR, draw, mixture, odd_anchors
+from harness import assert_level, assert_power, assert_uniform
+from scipy import stats
+
+import steincheck as sc
+from steincheck.flux import Anchors, flux_test
+from steincheck.flux.anchors import mode_anchors
+from steincheck.modes.arguments import as_modes
+
+
+def test_statistic_does_not_depend_on_rotation_and_scale():
+    rng = np.random.default_rng(1)
+    means, weights = rng.uniform(-14, 14, size=(4, 3)), [0.4, 0.3, 0.2, 0.1]
+    roots = rng.normal(size=(4, 3, 3))
+    covariances = 0.3 * roots @ roots.transpose(0, 2, 1) + 0.5 * np.eye(3)
+    turn = 7.0 * stats.ortho_group.rvs(3, random_state=2)
+    x = draw((means, covariances, weights), 400, rng)
+    plain, modes = mixture(means, covariances, weights)
+    turned, turned_modes = mixture(means @ turn.T, turn @ covariances @ turn.T, weights)
+    one, two = flux_test(x, plain, modes=modes), flux_test(x @ turn.T, turned, modes=turned_modes)
+    assert one.statistic == pytest.approx(two.statistic, rel=1e-8)
+    np.testing.assert_allclose(one.net_flow, two.net_flow, atol=1e-10)
+
+
+class TestLevel:
+    """P-values of correct samples."""
+
+    @staticmethod
+    def pvalues(parts, n, repetitions, seed, **options):
+        target, modes = mixture(*parts)
+        rng = np.random.default_rng(seed)
+        return np.array([
+            flux_test(draw(parts, n, rng), target, modes=modes, rng=rng, **options).pvalue
+            for _ in range(repetitions)
+        ])  # fmt: skip
+
+    @pytest.mark.slow
+    def test_uniform(self):
+        p = self.pvalues(NEAR, 300, 400, 0)
+        assert_uniform(p)
+        assert_level(p, exact=True)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("variant", ["asymptotic", "exact"])
+    def test_rare_mode(self, variant):
+        """2 draws expected: Hotelling's T2 with the estimated covariance rejects 13 % of such samples."""
+        rare = ([[0.0], [9.0]], [[[1.0]], [[2.0]]], [0.98, 0.02])
+        assert_level(self.pvalues(rare, 100, 400, 1, variant=variant))
+
+    @pytest.mark.slow
+    def test_few_draws(self):
+        assert_level(self.pvalues(FAR, 20, 250, 2))
+
+    @pytest.mark.slow
+    def test_any_anchors(self):
+        _, modes = mixture(*NEAR)
+        assert_level(self.pvalues(NEAR, 300, 300, 3, anchors=odd_anchors(modes)), exact=True)
+
+
+@pytest.mark.slow
+def test_power_is_that_of_the_labels():
+    """Weights .55/.45 for .5/.5, 6 apart, n = 1000: a binomial test on the labels rejects 81 %."""
+    parts = ([[-3.0], [3.0]], [[[1.0]], [[1.0]]], [0.5, 0.5])
+    target, modes = mixture(*parts)
+    rng = np.random.default_rng(4)
+    wrong = [
+        flux_test(draw(parts, 1000, rng, [0.55, 0.45]), target, modes=modes).reject() for _ in range(200)
+    ]
+    assert_power(wrong, stats.binom.ppf(1e-4, 200, 0.81) / 200)
+    result = flux_test(draw(parts, 1000, rng, [0.6, 0.4]), target, modes=modes)
+    assert result.mode_table.words == ("too many draws", "too few draws")
+    assert result.net_flow[0] < 0 < result.net_flow[1]
+    assert result.n_contributing == 1000
+
+
+def test_a_missing_mode_is_named():
+    target, modes = mixture(*FAR)
+    x = draw(FAR, 1000, np.random.default_rng(5), [2 / 3, 1 / 3, 0])
+    result = flux_test(x, target, modes=modes)
+    assert result.pvalue < 1e-10
+    assert result.mode_table.missing == (2,)
+    assert result.mode_table.words[2] == "too few draws"
+    low, high = result.mode_table.implied_interval[2]
+    assert low <= 0.1 <= high
+    assert high - low < 0.03
+    record = json.loads(result.to_json())
+    assert record["mode_table"]["missing"] == [2]
+
+
+def test_pvalues_of_single_modes_are_those_of_the_counts():
+    modes = np.array([[0.0], [10.0], [20.0], [30.0]])
+    counts = np.array([400, 100, 286, 214])
+    x = np.repeat(modes, counts, axis=0) + np.random.default_rng(0).normal(size=(1000, 1))
+    result = flux_test(x, sc.models.gaussian_mixture(modes), modes=modes, independent=True, rng=0)
+    order = np.argsort(result.mode_table.locations[:, 0])
+    single = 4 * 2 * stats.norm.sf(np.abs(counts - 250) / np.sqrt(1000 * 0.25 * 0.75))
+    np.testing.assert_allclose(result.mode_pvalues[order], single, rtol=0.01)
+    words = [result.mode_table.words[k] for k in order]
+    assert words == ["too many draws", "too few draws"] * 2  # 4 p = .034 for the last two
+
+
+class TestTrend:
+    """Weights that rise or fall with the places of the modes have a part in the statistic."""
+
+    def row(self, weights=None):
+        places = 7.0 * np.arange(8)[:, None] + 0.3 * np.arange(8)[:, None] ** 2
+        target = sc.models.gaussian_mixture(places, np.tile([[[1.0]], [[2.0]]], (4, 1, 1)))
+        return target, places, target.sample(1000, rng=1, weights=weights)
+
+    @pytest.mark.parametrize("variant", ["asymptotic", "exact"])
+    def test_a_trend_is_found_where_the_whole_is_in_doubt(self, variant):
+        target, modes, x = self.row(0.125 + 0.005 * (np.arange(8) - 3.5))
+        result = flux_test(x, target, modes=modes, variant=variant, rng=0)
+        whole = stats.chi2.sf(result.statistic, result.degrees_of_freedom)
+        assert result.degrees_of_freedom == 7
+        assert result.trend_pvalue < 0.01 < whole
+        assert result.pvalue < whole
+
+    @pytest.mark.slow
+    def test_uniform(self):
+        target, modes, _ = self.row()
+        p = [
+            flux_test(target.sample(200, rng), target, modes=modes, anchors=1, rng=rng).pvalue
+            for rng in np.random.default_rng(5).spawn(400)
+        ]
+        assert_uniform(p)
+
+
+class TestRareModes:
+    """Rare modes need no rule of their own: their variance is raised to half a draw."""
+
+    def test_gross_excess_at_a_rare_mode_is_found(self):
+        means, rng = [[-5.0], [5.0]], np.random.default_rng(0)
+        target = sc.models.gaussian_mixture(means, weights=[0.998, 0.002])
+        result = flux_test(5 + rng.normal(size=(100, 1)), target, modes=means, rng=0)
+        assert result.pvalue == 0.001  # no replicate comes near
+        assert result.mode_table.words == ("too few draws", "too many draws")
+
+    @pytest.mark.slow
+    def test_level_of_the_test_and_of_its_words(self):
+        means = 30.0 * np.arange(20)[:, None]
+        target = sc.models.gaussian_mixture(means, weights=np.r_[1 - 19 * 0.0006, np.full(19, 0.0006)])
+        results = [flux_test(target.sample(1000, k), target, modes=means, rng=k) for k in range(60)]
+        assert_level([result.pvalue for result in results])
+        assert_level([any("too" in word for word in result.mode_table.words) for result in results])
+
+
+class TestCannotTell:
+    def test_no_flow_is_not_a_pass(self):
+        """All draws at a mode nobody knows, from which no map leads anywhere."""
+        parts = ([[-3.0], [3.0], [50.0]], [[[1.0]], [[1.0]], [[1.0]]], [0.3, 0.3, 0.4])
+        target, _ = mixture(*parts)
+        x = draw(parts, 200, np.random.default_rng(17), [0, 0, 1])
+        with pytest.warns(UserWarning, match="cannot tell: .* no draw can be mapped"):
+            result = flux_test(x, target, modes=[[-3.0], [3.0]], anchors=1)
+        assert np.isnan(result.pvalue)
+        assert not result.reject()
+        assert "cannot tell" in str(result)
+        assert result.n_contributing == 0
+        assert json.loads(result.to_json())["pvalue"] is None
+        assert result.mode_table.words == ("not examined", "not examined")
+        assert result.inconclusive_reason == "nothing moves"
+
+    def test_modes_without_exchange_are_named(self):
+        weights = [0.3, 0.2, 0.3, 0.2]
+        parts = ([[0.0], [9.0], [30.0], [39.0]], [[[1.0]]] * 4, weights)
+        target, modes = mixture(*parts)
+        covariances = modes.covariances * np.array([1, 1, 1e-12, 1e-12])[:, None, None]
+        narrow = Anchors(np.arange(4), modes.locations, covariances, np.zeros(4))
+        x = draw(parts, 500, np.random.default_rng(19))
+        with pytest.warns(UserWarning, match=r"only 4\d% of the draws|mapped between modes") as caught:
+            result = flux_test(x, target, modes=modes, anchors=narrow)
+        assert any("hardly any draw can be mapped between modes 2, 3 and" in str(w.message) for w in caught)
+        assert result.inconclusive_reason == "no exchange"
+        assert result.inconclusive()
+        assert np.isnan(result.mode_table.implied[2:]).all()
+        assert np.isnan(result.mode_table.implied_covariance[2:]).all()
+        assert "as expected" not in result.mode_table.words
+
+
+def test_modes_are_searched_if_not_given():
+    target = sc.models.gaussian_mixture([[0.0], [9.0]])
+    x = np.random.default_rng(20).normal(size=(300, 1))
+    result = flux_test(x, target, bounds=(-10, 15), rng=0)
+    assert len(result.modes) == 2
+    assert result.pvalue < 1e-10
+    assert result.mode_table.missing == (int(np.argmax(result.modes.locations[:, 0])),)
+
+
+def test_the_number_of_replicates_may_be_chosen():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    modes = [[-3.0], [3.0]]
+    x = target.sample(200, 0)
+    usual = flux_test(x, target, modes=modes, variant="exact", rng=0)
+    few = flux_test(x, target, modes=modes, variant="exact", n_resamples=99, rng=0)
+    chains = flux_test(x.reshape(2, 100, 1), target, modes=modes, n_resamples=99, rng=0)
+    assert [len(result.null_distribution) for result in (usual, few, chains)] == [999, 99, 99]
+    assert few.pvalue_floor == 0.01
+    assert few.pvalue == pytest.approx(usual.pvalue, abs=0.2)
+    assert flux_test(x, target, modes=modes, n_resamples=99, rng=0).null_distribution is None  # no need
+
+
+def test_few_draws_are_tested_exactly():
+    target, modes = mixture(*NEAR)
+    x = draw(NEAR, 99, np.random.default_rng(0))
+    assert flux_test(x, target, modes=modes, rng=0).variant == "exact"
+
+
+def test_close_modes_are_flagged():
+    target = sc.Target(
+        lambda x: -((x[:, 0] ** 2 - 0.5) ** 2), dim=1
+    )  # maxima at +-0.7, a shallow dip between
+    x = np.random.default_rng(21).uniform(-1.5, 1.5, size=(200, 1))
+    with pytest.warns(UserWarning, match="modes 0 and 1 are closer than they are wide"):
+        flux_test(x, target, modes=[[-(0.5**0.5)], [0.5**0.5]], anchors=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"modes": [[0.0]]}, ValueError, "at least two modes, got 1: give all `modes` you know"),
+        ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer, got 0"),
+        ({"variant": "fast"}, ValueError, "`variant` must be 'asymptotic' or 'exact', got 'fast'"),
+        ({"anchors": 0}, ValueError, "`anchors` must be a positive integer, Anchors or None, got 0"),
+        ({"anchors": "four"}, ValueError, "`anchors` must be a positive integer"),
+        ({"anchors": Anchors(np.arange(2), np.zeros((2, 1)), np.ones((2, 1, 1)), np.zeros(2))}, ValueError,
+         "`anchors` must be sorted by mode, at least one for each of 3 modes"),
+        ({"modes": []}, ValueError, "`modes` must hold at least one location"),
+        ({"draws": np.zeros((10, 2))}, ValueError, "`draws`"),
+        ({"draws": np.full((10, 1), np.nan)}, ValueError, "`draws` must be finite"),
+        ({"target": lambda x: 0}, TypeError, "`target` must be a steincheck.Target"),
+        ({"rng": "x"}, TypeError, "`rng` must be"),
+        ({"bounds": (-1, 1)}, ValueError, "give `modes` or `bounds`, not both"),
+        ({"draws": np.zeros((2, 5, 1)), "variant": "exact"}, ValueError, "'exact' is for independent draws"),
+    ],
+)  # fmt: skip
+def test_bad_input(change, error, message):
+    target, modes = mixture(*FAR)
+    arguments = {"draws": np.zeros((10, 1)), "target": target, "modes": modes} | change
+    with pytest.raises(error, match=message):
+        flux_test(arguments.pop("draws"), arguments.pop("target"), **arguments)
+
+
+def test_the_seed_decides_and_only_where_chance_has_a_part():
+    target, modes = mixture(*NEAR)
+    x = draw(NEAR, 200, np.random.default_rng(22))
+    assert flux_test(x, target, modes=modes).pvalue == flux_test(x, target, modes=modes, rng=5).pvalue
+    one, two, other = (flux_test(x, target, modes=modes, variant="exact", rng=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.null_distribution, two.null_distribution)
+    assert not np.array_equal(one.null_distribution, other.null_distribution)
+    assert one.pvalue == pytest.approx(flux_test(x, target, modes=modes).pvalue, abs=0.07)
+
+
+def test_anchors_of_modes_in_another_order_are_refused():
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    anchors = mode_anchors(as_modes([[3.0], [-3.0]], target))
+    with pytest.raises(ValueError, match=r"`anchors` must be made for these `modes`.*\[1, 0\]"):
+        flux_test(target.sample(100, 0), target, modes=[[-3.0], [3.0]], anchors=anchors)

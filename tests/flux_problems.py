@@ -1,0 +1,98 @@
+"""Problems that the tests of the flux room share: mixtures on a line, arcs, cubes, lattices, label chains."""
+
+import numpy as np
+from harness import mixture_draws, numpy_mixture
+
+import steincheck as sc
+from steincheck.flux.anchors import Anchors
+from steincheck.flux.orbits import Orbits
+from steincheck.modes.arguments import as_modes
+
+FAR = ([[0.0], [9.0], [22.0]], [[[1.0]], [[2.0]], [[0.5]]], [0.6, 0.3, 0.1])
+NEAR = ([[-2.0], [2.0], [7.0]], [[[0.5]], [[2.0]], [[1.0]]], [0.2, 0.5, 0.3])
+TWO = sc.models.gaussian_mixture([[-4.0], [4.0]])
+TWO_MODES = [[-4.0], [4.0]]
+
+
+def mixture(means, covariances, weights):
+    """A Gaussian mixture as a NumPy target, and its modes if they are far apart."""
+    target = numpy_mixture(means, covariances, weights)
+    return target, as_modes((means, covariances), target)
+
+
+def draw(parts, n, rng, weights=None):
+    """Draws of a mixture, with other weights if they are given."""
+    means, covariances, own = parts
+    return mixture_draws(means, covariances, own if weights is None else weights, n, rng)
+
+
+def odd_anchors(modes):
+    """Two anchors per mode, none of them at a mode, with odd shapes and weights."""
+    count = 2 * len(modes)
+    centres = np.repeat(modes.locations, 2, axis=0) + np.tile([[-0.7], [0.9]], (len(modes), 1))
+    covariances = np.repeat(modes.covariances, 2, axis=0) * np.linspace(0.5, 1.5, count)[:, None, None]
+    return Anchors(np.repeat(np.arange(len(modes)), 2), centres, covariances, np.linspace(-1, 1, count))
+
+
+def arcs():
+    """Two thin arcs, |x - centre| about 3 with the angle von Mises about up and down."""
+
+    def log_density(x):
+        parts = []
+        for centre, way, weight in ((-8.0, 1, 0.6), (8.0, -1, 0.4)):
+            z = x - [centre, 0.0]
+            r = np.linalg.norm(z, axis=1)
+            parts.append(np.log(weight) - 0.5 * ((r - 3) / 0.1) ** 2 + 3.0 * way * z[:, 1] / r - np.log(r))
+        return np.logaddexp(*parts)
+
+    def sample(n, rng, weight=0.6):
+        left = rng.uniform(size=n) < weight
+        angle = np.where(left, 0.5, -0.5) * np.pi + rng.vonmises(0, 3.0, size=n)
+        r = 3 + 0.1 * rng.normal(size=n)
+        return np.column_stack([np.where(left, -8, 8) + r * np.cos(angle), r * np.sin(angle)])
+
+    target = sc.Target(log_density, dim=2)
+    # on |z| = 3 the top of each arc; the term -log r moves it by 0.003
+    return target, sample, as_modes([[-8.0, 3.0 - 0.01 / 3], [8.0, 0.01 / 3 - 3.0]], target)
+
+
+def modulated(last):
+    """A Gaussian times exp(4 cos x): modes near multiples of 2 pi, `last` of them listed on each side."""
+    target = sc.Target(
+        lambda x: -0.5 * (x[:, 0] / 12) ** 2 + 4 * np.cos(x[:, 0]),
+        lambda x: -x / 144 - 4 * np.sin(x),
+        dim=1,
+    )
+    return target, as_modes(2 * np.pi * np.arange(-last, last + 1)[:, None] * (1 - 1 / (4 * 144)), target)
+
+
+def modulated_draws(target, n, rng, widest=np.inf):
+    """Exact draws by inversion on a fine grid, of the part within `widest`."""
+    grid = np.arange(-90, 90, 1e-3)
+    mass = np.exp(target.log_density(grid[:, None])) * (np.abs(grid) <= widest)
+    return np.interp(rng.random(n), np.cumsum(mass) / mass.sum(), grid)[:, None]
+
+
+def label_chain(weights, rate, n_chains, length, rng):
+    """Modes drawn afresh with probability `rate`, (chains, length)."""
+    fresh = rng.choice(len(weights), p=weights, size=(n_chains, length))
+    renewed = rng.random((n_chains, length)) < rate
+    renewed[:, 0] = True
+    last = np.maximum.accumulate(np.where(renewed, np.arange(length), 0), axis=1)
+    return np.take_along_axis(fresh, last, axis=1)
+
+
+def labels_as_orbits(mode, weights):
+    """Orbits of draws at modes of one shape, which say nothing but the weights."""
+    return Orbits(mode, np.tile(np.log(weights), (len(mode), 1)))
+
+
+def at_two_modes(labels, rng):
+    """Draws (chain, draw, 1) of TWO at the modes of `labels` (chain, draw)."""
+    return (8.0 * labels - 4.0 + rng.normal(size=labels.shape))[:, :, None]
+
+
+def stuck_chains(starts, seed=1, length=250):
+    """Chains of TWO that never leave the mode in which they start."""
+    labels = np.repeat(np.array(starts)[:, None], length, axis=1)
+    return at_two_modes(labels, np.random.default_rng(seed))
