@@ -98,19 +98,11 @@ def feature_record(
     loadings = _axis_loadings(column, coordinates)
     about = [parameters[j] for j in (loadings or column.directions) if j < len(parameters)]
     names = tuple(one.parameter for one in about)
-    scales = tuple(one.scale for one in about)
+    scales = tuple(one.scale for one in about if any(other.scale for other in about))
     if column.basis == "axis":
         names = tuple(f"axis {coordinates.axis_rank[j - len(parameters)] + 1}" for j in column.directions)
-    return MomentFeature(
-        column.kind,
-        column.basis,
-        column.mode,
-        names,
-        scales if any(scales) else (),
-        tuple(loadings.values()),
-        sign * t,
-        pvalue,
-    )
+    weights = tuple(loadings.values())
+    return MomentFeature(column.kind, column.basis, column.mode, names, scales, weights, sign * t, pvalue)
 
 
 def _axis_loadings(column: Column, coordinates: Coordinates) -> dict[int, float]:

@@ -208,7 +208,7 @@ def _columns(
     """All features and their sums over the blocks `label`."""
     with np.errstate(over="ignore", invalid="ignore"):
         sums = feature_sums(x, scores, coordinates, label)
-    ranks = np.empty((len(sums.pooled.count), 0))
+    ranks = np.empty((len(sums.of_modes.count), 0))
     if log_density is not None and len(coordinates.centre) == 1:  # rays would pass by other modes
         ranks = rank_sums(log_density, x, coordinates.centre[0], coordinates.precision[0], label)
     return feature_columns(coordinates, sums, ranks)

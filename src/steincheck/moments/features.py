@@ -26,7 +26,7 @@ class Sums(NamedTuple):
     curvature: Any  # (q, Q)
     overall_scale: Any  # (q, 1)
     radial_tails: Any  # (q, 1)
-    count: Any  # (q, 1)
+    count: Any  # (q, 1), responsibilities
 
 
 class ModeSums(NamedTuple):

@@ -34,7 +34,7 @@ def impossible_draws(
     density at the draws `x` (n, d).
 
     Ten draws farthest from their conditional mean and the ten of lowest density cost one evaluation each, and
-    at most `max_lines` lines cost `GRID_POINTS`.
+    at most `max_lines` lines cost 97 each.
     """
     found = _suspects(x, log_p, modes)
     middle = x[found.row]
@@ -91,11 +91,11 @@ def conditional_tails(log_density: Batch, x: np.ndarray, suspects: Suspects) -> 
     at_draw = x[np.arange(len(x)), suspects.column]
     far = np.abs(at_draw - suspects.mean) / suspects.sd
     ends = np.arcsinh(np.maximum(1e4, 100 * far))[:, None]
-    offset = np.sinh(ends * np.linspace(-1, 1, GRID_POINTS - 1))
+    offset = np.sinh(ends * np.linspace(-1, 1, 96))
     grid = suspects.mean[:, None] + suspects.sd[:, None] * offset
     grid = np.sort(np.column_stack([grid, at_draw]), axis=1)
-    points = np.repeat(x, GRID_POINTS, axis=0)
-    points[np.arange(len(points)), np.repeat(suspects.column, GRID_POINTS)] = grid.ravel()
+    points = np.repeat(x, grid.shape[1], axis=0)
+    points[np.arange(len(points)), np.repeat(suspects.column, grid.shape[1])] = grid.ravel()
     log_p = log_density_anywhere(log_density, points).reshape(grid.shape)
     p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
     area = 0.5 * (p[:, 1:] + p[:, :-1]) * np.diff(grid, axis=1)

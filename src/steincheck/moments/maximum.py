@@ -69,9 +69,7 @@ def _handicap(plain: np.ndarray) -> np.ndarray:
 
     These are two-sided thresholds at 2.5 % for independent ones.
     """
-    counts = np.array([plain.sum(), np.sum(~plain)])
-    if not counts.all():
-        return np.ones(len(plain), dtype=np.float32)
+    counts = np.maximum([plain.sum(), np.sum(~plain)], 1)
     thresholds = -special.ndtri(0.0125 / counts)
     return np.where(plain, 1.0, thresholds[1] / thresholds[0]).astype(np.float32)
 
@@ -87,8 +85,7 @@ def _studentised(sums: np.ndarray, kinds: np.ndarray, *, halves: bool) -> tuple[
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.sqrt(len(sums) - 1) * mean / np.where(still, 0.0, sd)
     t = np.where(still & (np.abs(mean) <= 1e-10), 0.0, t)
-    root = np.sqrt(np.mean(centred**2, axis=0))
-    columns = (centred / np.where(still | (root == 0), np.inf, root)).astype(np.float32)
+    columns = (centred / np.where(still, np.inf, sd)).astype(np.float32)
     return t / _standard_error_factor(columns, kinds) if halves else t, columns
 
 
