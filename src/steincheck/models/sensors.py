@@ -31,6 +31,24 @@ DISTANCE_SD = 0.02
 DETECTION_RANGE = 0.3
 
 
+class _Placing(NamedTuple):
+    """How a sensor is put on a ring about another, as one of the steps in which a draw is built up."""
+
+    sensor: int
+    ring: tuple[int, int]  # the pair whose distance gives the ring
+    fit: tuple[int, int] | None  # the pair whose distance the angle must fit
+    unseen: tuple[tuple[int, int], ...]  # unobserved pairs that are now accounted for
+    bound: float  # of the acceptance probability
+
+
+SENSOR_PLAN = (
+    _Placing(0, (0, 5), (0, 4), (), 0.056),
+    _Placing(2, (2, 4), (2, 5), ((0, 2),), 0.064),
+    _Placing(1, (1, 2), None, ((1, 4), (1, 5)), 1.0),
+    _Placing(3, (0, 3), (1, 3), ((0, 1), (2, 3), (3, 4), (3, 5)), 0.039),
+)
+
+
 def sensor_network() -> ModelTarget:
     """Posterior of four sensor locations in the plane, d = 8 (paper, App. H.3; data of Tak et al. 2018).
 
@@ -141,29 +159,14 @@ def sensor_labels(x: ArrayLike) -> np.ndarray:
     return side(first, second, one) + 2 * side(first, second, three) + 4 * side(one, two, four)
 
 
-class _Placing(NamedTuple):
-    """How a sensor is put on a ring about another, as one of the steps in which a draw is built up."""
-
-    sensor: int
-    ring: tuple[int, int]  # the pair whose distance gives the ring
-    fit: tuple[int, int] | None  # the pair whose distance the angle must fit
-    unseen: tuple[tuple[int, int], ...]  # unobserved pairs that are now accounted for
-    bound: float  # of the acceptance probability
-
-
 def _propose_sensors(size: int, rng: np.random.Generator) -> np.ndarray:
     """What rejection leaves of `size` proposals: exact independent draws of the sensor posterior, (m, 8)."""
     places = {4 + k: np.tile(known, (size, 1)) for k, known in enumerate(KNOWN_SENSORS)}
-    for step in (
-        _Placing(0, (0, 5), (0, 4), (), 0.056),
-        _Placing(2, (2, 4), (2, 5), ((0, 2),), 0.064),
-        _Placing(1, (1, 2), None, ((1, 4), (1, 5)), 1.0),
-        _Placing(3, (0, 3), (1, 3), ((0, 1), (2, 3), (3, 4), (3, 5)), 0.039),
-    ):
+    for step in SENSOR_PLAN:
         anchor = places[sum(step.ring) - step.sensor]
         other = places[sum(step.fit) - step.sensor] if step.fit else None
-        other_ring = _ring(OBSERVED_DISTANCES[step.fit]) if step.fit else None
-        x, probability = _on_rings(anchor, _ring(OBSERVED_DISTANCES[step.ring]), other, other_ring, rng)
+        other_ring = ring_of(OBSERVED_DISTANCES[step.fit]) if step.fit else None
+        x, probability = _on_rings(anchor, ring_of(OBSERVED_DISTANCES[step.ring]), other, other_ring, rng)
         places[step.sensor] = x
         for i, j in step.unseen:
             probability *= -np.expm1(-0.5 * np.sum((places[i] - places[j]) ** 2, axis=1) / DETECTION_RANGE**2)
@@ -181,7 +184,7 @@ class _Ring(NamedTuple):
     sd: float
 
 
-def _ring(distance: float) -> _Ring:
+def ring_of(distance: float) -> _Ring:
     """exp(-(y - r)^2 / (2 DISTANCE_SD^2) - r^2 / (2 DETECTION_RANGE^2)) is a Gaussian in r."""
     shrinkage = 1 / (1 + (DISTANCE_SD / DETECTION_RANGE) ** 2)
     return _Ring(distance, shrinkage * distance, (DISTANCE_SD**-2 + DETECTION_RANGE**-2) ** -0.5)
