@@ -91,7 +91,7 @@ class Problem(NamedTuple):
 def hotelling(x: np.ndarray, problem: Problem) -> float:
     """Metropolis flows between modes and Hotelling's T2 with the estimated covariance, for comparison."""
     log_p = problem.target.log_density(x)
-    anchors = problem.anchors if isinstance(problem.anchors, sc.Anchors) else mode_anchors(problem.modes)
+    anchors = problem.anchors if isinstance(problem.anchors, sc.flux.Anchors) else mode_anchors(problem.modes)
     found = orbits(x, log_p, problem.target, anchors)
     n = len(x)
     accept = np.exp(np.minimum(found.log_weight - found.log_weight[np.arange(n), found.mode, None], 0))
@@ -198,7 +198,7 @@ def sensors(cloud: int | None) -> Problem:
         target = sc.models.sensor_network()
         return Problem(target, sc.box_search(target, bounds=(-1.5, 1.5), rng=SEED))
     target, modes, _ = sensors(None)
-    return Problem(target, modes, sc.local_anchors(target, modes, rng=SEED + cloud))
+    return Problem(target, modes, sc.flux.local_anchors(target, modes, rng=SEED + cloud))
 
 
 @lru_cache

@@ -89,7 +89,7 @@ REFUSED = {
     "from_jax, integer": (lambda: sc.from_jax(lambda x: jnp.argmax(x), 2), "`log_density`"),
     "from_jax, shapes": (lambda: sc.from_jax(lambda x: x @ jnp.ones((7, 7)) @ x, 2), "`log_density`"),
     "from_jax, huge dim": (lambda: sc.from_jax(lambda x: x[0], 2**63), "`dim`"),
-    "one point instead of all": (ksd_of(lambda x: -0.5 * x @ x), "`log_density` fails, .* with all 60"),
+    "one point instead of all": (ksd_of(lambda x: -0.5 * x @ x), "`log_density` fails .*vectorized=False"),
     "complex log density": (ksd_of(lambda x: normal_log_density(x) + 1j), "`log_density`"),
     "text as log density": (ksd_of(lambda x: normal_log_density(x).astype(str)), "`log_density`"),
     "masked log density": (ksd_of(lambda x: np.ma.masked_less(normal_log_density(x), -1)), "`log_density`"),
@@ -100,7 +100,7 @@ REFUSED = {
     "median of huge": (lambda: sc.median_bandwidth(1e300 * X), "`draws`"),
     "read None": (lambda: sc.read_draws(None), "`paths`"),
     "read numbers": (lambda: sc.read_draws([1, 2]), "`paths`"),
-    "anchors of nothing": (lambda: sc.local_anchors(None, [[0.0]]), "`target`"),
+    "anchors of nothing": (lambda: sc.flux.local_anchors(None, [[0.0]]), "`target`"),
     "anchors, huge": (
         lambda: sc.flux_test(X, NORMAL, modes=([[-1, 0], [1, 0]], [np.eye(2)] * 2), anchors=2**63, rng=0),
         "`anchors`",
@@ -122,7 +122,6 @@ REFUSED = {
     "check_score NaN": (ksd(check_score=float("nan")), "`check_score`"),
     "progress {}": (lambda: sc.check(X, NORMAL, progress={}, rng=0), "`progress`"),
     "independent 2": (lambda: sc.check(X, NORMAL, independent=2, rng=0), "`independent`"),
-    "explore no": (lambda: sc.box_search(NORMAL, (-1, 1), explore="no", rng=0), "`explore`"),
     "n_jobs banana": (lambda: sc.calibrate(NORMAL, None, 9, n_jobs="banana"), "`sample`|`n_jobs`"),
     "no jobs": (lambda: sc.calibrate(NORMAL, lambda n, rng: X[:n], 9, n_jobs=0), "`n_jobs`"),
     "test without p-value": (
@@ -132,8 +131,6 @@ REFUSED = {
     "wild, huge": (lambda: sc.wild(5, HUGE, 0), "`size`"),
     "barker of a dict": (lambda: sc.barker({}), "`log_ratio`"),
     "metropolis of None": (lambda: sc.metropolis(None), "`log_ratio`"),
-    "check_score, points": (lambda: sc.check_score(NORMAL, X, n_points=float("nan")), "`n_points`"),
-    "check_score, tolerance": (lambda: sc.check_score(NORMAL, X, rtol="a"), "`rtol`"),
     "t_banana, df": (lambda: sc.models.t_banana_mixture(2, df={}), "`df`"),
     "t_banana, parts": (lambda: sc.models.t_banana_mixture(2, n_t=[3]), "`n_t`"),
     "gb_rbm of text": (lambda: sc.models.gb_rbm("banana"), "`B`"),
@@ -146,8 +143,8 @@ REFUSED = {
     "labels of no draws": (lambda: MIXTURE.sample_with_labels(0, 0), "`n`"),
     "three columns of two": (lambda: MIXTURE.score(np.ones((4, 3))), "`x`"),
     "complex points": (lambda: MIXTURE.log_density(1j * X), "`x`"),
-    "pytree of text": (lambda: sc.from_jax_pytree(lambda p: p["a"], {"a": "x"}), "`example`"),
-    "pytree without the key": (lambda: sc.from_jax_pytree(lambda p: p["b"], {"a": 1.0}), "`log_density`"),
+    "pytree of text": (lambda: sc.from_jax(lambda p: p["a"], example={"a": "x"}), "`example`"),
+    "pytree without the key": (lambda: sc.from_jax(lambda p: p["b"], example={"a": 1.0}), "`log_density`"),
     "blocks of text": (
         lambda: sc.samplers.repelling_attracting_metropolis(lambda x: x[0], X[:2], 1.0, 3, blocks="ab"),
         "`blocks`",
@@ -190,7 +187,7 @@ def test_a_log_density_that_writes_to_its_argument_is_told_so():
         return normal_log_density(x)
 
     before = X.copy()
-    with pytest.raises(ValueError, match="`log_density` fails, it must not write to its argument"):
+    with pytest.raises(ValueError, match=r"`log_density` fails .*a read-only array"):
         ksd_of(spoil)()
     assert np.array_equal(X, before)
 
@@ -210,13 +207,7 @@ def test_matrices_that_are_symmetric_but_for_rounding_are_taken():
     draws = target.sample(60, 0)
     exact = sc.ksd_test(draws, target, precondition=np.eye(2), rng=0)
     assert sc.ksd_test(draws, target, precondition=rounded, rng=0).pvalue == exact.pvalue
-    locations = np.array([[-3.0, 0.0], [3.0, 0.0]])
-    anchors = sc.Anchors([0, 1], locations, [rounded] * 2, [0.0, 0.0])
-    found = sc.flux_test(draws, target, modes=(locations, [rounded] * 2), anchors=anchors, rng=0)
-    assert found.pvalue == sc.flux_test(draws, target, modes=locations, anchors=1, rng=0).pvalue
     with pytest.raises(
         ValueError, match=r"`precondition` must be symmetric, got 0.5 at row 0, column 1 and 0 "
     ):
         sc.ksd_test(draws, target, precondition=[[1.0, 0.5], [0.0, 1.0]], rng=0)
-    with pytest.raises(ValueError, match="`anchors` must have symmetric, positive definite covariances"):
-        sc.Anchors([0, 1], locations, [[[1.0, 0.5], [0.0, 1.0]]] * 2, [0.0, 0.0])

@@ -309,7 +309,7 @@ def test_agreement_returns_its_null_distribution():
 def test_agreement_is_a_result_as_that_of_a_verdict():
     x, chain = labelled_chains(np.random.default_rng(13), 4, 250, 2, 0.5)
     found = agreement(x, chain, n_resamples=99)  # a seed is not needed
-    assert isinstance(found, sc.AgreementResult)
+    assert isinstance(found, sc.result.AgreementResult)
     assert (found.n, found.dim, found.chains.n_chains) == (1000, 2, 4)
     assert found.inconclusive(0.005)
     assert str(found).startswith("agreement of the chains: ")

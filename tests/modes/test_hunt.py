@@ -274,7 +274,7 @@ def test_the_sentence_says_how_hard_it_looked():
 def test_the_record_of_a_search_without_a_box():
     target = sc.models.gaussian_mixture([[0.0], [9.0]])
     search = find_modes(target, draws=target.sample(30, 0), max_modes=1, rng=0).search
-    assert isinstance(search, sc.ModeSearch)
+    assert isinstance(search, sc.result.ModeSearch)
     assert (search.reason, search.from_draws, search.farthest) == ("max_modes", True, 2187)
     assert (search.n_converged, search.n_dropped) == (None, None)
     counts = ["n_starts", "n_not_converged", "n_rounds", "n_evaluations", "n_non_finite"]

@@ -413,7 +413,7 @@ def test_the_record_refuses_what_is_not_modes(arguments, error, message):
 @pytest.mark.filterwarnings("ignore:there are more than `max_modes`")
 def test_the_record_of_a_search_in_a_box(options, reason, message):
     search = box_search(numpy_mixture([[-3.0, 0.0], [3.0, 0.0]]), (-10, 10), rng=0, **options).search
-    assert isinstance(search, sc.ModeSearch)
+    assert isinstance(search, sc.result.ModeSearch)
     assert (search.reason, search.message) == (reason, message)
     assert (search.farthest, search.from_draws, search.effort) == (None, None, None)
     counts = "starts converged not_converged outside_support saddle_points not_examined dropped rounds"

@@ -14,6 +14,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from .._validation import as_count, as_numbers
+from .pytree import flat_function
 from .record import MAX_DIM, Batch, Target, made_by
 
 BATCH_SIZES = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
@@ -21,8 +22,9 @@ BATCH_SIZES = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that
 
 def from_jax(
     log_density: Callable[[Any], Any],
-    dim: int,
+    dim: int | None = None,
     *,
+    example: Any = None,
     names: Sequence[str] | None = None,
     sample: Callable[[int, Any], np.ndarray] | None = None,
     constrained_names: Sequence[str] | None = None,
@@ -38,9 +40,12 @@ def from_jax(
     Parameters
     ----------
     log_density : callable
-        (d,) -> scalar, written with ``jax.numpy``.
-    dim : int
-        The dimension d.
+        (d,) -> scalar, written with ``jax.numpy``; with `example`, pytree -> scalar.
+    dim : int, optional
+        The dimension d; not needed with `example`.
+    example : pytree of arrays, optional
+        One position, such as a dict of arrays, of the same structure as the argument of `log_density`. The
+        coordinates are named as ArviZ writes them.
     names, sample, constrained_names, constrain, unconstrain
         As in `Target`; the maps take many points, (n, d) and (n, k), and may be written with ``jax.numpy``.
 
@@ -59,6 +64,13 @@ def from_jax(
     """
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
+    options = {"names": names, "sample": sample, "constrained_names": constrained_names}
+    maps = {"constrain": constrain, "unconstrain": unconstrain}
+    if example is not None:
+        flat = flat_function(log_density, example)
+        named = options | {"names": names or flat.names}
+        target = from_jax(flat.function, flat.dim, **named, **maps)
+        return made_by(target, from_jax, log_density, example=example, **options, **maps)
     dim = as_count(dim, "dim", maximum=MAX_DIM)
     function, returned = traced(log_density, dim)
     _check_returned(returned, dim)
@@ -66,8 +78,6 @@ def from_jax(
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
         )
-    options = {"names": names, "sample": sample, "constrained_names": constrained_names}
-    maps = {"constrain": constrain, "unconstrain": unconstrain}
     in_double = {name: _in_double(function) for name, function in maps.items()}
     target = replace(jax_target(function, dim), **options, **in_double)
     return made_by(target, from_jax, log_density, dim, **options, **maps)
