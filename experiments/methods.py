@@ -44,7 +44,7 @@ class Problem:
     formula: Any = None  # a faster version of the model's formula (parameters, point) -> log p
     theta: np.ndarray = field(default_factory=lambda: THETA)
 
-    def perturb(self, x: np.ndarray, rng: np.random.Generator) -> sc.Perturbation:
+    def perturb(self, x: np.ndarray, rng: np.random.Generator) -> sc.perturbation.Perturbation:
         """The sample after all transitions, at all jump scales."""
         target = self.target
         if self.formula is not None:
@@ -93,25 +93,25 @@ def evaluate(
     return rows
 
 
-def ksd(x: np.ndarray, problem: Problem, moved: sc.Perturbation | None, rng: Any) -> Outcome:
+def ksd(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
     """The plain test."""
     result = sc.ksd_test(x, problem.target, **RESAMPLED, **COMMON, rng=rng)
     return result.statistic, result.pvalue, ""
 
 
-def spksd(x: np.ndarray, problem: Problem, moved: sc.Perturbation | None, rng: Any) -> Outcome:
+def spksd(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
     """Summed over all jump scales."""
     result = sc.spksd_test(x, problem.target, perturbation=moved, **RESAMPLED, **COMMON, rng=rng)
     return result.statistic, result.pvalue, f"acceptance={result.acceptance.mean():.3g}"
 
 
-def ospksd(x: np.ndarray, problem: Problem, moved: sc.Perturbation | None, rng: Any) -> Outcome:
+def ospksd(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
     """With the jump scale chosen on one half."""
     result = sc.ospksd_test(x, problem.target, perturbation=moved, **RESAMPLED, **COMMON, rng=rng)
     return result.statistic, result.pvalue, f"theta={result.chosen_theta:.2f}"
 
 
-def pksdagg(x: np.ndarray, problem: Problem, moved: sc.Perturbation | None, rng: Any) -> Outcome:
+def pksdagg(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
     """Unperturbed and perturbed draws, two bandwidths."""
     result = sc.pksdagg_test(
         x,
@@ -125,7 +125,7 @@ def pksdagg(x: np.ndarray, problem: Problem, moved: sc.Perturbation | None, rng:
     return result.statistic, result.pvalue, ""
 
 
-def ksdagg(x: np.ndarray, problem: Problem, moved: sc.Perturbation | None, rng: Any) -> Outcome:
+def ksdagg(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
     """With the bandwidths and the numbers of resamples of the authors' code."""
     result = sc.ksdagg_test(
         x,
@@ -139,13 +139,13 @@ def ksdagg(x: np.ndarray, problem: Problem, moved: sc.Perturbation | None, rng: 
     return result.statistic, result.pvalue, ""
 
 
-def fssd(x: np.ndarray, problem: Problem, moved: sc.Perturbation | None, rng: Any) -> Outcome:
+def fssd(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
     """With the authors' ten locations and 20 % of the draws for training."""
     result = sc.fssd_test(x, problem.target, n_locations=10, train_fraction=0.2, **COMMON, rng=rng)
     return result.statistic, result.pvalue, ""
 
 
-def flux(x: np.ndarray, problem: Problem, moved: sc.Perturbation | None, rng: Any) -> Outcome:
+def flux(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
     """With modes found before the sample was drawn."""
     result = sc.flux_test(
         x, problem.target, modes=problem.flux_modes or problem.modes, independent=True, rng=rng

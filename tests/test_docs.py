@@ -105,7 +105,8 @@ def public():
 
 def test_every_public_name_is_on_the_api_page():
     listed = re.findall(r"auto(?:function|class):: steincheck\.(\S+)", (DOCS / "api.md").read_text())
-    assert sorted(listed) == sorted(name for name, _ in public())
+    of_rooms = ("result.", "verdict.", "perturbation.", "flux.")  # classes of results
+    assert sorted(n for n in listed if not n.startswith(of_rooms)) == sorted(name for name, _ in public())
 
 
 def test_every_public_method_is_on_the_api_page():

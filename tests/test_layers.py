@@ -212,8 +212,8 @@ def test_words_that_arguments_and_records_take_are_in_their_types():
             Literal["blocks"],
             type(None),
         }
-    assert "radius spread" in get_args(get_type_hints(sc.MomentFeature)["kind"])
+    assert "radius spread" in get_args(get_type_hints(sc.result.MomentFeature)["kind"])
     axes = {"Axes": Axes}  # which the package imports for type checkers only
     profile = get_type_hints(sc.plot.theta_profile, localns=axes)
-    assert profile["result"] == sc.SpksdResult | sc.OspksdResult
-    assert get_type_hints(sc.plot.bandwidth_profile, localns=axes)["result"] is sc.KsdaggResult
+    assert profile["result"] == sc.result.SpksdResult | sc.result.OspksdResult
+    assert get_type_hints(sc.plot.bandwidth_profile, localns=axes)["result"] is sc.result.KsdaggResult

@@ -198,7 +198,7 @@ def test_settings_of_results_and_verdicts_of_a_comparison_are_read_only():
     draws = target.sample(100, 0)
     result = sc.ksd_test(draws, target, n_resamples=99, rng=0)
     verdict = sc.check(draws, target, modes=[[0.0]], rng=0)
-    comparison = sc.Comparison({"one": verdict}, verdict.parameter_table)
+    comparison = sc.verdict.compare.Comparison({"one": verdict}, verdict.parameter_table)
     for mapping in (
         result.settings,
         copy.deepcopy(result).settings,

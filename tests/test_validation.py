@@ -89,7 +89,7 @@ REFUSED = {
     "from_jax, integer": (lambda: sc.from_jax(lambda x: jnp.argmax(x), 2), "`log_density`"),
     "from_jax, shapes": (lambda: sc.from_jax(lambda x: x @ jnp.ones((7, 7)) @ x, 2), "`log_density`"),
     "from_jax, huge dim": (lambda: sc.from_jax(lambda x: x[0], 2**63), "`dim`"),
-    "one point instead of all": (ksd_of(lambda x: -0.5 * x @ x), "`log_density` fails, .* with all 60"),
+    "one point instead of all": (ksd_of(lambda x: -0.5 * x @ x), "`log_density` fails .*vectorized=False"),
     "complex log density": (ksd_of(lambda x: normal_log_density(x) + 1j), "`log_density`"),
     "text as log density": (ksd_of(lambda x: normal_log_density(x).astype(str)), "`log_density`"),
     "masked log density": (ksd_of(lambda x: np.ma.masked_less(normal_log_density(x), -1)), "`log_density`"),
@@ -122,7 +122,6 @@ REFUSED = {
     "check_score NaN": (ksd(check_score=float("nan")), "`check_score`"),
     "progress {}": (lambda: sc.check(X, NORMAL, progress={}, rng=0), "`progress`"),
     "independent 2": (lambda: sc.check(X, NORMAL, independent=2, rng=0), "`independent`"),
-    "explore no": (lambda: sc.box_search(NORMAL, (-1, 1), explore="no", rng=0), "`explore`"),
     "n_jobs banana": (lambda: sc.calibrate(NORMAL, None, 9, n_jobs="banana"), "`sample`|`n_jobs`"),
     "no jobs": (lambda: sc.calibrate(NORMAL, lambda n, rng: X[:n], 9, n_jobs=0), "`n_jobs`"),
     "test without p-value": (
@@ -132,8 +131,6 @@ REFUSED = {
     "wild, huge": (lambda: sc.wild(5, HUGE, 0), "`size`"),
     "barker of a dict": (lambda: sc.barker({}), "`log_ratio`"),
     "metropolis of None": (lambda: sc.metropolis(None), "`log_ratio`"),
-    "check_score, points": (lambda: sc.check_score(NORMAL, X, n_points=float("nan")), "`n_points`"),
-    "check_score, tolerance": (lambda: sc.check_score(NORMAL, X, rtol="a"), "`rtol`"),
     "t_banana, df": (lambda: sc.models.t_banana_mixture(2, df={}), "`df`"),
     "t_banana, parts": (lambda: sc.models.t_banana_mixture(2, n_t=[3]), "`n_t`"),
     "gb_rbm of text": (lambda: sc.models.gb_rbm("banana"), "`B`"),
@@ -188,7 +185,7 @@ def test_a_log_density_that_writes_to_its_argument_is_told_so():
         return normal_log_density(x)
 
     before = X.copy()
-    with pytest.raises(ValueError, match="`log_density` fails, it must not write to its argument"):
+    with pytest.raises(ValueError, match=r"`log_density` fails .*a read-only array"):
         ksd_of(spoil)()
     assert np.array_equal(X, before)
 

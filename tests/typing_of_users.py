@@ -61,11 +61,12 @@ passed_on(Mcmc())
 passed_on(Fit())
 
 width: float = sc.median_bandwidth([[0.0, 1.0], [1.0, 0.0]], rng=0)
-result: sc.KsdResult = sc.ksd_test(x, target, kernel=sc.IMQ(width), precondition=[[1.0, 0.0], [0.0, 1.0]])
+result: sc.result.KsdResult = sc.ksd_test(
+    x, target, kernel=sc.IMQ(width), precondition=[[1.0, 0.0], [0.0, 1.0]]
+)
 moved = sc.perturb(x, target, places, [0.9, 1.0], n_steps=10).samples
 table = sc.compare({"whole": x, "half": sc.as_draws(x[:250])}, target, modes=places).table
 rates = sc.calibrate(target, target.sample, 100, alpha=0.05).rates
-sc.check_score(target, [[0.5, 0.5]])
 ax: Axes = sc.plot.draws(x, modes=places)
 sc.plot.null_distribution(result, ax=ax).set_title("KSD")
 

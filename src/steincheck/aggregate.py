@@ -30,10 +30,7 @@ from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
 from .stein.resampling import Resampling, chain_blocks, resampling, with_settings
 from .target import Target, score_at
 from .typing import BoundsLike, DrawsLike, ModesLike
-
-# more than of one test: the smallest of ten p-values is judged, at a tenth of the level
-N_AGGREGATE_RESAMPLES = 2000
-DRAWS_FOR_LARGEST_DISTANCE = 500  # of the default collection, as in the reference implementation
+from .wording.kernel_tests import other_units
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,8 @@ class Aggregation:
     bandwidth_weights: np.ndarray | None = None  # of the statistics; None for the default of the test
     kernel: Kernel = IMQ()
     bootstrap: Bootstrap | Literal["blocks"] | None = None
-    n_resamples: int = N_AGGREGATE_RESAMPLES
-    n_level_resamples: int = N_AGGREGATE_RESAMPLES
+    n_resamples: int = 999
+    n_level_resamples: int = 999
     alpha: float = 0.05
 
     @property
@@ -63,8 +60,8 @@ def ksdagg_test(
     kernel: Kernel = IMQ(),
     precondition: ArrayLike | None = None,
     bootstrap: Bootstrap | Literal["blocks"] | None = None,
-    n_resamples: int = N_AGGREGATE_RESAMPLES,
-    n_level_resamples: int = N_AGGREGATE_RESAMPLES,
+    n_resamples: int = 999,
+    n_level_resamples: int = 999,
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,
@@ -96,8 +93,7 @@ def ksdagg_test(
         As in `ksd_test`; by default `wild` for 50 to 10,000 draws, blocks otherwise. With blocks, as for
         Markov chains, one set of sign patterns serves both purposes.
     n_resamples, n_level_resamples : int
-        Replicates for the single p-values, and for the level of the whole; more than in `ksd_test`, since the
-        smallest of ten p-values is judged, at about a tenth of the level.
+        Replicates for the single p-values, and for the level of the whole.
     alpha : float
         The level: of the thresholds in the result, and the default of its `reject`.
 
@@ -122,8 +118,9 @@ def ksdagg_test(
     chosen = _as_collection(bandwidths, bandwidth_weights, 1)
     options = Aggregation(*chosen, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
     inputs = _prepare(draws, target, options, precondition, check_score, independent, rng)
-    if bandwidths is None and inputs.whiten is None:
-        inputs = replace(inputs, warnings=(*inputs.warnings, *_unit_warnings(inputs.sample.x)))
+    spread = inputs.sample.x.std(axis=0)
+    if bandwidths is None and inputs.whiten is None and (spread.min() < 0.1 or spread.max() > 10):
+        inputs = replace(inputs, warnings=(*inputs.warnings, other_units(spread.min(), spread.max())))
     result = ksdagg_core(
         inputs.sample.x,
         score_at(target, inputs.sample.x),
@@ -143,18 +140,6 @@ def ksdagg_test(
         n_level_resamples=n_level_resamples,
         alpha=alpha,
     )
-
-
-def _unit_warnings(x: np.ndarray) -> list[str]:
-    """A warning if KSDAgg's published bandwidths are not made for the units of the draws."""
-    spread = x.std(axis=0)
-    if not (spread.min() < 0.1 or spread.max() > 10):
-        return []
-    return [
-        "the default bandwidths are made for draws of unit scale, these have standard deviations from "
-        f"{spread.min():.2g} to {spread.max():.2g}: give `precondition`, as the covariance matrix at "
-        'a mode, or bandwidths="paper"'
-    ]
 
 
 def ksdagg_core(
@@ -188,26 +173,9 @@ def ksdagg_core(
         found = replicated_statistics(*stack, options.kernel, bandwidths, resampled)
     else:
         found = replicate_over_modes(x, scores, modes, options.kernel, bandwidths, resampled)
-    outcome = _aggregate(found, resampled, options, weights)
-    return KsdaggResult(
-        "KSDAgg test",
-        -float(np.min(outcome.pvalues / weights)),
-        outcome.pvalue,
-        outcome.null if len(outcome.null) else None,
-        len(x),
-        x.shape[1],
-        resampled.warnings,
-        chains=resampled.chains,
-        bandwidths=bandwidths,
-        bandwidth_weights=weights,
-        statistics=found.statistics,
-        pvalues=outcome.pvalues,
-        pvalue_floor=outcome.floor,
-        alpha=options.alpha,
-        levels=outcome.levels,
-        thresholds=outcome.thresholds,
-        units="common" if modes is None else "per mode",
-    )
+    fields = _aggregate(found, resampled, options, bandwidths, weights)
+    units = "common" if modes is None else "per mode"
+    return KsdaggResult(test="KSDAgg test", n=len(x), dim=x.shape[1], units=units, **fields)
 
 
 def pksdagg_test(
@@ -225,8 +193,8 @@ def pksdagg_test(
     n_steps: int | None = None,
     accept: Accept | None = None,
     perturbation: Perturbation | None = None,
-    n_resamples: int = 1000,
-    n_level_resamples: int = 1000,
+    n_resamples: int = 999,
+    n_level_resamples: int = 999,
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,
@@ -245,15 +213,15 @@ def pksdagg_test(
 
     Parameters
     ----------
-    draws, target, kernel, precondition, bootstrap, alpha, check_score, independent, rng
+    draws, target, kernel, precondition, bootstrap, n_resamples, n_level_resamples, alpha, check_score
+        As in `ksdagg_test`.
+    independent, rng
         As in `ksdagg_test`; Markov chains are tested as there.
     bandwidths : array, "paper" or None
         As in `ksdagg_test`, but by default 1 and 4 times the median squared distance of the draws.
     bandwidth_weights : array or "uniform", optional
         Weights of the statistics: of the unperturbed draws by bandwidth, then of the perturbed ones. By
         default a quarter for the former and three quarters for the latter.
-    n_resamples, n_level_resamples : int
-        As in `ksdagg_test`; there are four statistics only, so that fewer replicates do.
     modes, bounds, theta, n_steps, accept, perturbation
         As in `spksd_test`.
 
@@ -316,7 +284,10 @@ def pksdagg_core(
     """The test of `pksdagg_test` on a perturbation; `scores` and `chain` are of its unperturbed draws."""
     x = moved.draws
     z = whitened(x, whiten)
-    bandwidths = _default_pair(z, options.bandwidths, streams.bandwidth)
+    if options.bandwidths is None:
+        bandwidths = median_squared_distance(z, streams.bandwidth) * np.array([1.0, 4.0])
+    else:
+        bandwidths = collection(z, options.bandwidths, streams.bandwidth)
     weights = options.bandwidth_weights
     if weights is None:
         weights = np.repeat([0.25, 0.75], len(bandwidths)) / len(bandwidths)
@@ -328,60 +299,59 @@ def pksdagg_core(
     blocks = chain_blocks(chain, options.bootstrap, stacks, options.kernel, bandwidths)
     resampled = resampling(x, options.bootstrap, wild, options.total, streams, blocks)
     parts = [replicated_statistics(*stack, options.kernel, bandwidths, resampled) for stack in stacks]
-    found = _concatenated(*parts)
-    outcome = _aggregate(found, resampled, options, weights)
+    found = Replicated(
+        np.concatenate([part.statistics for part in parts]),
+        np.concatenate([part.replicates for part in parts]),
+        None,
+    )
+    fields = _aggregate(found, resampled, options, np.tile(bandwidths, 2), weights)
     return PksdaggResult(
-        "pKSDAgg test",
-        -float(np.min(outcome.pvalues / weights)),
-        outcome.pvalue,
-        outcome.null if len(outcome.null) else None,
-        len(x),
-        x.shape[1],
-        resampled.warnings,
-        chains=resampled.chains,
-        bandwidths=np.tile(bandwidths, 2),
-        bandwidth_weights=weights,
-        statistics=found.statistics,
-        pvalues=outcome.pvalues,
-        pvalue_floor=outcome.floor,
-        alpha=options.alpha,
-        levels=outcome.levels,
-        thresholds=outcome.thresholds,
+        test="pKSDAgg test",
+        n=len(x),
+        dim=x.shape[1],
+        **fields,
         modes=moved.modes,
         theta=moved.theta,
         acceptance=moved.acceptance,
     )
 
 
-def _default_pair(
-    z: np.ndarray, bandwidths: np.ndarray | Literal["paper"] | None, rng: np.random.Generator
-) -> np.ndarray:
-    """The bandwidths given, or 1 and 4 times the median squared distance."""
-    if bandwidths is None:
-        return median_squared_distance(z, rng) * np.array([1.0, 4.0])
-    return collection(z, bandwidths, rng)
+def _aggregate(
+    found: Replicated,
+    resampled: Resampling,
+    options: Aggregation,
+    bandwidths: np.ndarray,
+    weights: np.ndarray,
+) -> dict[str, Any]:
+    """What all aggregated results record, by `min_p` with two sets of replicates.
 
-
-def _concatenated(first: Replicated, second: Replicated) -> Replicated:
-    """Statistics of two stacks with the same signs, one after the other."""
-    return Replicated(
-        np.concatenate([first.statistics, second.statistics]),
-        np.concatenate([first.replicates, second.replicates]),
-        None,
-    )
-
-
-def _aggregate(found: Replicated, resampled: Resampling, options: Aggregation, weights: np.ndarray) -> MinP:
-    """`min_p` with two sets of replicates; with blocks one set serves both, the observed signs included."""
+    With blocks one set serves both, the observed signs included.
+    """
     replicates = found.replicates
     if not replicates.shape[1]:
         unknown = np.full(len(weights), np.nan)
-        return MinP(np.nan, np.nan, unknown, unknown, unknown, np.empty(0))
-    if resampled.block is None:
+        outcome = MinP(np.nan, np.nan, unknown, unknown, unknown, np.empty(0))
+    elif resampled.block is None:
         first, second = np.split(replicates, [options.n_resamples], axis=1)
-        return min_p(found.statistics, first, second, weights, options.alpha)
-    every = np.column_stack([replicates, found.statistics])
-    return min_p(found.statistics, replicates, every, weights, options.alpha)
+        outcome = min_p(found.statistics, first, second, weights, options.alpha)
+    else:
+        every = np.column_stack([replicates, found.statistics])
+        outcome = min_p(found.statistics, replicates, every, weights, options.alpha)
+    return {
+        "statistic": -float(np.min(outcome.pvalues / weights)),
+        "pvalue": outcome.pvalue,
+        "null_distribution": outcome.null if len(outcome.null) else None,
+        "warnings": resampled.warnings,
+        "chains": resampled.chains,
+        "bandwidths": bandwidths,
+        "bandwidth_weights": weights,
+        "statistics": found.statistics,
+        "pvalues": outcome.pvalues,
+        "pvalue_floor": outcome.floor,
+        "alpha": options.alpha,
+        "levels": outcome.levels,
+        "thresholds": outcome.thresholds,
+    }
 
 
 def collection(
@@ -404,9 +374,8 @@ def collection(
     if bandwidths is None:
         from scipy.spatial.distance import pdist
 
-        step = max(1, len(x) // DRAWS_FOR_LARGEST_DISTANCE) if evenly else 1
-        some = x[::step][:DRAWS_FOR_LARGEST_DISTANCE]
-        farthest = pdist(some).max(initial=2.0)
+        step = max(1, len(x) // 500) if evenly else 1
+        farthest = pdist(x[::step][:500]).max(initial=2.0)  # 500 as in the reference implementation
         return (farthest ** (np.arange(10) / 9) / x.shape[1]) ** 2
     if isinstance(bandwidths, str):
         return median_squared_distance(x, rng) * 4.0 ** np.arange(11)

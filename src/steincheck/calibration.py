@@ -99,14 +99,23 @@ def calibrate(
     check_switch(progress, "progress", optional=True)
     generator, seed = seeded(rng)
     work = partial(_repetition, draw, test, target, int(n), float(levels.max()))
-    pvalues = np.empty(repetitions)
-    n_inconclusive = 0
+    outcomes = list[tuple[float, bool]]()
     with progress_bar(progress) as tick:
-        for k, (pvalue, inconclusive) in enumerate(_run(work, generator, int(repetitions), int(n_jobs))):
-            pvalues[k] = pvalue
-            n_inconclusive += inconclusive
-            tick(f"sample {k + 1} of {repetitions}", k + 1, repetitions)
-    return _summary(_name(test), int(n), target.dim, levels, pvalues, n_inconclusive, seed)
+        for outcome in _run(work, generator, int(repetitions), int(n_jobs)):
+            outcomes.append(outcome)
+            tick(f"sample {len(outcomes)} of {repetitions}", len(outcomes), repetitions)
+    inner = test.func if isinstance(test, partial) else test
+    name = str(getattr(inner, "__name__", type(inner).__name__))
+    return CalibrationResult(
+        test=name,
+        n=int(n),
+        dim=target.dim,
+        repetitions=int(repetitions),
+        alpha=levels,
+        **_rates(np.array([pvalue for pvalue, _ in outcomes]), levels),
+        n_inconclusive=sum(inconclusive for _, inconclusive in outcomes),
+        seed=seed,
+    )
 
 
 def _sampler(target: Target, sample: Any) -> Callable[[int, np.random.Generator], Any]:
@@ -115,11 +124,6 @@ def _sampler(target: Target, sample: Any) -> Callable[[int, np.random.Generator]
     if sample is not None and not callable(sample):
         raise TypeError(f"`sample` must be a function (n, rng) -> draws, got {type(sample).__name__}")
     return target.sample if sample is None else sample  # type: ignore[return-value]
-
-
-def _name(test: Any) -> str:
-    inner = test.func if isinstance(test, partial) else test
-    return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def _run(
@@ -193,28 +197,19 @@ def _check_sample(draws: Any, target: Target, n: int) -> None:
         raise ValueError(f"`sample` must return n = {n} draws, got {len(found.values)}")
 
 
-def _summary(
-    test: str, n: int, dim: int, levels: np.ndarray, pvalues: np.ndarray, n_inconclusive: int, seed: Any
-) -> CalibrationResult:
+def _rates(pvalues: np.ndarray, levels: np.ndarray) -> dict[str, Any]:
+    """Rejection rates with exact intervals, and tests of uniformity."""
     from scipy import stats  # slow to import
 
-    repetitions = len(pvalues)
     counts = [int(np.sum(pvalues <= level)) for level in levels]
-    intervals = [stats.binomtest(count, repetitions).proportion_ci(method="exact") for count in counts]
+    intervals = [stats.binomtest(count, len(pvalues)).proportion_ci(method="exact") for count in counts]
     finite = pvalues[np.isfinite(pvalues)]
     uniform = stats.kstest(finite, "uniform").pvalue if len(finite) else np.nan
     excess = stats.kstest(finite, "uniform", alternative="greater").pvalue if len(finite) else np.nan
-    return CalibrationResult(
-        test=test,
-        n=n,
-        dim=dim,
-        repetitions=repetitions,
-        alpha=levels,
-        rates=np.array(counts) / repetitions,
-        intervals=np.array([(interval.low, interval.high) for interval in intervals]),
-        pvalues=pvalues,
-        n_inconclusive=n_inconclusive,
-        uniform_pvalue=float(uniform),
-        excess_pvalue=float(excess),
-        seed=seed,
-    )
+    return {
+        "rates": np.array(counts) / len(pvalues),
+        "intervals": np.array([(interval.low, interval.high) for interval in intervals]),
+        "pvalues": pvalues,
+        "uniform_pvalue": float(uniform),
+        "excess_pvalue": float(excess),
+    }

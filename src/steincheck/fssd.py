@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,18 +20,11 @@ from .stein.inputs import QuadraticOptions, Streams, check_fraction, prepare, sp
 from .stein.kernels import median_squared_distance
 from .target import Target, require_target, score_at
 from .typing import DrawsLike
+from .wording.kernel_tests import UNSEEN_DRAWS, few_tested_draws
 
 ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n
-MIN_TRAINING_ROWS = 256  # training draws are padded to a power of 2, and to no less than this
-REGULARISATION = 1e-2  # in the power criterion, as in the reference implementation
-STARTING_BANDWIDTHS = (4.0, 2.0, 1.0, 0.5, 0.25)  # times the median squared distance; the widest first
-# null standard deviations per halving: a narrow kernel gains more from a climb by noise
-NARROWING_PENALTY = 0.6
-MAX_LOCATION_DISTANCE = 5.0  # standard deviations of a location from the mean of the training draws
 MAX_ITERATIONS = 5  # more of them fit the noise of the training draws (experiments/fssd_study.py)
-MIN_SHARE_SEEN = 1e-6  # of the mean square of the start's features, below which a climb's end is not taken
 MIN_FSSD_DRAWS = 40  # tested: with fewer, the limiting distribution rejects correct samples too often
-MIN_EIGENVALUE = 1e-12  # largest eigenvalue times bandwidth below which no location sees a draw
 
 
 class Training(NamedTuple):
@@ -92,7 +86,7 @@ def fssd_test(
     optimise: bool | None = None,
     locations: ArrayLike | None = None,
     bandwidth: float | None = None,
-    n_resamples: int = 3000,
+    n_resamples: int = 999,
     check_score: bool = True,
     independent: bool = False,
     rng: RandomSource = None,
@@ -130,8 +124,7 @@ def fssd_test(
         Kernel bandwidth in units of squared distance, to go with `locations`; by default the median squared
         distance of the draws.
     n_resamples : int
-        Simulated values of the null distribution; more than in the other tests, since they cost next to
-        nothing here.
+        Simulated values of the null distribution.
 
     Returns
     -------
@@ -178,9 +171,7 @@ def fssd_test(
     result = replace(result, warnings=(*inputs.warnings, *result.warnings))
     announce(result.warnings)
     settings = recorded(
-        n_locations=None if training is None else training.n_locations,
-        train_fraction=None if training is None else training.train_fraction,
-        optimise=None if training is None else training.optimise,
+        **(dict.fromkeys(Training._fields) if training is None else training._asdict()),
         locations=locations,
         bandwidth=bandwidth,
         n_resamples=n_resamples,
@@ -204,33 +195,29 @@ def fssd_core(
 
     `chain` numbers the chains of the tested draws; None for independent draws.
     """
-    warnings = list[str]()
-    if len(x) < MIN_FSSD_DRAWS:
-        warnings.append(
-            f"only {len(x)} draws are tested: below {MIN_FSSD_DRAWS} correct samples are rejected too often"
-        )
     n_locations, dim = placement.locations.shape
     moments = feature_moments(x, scores, placement)
     eigenvalues = np.clip(np.linalg.eigvalsh(moments.covariance)[::-1], 0.0, None)
     if chain is None:
         found = _Found(moments.n * moments.unbiased, _simulate(eigenvalues, n_resamples, streams.bootstrap))
     else:
-        found = _flipped(x, scores, placement, moments, chain, n_resamples, streams)
-        warnings.extend(found.warnings)
+        found = _found_with_blocks(x, scores, placement, moments, chain, n_resamples, streams)
     statistic = moments.statistic if chain is None else float(found.contributions.sum())
-    p = pvalue(statistic, found.null)
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
-    if eigenvalues[0] * placement.bandwidth < MIN_EIGENVALUE:
-        p = np.nan
-        warnings.append(cannot_tell("all locations are too far from the draws to see any of them"))
+    unseen = eigenvalues[0] * placement.bandwidth < 1e-12
+    few = len(x) < MIN_FSSD_DRAWS
     return FssdResult(
         "FSSD test",
         statistic,
-        p,
+        np.nan if unseen else pvalue(statistic, found.null),
         found.null if len(found.null) else None,
         len(x),
         dim,
-        tuple(warnings),
+        (
+            *([few_tested_draws(len(x), MIN_FSSD_DRAWS)] if few else []),
+            *found.warnings,
+            *([cannot_tell(UNSEEN_DRAWS)] if unseen else []),
+        ),
         chains=found.chains,
         locations=placement.locations,
         bandwidth=placement.bandwidth,
@@ -249,7 +236,7 @@ class _Found(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def _flipped(
+def _found_with_blocks(
     x: np.ndarray,
     scores: np.ndarray,
     placement: Placement,
@@ -262,7 +249,7 @@ def _flipped(
 
     The blocks are long compared with the autocorrelation time of tau.(sum of tau).
     """
-    tau = _features_of(x, scores, placement)
+    tau = np.concatenate(list(_in_chunks(_chunk_features, x, scores, placement)))[: len(x)]
     blocks = cut_blocks(autocorrelation_time(tau @ moments.mean, chain), chain)
     sums = block_sums(tau, blocks.label)
     sizes = np.bincount(blocks.label)
@@ -276,29 +263,25 @@ def _flipped(
     return _Found(contributions, null, blocks.record)
 
 
-def _features_of(x: np.ndarray, scores: np.ndarray, placement: Placement) -> np.ndarray:
-    """tau (n, d J) of the draws, chunk by chunk."""
-    tau = np.empty((len(x), placement.locations.size))
-    for start in range(0, len(x), ROWS_PER_CHUNK):
-        chunk = slice(start, start + ROWS_PER_CHUNK)
-        padded, padded_scores, _ = _padded(x[chunk], scores[chunk], ROWS_PER_CHUNK)
-        with jax.enable_x64(True):
-            tau[chunk] = np.asarray(_compiled_features(padded, padded_scores, *placement))[: len(tau[chunk])]
-    return tau
-
-
 def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> FeatureMoments:
     """Moments of the features over the draws, chunk by chunk: memory does not grow with n."""
     total: Any = 0.0
     second: Any = 0.0
+    for sums, products in _in_chunks(_chunk_sums, x, scores, placement):
+        total = total + np.asarray(sums)
+        second = second + np.asarray(products)
+    return FeatureMoments(len(x), total / len(x), second / len(x))
+
+
+def _in_chunks(
+    compiled: Callable[..., Any], x: np.ndarray, scores: np.ndarray, placement: Placement
+) -> Iterator[Any]:
+    """What a compiled function of padded draws returns for each chunk of them."""
     for start in range(0, len(x), ROWS_PER_CHUNK):
         chunk = slice(start, start + ROWS_PER_CHUNK)
-        padded, padded_scores, present = _padded(x[chunk], scores[chunk], ROWS_PER_CHUNK)
+        padded = _padded(x[chunk], scores[chunk], ROWS_PER_CHUNK)
         with jax.enable_x64(True):
-            sums, products = _chunk_sums(padded, padded_scores, present, *placement)
-            total = total + np.asarray(sums)
-            second = second + np.asarray(products)
-    return FeatureMoments(len(x), total / len(x), second / len(x))
+            yield compiled(*padded, *placement)
 
 
 def _padded(x: np.ndarray, scores: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -317,14 +300,15 @@ def features(x: Any, scores: Any, locations: Any, bandwidth: Any) -> Any:
 
 
 @jax.jit
-def _compiled_features(x: Any, scores: Any, locations: Any, bandwidth: Any) -> Any:
-    return features(x, scores, locations, bandwidth).reshape(len(x), -1)
+def _chunk_features(x: Any, scores: Any, present: Any, locations: Any, bandwidth: Any) -> Any:
+    """tau (n, d J), 0 where no draw is present."""
+    return features(x, scores, locations, bandwidth).reshape(len(x), -1) * present[:, None]
 
 
 @jax.jit
 def _chunk_sums(x: Any, scores: Any, present: Any, locations: Any, bandwidth: Any) -> tuple[Any, Any]:
     """Sums of tau and of tau tau'."""
-    tau = features(x, scores, locations, bandwidth).reshape(len(x), -1) * present[:, None]
+    tau = _chunk_features(x, scores, present, locations, bandwidth)
     return tau.sum(axis=0), tau.T @ tau
 
 
@@ -333,13 +317,14 @@ def _criterion(norm: Any, square: Any, along: Any, n: Any) -> Any:
 
     `norm` is |m|^2, `square` the mean of |tau|^2, `along` the mean of (tau.m)^2, m the mean of tau.
     """
-    return (n * norm - square) / (n - 1) / (4 * along - 4 * norm**2 + REGULARISATION) ** 0.5
+    # 0.01 as in the reference implementation
+    return (n * norm - square) / (n - 1) / (4 * along - 4 * norm**2 + 1e-2) ** 0.5
 
 
 @jax.jit
 def _negative_criterion(locations: Any, log_bandwidth: Any, x: Any, scores: Any, present: Any) -> Any:
     """Minus the power criterion as a function of locations (J, d) and log bandwidth."""
-    tau = features(x, scores, locations, jnp.exp(log_bandwidth)).reshape(len(x), -1) * present[:, None]
+    tau = _chunk_features(x, scores, present, locations, jnp.exp(log_bandwidth))
     n = present.sum()
     mean = tau.sum(axis=0) / n
     return -_criterion(jnp.sum(mean**2), jnp.sum(tau**2) / n, jnp.sum((tau @ mean) ** 2) / n, n)
@@ -360,11 +345,11 @@ def _trained_placement(x: np.ndarray, scores: np.ndarray, training: Training, st
     scaled_scores = scores * unit
     ends = [
         _climb(scaled, scaled_scores, Placement(locations / unit, factor * median / unit**2))
-        for factor in STARTING_BANDWIDTHS
+        for factor in (4.0, 2.0, 1.0, 0.5, 0.25)
     ]
     merits = [feature_moments(scaled, scaled_scores, end).signal_to_noise for end in ends]
-    penalties = NARROWING_PENALTY * np.arange(len(ends))
-    best = ends[int(np.argmax(merits - penalties))]
+    # null standard deviations per halving: a narrow kernel gains more from a climb by noise
+    best = ends[int(np.argmax(merits - 0.6 * np.arange(len(ends))))]
     return Placement(best.locations * unit, best.bandwidth * unit**2)
 
 
@@ -375,7 +360,7 @@ def _climb(x: np.ndarray, scores: np.ndarray, start: Placement) -> Placement:
     """
     from scipy.optimize import minimize
 
-    size = max(MIN_TRAINING_ROWS, 2 ** (len(x) - 1).bit_length())  # few shapes to compile: one per doubling
+    size = max(256, 2 ** (len(x) - 1).bit_length())  # few shapes to compile: one per doubling
     arrays = _padded(x, scores, size)
     centre = x.mean(axis=0)
     spread = np.maximum(x.std(axis=0), 1e-12)  # the optimiser works on standardised coordinates
@@ -392,13 +377,13 @@ def _climb(x: np.ndarray, scores: np.ndarray, start: Placement) -> Placement:
         first,
         jac=True,
         method="L-BFGS-B",
-        bounds=[(-MAX_LOCATION_DISTANCE, MAX_LOCATION_DISTANCE)] * first.size,
+        bounds=[(-5.0, 5.0)] * first.size,
         options={"maxiter": MAX_ITERATIONS},
     )
     end = Placement(centre + spread * found.x.reshape(start.locations.shape), start.bandwidth)
     better = -found.fun > max(0.0, -objective(first)[0])
     # where nothing is wrong the criterion is largest, zero, far from all draws, where nothing can be tested
-    if better and _square_seen(x, scores, end) >= MIN_SHARE_SEEN * _square_seen(x, scores, start):
+    if better and _square_seen(x, scores, end) >= 1e-6 * _square_seen(x, scores, start):
         return end
     return start
 

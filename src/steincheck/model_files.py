@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .adapters.loading import MODULE_PREFIX, load_model, run_file
 from .draws.names import close_names
 from .target import Target
-
-MAX_FRAMES = 4  # of the user's traceback that are shown
 
 
 class Source(NamedTuple):
@@ -95,8 +92,8 @@ def load_target(spec: str) -> Target:
     return value
 
 
-def explain(error: BaseException, reword: Callable[[str], str] = str) -> str:
-    """The message, reworded; if the user's file was running, its own lines instead, without those around."""
+def explain(error: BaseException) -> str:
+    """The message; if the user's file was running, its own last lines instead, without those around."""
     user_files = {
         module.__file__ for name, module in list(sys.modules.items()) if name.startswith(MODULE_PREFIX)
     }
@@ -106,8 +103,8 @@ def explain(error: BaseException, reword: Callable[[str], str] = str) -> str:
     frames = [frame for frame in traceback.extract_tb(origin.__traceback__) if frame.filename in user_files]
     if not frames:
         known = isinstance(error, (ValueError, TypeError, OSError, ImportError))
-        return reword(str(error) if known else _named(error))
-    lines = "".join(traceback.format_list(frames[-MAX_FRAMES:]))
+        return str(error) if known else _named(error)
+    lines = "".join(traceback.format_list(frames[-4:]))
     return f"the target file fails:\n{lines}{_named(origin)}"
 
 

@@ -20,7 +20,6 @@ from .draws import as_matrix
 __all__ = ["Chains", "gibbs_rbm", "repelling_attracting_metropolis"]
 
 MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
-FEW_GIVEN_UP = 1e-5  # share of updates so rejected from which on the user is warned
 MAX_INTEGER = 10**9  # iterations, draws, components: more would never end
 MAX_ENUMERATED = 16  # hidden units of an RBM whose 2^d_h states are enumerated
 DRAW_Z, DOWN, UP, DOWN_AGAIN = range(4)  # what a chain is doing
@@ -158,7 +157,7 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (a clean value of every ar
             _check_numbers(state)
     iterations = burn_in + kept * thin
     given_up = np.asarray(state.given_up)
-    if given_up.sum() > FEW_GIVEN_UP * chains * iterations * len(steps):
+    if given_up.sum() > 1e-5 * chains * iterations * len(steps):
         warnings.warn(
             f"{given_up.sum()} updates were given up: a forced move found no step it could accept in "
             f"{MAX_TRIES} tries; `scale` is far from the width of the modes, got {scale!r}",

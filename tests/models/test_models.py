@@ -294,13 +294,13 @@ def test_sensor_log_density_is_the_papers_formula():
 
 
 def test_the_plan_of_sensor_draws_uses_every_factor_once():
-    rings = [pair for row in sensors.SENSOR_PLAN for pair in row[1:3] if pair]
-    unseen = [pair for row in sensors.SENSOR_PLAN for pair in row[3]]
+    rings = [pair for step in sensors.SENSOR_PLAN for pair in (step.ring, step.fit) if pair]
+    unseen = [pair for step in sensors.SENSOR_PLAN for pair in step.unseen]
     assert sorted(rings) == sorted(sensors.OBSERVED_DISTANCES)
-    assert sorted(unseen) == sorted(sensors.UNOBSERVED_PAIRS)
+    assert sorted(rings + unseen) == [(i, j) for i in range(4) for j in range(i + 1, 6)]
 
 
-def test_bounds_of_the_chances_of_acceptance_hold():
+def test_bounds_of_the_acceptance_probabilities_hold():
     """Mean fits over the random turn on a fine grid of radii and gaps; the worst turn is included."""
     gaps = {
         0: [np.linalg.norm(np.subtract(*sensors.KNOWN_SENSORS))],
@@ -311,17 +311,16 @@ def test_bounds_of_the_chances_of_acceptance_hold():
     for sensor, ring, fit, _, bound in sensors.SENSOR_PLAN:
         if fit is None:
             continue
-        y = sensors.OBSERVED_DISTANCES[ring]
-        other = sensors.RADIUS_SHRINKAGE * sensors.OBSERVED_DISTANCES[fit]
-        deviations = np.linspace(-sensors.MAX_RADIUS_DEVIATION, sensors.MAX_RADIUS_DEVIATION, 131)
-        radii = sensors.RADIUS_SHRINKAGE * y + sensors.RADIUS_SD * deviations
-        count = int(4 * y / sensors.RADIUS_SD)
+        about = sensors.ring_of(sensors.OBSERVED_DISTANCES[ring])
+        other = sensors.ring_of(sensors.OBSERVED_DISTANCES[fit])
+        radii = about.mean + about.sd * np.linspace(-6.5, 6.5, 131)
+        count = int(4 * about.distance / about.sd)
         for gap in gaps[sensor]:
             worst = 0.0
             for turn in np.linspace(0, 1, 4, endpoint=False):
                 angles = 2 * np.pi * (np.arange(count) + turn) / count
                 r = np.sqrt(radii[:, None] ** 2 + gap**2 - 2 * radii[:, None] * gap * np.cos(angles))
-                fits = np.exp(-0.5 * ((r - other) / sensors.RADIUS_SD) ** 2).mean(axis=1)
+                fits = np.exp(-0.5 * ((r - other.mean) / other.sd) ** 2).mean(axis=1)
                 worst = max(worst, np.max(fits * radii / radii[-1]))
             unseen = -np.expm1(-0.5 * gap**2 / sensors.DETECTION_RANGE**2) if sensor == 3 else 1.0
             assert worst * unseen < bound

@@ -63,9 +63,11 @@ def test_records_are_printed_in_one_short_line():
     assert text.endswith(", n = 200, d = 2)>")
 
 
-@pytest.mark.parametrize("name", [name for name in sc.__all__ if name.endswith("Result")])
+@pytest.mark.parametrize(
+    "name", [name for name in sc.result.__all__ if name.endswith("Result") and name != "Result"]
+)
 def test_every_result_of_a_test_is_printed_in_short(name):
-    kind = getattr(sc, name)
+    kind = getattr(sc.result, name)
     assert not issubclass(kind, sc.GofResult) or kind.__repr__ is sc.GofResult.__repr__
 
 

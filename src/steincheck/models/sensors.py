@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import pi
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ from ..samplers import MAX_INTEGER
 from ..target import made_by
 from .formula import LabelledDraws, ModelTarget, formula_target
 
-# The sensor problem: sensors 0 to 3 are unknown, 4 and 5 known; the observed distances of pairs.
+# sensors 0 to 3 are unknown, 4 and 5 known; the distances of other pairs were not observed
 KNOWN_SENSORS = np.array([[0.5, 0.3], [0.3, 0.7]])
 OBSERVED_DISTANCES = {
     (0, 4): 0.6103,
@@ -26,24 +26,27 @@ OBSERVED_DISTANCES = {
     (1, 2): 0.297,
     (1, 3): 0.8524,
 }
-UNOBSERVED_PAIRS = ((0, 1), (0, 2), (1, 4), (1, 5), (2, 3), (3, 4), (3, 5))
-# standard deviations
+# standard deviations of an observed distance, and of the range within which distances are observed
 DISTANCE_SD = 0.02
 DETECTION_RANGE = 0.3
-PRIOR_SD = 10.0
-# exp(-(y - r)^2 / (2 DISTANCE_SD^2) - r^2 / (2 DETECTION_RANGE^2)) is a Gaussian in r
-# with mean RADIUS_SHRINKAGE y and standard deviation RADIUS_SD
-RADIUS_SHRINKAGE = 1 / (1 + (DISTANCE_SD / DETECTION_RANGE) ** 2)
-RADIUS_SD = (DISTANCE_SD**-2 + DETECTION_RANGE**-2) ** -0.5
-MAX_RADIUS_DEVIATION = 6.5  # radii of rings are cut off at so many deviations
-# How a draw is built up: a sensor, the pair whose ring it is put on, the pair whose ring its angle must fit,
-# the unobserved pairs now accounted for, and an upper bound of the acceptance probability.
-SENSOR_PLAN: list[tuple[int, tuple, tuple | None, list[tuple[int, int]], float]] = [
-    (0, (0, 5), (0, 4), [], 0.056),
-    (2, (2, 4), (2, 5), [(0, 2)], 0.064),
-    (1, (1, 2), None, [(1, 4), (1, 5)], 1.0),
-    (3, (0, 3), (1, 3), [(0, 1), (2, 3), (3, 4), (3, 5)], 0.039),
-]
+
+
+class _Placing(NamedTuple):
+    """How a sensor is put on a ring about another, as one of the steps in which a draw is built up."""
+
+    sensor: int
+    ring: tuple[int, int]  # the pair whose distance gives the ring
+    fit: tuple[int, int] | None  # the pair whose distance the angle must fit
+    unseen: tuple[tuple[int, int], ...]  # unobserved pairs that are now accounted for
+    bound: float  # of the acceptance probability
+
+
+SENSOR_PLAN = (
+    _Placing(0, (0, 5), (0, 4), (), 0.056),
+    _Placing(2, (2, 4), (2, 5), ((0, 2),), 0.064),
+    _Placing(1, (1, 2), None, ((1, 4), (1, 5)), 1.0),
+    _Placing(3, (0, 3), (1, 3), ((0, 1), (2, 3), (3, 4), (3, 5)), 0.039),
+)
 
 
 def sensor_network() -> ModelTarget:
@@ -114,8 +117,9 @@ def sensor_log_density(x: Any) -> Any:
     r2 = squared_distances(OBSERVED_DISTANCES)
     distance = jnp.sqrt(jnp.maximum(r2, 1e-300))  # where sensors coincide, it still has a gradient
     errors = (np.array(list(OBSERVED_DISTANCES.values())) - distance) / DISTANCE_SD
-    unseen = jnp.log(-jnp.expm1(-0.5 * squared_distances(UNOBSERVED_PAIRS) / DETECTION_RANGE**2))
-    square = jnp.sum(errors**2) + jnp.sum(r2) / DETECTION_RANGE**2 + jnp.sum(x**2) / PRIOR_SD**2
+    others = [(i, j) for i in range(4) for j in range(i + 1, 6) if (i, j) not in OBSERVED_DISTANCES]
+    unseen = jnp.log(-jnp.expm1(-0.5 * squared_distances(others) / DETECTION_RANGE**2))
+    square = jnp.sum(errors**2) + jnp.sum(r2) / DETECTION_RANGE**2 + jnp.sum(x**2) / 10.0**2
     return jnp.sum(unseen) - 0.5 * square
 
 
@@ -158,44 +162,57 @@ def sensor_labels(x: ArrayLike) -> np.ndarray:
 def _propose_sensors(size: int, rng: np.random.Generator) -> np.ndarray:
     """What rejection leaves of `size` proposals: exact independent draws of the sensor posterior, (m, 8)."""
     places = {4 + k: np.tile(known, (size, 1)) for k, known in enumerate(KNOWN_SENSORS)}
-    for sensor, ring, fit, unseen, bound in SENSOR_PLAN:
-        anchor = places[sum(ring) - sensor]
-        other = places[sum(fit) - sensor] if fit else None
-        other_distance = OBSERVED_DISTANCES[fit] if fit else 0.0
-        x, probability = _on_rings(anchor, OBSERVED_DISTANCES[ring], other, other_distance, rng)
-        places[sensor] = x
-        for i, j in unseen:
+    for step in SENSOR_PLAN:
+        anchor = places[sum(step.ring) - step.sensor]
+        other = places[sum(step.fit) - step.sensor] if step.fit else None
+        other_ring = ring_of(OBSERVED_DISTANCES[step.fit]) if step.fit else None
+        x, probability = _on_rings(anchor, ring_of(OBSERVED_DISTANCES[step.ring]), other, other_ring, rng)
+        places[step.sensor] = x
+        for i, j in step.unseen:
             probability *= -np.expm1(-0.5 * np.sum((places[i] - places[j]) ** 2, axis=1) / DETECTION_RANGE**2)
-        probability *= np.exp(-0.5 * np.sum(x**2, axis=1) / PRIOR_SD**2)
-        keep = bound * rng.random(len(x)) < probability
+        probability *= np.exp(-0.5 * np.sum(x**2, axis=1) / 10.0**2)  # the prior
+        keep = step.bound * rng.random(len(x)) < probability
         places = {k: place[keep] for k, place in places.items()}
     return np.concatenate([places[k] for k in range(4)], axis=1)
 
 
+class _Ring(NamedTuple):
+    """Gaussian radii about a sensor."""
+
+    distance: float
+    mean: float
+    sd: float
+
+
+def ring_of(distance: float) -> _Ring:
+    """exp(-(y - r)^2 / (2 DISTANCE_SD^2) - r^2 / (2 DETECTION_RANGE^2)) is a Gaussian in r."""
+    shrinkage = 1 / (1 + (DISTANCE_SD / DETECTION_RANGE) ** 2)
+    return _Ring(distance, shrinkage * distance, (DISTANCE_SD**-2 + DETECTION_RANGE**-2) ** -0.5)
+
+
 def _on_rings(
-    anchor: np.ndarray, distance: float, other: np.ndarray | None, other_distance: float, rng: Any
+    anchor: np.ndarray, ring: _Ring, other: np.ndarray | None, other_ring: _Ring | None, rng: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points on rings about `anchor` at angles that fit the rings about `other`; acceptance probabilities.
 
-    In the plane a ring has density exp(-(r - RADIUS_SHRINKAGE y)^2 / (2 RADIUS_SD^2)), in r it is r times
-    this: Gaussian radii are accepted with a probability proportional to r. Of evenly spaced angles, turned at
-    random, one is picked in proportion to its fit, and accepted with the mean fit: exact however many angles
-    there are.
+    In the plane a ring has the density of a Gaussian radius r, in r it is r times this: Gaussian radii are
+    accepted with a probability proportional to r, cut off at 6.5 standard deviations. Of evenly spaced
+    angles, turned at random, one is picked in proportion to its fit, and accepted with the mean fit: exact
+    however many angles there are.
     """
     z = rng.standard_normal(len(anchor))
     turn = rng.uniform(0, 2 * pi, len(anchor))
-    radius = RADIUS_SHRINKAGE * distance + RADIUS_SD * z
-    largest = RADIUS_SHRINKAGE * distance + RADIUS_SD * MAX_RADIUS_DEVIATION
-    probability = np.where(np.abs(z) < MAX_RADIUS_DEVIATION, radius, 0) / largest
-    if other is not None:
-        angles = np.linspace(0, 2 * pi, num=int(4 * distance / RADIUS_SD), endpoint=False)
+    radius = ring.mean + ring.sd * z
+    probability = np.where(np.abs(z) < 6.5, radius, 0) / (ring.mean + ring.sd * 6.5)
+    if other is not None and other_ring is not None:
+        angles = np.linspace(0, 2 * pi, num=int(4 * ring.distance / ring.sd), endpoint=False)
         gap = anchor - other
         cos = np.cos(turn)
         sin = np.sin(turn)
         turned = np.column_stack([gap[:, 0] * cos + gap[:, 1] * sin, gap[:, 1] * cos - gap[:, 0] * sin])
         r2 = (2 * radius[:, None] * turned) @ np.stack([np.cos(angles), np.sin(angles)])
         r2 += (radius**2 + np.sum(gap**2, axis=1))[:, None]
-        error = (np.sqrt(np.maximum(r2, 0)) - RADIUS_SHRINKAGE * other_distance) / RADIUS_SD
+        error = (np.sqrt(np.maximum(r2, 0)) - other_ring.mean) / other_ring.sd
         total = np.cumsum(np.exp(-0.5 * error**2), axis=1)
         pick = np.sum(total[:, :-1] < total[:, -1:] * rng.random((len(total), 1)), axis=1)
         turn = turn + angles[pick]

@@ -64,12 +64,13 @@ def from_jax(
     """
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
+    options = {"names": names, "sample": sample, "constrained_names": constrained_names}
+    maps = {"constrain": constrain, "unconstrain": unconstrain}
     if example is not None:
         flat = flat_function(log_density, example)
-        options = {"sample": sample, "constrained_names": constrained_names}
-        options |= {"constrain": constrain, "unconstrain": unconstrain}
-        target = from_jax(flat.function, flat.dim, names=names or flat.names, **options)
-        return made_by(target, from_jax, log_density, example=example, names=names, **options)
+        named = options | {"names": names or flat.names}
+        target = from_jax(flat.function, flat.dim, **named, **maps)
+        return made_by(target, from_jax, log_density, example=example, **options, **maps)
     dim = as_count(dim, "dim", maximum=MAX_DIM)
     function, returned = traced(log_density, dim)
     _check_returned(returned, dim)
@@ -77,8 +78,6 @@ def from_jax(
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
         )
-    options = {"names": names, "sample": sample, "constrained_names": constrained_names}
-    maps = {"constrain": constrain, "unconstrain": unconstrain}
     in_double = {name: _in_double(function) for name, function in maps.items()}
     target = replace(jax_target(function, dim), **options, **in_double)
     return made_by(target, from_jax, log_density, dim, **options, **maps)
