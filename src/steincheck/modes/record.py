@@ -110,7 +110,7 @@ def _why_no_mode(state: Search) -> NoMode:
         return NoMode("no score")
     if state.highest is None:
         return NoMode("not converged")
-    if state.constant is not None and state.constant.log_density >= state.highest[0]:
+    if state.constant is not None and state.constant.log_density > state.highest[0] - 1:
         return NoMode("constant", str(state.constant.constant_along))
     place = f"{_place(state)}, where the log density is {state.highest[0]:.4g}"
     if state.at_infinity(state.highest[1]):

@@ -23,7 +23,6 @@ from .starts import ellipsoid_starts, isotropic_starts, scanned_starts, screened
 from .symmetry import MAX_SYMMETRIES, likely_maps, matching_map, probes, verified_maps
 
 STARTS_PER_KIND = 32  # per round
-SCANNED_POINTS = 6144  # on lines through the heaviest mode; without them narrow_1 is missed
 MAX_BASES = 8  # modes about which the starts of one round are placed, and orbits that lengthen the search
 
 
@@ -31,11 +30,12 @@ class Thoroughness(NamedTuple):
     """How hard to look for modes that few starts reach."""
 
     screened: int = 1024  #: points per kind of start and round
+    scanned: int = 6144  #: points on lines through the heaviest mode; without them narrow_1 is missed
     per_orbit: int = 14_000  #: evaluations before the search ends, per orbit of modes under the symmetries
 
 
 USUAL = Thoroughness()
-THOROUGH = Thoroughness(4096, 60_000)  # finds narrower modes (mode_frontier.csv)
+THOROUGH = Thoroughness(4096, 65_536, 60_000)  # finds narrower modes (mode_frontier.csv)
 
 
 class Origin(NamedTuple):
@@ -155,7 +155,7 @@ def _starts_of_round(state: Search, quiet: bool) -> Starts:
             parts.append(_shared_starts(kind, used, STARTS_PER_KIND, state.rng))
     if quiet and not state.scanned:
         state.scanned = True
-        points = np.clip(_wanted(state) - budget.made + state.begin, 1024, SCANNED_POINTS)
+        points = min(state.thoroughness.scanned, max(512, _wanted(state) - budget.made + state.begin))
         parts.append(scanned_starts(state.density, bases[0], min(int(points), budget.left / 4)))
     if state.rounds == 1 and len(state.origin.extra):
         parts.append(starts_at(state.origin.extra, bases[0].metric))
