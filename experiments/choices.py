@@ -36,12 +36,10 @@ CHAINS_IN_BLOCKS = {  # autocorrelation, shift of the first coordinate in standa
 THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
 CORRELATION = 0.64  # of the statistics that are aggregated
 AGGREGATED = {(3, 99, 99): 20_000, (10, 99, 99): 20_000, (10, 500, 500): 4000}  # K, B1, B2: repetitions
-GIVEN_FACTORS = (1e-10, 1 / 9, 1.0, 9.0, 1e10)  # of the covariances that are given
-GIVEN_MODES = {"one mode": [[0.0, 0.0]], "two modes": [[0.0, 0.0], [8.0, 0.0]]}
 
 
 def search_costs() -> list[tuple]:
-    """Modes found, evaluations and CPU seconds of `box_search`, without and with exploration."""
+    """Modes found, evaluations and CPU seconds of `box_search`."""
     from steincheck import box_search, models
 
     shapes: dict[str, tuple[Callable[[int], Any], float, int]] = {
@@ -52,22 +50,20 @@ def search_costs() -> list[tuple]:
     }
     rows = []
     for name, (make, box, seeds) in shapes.items():
-        for explore in (False, True):
-            found, evaluations, seconds = [], [], []
-            for seed in range(seeds):
-                target, start = make(seed), time.process_time()
-                modes = box_search(target, bounds=(-box, box), explore=explore, rng=SEED + seed)
-                seconds.append(time.process_time() - start)
-                found.append(len(modes))
-                evaluations.append(modes.search.n_evaluations)
-            setting = f"{name}, {'with' if explore else 'without'} exploration"
-            for quantity, value in (
-                ("fewest modes found", min(found)),
-                ("most modes found", max(found)),
-                ("median evaluations", round(float(np.median(evaluations)))),
-                ("median CPU seconds", round(float(np.median(seconds)), 1)),
-            ):
-                rows.append(("search of modes", setting, quantity, value, seeds))
+        found, evaluations, seconds = [], [], []
+        for seed in range(seeds):
+            target, start = make(seed), time.process_time()
+            modes = box_search(target, bounds=(-box, box), rng=SEED + seed)
+            seconds.append(time.process_time() - start)
+            found.append(len(modes))
+            evaluations.append(modes.search.n_evaluations)
+        for quantity, value in (
+            ("fewest modes found", min(found)),
+            ("most modes found", max(found)),
+            ("median evaluations", round(float(np.median(evaluations)))),
+            ("median CPU seconds", round(float(np.median(seconds)), 1)),
+        ):
+            rows.append(("search of modes", name, quantity, value, seeds))
     return rows
 
 
@@ -168,45 +164,6 @@ def replicate_table() -> str:
         share = f"{found[f'K = {k}, B1 = {first}, B2 = {second}']:.3f}".removeprefix("0")
         bound = f"{(int(0.05 * second) + 1) / (second + 1):.3f}".removeprefix("0")
         lines.append(f"| {k} | {first} | {second} | {share} | {bound} |")
-    return "\n".join(lines)
-
-
-def given_covariances() -> list[tuple]:
-    """Rejections by `check` at .05 of correct draws, given covariances that are off by a factor."""
-    return [
-        (
-            "given covariances",
-            f"{name}, factor {factor:.3g}",
-            "rejected",
-            share_given(name, factor, range(200)),
-            200,
-        )
-        for name in GIVEN_MODES
-        for factor in GIVEN_FACTORS
-    ]
-
-
-def share_given(name: str, factor: float, samples: Sequence[int]) -> float:
-    """The share of these samples of 300 draws that `check` rejects."""
-    import steincheck as sc
-
-    locations = np.array(GIVEN_MODES[name])
-    target = sc.models.gaussian_mixture(locations)
-    modes = (locations, np.tile(factor * np.eye(2), (len(locations), 1, 1)))
-    count = 0
-    for k in samples:
-        drawn, tested = np.random.default_rng([SEED, k]).spawn(2)
-        count += sc.check(target.sample(300, drawn), target, modes=modes, rng=tested).fits is False
-    return round(count / len(samples), 4)
-
-
-def given_table() -> str:
-    """The rows of `given_covariances` on disk as a table in Markdown."""
-    found = {row["setting"]: float(row["value"]) for row in MEASURED.read()}
-    lines = ["| $f$ | $10^{-10}$ | 1/9 | 1 | 9 | $10^{10}$ |", "|---|---|---|---|---|---|"]
-    for name in GIVEN_MODES:
-        shares = [f"{found[f'{name}, factor {factor:.3g}']:.3f}" for factor in GIVEN_FACTORS]
-        lines.append(f"| {name} | {' | '.join(share.removeprefix('0') for share in shares)} |")
     return "\n".join(lines)
 
 
@@ -321,7 +278,6 @@ CHOICES: dict[str, Callable[[], list[tuple]]] = {
     "scales": useful_scales,
     "aggregation": aggregation,
     "replicates": replicates,
-    "covariances": given_covariances,
     "invariance": invariance,
     "blocks": chain_blocks,
 }

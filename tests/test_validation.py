@@ -18,7 +18,6 @@ TOO_LARGE = {
     "bounds": lambda huge: sc.find_modes(jax_normal(), bounds=(-huge, huge), rng=0),
     "starts": lambda huge: sc.find_modes(jax_normal(), starts=[[huge, 0.5]], rng=0),
     "max_seconds": lambda huge: sc.find_modes(jax_normal(), max_seconds=huge, rng=0),
-    "cut": lambda huge: sc.find_modes(jax_normal(), cut=huge, rng=0),
     "modes": lambda huge: quiet_check(X, jax_normal(), modes=[[huge, 0]]),
     "alpha": lambda huge: quiet_check(X, jax_normal(), alpha=huge),
     "theta": lambda huge: sc.perturb(X, jax_normal(), [[0.0, 0.0]], [huge], n_steps=2, rng=0),
@@ -122,7 +121,7 @@ REFUSED = {
     "check_score NaN": (ksd(check_score=float("nan")), "`check_score`"),
     "progress {}": (lambda: sc.check(X, NORMAL, progress={}, rng=0), "`progress`"),
     "independent 2": (lambda: sc.check(X, NORMAL, independent=2, rng=0), "`independent`"),
-    "explore no": (lambda: sc.box_search(NORMAL, (-1, 1), explore="no", rng=0), "`explore`"),
+    "thorough no": (lambda: sc.find_modes(NORMAL, thorough="no", rng=0), "`thorough`"),
     "n_jobs banana": (lambda: sc.calibrate(NORMAL, None, 9, n_jobs="banana"), "`sample`|`n_jobs`"),
     "no jobs": (lambda: sc.calibrate(NORMAL, lambda n, rng: X[:n], 9, n_jobs=0), "`n_jobs`"),
     "test without p-value": (

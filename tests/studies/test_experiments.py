@@ -503,18 +503,13 @@ def test_the_choices_are_those_of_the_script(monkeypatch):
         assert stats.chi2.sf(t2, 5) > 1e-4
 
 
-def test_the_replicates_and_covariances_are_those_of_the_script_and_of_the_pages():
+def test_the_replicates_are_those_of_the_script_and_of_the_pages():
     theory = ROOT / "docs" / "theory"
     assert f"\n{choices.replicate_table()}\n" in (theory / "aggregate.md").read_text()
-    assert f"\n{choices.given_table()}\n" in (theory / "modes.md").read_text()
     rows = {row["setting"]: float(row["value"]) for row in choices.MEASURED.read()}
     count = 300 * choices.share_aggregated(3, 99, 99, 300)
     assert stats.binom.cdf(count, 300, rows["K = 3, B1 = 99, B2 = 99"]) > 1e-4
     assert stats.binom.sf(count - 1, 300, rows["K = 3, B1 = 99, B2 = 99"]) > 1e-4
-    assert [choices.share_given("one mode", 1.0, [k]) for k in (0, 15)] == [
-        0.0,
-        1.0,
-    ]
 
 
 def test_the_number_of_blocks_of_chains_is_that_of_the_script_and_of_the_page():

@@ -52,8 +52,8 @@ def committed(path, **wanted):
 @pytest.mark.parametrize(("name", "seed"), [("narrow_1", 0), ("narrow_1", 1), ("gap_2", 1)])
 def test_mode_study(name, seed):
     case = mode_study.TARGETS[name]()
-    row, modes = mode_study.run(name, case, seed, max_seconds=1e6)  # a busy machine stops none
-    (expected,) = committed(mode_study.SEARCHES.path, target=name, seed=seed)
+    row, modes = mode_study.run(name, case, "usual", seed)
+    (expected,) = committed(mode_study.SEARCHES.path, target=name, search="usual", seed=seed)
     for field in ("dim", "expected", "found", "rounds", "stopped"):
         assert str(row[field]) == expected[field]
     assert row["evaluations"] == pytest.approx(int(expected["evaluations"]), rel=OTHER_MACHINE)
@@ -61,8 +61,8 @@ def test_mode_study(name, seed):
 
 
 def test_frontier_of_the_mode_search():
-    (expected,) = committed(mode_study.NARROW_MODES.path, dim=2, ratio=0.001)
-    row = mode_study.how_often(2, 0.001, int(expected["repetitions"]), max_seconds=1e6)
+    (expected,) = committed(mode_study.NARROW_MODES.path, dim=2, ratio=0.1, search="usual")
+    row = mode_study.how_often(2, 0.1, "usual", int(expected["repetitions"]))
     evaluations = row.pop("evaluations")
     assert {name: str(value) for name, value in row.items()}.items() <= expected.items()
     assert evaluations == pytest.approx(int(expected["evaluations"]), rel=OTHER_MACHINE)
