@@ -46,7 +46,7 @@ def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
 def problem(dim: int) -> Problem:
     """The mixture and its modes."""
     target = models.t_banana_mixture(dim, rng=CENTRES)
-    return Problem(target, modes_of(target, (-20, 20), 2000, explore=False), STEPS, formula=one_product)
+    return Problem(target, modes_of(target, (-20, 20), 2000), STEPS, formula=one_product)
 
 
 def one_product(parameters: Any, x: Any) -> Any:

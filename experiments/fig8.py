@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steincheck import models
+from steincheck import find_modes, models
 
 from .cells import Cell, Row, make_cells, setting
 from .drawing import key_below, power_curves, select
@@ -42,8 +42,8 @@ def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
 def problem(hidden: int) -> Problem:
     """The target with equal weights and its modes, or some of them."""
     target = models.gb_rbm(WIDTH * np.eye(DIM, hidden))
-    some = modes_of(target, (-10, 10), explore=False, max_modes=500)
-    return Problem(target, some, STEPS, modes_of(target, (-10, 10)), formula=diagonal)
+    some = modes_of(target, (-10, 10), max_modes=500)
+    return Problem(target, some, STEPS, modes_of(target, (-10, 10), search=find_modes), formula=diagonal)
 
 
 def diagonal(parameters: Any, x: Any) -> Any:

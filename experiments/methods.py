@@ -54,14 +54,20 @@ class Problem:
         )
 
 
-def modes_of(target: sc.Target, box: tuple[float, float], n_starts: int = 500, **options: Any) -> sc.Modes:
+def modes_of(
+    target: sc.Target,
+    box: tuple[float, float],
+    n_starts: int = 500,
+    search: Callable[..., sc.Modes] = sc.box_search,
+    **options: Any,
+) -> sc.Modes:
     """The modes of a target from uniform starts in a box: found once, with a fixed seed, for all samples.
 
     Rounded and sorted by location: equally high modes come in an order that hangs on the last digit.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = sc.box_search(target, box, n_starts=n_starts, progress=False, rng=0, **options)
+        found = search(target, bounds=box, n_starts=n_starts, progress=False, rng=0, **options)
     places = found.locations.round(8) + 0.0
     order = np.lexsort(places.round(4).T[::-1])
     places = places[order]

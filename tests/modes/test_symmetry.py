@@ -15,7 +15,12 @@ from steincheck.wording.modes import symmetry_words
 
 def test_likely_ones_contain_the_usual_label_switchings():
     maps = {(g.order, g.sign) for g in likely_maps(8)}
-    orders = ([2, 3, 0, 1, 4, 5, 6, 7], [1, 0, 3, 2, 5, 4, 7, 6], [4, 5, 6, 7, 0, 1, 2, 3], [1, 0, *range(2, 8)])
+    orders = (
+        [2, 3, 0, 1, 4, 5, 6, 7],
+        [1, 0, 3, 2, 5, 4, 7, 6],
+        [4, 5, 6, 7, 0, 1, 2, 3],
+        [1, 0, *range(2, 8)],
+    )
     assert all((tuple(order), (1,) * 8) in maps for order in orders)
     assert (tuple(range(8)), (-1,) * 8) in maps
     assert (tuple(range(8)), (1,) * 8) not in maps
@@ -61,7 +66,8 @@ def test_modes_as_images_of_each_other():
     target = numpy_mixture([[4.0, 1.0], [1.0, 4.0], [-4.0, -4.0]])
     modes = as_modes([[4.0, 1.0], [1.0, 4.0], [-4.0, -4.0]], target)
     first, second, third = images_of_modes(target, modes, np.random.default_rng(0))
-    assert first is None and third is None
+    assert first is None
+    assert third is None
     assert (second.mode, second.symmetry.order) == (0, (1, 0))
 
 

@@ -81,7 +81,7 @@ def test_nan_infinity_and_exceptions_are_no_points():
     def log_density(x):
         if (x[:, 0] > 3).any():
             raise RuntimeError("too far")
-        return np.where(x[:, 0] > 2, np.nan, np.where(x[:, 0] > 1, np.inf, -x[:, 0] ** 2))
+        return np.where(x[:, 0] > 2, np.nan, np.where(x[:, 0] > 1, np.inf, -(x[:, 0] ** 2)))
 
     density = CountedTarget(sc.Target(log_density, lambda x: -2 * x, dim=1))
     value, score = density.log_density_and_score(np.array([[0.0], [1.5], [2.5], [3.5], [np.inf]]))

@@ -120,9 +120,8 @@ def box_search_core(
     state.reason = density.budget.exhausted or too_many
     found = modes_record(state, chosen[:max_modes]) if chosen else without_mode(state)
     require_mode(found)
-    outside = int(np.sum(np.isneginf(density.log_density(x))))
-    if outside > 0.1 * len(x):
-        found = replace(found, warnings=(*found.warnings, outside_warning(outside, len(x))))
+    if state.outside > 0.1 * len(x) and not density.budget.exhausted:
+        found = replace(found, warnings=(*found.warnings, outside_warning(state.outside, len(x))))
     return found
 
 

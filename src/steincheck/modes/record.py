@@ -108,10 +108,10 @@ def _why_no_mode(state: Search) -> NoMode:
         return NoMode("nowhere") if exhausted is None else NoMode("limit", exhausted)
     if not density.scored:
         return NoMode("no score")
-    if state.constant_along is not None:
-        return NoMode("constant", state.constant_along)
     if state.highest is None:
         return NoMode("not converged")
+    if state.constant is not None and state.constant.log_density > state.highest[0] - 1:
+        return NoMode("constant", str(state.constant.constant_along))
     place = f"{_place(state)}, where the log density is {state.highest[0]:.4g}"
     if state.at_infinity(state.highest[1]):
         return NoMode("improper", place)

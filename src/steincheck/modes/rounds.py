@@ -18,12 +18,11 @@ from ..result.modes import SearchEnd
 from ..target.counting import CountedTarget
 from .climb import Ends, Starts, climb, join, recognise, squared_lengths, starts_at
 from .merge import FoundModes, Peak, merge
-from .settle import TOP_DROP, flat_top, settle
+from .settle import TOP_DROP, FlatTop, flat_top, settle
 from .starts import ellipsoid_starts, isotropic_starts, scanned_starts, screened_starts
 from .symmetry import MAX_SYMMETRIES, likely_maps, matching_map, probes, verified_maps
 
 STARTS_PER_KIND = 32  # per round
-SCANNED_POINTS = 6144  # on lines through the heaviest mode; without them narrow_1 is missed
 MAX_BASES = 8  # modes about which the starts of one round are placed, and orbits that lengthen the search
 
 
@@ -31,11 +30,12 @@ class Thoroughness(NamedTuple):
     """How hard to look for modes that few starts reach."""
 
     screened: int = 1024  #: points per kind of start and round
+    scanned: int = 6144  #: points on lines through the heaviest mode; without them narrow_1 is missed
     per_orbit: int = 14_000  #: evaluations before the search ends, per orbit of modes under the symmetries
 
 
 USUAL = Thoroughness()
-THOROUGH = Thoroughness(4096, 60_000)  # finds narrower modes (mode_frontier.csv)
+THOROUGH = Thoroughness(4096, 65_536, 60_000)  # finds narrower modes (mode_frontier.csv)
 
 
 class Origin(NamedTuple):
@@ -64,16 +64,22 @@ class Search:
     rounds: int = 0
     climbs: int = 0
     not_converged: int = 0
+    outside: int = 0  #: climbs that began where the density is 0
     reason: SearchEnd = "no mode"  #: why it ended
     false_tops: int = 0  #: places without a parabola that are not tops
-    constant_along: str | None = None  #: a line along which the density does not change
-    highest: tuple[float, np.ndarray] | None = None  #: of the ends of climbs that did not converge
+    constant: FlatTop | None = None  #: a place on a line along which the density does not change
+    highest: tuple[float, np.ndarray] | None = None  #: place from which log p goes on rising
 
     @property
     def bases(self) -> list[Peak]:
         """The heavy modes; as long as none is known, what stands in for one."""
         heavy = [self.found.peaks[k] for k in self.found.heavy()]
         return heavy or [Peak(self.origin.centre, 0.0, np.diag(self.origin.scale**-2.0), "flat")]
+
+    def note_unfinished(self, log_density: float, x: np.ndarray) -> None:
+        """Remember a place from which log p goes on rising, if it is the highest one."""
+        if self.highest is None or log_density > self.highest[0]:
+            self.highest = (log_density, x)
 
     def at_infinity(self, x: np.ndarray) -> np.ndarray:
         """Whether points (..., d) are so far out, 1e9 units, that by rounding any density looks flat."""
@@ -149,7 +155,7 @@ def _starts_of_round(state: Search, quiet: bool) -> Starts:
             parts.append(_shared_starts(kind, used, STARTS_PER_KIND, state.rng))
     if quiet and not state.scanned:
         state.scanned = True
-        points = np.clip(_wanted(state) - budget.made + state.begin, 1024, SCANNED_POINTS)
+        points = min(state.thoroughness.scanned, max(512, _wanted(state) - budget.made + state.begin))
         parts.append(scanned_starts(state.density, bases[0], min(int(points), budget.left / 4)))
     if state.rounds == 1 and len(state.origin.extra):
         parts.append(starts_at(state.origin.extra, bases[0].metric))
@@ -238,12 +244,12 @@ def climb_from(state: Search, starts: Starts, iterations: int) -> Ends:
     """Climb, and remember the highest place at which a climb was not finished."""
     state.climbs += len(starts.x)
     ends = climb(state.density, starts, iterations=iterations, known=state.found.known())
+    state.outside += int(np.sum(np.isneginf(ends.log_density)))
     unfinished = ~ends.rest | state.at_infinity(ends.x)
     going = np.flatnonzero(unfinished & (ends.mode < 0) & np.isfinite(ends.log_density))
     if len(going):
         best = going[np.argmax(ends.log_density[going])]
-        if state.highest is None or ends.log_density[best] > state.highest[0]:
-            state.highest = (float(ends.log_density[best]), ends.x[best])
+        state.note_unfinished(float(ends.log_density[best]), ends.x[best])
     return ends
 
 
@@ -283,9 +289,10 @@ def absorb(state: Search, ends: Ends, wanted: np.ndarray, *, flat: bool = False)
             if done.kind[i] == "mode":
                 k = found.add(Peak(done.x[i], float(done.log_density[i]), done.hessian[i]))
                 label[row] = -1 if k is None else k
-            elif done.kind[i] == "rough" and ends.rest[row]:
-                rough.append(int(row))
-        left = left[~np.isin(left, batch)]
+        dull = batch[(done.kind == "rough") & ends.rest[batch]]
+        same = (np.abs(ends.x[left, None] - ends.x[dull]) <= 0.05 * ends.width[dull]).all(axis=2).any(axis=1)
+        rough += left[same & ends.rest[left]].tolist()
+        left = left[~same & ~np.isin(left, batch)]
         label[left] = recognise(ends.x[left], ends.log_density[left], found.known())
         left = left[label[left] < 0]
     if flat or not any(peak.kind == "mode" for peak in found.peaks):
@@ -318,11 +325,13 @@ def _absorb_flat(state: Search, ends: Ends, rough: Iterable[int], label: np.ndar
         if k is None:
             if state.false_tops >= 4 or state.density.budget.exhausted:
                 return
-            # once a top is known, a climb may have missed another by so many nats
-            gain = 0.05 if state.found.peaks else np.inf
+            # nats by which a climb may have missed a top, another one or the first
+            gain = 0.05 if state.found.peaks else 10.0 * state.found.dim
             top = flat_top(state.density, ends.x[row], state.origin.scale, max_gain=gain)
-            state.constant_along = state.constant_along or top.constant_along
+            if top.constant_along is not None:
+                state.constant = top
             if top.peak is None:
+                state.note_unfinished(top.log_density, top.x)
                 state.false_tops += 1
                 continue
             k = state.found.add(top.peak)

@@ -119,13 +119,15 @@ def _kinds(
 
 
 class FlatTop(NamedTuple):
-    """What a place without a parabola is: a mode, on a line along which p is constant, or neither."""
+    """The highest place near one without a parabola: a mode, on a line of constant density, or neither."""
 
+    x: np.ndarray
+    log_density: float
     peak: Peak | None = None
     constant_along: str | None = None
 
 
-def flat_top(density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gain: float = np.inf) -> FlatTop:
+def flat_top(density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gain: float) -> FlatTop:
     """The top near `x` where log p has no parabola, with its width.
 
     The highest of many points along the coordinates is taken until none is higher, then the distances are
@@ -143,20 +145,18 @@ def flat_top(density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gai
             break
         x = points[best]
         top = float(values[best])
-    else:
-        return FlatTop()
-    if top > first + max_gain:
-        return FlatTop()
+        if top > first + max_gain:
+            return FlatTop(x, top)
     again = settle(density, x[None], unit[None])
     if again.kind[0] == "mode":
-        return FlatTop(Peak(again.x[0], float(again.log_density[0]), again.hessian[0]))
+        return FlatTop(x, top, Peak(again.x[0], float(again.log_density[0]), again.hessian[0]))
     reach = drop_radius(density, x, top, axes).reshape(2, d).min(axis=0)
     if not np.isfinite(reach).all():
-        return FlatTop(constant_along=f"coordinate {int(np.argmax(reach))}")
+        return FlatTop(x, top, None, f"coordinate {int(np.argmax(reach))}")
     form = _correlations(density, x, top, reach * unit)
     if np.linalg.eigvalsh(form)[0] < 1e-6:
-        return FlatTop(constant_along="a direction")
-    return FlatTop(Peak(x, top, form / np.outer(reach * unit, reach * unit), "flat"))
+        return FlatTop(x, top, None, "a direction")
+    return FlatTop(x, top, Peak(x, top, form / np.outer(reach * unit, reach * unit), "flat"))
 
 
 def _correlations(density: CountedTarget, x: np.ndarray, top: float, width: np.ndarray) -> np.ndarray:
