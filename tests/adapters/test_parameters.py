@@ -11,7 +11,7 @@ from scipy import special
 import steincheck as sc
 from steincheck.adapters.parameters import Parameters, with_parameters
 from steincheck.draws import to_unconstrained
-from steincheck.target.parameter_scale import ParameterScale, parameter_scales, probe_points, to_constrained
+from steincheck.target.parameter_scale import ParameterScale, parameter_scales, to_constrained
 
 
 def constrain(u):
@@ -94,11 +94,6 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(package, m
         pytest.skip(f"{package} is installed")
     with pytest.raises(ImportError, match=f"pip install '{command}'"):
         make()
-
-
-def test_probe_points_have_no_symmetry():
-    points = probe_points(10)
-    assert len(np.unique(points.round(6))) >= 28
 
 
 def gamma_target(names, constrained_names=("mu", "sigma"), **changes):

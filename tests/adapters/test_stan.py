@@ -61,7 +61,7 @@ def test_what_is_no_program_or_data(tmp_path):
         sc.from_stan(STAN["schools"], tmp_path / "nothing.json")
     with pytest.raises(TypeError, match="`data` must be a mapping by name or a JSON file, got list"):
         sc.from_stan(STAN["schools"], [1, 2])
-    with pytest.raises(ValueError, match="`data` do not fit the Stan program, Stan says: .*J"):
+    with pytest.raises(ValueError, match=r"`data` do not fit the Stan program, Stan says: .*J"):
         sc.from_stan(STAN["schools"], {"J": "eight"})
 
 

@@ -5,6 +5,7 @@ from harness import normal_log_density
 
 import steincheck as sc
 from steincheck.draws import as_draws, to_unconstrained
+from steincheck.draws.unconstrained import read_as_parameters
 
 
 @pytest.mark.parametrize("door", ["find_modes", "witness", "contributions"])
@@ -49,6 +50,9 @@ def test_an_array_of_parameters_is_suspected():
     draws = np.stack([rng.normal(size=300), rng.gamma(9, size=300)], axis=1)
     by_name = {"mu": draws[:, 0], "sigma": draws[:, 1]}
     target = gamma_target(["mu", "log_sigma"])
+    other = read_as_parameters(draws, target)
+    assert other.parameters == ("sigma",)
+    assert other.gain > 100
     (warning,) = to_unconstrained(draws, target).warnings
     assert "but if it holds sigma itself" in warning
     with pytest.warns(UserWarning, match="sigma itself|negligible probability") as caught:

@@ -78,16 +78,15 @@ def from_torch(
 
 def _tensor_form(torch: Any, log_density: Callable[[Any], Any]) -> dict[str, Any]:
     """Precision and device of the tensors that the function takes."""
+    from ..wording.draws import single_precision
+
     owner = getattr(log_density, "__self__", log_density)
     held = (*owner.parameters(), *owner.buffers()) if isinstance(owner, torch.nn.Module) else ()
     first = next((tensor for tensor in held if tensor.is_floating_point()), None)
     if first is None:
         return {"dtype": torch.float64, "device": None}
     if first.dtype != torch.float64:
-        warnings.warn(
-            f"the parameters of `log_density` are {first.dtype}: precision is lost, module.double() keeps it",
-            stacklevel=3,
-        )
+        warnings.warn(single_precision(first.dtype), stacklevel=3)
     return {"dtype": first.dtype, "device": first.device}
 
 

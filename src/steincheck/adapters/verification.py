@@ -26,16 +26,14 @@ def verify(target: Target, parameters: Parameters, without_jacobian: Batch, sour
     source : str
         What made the model, for messages.
     """
+    from ..wording.draws import unverified_density
+
     points = probe_points(target.dim)
     value = np.asarray(target.log_density(points), dtype=np.float64)
     points = points[np.isfinite(value)]
     value = value[np.isfinite(value)]
     if not len(value):
-        warnings.warn(
-            f"the log density of the {source} model is not finite at any of {len(probe_points(1))} points "
-            "near 0 of the unconstrained space: sign, Jacobian and score could not be verified",
-            stacklevel=3,
-        )
+        warnings.warn(unverified_density(source, len(probe_points(1))), stacklevel=3)
         return
     jacobian = log_jacobian(parameters, points)
     if jacobian is not None:
