@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..target import Target, raw_score, raw_value_and_score
-from ..target.evaluation import outputs_anywhere
+from ..target import Target, outputs_anywhere, raw_score, raw_value_and_score
 
 
 class CountedTarget:
@@ -25,7 +24,9 @@ class CountedTarget:
     def score(self, x: np.ndarray) -> np.ndarray:
         """The score (n, d)."""
         self.made += self.cost * len(x)
-        return outputs_anywhere(lambda y: (raw_score(self.target, y),), x, {"score": (self.target.dim,)})[0][0]
+        return outputs_anywhere(lambda y: (raw_score(self.target, y),), x, {"score": (self.target.dim,)})[0][
+            0
+        ]
 
     def log_density_and_score(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The log density (n,) and the score (n, d)."""
