@@ -1,4 +1,4 @@
-"""Cells of the modes: where the Gaussian of a mode is the largest, and a function that ends at the border."""
+"""Cells of modes: where the Gaussian of a mode is the largest, and a function that ends at the border."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Cutoff(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The cell of one mode among Gaussians with heights offset - (x - centre)' precision (x - centre) / 2."""
+    """The cell of one mode among Gaussians of heights offset - (x - centre)' precision (x - centre) / 2."""
 
     own: int
     centres: np.ndarray  #: (M, d)
@@ -32,25 +32,26 @@ class Cell(NamedTuple):
 
     def contains(self, x: np.ndarray) -> np.ndarray:
         """Whether the rows of x are in the cell."""
+        if len(self.centres) == 1:
+            return np.ones(len(x), dtype=bool)
         return np.asarray(self.heights(x).argmax(axis=1) == self.own)
 
     def cutoff(self, x: np.ndarray) -> Cutoff:
         """h = 1 - exp(-margin), the margin being the own height less the largest of the others."""
-        heights = self.heights(x)
-        others = heights.copy()
+        if len(self.centres) == 1:
+            return Cutoff(np.ones(len(x)), np.zeros_like(x))
+        others = self.heights(x)
+        own = others[:, self.own].copy()
         others[:, self.own] = -np.inf
         second = others.argmax(axis=1)
-        margin = heights[:, self.own] - others.max(axis=1)
         slope = np.einsum("nij,nj->ni", self.precisions[second], x - self.centres[second])
         slope -= (x - self.centres[self.own]) @ self.precisions[self.own]
-        near = np.exp(-np.maximum(margin, 0))
+        near = np.exp(-np.maximum(own - others.max(axis=1), 0))
         return Cutoff(1 - near, near[:, None] * slope)
 
 
 def cells_of_modes(modes: Modes) -> list[Cell]:
-    """The cells of all modes; one mode has no border, and no cell."""
-    if len(modes) == 1:
-        return []
+    """The cells of all modes."""
     anchors = mode_anchors(modes)
     precisions = np.linalg.inv(anchors.covariances)
     offsets = anchors.log_weight + 0.5 * np.linalg.slogdet(precisions)[1]

@@ -16,8 +16,8 @@ class Shares(NamedTuple):
     share: np.ndarray  #: (M,)
     covariance: np.ndarray  #: (M, M)
 
-    def among(self, kept: np.ndarray) -> Shares:
-        """The shares of some of the modes among these, and their covariance."""
+    def among(self, kept: list[int]) -> Shares:
+        """Shares of some modes among these."""
         part = self.share[kept]
         total = part.sum()
         slope = (np.eye(len(part)) - part[:, None] / total) / total

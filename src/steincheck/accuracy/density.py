@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..target import Target, raw_score, raw_value_and_score
-from ..target.evaluation import outputs_anywhere
+from ..target import Target, outputs_anywhere, raw_score, raw_value_and_score
 
 
 class CountedTarget:

@@ -2,94 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import NamedTuple
-
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, seeded
 from ..chains.reading import read_sample
 from ..flux import flux_core
 from ..modes.held_out import known_modes
-from ..result import Modes, ModeTable
-from ..result.accuracy import AccuracyReason, AccuracyResult, Estimate, ParameterAccuracy
+from ..result import AccuracyResult, Estimate, Modes, ModeTable, ParameterAccuracy
 from ..target import Target, require_target, score_at
-from ..target.parameter_scale import to_constrained
 from ..typing import DrawsLike, ModesLike
-from .cells import Cell, cells_of_modes
-from .combine import Shares, combine_modes
+from .combine import Shares
 from .density import CountedTarget
-from .features import stein_features
-from .intervals import Estimates, Moments, estimate_moments
-from .metric import estimate_metric
-from .tails import tail_weights
-from .walkers import (
-    BLOCK,
-    WINDOW,
-    CountedDensity,
-    Ensemble,
-    Frame,
-    OutOfBudget,
-    Window,
-    adapt,
-    frame_of,
-    run,
-    start_ensemble,
-)
-
-N_WALKERS = 200
-MIN_WALKERS_PER_MODE = 50
-ROUGH = 0.05  # half-width, in sds or as log ratio
-REMEMBERS = 0.7  # correlation between halves of a window
-HEAVY_TAIL = 0.19  # 1 / (tail index + 1): no fourth moment above 1/5
-MIN_ACCEPTANCE = 0.3
-LIGHT_SHARE = 0.01  # of modes that are left out
-
-
-class Sample(NamedTuple):
-    """Draws, with what is known about them."""
-
-    x: np.ndarray  #: (n, d)
-    scores: np.ndarray  #: (n, d)
-    chain: np.ndarray | None  #: (n,)
-    weight: np.ndarray  #: (n,), sum 1
-
-
-class Fit(NamedTuple):
-    """Moments of all functions after a round, and which have too heavy tails for an sd or a mean."""
-
-    moments: Moments
-    tails: np.ndarray
-
-    @property
-    def has_sd(self) -> np.ndarray:
-        """Whether fourth moments exist."""
-        return np.asarray(self.tails < HEAVY_TAIL)
-
-    @property
-    def forgotten(self) -> np.ndarray:
-        """Whether the walkers have forgotten where they started."""
-        sd_memory = np.where(self.has_sd, self.moments.log_sd.memory, 0)
-        return np.asarray(np.maximum(self.moments.mean.memory, sd_memory) <= REMEMBERS)
-
-    @property
-    def rough(self) -> np.ndarray:
-        """Whether an interval is long, or the start not forgotten."""
-        mean, log_sd = self.moments
-        width = mean.half_width / np.exp(log_sd.value)
-        width = np.where(self.has_sd, np.maximum(width, log_sd.half_width), width)
-        return ~((width <= ROUGH) & self.forgotten)
-
-
-class Exploration(NamedTuple):
-    """What the walkers found."""
-
-    fit: Fit | None
-    windows: list[Window]
-    n_walkers: int
-    n_transitions: int
-    reasons: tuple[AccuracyReason, ...]
+from .exploration import DrawsWithScores, Exploration, Fit, explore
+from .functionals import Functionals, functionals_of
+from .intervals import Estimates
+from .walkers import CountedDensity
 
 
 def estimate_accuracy(
@@ -126,8 +53,8 @@ def estimate_accuracy(
 
     References
     ----------
-    Mira, Solgi and Imparato (2013). Zero variance Markov chain Monte Carlo for Bayesian estimators. Statistics
-    and Computing 23, 653-662. The method is derived in docs/theory/accuracy.md.
+    Mira, Solgi and Imparato (2013). Zero variance Markov chain Monte Carlo for Bayesian estimators.
+    Statistics and Computing 23, 653-662. The method is derived in docs/theory/accuracy.md.
 
     Examples
     --------
@@ -168,10 +95,12 @@ def estimate_accuracy(
 
 
 def shares_of_table(table: ModeTable) -> Shares:
-    """The implied shares of a mode table with their covariance."""
-    error = np.diff(table.implied_interval, axis=1)[:, 0] / 3.92
-    centred = np.eye(len(table)) - table.implied[:, None]
-    return Shares(table.implied, centred @ np.diag(error**2) @ centred.T)
+    """The implied shares of a mode table with the covariance a - a a' / sum(a) that has their variances."""
+    variance = (np.diff(table.implied_interval, axis=1)[:, 0] / 3.92) ** 2
+    a = variance
+    for _ in range(50):
+        a = variance + a**2 / max(a.sum(), 1e-300)
+    return Shares(table.implied, np.diag(a) - np.outer(a, a) / max(a.sum(), 1e-300))
 
 
 def accuracy_core(
@@ -190,168 +119,63 @@ def accuracy_core(
 ) -> AccuracyResult:
     """The accuracy of draws x (n, d) with their scores, all of it validated.
 
-    `density` counts evaluations and knows its limit; by default the target with `max_evaluations`.
+    `density` counts evaluations and knows its limit; by default the target with `max_evaluations`. `shares`
+    are needed where there are several modes.
     """
     density = CountedTarget(target, max_evaluations) if density is None else density
-    n = len(x)
-    weight = np.full(n, 1 / n) if weight is None else weight / weight.sum()
-    sample = Sample(x, scores, chain, weight)
-    values, names = to_constrained(x, target)
     made = density.made
-    found = _explore(sample, target, density, modes, shares, rounds, rng)
-    mean = weight @ values
-    sd = np.sqrt(weight @ (values - mean) ** 2)
+    weight = np.full(len(x), 1 / len(x)) if weight is None else weight / weight.sum()
+    functionals = functionals_of(target, x)
+    draws = DrawsWithScores(x, scores, weight, chain is not None)
+    found = explore(draws, functionals, density, modes, shares, rounds, rng)
     acceptance = float(np.mean([window.acceptance for window in found.windows])) if found.windows else np.nan
-    reasons = found.reasons
-    fit = found.fit
-    if acceptance < MIN_ACCEPTANCE:
+    fit, reasons = found.fit, found.reasons
+    if acceptance < 0.3:  # the step did not adapt: nothing can be trusted
         fit, reasons = None, (*reasons, "low acceptance")
-    centres = np.full(modes.locations.shape, np.nan)
-    covariances = np.full(modes.covariances.shape, np.nan)
-    for k, window in zip(_heavy_modes(modes, shares), found.windows, strict=False):
-        centres[k] = window.x.mean(axis=0)
-        covariances[k] = np.cov(window.x, rowvar=False).reshape(covariances[k].shape)
+    mean, covariance = _moments_of_modes(found, modes)
     return AccuracyResult(
-        _records(names, mean, sd, fit),
+        _records(draws, functionals, fit),
         found.n_walkers,
         found.n_transitions,
         acceptance,
         density.made - made,
         reasons,
-        centres,
-        covariances,
+        mean,
+        covariance,
     )
 
 
-def _heavy_modes(modes: Modes, shares: Shares | None) -> np.ndarray:
-    """Modes that are explored."""
-    if len(modes) == 1:
-        return np.zeros(1, dtype=int)
-    if shares is None or not np.isfinite(shares.share).any():
-        return np.zeros(0, dtype=int)
-    return np.flatnonzero(shares.share > LIGHT_SHARE)
-
-
-def _explore(
-    sample: Sample,
-    target: Target,
-    density: CountedDensity,
-    modes: Modes,
-    shares: Shares | None,
-    rounds: int,
-    rng: np.random.Generator,
-) -> Exploration:
-    """Move walkers at every mode, round after round, until nothing is rough or no more is allowed."""
-    kept = _heavy_modes(modes, shares)
-    if not len(kept):
-        return Exploration(None, [], 0, 0, ("unknown shares",))
-    part = Shares(np.ones(1), np.zeros((1, 1))) if shares is None else shares.among(kept)
-    reasons: list[AccuracyReason] = ["light modes"] if len(kept) < len(modes) else []
-    grouped = sample.chain is not None
-    fit, windows, transitions = None, [], 0
-    ensembles: list[Ensemble] = []
-    try:
-        ensembles = _start(sample, density, modes, kept, part.share, rng)
-        for r in range(rounds):
-            pairs = [run(adapt(one), WINDOW * 2**r) for one in ensembles]
-            windows = [window for _, window in pairs]
-            transitions = 2 * BLOCK + (r + 1) * BLOCK + WINDOW * (2 ** (r + 1) - 1)
-            fit = _fit(ensembles, windows, target, part, grouped)
-            if not fit.rough.any():
-                break
-            ensembles = [one._replace(frame=frame_of(window)) for one, window in pairs]
-        else:
-            reasons.append("max_rounds")
-    except OutOfBudget:
-        reasons.append("max_evaluations")
-    n_walkers = sum(len(one.walkers.x) for one in ensembles)
-    return Exploration(fit, windows, n_walkers, transitions, tuple(reasons))
-
-
-def _start(
-    sample: Sample,
-    density: CountedDensity,
-    modes: Modes,
-    kept: np.ndarray,
-    share: np.ndarray,
-    rng: np.random.Generator,
-) -> list[Ensemble]:
-    """Ensembles of the modes: at their draws, or about the mode itself where it has too few."""
-    cells: Sequence[Cell | None] = cells_of_modes(modes) or [None]
-    affordable = max(density.left / (120 * density.cost), 0)  # scores per walker up to the first estimate
-    ensembles = []
-    for k, part, stream in zip(kept, share, rng.spawn(len(kept)), strict=True):
-        cell = cells[k]
-        rows = np.arange(len(sample.x)) if cell is None else np.flatnonzero(cell.contains(sample.x))
-        size = int(min(max(N_WALKERS * part, MIN_WALKERS_PER_MODE), affordable / len(kept)))
-        if size < 20:
-            raise OutOfBudget
-        if len(rows) < 20:
-            x, frame = _around_mode(modes, k, cell, size, stream)
-        else:
-            x = sample.x[rows[_evenly(sample.weight[rows], min(size, len(rows)))]]
-            frame = Frame(x.mean(axis=0), estimate_metric(sample.x[rows], sample.scores[rows]))
-        ensembles.append(start_ensemble(x, frame, cell, density, stream))
-    return ensembles
-
-
-def _around_mode(
-    modes: Modes, k: int, cell: Cell | None, size: int, rng: np.random.Generator
-) -> tuple[np.ndarray, Frame]:
-    """Starts about a mode without draws, with half of its spread."""
-    centre, covariance = modes.locations[k], modes.covariances[k]
-    x = centre + 0.5 * rng.standard_normal((size, len(centre))) @ np.linalg.cholesky(covariance).T
-    if cell is not None:
-        x[~cell.contains(x)] = centre
-    return x, Frame(centre, covariance)
-
-
-def _evenly(weight: np.ndarray, size: int) -> np.ndarray:
-    """Rows that lie evenly in the cumulative weight."""
-    cumulative = np.cumsum(weight)
-    places = (np.arange(size) + 0.5) / size * cumulative[-1]
-    return np.searchsorted(cumulative, places).clip(max=len(weight) - 1)
-
-
-def _fit(
-    ensembles: list[Ensemble], windows: list[Window], target: Target, shares: Shares, grouped: bool
-) -> Fit:
-    """Moments over all modes after a round."""
-    functions = None if target.constrain is None else partial(_values, target=target)
-    within, tails = [], []
-    for one, window in zip(ensembles, windows, strict=True):
-        values = window.x if functions is None else functions(window.x)
-        cutoff = None if one.cell is None else one.cell.cutoff(window.x)
-        z = window.x - window.frame.centre
-        features = stein_features(z, window.scores, window.frame.metric, len(z) // 5, cutoff)
-        within.append(estimate_moments(values, features, len(one.walkers.x), grouped=grouped))
-        tails.append(tail_weights(window.x, window.scores, values, functions))
-    return Fit(combine_modes(within, shares), np.max(tails, axis=0))
-
-
-def _values(x: np.ndarray, target: Target) -> np.ndarray:
-    return to_constrained(x, target)[0]
+def _moments_of_modes(found: Exploration, modes: Modes) -> tuple[np.ndarray, np.ndarray]:
+    """Means (M, d) and covariances (M, d, d) of the states at each mode; NaN where there are none."""
+    means = np.full(modes.locations.shape, np.nan)
+    covariances = np.full(modes.covariances.shape, np.nan)
+    for cell, window in zip(found.cells, found.windows, strict=True):
+        means[cell.own] = window.x.mean(axis=0)
+        covariances[cell.own] = np.cov(window.x, rowvar=False)
+    return means, covariances
 
 
 def _records(
-    names: Sequence[str], mean: np.ndarray, sd: np.ndarray, fit: Fit | None
+    draws: DrawsWithScores, functionals: Functionals, fit: Fit | None
 ) -> tuple[ParameterAccuracy, ...]:
     """One record per parameter; without a fit all numbers of the density are NaN."""
-    if fit is None:
-        nothing = Estimate(np.nan, np.nan, np.nan, np.nan)
-        parts = zip(names, mean.tolist(), sd.tolist(), strict=True)
-        return tuple(ParameterAccuracy(*part, nothing, nothing, True, False, False) for part in parts)
-
-    def estimate(estimates: Estimates, k: int) -> Estimate:
-        return Estimate(*(float(values[k]) for values in estimates[:4]))
-
+    values = functionals.values(draws.x)
+    mean = draws.weight @ values
+    sd = np.sqrt(draws.weight @ (values - mean) ** 2)
+    nothing = Estimate(np.nan, np.inf, 0.0, 1.0)
     records = []
-    for k, name in enumerate(names):
-        log_sd = estimate(fit.moments.log_sd, k)
-        known = bool(fit.has_sd[k])
-        flags = (bool(fit.rough[k]), bool(fit.forgotten[k]), known)
-        if not known:
-            log_sd = log_sd._replace(standard_error=np.inf)
-        numbers = (float(mean[k]), float(sd[k]), estimate(fit.moments.mean, k), log_sd)
-        records.append(ParameterAccuracy(name, *numbers, *flags))
+    for k, name in enumerate(functionals.names):
+        told = (nothing, nothing, True, False, False)
+        if fit is not None:
+            density_mean = _estimate(fit.moments.mean, k) if fit.has_mean[k] else nothing
+            log_sd = _estimate(fit.moments.log_sd, k)
+            if not fit.has_sd[k]:  # a unit for errors of means, but no more than that
+                log_sd = log_sd._replace(standard_error=np.inf)
+            flags = (bool(fit.rough[k]), bool(fit.forgotten[k]), bool(fit.has_sd[k]))
+            told = (density_mean, log_sd, *flags)
+        records.append(ParameterAccuracy(name, float(mean[k]), float(sd[k]), *told))
     return tuple(records)
+
+
+def _estimate(estimates: Estimates, k: int) -> Estimate:
+    return Estimate(*(float(values[k]) for values in estimates[:4]))

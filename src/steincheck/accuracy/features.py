@@ -17,7 +17,7 @@ class Features(NamedTuple):
 
 
 def stein_features(
-    z: np.ndarray, scores: np.ndarray, metric: np.ndarray, limit: int, cutoff: Cutoff | None = None
+    z: np.ndarray, scores: np.ndarray, metric: np.ndarray, limit: int, cutoff: Cutoff
 ) -> Features:
     """Features at states less their centre z (n, d); orders are added while there are at most `limit`.
 
@@ -25,17 +25,13 @@ def stein_features(
 
         g(u_i) t_j + h g'(u_i) R_ij,    t_j = (M (h s + grad h))_j / sqrt(M_jj),
 
-    R being the correlation matrix of M. h is 1, or ends at the border of a cell.
+    R being the correlation matrix of M. h ends at the border of the walkers' cell.
     """
     d = len(metric)
     width = np.sqrt(np.diag(metric))
     u = z / width
-    if cutoff is None:
-        h = np.ones((len(z), 1))
-        t = scores @ (metric / width)
-    else:
-        h = cutoff.value[:, None]
-        t = (h * scores + cutoff.gradient) @ (metric / width)
+    h = cutoff.value[:, None]
+    t = (h * scores + cutoff.gradient) @ (metric / width)
     correlation = metric / np.outer(width, width)
     q = 1 + u**2 / 9  # squares and cubes are damped beyond three standard deviations
     square, square_slope = u**2 / q, 2 * u / q**2

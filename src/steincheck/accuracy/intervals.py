@@ -10,8 +10,6 @@ from scipy import special
 from .features import Features
 from .regression import residuals
 
-N_GROUPS = 20  # of neighbouring walkers of chains
-
 
 class Estimates(NamedTuple):
     """One number per function."""
@@ -42,11 +40,11 @@ class _Influences(NamedTuple):
     influence: np.ndarray
 
 
-def estimate_moments(values: np.ndarray, features: Features, n_walkers: int, *, grouped: bool) -> Moments:
+def estimate_moments(values: np.ndarray, features: Features, n_walkers: int, *, ordered: bool) -> Moments:
     """Moments of the columns of values (T m, q) over a window.
 
     Per column and power the order of control variates is the one whose walker means vary least. With
-    `grouped`, walkers that started at neighbouring draws of chains may be dependent.
+    `ordered`, walkers that started at neighbouring draws of chains may be dependent.
     """
     centre, scale = values.mean(axis=0), values.std(axis=0)
     g = (values - centre) / scale
@@ -61,7 +59,7 @@ def estimate_moments(values: np.ndarray, features: Features, n_walkers: int, *, 
         _Influences(np.where(positive, c.value, p.value), np.where(positive, c.influence, p.influence))
         for c, p in zip(corrected, plain, strict=True)
     )
-    mean, log_sd = (_estimates(c, p, grouped) for c, p in zip(corrected, plain, strict=True))
+    mean, log_sd = (_estimates(c, p, ordered) for c, p in zip(corrected, plain, strict=True))
     mean = mean._replace(
         value=centre + scale * mean.value,
         standard_error=scale * mean.standard_error,
@@ -81,11 +79,11 @@ def _influences(first: np.ndarray, second: np.ndarray) -> tuple[_Influences, _In
     return _Influences(mean, a), _Influences(log_sd, b)
 
 
-def _estimates(corrected: _Influences, plain: _Influences, grouped: bool) -> Estimates:
+def _estimates(corrected: _Influences, plain: _Influences, ordered: bool) -> Estimates:
     """The interval's parts: noise between walkers, drift within the window, and what the control moved."""
     early, late = corrected.influence
     whole = corrected.influence.mean(axis=0)
-    error, freedom = standard_error(whole, grouped)
+    error, freedom = standard_error(whole, ordered)
     spread = np.maximum(early.std(axis=0) * late.std(axis=0), 1e-300)
     memory = np.clip(np.mean((early - early.mean(0)) * (late - late.mean(0)), axis=0) / spread, 0, 0.95)
     drift = np.abs(np.mean(late - early, axis=0)) * (1 + memory) / (2 * (1 - memory))
@@ -94,18 +92,18 @@ def _estimates(corrected: _Influences, plain: _Influences, grouped: bool) -> Est
     return Estimates(corrected.value, error, np.hypot(drift, gap), freedom, memory)
 
 
-def standard_error(influence: np.ndarray, grouped: bool) -> tuple[np.ndarray, np.ndarray]:
+def standard_error(influence: np.ndarray, ordered: bool, n_groups: int = 20) -> tuple[np.ndarray, np.ndarray]:
     """Standard errors (q,) of means over walkers (m, q) and their degrees of freedom.
 
-    With `grouped`, those of `N_GROUPS` groups of neighbours where these give the longer interval.
+    With `ordered`, those of `n_groups` groups of neighbours where these give the longer interval.
     """
     m = len(influence)
     error = influence.std(axis=0, ddof=1) / np.sqrt(m)
     freedom = np.full(error.shape, m - 1.0)
-    if not grouped or m < 2 * N_GROUPS:
+    if not ordered or m < 2 * n_groups:
         return error, freedom
-    groups = np.array([part.mean(axis=0) for part in np.array_split(influence, N_GROUPS)])
-    coarse = groups.std(axis=0, ddof=1) / np.sqrt(N_GROUPS)
-    quantiles = special.stdtrit([m - 1.0, N_GROUPS - 1.0], 0.975)
+    groups = np.array([part.mean(axis=0) for part in np.array_split(influence, n_groups)])
+    coarse = groups.std(axis=0, ddof=1) / np.sqrt(n_groups)
+    quantiles = special.stdtrit([m - 1.0, n_groups - 1.0], 0.975)
     longer = quantiles[1] * coarse > quantiles[0] * error
-    return np.where(longer, coarse, error), np.where(longer, N_GROUPS - 1.0, freedom)
+    return np.where(longer, coarse, error), np.where(longer, n_groups - 1.0, freedom)

@@ -7,11 +7,10 @@ from scipy import linalg
 
 from .features import Features
 
-N_FOLDS = 5
 RIDGE = 1e-3  # in units of the features' variances
 
 
-def residuals(features: Features, targets: np.ndarray, n_walkers: int) -> np.ndarray:
+def residuals(features: Features, targets: np.ndarray, n_walkers: int, n_folds: int = 5) -> np.ndarray:
     """Means (orders + 1, 2, m, c) of targets less control variates, per half of the window and walker.
 
     `targets` (T m, c) and the features stand transition after transition. The coefficients of a walker come
@@ -23,7 +22,7 @@ def residuals(features: Features, targets: np.ndarray, n_walkers: int) -> np.nda
     y = _by_transition(targets - targets.mean(axis=0), n_walkers)
     f_halves, y_halves = _halves(f), _halves(y)
     left = np.repeat(y_halves[None], len(features.sizes) + 1, axis=0)
-    folds = np.array_split(np.arange(n_walkers), N_FOLDS) if features.sizes else []
+    folds = np.array_split(np.arange(n_walkers), n_folds) if features.sizes else []
     parts = [_products(f[:, fold], y[:, fold]) for fold in folds]
     total = sum(parts)
     for fold, part in zip(folds, parts, strict=True):

@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-Functions = Callable[[np.ndarray], np.ndarray]
+from .functionals import Functionals
 
 
 def tail_weights(
-    x: np.ndarray, scores: np.ndarray, values: np.ndarray, functions: Functions | None, outer: float = 0.1
+    x: np.ndarray, scores: np.ndarray, values: np.ndarray, functionals: Functionals, outer: float = 0.1
 ) -> np.ndarray:
     """The larger 1 / (nu + 1) of both tails per column of values (n, q), nu being the tail index.
 
     Let f have the marginal density ~ (1 + f^2 / (nu s^2))^(-(nu + 1) / 2) far from its centre. Then
-    y = -f (log p)'(f) obeys y (alpha + beta / f^2) = 1 with alpha = 1 / (nu + 1): linear in y, whose
-    conditional mean given f is known, as (log p)'(f) = E[s.v + div v | f] for any field v with v.grad f = 1.
-    Here v is w / (w.grad f), w = cov(x, f). Both equations, with weights 1 and 1 / f^2, are solved over the
-    outermost states of each side.
+    y = -f (log p)'(f) obeys y (alpha + beta / f^2) = 1 with alpha = 1 / (nu + 1). The equation is linear in
+    y, whose mean given f is known: (log p)'(f) = E[s.v + div v | f] for any field v with v.grad f = 1. Here v
+    is w / (w.grad f), w = cov(x, f).
     """
     n, q = values.shape
+    size = min(max(int(outer * n), 20), n // 2)
     centred = x - x.mean(axis=0)
-    size = max(int(outer * n), 20)
     weights = np.empty(q)
     for j in range(q):
         f = values[:, j] - np.median(values[:, j])
         order = np.argsort(f)
+        rows = np.concatenate([order[:size], order[-size:]])
         direction = centred.T @ f / n
-        sides = []
-        for rows in (order[:size], order[-size:]):
-            slope = _marginal_slope(x[rows], scores[rows], direction, j, functions)
-            sides.append(_tail_weight(f[rows], -f[rows] * slope, f.std()))
-        weights[j] = max(sides)
+        with np.errstate(all="ignore"):  # states at which f does not change along w are left out
+            y = -f[rows] * _marginal_slope(x[rows], scores[rows], direction, functionals, j)
+        weights[j] = max(_tail_weight(f[rows[k]], y[k], f.std()) for k in np.split(np.arange(2 * size), 2))
     return weights
 
 
 def _marginal_slope(
-    x: np.ndarray, scores: np.ndarray, direction: np.ndarray, column: int, functions: Functions | None
+    x: np.ndarray, scores: np.ndarray, direction: np.ndarray, functionals: Functionals, column: int
 ) -> np.ndarray:
     """s.v + div v at rows x; the derivatives of the function along w by differences."""
-    if functions is None:
-        return scores @ direction / direction[column]
+    if functionals.identity:
+        return scores @ direction / direction[functionals.columns[column]]
     h = 1e-4 * np.median(x.std(axis=0) / np.maximum(np.abs(direction), 1e-300))
-    values = [functions(x + k * h * direction)[:, column] for k in (-1, 0, 1)]
-    first = (values[2] - values[0]) / (2 * h)
-    second = (values[2] - 2 * values[1] + values[0]) / h**2
+    moved = np.concatenate([x - h * direction, x, x + h * direction])
+    behind, here, ahead = np.split(functionals.values(moved)[:, column], 3)
+    first = (ahead - behind) / (2 * h)
+    second = (ahead - 2 * here + behind) / h**2
     return scores @ direction / first - second / first**2
 
 

@@ -13,8 +13,6 @@ from .metric import estimate_metric
 BLOCK = 5  # transitions; the third of each has steps a quarter as long, for necks and curved tails
 WINDOW = 10  # transitions of the first window; later ones are twice as long each
 MAX_STATES = 4000  # of a window that enter the regressions
-MAX_LEAPFROG = 32
-TARGET_ACCEPTANCE = 0.8
 
 
 class CountedDensity(Density, Protocol):
@@ -36,7 +34,7 @@ class CountedDensity(Density, Protocol):
         ...
 
 
-class Frame(NamedTuple):
+class Coordinates(NamedTuple):
     """Where the density is, as known before a window begins."""
 
     centre: np.ndarray  #: (d,)
@@ -47,72 +45,85 @@ class Ensemble(NamedTuple):
     """Walkers of one mode and how they move."""
 
     walkers: Walkers
-    frame: Frame
+    coordinates: Coordinates
     step: float
-    cell: Cell | None
+    cell: Cell
     density: CountedDensity
     rng: np.random.Generator
 
 
 class Window(NamedTuple):
-    """States (T m, d), transition after transition, made with frame and step fixed."""
+    """States (T m, d), transition after transition, made with coordinates and step fixed."""
 
     x: np.ndarray
     scores: np.ndarray
-    frame: Frame
+    n_walkers: int
+    coordinates: Coordinates
     acceptance: float
-
-
-def start_ensemble(
-    x: np.ndarray, frame: Frame, cell: Cell | None, density: CountedDensity, rng: np.random.Generator
-) -> Ensemble:
-    """Walkers at the rows of x (m, d), moved by two adapting blocks."""
-    step = min(1.0, 1.2 * x.shape[1] ** -0.25)
-    walkers = Walkers(x, *density.log_density_and_score(x))
-    ensemble = Ensemble(walkers, frame, step, cell, density, rng)
-    for _ in range(2):
-        ensemble = adapt(ensemble)
-    return ensemble
-
-
-def adapt(ensemble: Ensemble) -> Ensemble:
-    """One block in which the step adapts, then a new frame from its states."""
-    ensemble, window = run(ensemble, BLOCK, adapting=True)
-    return ensemble._replace(frame=frame_of(window))
-
-
-def frame_of(window: Window) -> Frame:
-    """The frame that the states of a window imply."""
-    usable = np.isfinite(window.scores).all(axis=1)
-    x, scores = window.x[usable], window.scores[usable]
-    return Frame(x.mean(axis=0), estimate_metric(x, scores)) if len(x) > 1 else window.frame
-
-
-def run(ensemble: Ensemble, n_transitions: int, *, adapting: bool = False) -> tuple[Ensemble, Window]:
-    """Make transitions, and keep their states; at most `MAX_STATES`, and an even number per walker."""
-    walkers, frame, step, cell, density, rng = ensemble
-    root = np.linalg.cholesky(frame.metric)
-    states = []
-    accepted = 0.0
-    for k in range(n_transitions):
-        part = 4 if k % BLOCK == 2 else 1
-        n_steps = part * min(int(np.ceil(np.pi / 2 / step)), MAX_LEAPFROG)
-        trajectory = Trajectory(root, step / part * rng.uniform(0.6, 1.2), n_steps)
-        if n_steps * len(walkers.x) * density.cost > density.left:
-            raise OutOfBudget
-        inside = None if cell is None else cell.contains
-        walkers, moved = hamiltonian_transition(walkers, density, trajectory, rng, inside)
-        rate = float(moved.mean())
-        accepted += rate / n_transitions
-        if adapting and part == 1:
-            step *= np.exp(0.5 * (rate - TARGET_ACCEPTANCE))
-        states.append(walkers)
-    thinning = -(-n_transitions * len(walkers.x) // MAX_STATES)
-    kept = states[thinning - 1 :: thinning]
-    kept = kept[len(kept) % 2 :]
-    x, scores = (np.concatenate([getattr(state, name) for state in kept]) for name in ("x", "score"))
-    return ensemble._replace(walkers=walkers, step=step), Window(x, scores, frame, accepted)
 
 
 class OutOfBudget(Exception):
     """The next transition would take more evaluations than are left."""
+
+
+def start_ensemble(
+    x: np.ndarray,
+    coordinates: Coordinates,
+    cell: Cell,
+    density: CountedDensity,
+    rng: np.random.Generator,
+) -> Ensemble:
+    """Walkers at the rows of x (m, d), moved by two adapting blocks."""
+    walkers = Walkers(x, *density.log_density_and_score(x))
+    ensemble = Ensemble(walkers, coordinates, min(1.0, 1.2 * x.shape[1] ** -0.25), cell, density, rng)
+    for _ in range(2):
+        ensemble, window = run(ensemble, BLOCK, adapting=True)
+        ensemble = ensemble._replace(coordinates=coordinates_of(window))
+    return ensemble
+
+
+def adapt(ensemble: Ensemble) -> Ensemble:
+    """One block in which the step adapts."""
+    return run(ensemble, BLOCK, adapting=True)[0]
+
+
+def coordinates_of(window: Window) -> Coordinates:
+    """The coordinates that the states of a window imply."""
+    usable = np.isfinite(window.scores).all(axis=1)
+    x, scores = window.x[usable], window.scores[usable]
+    return Coordinates(x.mean(axis=0), estimate_metric(x, scores)) if len(x) > 1 else window.coordinates
+
+
+def run(ensemble: Ensemble, n_transitions: int, *, adapting: bool = False) -> tuple[Ensemble, Window]:
+    """Make transitions, and keep their states; at most `MAX_STATES`, and an even number per walker.
+
+    A trajectory is a quarter period long, after which a Gaussian has forgotten its start.
+    """
+    walkers, step = ensemble.walkers, ensemble.step
+    root = np.linalg.cholesky(ensemble.coordinates.metric)
+    states, rates = [], []
+    for k in range(n_transitions):
+        part = 4 if k % BLOCK == 2 else 1
+        n_steps = part * min(int(np.ceil(np.pi / 2 / step)), 32)
+        walkers, rate = _move(ensemble, walkers, Trajectory(root, step / part, n_steps))
+        if adapting and part == 1:
+            step *= np.exp(0.5 * (rate - 0.8))  # acceptance .8
+        states.append(walkers)
+        rates.append(rate)
+    n_walkers = len(walkers.x)
+    thinning = -(-n_transitions * n_walkers // MAX_STATES)
+    kept = states[thinning - 1 :: thinning]
+    kept = kept[len(kept) % 2 :]
+    x, scores = (np.concatenate([getattr(state, name) for state in kept]) for name in ("x", "score"))
+    window = Window(x, scores, n_walkers, ensemble.coordinates, float(np.mean(rates)))
+    return ensemble._replace(walkers=walkers, step=step), window
+
+
+def _move(ensemble: Ensemble, walkers: Walkers, trajectory: Trajectory) -> tuple[Walkers, float]:
+    """One transition with a random step, if it can be afforded, and the share of walkers that moved."""
+    density, rng = ensemble.density, ensemble.rng
+    if trajectory.n_steps * len(walkers.x) * density.cost > density.left:
+        raise OutOfBudget
+    trajectory = trajectory._replace(step=trajectory.step * rng.uniform(0.6, 1.2))
+    walkers, moved = hamiltonian_transition(walkers, density, trajectory, rng, ensemble.cell.contains)
+    return walkers, float(moved.mean())

@@ -7,8 +7,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-FORCE_LIMIT = 1e6  # a trajectory that runs away is rejected anyway
-
 
 class Density(Protocol):
     """What a Hamiltonian transition asks of a density."""
@@ -78,4 +76,6 @@ def hamiltonian_transition(
 def _force(score: np.ndarray, root: np.ndarray) -> np.ndarray:
     """The score in the coordinates of the root, bounded."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.clip(np.nan_to_num(score) @ root, -FORCE_LIMIT, FORCE_LIMIT)
+        return np.clip(
+            np.nan_to_num(score) @ root, -1e6, 1e6
+        )  # a trajectory that runs away is rejected anyway

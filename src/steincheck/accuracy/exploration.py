@@ -1,0 +1,191 @@
+"""Rounds of walkers at all modes, until nothing is rough or no more is allowed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..result import AccuracyReason, Modes
+from .cells import Cell, cells_of_modes
+from .combine import Shares, combine_modes
+from .features import stein_features
+from .functionals import Functionals
+from .intervals import Moments, estimate_moments
+from .metric import estimate_metric
+from .tails import tail_weights
+from .walkers import (
+    BLOCK,
+    WINDOW,
+    Coordinates,
+    CountedDensity,
+    Ensemble,
+    OutOfBudget,
+    Window,
+    adapt,
+    coordinates_of,
+    run,
+    start_ensemble,
+)
+
+N_WALKERS = 200
+ROUGH = 0.05  # half-width, in sds or as log ratio
+REMEMBERS = 0.7  # correlation between the halves of a window
+HEAVY_TAIL = 0.19  # 1 / (tail index + 1); without a fourth moment it is above 1/5
+LIGHT_SHARE = 0.01  # of modes that are left out
+
+
+class DrawsWithScores(NamedTuple):
+    """Draws from which walkers start."""
+
+    x: np.ndarray  #: (n, d)
+    scores: np.ndarray  #: (n, d)
+    weight: np.ndarray  #: (n,), sum 1
+    ordered: bool  #: neighbours may be dependent, as in chains
+
+
+class Fit(NamedTuple):
+    """Moments of all functionals after a round, and how heavy their tails are."""
+
+    moments: Moments
+    tails: np.ndarray
+
+    @property
+    def has_mean(self) -> np.ndarray:
+        """Whether there are second moments, so that a mean has a standard error."""
+        return np.asarray(self.tails < 1 / 3)
+
+    @property
+    def has_sd(self) -> np.ndarray:
+        """Whether there are fourth moments, so that an sd has a standard error."""
+        return np.asarray(self.tails < HEAVY_TAIL)
+
+    @property
+    def forgotten(self) -> np.ndarray:
+        """Whether the walkers have forgotten where they started."""
+        sd_memory = np.where(self.has_sd, self.moments.log_sd.memory, 0)
+        return np.asarray(np.maximum(self.moments.mean.memory, sd_memory) <= REMEMBERS)
+
+    @property
+    def rough(self) -> np.ndarray:
+        """Whether an interval is long, or the start not forgotten."""
+        mean, log_sd = self.moments
+        width = mean.half_width / np.exp(log_sd.value)
+        width = np.where(self.has_sd, np.maximum(width, log_sd.half_width), width)
+        return ~((width <= ROUGH) & self.forgotten & self.has_mean)
+
+
+class Exploration(NamedTuple):
+    """What the walkers found."""
+
+    fit: Fit | None
+    cells: list[Cell]
+    windows: list[Window]
+    n_walkers: int
+    n_transitions: int
+    reasons: tuple[AccuracyReason, ...]
+
+
+def explore(
+    draws: DrawsWithScores,
+    functionals: Functionals,
+    density: CountedDensity,
+    modes: Modes,
+    shares: Shares | None,
+    rounds: int,
+    rng: np.random.Generator,
+) -> Exploration:
+    """Move walkers at every mode, round after round; the last complete round counts."""
+    every = cells_of_modes(modes)
+    cells = _heavy_cells(every, shares)
+    if not cells:
+        return Exploration(None, [], [], 0, 0, ("unknown shares",))
+    part = Shares(np.ones(1), np.zeros((1, 1)))
+    if shares is not None:
+        part = shares.among([cell.own for cell in cells])
+    reasons: list[AccuracyReason] = ["light modes"] if len(cells) < len(every) else []
+    found = Exploration(None, [], [], 0, 0, ())
+    try:
+        ensembles = _start(draws, density, modes, cells, part.share, rng)
+        n_walkers = sum(len(one.walkers.x) for one in ensembles)
+        for r in range(rounds):
+            pairs = [run(adapt(one), WINDOW * 2**r) for one in ensembles]
+            windows = [window for _, window in pairs]
+            fit = _fit(cells, windows, functionals, part, draws.ordered)
+            transitions = (r + 3) * BLOCK + WINDOW * (2 ** (r + 1) - 1)
+            found = Exploration(fit, cells, windows, n_walkers, transitions, ())
+            if not fit.rough.any():
+                break
+            ensembles = [one._replace(coordinates=coordinates_of(window)) for one, window in pairs]
+        else:
+            reasons.append("max_rounds")
+    except OutOfBudget:
+        reasons.append("max_evaluations")
+    return found._replace(reasons=tuple(reasons))
+
+
+def _heavy_cells(cells: list[Cell], shares: Shares | None) -> list[Cell]:
+    """Cells that are explored: all but the lightest; none if there are several of unknown shares."""
+    if len(cells) == 1:
+        return cells
+    if shares is None or np.isnan(shares.share).any():
+        return []
+    return [cell for cell in cells if shares.share[cell.own] > LIGHT_SHARE]
+
+
+def _start(
+    draws: DrawsWithScores,
+    density: CountedDensity,
+    modes: Modes,
+    cells: list[Cell],
+    share: np.ndarray,
+    rng: np.random.Generator,
+) -> list[Ensemble]:
+    """Ensembles of the modes: at their draws, or about the mode itself where it has too few."""
+    affordable = density.left / (120 * density.cost * len(cells))  # up to the first estimate
+    ensembles = []
+    for cell, part, stream in zip(cells, share, rng.spawn(len(cells)), strict=True):
+        rows = np.flatnonzero(cell.contains(draws.x))
+        size = int(min(max(N_WALKERS * part, N_WALKERS / 4), affordable))
+        if size < 20:
+            raise OutOfBudget
+        if len(rows) < 20:
+            x, coordinates = _around_mode(modes, cell, size, stream)
+        else:
+            x = draws.x[rows[_evenly(draws.weight[rows], min(size, len(rows)))]]
+            coordinates = Coordinates(x.mean(axis=0), estimate_metric(draws.x[rows], draws.scores[rows]))
+        ensembles.append(start_ensemble(x, coordinates, cell, density, stream))
+    return ensembles
+
+
+def _around_mode(
+    modes: Modes, cell: Cell, size: int, rng: np.random.Generator
+) -> tuple[np.ndarray, Coordinates]:
+    """Starts about a mode without draws, with half of its spread."""
+    centre, covariance = modes.locations[cell.own], modes.covariances[cell.own]
+    x = centre + 0.5 * rng.standard_normal((size, len(centre))) @ np.linalg.cholesky(covariance).T
+    x[~cell.contains(x)] = centre
+    return x, Coordinates(centre, covariance)
+
+
+def _evenly(weight: np.ndarray, size: int) -> np.ndarray:
+    """Rows that lie evenly in the cumulative weight."""
+    cumulative = np.cumsum(weight)
+    places = (np.arange(size) + 0.5) / size * cumulative[-1]
+    return np.searchsorted(cumulative, places).clip(max=len(weight) - 1)
+
+
+def _fit(
+    cells: list[Cell], windows: list[Window], functionals: Functionals, shares: Shares, ordered: bool
+) -> Fit:
+    """Moments over all modes after a round, and tails of all states together."""
+    values = [functionals.values(window.x) for window in windows]
+    within = []
+    for cell, window, f in zip(cells, windows, values, strict=True):
+        z = window.x - window.coordinates.centre
+        limit = len(z) // 5
+        features = stein_features(z, window.scores, window.coordinates.metric, limit, cell.cutoff(window.x))
+        within.append(estimate_moments(f, features, window.n_walkers, ordered=ordered))
+    x = np.concatenate([window.x for window in windows])
+    scores = np.concatenate([window.scores for window in windows])
+    return Fit(combine_modes(within, shares), tail_weights(x, scores, np.concatenate(values), functionals))
