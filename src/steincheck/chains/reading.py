@@ -20,22 +20,20 @@ class Sample(NamedTuple):
 
     x: np.ndarray  #: (n, d)
     log_p: np.ndarray  #: (n,) log density at the draws
-    chain: np.ndarray | None = (
-        None  #: (n,) chain of each draw, 0, 1, ... in order; None for independent draws
-    )
-    scores: np.ndarray | None = None  #: (n, d) scores at the draws, once asked for
+    chain: np.ndarray | None = None  #: (n,) chain of each draw, 0, 1, ...; None for independent draws
+    scores: np.ndarray = np.empty((0, 0))  #: (n, d) scores at the draws; empty until they are asked for
     order: OrderFacts = OrderFacts()  #: what the order of all draws shows
     warnings: tuple[str, ...] = ()  #: what the user should know
 
     def rows(self, index: np.ndarray) -> Sample:
         """Some of the draws, their chains numbered anew."""
-        scores = None if self.scores is None else self.scores[index]
+        scores = self.scores[index] if len(self.scores) else self.scores
         chain = chain_of_rows(self.chain, index)
         return self._replace(x=self.x[index], log_p=self.log_p[index], chain=chain, scores=scores)
 
     def with_scores(self, target: Target) -> Sample:
         """The same with the scores, evaluated if they are not known."""
-        return self if self.scores is not None else self._replace(scores=score_at(target, self.x))
+        return self if len(self.scores) else self._replace(scores=score_at(target, self.x))
 
 
 def read_sample(draws: Any, target: Target, *, independent: bool = False, minimum: int = 2) -> Sample:

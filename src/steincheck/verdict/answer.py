@@ -21,7 +21,7 @@ from ..draws import to_unconstrained
 from ..modes.box import box_beside
 from ..result import Finding, StepEvaluations, Verdict
 from ..target import Target, require_target
-from ..target.counting import Budget, counting_target
+from ..target.counting import counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import verdict as words
 from ..wording.advice import advice
@@ -32,7 +32,7 @@ from .examine import run_tests
 from .facts import Facts
 from .findings import all_findings
 from .measure import measure
-from .plan import Step, affordable_evaluations, evaluations
+from .plan import affordable_budget, evaluations
 from .repair import importance_weights_of, mode_of_every_draw
 
 
@@ -123,7 +123,6 @@ def check(
         check_switch(value, name)
     check_switch(progress, "progress", optional=True)
     box = box_beside(modes, bounds, target.dim)
-    seed = integer_seed(rng)
     settings = recorded(
         modes=modes,
         bounds=bounds,
@@ -133,27 +132,26 @@ def check(
         check_score=bool(check_score),
         max_evaluations=max_evaluations,
         max_seconds=max_seconds,
-        rng=seed,
+        rng=integer_seed(rng),
     )
-    streams = Streams(*np.random.default_rng(seed).spawn(3))
+    streams = Streams(*np.random.default_rng(settings["rng"]).spawn(3))
     read = to_unconstrained(draws, target)
-    limit = affordable_evaluations(target, read.values, _limit(max_evaluations), _limit(max_seconds))
-    if limit < _limit(max_evaluations):  # the clock decides, and this number repeats the run without it
-        settings |= {"max_evaluations": int(limit), "max_seconds": None}
-    budget = Budget(limit)
+    budget = affordable_budget(target, read.values, max_evaluations, max_seconds)
+    if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
+        settings |= {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
     counted = counting_target(target, budget)
     case = read_case(read, counted, budget, independent=independent, check_score=check_score)
-    steps = [Step("draws", 2 * len(read.values), budget.made)]
+    made = [budget.made]
     known = find_known_modes(case, target, modes, box, budget=budget, progress=progress, rng=streams.modes)
-    steps.append(Step("modes", 14_000 if modes is None else 0, budget.made))
+    made.append(budget.made)
     tested = run_tests(case, counted, known, alpha, budget, streams.tests)
     unknown = notes_on_unknown_modes(case, target, known, budget)
-    steps.append(Step("tests", 0, budget.made))
+    made.append(budget.made)
     measured = measure(case, target, known, tested.mode_table, budget=budget, rng=streams.accuracy)
-    steps.append(Step("accuracy", 0, budget.made))
+    steps = evaluations(target, len(read.values), len(known.modes), [*made, budget.made])
     facts = Facts(case, known, tested, combine(tested.tests, alpha), measured, tolerance)
     notes = join_notes(case.notes, known.notes, tested.notes, unknown, measured.notes, facts.notes)
-    return _compose(facts, target, notes, settings, evaluations(steps))
+    return _compose(facts, target, notes, settings, steps)
 
 
 def _check_arguments(target: Any, alpha: Any, tolerance: Any, max_evaluations: Any, max_seconds: Any) -> None:
@@ -166,10 +164,6 @@ def _check_arguments(target: Any, alpha: Any, tolerance: Any, max_evaluations: A
         as_count(max_evaluations, "max_evaluations", maximum=10**12)
     if max_seconds is not None:
         as_one_positive(max_seconds, "max_seconds")
-
-
-def _limit(value: float | None) -> float:
-    return np.inf if value is None else float(value)
 
 
 def _compose(
@@ -213,7 +207,11 @@ def _compose(
         chain=case.sample.chain,
         parameter_table=measured.table,
         inconclusive_reasons=notes.reasons,
-        not_examined=notes.not_examined + (() if fits is None else notes.reasons),
+        not_examined=(
+            *notes.not_examined,
+            *(() if fits is None else notes.reasons),
+            *words.limited_texts(settings["max_evaluations"], sum(max(step[1:]) for step in steps)),
+        ),
         context=notes.context,
         warnings=notes.warnings,
         evaluations=steps,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain as joined
 from typing import Any, NamedTuple
 
@@ -120,23 +119,22 @@ def find_known_modes(
     notes = Notes(warnings=found.warnings, not_examined=words.held_out_texts(len(held), len(tested)))
     if not len(found):
         end = None if found.search is None else found.search.reason
-        improper = end == "improper"
-        unsearched = end in ("max_evaluations", "max_seconds")
-        centre, scale = rounded_location(x[held] if len(held) else x)
-        spread = replace(
-            found,
-            locations=centre[None],
-            covariances=np.diag(scale**2)[None],
-            log_density=np.zeros(1),
-            n_starts=np.zeros(1, dtype=int),
-        )
-        reason = words.IMPROPER if improper else words.NO_MODE
-        missing = Notes(not_examined=(reason,)) if unsearched else Notes(reasons=(reason,))
-        notes = join_notes(notes, missing)
-        return Known(spread, tested, _descriptions(spread, target), False, improper, notes)
+        reason = words.IMPROPER if end == "improper" else words.NO_MODE
+        limited = end in ("max_evaluations", "max_seconds")
+        missing = Notes(not_examined=(reason,)) if limited else Notes(reasons=(reason,))
+        spread = _spread_of_draws(x[held] if len(held) else x, found)
+        descriptions = _descriptions(spread, target)
+        return Known(spread, tested, descriptions, False, end == "improper", join_notes(notes, missing))
     context = mode_words.search_context(found, target.coordinate_names)
     notes = join_notes(notes, Notes(context=context, not_examined=(words.MODES_NOT_FOUND,)))
     return Known(found, tested, _descriptions(found, target), False, False, notes)
+
+
+def _spread_of_draws(x: np.ndarray, none: Modes) -> Modes:
+    """Units for the tests of a density without a known mode."""
+    centre, scale = rounded_location(x)
+    places = (centre[None], np.diag(scale**2)[None], np.zeros(1), np.zeros(1, dtype=int))
+    return Modes(*places, search=none.search)
 
 
 def _descriptions(modes: Modes, target: Target) -> tuple[str, ...]:
@@ -146,7 +144,6 @@ def _descriptions(modes: Modes, target: Target) -> tuple[str, ...]:
 def notes_on_unknown_modes(case: Case, target: Target, known: Known, budget: Budget) -> Notes:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
     part = case.sample.rows(case.scored)
-    assert part.scores is not None
     if not len(part.x) or budget.left < CLIMBS:
         return Notes(not_examined=(words.UNKNOWN_MODES,))
     climbed = climb_from_draws(part.x, part.scores, target, known.modes, budget)

@@ -64,7 +64,8 @@ class Facts(NamedTuple):
         if n < MIN_DRAWS_FOR_VERDICT:
             reasons.append(words.few_draws_reason(n, MIN_DRAWS_FOR_VERDICT))
         weights = self.tested.weights
-        if weights is not None and weights.inconclusive_reason is not None:
+        harmless = (None, "light modes")  # where all modes but one are light there is nothing to compare
+        if weights is not None and weights.inconclusive_reason not in harmless:
             reasons.append(flux_words.weight_reason(weights))
         tests = self.combined.tests
         for result in tests.values():

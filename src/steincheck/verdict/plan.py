@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,38 +13,33 @@ from ..target.counting import Budget
 
 SUPPORT = 3_500  # edges and jumps: 600 to 3,400 (target/support.py)
 RAYS = 2_200  # ranks on rays, 25 x 77, and impossible draws, 20 + 2 x 97 + the score's check
+WALKERS = 20_000  # scores of the first round of `estimate_accuracy` (accuracy_study.csv)
 CLIMBS = 2_000  # from 16 draws to modes that are not known
 MIN_SCORED = 50  # draws with a score, below which the shape is not tested
 MIN_WEIGHED = 200  # draws carried between modes, below which the weights are not tested
 
 
-class Step(NamedTuple):
-    """A step that has ended: the evaluations it needs, and those made by everything so far."""
-
-    name: str
-    needed: int
-    made_so_far: int
-
-
-def affordable_evaluations(
-    target: Target, x: np.ndarray, max_evaluations: float, max_seconds: float
-) -> float:
+def affordable_budget(
+    target: Target, x: np.ndarray, max_evaluations: int | None, max_seconds: float | None
+) -> Budget:
     """The evaluations that both limits allow, to two digits: of the time, by the cost at the first draws.
 
-    Compilation is not counted: a first call that is slow is repeated.
+    Compilation is not counted: a first call that is slow is repeated. Where an evaluation takes less than a
+    tenth of a millisecond, the time sets no limit.
     """
-    if np.isinf(max_seconds):
-        return max_evaluations
+    limit = np.inf if max_evaluations is None else float(max_evaluations)
+    if max_seconds is None:
+        return Budget(limit)
     seconds = np.inf
     for _ in range(2):
         begin = time.perf_counter()
         target.log_density(x[:8])
         seconds = (time.perf_counter() - begin) / len(x[:8])
         if seconds < 1e-4:
-            return max_evaluations
+            return Budget(limit)
     in_time = max_seconds / seconds
     digits = 10 ** np.floor(np.log10(in_time) - 1)
-    return float(min(max_evaluations, np.floor(in_time / digits) * digits))
+    return Budget(min(limit, float(np.floor(in_time / digits) * digits)))
 
 
 def scored_rows(target: Target, n: int, budget: Budget) -> np.ndarray:
@@ -58,13 +52,18 @@ def scored_rows(target: Target, n: int, budget: Budget) -> np.ndarray:
 
 def search_allowance(target: Target, n: int, budget: Budget) -> float:
     """Evaluations of the mode search: what the tests and the walkers leave, but at least half."""
-    walkers = 20_000 * (1 if target.has_score else 2 * target.dim)
+    walkers = WALKERS * (1 if target.has_score else 2 * target.dim)
     return float(max(budget.left / 2, budget.left - n - SUPPORT - RAYS - CLIMBS - walkers))
 
 
-def evaluations(steps: Sequence[Step]) -> tuple[StepEvaluations, ...]:
-    """Evaluations per step, from those made when each ended."""
-    made = np.diff([step.made_so_far for step in steps], prepend=0).tolist()
-    return tuple(
-        StepEvaluations(step.name, step.needed, count) for step, count in zip(steps, made, strict=True)
-    )
+def evaluations(target: Target, n: int, n_modes: int, made: Sequence[int]) -> tuple[StepEvaluations, ...]:
+    """Evaluations planned and made per step, from those made when each ended."""
+    cost = 1 if target.has_score else 2 * target.dim
+    planned = {
+        "draws": n * (1 + cost),
+        "modes": 14_000 * cost,
+        "tests": SUPPORT + RAYS + n * (n_modes - 1),
+        "accuracy": WALKERS * cost,
+    }
+    counts = np.diff(made, prepend=0).tolist()
+    return tuple(StepEvaluations(*step) for step in zip(planned, planned.values(), counts, strict=True))

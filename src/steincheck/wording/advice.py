@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from .numbers import list_text
 
+SHARE_KINDS = {"missing mode", "mode share", "flow"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
@@ -54,8 +56,9 @@ def advice(fits: bool | None, situation: Situation) -> tuple[str, ...]:
     if situation.warm_up:
         steps.append("discard the warm-up: leave out the first draws of every chain, then check again")
     steps += _about_shares(situation)
-    if situation.kinds & {"mean", "sd", "shape"} and not situation.warm_up:
-        steps.append(_about_numbers(situation))
+    by_shares = bool(situation.kinds & SHARE_KINDS)
+    if "shape" in situation.kinds or (situation.kinds & {"mean", "sd"} and not by_shares):
+        steps += [] if situation.warm_up else [_about_numbers(situation)]
     if "impossible draws" in situation.kinds and not situation.warm_up:
         steps.append("inspect the draws named above: a few wrong ones can spoil means and sds")
     if "chains" in situation.kinds and not situation.warm_up:
@@ -68,7 +71,7 @@ def advice(fits: bool | None, situation: Situation) -> tuple[str, ...]:
 
 def _about_shares(situation: Situation) -> list[str]:
     """To correct the shares of the modes."""
-    if not situation.kinds & {"missing mode", "mode share", "flow"} and not situation.stuck:
+    if not situation.kinds & SHARE_KINDS and not situation.stuck:
         return []
     steps = []
     if situation.relabelled:
@@ -77,7 +80,7 @@ def _about_shares(situation: Situation) -> list[str]:
             "switching), and quantities that do not depend on the labels do not depend on the shares"
         )
     if situation.reweightable:
-        steps.append("weight the draws by `verdict.importance_weights`, then check them with `weights=`")
+        steps.append("weight the draws: `verdict.importance_weights` restore the mode shares of the density")
     if situation.stuck:
         steps.append("use a sampler that moves between modes, such as tempering or sequential Monte Carlo")
     elif not situation.reweightable:
@@ -90,8 +93,8 @@ def _about_numbers(situation: Situation) -> str:
     """To correct means, standard deviations and shapes."""
     if situation.chains:
         return (
-            "do not use these chains: moves that leave the density invariant carry their draws elsewhere. Look "
-            "at step size, divergences and warm-up, and run them longer"
+            "do not use these chains: moves that leave the density invariant carry their draws elsewhere; "
+            "look at step size, divergences and warm-up, and run them longer"
         )
     check = "" if situation.from_model else "; otherwise compare the density that was sampled with this one"
     return "if the draws come from an approximation, use a richer family (full rank, a flow) or MCMC" + check

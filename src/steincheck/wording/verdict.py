@@ -104,7 +104,7 @@ def sentence(text: str) -> str:
 
 
 def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> str:
-    """How far off the numbers of draws without a misfit are at most, or which is off by more than `within`."""
+    """How far off the numbers of draws are at most, or which of them is off by more than `within`."""
     settled = [item for item in accuracy if not item.rough]
     if not settled:
         return "The density is hard to explore, so that the errors of the means and sds are rough."
@@ -325,3 +325,10 @@ def few_scores(n: int, least: int) -> str:
         f"the evaluations allowed are enough for the score at {n} draws, and at least {least} are needed for "
         "a test of the shape: give the target a score, or a larger `max_evaluations`"
     )
+
+
+def limited_texts(limit: int | None, enough: int) -> tuple[str, ...]:
+    """That the evaluations allowed were not enough for everything."""
+    if limit is None or limit >= enough:
+        return ()
+    return (f"what {limit:,} evaluations do not cover: `max_evaluations={enough}` would be enough",)
