@@ -10,12 +10,10 @@ import jax.numpy as jnp
 import jsonschema
 import numpy as np
 import pytest
-from harness import ar1_chains, assert_level, jax_normal, normal_log_density, quiet_check, standard_normal
+from harness import ar1_chains, jax_normal, normal_log_density, quiet_check, standard_normal
 
 import steincheck as sc
 from steincheck.verdict import examine
-from steincheck.verdict.combine import holm
-from steincheck.wording.verdicts import shape_finding
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "verdict.schema.json").read_text())
 SCALES = np.array([1e-3, 1.0, 1e3])
@@ -55,55 +53,33 @@ def test_a_missing_mode_is_named(left_only):
     assert table.implied[rare] == pytest.approx(0.5, abs=0.02)
     first = left_only.findings[0]
     assert re.match(
-        rf"Mode {rare} \(x\[0\] = 3\) is (nearly )?missing: 0\.[01]% of the draws, but the density implies",
+        rf"Mode {rare} \(x\[0\] = 3\) is (nearly )?missing: 0\.[01]% of the draws, 5\d\.\d% \(",
         str(first),
     )
     assert first.mode == rare
     assert first.pvalue == pytest.approx(left_only.adjusted_pvalues["weights"], rel=1e-6, abs=0)
     assert first.estimate == pytest.approx(0.5, abs=0.02)
     text = str(left_only)
-    assert text.startswith("The draws do not fit the density: misfit found at level 0.05 (p < 1e-16).\n")
+    assert text.startswith("Misfit found (p < 1e-16). Mode ")
     assert len(text.splitlines()) < 40
 
 
 def test_no_misfit_is_never_called_a_proof(good):
     assert good.fits is True
-    assert good.sentence.startswith("No misfit found at level 0.05 (p = ")
+    assert good.sentence.startswith("No misfit found (p = ")
     assert good.findings == ()
     assert good.inconclusive_reasons == ()
     text = str(good)
-    for words in ("shape within modes", "mode weights", "Not examined", "modes that the search did not find"):
+    for words in (
+        "shape (kernel test)",
+        "mode weights",
+        "Not examined",
+        "modes that the search did not find",
+    ):
         assert words in text
     assert "tested as independent" in text
     assert f"seed 0, steincheck {sc.__version__}" in text
     np.testing.assert_allclose(good.mode_table.observed.sum(), 1)
-
-
-def test_repr_is_one_line(good):
-    assert repr(good).startswith("<Verdict: No misfit found at level 0.05")
-    assert "\n" not in repr(good)
-
-
-def test_the_level_is_divided_between_the_tests(good):
-    raw = {name: result.pvalue for name, result in good.tests.items()}
-    assert list(raw) == ["kernel", "moments", "weights"]
-    assert good.adjusted_pvalues == holm(raw)
-    assert good.pvalue == min(1.0, 3 * min(raw.values()))
-
-
-@pytest.mark.parametrize(
-    ("raw", "adjusted"),
-    [
-        ([0.01], [0.01]),
-        ([0.04, 0.03], [0.06, 0.06]),
-        ([0.5, 0.6, 0.9], [1.0, 1.0, 1.0]),
-        ([0.001, 0.02, 0.9], [0.003, 0.04, 0.9]),
-    ],
-)
-def test_holm(raw, adjusted):
-    names = "abc"[: len(raw)]
-    result = holm(dict(zip(names, raw, strict=True)))
-    assert [result[name] for name in names] == pytest.approx(adjusted)
 
 
 def test_draws_that_told_the_search_where_to_begin_are_not_tested(good):
@@ -111,34 +87,7 @@ def test_draws_that_told_the_search_where_to_begin_are_not_tested(good):
     for result in good.tests.values():
         assert (result.n, result.n_tested, len(np.unique(result.tested_rows))) == (1000, 900, 900)
     assert {test["n_tested"] for test in good.to_dict()["tests"].values()} == {900}
-    assert "100 held-out draws started the mode search" in str(good)
-
-
-def test_density_and_score_are_evaluated_once_per_draw():
-    """But for `check_score` at 5, climbs from 100, and jumps that are sought on 256 lines through two."""
-    x = np.random.default_rng(0).normal(size=(2000, 2))
-    place = {row.tobytes(): k for k, row in enumerate(x)}
-    counts = {"log_density": np.zeros(2000, dtype=int), "score": np.zeros(2000, dtype=int)}
-    elsewhere = {"log_density": 0, "score": 0}
-
-    def count(name, points):
-        rows = [place[row.tobytes()] for row in points if row.tobytes() in place]
-        np.add.at(counts[name], rows, 1)
-        elsewhere[name] += len(points) - len(rows)
-
-    def log_density(points):
-        count("log_density", points)
-        return normal_log_density(points)
-
-    def score(points):
-        count("score", points)
-        return -points
-
-    sc.check(x, sc.Target(log_density, score, dim=2), modes=[[0.0, 0.0]], rng=0)
-    for evaluations in counts.values():
-        assert evaluations.min() == 1
-        assert evaluations.sum() <= 2000 + 2 * 105 + 2 * 256
-    assert elsewhere["score"] < 500
+    assert "100 held-out draws that started the mode search" in str(good)
 
 
 @pytest.mark.parametrize("k", range(3))
@@ -147,10 +96,10 @@ def test_every_coordinate_is_seen_whatever_its_scale(scaled, k):
     x[:, k] *= 1.3
     verdict = sc.check(x, scaled, modes=ORIGIN, rng=0)
     assert verdict.fits is False
-    (finding,) = [finding for finding in verdict.findings if finding.kind == "scale"]
+    (finding,) = [finding for finding in verdict.findings if finding.kind == "sd"]
     assert finding.parameters == (scaled.names[k],)
-    assert finding.estimate == pytest.approx(1.3, rel=0.1)
-    assert "times too wide" in finding.text
+    assert finding.estimate == pytest.approx(x[:, k].std() / SCALES[k], rel=0.01)
+    assert "times too large" in finding.text
     assert "weights" not in verdict.tests
 
 
@@ -201,26 +150,6 @@ def test_absurd_draws_get_a_verdict_that_names_them():
     assert sc.check(50 * x, target, modes=[[0.0, 0.0]], rng=0).fits is False
 
 
-def test_sizes_are_not_told_as_exact_where_the_shape_is_wrong_too():
-    target = standard_normal(1)
-    x = np.random.default_rng(0).uniform(-2, 2, size=(1000, 1))
-    text = str(sc.check(x, target, modes=[[0.0]], rng=0))
-    assert "should be" not in text
-
-
-@pytest.mark.parametrize(("sign", "word"), [(1, "large"), (-1, "small")])
-def test_a_trend_of_the_weights_is_told(sign, word):
-    rank = np.arange(8)[:, None]
-    locations = sign * (7.0 * rank + 0.3 * rank**2)
-    target = sc.models.gaussian_mixture(locations, np.tile([[[1.0]], [[2.0]]], (4, 1, 1)))
-    draws = target.sample(2000, rng=0, weights=0.125 + 0.006 * (np.arange(8) - 3.5))
-    verdict = sc.check(draws, target, modes=locations, rng=0)
-    assert [finding.text for finding in verdict.findings] == [
-        "The mode weights are wrong, though no mode by itself stands out: too many draws at modes with a "
-        f"{word} x[0]"
-    ]
-
-
 @pytest.mark.parametrize(("share", "fits"), [(0.3, None), (0.04, True)])
 def test_draws_at_an_unknown_mode_are_no_pass(share, fits):
     weights = [(1 - share) / 2, (1 - share) / 2, share]
@@ -249,18 +178,6 @@ def test_many_draws_are_thinned_for_the_kernel_test_only(two_modes, monkeypatch)
     np.testing.assert_array_equal(verdict.tests["kernel"].tested_rows, np.arange(0, 700, 3))
     assert verdict.tests["weights"].n_tested == verdict.tests["moments"].n_tested == verdict.n == 700
     assert any("one in 3 of the 700 draws" in text for text in verdict.not_examined)
-
-
-def test_a_verdict_depends_on_the_clock_only_if_it_may(normal_target):
-    x = np.random.default_rng(0).normal(size=(150, 2))
-    hurried = sc.check(x, normal_target, max_seconds=1e-9, rng=0)
-    assert hurried.modes.search.reason == "no mode"
-    assert hurried.settings["max_seconds"] == 1e-9
-    patient = sc.check(x, normal_target, max_seconds=None, rng=0)
-    assert patient.modes.search.reason == "complete"
-    assert json.loads(patient.to_json())["settings"]["max_seconds"] is None
-    with pytest.raises(ValueError, match="`max_seconds` must be positive"):
-        sc.check(x, normal_target, max_seconds=0)
 
 
 def test_the_seed_reproduces_whatever_was_given(two_modes):
@@ -418,16 +335,6 @@ def test_a_wrong_score_is_an_error_not_a_verdict():
         sc.check(np.random.default_rng(0).normal(size=(100, 1)), wrong, rng=0)
 
 
-@pytest.mark.slow
-@pytest.mark.slow
-def test_the_level_of_the_whole(two_modes):
-    rng = np.random.default_rng(2)
-    alarms = [
-        sc.check(two_modes.sample(300, rng), two_modes, modes=BOTH, rng=rng).fits is False for _ in range(500)
-    ]
-    assert_level(alarms)
-
-
 def test_a_lattice_of_modes_is_tested_by_its_displacements():
     target = sc.from_jax(lambda x: jnp.sum(jnp.logaddexp(-0.5 * (x + 3) ** 2, -0.5 * (x - 3) ** 2)), dim=8)
     rng = np.random.default_rng(0)
@@ -479,17 +386,6 @@ def test_copies_are_no_evidence(normal_target):
     assert sc.check(rounded, one, modes=[[0.0]], rng=0).tests
 
 
-def test_first_draws_of_chains_are_warm_up():
-    target = standard_normal(2)
-    x = ar1_chains(np.random.default_rng(0), 4, 500, 2, 0.5)
-    x[:, 0] = [30, 40]
-    x[:, 1] = [15, 20]
-    verdict = sc.check(x, target, modes=[[0.0, 0.0]], rng=0)
-    assert "(the first draws of chains 0, 1, 2 and 3, up to draw 1)" in verdict.findings[0].text
-    assert verdict.advice[0].startswith("discard the warm-up")
-    assert not any("named above" in step for step in verdict.advice)
-
-
 @pytest.mark.parametrize(("homes", "fits"), [((-5, -5, 5, 5), None), ((-5, -5, -5, 5), False)])
 def test_chains_stuck_at_every_mode_are_not_told_to_start_there(homes, fits):
     target = sc.models.gaussian_mixture([[-5.0, 0.0], [5.0, 0.0]])
@@ -503,23 +399,6 @@ def test_chains_stuck_at_every_mode_are_not_told_to_start_there(homes, fits):
     assert verdict.text.index("R-hat of x[0]") < verdict.text.index("what was tested")
 
 
-def test_a_mean_field_fit_names_all_widths_and_the_correlations():
-    d = 10
-    covariance = 0.9 ** np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
-    precision = np.linalg.inv(covariance)
-    target = sc.Target(
-        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x), lambda x: -x @ precision, dim=d
-    )
-    x = np.random.default_rng(0).normal(size=(1000, d)) / np.sqrt(np.diag(precision))
-    widths, correlations = sc.check(x, target, modes=np.zeros((1, d)), rng=0).findings
-    assert re.match(
-        r"x\[0\] \.\.\. x\[9\] are 2\.\d* to 3\.\d* times too narrow, x\[\d\] the most", widths.text
-    )
-    assert len(widths.parameters) == d
-    assert correlations.text.startswith("Correlations are too weak, among them those of x[")
-    assert "should be 0.9" in correlations.text
-
-
 def test_a_misfit_always_has_a_finding():
     """Half a banana: no moment stands out, and the coordinate that is cut is named."""
     target = sc.from_jax(lambda x: -(x[0] ** 2) / 8 - 2 * (x[1] - x[0] ** 2 + 4) ** 2, dim=2)
@@ -529,23 +408,6 @@ def test_a_misfit_always_has_a_finding():
     verdict = sc.check(x, target, modes=[[0.0, -4.0]], rng=0)
     assert verdict.fits is False
     assert any("x[0]" in finding.text for finding in verdict.findings)
-
-
-def test_a_forgotten_jacobian_is_suspected():
-    target = sc.Target(
-        lambda u: -0.5 * u[:, 0] ** 2 + 2 * u[:, 1] - np.exp(u[:, 1]),
-        lambda u: np.stack([-u[:, 0], 2 - np.exp(u[:, 1])], axis=1),
-        dim=2,
-        names=["mu", "log_sigma"],
-        constrained_names=["mu", "sigma"],
-        constrain=lambda u: np.stack([u[:, 0], np.exp(u[:, 1])], axis=1),
-        unconstrain=lambda c: np.stack([c[:, 0], np.log(c[:, 1])], axis=1),
-    )
-    rng = np.random.default_rng(0)
-    draws = {"mu": rng.normal(size=2000), "sigma": rng.gamma(3, size=2000)}
-    verdict = sc.check(draws, target, modes=[[0.0, np.log(2)]], rng=0)
-    assert verdict.findings[0].text.startswith("sigma is 1.")
-    assert "must contain + log sigma" in verdict.advice[0]
 
 
 def test_swapped_axes_are_no_evidence_but_many_short_chains_are(normal_target):
@@ -568,13 +430,6 @@ def test_divergent_transitions_are_told():
     assert "the sampler reports 3 divergent transitions" in verdict.warnings
 
 
-def test_a_shape_is_told_with_the_parameters_in_which_it_shows():
-    assert shape_finding(0.01, several=False).text == "The shape of the distribution is wrong"
-    named = shape_finding(0.01, ("a", "b"), several=True)
-    assert named.text == "The shape of the distribution within modes is wrong, most visibly in a and b"
-    assert named.parameters == ("a", "b")
-
-
 def test_modes_and_shares_are_in_the_notebook_view(left_only):
     page = left_only._repr_html_()
     assert page.count("<rect") == 4  # two modes, a bar of the draws and one of the density each
@@ -589,18 +444,6 @@ def test_one_impossible_draw_is_a_finding_also_among_the_held_out_ones(seed):
     verdict = quiet_check(x, jax_normal(), max_evaluations=50_000)
     assert verdict.fits is False
     assert str(row) in next(f.text for f in verdict.findings if f.kind == "impossible draws")
-
-
-def test_integers_are_no_draws_of_a_density_and_rounded_draws_may_be():
-    wide = sc.from_jax(lambda x: -0.02 * jnp.sum(x**2), 2)
-    verdict = quiet_check(
-        np.round(5 * np.random.default_rng(0).normal(size=(400, 2))), wide, modes=[[0.0, 0.0]]
-    )
-    assert verdict.fits is None
-    assert "discrete, or rounded too much" in verdict.sentence
-    assert quiet_check(
-        np.round(np.random.default_rng(0).normal(size=(400, 2)), 2), jax_normal(), modes=[[0.0, 0.0]]
-    ).fits
 
 
 @pytest.mark.parametrize("shape", [(1000, 2), (4, 250, 2)])
@@ -700,28 +543,6 @@ def test_modes_that_were_given_are_said_to_be():
     assert "The modes were given: none was searched for." in verdict.context
     both = sc.check(target.sample(300, 0), target, modes=[[-3.0, 0.0]], rng=0)
     assert any("add them to `modes`, or leave `modes` out" in text for text in both.inconclusive_reasons)
-
-
-def test_few_draws_do_not_say_what_is_wrong():
-    target = sc.models.gaussian_mixture([[0.0]])
-    verdict = sc.check(np.random.default_rng(0).normal(2.0, size=(30, 1)), target, rng=0)
-    (finding,) = verdict.findings
-    assert finding.text.startswith("The draws differ from the density in location, spread or shape")
-    assert any("at least 100 tested draws, these are 30" in text for text in verdict.not_examined)
-    assert "Importance weights" not in verdict.text
-
-
-def test_chains_far_from_the_mass_are_told_to_get_there():
-    target = sc.models.gaussian_mixture([[0.0, 0.0]])
-    steps = np.cumsum(np.random.default_rng(0).normal(scale=0.1, size=(4, 300, 2)), axis=1)
-    verdict = sc.check(40.0 + steps, target, modes=[[0.0, 0.0]], rng=0)
-    assert verdict.fits is False
-    assert any(
-        text.startswith("the chains have not reached the mass of the density") for text in verdict.advice
-    )
-    assert not any("a few wrong ones" in text for text in verdict.advice)
-    draws = sc.check(40.0 + np.random.default_rng(1).normal(size=(300, 2)), target, rng=0)
-    assert any(text.startswith("hardly any draw is where the density has its mass") for text in draws.advice)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.001])
