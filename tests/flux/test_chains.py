@@ -211,24 +211,19 @@ class TestChainsOnLattices:
         assert np.isnan(stuck.pvalue)
 
 
-@pytest.mark.parametrize("weight", [1e-5, 0.002, 0.009])
-def test_a_light_mode_without_draws_does_not_make_good_chains_inconclusive(weight):
-    target = sc.models.gaussian_mixture([[0.0], [9.0]], weights=[1 - weight, weight])
-    x = ar1_chains(np.random.default_rng(0), 4, 1000, 1, 0.8)
-    verdict = sc.check(x, target, modes=[[0.0], [9.0]], rng=0)
-    assert verdict.fits is True
-    assert not verdict.warnings
-    assert verdict.tests["weights"].inconclusive_reason in (None, "light modes")
-    within = verdict.tests["kernel"].chains.effective_sample_size
-    assert 0.5 * within < verdict.importance_weights.effective_sample_size < 2 * within
-
-
-def test_a_mode_of_some_percent_that_no_chain_visits_is_no_pass():
-    target = sc.models.gaussian_mixture([[0.0], [9.0]], weights=[0.96, 0.04])
-    x = ar1_chains(np.random.default_rng(0), 4, 200, 1, 0.8)
-    verdict = sc.check(x, target, modes=[[0.0], [9.0]], rng=0)
-    assert verdict.fits is None
-    assert "the chains never change mode" in verdict.sentence
+@pytest.mark.parametrize(
+    ("weight", "reason"), [(1e-5, "light modes"), (0.009, "light modes"), (0.04, "stuck chains")]
+)
+def test_a_mode_that_no_chain_visits_matters_from_one_percent_on(weight, reason):
+    places = np.array([[0.0], [9.0]])
+    target = sc.models.gaussian_mixture(places, weights=[1 - weight, weight])
+    x = ar1_chains(np.random.default_rng(0), 4, 300, 1, 0.8).reshape(-1, 1)
+    chain = np.repeat(np.arange(4), 300)
+    modes = as_modes(places, target)
+    rng = np.random.default_rng(0)
+    result = flux_core(x, target.log_density(x), target, modes, chain=chain, rng=rng)
+    assert result.inconclusive_reason == reason
+    assert np.isnan(result.pvalue)
 
 
 class TestStudy:
