@@ -52,10 +52,6 @@ class TestLevel:
         assert_level(self.pvalues(rare, 100, 400, 1, variant=variant))
 
     @pytest.mark.slow
-    def test_few_draws(self):
-        assert_level(self.pvalues(FAR, 20, 250, 2))
-
-    @pytest.mark.slow
     def test_any_anchors(self):
         _, modes = mixture(*NEAR)
         assert_level(self.pvalues(NEAR, 300, 300, 3, anchors=odd_anchors(modes)), exact=True)

@@ -11,7 +11,7 @@ class TestIdentities:
     """Exact under the target, by quadrature on a line with overlapping modes of unequal width."""
 
     target, modes = mixture(*NEAR)
-    x = np.linspace(-12, 17, 400_001)[:, None]
+    x = np.linspace(-12, 17, 100_001)[:, None]
     mass = np.exp(target.log_density(x)) * (x[1, 0] - x[0, 0])
 
     @pytest.mark.parametrize("make", [mode_anchors, odd_anchors])
@@ -20,9 +20,9 @@ class TestIdentities:
         probabilities = found.probabilities()
         own = np.eye(3)[found.mode]
         assert self.mass.sum() == pytest.approx(1, abs=1e-9)
-        np.testing.assert_allclose(self.mass @ (probabilities - own), 0, atol=2e-5)
+        np.testing.assert_allclose(self.mass @ (probabilities - own), 0, atol=1e-4)
         flow = (own * self.mass[:, None]).T @ probabilities
-        np.testing.assert_allclose(flow, flow.T, atol=2e-5)
+        np.testing.assert_allclose(flow, flow.T, atol=1e-4)
         assert flow[0, 1] > 0.01  # or all of this would say nothing
 
     def test_covariance_given_the_orbit(self):
@@ -32,7 +32,7 @@ class TestIdentities:
         flow = probabilities - own
         left = (flow * self.mass[:, None]).T @ flow
         right = np.diag(self.mass @ probabilities) - (probabilities * self.mass[:, None]).T @ probabilities
-        np.testing.assert_allclose(left, right, atol=2e-5)
+        np.testing.assert_allclose(left, right, atol=1e-4)
 
 
 def test_probabilities_of_far_gaussians_are_their_weights():

@@ -23,8 +23,8 @@ from ..result import ChainWeights, FluxReason, ModeTable
 from .counts import (
     MIN_EXCHANGE,
     MIN_VARIANCE_FOR_CHI2,
-    Comparison,
     Directions,
+    FlowComparison,
     ModeComparison,
     adjusted_for_number,
     directions,
@@ -82,12 +82,12 @@ def compare_chain_modes(
     pvalues = np.full(n_modes, np.nan)
     summary = chain_summary(mode, chain, n_modes)
     often = np.flatnonzero(summary.sojourns >= min_sojourns(n_modes))
-    untested = ModeComparison(Comparison(), net, pvalues, summary)
-    reason = _why_untestable(mode, chain, table, often)
-    if reason is not None:
-        return untested._replace(
-            reason="stuck chains" if summary.stuck and reason == "few changes" else reason
-        )
+    rarely: FluxReason = "stuck chains" if summary.stuck else "few changes"
+    untested = ModeComparison(FlowComparison(), net, pvalues, summary, rarely)
+    if _only_one_matters(table, often):
+        return untested._replace(reason="light modes")
+    if not _often_enough(mode, chain, table, often):
+        return untested
     flow, covariance = flows_within(often, moments.probabilities, mode)
     found = directions(covariance, table.locations[often], MIN_VARIANCE_FOR_CHI2)
     if found.variances.max() < MIN_EXCHANGE:
@@ -95,7 +95,7 @@ def compare_chain_modes(
     features = flow @ found.columns
     blocks = cut_blocks(_slowest(features, found, chain), chain)
     if not blocks.enough:
-        return untested._replace(reason="stuck chains" if summary.stuck else "few blocks")
+        return untested
     net[often] = flow.mean(axis=0)
     error = block_standard_error(block_sums(flow - flow.mean(axis=0), blocks.label)) / n
     pvalues[often] = adjusted_for_number(flow_pvalues(net[often], error, blocks.n_blocks - 1))
@@ -112,19 +112,19 @@ def compare_chain_modes(
     )
 
 
-def _why_untestable(
-    mode: np.ndarray, chain: np.ndarray, table: ModeTable, often: np.ndarray
-) -> FluxReason | None:
-    """Why the chains do not permit a test of the weights, with the modes that they visit often enough."""
+def _only_one_matters(table: ModeTable, often: np.ndarray) -> bool:
+    """Whether there is nothing to compare: all modes but one are negligible, and none visited `often`."""
+    return len(often) < 2 and np.sum(np.fmax(table.implied, table.observed) > NEGLIGIBLE_SHARE) < 2
+
+
+def _often_enough(mode: np.ndarray, chain: np.ndarray, table: ModeTable, often: np.ndarray) -> bool:
+    """Whether the modes visited `often` are all that matter, and the chains move fast enough between them."""
     rarely = np.setdiff1d(np.arange(len(table)), often)
-    share = np.fmax(table.implied, table.observed)
-    if len(often) < 2 and np.sum(share > NEGLIGIBLE_SHARE) < 2:
-        return "light modes"
-    if len(often) < 2 or share[rarely].sum() > WEIGHTY_SHARE:
-        return "few changes"
+    if len(often) < 2 or np.fmax(table.implied, table.observed)[rarely].sum() > WEIGHTY_SHARE:
+        return False
     rows = np.isin(mode, often)
     # 40 are what 20 sojourns at each of two modes are worth (chain_flux_study, "eight in a row, slow")
-    return None if rows.sum() >= 40 * slowest_time(mode[rows], chain[rows]) else "few changes"
+    return bool(rows.sum() >= 40 * slowest_time(mode[rows], chain[rows]))
 
 
 def chain_summary(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> ChainWeights:
@@ -164,7 +164,7 @@ def flows_within(
 
 def compare_chain_steps(
     flows: StepFlows, chain: np.ndarray, n_resamples: int, rng: np.random.Generator
-) -> tuple[Comparison, Blocks]:
+) -> tuple[FlowComparison, Blocks]:
     """Compare flows along displacements with their values under block sign flips.
 
     The metric is that of their second moments, which no change of signs alters. A cut hides about the same
@@ -183,7 +183,7 @@ def compare_chain_steps(
     rarer = max(1.0, np.sqrt(k / 5))
     blocks = replace(cut_blocks(rarer * tau, chain), autocorrelation_time=tau)
     if not k or not blocks.enough:
-        return Comparison(), blocks
+        return FlowComparison(), blocks
     return sign_flips(features, blocks, whole, n_resamples, rng), blocks
 
 
@@ -197,7 +197,7 @@ def _slowest(features: np.ndarray, found: Directions, chain: np.ndarray) -> floa
 
 def sign_flips(
     features: np.ndarray, blocks: Blocks, found: Directions, n_resamples: int, rng: np.random.Generator
-) -> Comparison:
+) -> FlowComparison:
     """|sum f|^2 ranked among its values with a random sign per block."""
     sums = block_sums(features, blocks.label)
     signs = block_signs(blocks.n_blocks, n_resamples, rng)

@@ -31,7 +31,7 @@ from .anchors import Anchors, assign, local_anchors_core, mode_anchors
 from .chains import WEIGHTY_SHARE, compare_chain_modes, compare_chain_steps
 from .counts import (
     N_FLUX_RESAMPLES,
-    Comparison,
+    FlowComparison,
     ModeComparison,
     Variant,
     compare_independent,
@@ -142,7 +142,8 @@ def flux_test(
     """
     _check_arguments(target, variant, anchors)
     box = box_beside(modes, bounds, target.dim)
-    size = as_count(n_resamples, "n_resamples")
+    n_resamples = as_count(n_resamples, "n_resamples")
+    options: dict[str, Any] = {"variant": variant, "anchors": anchors, "n_resamples": n_resamples}
     generator, seed = seeded(rng)
     read = read_sample(draws, target, independent=independent)
     if read.chain is not None and variant == "exact":
@@ -150,7 +151,7 @@ def flux_test(
             "`variant` 'exact' is for independent draws, but `draws` are Markov chains; give "
             "`independent=True` if they are independent"
         )
-    search_stream, *streams = generator.spawn(3)
+    (search_stream,) = generator.spawn(1)
     known, rows, mode_warnings = known_modes(modes, target, read.x, box, chain=read.chain, rng=search_stream)
     if modes is None:
         known = _modes_that_expect_draws(known, len(rows))
@@ -158,23 +159,15 @@ def flux_test(
     if isinstance(anchors, Anchors):
         _check_anchors(anchors, known)
     chain = chain_of_rows(read.chain, rows)
-    case = FluxCase(read.x[rows], read.log_p[rows], target, known, chain, variant, anchors, size, *streams)
-    result = _test_case(case)
+    sample = (read.x[rows], read.log_p[rows])
+    result = flux_core(*sample, target, known, chain=chain, rng=generator, **options)
     warnings = [*read.warnings, *mode_warnings, *result.warnings]
     if result.inconclusive_reason is not None:
         warnings.append(cannot_tell(weight_reason(result)))
     if result.null_distribution is not None:
         warnings.extend(resample_warnings(n_resamples, "n_resamples"))
     announce(warnings)
-    settings = recorded(
-        modes=modes,
-        bounds=bounds,
-        variant=variant,
-        anchors=anchors,
-        n_resamples=size,
-        independent=independent,
-        rng=seed,
-    )
+    settings = recorded(modes=modes, bounds=bounds, **options, independent=independent, rng=seed)
     result = replace(result, settings=settings, warnings=tuple(dict.fromkeys(warnings)))
     return among_all(result, rows, len(read.x))
 
@@ -195,13 +188,9 @@ def flux_core(
 
     `chain` (n,) numbers the chains, 0, 1, ... in order; None for independent draws.
     """
-    _, *streams = rng.spawn(3)
-    return _test_case(FluxCase(x, log_p, target, modes, chain, variant, anchors, n_resamples, *streams))
-
-
-def _test_case(case: FluxCase) -> FluxResult:
-    """Compare the weights along the displacements of a lattice too large to be listed, or mode by mode."""
-    steps = lattice_steps(case.target, case.modes) if case.anchors is None else None
+    case = FluxCase(x, log_p, target, modes, chain, variant, anchors, n_resamples, *rng.spawn(2))
+    # by displacements where the modes are part of a lattice too large to be listed
+    steps = lattice_steps(target, modes) if anchors is None else None
     return _test_modes(case) if steps is None else _test_displacements(case, steps)
 
 
@@ -293,7 +282,7 @@ def _test_displacements(case: FluxCase, steps: np.ndarray) -> FluxResult:
     )
 
 
-def _as_result(case: FluxCase, comparison: Comparison, leave: np.ndarray, **fields: Any) -> FluxResult:
+def _as_result(case: FluxCase, comparison: FlowComparison, leave: np.ndarray, **fields: Any) -> FluxResult:
     """The result of a comparison; `leave` (n,) is the probability of each draw to leave its mode."""
     return FluxResult(
         "flux test",
@@ -311,7 +300,7 @@ def _as_result(case: FluxCase, comparison: Comparison, leave: np.ndarray, **fiel
     )
 
 
-def _variant(case: FluxCase, comparison: Comparison) -> FluxVariant:
+def _variant(case: FluxCase, comparison: FlowComparison) -> FluxVariant:
     """How the p-value was found."""
     if case.chain is not None:
         return "block signs"
@@ -323,7 +312,7 @@ def _n_contributing(leave: np.ndarray) -> int:
     return int(np.sum(leave > 0.01))
 
 
-def _warnings_of_few_moving(leave: np.ndarray, comparison: Comparison) -> tuple[str, ...]:
+def _warnings_of_few_moving(leave: np.ndarray, comparison: FlowComparison) -> tuple[str, ...]:
     """A warning if most draws contribute nothing to a test that was made."""
     moving = _n_contributing(leave) / len(leave)
     return (few_moving(moving),) if moving < 0.5 and not np.isnan(comparison.pvalue) else ()

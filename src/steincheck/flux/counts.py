@@ -18,7 +18,7 @@ MIN_EXCHANGE = 0.01  # draws: modes that expect fewer, or counts that vary less,
 TREND_LEVEL = 0.2  # of the trend in the statistic (flux_study: "leaning" gains .16, "more in turn" loses .03)
 
 
-class Comparison(NamedTuple):
+class FlowComparison(NamedTuple):
     """Outcome of a comparison of net flows with 0; NaN where there is nothing to compare."""
 
     statistic: float = np.nan
@@ -31,7 +31,7 @@ class Comparison(NamedTuple):
 class ModeComparison(NamedTuple):
     """Outcome of the comparison of the modes' weights."""
 
-    comparison: Comparison
+    comparison: FlowComparison
     net_flow: np.ndarray  #: (M,) into each mode, positive where there are too few draws
     mode_pvalues: np.ndarray  #: (M,) of single modes, adjusted for their number; NaN where not examined
     chains: ChainWeights | None = None
@@ -83,7 +83,7 @@ def compare_independent(
     """
     n = len(moments.probabilities)
     gap = moments.counts - moments.expected
-    result = ModeComparison(Comparison(), -gap / n, single_counts(moments))
+    result = ModeComparison(FlowComparison(), -gap / n, single_counts(moments))
     found = directions(moments.covariance, locations, least=0.5)
     if found.variances.max() < MIN_EXCHANGE:
         return result._replace(reason="nothing moves")
@@ -95,20 +95,20 @@ def compare_independent(
     return result._replace(comparison=rank_forms(np.vstack([gap, samples]) @ found.columns, found))
 
 
-def compare_with_chi2(gap: np.ndarray, found: Directions) -> Comparison:
+def compare_with_chi2(gap: np.ndarray, found: Directions) -> FlowComparison:
     """Q = |columns' gap|^2 of gap = counts - expected against chi-square, with its trend part if examined."""
     squares = (gap @ found.columns) ** 2
     statistic = float(squares.sum())
     k = found.n_full
     whole = float(special.chdtrc(k, statistic))
     if not found.trend_examined:
-        return Comparison(statistic, whole, None, k)
+        return FlowComparison(statistic, whole, None, k)
     trend = float(special.chdtrc(found.n_trend, squares[: found.n_trend].sum()))
     smallest = min(whole / (1 - TREND_LEVEL), trend / TREND_LEVEL)
-    return Comparison(statistic, joint_probability(smallest, k, found.n_trend), None, k, trend)
+    return FlowComparison(statistic, joint_probability(smallest, k, found.n_trend), None, k, trend)
 
 
-def rank_forms(projections: np.ndarray, found: Directions) -> Comparison:
+def rank_forms(projections: np.ndarray, found: Directions) -> FlowComparison:
     """Rank |row|^2 of the first of the `projections` (1 + B, k), with its trend part if that is examined.
 
     With a trend the p-value is that of min(p_Q / 0.8, p_trend / 0.2), ranked among the same samples.
@@ -122,7 +122,7 @@ def rank_forms(projections: np.ndarray, found: Directions) -> Comparison:
         trend = float(trend_ranks[0])
         ranks = np.minimum(ranks / (1 - TREND_LEVEL), trend_ranks / TREND_LEVEL)
     p = float(np.mean(ranks <= ranks[0] * (1 + 1e-12)))
-    return Comparison(float(whole[0]), p, whole[1:], found.n_full, trend)
+    return FlowComparison(float(whole[0]), p, whole[1:], found.n_full, trend)
 
 
 def joint_probability(smallest: float, k: int, r: int) -> float:

@@ -12,7 +12,7 @@ from ..result import Modes
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
 from .anchors import shape_difference
-from .counts import Comparison, Variant
+from .counts import FlowComparison, Variant
 from .orbits import MAX_ELEMENTS
 
 MAX_DROP = 3.0  # nats by which the next mode of a lattice may be lower
@@ -104,7 +104,7 @@ def step_flows(x: np.ndarray, log_p: np.ndarray, target: Target, steps: np.ndarr
 
 def compare_steps(
     flows: StepFlows, variant: Variant, n_resamples: int, rng: np.random.Generator
-) -> Comparison:
+) -> FlowComparison:
     """Compare the flows of independent draws along the displacements with those against them."""
     clear = flows.clear
     if variant == "asymptotic" and clear.any() and len(flows.accept) >= DRAWS_PER_DISPLACEMENT * clear.sum():
@@ -112,7 +112,7 @@ def compare_steps(
     return sign_test(flows.accept, n_resamples, rng)
 
 
-def hotelling(flow: np.ndarray) -> Comparison:
+def hotelling(flow: np.ndarray) -> FlowComparison:
     """Hotelling's T2 of the means of the columns of `flow` (n, V).
 
     From second moments about 0, which do not vanish if all draws flow alike: T0 = n m' S0^+ m lies in [0, n]
@@ -123,7 +123,7 @@ def hotelling(flow: np.ndarray) -> Comparison:
     k = white.shape[1]
     t0 = n * float(np.sum(white.mean(axis=0) ** 2))
     ratio = t0 / max(n - t0, 1e-12 * n)
-    return Comparison((n - 1) * ratio, float(special.fdtrc(k, n - k, (n - k) / k * ratio)), None, k)
+    return FlowComparison((n - 1) * ratio, float(special.fdtrc(k, n - k, (n - k) / k * ratio)), None, k)
 
 
 def unit_second_moments(flow: np.ndarray) -> np.ndarray:
@@ -138,7 +138,7 @@ def unit_second_moments(flow: np.ndarray) -> np.ndarray:
     return unit @ (vectors[:, kept] / np.sqrt(values[kept]))
 
 
-def sign_test(accept: np.ndarray, size: int, rng: np.random.Generator) -> Comparison:
+def sign_test(accept: np.ndarray, size: int, rng: np.random.Generator) -> FlowComparison:
     """Draw one jump per draw; given how many accept step v, forth or back, those forth are Bin(N_v, 1/2).
 
     The statistic is the sum over v of (forth - back)^2 / N_v, with `size` values of it under H0; its degrees
@@ -150,8 +150,8 @@ def sign_test(accept: np.ndarray, size: int, rng: np.random.Generator) -> Compar
     forth, back = np.bincount(moved, minlength=2 * count).reshape(2, count)
     total = forth + back
     if not total.any():
-        return Comparison()
+        return FlowComparison()
     spread = np.maximum(total, 1)
     null = np.sum((2 * rng.binomial(total, 0.5, size=(size, count)) - total) ** 2 / spread, axis=1)
     statistic = float(np.sum((2 * forth - total) ** 2 / spread))
-    return Comparison(statistic, pvalue(statistic * (1 - 1e-9), null), null, int(np.sum(total > 0)))
+    return FlowComparison(statistic, pvalue(statistic * (1 - 1e-9), null), null, int(np.sum(total > 0)))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from ..chains.blocks import autocorrelation_time, block_sums, cut_blocks
-from ..result import ImportanceWeights, ModeTable, ModeWord
+from ..result import ImportanceWeights, ModeTable
 from .orbits import Orbits
 
 MODE_TABLE_LEVEL = 0.05  # of words about single modes in `flux_test`; 1 minus the coverage of the intervals
@@ -51,8 +51,7 @@ def mode_table(
         implied[main] = share
         interval[main] = share_intervals(share, of_logs)
         covariance[np.ix_(main, main)] = np.outer(share, share) * of_logs.covariance
-    words: tuple[ModeWord, ...] = ("not examined",) * n_modes
-    return ModeTable(locations, counts, counts / counts.sum(), implied, interval, covariance, words)
+    return ModeTable(locations, counts, counts / counts.sum(), implied, interval, covariance, words=())
 
 
 def implied_shares(log_weight: np.ndarray, mode: np.ndarray) -> ImpliedShares:

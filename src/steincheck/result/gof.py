@@ -19,9 +19,7 @@ from .modes import Modes
 from .plain import as_plain, freeze_mappings, picklable_state
 
 FluxVariant = Literal["asymptotic", "exact", "block signs"]
-FluxReason = Literal[
-    "nothing moves", "no exchange", "light modes", "stuck chains", "few changes", "few blocks"
-]
+FluxReason = Literal["nothing moves", "no exchange", "light modes", "stuck chains", "few changes"]
 KernelUnits = Literal["common", "per mode"]
 
 
@@ -343,7 +341,7 @@ class FluxResult(GofResult):
     inconclusive_reason : FluxReason or None
         Why a large p-value is not evidence of a fit, or why there is none: "nothing moves" (no draw can be
         mapped to another mode), "no exchange" (none between some modes of more than 5 %), "light modes" (all
-        but one hold less than 1 %), "stuck chains", "few changes" or "few blocks".
+        but one hold less than 1 %), "stuck chains" or "few changes".
     """
 
     modes: Modes

@@ -17,7 +17,7 @@ NEW_CHAINS = "start chains in every mode, or use a sampler that moves between mo
 
 def weight_reason(result: FluxResult) -> str:
     """Why the flux test cannot tell, and what would help; empty if it can."""
-    if result.inconclusive_reason in ("stuck chains", "few changes", "few blocks"):
+    if result.inconclusive_reason in ("stuck chains", "few changes"):
         return _reason_of_chains(result)
     apart = [] if result.mode_table is None else np.flatnonzero(np.isnan(result.mode_table.implied)).tolist()
     texts = {
@@ -40,8 +40,6 @@ def _reason_of_chains(result: FluxResult) -> str:
         everywhere = bool(np.all(table.n_draws[table.implied > 0.01] > 0))
         remedy = "reweight the draws by the implied shares" if everywhere else NEW_CHAINS
         return f"the chains never change mode: shares of modes are those of the starting points; {remedy}"
-    if result.inconclusive_reason == "few blocks":
-        return "the mode weights are known to too few effective draws for a test: run the chains longer"
     changes = "once" if chains.n_changes == 1 else f"{chains.n_changes} times"
     return (
         f"the chains change mode too rarely to compare the weights ({changes} in all, "
