@@ -82,13 +82,9 @@ def _pieces(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _chunk_size(rows: np.ndarray, coordinates: Coordinates) -> int:
     """Pieces in a chunk: a power of 2, so that another number of draws seldom compiles anything."""
     modes, _, directions = coordinates.project.shape
-    width = (2 + modes) * (
-        directions
-        + len(coordinates.conditional)
-        + coordinates.pairs.shape[1]
-        + coordinates.ordered_pairs.shape[1]
-    )
-    fits = max(1, 4_000_000 // (rows.shape[1] * width))  # 4 million features take 32 MB
+    # some 8 features per draw and direction, and products of all directions per piece, for each mode
+    numbers = (2 + modes) * directions * (8 * rows.shape[1] + directions)
+    fits = max(1, 4_000_000 // numbers)  # 4 million take 32 MB
     return min(1 << int(np.log2(fits)), 1 << int(np.ceil(np.log2(len(rows)))))
 
 
