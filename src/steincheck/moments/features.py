@@ -15,15 +15,15 @@ from .coordinates import DAMPING, Coordinates, skew_coefficient, tail_coefficien
 class Sums(NamedTuple):
     """Sums of features over q blocks, and over all modes."""
 
+    correlation: Any  # (q, P), with the standard deviations held fixed
+    curvature: Any  # (q, Q)
     location: Any  # (q, K)
     scale: Any  # (q, K)
-    correlation: Any  # (q, P), with the standard deviations held fixed
     conditional_location: Any  # (q, C)
     conditional_scale: Any  # (q, C)
     skewness: Any  # (q, K)
     tails: Any  # (q, K)
     extremes: Any  # (q, K), tails and scale together
-    curvature: Any  # (q, Q)
     overall_scale: Any  # (q, 1)
     radial_tails: Any  # (q, 1)
     count: Any  # (q, 1), responsibilities
@@ -81,13 +81,9 @@ def _pieces(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _chunk_size(rows: np.ndarray, coordinates: Coordinates) -> int:
     """Pieces in a chunk: a power of 2, so that another number of draws seldom compiles anything."""
     modes, _, directions = coordinates.project.shape
-    width = (2 + modes) * (
-        directions
-        + len(coordinates.conditional)
-        + coordinates.pairs.shape[1]
-        + coordinates.ordered_pairs.shape[1]
-    )
-    fits = max(1, 4_000_000 // (rows.shape[1] * width))  # 4 million features take 32 MB
+    # some 8 features per draw and direction, and products of all directions per piece, for each mode
+    numbers = (2 + modes) * directions * (8 * rows.shape[1] + directions)
+    fits = max(1, 4_000_000 // numbers)  # 4 million take 32 MB
     return min(1 << int(np.log2(fits)), 1 << int(np.ceil(np.log2(len(rows)))))
 
 
@@ -133,11 +129,12 @@ def _sums_of_mode(view: View, coordinates: Coordinates, k: Any) -> Sums:
     y = view.z[..., coordinates.conditional]
     ones = jnp.ones_like(view.share)[..., None]
     features = [view.u, view.u * view.z + 1, t, t * y + 1, *shapes, *_radial(view, coordinates), ones]
-    location, scale, *others, overall, radial, count = _totals(view.share, features)
+    totals = _totals(view.share, features)
     u = view.share[..., None] * view.u
+    scale, count = totals[1], totals[-1]
     pairs = _correlation(jnp.einsum("slk,slm->skm", view.z, u), scale, count, coordinates, k)
     curvature = _curvature(jnp.einsum("slk,slm->skm", bowl, u), coordinates, k)
-    return Sums(location, scale, pairs, *others, curvature, overall, radial, count)
+    return Sums(pairs, curvature, *totals)
 
 
 def _totals(share: Any, parts: list[Any]) -> list[Any]:

@@ -11,9 +11,6 @@ from ..stein.mode_units import laplace_responsibilities
 from ..target import Batch, log_density_anywhere
 
 NEGLIGIBLE = 1e-6  # bounds the probability that right draws hold any that is called impossible
-GRID_POINTS = (
-    97  # evaluations of a conditional density, the draw included (study of false alarms in the docs)
-)
 
 
 class ImpossibleDraws(NamedTuple):
