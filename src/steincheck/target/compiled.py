@@ -76,12 +76,11 @@ def from_jax(
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
     if example is not None:
         flat = flat_function(log_density, example)
-        options = {"sample": sample, "constrained_names": constrained_names}
+        options: dict[str, Any] = {"sample": sample, "constrained_names": constrained_names}
         options |= {"constrain": constrain, "unconstrain": unconstrain}
         target = from_jax(flat.function, flat.dim, names=names or flat.names, **options)
         return made_by(target, from_jax, log_density, example=example, names=names, **options)
-    as_count(dim, "dim", maximum=MAX_DIM)
-    dim = int(dim)
+    dim = as_count(dim, "dim", maximum=MAX_DIM)
     function, returned = traced(log_density, int(dim))
     _check_returned(returned, int(dim))
     if returned.dtype != jnp.float64:
