@@ -74,15 +74,17 @@ def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[
     """
     have = [canonical_name(column) for column in columns]
     want = [canonical_name(name) for name in wanted]
-    for variable in dict.fromkeys(variable_of(name) for name in want if name not in have):
+    known = set(have)
+    for variable in dict.fromkeys(variable_of(name) for name in want if name not in known):
         have = _renamed(have, want, variable)
-    missing = [given for given, name in zip(wanted, want, strict=True) if name not in have]
+    place = {name: k for k, name in enumerate(have)}
+    missing = [given for given, name in zip(wanted, want, strict=True) if name not in place]
     if missing:
         raise ValueError(
             f"{what} has no column {missing[0]!r}{close_names(missing[0], columns)}; its columns are "
             f"{listed(columns)}, the target's names {listed(wanted)}"
         )
-    return [have.index(name) for name in want]
+    return [place[name] for name in want]
 
 
 def close_names(name: str, known: Sequence[str]) -> str:

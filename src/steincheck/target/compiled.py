@@ -64,8 +64,8 @@ def from_jax(
     """
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
-    options = {"names": names, "sample": sample, "constrained_names": constrained_names}
-    maps = {"constrain": constrain, "unconstrain": unconstrain}
+    options: dict[str, Any] = {"names": names, "sample": sample, "constrained_names": constrained_names}
+    maps: dict[str, Any] = {"constrain": constrain, "unconstrain": unconstrain}
     if example is not None:
         flat = flat_function(log_density, example)
         named = options | {"names": names or flat.names}
