@@ -38,7 +38,7 @@ study: setup
 # every figure and table of the paper: hours on two cores
 reproduce: setup
 	$(BIN)/python -m experiments all --n-jobs 2
-	$(BIN)/python -m experiments.summary
+	$(BIN)/python -m experiments summary
 
 # measures what benchmarks/results does not have yet; ARGS=--smoke fails if a ratio of CPU times has halved
 bench: setup

@@ -1,4 +1,4 @@
-"""The tables of README.md from the committed rows: `python -m experiments.summary` writes them anew."""
+"""The tables of README.md from the committed rows: `python -m experiments summary` writes them anew."""
 
 from __future__ import annotations
 
@@ -81,5 +81,6 @@ def filled(text: str) -> str:
     return text
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the tables."""
     README.write_text(filled(README.read_text()))

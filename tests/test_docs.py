@@ -76,9 +76,6 @@ def test_the_skeletons_for_contributors_run():
     assert test(draws + 0.5, target, rng=0).pvalue == 0.001
     correct = [target.sample(300, seed) for seed in range(60)]
     assert_level([test(x, target, rng=0).pvalue for x in correct], (0.05, 0.2), exact=True)
-    assert_level([test(x.reshape(3, 100, 2), target, rng=0).pvalue for x in correct], (0.05, 0.2), exact=True)
-    with pytest.warns(UserWarning, match="cannot tell"):
-        assert test(draws[:20].reshape(2, 10, 2), target, rng=0).inconclusive()
     with pytest.warns(UserWarning, match="only 20 draws: below 30"):
         test(draws[:20], target, rng=0)
 

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from steincheck.cli import main
+from steincheck import cli
 
 pytestmark = pytest.mark.browser
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,12 +41,12 @@ OVERLAPS = """() => [...document.querySelectorAll('figure svg')].flatMap(svg => 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "demo-report.html"
-    patch = pytest.MonkeyPatch()
-    with patch.context() as m:
+    with pytest.MonkeyPatch.context() as m:
         m.chdir(path.parent)
         m.setattr(sys, "argv", ["steincheck", "demo", "--report", path.name])
+        m.setattr(cli, "_keep_compiled_programs", lambda: None)
         with pytest.raises(SystemExit) as stop:
-            main()
+            cli.main()
     assert stop.value.code in (0, None)
     return path
 
@@ -75,18 +75,13 @@ def test_the_report_opens_alone_and_shows_its_texts(report, browser, name, schem
     page.wait_for_load_state("networkidle")
     assert problems == []
     assert [url for url in requests if not url.startswith("data:")] == [report.as_uri()]
-    for text in (
-        "The draws do not fit the density",
-        "nearly missing",
-        "Not examined",
-        "How to reproduce",
-    ):
+    for text in ("share of the density", "Not examined", "How to reproduce"):
         assert page.get_by_text(text).first.is_visible(), text
     assert not page.get_by_text("SHA-256").first.is_visible()  # settings are folded away
     page.locator("summary").click()
     assert page.get_by_text("SHA-256").first.is_visible()
     page.locator("summary").click()
-    assert page.locator("figure svg").count() == 2
+    assert page.locator("figure svg").count() >= 2  # shares, draws, and errors where they are known
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert page.evaluate(OVERLAPS) == []
     IMAGES.mkdir(exist_ok=True)

@@ -62,6 +62,7 @@ def small_cells():
         "mode_study": lambda: study["mode_study"].how_often(2, 0.1, 1),
         "moment_study": moments,
         "ram_study": lambda: study["ram_study"].ANSWERS.read(),
+        "summary": lambda: study["summary"].filled(study["summary"].README.read_text()),
         "small_samples": lambda: study["small_samples"].pvalue("ksd", None, 30, 10, 0),
     }
 

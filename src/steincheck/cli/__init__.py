@@ -78,7 +78,7 @@ def _check(options: Namespace) -> int:
         answer = verdict.check(sample, density, rng=options.seed, **given, **_known(options, density))
     _say(str(answer), options)
     _write_json(answer.to_json(), options)
-    title = f"{', '.join(path.name for path in options.draws)} and {_source(options).name}"
+    title = f"{', '.join(path.name for path in options.draws)} and {options.source.name}"
     _write_report(answer, sample, density, title, options)
     return {True: 0, False: 1, None: 3}[answer.fits]
 
@@ -88,11 +88,10 @@ def _test(options: Namespace) -> int:
     run = TESTS[options.name]
     density, sample = _read(options, options.json)
     known = _known(options, density)
-    if known and "modes" not in signature(run).parameters:
+    taken = signature(run).parameters
+    if known and "modes" not in taken:
         raise ValueError(f"the test {options.name} uses no modes: it takes neither --bounds nor --modes")
-    given = _given(options, "independent", "n_resamples")
-    if "alpha" in signature(run).parameters:
-        given["alpha"] = options.alpha
+    given = _given(options, *(name for name in ("independent", "n_resamples", "alpha") if name in taken))
     with _working(options):
         result = run(sample, density, rng=options.seed, **given, **known)
     _say(
@@ -162,15 +161,11 @@ def _demo(options: Namespace) -> int:
 
 def _read(options: Namespace, *outputs: Path | None) -> tuple[Target, Any]:
     """The density and the draws, if there are any, once it is known that the outputs can be written."""
-    source = _source(options)
+    options.source = Source(options.target, options.stan, options.pymc, options.numpyro, options.data)
     files = options.draws or ()
-    check_outputs(*outputs, inputs=(*files, options.modes, *source))
-    density = source.load()
+    check_outputs(*outputs, inputs=(*files, options.modes, *options.source))
+    density = options.source.load()
     return density, load_draws(files, density, options.key) if files else None
-
-
-def _source(options: Namespace) -> Source:
-    return Source(options.target, options.stan, options.pymc, options.numpyro, options.data)
 
 
 def _given(options: Namespace, *names: str) -> dict[str, Any]:

@@ -22,14 +22,9 @@ def load_draws(paths: list[Path], target: Target, key: str | None, minimum: int 
 
 def load_modes(path: Path, target: Target) -> Any:
     """Modes from a file: locations (M, d) of one like those of draws, or all that JSON has of them."""
-    if path.suffix.lower() == ".json":
-        return _modes_of_json(path, target)
-    places = load_draws([path], target, None, minimum=1)
-    return to_unconstrained(places, target, name="modes", minimum=1).values
-
-
-def _modes_of_json(path: Path, target: Target) -> Any:
-    """Modes of what ``steincheck modes --json`` writes, or of as little as their locations."""
+    if path.suffix.lower() != ".json":
+        places = load_draws([path], target, None, minimum=1)
+        return to_unconstrained(places, target, name="modes", minimum=1).values
     try:
         record = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:

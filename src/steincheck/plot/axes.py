@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import shown
-from ..draws.coerce import read_as_draws
 from ..target import coordinate_names
 
 if TYPE_CHECKING:
@@ -73,8 +72,3 @@ def check_coordinates(chosen: Any, dim: int, most: int = 2, name: str = "coordin
     if not whole or not 1 <= len(set(listed)) == len(listed) <= most or not set(listed) <= set(range(dim)):
         raise ValueError(f"`{name}` must be up to {most} of 0..{dim - 1}, got {shown(chosen)}")
     return tuple(int(k) for k in listed)
-
-
-def as_points(x: Any, name: str) -> np.ndarray:
-    """Draws (n, d) as floats."""
-    return read_as_draws(x, name=name, minimum=1).values

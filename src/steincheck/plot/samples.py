@@ -11,12 +11,13 @@ from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MUTED_COLOUR, PAPER_COLOUR
 from .._validation import require_kind
 from .._whitening import standardised
 from ..draws import as_matrix, to_unconstrained
+from ..draws.coerce import read_as_draws
 from ..modes.arguments import as_covariances, as_pair
 from ..result import Verdict
 from ..target import Target, require_target
 from ..target.parameter_scale import ParameterScale, parameter_scales
 from ..typing import DrawsLike, ModesLike
-from .axes import MAX_POINTS, as_points, axes_or_new, check_coordinates, labels_of, pyplot, with_legend
+from .axes import MAX_POINTS, axes_or_new, check_coordinates, labels_of, pyplot, with_legend
 from .density import DensityGrid, density_grid
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _scene(draws: Any, target: Target | None, verdict: Any, modes: Any, names: A
     if draws is None and modes is not None:
         x = np.empty((0, np.shape(locations)[-1]))
     elif target is None:
-        x = as_points(draws, "draws")
+        x = read_as_draws(draws, name="draws", minimum=1).values
     else:
         x = to_unconstrained(draws, target, minimum=1).values
     dim = x.shape[1]

@@ -10,7 +10,6 @@ from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from string import Template
-from typing import NamedTuple
 
 import numpy as np
 
@@ -131,24 +130,19 @@ def _list(texts: Sequence[str], kind: str = "") -> str:
     return f'<ul class="{kind}">{items}</ul>' if texts else ""
 
 
-class _Column(NamedTuple):
-    """The head of a column, and its class in the style sheet."""
-
-    head: str
-    kind: str = "number"
-
-
-def _table(columns: Sequence[_Column], rows: Sequence[Sequence[str]], wrong: Sequence[bool] = ()) -> str:
-    """Rows of text; those that are `wrong` are marked."""
+def _table(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], wrong: Sequence[bool] = ()
+) -> str:
+    """Rows of text; those that are `wrong` are marked. A column is its head and its class for the style."""
 
     def line(cells: Sequence[str], tag: str, mark: str = "") -> str:
         pairs = zip(cells, columns, strict=True)
-        inner = (f'<{tag} class="{column.kind}">{escape(cell)}</{tag}>' for cell, column in pairs)
+        inner = (f'<{tag} class="{kind}">{escape(cell)}</{tag}>' for cell, (_, kind) in pairs)
         return f"<tr{mark}>{''.join(inner)}</tr>"
 
     marks = [' class="wrong"' if bad else "" for bad in wrong] or [""] * len(rows)
     body = "".join(line(row, "td", mark) for row, mark in zip(rows, marks, strict=True))
-    head = line([column.head for column in columns], "th")
+    head = line([head for head, _ in columns], "th")
     return f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
 
 
@@ -158,7 +152,7 @@ def _errors(verdict: Verdict) -> str:
     if not records:
         return ""
     heads = ("mean of the draws", "of the density", "error", "sd of the draws", "of the density", "error")
-    columns = [_Column("parameter", ""), *(_Column(head) for head in heads), _Column("", "words")]
+    columns = [("parameter", ""), *((head, "number") for head in heads), ("", "words")]
     rows = []
     for item in records[:MAX_ROWS]:
         mean = _with_interval(item.mean, item.mean_interval)
@@ -188,8 +182,7 @@ def _modes(verdict: Verdict) -> str:
     rows = [(*cells, where) for cells, where in zip(mode_rows(table), places, strict=True)][:MAX_ROWS]
     found = {finding.mode for finding in verdict.findings}
     kinds = ("", "number", "number", "number", "where")
-    heads = (*MODE_COLUMNS, "where")
-    columns = [_Column(head, kind) for head, kind in zip(heads, kinds, strict=True)]
+    columns = list(zip((*MODE_COLUMNS, "where"), kinds, strict=True))
     more = wording.first_of(MAX_ROWS, len(table), "modes")
     return (
         _table(columns, rows, [k in found for k in range(len(rows))])
@@ -203,7 +196,7 @@ def _parameters(verdict: Verdict) -> str:
     table = verdict.parameter_table
     if not len(table):
         return ""
-    columns = [_Column(name.replace("_", " "), "number" if k else "") for k, name in enumerate(table.columns)]
+    columns = [(name.replace("_", " "), "number" if k else "") for k, name in enumerate(table.columns)]
     more = wording.first_of(MAX_ROWS, len(table), "parameters")
     return _table(columns, table.cells()[:MAX_ROWS]) + _note(more)
 
@@ -211,11 +204,7 @@ def _parameters(verdict: Verdict) -> str:
 def _tests(verdict: Verdict) -> str:
     if not verdict.tests:
         return _note(wording.Notes.no_test)
-    columns = [
-        _Column("what was tested", ""),
-        *map(_Column, ("p-value", "adjusted")),
-        _Column("result", "words"),
-    ]
+    columns = [("what was tested", ""), ("p-value", "number"), ("adjusted", "number"), ("result", "words")]
     wrong = [verdict.adjusted_pvalues[name] <= verdict.alpha for name in verdict.tests]
     note = _note(wording.tests_note(verdict.alpha))
     return _table(columns, test_rows(verdict), wrong) + note
@@ -237,6 +226,6 @@ def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -
     words = [f"{name}={value if isinstance(value, (int, float)) else name}" for name, value in given.items()]
     call = f"verdict = steincheck.check(draws, target, {', '.join(words)})"
     text = escape(shlex.join(command) if command else call)
-    table = _table([_Column("setting", ""), _Column("value", "value")], rows)
+    table = _table([("setting", ""), ("value", "value")], rows)
     summary = "<summary>How to reproduce</summary>"
     return f'<details id="how-to-reproduce">{summary}<pre>{text}</pre>{table}</details>'

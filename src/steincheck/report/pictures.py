@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
@@ -29,35 +30,30 @@ COLOURS = {  # drawn in a colour of the palette, then replaced by a variable of 
 
 
 class _Picture(NamedTuple):
-    draw: Callable[[Any], object]  # into a figure
+    draw: Callable[[np.ndarray], object]  # on axes (panels, panels)
     caption: str
-    size: tuple[float, float] = (4.3, 3.0)
-    kind: str = ""  # its class in the style sheet
+    panels: int = 1
+    rows: int = 0  # with names at the side
 
 
 def figures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str]:
     """The pictures with their captions: errors, shares, draws."""
     pictures = []
+    errors = verdict.accuracy
     table = verdict.mode_table
-    if verdict.accuracy:
-        size = (4.3, _height(len(verdict.accuracy)))
-        pictures.append(_Picture(lambda figure: _draw_errors(verdict, figure), wording.Captions.errors, size))
+    width = verdict.settings.get("tolerance")
+    if errors:
+        picture = _Picture(
+            lambda axes: plot.effect_sizes(errors, tolerance=width, ax=axes[0, 0]),
+            wording.Captions.errors,
+            rows=len(errors),
+        )
+        pictures.append(picture)
     if table is not None:
-        size = (4.3, _height(len(table)))
-        draw = lambda figure: plot.mode_shares(table, ax=figure.add_subplot())  # noqa: E731
-        pictures.append(_Picture(draw, wording.Captions.shares, size))
+        draw = partial(plot.mode_shares, table)
+        pictures.append(_Picture(lambda axes: draw(ax=axes[0, 0]), wording.Captions.shares, rows=len(table)))
     pictures.append(_draws_picture(verdict, x, target))
     return [_figure(picture, number) for number, picture in enumerate(pictures)]
-
-
-def _height(rows: int) -> float:
-    """Inches, with room for the names of the rows."""
-    return 3.0 + 0.13 * max(0, min(rows, MAX_BARS) - 8)
-
-
-def _draw_errors(verdict: Verdict, figure: Any) -> None:
-    tolerance = verdict.settings.get("tolerance")
-    plot.effect_sizes(verdict.accuracy, tolerance=tolerance, ax=figure.add_subplot())
 
 
 def _draws_picture(verdict: Verdict, x: np.ndarray, target: Target | None) -> _Picture:
@@ -66,16 +62,10 @@ def _draws_picture(verdict: Verdict, x: np.ndarray, target: Target | None) -> _P
     n_modes = 0 if verdict.modes is None else len(verdict.modes)
     caption = wording.draws_caption(verdict.dim, len(chosen), n_modes)
     names = verdict.names if target is None else None  # a target knows the scales of its parameters
-    given: dict[str, Any] = {"verdict": verdict, "coordinates": chosen, "names": names}
+    given: dict[str, Any] = {"target": target, "verdict": verdict, "coordinates": chosen, "names": names}
     if len(chosen) < 3:
-        return _Picture(
-            lambda figure: plot.draws(x, target=target, ax=figure.add_subplot(), **given), caption
-        )
-
-    def draw_pairs(figure: Any) -> None:
-        plot.pairs(x, target, axes=figure.subplots(3, 3, squeeze=False), **given)
-
-    return _Picture(draw_pairs, caption, (6.4, 6.0), "wide")
+        return _Picture(lambda axes: plot.draws(x, ax=axes[0, 0], **given), caption)
+    return _Picture(lambda axes: plot.pairs(x, axes=axes, **given), caption, panels=3)
 
 
 def _figure(picture: _Picture, number: int) -> str:
@@ -88,9 +78,11 @@ def _figure(picture: _Picture, number: int) -> str:
     fonts = {"svg.fonttype": "none", "font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
     style: dict[Any, Any] = {**ink, **fonts, "svg.hashsalt": "steincheck"}
     buffer = io.StringIO()
+    single = (4.3, 3.0 + 0.13 * max(0, min(picture.rows, MAX_BARS) - 8))  # room for the names of the rows
+    size, kind = (single, "") if picture.panels == 1 else ((6.4, 6.0), "wide")
     with plt.rc_context(style), without_user_warnings():
-        figure = plt.Figure(figsize=picture.size, layout="constrained")
-        picture.draw(figure)
+        figure = plt.Figure(figsize=size, layout="constrained")
+        picture.draw(figure.subplots(picture.panels, picture.panels, squeeze=False))
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     svg = buffer.getvalue()
@@ -102,4 +94,4 @@ def _figure(picture: _Picture, number: int) -> str:
     svg = re.sub(r"font-family:[^;\"]*;?", "", svg)
     for colour, name in COLOURS.items():
         svg = svg.replace(colour, f"var({name})")
-    return f'<figure class="{picture.kind}">{svg}<figcaption>{caption}</figcaption></figure>'
+    return f'<figure class="{kind}">{svg}<figcaption>{caption}</figcaption></figure>'
