@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck.stein.kernels import pair_products
+from steincheck.stein.kernels import products_with_columns
 from steincheck.stein.tiles import quadratic_forms
 
 PRODUCT_FLOPS = 2 * 3000**3
@@ -46,7 +46,7 @@ def floor_seconds(x, dtype):
 
         @jax.jit
         def evaluate(x, y):
-            products = pair_products(x, -x, y, -y)
+            products = products_with_columns(x, -x, y.T, -y.T)
             phi, first, second = sc.IMQ(2.0).profile(products.r2)
             return phi * products.inner + first * products.cross + second
 
