@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from harness import assert_level, assert_power, labelled_chains
 
-from steincheck._series import index_in_chain, lagged_products
+from steincheck._series import lagged_products
 from steincheck.aggregate import collection
 from steincheck.chains.blocks import autocorrelation_time, autocovariance, block_signs, block_sums, cut_blocks
 from steincheck.stein.kernels import IMQ
@@ -90,12 +90,6 @@ def test_too_few_blocks_say_how_much_longer():
     assert cut_blocks(1.0, np.repeat([0, 1], [1000, 1000])).enough
 
 
-def test_one_long_chain_among_short_ones_is_no_eight_blocks():
-    chain = np.repeat(np.arange(8), [1000, *[20] * 7])
-    assert not cut_blocks(90.0, chain).enough
-    assert cut_blocks(5.0, chain).enough
-
-
 def test_chains_of_very_different_lengths_are_told_to_grow_alike():
     """One long chain beside short ones is one block, however long they all run."""
     blocks = cut_blocks(50.0, np.repeat([0, 1, 2], [1000, 10, 10]), max_blocks=3)
@@ -122,13 +116,6 @@ def test_signs_of_few_blocks_are_all_patterns():
     assert set(np.unique(many)) == {-1, 1}
 
 
-def test_block_sums():
-    values = np.arange(12.0).reshape(6, 2)
-    label = np.array([0, 0, 1, 2, 2, 2])
-    direct = [values[label == k].sum(axis=0) for k in range(3)]
-    np.testing.assert_array_equal(block_sums(values, label), direct)
-
-
 @pytest.mark.slow
 def test_block_signs_keep_the_level_of_a_mean_where_signs_per_draw_do_not():
     rng = np.random.default_rng(3)
@@ -151,7 +138,3 @@ def test_lagged_products_are_those_of_sums():
     x = np.random.default_rng(4).normal(size=(3, 8))
     expected = sum(np.correlate(row, row, mode="full")[7:] for row in x)
     np.testing.assert_allclose(lagged_products(x), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_places_within_chains_of_any_length():
-    np.testing.assert_array_equal(index_in_chain(np.array([0, 0, 1, 2, 2, 2])), [0, 1, 0, 0, 1, 2])

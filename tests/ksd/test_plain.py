@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 from harness import assert_level, assert_power, assert_uniform, bimodal, normal_log_density, standard_normal
@@ -140,30 +138,6 @@ def test_a_wrong_score_is_an_error_unless_told_otherwise():
     with pytest.raises(ValueError, match="`score` disagrees"):
         sc.ksd_test(x, wrong)
     assert sc.ksd_test(x, wrong, check_score=False, rng=0).reject()  # draws of its reciprocal
-
-
-def test_result_speaks_and_serialises(normal_target):
-    rng = np.random.default_rng(6)
-    good = sc.ksd_test(rng.normal(size=(200, 2)), normal_target, rng=0)
-    bad = sc.ksd_test(rng.normal(1, 1, size=(200, 2)), normal_target, rng=0)
-    assert "no misfit found" in str(good)
-    assert "does not fit" in str(bad)
-    assert bad.reject()
-    assert not good.reject()
-    record = json.loads(bad.to_json())
-    assert record["pvalue"] == bad.pvalue
-    assert len(record["null_distribution"]) == 999
-    with pytest.raises(ValueError, match="`alpha` must lie strictly between 0 and 1, got 5"):
-        bad.reject(5)
-    with pytest.raises(AttributeError, match="no attribute 'acceptance'"):
-        _ = bad.acceptance
-
-
-def test_settings_suffice_to_run_a_test_again(normal_target):
-    x = np.random.default_rng(23).normal(size=(80, 2))
-    for rng in (None, 5, np.random.default_rng(3)):
-        first = sc.ksd_test(x, normal_target, rng=rng)
-        assert sc.ksd_test(x, normal_target, rng=first.settings["rng"]).pvalue == first.pvalue
 
 
 def test_a_warning_points_at_the_line_that_called_the_test(normal_target):

@@ -167,21 +167,6 @@ def test_what_is_no_rule_and_no_perturbation_is_named(normal_target):
         sc.spksd_test(x, normal_target, perturbation=x)
 
 
-def test_a_perturbation_records_its_seed_and_draws_nothing_from_a_generator():
-    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-    draws = target.sample(50, 0)
-    generator = np.random.default_rng(4)
-    state = generator.bit_generator.state
-    options = {"modes": [[-3.0], [3.0]], "theta": 1.0, "n_steps": 5}
-    first, second = (sc.perturb(draws, target, rng=generator, **options) for _ in range(2))
-    assert generator.bit_generator.state == state
-    assert not np.array_equal(first.samples, second.samples)
-    again = sc.perturb(draws, target, rng=second.seed, **options)
-    np.testing.assert_array_equal(again.samples, second.samples)
-    assert second.to_dict()["seed"] == "SeedSequence(entropy=4, spawn_key=(1,))"
-    assert sc.perturb(draws, target, rng=5, **options).seed == 5
-
-
 @pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
 def test_a_perturbation_for_another_target_is_refused(test):
     places = [[-3.0, 0.0], [3.0, 0.0]]

@@ -24,13 +24,6 @@ def test_wild_weights_are_independent_signs():
     assert np.abs(weights.mean(axis=0)).max() < 6 / np.sqrt(20_000)
 
 
-@pytest.mark.parametrize("bootstrap", [multinomial, wild])
-def test_weights_are_decided_by_the_generator(bootstrap):
-    a, b = (bootstrap(11, 5, np.random.default_rng(7)) for _ in range(2))
-    assert a.shape == (5, 11)
-    np.testing.assert_array_equal(a, b)
-
-
 def test_normaliser():
     rng = np.random.default_rng(0)
     assert normaliser(multinomial(10, 50, rng)) == 100

@@ -82,13 +82,6 @@ def test_bad_bandwidth(bandwidth):
         RBF(bandwidth)
 
 
-def test_bad_beta_and_missing_bandwidth():
-    with pytest.raises(ValueError, match="`beta` must lie in"):
-        IMQ(1.0, beta=0.5)
-    with pytest.raises(ValueError, match="`bandwidth` is not set"):
-        RBF().profile(1.0)
-
-
 class Cauchy:
     """A kernel that is no dataclass, and takes no bandwidth."""
 

@@ -77,12 +77,6 @@ def test_aggregation_over_few_draws_breaks_no_ties():
         assert result.pvalue >= 1 / 8
 
 
-def test_weights_that_would_not_fit_into_memory_are_refused(normal_target):
-    x = np.random.default_rng(21).normal(size=(25_000, 2))
-    with pytest.raises(ValueError, match="for each of 25000 draws take 25 GB; bootstrap='blocks' takes none"):
-        sc.ksd_test(x, normal_target, bootstrap=sc.multinomial, n_resamples=10**6, rng=0)
-
-
 def test_many_draws_are_put_into_blocks_unless_a_bootstrap_is_named():
     x = np.random.default_rng(20).normal(size=(10_001, 2))
     assert bootstrap_used(None, sc.multinomial, x) == "blocks"

@@ -1,9 +1,6 @@
-import _thread
 import functools
 import io
-import signal
 import sys
-import threading
 
 import jax
 import numpy as np
@@ -100,18 +97,6 @@ def test_a_new_n_compiles_nothing():
     assert len(set(sizes)) == 1
 
 
-def test_a_kernel_of_ones_own():
-    class Cauchy:
-        def profile(self, r2):
-            q = 1 / (1 + r2)
-            return q, -(q**2), 2 * q**3
-
-    x, s = stack(1, 50, 2)
-    forms = quadratic_forms(x, s, Cauchy(), 1.0)
-    assert forms.total[0] == pytest.approx(dense(Cauchy(), x[0], s[0]).sum(), rel=1e-11)
-    assert forms.replicates.shape == (1, 0)
-
-
 def test_far_from_the_origin_nothing_is_lost():
     """The expanded squared distance of high dimensions is taken about the centre of the draws."""
     x, s = stack(1, 200, 20)
@@ -184,33 +169,6 @@ def test_the_time_left_is_shown_on_a_terminal_and_nothing_in_a_pipe(monkeypatch,
     quadratic_forms(x, s, IMQ(), 2.0)
     text = sys.stderr.getvalue()
     assert ("Stein kernel" in text and "left" in text) if shown else not text
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_stops_a_long_pass_at_once_and_leaves_nothing_behind():
-    x, s = stack(1, 60_000, 3)
-    block = np.arange(60_000) % 100
-    before = jax.config.jax_enable_x64
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    ended = threading.Event()
-
-    def interrupt():
-        while not ended.wait(0.5):
-            _thread.interrupt_main()
-
-    thread = threading.Thread(target=interrupt)
-    try:
-        thread.start()
-        with pytest.raises(KeyboardInterrupt):
-            sums_of_block_pairs(x, s, IMQ(), 2.0, block)  # takes seconds
-    finally:
-        ended.set()
-        thread.join()
-        signal.signal(signal.SIGINT, handler)
-    assert jax.config.jax_enable_x64 == before
-    few = sums_of_block_pairs(x[:, :700], s[:, :700], IMQ(), 2.0, block[:700])
-    expected = dense(IMQ(2.0), x[0, :700], s[0, :700]).sum()
-    assert few.table.sum() == pytest.approx(expected, rel=1e-5)
 
 
 def test_weights_of_draws_enter_the_sums_over_blocks():

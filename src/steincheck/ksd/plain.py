@@ -14,7 +14,7 @@ from ..result import KsdResult, Result
 from ..stein.bootstrap import Bootstrap, multinomial, pvalue
 from ..stein.inputs import Prepared, QuadraticOptions, prepare
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import Replicated, choose_bandwidth, replicated_statistics
+from ..stein.quadratic import choose_bandwidth, replicated_statistics
 from ..stein.resampling import Resampling, Stack, chain_blocks, resampling, with_settings
 from ..target import Target, score_at
 from ..typing import DrawsLike
@@ -96,48 +96,25 @@ def ksd_test(
     """
     options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
     inputs = prepare(draws, target, options, rng)
-    result = ksd_core(inputs, score_at(target, inputs.sample.x))
+    x = inputs.sample.x
+    bandwidth = choose_bandwidth(x, kernel, inputs.whiten, inputs.streams.bandwidth)
+    scores = whitened_scores(score_at(target, x), inputs.whiten)
+    stack = (whitened(x, inputs.whiten)[None], scores[None])
+    found = ksd_statistic(inputs, stack, x, inputs.sample.chain, bandwidth)
+    result = ksd_record(KsdResult, "KSD test", found, x, inputs.warnings)
     announce(result.warnings)
     return with_settings(result, inputs, multinomial)
-
-
-def ksd_core(inputs: Prepared, scores: np.ndarray) -> KsdResult:
-    """The test of `ksd_test` on validated draws and their scores."""
-    x = inputs.sample.x
-    bandwidth = choose_bandwidth(x, inputs.options.kernel, inputs.whiten, inputs.streams.bandwidth)
-    stack = (whitened(x, inputs.whiten)[None], whitened_scores(scores, inputs.whiten)[None])
-    found = ksd_statistic(inputs, stack, x, inputs.sample.chain, bandwidth)
-    return ksd_record(KsdResult, "KSD test", found, x, inputs.warnings)
 
 
 class KsdStatistic(NamedTuple):
     """Statistic and replicates, and how these were made."""
 
-    replicated: Replicated
-    resampled: Resampling
+    statistic: float
+    pvalue: float  # its rank among the replicates; NaN if there are none
+    null: np.ndarray | None  # (B,) the replicates, None if there are none
+    parts: Any  # (J,) contribution of each sample of the stack to the statistic, if asked for
     bandwidth: float | None
-
-    @property
-    def statistic(self) -> float:
-        """The statistic of the draws."""
-        return float(self.replicated.statistics[0])
-
-    @property
-    def pvalue(self) -> float:
-        """Its rank among the replicates; NaN if there are none."""
-        return pvalue(self.statistic, self.replicated.replicates[0])
-
-    @property
-    def null(self) -> np.ndarray | None:
-        """The replicates (B,), None if there are none."""
-        replicates = self.replicated.replicates[0]
-        return replicates if len(replicates) else None
-
-    @property
-    def parts(self) -> np.ndarray:
-        """Contribution (J,) of each sample of the stack to the statistic."""
-        assert self.replicated.parts is not None
-        return self.replicated.parts[0]
+    resampled: Resampling
 
 
 def ksd_record(
@@ -176,5 +153,8 @@ def ksd_statistic(
     resampled = resampling(
         x, inputs.options.bootstrap, multinomial, inputs.options.n_resamples, inputs.streams, blocks
     )
-    statistics = replicated_statistics(*stack, inputs.options.kernel, bandwidth, resampled, parts=parts)
-    return KsdStatistic(statistics, resampled, bandwidth)
+    found = replicated_statistics(*stack, inputs.options.kernel, bandwidth, resampled, parts=parts)
+    statistic, null = float(found.statistics[0]), found.replicates[0]
+    each = None if found.parts is None else found.parts[0]
+    rank = pvalue(statistic, null)
+    return KsdStatistic(statistic, rank, null if len(null) else None, each, bandwidth, resampled)

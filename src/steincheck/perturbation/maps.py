@@ -67,8 +67,6 @@ def jump_maps(centres: np.ndarray, covariances: np.ndarray) -> JumpMaps:
 
 def _by_mode(matrices: np.ndarray, x: np.ndarray, index: np.ndarray) -> np.ndarray:
     """matrices[index[k]] @ x[:, k] for all k, one product per mode."""
-    if x.shape[2] == 1:
-        return x * matrices[index, :, 0]
     out = np.empty_like(x)
     for m in np.unique(index):
         rows = index == m

@@ -154,19 +154,14 @@ def perturb(
 
 def _check_steps(n_steps: Any, accept: Any) -> int:
     """The number of steps, if it is valid and `accept` an acceptance rule."""
-    count = as_count(n_steps, "n_steps")
     if not callable(accept):
         raise TypeError(f"`accept` must be a function of the log ratio, got {shown(accept)}")
     ratios = np.array([-2.0, 0.0, 2.0])
-    log_probability = as_numbers(
-        accept(ratios), "accept", "a function that returns log probabilities", verb="returns"
-    )
-    if log_probability.shape != (3,) or not np.all(log_probability <= 0):
-        raise ValueError(
-            "`accept` must return the log of the acceptance probability for each log ratio, for "
-            f"{ratios.tolist()} it returns {shown(log_probability.tolist())}"
-        )
-    return count
+    rule = "a function that returns log probabilities"
+    found = as_numbers(accept(ratios), "accept", rule, verb="returns")
+    if found.shape != (3,) or not np.all(found <= 0):
+        raise ValueError(f"`accept` must be {rule}, for {ratios.tolist()} it returns {shown(found.tolist())}")
+    return as_count(n_steps, "n_steps")
 
 
 class Jumps(NamedTuple):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..target import log_density_at
-from .maps import JumpKernel, JumpMaps, States, barker, metropolis, transition
+from .maps import JumpKernel, States, barker, metropolis, transition
 
 
 def run(
@@ -107,8 +107,7 @@ def _all_jumps(kernel: JumpKernel, x: np.ndarray, log_p: np.ndarray, scale: floa
     pairs = [(i, j) for i in range(m) for j in range(m) if i != j]
     points = np.empty((len(x), len(pairs), d))
     for k, (i, j) in enumerate(pairs):
-        turn = maps.inverse_roots[i] @ maps.roots[j]
-        points[:, k] = (x - scale * maps.centres[i]) @ turn + scale * maps.centres[j]
+        points[:, k] = maps(x[None], np.array([scale]), np.full(len(x), i), np.full(len(x), j))[0]
     flat = points.reshape(-1, d)
     parts = np.array_split(flat, -(-len(flat) // 400_000))  # evaluated at once
     values = [log_density_at(kernel.target, part, proposal=True) for part in parts]
@@ -128,12 +127,11 @@ def run_compiled(
     accepted = np.zeros(len(kernel.theta))
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(int(rng.integers(2**63))), n)
-        steps = partial(_chains, kernel.target.jax_log_density, kernel.maps, kernel.theta, kernel.n_steps)
+        traced = (kernel.target.jax_log_density, kernel.maps, kernel.theta, kernel.n_steps)
+        steps = partial(_chains, traced, by_barker=kernel.accept is barker, shift=kernel.maps.shift_only)
         for start in range(0, n, size):
             rows = np.minimum(np.arange(start, start + size), n - 1)  # the last call repeats its last point
-            found = steps(
-                x[rows], keys[rows], by_barker=kernel.accept is barker, shift=kernel.maps.shift_only
-            )
+            found = steps(x[rows], keys[rows])
             states, moves, invalid = map(np.asarray, found)
             bad = ~np.isnan(invalid).any(axis=1)
             if bad.any():  # log density NaN or +inf, which is an error
@@ -145,18 +143,9 @@ def run_compiled(
 
 
 @partial(jax.jit, static_argnames=("by_barker", "shift"))
-def _chains(
-    log_density: Any,
-    maps: JumpMaps,
-    theta: Any,
-    n_steps: Any,
-    x: Any,
-    keys: Any,
-    *,
-    by_barker: bool,
-    shift: bool,
-) -> tuple[Any, Any, Any]:
+def _chains(kernel: Any, x: Any, keys: Any, *, by_barker: bool, shift: bool) -> tuple[Any, Any, Any]:
     """States (points, theta, d), numbers of accepted proposals, and one impossible proposal per point."""
+    log_density, maps, theta, n_steps = kernel
     n_modes = len(maps.centres)
     scale = theta[:, None]
 

@@ -141,7 +141,7 @@ def stein_kernel(kernel: Kernel, x: Any, sx: Any, y: Any, sy: Any) -> Any:
 
     u(x, y) = phi s(x).s(y) - 2 phi' (s(x) - s(y)).(x - y) - 2 d phi' - 4 r2 phi''
     """
-    return stein_values(kernel, *pair_products(x, sx, y, sy))
+    return stein_values(kernel, *products_with_columns(x, sx, y.T, sy.T))
 
 
 class Products(NamedTuple):
@@ -153,13 +153,11 @@ class Products(NamedTuple):
     dim: int
 
 
-def pair_products(x: Any, sx: Any, y: Any, sy: Any) -> Products:
-    """Squared distances and inner products of all pairs of rows of x (n, d) and y (m, d)."""
-    return products_with_columns(x, sx, y.T, sy.T)
-
-
 def products_with_columns(x: Any, sx: Any, y: Any, sy: Any) -> Products:
-    """The same for the columns of y (d, m): in few dimensions a third faster if they are stored like that."""
+    """Products of all rows of x (n, d) with all columns of y (d, m).
+
+    In few dimensions that is a third faster than with rows of y.
+    """
     d = x.shape[1]
     if d > 8:  # up to 8, differences are formed coordinate by coordinate
         r2 = jnp.maximum(jnp.sum(x * x, 1)[:, None] + jnp.sum(y * y, 0) - 2 * (x @ y), 0.0)
@@ -175,7 +173,7 @@ def products_with_columns(x: Any, sx: Any, y: Any, sy: Any) -> Products:
 
 
 def stein_values(kernel: Kernel, r2: Any, cross: Any, inner: Any, dim: int) -> Any:
-    """The Stein kernel from the products of `pair_products`."""
+    """The Stein kernel from the products of all pairs."""
     phi, first, second = kernel.profile(r2)
     return phi * inner - 2 * first * (cross + dim) - 4 * r2 * second
 
