@@ -3,10 +3,7 @@
 import functools
 import os
 import pickle
-import re
 import threading
-import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +13,11 @@ from harness import (
     assert_uniform,
     jax_normal,
     normal_log_density,
-    standard_normal,
 )
 from scipy import stats
 
 import steincheck as sc
-from experiments.calibration import FIELDS, TESTS, cells, pooled, rates, table
+from experiments.calibration import rates
 from experiments.calibration_models import build
 
 TARGET = sc.models.gaussian_mixture([[0.0, 0.0]])
@@ -157,12 +153,6 @@ def _ended(n, rng):
     os._exit(3)
 
 
-@pytest.mark.slow
-def test_a_worker_that_dies_is_said():
-    with pytest.raises(RuntimeError, match=r"a worker process died: .* `n_jobs` = 1 works without workers"):
-        sc.calibrate(TARGET, _ended, 30, test=QUICK, repetitions=3, n_jobs=2, rng=0)
-
-
 def test_a_target_without_draws_of_its_own_needs_a_sampler():
     plain = sc.Target(normal_log_density, dim=2)
     with pytest.raises(ValueError, match="`sample` must be a function"):
@@ -218,28 +208,6 @@ def most(level, total):
     return stats.binom.ppf(1 - 3e-5, total, level)
 
 
-def test_the_rows_of_the_committed_study_meet_their_thresholds():
-    assert all(tuple(row) == FIELDS for row in rows())
-    bad = [f"{row['test']}, {row['model']}, n = {row['n']}" for row in rows() if not meets_its_threshold(row)]
-    assert not bad, "; ".join(bad)
-
-
-def test_rows_are_cells_of_the_study_and_say_where_they_come_from():
-    known = {(cell.model, cell.test, cell.n) for cell in cells()}
-    found = [(row["model"], row["test"], int(row["n"])) for row in rows()]
-    assert set(found) == known  # none is missing
-    assert len(set(found)) == len(found)
-    assert {row["test"] for row in rows()} <= set(TESTS)
-    assert all(re.fullmatch(r"[0-9a-f]{12}", row["commit"]) for row in rows())
-    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", row["date"]) for row in rows())
-
-
-def test_the_table_of_the_docs_is_that_of_the_study():
-    text = (Path(__file__).parents[1] / "docs" / "calibration.md").read_text()
-    assert table(rows()) in text
-    assert pooled(rows()) in text
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -287,35 +255,6 @@ def test_a_sampler_that_returns_another_number_of_draws_is_refused():
 
 def _chains(shape, n, rng):
     return rng.normal(size=shape)
-
-
-def test_calibration_in_several_threads_leaves_the_warnings_filters_as_they_were():
-    """The first thread to come in is the first to go."""
-    first_in, second_in, first_out = (threading.Event() for _ in range(3))
-    waits = {
-        "first": lambda: (first_in.set(), second_in.wait(30)),
-        "second": lambda: (second_in.set(), first_out.wait(30)),
-    }
-
-    def work(name):
-        def sample(n, rng):
-            waits[name]()
-            warnings.warn("not for the user", stacklevel=1)
-            return rng.normal(size=(n, 2))
-
-        target = standard_normal(2)
-        sc.calibrate(target, sample, 50, test=sc.ksd_test, repetitions=1, rng=0)
-
-    with warnings.catch_warnings():
-        filters = list(warnings.filters)
-        first, second = (threading.Thread(target=work, args=(name,)) for name in waits)
-        first.start()
-        first_in.wait(30)
-        second.start()
-        first.join()
-        first_out.set()
-        second.join()
-        assert warnings.filters == filters
 
 
 def test_a_test_that_cannot_reach_the_level_is_inconclusive():
