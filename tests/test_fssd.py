@@ -197,6 +197,7 @@ def test_locations_that_see_nothing_cannot_tell(normal_target):
     assert not result.reject()
 
 
+@pytest.mark.slow
 def test_bandwidth_does_not_run_away():
     """N(0, I) in 10 dimensions: an unbounded width ended at 1e4 to 1e5, with p-values of .3 to .7."""
     target = standard_normal(10)
@@ -208,6 +209,7 @@ def test_bandwidth_does_not_run_away():
         assert 0.1 * median < result.bandwidth < 5 * median
 
 
+@pytest.mark.slow
 def test_power_in_ten_dimensions():
     """A variance of 1.5 instead of 1 in one coordinate of ten, 5000 draws: 40 of 40 samples rejected."""
     target = standard_normal(10)
