@@ -124,6 +124,7 @@ def test_the_acceptance_probability_is_the_papers(x, top, z, z_star):
     assert propose(state, z_star - top, -1e9, just_above).x[0] == x
 
 
+@pytest.mark.slow
 def test_ram_agrees_with_exact_draws_of_the_sensor_posterior():
     """Chains from exact draws stay exact, sensor by sensor, though few of them change their mode."""
     target, n = models.sensor_network(), 2000

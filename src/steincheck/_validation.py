@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -302,26 +301,9 @@ def announce(texts: Sequence[str]) -> None:
         warnings.warn(text, stacklevel=3)
 
 
-_filters = ExitStack()
-_filters_lock = threading.Lock()
-_inside = list[int]()  # the threads that hold warnings back
-
-
 @contextmanager
 def without_user_warnings() -> Iterator[None]:
-    """Hold back warnings of the kind that users are given.
-
-    All threads share the filters: the first one inside changes them, the last one restores them.
-    """
-    with _filters_lock:
-        if not _inside:
-            _filters.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore", UserWarning)
-        _inside.append(threading.get_ident())
-    try:
+    """Hold back warnings of the kind that users are given."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
         yield
-    finally:
-        with _filters_lock:
-            _inside.pop()
-            if not _inside:
-                _filters.close()

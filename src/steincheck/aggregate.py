@@ -174,7 +174,7 @@ def ksdagg_core(
     else:
         found = replicate_over_modes(x, scores, modes, options.kernel, bandwidths, resampled)
     fields = _aggregate(found, resampled, options, bandwidths, weights)
-    units = "common" if modes is None else "per mode"
+    units: Literal["common", "per mode"] = "common" if modes is None else "per mode"
     return KsdaggResult(test="KSDAgg test", n=len(x), dim=x.shape[1], units=units, **fields)
 
 

@@ -138,7 +138,6 @@ def _run(
         from joblib import Parallel, delayed
     except ImportError:
         raise ImportError("`n_jobs` other than 1 needs joblib: pip install 'steincheck[parallel]'") from None
-    from concurrent.futures import BrokenExecutor
     from pickle import PicklingError
 
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
@@ -149,11 +148,6 @@ def _run(
             "`n_jobs` must be 1 here: the target, the sampler or the test cannot be sent to another process "
             f"({error.__cause__ or error})"
         ) from None
-    except BrokenExecutor as error:
-        raise RuntimeError(
-            "a worker process died: the target, the sampler or the test ended it, or memory ran out; "
-            "`n_jobs` = 1 works without workers"
-        ) from error
 
 
 def _repetition(

@@ -27,14 +27,6 @@ MAX_ITERATIONS = 5  # more of them fit the noise of the training draws (experime
 MIN_FSSD_DRAWS = 40  # tested: with fewer, the limiting distribution rejects correct samples too often
 
 
-class Training(NamedTuple):
-    """How locations are found on a part of the draws."""
-
-    n_locations: int = 10
-    train_fraction: float = 0.2
-    optimise: bool = True
-
-
 class Placement(NamedTuple):
     """Test locations and bandwidth."""
 
@@ -81,9 +73,9 @@ def fssd_test(
     draws: DrawsLike,
     target: Target,
     *,
-    n_locations: int | None = None,
-    train_fraction: float | None = None,
-    optimise: bool | None = None,
+    n_locations: int = 10,
+    train_fraction: float = 0.2,
+    optimise: bool = True,
     locations: ArrayLike | None = None,
     bandwidth: float | None = None,
     n_resamples: int = 999,
@@ -110,16 +102,16 @@ def fssd_test(
     ----------
     draws, target, check_score, independent, rng
         As in `ksd_test`.
-    n_locations : int, optional
-        J, by default 10, or the number of training draws if that is smaller. This, `train_fraction` and
-        `optimise` are not to be given beside `locations`.
-    train_fraction : float, optional
-        Share of the draws used to place the locations, in (0, 1); by default 0.2.
-    optimise : bool, optional
-        By default True: the estimated power is maximised. Otherwise locations are drawn from a Gaussian
-        fitted to the training draws and the bandwidth is their median squared distance.
+    n_locations : int
+        J, or the number of training draws if that is smaller.
+    train_fraction : float
+        Share of the draws used to place the locations, in (0, 1).
+    optimise : bool
+        Maximise the estimated power. Otherwise locations are drawn from a Gaussian fitted to the training
+        draws and the bandwidth is their median squared distance.
     locations : array (J, d), optional
-        Locations of your own: nothing is trained and all draws are tested.
+        Locations of your own: nothing is trained, the three options above have no effect, and all draws are
+        tested.
     bandwidth : float, optional
         Kernel bandwidth in units of squared distance, to go with `locations`; by default the median squared
         distance of the draws.
@@ -145,21 +137,24 @@ def fssd_test(
     True
     """
     require_target(target)
-    training = _training(n_locations, train_fraction, optimise, locations)
-    places = _as_locations(locations, target.dim)
-    width = _as_bandwidth(bandwidth, trained=training is not None)
+    as_count(n_locations, "n_locations")
+    check_fraction(train_fraction)
+    check_switch(optimise, "optimise")
+    given = _as_placement(locations, bandwidth, target.dim)
     asked = QuadraticOptions(n_resamples=n_resamples, check_score=check_score, independent=independent)
     inputs = prepare(draws, target, asked, rng)
     x = inputs.sample.x
-    if training is not None:
-        train, tested = split_rows(len(x), training.train_fraction, inputs.streams.split, inputs.sample.chain)
-        training = _with_enough_draws(training, len(train), default=n_locations is None)
-        scores = score_at(target, x)
-        placement = _trained_placement(x[train], scores[train], training, inputs.streams)
+    scores = score_at(target, x)
+    tested = np.arange(len(x))
+    if given is None:
+        train, tested = split_rows(len(x), train_fraction, inputs.streams.split, inputs.sample.chain)
+        if not len(train):
+            raise ValueError(f"`train_fraction` leaves no draws of such short chains, got {train_fraction}")
+        few = min(n_locations, len(train))
+        placement = _trained_placement(x[train], scores[train], few, optimise, inputs.streams)
     else:
-        placement = Placement(places, width or median_squared_distance(x, inputs.streams.bandwidth))
-        scores = score_at(target, x)
-        tested = np.arange(len(x))
+        width = given.bandwidth or median_squared_distance(x, inputs.streams.bandwidth)
+        placement = Placement(given.locations, width)
     result = fssd_core(
         x[tested],
         scores[tested],
@@ -171,7 +166,9 @@ def fssd_test(
     result = replace(result, warnings=(*inputs.warnings, *result.warnings))
     announce(result.warnings)
     settings = recorded(
-        **(dict.fromkeys(Training._fields) if training is None else training._asdict()),
+        n_locations=n_locations,
+        train_fraction=train_fraction,
+        optimise=optimise,
         locations=locations,
         bandwidth=bandwidth,
         n_resamples=n_resamples,
@@ -333,11 +330,13 @@ def _negative_criterion(locations: Any, log_bandwidth: Any, x: Any, scores: Any,
 _value_and_slopes = jax.jit(jax.value_and_grad(_negative_criterion, argnums=(0, 1)))
 
 
-def _trained_placement(x: np.ndarray, scores: np.ndarray, training: Training, streams: Streams) -> Placement:
+def _trained_placement(
+    x: np.ndarray, scores: np.ndarray, n_locations: int, optimise: bool, streams: Streams
+) -> Placement:
     """Locations drawn from a Gaussian fitted to the training draws; to optimise, the best of a few climbs."""
-    locations = _gaussian_locations(x, training.n_locations, streams.blocks)
+    locations = _gaussian_locations(x, n_locations, streams.blocks)
     median = median_squared_distance(x, streams.bandwidth)
-    if not training.optimise:
+    if not optimise:
         return Placement(locations, median)
     # in units in which a standard normal is unchanged: the criterion's regularisation has units
     unit = float(np.sqrt(median / (2 * x.shape[1])))
@@ -412,52 +411,15 @@ def _gaussian_locations(x: np.ndarray, n_locations: int, rng: np.random.Generato
     return x.mean(axis=0) + noise * np.sqrt(np.clip(values, 0, None)) @ vectors.T
 
 
-def _as_locations(locations: Any, dim: int) -> np.ndarray:
-    """The user's locations (J, d); none of them if they are to be trained."""
-    if locations is None:
-        return np.empty((0, dim))
-    places = as_numbers(locations, "locations", "an array of numbers with one location per row")
-    if places.ndim != 2 or places.shape[1] != dim or not len(places) or not np.isfinite(places).all():
-        raise ValueError(f"`locations` must be finite with shape (J, {dim}), got shape {places.shape}")
-    return places
-
-
-def _as_bandwidth(bandwidth: Any, *, trained: bool) -> float | None:
-    """The user's bandwidth; refused where it is trained with the locations."""
-    if bandwidth is None:
-        return None
-    if trained:
+def _as_placement(locations: Any, bandwidth: Any, dim: int) -> Placement | None:
+    """The user's locations (J, d) and bandwidth, 0 if it is not given; None if they are to be trained."""
+    if locations is None and bandwidth is not None:
         raise ValueError(
             "`bandwidth` goes with `locations`; without them both are found on the training draws"
         )
-    return as_one_positive(bandwidth, "bandwidth")
-
-
-def _training(n_locations: Any, train_fraction: Any, optimise: Any, locations: Any) -> Training | None:
-    """How locations are trained, with defaults where nothing is said; None if `locations` are given."""
-    asked = Training(n_locations, train_fraction, optimise)
-    check_switch(optimise, "optimise", optional=True)
-    if n_locations is not None:
-        as_count(n_locations, "n_locations")
-    if train_fraction is not None:
-        check_fraction(train_fraction)
-    said = {name: value for name, value in asked._asdict().items() if value is not None}
     if locations is None:
-        return Training()._replace(**said)
-    if said:
-        names = ", ".join(f"`{name}`" for name in said)
-        raise ValueError(f"`locations` are not trained: give them or {names}, not both")
-    return None
-
-
-def _with_enough_draws(training: Training, n_train: int, *, default: bool) -> Training:
-    """The training with at most as many locations as training draws: fewer by default, else an error."""
-    n_locations = training.n_locations
-    if default:
-        n_locations = max(1, min(n_locations, n_train))
-    if n_locations > n_train:
-        raise ValueError(
-            f"`n_locations` must not exceed the training draws, got {n_locations} for {n_train}; "
-            "use fewer locations, more draws or a larger `train_fraction`"
-        )
-    return training._replace(n_locations=n_locations)
+        return None
+    places = as_numbers(locations, "locations", "an array of numbers with one location per row")
+    if places.ndim != 2 or places.shape[1] != dim or not len(places) or not np.isfinite(places).all():
+        raise ValueError(f"`locations` must be finite with shape (J, {dim}), got shape {places.shape}")
+    return Placement(places, 0.0 if bandwidth is None else as_one_positive(bandwidth, "bandwidth"))

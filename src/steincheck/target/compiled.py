@@ -78,7 +78,7 @@ def from_jax(
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
         )
-    in_double = {name: _in_double(function) for name, function in maps.items()}
+    in_double: dict[str, Any] = {name: _in_double(function) for name, function in maps.items()}
     target = replace(jax_target(function, dim), **options, **in_double)
     return made_by(target, from_jax, log_density, dim, **options, **maps)
 
@@ -203,7 +203,7 @@ def in_chunks(
         x = as_numbers(x, "x")
         if x.ndim != 2 or x.shape[1] != dim:
             raise ValueError(f"`x` must have shape (n, {dim}), one point per row, got {x.shape}")
-        parts = []
+        parts = list[Any]()
         start = 0
         while start < len(x) or not parts:
             left = len(x) - start

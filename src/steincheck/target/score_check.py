@@ -81,7 +81,7 @@ def _complaint(
     lines = [
         f"coordinate {k}{f' ({target.names[k]})' if target.names else ''}: the score is {given[k]:.6g}, the "
         f"finite difference {numeric[k]:.6g}"
-        for k in wrong
+        for k in wrong.tolist()
     ]
     sign = " (the sign is reversed)" if np.allclose(given, -numeric, rtol=1e-2) else ""
     return (

@@ -1,0 +1,188 @@
+"""Mixtures of Gaussians, of t distributions and bananas."""
+
+import numpy as np
+import pytest
+from harness import mixture_log_density
+from scipy import stats
+
+from steincheck import models
+
+PLANE = (
+    [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],
+    [[[1.0, 0.3], [0.3, 0.5]], [[0.4, -0.2], [-0.2, 2.0]], [[1.0, 0.0], [0.0, 1.0]]],
+    [0.5, 0.3, 0.2],
+)
+
+
+def pearson(counts, chances):
+    """p-value of Pearson's test."""
+    expected = chances / np.sum(chances) * counts.sum()
+    return stats.chi2.sf(np.sum((counts - expected) ** 2 / expected), len(counts) - 1)
+
+
+def integral(log_density, centre, scale, dim, nodes):
+    """Quadrature over R^dim with x = centre + scale u / (1 - u^2), u on Gauss-Legendre nodes."""
+    u, w = np.polynomial.legendre.leggauss(nodes)
+    x, w = u / (1 - u**2), w * (1 + u**2) / (1 - u**2) ** 2
+    grid = np.stack(np.meshgrid(*[x] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
+    weights = np.prod(np.stack(np.meshgrid(*[w] * dim, indexing="ij"), axis=-1).reshape(-1, dim), axis=1)
+    scale = np.broadcast_to(scale, dim)
+    return np.prod(scale) * weights @ np.exp(log_density(centre + scale * grid))
+
+
+def test_gaussian_mixture_agrees_with_the_golden_numbers(golden):
+    arrays, _ = golden
+    target = models.gaussian_mixture(arrays["means"], arrays["covs"], arrays["weights"])
+    assert target.log_density(arrays["X"]) == pytest.approx(arrays["logp"], abs=1e-11)
+    assert target.score(arrays["X"]) == pytest.approx(arrays["score"], abs=1e-11)
+
+
+def test_gaussian_mixture_integrates_to_one():
+    line = models.gaussian_mixture([[-2.0], [3.0]], [[[0.5]], [[2.0]]], [0.2, 0.8])
+    assert integral(line.log_density, 0.0, 2.0, 1, 400) == pytest.approx(1, abs=1e-9)
+    plane = models.gaussian_mixture(*PLANE)
+    assert integral(plane.log_density, 0.0, 2.0, 2, 400) == pytest.approx(1, abs=1e-7)
+
+
+@pytest.mark.parametrize("covariances", [None, 2.5, np.diag([1.0, 3.0])])
+def test_shared_covariances(covariances):
+    matrix = np.eye(2) * (1.0 if covariances is None else covariances)
+    target = models.gaussian_mixture(PLANE[0], covariances, PLANE[2])
+    x = target.sample(50, 1)
+    reference, score = mixture_log_density(np.array(PLANE[0]), [matrix] * 3, PLANE[2])
+    assert target.log_density(x) == pytest.approx(reference(x), abs=1e-11)
+    assert target.score(x) == pytest.approx(score(x), abs=1e-11)
+
+
+def test_a_mixture_far_from_the_origin_stays_accurate():
+    near = models.gaussian_mixture([[0.0, 0.0], [0.01, 0.0]], 1e-6)
+    far = models.gaussian_mixture([[1e6, 0.0], [1e6 + 0.01, 0.0]], 1e-6)
+    x = near.sample(100, 1)
+    place = np.array([1e6, 0.0])
+    moved = x + place
+    shift = moved - place  # what is left of x after rounding
+    assert far.log_density(moved) == pytest.approx(near.log_density(shift), abs=1e-5)
+    assert far.log_density(np.full((1, 2), -1e6)) < -1e15
+
+
+def test_draws_of_a_gaussian_mixture():
+    means, covariances, weights = (np.array(a) for a in PLANE)
+    target = models.gaussian_mixture(means, covariances, weights)
+    x, labels = target.sample_with_labels(30_000, 11)
+    assert pearson(np.bincount(labels), weights) > 1e-5
+    for k in range(3):
+        z = (x[labels == k] - means[k]) @ np.linalg.inv(np.linalg.cholesky(covariances[k])).T
+        assert stats.kstest(np.sum(z**2, axis=1), stats.chi2(2).cdf).pvalue > 1e-5
+        assert np.abs(z.mean(axis=0)).max() < 4.5 / np.sqrt(len(z))
+        assert abs(np.mean(z[:, 0] * z[:, 1])) < 4.5 / np.sqrt(len(z))
+    _, labels = target.sample_with_labels(3000, 12, weights=[0.0, 0.25, 0.75])
+    counts = np.bincount(labels, minlength=3)
+    assert counts[0] == 0
+    assert pearson(counts[1:], np.array([0.25, 0.75])) > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0, 2.0],), r"`means` must be finite with one mean per row"),
+        (([[np.nan]],), r"`means` must be finite"),
+        (([[0.0], [1.0]], None, [0.5, 0.6]), r"`weights` must be 2 positive numbers with sum 1"),
+        (([[0.0], [1.0]], None, [1.0, 0.0]), r"`weights` must be 2 positive"),
+        (([[0.0], [1.0]], None, [np.nan, 1.0]), r"`weights` must be 2 positive"),
+        (([[0.0], [1.0]], None, [1.0]), r"`weights` must be 2 positive"),
+        (([[0.0], [1.0]], -1.0), r"`covariances` must be symmetric and positive definite, number 0"),
+        (([[0.0, 0.0]], [[1.0, 2.0], [2.0, 1.0]]), r"smallest eigenvalue is -1"),
+        (([[0.0, 0.0]], [[1.0, 0.5], [0.0, 1.0]]), r"`covariances` must be symmetric"),
+        (([[0.0], [1.0]], np.ones((3, 1, 1))), r"`covariances` must be a variance or have shape"),
+    ],
+)
+def test_gaussian_mixture_rejects_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        models.gaussian_mixture(*arguments)
+
+
+def test_t_banana_mixture_is_the_papers_formula():
+    """Component by component with SciPy's t density in d = 50, at draws and between the modes."""
+    d, weights = 50, np.arange(1.0, 21) / 210
+    target = models.t_banana_mixture(d, rng=4, weights=weights)
+    means = np.random.default_rng(4).uniform(-20, 20, size=(20, d))
+    x = np.concatenate([target.sample(60, 1), np.random.default_rng(2).uniform(-20, 20, size=(20, d)), means])
+    bent = x.copy()
+    bent[:, 1] += 0.003 * x[:, 0] ** 2 - 0.3
+    shapes = [0.1 * np.sqrt(d) * np.eye(d)] * 10 + [np.diag([100.0] + [1.0] * (d - 1))] * 10
+    terms = [
+        np.log(w) + stats.multivariate_t(mean, shape, df=7).logpdf(bent if k >= 10 else x)
+        for k, (w, mean, shape) in enumerate(zip(weights, means, shapes, strict=True))
+    ]
+    assert target.log_density(x) == pytest.approx(np.logaddexp.reduce(terms, axis=0), abs=1e-10)
+
+
+@pytest.mark.parametrize(("n_t", "n_banana", "scale"), [(1, 0, (0.5, 0.5)), (0, 1, (10.0, 5.0))])
+def test_t_banana_components_integrate_to_one(n_t, n_banana, scale):
+    target = models.t_banana_mixture(2, n_t=n_t, n_banana=n_banana, box=3, rng=1)
+    centre = np.random.default_rng(1).uniform(-3, 3, size=(1, 2))
+    assert integral(target.log_density, centre, scale, 2, 500) == pytest.approx(1, abs=1e-6)
+
+
+def test_t_banana_hessian_at_the_very_modes():
+    """At the centres of the components, 20 apart and more, other components do not count."""
+    d = 50
+    target = models.t_banana_mixture(d, rng=4)
+    tops = np.random.default_rng(4).uniform(-20, 20, size=(20, d))
+    tops[10:, 1] -= 0.003 * (tops[10:, 0] ** 2 - 100)
+    hessian = target.hessian(tops)
+    assert hessian[:10] == pytest.approx(
+        np.broadcast_to(-57 / 7 / (0.1 * np.sqrt(d)) * np.eye(d), (10, d, d))
+    )
+    slope = 0.006 * tops[10:, 0]  # phi is sheared by this much at the top
+    expected = np.broadcast_to(np.eye(d), (10, d, d)).copy()
+    expected[:, 0, 0] = 0.01 + slope**2
+    expected[:, 0, 1] = expected[:, 1, 0] = slope
+    assert hessian[10:] == pytest.approx(-57 / 7 * expected, abs=1e-9)
+    assert target.score(tops) == pytest.approx(0, abs=1e-10)
+
+
+def test_draws_of_the_t_banana_mixture():
+    d = 10
+    target = models.t_banana_mixture(d, rng=4)
+    means = np.random.default_rng(4).uniform(-20, 20, size=(20, d))
+    x, labels = target.sample_with_labels(20_000, 3)
+    assert pearson(np.bincount(labels, minlength=20), np.ones(20)) > 1e-5
+    for banana in (False, True):
+        mine = (labels >= 10) == banana
+        y = x[mine].copy()
+        scale = np.full(d, np.sqrt(0.1 * np.sqrt(d)))
+        if banana:
+            y[:, 1] += 0.003 * y[:, 0] ** 2 - 0.3
+            scale = np.array([10.0] + [1.0] * (d - 1))
+        z = (y - means[labels[mine]]) / scale
+        # |z|^2 / d of a multivariate t is F(d, df); each coordinate is a t
+        assert stats.kstest(np.mean(z**2, axis=1), stats.f(d, 7).cdf).pvalue > 1e-5
+        assert stats.kstest(z[:, 0], stats.t(7).cdf).pvalue > 1e-5
+        assert stats.kstest(z[:, 1], stats.t(7).cdf).pvalue > 1e-5
+    same = models.t_banana_mixture(d, rng=4, weights=np.arange(1.0, 21) / 210)
+    other = target.sample(50, 8, weights=np.arange(1.0, 21) / 210)
+    assert np.array_equal(same.sample(50, 8), other)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dim": 1}, "`dim` must be an integer of at least 2"),
+        ({"n_t": -1}, "`n_t` must be an integer"),
+        ({"n_t": 0, "n_banana": 0}, "`n_t` and `n_banana` must not both be 0"),
+        ({"df": 0}, "`df` must be positive"),
+        ({"b": np.inf}, "`b` must be one finite number"),
+        ({"weights": [0.5, 0.5]}, "`weights` must be 20 positive"),
+    ],
+)
+def test_t_banana_mixture_rejects_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        models.t_banana_mixture(**arguments)
+
+
+def test_numbers_that_would_never_end_are_refused():
+    with pytest.raises(ValueError, match="`n_t` must be at most"):
+        models.t_banana_mixture(10, n_t=10**7)
+    with pytest.raises(ValueError, match=r"`n_banana` must be at most 1000000, got 10000000000"):
+        models.t_banana_mixture(10, n_banana=10**10)
