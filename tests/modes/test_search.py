@@ -14,7 +14,7 @@ from jax.scipy.special import logsumexp
 
 import steincheck as sc
 from steincheck.flux.displacements import lattice_steps
-from steincheck.modes.search import Beginning, find_modes, search_modes
+from steincheck.modes.search import Beginning, SearchOptions, find_modes, search_modes
 from steincheck.target.counting import Budget, CountedTarget
 from steincheck.wording.modes import SEARCH_ENDS
 
@@ -174,7 +174,7 @@ class TestHostileTargets:
     )
     def test_a_density_without_a_mode(self, log_density, words):
         density = CountedTarget(sc.from_jax(log_density, 2), Budget(50_000))
-        empty = search_modes(density, Beginning(), rng=np.random.default_rng(0))
+        empty = search_modes(density, Beginning(), SearchOptions(), np.random.default_rng(0))
         assert len(empty) == 0
         assert re.match(f"no mode found: .*{words}", empty.search.message)
         assert (empty.search.reason == "improper") is ("constant" in words or "improper" in words)

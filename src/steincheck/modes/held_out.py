@@ -13,7 +13,15 @@ from .arguments import as_modes
 from .climb import starts_at
 from .merge import FoundModes, Peak
 from .rounds import Origin, Search, absorb, climb_from
-from .search import MAX_EVALUATIONS, MAX_SECONDS, Beginning, median_and_mad, require_mode, search_modes
+from .search import (
+    MAX_EVALUATIONS,
+    MAX_SECONDS,
+    Beginning,
+    SearchOptions,
+    median_and_mad,
+    require_mode,
+    search_modes,
+)
 from .starts import score_residuals
 
 MIN_DRAWS_TO_HOLD_OUT = 100  # with fewer draws all are tested, and the search gets median and MAD only
@@ -109,8 +117,8 @@ def search_from_draws(
     beginning = Beginning(
         x[held] if len(held) else None, None if len(held) else rounded_location(x), starts, box
     )
-    density = CountedTarget(target, budget)
-    return search_modes(density, beginning, cut=float(np.log(len(x))), progress=progress, rng=rng)
+    options = SearchOptions(cut=float(np.log(len(x))), progress=progress)
+    return search_modes(CountedTarget(target, budget), beginning, options, rng)
 
 
 def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
