@@ -177,8 +177,8 @@ def look_for_unknown_modes(
     if known.search is None:
         remedy = "add them to `modes`, or leave `modes` out to have them searched for"
     text = (
-        f"the weights of modes not listed: {climbed.n_unknown} of {climbed.n_draws} draws examined belong to "
+        f"the weights of modes not listed: {climbed.n_unknown} of {len(x)} draws belong to "
         f"unknown modes, for example ({example}); {remedy}"
     )
-    many = climbed.n_unknown > MAX_UNKNOWN_SHARE * climbed.n_draws
+    many = climbed.n_unknown > MAX_UNKNOWN_SHARE * len(x)
     (remarks.inconclusive_reasons if many else remarks.not_examined).append(text)
