@@ -90,8 +90,10 @@ def test_climbs_from_draws_find_the_modes_that_are_not_known():
     scores = target.score(x)
     few = as_modes([[10.0 * k, 0.1] for k in range(25)], target)
     budget = Budget()
-    tried, unknown, places = climb_from_draws(x, scores, target, few, budget)
-    assert (tried, unknown) == (16, 16)
+    unknown, places = climb_from_draws(x, scores, target, few, budget)
+    true = np.sum(x[:, 0] > 245)
+    assert 0.7 * true < unknown <= true
+    assert 8 <= len(places) <= 16
     assert places[:, 0].min() > 245
     assert budget.made < 1000
     whole = as_modes([[10.0 * k, 0.0] for k in range(50)], target)

@@ -16,8 +16,7 @@ from .._validation import RandomSource, as_count, as_generator, as_numbers, asym
 from .._whitening import SymmetricRoots, symmetric_roots
 from ..modes.arguments import as_modes
 from ..modes.images import images_of_modes
-from ..modes.symmetry import SignedPermutation
-from ..result import Modes
+from ..result import Modes, SignedPermutation
 from ..target import BATCH_SIZES, Target, require_target
 from ..typing import ModesLike
 from .local_chains import local_chains

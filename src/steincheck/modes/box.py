@@ -110,14 +110,13 @@ def box_search_core(
     if box is None:
         box = np.stack([x.min(axis=0), x.max(axis=0)])
     else:
-        x = np.concatenate([x, rng.uniform(*box, size=(n_starts, target.dim))])
+        x = np.concatenate([x, rng.uniform(box[0], box[1], size=(n_starts, target.dim))])
     width = np.where(box[1] > box[0], box[1] - box[0], 1.0)
     origin = Origin(box.mean(axis=0), width, x, x[:0])
     state = Search(density, origin, FoundModes(target.dim, max_modes, beta), rng, begin, rounds=1)
     climb_and_absorb(state, starts_at(x, np.diag(width**2), 0.1), iterations=1000)
     chosen = state.found.within(20 + target.dim / 2)
-    too_many = "max_modes" if len(chosen) > max_modes else "one round"
-    state.reason = density.budget.exhausted or too_many
+    state.reason = density.budget.exhausted or ("max_modes" if len(chosen) > max_modes else "one round")
     found = modes_record(state, chosen[:max_modes]) if chosen else without_mode(state)
     require_mode(found)
     if state.outside > 0.1 * len(x) and not density.budget.exhausted:

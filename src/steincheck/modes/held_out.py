@@ -10,10 +10,18 @@ from ..result import Modes
 from ..target import Target
 from ..target.counting import Budget, CountedTarget
 from .arguments import as_modes
-from .climb import starts_at
+from .climb import dot, starts_at
 from .merge import FoundModes, Peak
 from .rounds import Origin, Search, absorb, climb_from
-from .search import MAX_EVALUATIONS, MAX_SECONDS, Beginning, median_and_mad, require_mode, search_modes
+from .search import (
+    MAX_EVALUATIONS,
+    MAX_SECONDS,
+    Beginning,
+    SearchOptions,
+    median_and_mad,
+    require_mode,
+    search_modes,
+)
 from .starts import score_residuals
 
 MIN_DRAWS_TO_HOLD_OUT = 100  # with fewer draws all are tested, and the search gets median and MAD only
@@ -109,8 +117,8 @@ def search_from_draws(
     beginning = Beginning(
         x[held] if len(held) else None, None if len(held) else rounded_location(x), starts, box
     )
-    density = CountedTarget(target, budget)
-    return search_modes(density, beginning, cut=float(np.log(len(x))), progress=progress, rng=rng)
+    options = SearchOptions(cut=float(np.log(len(x))), progress=progress)
+    return search_modes(CountedTarget(target, budget), beginning, options, rng)
 
 
 def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -123,8 +131,7 @@ def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class UnknownModes(NamedTuple):
     """Modes that draws climb to and the search did not find."""
 
-    n_draws: int  # from which a climb started
-    n_unknown: int  # of them that reached such a mode
+    n_unknown: int  # draws that belong to such a mode
     locations: np.ndarray  # (K, d)
 
 
@@ -133,8 +140,9 @@ def climb_from_draws(
 ) -> UnknownModes:
     """Climb from the 16 draws whose score points least to a known mode, to see whether they reach others.
 
-    Only smooth, curved maxima count: on rings and plateaus every climb ends somewhere else. For warnings
-    only: modes found in this way depend on the draws, and a test must not be made with them.
+    A draw belongs to the mode whose parabola is highest there. Only smooth, curved maxima count: on rings and
+    plateaus every climb ends somewhere else. For warnings only: modes found in this way depend on the draws,
+    and a test must not be made with them.
     """
     hessians = np.linalg.inv(known.covariances)
     peaks = [Peak(*each) for each in zip(known.locations, known.log_density, hessians, strict=True)]
@@ -145,7 +153,9 @@ def climb_from_draws(
     found = FoundModes(target.dim, len(peaks) + 16, 1.0, list(peaks), counts, counts.copy())
     state = Search(CountedTarget(target, budget), origin, found, np.random.default_rng(0), 0)
     ends = climb_from(state, starts_at(first, metric, 0.5), iterations=1000)
-    label = absorb(state, ends, ends.rest)
-    heavy = set(found.within(20 + target.dim / 2)) - set(range(len(peaks)))
-    places = np.array([found.peaks[k].x for k in sorted(heavy)]).reshape(-1, target.dim)
-    return UnknownModes(len(first), int(np.isin(label, list(heavy)).sum()), places)
+    absorb(state, ends, ends.rest)
+    unknown = [k for k in found.within(20 + target.dim / 2) if k >= len(peaks)]
+    whitened = [(x - peak.x) @ peak.whiten for peak in found.peaks]
+    heights = [p.log_density - 0.5 * dot(z, z) for p, z in zip(found.peaks, whitened, strict=True)]
+    n_unknown = int(np.isin(np.argmax(heights, axis=0), unknown).sum())
+    return UnknownModes(n_unknown, np.array([found.peaks[k].x for k in unknown]).reshape(-1, target.dim))

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..result import Modes
+from ..result import Modes, SignedPermutation
 from ..target import Target, log_density_anywhere
-from .symmetry import SignedPermutation, matching_map, probes, verified_maps
+from .symmetry import matching_map, probes, verified_maps
 
 
 class Image(NamedTuple):

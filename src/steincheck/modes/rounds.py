@@ -35,7 +35,7 @@ class Thoroughness(NamedTuple):
 
 
 USUAL = Thoroughness()
-THOROUGH = Thoroughness(4096, 65_536, 60_000)  # finds narrower modes (mode_frontier.csv)
+THOROUGH = Thoroughness(4096, 32_768, 90_000)  # finds narrower modes (mode_frontier.csv)
 
 
 class Origin(NamedTuple):

@@ -108,10 +108,8 @@ def find_modes(
     modes = search_modes(
         CountedTarget(target, budget),
         Beginning(None if sample is None else sample.values, None, extra, box, n_starts),
-        max_modes=max_modes,
-        thoroughness=THOROUGH if thorough else USUAL,
-        progress=progress,
-        rng=stream,
+        SearchOptions(max_modes, None, THOROUGH if thorough else USUAL, progress),
+        stream,
     )
     require_mode(modes)
     announce([*(() if sample is None else sample.warnings), *modes.warnings])
@@ -151,39 +149,40 @@ class Beginning(NamedTuple):
     n_starts: int = 256
 
 
+class SearchOptions(NamedTuple):
+    """What a search returns, and how hard it looks."""
+
+    max_modes: int = 64
+    cut: float | None = None  #: nats of weight below the heaviest mode; modes beyond are left out; 20 + d/2
+    thoroughness: Thoroughness = USUAL
+    progress: bool | None = None
+
+
 def search_modes(
-    density: CountedTarget,
-    beginning: Beginning,
-    *,
-    max_modes: int = 64,
-    cut: float | None = None,
-    thoroughness: Thoroughness = USUAL,
-    progress: bool | None = None,
-    rng: np.random.Generator,
+    density: CountedTarget, beginning: Beginning, options: SearchOptions, rng: np.random.Generator
 ) -> Modes:
     """The core of `find_modes`: no validation, no warning; no mode is an empty record that says why.
 
-    Modes whose log Laplace weight is `cut` below the largest, by default 20 + d/2, are left out, unless the
-    first points climb to them.
+    Modes that the first points climb to are never left out because of their weight.
     """
     target = density.target
     extra = _extra_starts(beginning, target.dim, rng)
-    options = {"max_modes": max_modes, "cut": cut, "thoroughness": thoroughness, "progress": progress}
     plane = uncorrelated_coordinates(beginning.held)
     if plane is not None and beginning.held is not None:
         inner = CountedTarget(plane.target(target), density.budget)
         within = Beginning(plane.inward(beginning.held), None, plane.inward(extra) if len(extra) else None)
-        return plane.modes(search_modes(inner, within, **options, rng=rng), target.names)
+        return plane.modes(search_modes(inner, within, options, rng), target.names)
     origin = _origin(beginning, extra, target.dim, rng)
-    state = Search(density, origin, FoundModes(target.dim, max_modes), rng, density.budget.made, thoroughness)
-    with progress_bar(progress) as tick:
+    state = Search(density, origin, FoundModes(target.dim, options.max_modes), rng, density.budget.made)
+    state.thoroughness = options.thoroughness
+    with progress_bar(options.progress) as tick:
         search_in_rounds(state, tick)
-        order = state.found.within(20 + target.dim / 2 if cut is None else cut)
+        order = state.found.within(20 + target.dim / 2 if options.cut is None else options.cut)
         weight = state.found.log_weight
         order = list(dict.fromkeys([*sorted(state.home, key=lambda k: -weight[k]), *order]))
         if state.reason == "max_modes":
             order = neighbours_first(state, order)
-    return modes_record(state, order[:max_modes]) if order else without_mode(state)
+    return modes_record(state, order[: options.max_modes]) if order else without_mode(state)
 
 
 def _origin(beginning: Beginning, extra: np.ndarray, dim: int, rng: np.random.Generator) -> Origin:
@@ -205,7 +204,8 @@ def _extra_starts(beginning: Beginning, dim: int, rng: np.random.Generator) -> n
     extra = np.empty((0, dim)) if beginning.starts is None else beginning.starts
     if beginning.box is None:
         return extra
-    return np.concatenate([extra, rng.uniform(*beginning.box, size=(beginning.n_starts, dim))])
+    low, high = beginning.box
+    return np.concatenate([extra, rng.uniform(low, high, size=(beginning.n_starts, dim))])
 
 
 def median_and_mad(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -83,7 +83,7 @@ class ModeSearch:
     def from_dict(cls, record: Mapping[str, Any]) -> ModeSearch:
         """The search of a record that `to_dict` made."""
         require_kind(record, Mapping, "record")
-        values = {item.name: record.get(item.name) for item in fields(cls)}
+        values: dict[str, Any] = {item.name: record.get(item.name) for item in fields(cls)}
         for key, value in values.items():
             wanted = str if key in ("reason", "message") else int
             if not isinstance(value, wanted) and not (key == "seed" and value is None):
