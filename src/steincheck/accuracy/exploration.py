@@ -139,7 +139,8 @@ def _start(
     rng: np.random.Generator,
 ) -> list[Ensemble]:
     """Ensembles of the modes: at their draws, or about the mode itself where it has too few."""
-    affordable = density.left / (120 * density.cost * len(cells))  # up to the first estimate
+    leapfrog = np.ceil(np.pi / 2 / 1.2 * draws.x.shape[1] ** 0.25)
+    affordable = density.left / (50 * leapfrog * density.cost * len(cells))  # up to the first estimate
     ensembles = []
     for cell, part, stream in zip(cells, share, rng.spawn(len(cells)), strict=True):
         rows = np.flatnonzero(cell.contains(draws.x))
