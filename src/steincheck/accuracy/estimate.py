@@ -11,12 +11,10 @@ from ..modes.held_out import known_modes
 from ..result import AccuracyResult, Estimate, Modes, ModeTable, ParameterAccuracy
 from ..target import Target, require_target, score_at
 from ..typing import DrawsLike, ModesLike
-from .combine import Shares
 from .density import CountedTarget
 from .exploration import DrawsWithScores, Exploration, Fit, explore
 from .functionals import Functionals, functionals_of
-from .intervals import Estimates
-from .walkers import CountedDensity
+from .intervals import Shares
 
 
 def estimate_accuracy(
@@ -109,7 +107,7 @@ def accuracy_core(
     target: Target,
     modes: Modes,
     *,
-    density: CountedDensity | None = None,
+    density: CountedTarget | None = None,
     chain: np.ndarray | None = None,
     weight: np.ndarray | None = None,
     shares: Shares | None = None,
@@ -167,15 +165,11 @@ def _records(
     for k, name in enumerate(functionals.names):
         told = (nothing, nothing, True, False, False)
         if fit is not None:
-            density_mean = _estimate(fit.moments.mean, k) if fit.has_mean[k] else nothing
-            log_sd = _estimate(fit.moments.log_sd, k)
+            density_mean = fit.moments.mean.at(k) if fit.has_mean[k] else nothing
+            log_sd = fit.moments.log_sd.at(k)
             if not fit.has_sd[k]:  # a unit for errors of means, but no more than that
                 log_sd = log_sd._replace(standard_error=np.inf)
             flags = (bool(fit.rough[k]), bool(fit.forgotten[k]), bool(fit.has_sd[k]))
             told = (density_mean, log_sd, *flags)
         records.append(ParameterAccuracy(name, float(mean[k]), float(sd[k]), *told))
     return tuple(records)
-
-
-def _estimate(estimates: Estimates, k: int) -> Estimate:
-    return Estimate(*(float(values[k]) for values in estimates[:4]))

@@ -8,22 +8,20 @@ import numpy as np
 
 from ..result import AccuracyReason, Modes
 from .cells import Cell, cells_of_modes
-from .combine import Shares, combine_modes
-from .features import stein_features
-from .functionals import Functionals
-from .intervals import Moments, estimate_moments
-from .metric import estimate_metric
-from .tails import tail_weights
+from .control import stein_features
+from .density import CountedTarget
+from .functionals import Functionals, tail_weights
+from .intervals import Moments, Shares, combine_modes, estimate_moments
 from .walkers import (
     BLOCK,
     WINDOW,
     Coordinates,
-    CountedDensity,
     Ensemble,
     OutOfBudget,
     Window,
     adapt,
     coordinates_of,
+    estimate_metric,
     run,
     start_ensemble,
 )
@@ -63,15 +61,14 @@ class Fit(NamedTuple):
     @property
     def forgotten(self) -> np.ndarray:
         """Whether the walkers have forgotten where they started."""
-        sd_memory = np.where(self.has_sd, self.moments.log_sd.memory, 0)
-        return np.asarray(np.maximum(self.moments.mean.memory, sd_memory) <= REMEMBERS)
+        return np.asarray(self.moments.memory <= REMEMBERS)
 
     @property
     def rough(self) -> np.ndarray:
         """Whether an interval is long, or the start not forgotten."""
-        mean, log_sd = self.moments
-        width = mean.half_width / np.exp(log_sd.value)
-        width = np.where(self.has_sd, np.maximum(width, log_sd.half_width), width)
+        mean, log_sd = self.moments.mean, self.moments.log_sd
+        width = mean.half_width() / np.exp(log_sd.value)
+        width = np.where(self.has_sd, np.maximum(width, log_sd.half_width()), width)
         return ~((width <= ROUGH) & self.forgotten & self.has_mean)
 
 
@@ -89,7 +86,7 @@ class Exploration(NamedTuple):
 def explore(
     draws: DrawsWithScores,
     functionals: Functionals,
-    density: CountedDensity,
+    density: CountedTarget,
     modes: Modes,
     shares: Shares | None,
     rounds: int,
@@ -135,14 +132,15 @@ def _heavy_cells(cells: list[Cell], shares: Shares | None) -> list[Cell]:
 
 def _start(
     draws: DrawsWithScores,
-    density: CountedDensity,
+    density: CountedTarget,
     modes: Modes,
     cells: list[Cell],
     share: np.ndarray,
     rng: np.random.Generator,
 ) -> list[Ensemble]:
     """Ensembles of the modes: at their draws, or about the mode itself where it has too few."""
-    affordable = density.left / (120 * density.cost * len(cells))  # up to the first estimate
+    leapfrog = np.ceil(np.pi / 2 / 1.2 * draws.x.shape[1] ** 0.25)
+    affordable = density.left / (50 * leapfrog * density.cost * len(cells))  # up to the first estimate
     ensembles = []
     for cell, part, stream in zip(cells, share, rng.spawn(len(cells)), strict=True):
         rows = np.flatnonzero(cell.contains(draws.x))
@@ -183,8 +181,8 @@ def _fit(
     within = []
     for cell, window, f in zip(cells, windows, values, strict=True):
         z = window.x - window.coordinates.centre
-        limit = len(z) // 5
-        features = stein_features(z, window.scores, window.coordinates.metric, limit, cell.cutoff(window.x))
+        cutoff = cell.cutoff(window.x)
+        features = stein_features(z, window.scores, window.coordinates.metric, cutoff, len(z) // 5)
         within.append(estimate_moments(f, features, window.n_walkers, ordered=ordered))
     x = np.concatenate([window.x for window in windows])
     scores = np.concatenate([window.scores for window in windows])

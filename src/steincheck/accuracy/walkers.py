@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from ..perturbation.hamiltonian import Density, Trajectory, Walkers, hamiltonian_transition
+from .._whitening import symmetric_roots
+from ..perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
 from .cells import Cell
-from .metric import estimate_metric
+from .density import CountedTarget
 
 BLOCK = 5  # transitions; the third of each has steps a quarter as long, for necks and curved tails
 WINDOW = 10  # transitions of the first window; later ones are twice as long each
 MAX_STATES = 4000  # of a window that enter the regressions
-
-
-class CountedDensity(Density, Protocol):
-    """A density that counts what it is asked."""
-
-    @property
-    def made(self) -> int:
-        """Evaluations so far."""
-        ...
-
-    @property
-    def left(self) -> float:
-        """Evaluations that are still allowed."""
-        ...
-
-    @property
-    def cost(self) -> int:
-        """Evaluations that a score takes."""
-        ...
 
 
 class Coordinates(NamedTuple):
@@ -48,7 +30,7 @@ class Ensemble(NamedTuple):
     coordinates: Coordinates
     step: float
     cell: Cell
-    density: CountedDensity
+    density: CountedTarget
     rng: np.random.Generator
 
 
@@ -70,7 +52,7 @@ def start_ensemble(
     x: np.ndarray,
     coordinates: Coordinates,
     cell: Cell,
-    density: CountedDensity,
+    density: CountedTarget,
     rng: np.random.Generator,
 ) -> Ensemble:
     """Walkers at the rows of x (m, d), moved by two adapting blocks."""
@@ -127,3 +109,33 @@ def _move(ensemble: Ensemble, walkers: Walkers, trajectory: Trajectory) -> tuple
     trajectory = trajectory._replace(step=trajectory.step * rng.uniform(0.6, 1.2))
     walkers, moved = hamiltonian_transition(walkers, density, trajectory, rng, ensemble.cell.contains)
     return walkers, float(moved.mean())
+
+
+def estimate_metric(x: np.ndarray, scores: np.ndarray, passes: int = 3) -> np.ndarray:
+    """A # B (d, d), the geometric mean of A = cov(x) and B = cov(scores)^-1, for rows x, scores (n, d).
+
+    For a Gaussian density of covariance C and points of any covariance S the scores have covariance
+    C^-1 S C^-1, and S # (C S^-1 C) = C: the metric is right although the points are not. Both covariances are
+    shrunk to their diagonals by d / (d + n). Every pass works in the coordinates in which the last metric is
+    the identity, so that strong correlations are shrunk less and less.
+    """
+    n, d = x.shape
+    kept = 1 - d / (d + n)
+    root = np.diag(np.sqrt(_spread(x) / _spread(scores)))
+    for _ in range(passes):
+        a = _covariance(np.linalg.solve(root, x.T).T, kept)
+        b = _covariance(scores @ root, kept)
+        half = symmetric_roots(a, floor=1e-12).root
+        middle = symmetric_roots(half @ b @ half, floor=1e-12).inverse
+        root = root @ np.linalg.cholesky(half @ middle @ half)
+    return root @ root.T
+
+
+def _spread(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x.std(axis=0), 1e-150)
+
+
+def _covariance(x: np.ndarray, kept: float) -> np.ndarray:
+    """The covariance of rows, with a part `kept` of its off-diagonal entries."""
+    full = np.cov(x, rowvar=False, ddof=0).reshape(x.shape[1], x.shape[1])
+    return kept * full + (1 - kept) * np.diag(np.diag(full))

@@ -74,8 +74,6 @@ def hamiltonian_transition(
 
 
 def _force(score: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """The score in the coordinates of the root, bounded."""
+    """The score in the coordinates of the root, bounded: a trajectory that runs away is rejected anyway."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.clip(
-            np.nan_to_num(score) @ root, -1e6, 1e6
-        )  # a trajectory that runs away is rejected anyway
+        return np.clip(np.nan_to_num(score) @ root, -1e6, 1e6)

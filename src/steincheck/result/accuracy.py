@@ -12,37 +12,41 @@ from .plain import as_plain
 from .table import Table
 
 AccuracyReason = Literal["max_evaluations", "max_rounds", "low acceptance", "light modes", "unknown shares"]
-
-
-class Interval(NamedTuple):
-    """Both ends."""
-
-    low: float
-    high: float
+Interval = tuple[float, float]
 
 
 class Estimate(NamedTuple):
-    """A number with its standard error and a bound for its bias."""
+    """Numbers with their standard errors and bounds for their biases."""
 
-    value: float
-    standard_error: float
-    bias: float
-    degrees_of_freedom: float
+    value: Any
+    standard_error: Any
+    bias: Any
+    degrees_of_freedom: Any
 
-    def half_width(self, confidence: float = 0.95) -> float:
+    def half_width(self, confidence: float = 0.95) -> Any:
         """sqrt((t standard_error)^2 + bias^2), t being Student's quantile."""
         quantile = special.stdtrit(self.degrees_of_freedom, 0.5 + confidence / 2)
-        return float(np.hypot(quantile * self.standard_error, self.bias))
+        return np.hypot(quantile * self.standard_error, self.bias)
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """The interval of this confidence."""
-        width = self.half_width(confidence)
-        return Interval(self.value - width, self.value + width)
+        return _interval(self.value, self.half_width(confidence))
+
+    def at(self, k: int) -> Estimate:
+        """One of several numbers."""
+        return Estimate(*(float(values[k]) for values in self))
+
+
+def _interval(value: float, width: float) -> Interval:
+    return float(value - width), float(value + width)
 
 
 @dataclass(frozen=True)
 class ParameterAccuracy:
     """Mean and standard deviation of one parameter: of the draws, and of the density with 95 % intervals.
+
+    Errors are those of the draws: of the mean in standard deviations of the density, of the standard
+    deviation as log of the ratio of draws to density (.1 is about 10 % too large).
 
     Attributes
     ----------
@@ -55,7 +59,7 @@ class ParameterAccuracy:
     forgotten : bool
         Whether the walkers have forgotten where they started; if not, they may all be wrong alike.
     has_sd : bool
-        Whether the tails are light enough for an interval of the standard deviation.
+        Whether the tails are light enough for a value of the standard deviation.
     """
 
     parameter: str
@@ -70,7 +74,7 @@ class ParameterAccuracy:
     @property
     def mean(self) -> float:
         """The density's mean."""
-        return self.mean_estimate.value
+        return float(self.mean_estimate.value)
 
     @property
     def mean_interval(self) -> Interval:
@@ -85,12 +89,13 @@ class ParameterAccuracy:
     @property
     def sd_interval(self) -> Interval:
         """Its 95 % interval."""
-        return Interval(*np.exp(self.log_sd_estimate.interval()).tolist())
+        low, high = np.exp(self.log_sd_estimate.interval())
+        return float(low), float(high)
 
     @property
     def mean_error(self) -> float:
         """Draws' mean minus the density's, in standard deviations of the density."""
-        return (self.draws_mean - self.mean) / float(np.exp(self.log_sd_estimate.value))
+        return float((self.draws_mean - self.mean) / np.exp(self.log_sd_estimate.value))
 
     @property
     def mean_error_interval(self) -> Interval:
@@ -99,17 +104,14 @@ class ParameterAccuracy:
 
     @property
     def sd_error(self) -> float:
-        """Log ratio of the standard deviations, draws to density: .1 is about 10 % too large."""
-        return self._log_draws_sd - self.log_sd_estimate.value if self.has_sd else np.nan
+        """Log of the ratio of the standard deviations, draws to density."""
+        with np.errstate(divide="ignore"):
+            return float(np.log(self.draws_sd) - self.log_sd_estimate.value) if self.has_sd else np.nan
 
     @property
     def sd_error_interval(self) -> Interval:
         """Its 95 % interval."""
         return self.error_intervals()[1]
-
-    @property
-    def _log_draws_sd(self) -> float:
-        return float(np.log(self.draws_sd)) if self.draws_sd > 0 else -np.inf
 
     @property
     def largest_error(self) -> float:
@@ -118,23 +120,17 @@ class ParameterAccuracy:
 
     def error_intervals(self, confidence: float = 0.95) -> tuple[Interval, Interval]:
         """Intervals of both errors; that of the mean allows for the density's sd being an estimate."""
-        own = self.mean_estimate.half_width(confidence) / float(np.exp(self.log_sd_estimate.value))
-        unit = self.log_sd_estimate.half_width(confidence)
-        width = float(np.hypot(own, self.mean_error * unit)) if self.has_sd else own
-        error = self.sd_error
-        return (
-            Interval(self.mean_error - width, self.mean_error + width),
-            Interval(error - unit, error + unit),
-        )
+        width = self.mean_estimate.half_width(confidence) / np.exp(self.log_sd_estimate.value)
+        relative = self.log_sd_estimate.half_width(confidence)
+        if self.has_sd:
+            width = np.hypot(width, self.mean_error * relative)
+        return _interval(self.mean_error, width), _interval(self.sd_error, relative)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        stored = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in ("mean_estimate", "log_sd_estimate"):
-            stored[name] = stored[name]._asdict()
-        derived = ("mean", "mean_interval", "sd", "sd_interval", "mean_error", "mean_error_interval")
-        more = {name: getattr(self, name) for name in (*derived, "sd_error", "sd_error_interval")}
-        return as_plain(stored | more)
+        names = [item.name for item in fields(self)]
+        names += ["mean", "mean_interval", "sd", "sd_interval", "mean_error", "mean_error_interval"]
+        return as_plain({name: getattr(self, name) for name in (*names, "sd_error", "sd_error_interval")})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,20 +178,22 @@ class AccuracyResult:
         """Are all errors within the tolerance: True, False, or None if the intervals do not tell.
 
         True if every 95 % interval is, and every start is forgotten. False if an interval is entirely outside
-        when intervals hold jointly (Bonferroni).
+        when all are widened to hold jointly (Bonferroni).
         """
         joint = 1 - 0.05 / max(2 * len(self.parameters), 1)
-        if any(_outside(part, tolerance) for p in self.parameters for part in p.error_intervals(joint)):
-            return False
-        inside = all(_inside(part, tolerance) for p in self.parameters for part in p.error_intervals())
-        return True if inside and self.parameters and all(p.forgotten for p in self.parameters) else None
+        for low, high in (ends for record in self.parameters for ends in record.error_intervals(joint)):
+            if low > tolerance or high < -tolerance:
+                return False
+        ends = np.array([record.error_intervals() for record in self.parameters if record.forgotten])
+        inside = len(ends) == len(self.parameters) > 0 and (np.abs(ends) <= tolerance).all()
+        return True if inside else None
 
     @property
     def table(self) -> Table:
         """One row per parameter."""
-        columns = ("parameter", "draws_mean", "mean", "mean_error", "mean_error_half_width")
-        more = ("draws_sd", "sd", "sd_error", "sd_error_half_width", "rough")
-        return Table(columns + more, tuple(_row(record) for record in self.parameters))
+        columns = ("parameter", "draws_mean", "mean", "mean_error", "draws_sd", "sd", "sd_error", "rough")
+        rows = (tuple(getattr(record, name) for name in columns) for record in self.parameters)
+        return Table(columns, tuple(rows))
 
     def __str__(self) -> str:
         return str(self.table)
@@ -207,27 +205,3 @@ class AccuracyResult:
         """Plain Python values, ready for JSON."""
         record = {item.name: getattr(self, item.name) for item in fields(self)}
         return as_plain(record | {"warnings": self.warnings})
-
-
-def _row(record: ParameterAccuracy) -> tuple[Any, ...]:
-    mean, sd = record.error_intervals()
-    return (
-        record.parameter,
-        record.draws_mean,
-        record.mean,
-        record.mean_error,
-        (mean.high - mean.low) / 2,
-        record.draws_sd,
-        record.sd,
-        record.sd_error,
-        (sd.high - sd.low) / 2,
-        record.rough,
-    )
-
-
-def _inside(interval: Interval, tolerance: float) -> bool:
-    return -tolerance <= interval.low and interval.high <= tolerance
-
-
-def _outside(interval: Interval, tolerance: float) -> bool:
-    return interval.low > tolerance or interval.high < -tolerance

@@ -1,0 +1,254 @@
+"""Means and sds of densities from right and wrong draws; what is never said."""
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special
+
+import steincheck as sc
+from steincheck.accuracy import Shares, accuracy_core
+from steincheck.result import Modes
+
+COVARIANCE = np.linalg.inv(np.eye(10) + 0.8 * np.ones((10, 10)))
+
+
+def gaussian(precision):
+    return sc.Target(
+        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x),
+        lambda x: -x @ precision,
+        dim=len(precision),
+    )
+
+
+def student(nu, d=2):
+    return sc.Target(
+        lambda x: -(nu + 1) / 2 * np.log1p(x**2 / nu).sum(axis=1),
+        lambda x: -(nu + 1) * x / (nu + x**2),
+        dim=d,
+    )
+
+
+def at_origin(d):
+    return Modes(np.zeros((1, d)), np.eye(d)[None], np.zeros(1), np.zeros(1, dtype=int))
+
+
+def estimate(target, draws, rng=0, **options):
+    """Without a search for modes."""
+    return accuracy_core(
+        draws,
+        target.score(draws),
+        target,
+        options.pop("modes", at_origin(target.dim)),
+        rng=np.random.default_rng(rng),
+        **options,
+    )
+
+
+def test_mean_field_draws_of_a_gaussian_show_its_moments():
+    precision = np.linalg.inv(COVARIANCE)
+    draws = np.random.default_rng(0).normal(size=(1000, 10)) / np.sqrt(np.diag(precision))
+    result = estimate(gaussian(precision), draws)
+    sds = np.sqrt(np.diag(COVARIANCE))
+    for record, sd in zip(result.parameters, sds, strict=True):
+        assert abs(record.mean) < 0.001 * sd
+        assert abs(np.log(record.sd / sd)) < 0.001
+        assert not record.rough
+    assert result.n_transitions == 25
+    assert result.answer(0.1) is False
+    np.testing.assert_allclose(result.covariance[0], COVARIANCE, atol=0.15 * sds.max() ** 2)
+
+
+def test_linear_changes_of_coordinates_change_nothing():
+    rng = np.random.default_rng(1)
+    draws = rng.gamma(3.0, size=(400, 3))
+    target = sc.Target(lambda x: (3 * x - np.exp(x)).sum(axis=1), lambda x: 3 - np.exp(x), dim=3)
+    draws = np.log(draws)
+    factor, offset = np.array([2.0, 0.01, 300.0]), np.array([5.0, -1.0, 1000.0])
+    other = sc.Target(
+        lambda y: target.log_density((y - offset) / factor),
+        lambda y: target.score((y - offset) / factor) / factor,
+        dim=3,
+    )
+    one, two = estimate(target, draws), estimate(other, draws * factor + offset)
+    for a, b in zip(one.parameters, two.parameters, strict=True):
+        np.testing.assert_allclose(a.mean_error_interval, b.mean_error_interval, atol=1e-6)
+        np.testing.assert_allclose(a.sd_error_interval, b.sd_error_interval, atol=1e-6)
+
+
+@pytest.mark.parametrize(("nu", "has_mean"), [(1, False), (3, True), (4, True)])
+def test_heavy_tails_never_fit(nu, has_mean):
+    target = student(nu)
+    for seed in range(4):
+        result = estimate(target, np.random.default_rng(seed).standard_t(nu, size=(1000, 2)), rng=seed)
+        for record in result.parameters:
+            assert not record.has_sd
+            assert np.isnan(record.sd)
+            assert np.isnan(record.mean) != has_mean
+        assert result.answer(0.1) is not True
+        assert result.answer(10.0) is not True
+
+
+def test_neals_funnel_is_always_rough():
+    def log_density(x):
+        v, rest = x[:, 0], x[:, 1:]
+        return -(v**2) / 18 - 4.5 * v - 0.5 * np.exp(-v) * np.sum(rest**2, axis=1)
+
+    def score(x):
+        v, rest = x[:, :1], x[:, 1:]
+        first = -v / 9 - 4.5 + 0.5 * np.exp(-v) * np.sum(rest**2, axis=1, keepdims=True)
+        return np.hstack([first, -np.exp(-v) * rest])
+
+    target = sc.Target(log_density, score, dim=10)
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        v = 3 * rng.normal(size=(1000, 1))
+        draws = np.hstack([v, np.exp(v / 2) * rng.normal(size=(1000, 9))])
+        result = estimate(target, draws, rng=seed)
+        assert any(record.rough for record in result.parameters)
+        assert "max_rounds" in result.reasons
+        assert result.answer(0.1) is not True
+
+
+def test_names_the_scales_that_a_mean_field_fit_gets_wrong():
+    rng = np.random.default_rng(2)
+    effects = rng.normal(size=20)
+    y = effects + 0.5 * rng.normal(size=20)
+    names = ["mu", *(f"theta[{k}]" for k in range(20))]
+
+    def log_density(x):  # tau known, centred: Gaussian, with a strong link from mu to all theta
+        return -2 * jnp.sum((y - x[1:]) ** 2) - 20 * jnp.sum((x[1:] - x[0]) ** 2)
+
+    target = sc.from_jax(log_density, 21, names=names)
+    precision = -target.hessian(np.zeros((1, 21)))[0]
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ target.score(np.zeros((1, 21)))[0]
+    draws = mean + rng.normal(size=(1000, 21)) / np.sqrt(np.diag(precision))
+    modes = Modes(mean[None], covariance[None], np.zeros(1), np.zeros(1, dtype=int))
+    largest = estimate(target, draws, modes=modes).largest
+    assert largest.parameter == "mu"
+    low, high = largest.sd_interval
+    assert low < np.sqrt(covariance[0, 0]) * 1.001
+    assert high > np.sqrt(covariance[0, 0]) * 0.999
+
+
+TWO = sc.models.gaussian_mixture([[-4.0, 0.0], [4.0, 1.0]])
+TWO_MODES = Modes(
+    np.array([[-4.0, 0.0], [4.0, 1.0]]), np.stack([np.eye(2)] * 2), np.zeros(2), np.zeros(2, dtype=int)
+)
+HALVES = Shares(np.array([0.5, 0.5]), 1e-6 * np.array([[1.0, -1.0], [-1.0, 1.0]]))
+
+
+def test_a_mode_without_draws_counts_by_its_share():
+    draws = TWO.sample(500, rng=0, weights=[1.0, 0.0])
+    result = estimate(TWO, draws, modes=TWO_MODES, shares=HALVES)
+    first = result.parameters[0]
+    assert abs(first.mean) < 0.05
+    assert abs(np.log(first.sd / np.sqrt(17))) < 0.01
+    assert first.draws_mean < -3.5
+    np.testing.assert_allclose(result.mean, TWO_MODES.locations, atol=0.3)
+    assert result.answer(0.1) is False
+
+
+def test_without_shares_nothing_is_said_about_several_modes():
+    result = estimate(TWO, TWO.sample(500, rng=1), modes=TWO_MODES)
+    assert result.reasons == ("unknown shares",)
+    assert result.answer(0.1) is None
+    assert np.isnan(result.parameters[0].mean)
+    assert result.largest is None
+    light = Shares(np.array([0.995, 0.005]), np.zeros((2, 2)))
+    only_one = estimate(TWO, TWO.sample(500, rng=1), modes=TWO_MODES, shares=light)
+    assert only_one.reasons == ("light modes",)
+    assert abs(only_one.parameters[0].mean + 4) < 0.05
+
+
+def test_weights_choose_walkers_and_count_in_the_draws_own_moments():
+    rng = np.random.default_rng(4)
+    draws = 2 * rng.normal(size=(4000, 2))
+    log_weight = 0.5 * np.sum(draws**2, axis=1) * (0.25 - 1)
+    result = estimate(gaussian(np.eye(2)), draws, weight=np.exp(log_weight))
+    for record in result.parameters:
+        assert abs(record.draws_mean) < 0.2
+        assert abs(record.sd_error) < 0.1
+
+
+def test_parameters_are_on_their_own_scale():
+    weights = np.array([2.0, 3.0, 5.0])
+
+    def constrain(x):  # a simplex by logs of gammas
+        gammas = np.exp(x)
+        return np.hstack([gammas[:, :1], gammas / gammas.sum(axis=1, keepdims=True)])
+
+    target = sc.Target(
+        lambda x: (weights * x - np.exp(x)).sum(axis=1),
+        lambda x: weights - np.exp(x),
+        dim=3,
+        constrained_names=["scale", "w[0]", "w[1]", "w[2]"],
+        constrain=constrain,
+    )
+    draws = np.log(np.random.default_rng(5).gamma(weights, size=(1000, 3))) + 0.1
+    result = estimate(target, draws)
+    share = weights / 10
+    means = np.array([2.0, *share])
+    sds = np.sqrt([2.0, *(share * (1 - share) / 11)])
+    for record, mean, sd in zip(result.parameters, means, sds, strict=True):
+        assert abs(record.mean - mean) / sd < max(2 * record.mean_estimate.half_width() / sd, 0.01)
+        assert abs(np.log(record.sd / sd)) < max(2 * record.log_sd_estimate.half_width(), 0.02)
+    assert [record.parameter for record in result.parameters] == ["scale", "w[0]", "w[1]", "w[2]"]
+
+
+def test_the_limit_is_obeyed_and_said():
+    draws = np.random.default_rng(6).standard_t(3, size=(500, 2))
+    for limit in (1000, 5000, 20_000, 40_000):
+        result = estimate(student(3), draws, max_evaluations=limit, rounds=5)
+        assert result.evaluations <= limit
+        if limit == 1000:
+            assert result.reasons == ("max_evaluations",)
+            assert result.answer(0.1) is None
+
+
+def test_same_seed_same_answer():
+    draws = np.random.default_rng(7).normal(size=(300, 2))
+    one, two = (estimate(gaussian(np.eye(2)), draws, rng=3).to_dict() for _ in range(2))
+    assert one == two
+
+
+def test_the_door_reads_searches_and_warns():
+    target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), 2, names=["a", "b"])
+    draws = np.random.default_rng(8).normal(size=(4, 100, 2)) * [1.0, 1.5]
+    result = sc.estimate_accuracy(draws, target, rng=0)
+    assert result.largest.parameter == "b"
+    assert abs(result.largest.sd - 1) < 0.01
+    assert "draws_sd" in str(result)
+    with pytest.warns(UserWarning, match="max_evaluations"):
+        sc.estimate_accuracy(draws, target, modes=[[0.0, 0.0]], max_evaluations=500, rng=0)
+    with pytest.raises(ValueError, match="`max_evaluations`"):
+        sc.estimate_accuracy(draws, target, max_evaluations=0)
+
+
+def test_the_door_finds_the_shares_of_modes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = sc.estimate_accuracy(
+            TWO.sample(1000, rng=2, weights=[0.8, 0.2]), TWO, modes=TWO_MODES, rng=0
+        )
+    low, high = result.parameters[0].mean_interval
+    assert low < 0.0 < high
+    assert result.answer(0.1) is False
+
+
+@pytest.mark.slow
+def test_intervals_cover():
+    covered = np.zeros((2, 0))
+    target = sc.Target(lambda x: (3 * x - np.exp(x)).sum(axis=1), lambda x: 3 - np.exp(x), dim=2)
+    mean, sd = special.digamma(3), np.sqrt(special.polygamma(1, 3))
+    for seed in range(200):
+        draws = np.log(np.random.default_rng(seed).gamma(3, size=(200, 2)))
+        for record in estimate(target, draws, rng=seed).parameters:
+            inside = [
+                record.mean_interval[0] < mean < record.mean_interval[1],
+                record.sd_interval[0] < sd < record.sd_interval[1],
+            ]
+            covered = np.column_stack([covered, inside])
+    assert np.all(covered.mean(axis=1) > 0.9)

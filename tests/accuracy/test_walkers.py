@@ -1,0 +1,73 @@
+"""The metric is that of the density, whatever the draws; windows are frozen and counted."""
+
+import numpy as np
+import pytest
+
+import steincheck as sc
+from steincheck.accuracy.cells import cells_of_modes
+from steincheck.accuracy.density import CountedTarget
+from steincheck.accuracy.walkers import Coordinates, OutOfBudget, estimate_metric, run, start_ensemble
+from steincheck.result import Modes
+
+RNG = np.random.default_rng(0)
+ROOT = RNG.normal(size=(4, 4)) + 2 * np.eye(4)
+COVARIANCE = ROOT @ ROOT.T
+PRECISION = np.linalg.inv(COVARIANCE)
+TARGET = sc.Target(
+    lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, PRECISION, x), lambda x: -x @ PRECISION, dim=4
+)
+
+
+def ensemble(limit=None, m=40):
+    modes = Modes(np.zeros((1, 4)), COVARIANCE[None], np.zeros(1), np.zeros(1, dtype=int))
+    x = np.random.default_rng(1).normal(size=(m, 4))
+    coordinates = Coordinates(np.zeros(4), np.eye(4))
+    density = CountedTarget(TARGET, limit)
+    return start_ensemble(x, coordinates, cells_of_modes(modes)[0], density, np.random.default_rng(2))
+
+
+def test_the_metric_of_a_gaussian_is_its_covariance_for_wrong_draws():
+    x = np.random.default_rng(3).normal(size=(100_000, 4)) * [1.0, 5.0, 0.2, 3.0]
+    np.testing.assert_allclose(estimate_metric(x, -x @ PRECISION), COVARIANCE, rtol=0.01, atol=0.01)
+
+
+def test_passes_keep_strong_correlations():
+    d = 30
+    covariance = 0.999 + 0.001 * np.eye(d)
+    x = np.random.default_rng(4).multivariate_normal(np.zeros(d), covariance, size=1000)
+    scores = -np.linalg.solve(covariance, x.T).T
+
+    def condition(passes):
+        values = np.linalg.eigvals(np.linalg.solve(covariance, estimate_metric(x, scores, passes))).real
+        return values.max() / values.min()
+
+    assert condition(1) > 3 * condition(3)
+    assert condition(3) < 3
+
+
+def test_walkers_find_step_and_metric():
+    one = ensemble()
+    assert 0.3 < one.step < 3
+    one, window = run(one, 10)
+    assert 0.5 < window.acceptance <= 1
+    assert window.x.shape == (400, 4)
+    np.testing.assert_allclose(window.scores, TARGET.score(window.x))
+    ratio = np.linalg.eigvals(PRECISION @ window.coordinates.metric).real
+    assert ratio.max() / ratio.min() < 10
+
+
+def test_evaluations_are_counted_and_obey_the_limit():
+    density = ensemble().density
+    assert density.made > 40 * 10
+    with pytest.raises(OutOfBudget):
+        ensemble(limit=1000)
+    without_score = CountedTarget(sc.Target(TARGET.log_density, dim=4), 1000)
+    without_score.score(np.zeros((3, 4)))
+    assert without_score.made == 3 * 2 * 4
+    assert without_score.left == 1000 - 24
+
+
+def test_states_are_thinned_to_an_even_number():
+    _, window = run(ensemble(m=100), 90)
+    assert len(window.x) <= 4000
+    assert len(window.x) // 100 % 2 == 0
