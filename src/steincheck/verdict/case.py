@@ -150,6 +150,6 @@ def notes_on_unknown_modes(case: Case, target: Target, known: Known, budget: Bud
     if not climbed.n_unknown:
         return Notes()
     where = mode_descriptions(*to_constrained(climbed.locations[:1], target))[0]
-    text = words.unknown_modes_text(climbed.n_unknown, climbed.n_draws, where, given=known.given)
-    many = climbed.n_unknown > MAX_UNKNOWN_SHARE * climbed.n_draws
+    text = words.unknown_modes_text(climbed.n_unknown, len(part.x), where, given=known.given)
+    many = climbed.n_unknown > MAX_UNKNOWN_SHARE * len(part.x)
     return Notes(reasons=(text,)) if many else Notes(not_examined=(text,))
