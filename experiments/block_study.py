@@ -138,7 +138,7 @@ def pvalues(case: str, repetition: int) -> dict[str, float]:
         found[f"ksdagg {name}"] = sc.ksdagg_test(x, target, **common, **fewer).pvalue
         found[f"spksd {name}"] = sc.spksd_test(x, target, **perturbed).pvalue
         found[f"ospksd {name}"] = sc.ospksd_test(x, target, **perturbed).pvalue
-        found[f"pksdagg {name}"] = sc.pksdagg_test(x, target, **perturbed).pvalue
+        found[f"pksdagg {name}"] = sc.pksdagg_test(x, target, **perturbed, **fewer).pvalue
     return found
 
 

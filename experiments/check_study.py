@@ -223,7 +223,8 @@ def edges(wanted: str) -> Iterator[dict[str, object]]:
                 x = sample(200, rng)
                 x = x if known is target else free.unconstrain(x)
                 found.append(sc.check(x, known, max_evaluations=2000, progress=False, rng=seed_from(rng)))
-                by_kernel.append(sc.ksdagg_test(x, known, rng=rng).reject())
+                sizes = {"n_resamples": 2000, "n_level_resamples": 2000}
+                by_kernel.append(sc.ksdagg_test(x, known, **sizes, rng=rng).reject())
             yield count("edges", f"{name}, {scale}", found, by_kernel)
 
 

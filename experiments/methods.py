@@ -147,7 +147,8 @@ def ksdagg(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation 
 
 def fssd(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
     """With the authors' ten locations and 20 % of the draws for training."""
-    result = sc.fssd_test(x, problem.target, n_locations=10, train_fraction=0.2, **COMMON, rng=rng)
+    training = {"n_locations": 10, "train_fraction": 0.2}
+    result = sc.fssd_test(x, problem.target, **training, n_resamples=3000, **COMMON, rng=rng)
     return result.statistic, result.pvalue, ""
 
 

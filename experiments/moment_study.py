@@ -208,7 +208,8 @@ def widened(name: str, n: int, rng: np.random.Generator) -> Events:
     centre = x[:, 0].mean()
     x[:, 0] = centre + 1.1 * (x[:, 0] - centre)
     result = moments(x, problem, test)
-    kernel = sc.ksdagg_test(x, problem.target, check_score=False, rng=beside)
+    sizes = {"n_resamples": 2000, "n_level_resamples": 2000}
+    kernel = sc.ksdagg_test(x, problem.target, **sizes, check_score=False, rng=beside)
     return {
         "moments": result.pvalue <= LEVEL,
         "named": named(result, "scale", {"x[0]"}),
