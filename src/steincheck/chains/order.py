@@ -158,11 +158,17 @@ def repeats(x: np.ndarray, *, max_inflation: float = 1.1) -> Repeats | None:
     if len(np.unique(x[:, 0])) == n:
         return None
     points, count = np.unique(x, axis=0, return_counts=True)
-    if np.sum(count**2) <= max_inflation * n:
+    if np.sum(count**2) <= max_inflation * n or _is_rounded(points):
         return None
     most = int(np.argmax(count))
     one_point = 2 * count[most] ** 2 > np.sum(count[count > 1] ** 2)
     return Repeats(n - len(count), n, points[most] if one_point else None, int(count[most]))
+
+
+def _is_rounded(points: np.ndarray) -> bool:
+    """Whether all numbers have at most four decimals: rounded draws repeat without being copies."""
+    scaled = points * 1e4
+    return bool(np.all(np.abs(scaled - np.round(scaled)) < 1e-6 * np.maximum(np.abs(scaled), 1)))
 
 
 def equal_chains(x: np.ndarray, chain: np.ndarray) -> tuple[EqualChains, ...]:

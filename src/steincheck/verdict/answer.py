@@ -25,7 +25,6 @@ from ..target.counting import counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import verdict as words
 from ..wording.advice import advice
-from ..wording.numbers import pvalue_text
 from .case import Notes, find_known_modes, join_notes, notes_on_unknown_modes, read_case
 from .combine import combine
 from .examine import run_tests
@@ -44,6 +43,7 @@ class Streams(NamedTuple):
     accuracy: np.random.Generator
 
 
+@np.errstate(under="ignore")  # whatever the user has set
 def check(
     draws: DrawsLike,
     target: Target,
@@ -184,7 +184,7 @@ def _compose(
         fits=fits,
         sentence=words.headline(
             fits,
-            pvalue_text(combined.pvalue, smallest=combined.at_floor),
+            words.pvalue_in_brackets(combined, fits),
             tolerance,
             _detail(fits, facts, findings),
             notes.reasons,

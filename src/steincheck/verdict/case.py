@@ -13,6 +13,7 @@ from ..chains.reading import Sample, evaluate_sample
 from ..draws import Draws
 from ..modes.arguments import as_modes
 from ..modes.held_out import climb_from_draws, hold_out, rounded_location, search_from_draws
+from ..modes.search import no_mode_reason
 from ..result import Modes
 from ..target import Target, score_at, score_warnings
 from ..target.counting import Budget
@@ -122,6 +123,7 @@ def find_known_modes(
         reason = words.IMPROPER if end == "improper" else words.NO_MODE
         limited = end in ("max_evaluations", "max_seconds")
         missing = Notes(not_examined=(reason,)) if limited else Notes(reasons=(reason,))
+        missing = missing._replace(warnings=(no_mode_reason(found),))
         spread = _spread_of_draws(x[held] if len(held) else x, found)
         descriptions = _descriptions(spread, target)
         return Known(spread, tested, descriptions, False, end == "improper", join_notes(notes, missing))

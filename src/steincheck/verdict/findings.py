@@ -17,15 +17,15 @@ MOST_NAMED = 6  # modes, and errors of means and sds; the mode table and the sum
 
 
 def all_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
-    """What is wrong, in one order; impossible draws only where nothing else explains them."""
-    errors = error_findings(facts)
-    found = [*weight_findings(facts, names), *errors, *shape_findings(facts, sized=bool(errors))]
-    found += agreement_findings(facts.combined)
-    rows = facts.tested.impossible_rows
-    if rows and not found:
-        text = words.impossible_text(rows, len(facts.case.sample.x))
+    """What is wrong, in one order: a few impossible draws lead, and the errors are those of the others."""
+    rows = facts.outliers
+    errors = error_findings(facts, np.setdiff1d(np.arange(len(facts.case.values)), rows))
+    found = []
+    if len(rows):
+        text = words.impossible_text(rows.tolist(), len(facts.case.values))
         found.append(Finding(kind="impossible draws", text=text))
-    return found
+    found += [*weight_findings(facts, names), *errors]
+    return [*found, *shape_findings(facts, sized=bool(found)), *agreement_findings(facts.combined)]
 
 
 def weight_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
@@ -76,18 +76,22 @@ def flow_finding(weights: FluxResult, names: Sequence[str], pvalue: float) -> Fi
     return Finding(kind="flow", parameters=named, pvalue=pvalue, text=words.flow_text(step[chosen], named))
 
 
-def error_findings(facts: Facts) -> list[Finding]:
+def error_findings(facts: Facts, rows: np.ndarray) -> list[Finding]:
     """Means and standard deviations that are off by more than chance allows, the largest errors first.
 
     The error of a mean has the variance h^2 + 1 / m, h the half-width of its interval over 1.96 and m the
     effective number of draws; that of a log sd has h^2 + (kurtosis - 1) / (4 m). Bonferroni's method allows
-    for the number of errors. With a tolerance an error must also exceed it.
+    for the number of errors. With a tolerance an error must also exceed it. The draws are those in `rows`.
     """
-    accuracy = facts.measured.parameters
+    values = facts.case.values[rows]
+    accuracy = [
+        replace(item, draws_mean=float(column.mean()), draws_sd=float(column.std()))
+        for item, column in zip(facts.measured.parameters, values.T, strict=False)
+    ]
     if not accuracy:
         return []
     sizes = facts.case.effective_sizes
-    kurtosis = stats.kurtosis(facts.case.values, axis=0, fisher=False)
+    kurtosis = stats.kurtosis(values, axis=0, fisher=False)
     variances = np.stack([1 / sizes, np.maximum(kurtosis - 1, 1.0) / (4 * sizes)], axis=1)
     single = [
         finding

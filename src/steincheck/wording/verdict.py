@@ -11,6 +11,7 @@ from .numbers import aligned, count_text, estimate_text, interval_text, list_tex
 
 if TYPE_CHECKING:
     from ..result import AgreementResult, GofResult, ModeTable, ParameterAccuracy, Verdict
+    from ..verdict.combine import Combined
 
 MAX_MODES_PRINTED = 15  # rows of the printed mode table
 ANSWERS = {True: "no misfit found", False: "misfit found", None: "cannot tell"}
@@ -83,18 +84,25 @@ def thinned_kernel_test(n_tested: int, n: int) -> str:
     return f"the shape at all draws: the kernel test costs n^2 and used {n_tested} of the {n} draws"
 
 
+def pvalue_in_brackets(combined: Combined, fits: bool | None) -> str:
+    """The p-value beside the answer; nothing where a fact and no test says that the draws do not fit."""
+    if fits is False and not combined.rejected:
+        return ""
+    return f" (p {pvalue_text(combined.pvalue, smallest=combined.at_floor)})"
+
+
 def headline(fits: bool | None, p: str, tolerance: float | None, detail: str, reasons: Sequence[str]) -> str:
-    """The answer in one or two sentences; `p` is the p-value as text, `detail` what the numbers say."""
+    """The answer in one or two sentences; `p` is the p-value in brackets, `detail` what the numbers say."""
     if tolerance is not None:
         answers = {
-            True: f"The draws' means, sds and shares are within the tolerance {tolerance:g} (p {p}).",
-            False: f"The draws' numbers are off by more than the tolerance {tolerance:g} (p {p}).",
-            None: f"Cannot tell whether the draws' numbers are within the tolerance {tolerance:g} (p {p}).",
+            True: f"The draws' means, sds and shares are within the tolerance {tolerance:g}{p}.",
+            False: f"The draws' numbers are off by more than the tolerance {tolerance:g}{p}.",
+            None: f"Cannot tell whether the draws' numbers are within the tolerance {tolerance:g}{p}.",
         }
         return " ".join([answers[fits], *(sentence(text) for text in reasons[:1] if fits is None), detail])
     if fits is None:
         return f"Cannot tell whether the draws fit the density: {sentence('; '.join(reasons))}"
-    answer = f"No misfit found (p {p})." if fits else f"Misfit found (p {p})."
+    answer = f"No misfit found{p}." if fits else f"Misfit found{p}."
     return f"{answer} {detail}".strip()
 
 
