@@ -166,7 +166,7 @@ def check(
     mode = _mode_of_every_draw(case.x, known, tests.get("weights"))
     combined = combine(tests, alpha)
     remarks.inconclusive_reasons.extend(_inconclusive_reasons(len(case.x), known, combined))
-    look_for_unknown_modes(case.x, target, known, limits, streams[5], remarks)
+    look_for_unknown_modes(case, target, known, limits, remarks)
     return _as_verdict(case, target, known, combined, mode, settings, remarks)
 
 

@@ -160,16 +160,11 @@ def is_improper(known: Modes) -> bool:
 
 
 def look_for_unknown_modes(
-    x: np.ndarray,
-    target: Target,
-    known: Modes,
-    limits: SearchLimits,
-    rng: np.random.Generator,
-    remarks: Remarks,
+    case: Case, target: Target, known: Modes, limits: SearchLimits, remarks: Remarks
 ) -> None:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
     seconds = None if limits.max_seconds is None else min(limits.max_seconds, MAX_SECONDS_OF_CLIMBS)
-    climbed = climb_from_draws(x, score_at(target, x), target, known, Budget(max_seconds=seconds or np.inf))
+    climbed = climb_from_draws(case.x, case.scores, target, known, Budget(max_seconds=seconds or np.inf))
     if not climbed.n_unknown:
         return
     example = mode_description(climbed.locations[0], target.coordinate_names)
@@ -177,8 +172,8 @@ def look_for_unknown_modes(
     if known.search is None:
         remedy = "add them to `modes`, or leave `modes` out to have them searched for"
     text = (
-        f"the weights of modes not listed: {climbed.n_unknown} of {len(x)} draws belong to "
+        f"the weights of modes not listed: {climbed.n_unknown} of {len(case.x)} draws belong to "
         f"unknown modes, for example ({example}); {remedy}"
     )
-    many = climbed.n_unknown > MAX_UNKNOWN_SHARE * len(x)
+    many = climbed.n_unknown > MAX_UNKNOWN_SHARE * len(case.x)
     (remarks.inconclusive_reasons if many else remarks.not_examined).append(text)
