@@ -3,8 +3,8 @@
 python -m experiments.accuracy_choices [--replicates R]
 
 Six targets of experiments.accuracy_targets, four kinds of draws. Writes
-experiments/results/accuracy_choices.csv: coverage of means and sds that are not rough, root mean square errors,
-median half-widths, and evaluations.
+experiments/results/accuracy_choices.csv: coverage of means and sds that are not rough, root mean square
+errors, median half-widths, and evaluations.
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replicates", type=int, default=2)
     options = parser.parse_args()
+    done = CHOICES.keys()
     for choice in VARIANTS:
-        if (choice,) not in CHOICES.keys():
+        if (choice,) not in done:
             CHOICES.merge([one_choice(choice, options.replicates)])
 
 

@@ -32,6 +32,7 @@ LAYERS = [
     {"perturbation"},
     {"ksd", "aggregate", "fssd", "moments", "flux"},
     {"wording"},
+    {"accuracy"},
     {"verdict"},
     {"calibration"},
     {"plot"},

@@ -10,7 +10,7 @@ from scipy import linalg
 
 from .cells import Cutoff
 
-RIDGE = 1e-3  # in units of the features' variances; 1e-4 and 1e-2 do as well (accuracy_choices)
+RIDGE = 1e-3  # in units of the features' variances
 
 
 class Features(NamedTuple):
@@ -40,7 +40,7 @@ def stein_features(
     q = 1 + u**2 / 9  # squares and cubes are damped beyond three standard deviations
     square, slope = u**2 / q, 2 * u / q**2
     low, high = np.triu_indices(d, 1)
-    i, j = np.concatenate([low, high]), np.concatenate([high, low])
+    i, j = np.hstack([low, high]), np.hstack([high, low])
     orders: tuple[Callable[[], np.ndarray], ...] = (
         lambda: t,
         lambda: u * t + h,
@@ -48,9 +48,8 @@ def stein_features(
         lambda: u[:, low] * t[:, high] + u[:, high] * t[:, low] + 2 * h * correlation[low, high],
         lambda: square[:, i] * t[:, j] + h * slope[:, i] * correlation[i, j],
     )
-    sizes = np.cumsum([d, d, 2 * d, len(low), len(i)]).tolist()
-    count = int(np.searchsorted(sizes, limit, side="right"))
-    return Features(np.hstack([t[:, :0], *(order() for order in orders[:count])]), sizes[:count])
+    sizes = [size for size in np.cumsum([d, d, 2 * d, len(low), len(i)]).tolist() if size <= limit]
+    return Features(np.hstack([t[:, :0], *(order() for order in orders[: len(sizes)])]), sizes)
 
 
 def residuals(features: Features, targets: np.ndarray, n_walkers: int, n_folds: int = 5) -> np.ndarray:
@@ -67,7 +66,7 @@ def residuals(features: Features, targets: np.ndarray, n_walkers: int, n_folds: 
     y = (targets - targets.mean(axis=0)).reshape(shape)
     f_halves, y_halves = (np.array([part.mean(axis=0) for part in np.split(both, 2)]) for both in (f, y))
     left = np.repeat(y_halves[None], len(features.sizes) + 1, axis=0)
-    folds = np.array_split(np.arange(n_walkers), n_folds)
+    folds = np.array_split(np.arange(n_walkers), n_folds) if p else []
     sums = [_products(f[:, fold].reshape(-1, p), y[:, fold].reshape(-1, y.shape[2])) for fold in folds]
     for fold, own in zip(folds, sums, strict=True):
         factor, half_solved = _factorise(sum(sums) - own, p)

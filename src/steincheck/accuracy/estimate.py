@@ -11,6 +11,7 @@ from ..modes.held_out import known_modes
 from ..result import AccuracyResult, Estimate, Modes, ModeTable, ParameterAccuracy
 from ..target import Target, require_target, score_at
 from ..typing import DrawsLike, ModesLike
+from ..wording.accuracy import accuracy_warnings
 from .density import CountedTarget
 from .exploration import DrawsWithScores, Exploration, Fit, explore
 from .functionals import Functionals, functionals_of
@@ -71,12 +72,12 @@ def estimate_accuracy(
     generator, _ = seeded(rng)
     sample = read_sample(draws, target, minimum=20)
     search, flux, walk = generator.spawn(3)
-    known, _, warnings = known_modes(modes, target, sample.x, None, chain=sample.chain, rng=search)
-    warnings = [*sample.warnings, *warnings]
+    known, _, told = known_modes(modes, target, sample.x, None, chain=sample.chain, rng=search)
+    warnings = [*sample.warnings, *told]
     shares = None
     if len(known) > 1:
-        told = flux_core(sample.x, sample.log_p, target, known, chain=sample.chain, rng=flux)
-        shares = None if told.mode_table is None else shares_of_table(told.mode_table)
+        tested = flux_core(sample.x, sample.log_p, target, known, chain=sample.chain, rng=flux)
+        shares = None if tested.mode_table is None else shares_of_table(tested.mode_table)
     result = accuracy_core(
         sample.x,
         score_at(target, sample.x),
@@ -140,6 +141,7 @@ def accuracy_core(
         reasons,
         mean,
         covariance,
+        accuracy_warnings(reasons, found.n_transitions, acceptance),
     )
 
 

@@ -150,6 +150,8 @@ class AccuracyResult:
         What was not done: "max_evaluations", "max_rounds", "low acceptance", "light modes", "unknown shares".
     mean, covariance : arrays (M, d), (M, d, d)
         Of the density at each mode, in the coordinates of the target; NaN for modes that were left out.
+    warnings : tuple of str
+        The reasons in words.
     """
 
     parameters: tuple[ParameterAccuracy, ...]
@@ -160,13 +162,7 @@ class AccuracyResult:
     reasons: tuple[AccuracyReason, ...]
     mean: np.ndarray
     covariance: np.ndarray
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The reasons in words."""
-        from ..wording.accuracy import accuracy_warnings
-
-        return accuracy_warnings(self)
+    warnings: tuple[str, ...] = ()
 
     @property
     def largest(self) -> ParameterAccuracy | None:
@@ -203,5 +199,4 @@ class AccuracyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        record = {item.name: getattr(self, item.name) for item in fields(self)}
-        return as_plain(record | {"warnings": self.warnings})
+        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..result.accuracy import AccuracyResult, ParameterAccuracy
+    from ..result.accuracy import ParameterAccuracy
 
 REASONS = {
     "max_evaluations": "accuracy: `max_evaluations` ended the walkers after {n_transitions} transitions; "
@@ -18,10 +19,10 @@ REASONS = {
 }
 
 
-def accuracy_warnings(result: AccuracyResult) -> tuple[str, ...]:
-    """What was not done, and where the numbers are rough."""
-    known = {"n_transitions": result.n_transitions, "acceptance": result.acceptance}
-    return tuple(REASONS[reason].format(**known) for reason in result.reasons)
+def accuracy_warnings(reasons: Sequence[str], n_transitions: int, acceptance: float) -> tuple[str, ...]:
+    """What was not done."""
+    known = {"n_transitions": n_transitions, "acceptance": acceptance}
+    return tuple(REASONS[reason].format(**known) for reason in reasons)
 
 
 def mean_error_words(record: ParameterAccuracy) -> str:
