@@ -53,11 +53,11 @@ def _share_finding(table: ModeTable, k: int, where: str, pvalue: float) -> Findi
 def _whole_finding(result: FluxResult, table: ModeTable, names: Sequence[str], pvalue: float) -> Finding:
     """No mode stands out: a trend of the weights over the mode locations, if that is what was seen."""
     if result.net_flow is None or not result.trend_pvalue <= result.pvalue:
-        return Finding.without_size("mode share", None, pvalue, wrong_weights(None))
+        return Finding.without_size("mode share", None, pvalue, wrong_weights())
     extent = np.ptp(table.locations, axis=0).clip(1e-300)
     shift = -result.net_flow @ table.locations / extent
     k = int(np.argmax(np.abs(shift)))
-    text = wrong_weights((names[k], bool(shift[k] > 0)))
+    text = wrong_weights(f"{'large' if shift[k] > 0 else 'small'} {names[k]}")
     return Finding.without_size("trend", None, pvalue, text, (names[k],))
 
 
