@@ -105,7 +105,7 @@ def local_anchors(
 ) -> Anchors:
     """Several anchors per mode, from short Hamiltonian chains that start at the modes.
 
-    The chains know nothing of the tested draws, and need not be exact: whatever the anchors, the flux test
+    The chains know nothing of the tested draws, and need not be exact: with any anchors the flux test
     keeps its level. Points nearer to another mode are dropped; a mixture of `n_anchors` Gaussians is fitted
     to the others. A mode whose chains left it keeps its single anchor. Where permutations and changes of sign
     of the coordinates leave the density unchanged, chains run at one of the modes that they carry upon each

@@ -117,7 +117,7 @@ def flux_test(
     n_resamples : int
         Samples of the exact variant, and random signs of the blocks of Markov chains.
     independent : bool
-        The draws are independent, whatever their order or shape suggests.
+        The draws are independent, even if their order or shape suggests otherwise.
     rng : int, Generator or SeedSequence, optional
         Only the search, the local chains, the exact variant and the signs of blocks are random.
 

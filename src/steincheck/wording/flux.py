@@ -40,9 +40,8 @@ def _reason_of_chains(result: FluxResult) -> str:
         everywhere = bool(np.all(table.n_draws[table.implied > 0.01] > 0))
         remedy = "reweight the draws by the implied shares" if everywhere else NEW_CHAINS
         return f"the chains never change mode: shares of modes are those of the starting points; {remedy}"
-    changes = "once" if chains.n_changes == 1 else f"{chains.n_changes} times"
     return (
-        f"the chains change mode too rarely to compare the weights ({changes} in all, "
+        f"the chains change mode too rarely to compare the weights ({chains.n_changes} changes in all, "
         f"{chains.sojourns.min()} sojourns at the mode visited least): run them longer, or {NEW_CHAINS}"
     )
 
@@ -76,13 +75,10 @@ def wrong_share(table: ModeTable, k: int, where: str) -> str:
     return f"Mode {k} ({where}){state}: {table.observed[k]:.1%} of the draws, but the density implies {says}"
 
 
-def wrong_weights(trend: tuple[str, bool] | None) -> str:
-    """No mode stands out; a trend is that many draws lie at modes where a parameter is large or small."""
+def wrong_weights(trend: str = "") -> str:
+    """No mode stands out; a `trend` is, for instance, "large height"."""
     text = "The mode weights are wrong, though no mode by itself stands out"
-    if trend is None:
-        return text
-    parameter, large = trend
-    return f"{text}: too many draws at modes with a {'large' if large else 'small'} {parameter}"
+    return f"{text}: too many draws at modes with a {trend}" if trend else text
 
 
 def more_wrong_shares(count: int) -> str:
