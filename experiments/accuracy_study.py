@@ -23,7 +23,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import steincheck as sc
-from steincheck._compilation import precise
 from steincheck.target.parameter_scale import to_constrained
 
 from .accuracy_targets import TARGETS, Case, case

@@ -15,15 +15,10 @@ import steincheck as sc
 PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS = [
-    {
-        "_palette",
-        "_progress",
-        "_series",
-        "_validation",
-        "_version",
-        "_whitening",
-    },
-    {"_files", "result", "target"},
+    {"_palette", "_progress", "_series", "_validation", "_version", "_whitening"},
+    {"wording"},
+    {"_files", "result"},
+    {"target"},
     {"typing"},
     {"draws"},
     {"chains"},
@@ -31,7 +26,6 @@ LAYERS = [
     {"modes", "models", "adapters"},
     {"perturbation"},
     {"ksd", "aggregate", "fssd", "moments", "flux"},
-    {"wording"},
     {"accuracy"},
     {"verdict"},
     {"calibration"},
@@ -59,7 +53,6 @@ OPTIONAL = {
     "pytensor",
     "rich",
     "torch",
-    "typer",
     "xarray",
 }
 
@@ -101,7 +94,17 @@ def resolve(node, importer, is_package):
 @functools.cache
 def imported(path):
     """Modules of the package that `path` imports, anywhere in it; "" is the package root."""
-    nodes = [n for n in ast.walk(parsed(path)) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    for_types = {
+        id(inner)
+        for outer in ast.walk(parsed(path))
+        if isinstance(outer, ast.If) and ast.unparse(outer.test) == "TYPE_CHECKING"
+        for inner in ast.walk(outer)
+    }
+    nodes = [
+        node
+        for node in ast.walk(parsed(path))
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in for_types
+    ]
     return {name for node in nodes for name in resolve(node, name_of(path), path.stem == "__init__")}
 
 

@@ -58,7 +58,7 @@ def evaluate_sample(read: Draws, target: Target, *, independent: bool) -> Sample
         chain = np.zeros(len(x), dtype=int)
     order = order_facts(x, chain, dependence)
     warnings = (*read.warnings, *_order_warnings(order, target.coordinate_names))
-    return Sample(x, log_p, chain, None, order, warnings)
+    return Sample(x, log_p, chain, order=order, warnings=warnings)
 
 
 def _order_warnings(order: OrderFacts, names: Sequence[str]) -> list[str]:

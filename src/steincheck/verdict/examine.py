@@ -164,6 +164,7 @@ def _blocks_of_chains(part: Sample, whiten: np.ndarray) -> Blocks:
 
 def _agreement_test(part: Sample, modes: Modes, size: int, rng: np.random.Generator) -> GofResult:
     """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
+    assert part.chain is not None
     features = plain_features(part.x, part.scores, average_root(modes.covariances))
     found = agreement(features, part.chain, rng, n_resamples=size - 1)
     return replace(found, dim=part.x.shape[1])

@@ -263,7 +263,7 @@ def foot(verdict: Verdict) -> str:
     return f"n = {verdict.n}, d = {verdict.dim}, seed {verdict.seed}, steincheck {verdict.version}"
 
 
-def test_rows(verdict: Verdict) -> list[tuple[str, str, str, str]]:
+def test_rows(verdict: Verdict) -> list[tuple[str, ...]]:
     """The tests as rows of text: what was tested, p-value, adjusted p-value, what it says."""
     rows = []
     for key, result in verdict.tests.items():
@@ -297,7 +297,7 @@ def accuracy_row(item: ParameterAccuracy) -> tuple[str, ...]:
     mean = estimate_text(item.mean_error, item.mean_error_interval, "{:+.2g}")
     ratio = "no value: heavy tails"
     if item.has_sd:
-        ratio = estimate_text(np.exp(item.sd_error), np.exp(item.sd_error_interval))
+        ratio = estimate_text(float(np.exp(item.sd_error)), np.exp(item.sd_error_interval).tolist())
     state = "rough" if item.rough else ""
     return (item.parameter, f"{item.draws_mean:.3g}", f"{item.draws_sd:.3g}", mean, ratio, state)
 
