@@ -86,7 +86,7 @@ def _walker(name: str):
         return jax.lax.scan(kept, start, length=250)[1]
 
     def states(x: np.ndarray, rng: np.random.Generator, scale: float, thinning: int) -> np.ndarray:
-        with precise():
+        with jax.enable_x64(True):
             return np.asarray(walk(x, int(rng.integers(2**31)), scale, thinning)).swapaxes(0, 1)
 
     return states
