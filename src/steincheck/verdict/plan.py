@@ -27,14 +27,18 @@ def affordable_budget(
     Where an evaluation takes less than a hundredth of a millisecond, the time sets no limit.
     """
     limit = np.inf if max_evaluations is None else float(max_evaluations)
+    if limit < len(x):
+        raise ValueError(
+            f"`max_evaluations` must be at least the number of draws, {len(x)}, got {max_evaluations}"
+        )
     if max_seconds is None:
         return Budget(limit)
     seconds = np.inf
-    for size in (8, 8, 256, 256):  # the first call of a size may compile
+    for call, size in enumerate((8, 8, 256, 256)):  # the first call of a size may compile
         begin = time.perf_counter()
         target.log_density(x[:size])
         seconds = min(seconds, (time.perf_counter() - begin) / len(x[:size]))
-        if size == 8 and seconds > 2e-3:
+        if call == 1 and seconds > 2e-3:
             break
     if seconds < 1e-5:
         return Budget(limit)
