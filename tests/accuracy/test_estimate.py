@@ -1,6 +1,7 @@
 """Means and sds of densities from right and wrong draws; what is never said."""
 
 import warnings
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -206,6 +207,14 @@ def test_the_limit_is_obeyed_and_said():
         if limit == 1000:
             assert result.reasons == ("max_evaluations",)
             assert result.answer(0.1) is None
+
+
+def test_a_density_with_an_edge_is_rough():
+    target = sc.Target(lambda x: np.where((x > 0).all(axis=1), -x.sum(axis=1), -np.inf), dim=2)
+    draws = np.random.default_rng(9).exponential(size=(300, 2))
+    with_score = replace(target, score=lambda x: -np.ones_like(x))
+    for record in estimate(with_score, draws).parameters:
+        assert record.rough
 
 
 def test_same_seed_same_answer():

@@ -13,7 +13,7 @@ from ..target import Target, require_target, score_at
 from ..typing import DrawsLike, ModesLike
 from ..wording.accuracy import accuracy_warnings
 from .density import CountedTarget
-from .exploration import DrawsWithScores, Exploration, Fit, explore
+from .exploration import MIN_ACCEPTANCE, DrawsWithScores, Exploration, Fit, explore
 from .functionals import Functionals, functionals_of
 from .intervals import Shares
 
@@ -129,7 +129,7 @@ def accuracy_core(
     found = explore(draws, functionals, density, modes, shares, rounds, rng)
     acceptance = float(np.mean([window.acceptance for window in found.windows])) if found.windows else np.nan
     fit, reasons = found.fit, found.reasons
-    if acceptance < 0.3:  # the step did not adapt: nothing can be trusted
+    if acceptance < MIN_ACCEPTANCE:
         fit, reasons = None, (*reasons, "low acceptance")
     mean, covariance = _moments_of_modes(found, modes)
     return AccuracyResult(

@@ -31,6 +31,7 @@ ROUGH = 0.05  # half-width, in sds or as log ratio
 REMEMBERS = 0.7  # correlation between the halves of a window
 HEAVY_TAIL = 0.19  # 1 / (tail index + 1); without a fourth moment it is above 1/5
 LIGHT_SHARE = 0.01  # of modes that are left out
+MIN_ACCEPTANCE = 0.3  # below, the step did not adapt and nothing can be trusted
 
 
 class DrawsWithScores(NamedTuple):
@@ -111,7 +112,8 @@ def explore(
             fit = _fit(cells, windows, functionals, part, draws.ordered)
             transitions = (r + 3) * BLOCK + WINDOW * (2 ** (r + 1) - 1)
             found = Exploration(fit, cells, windows, n_walkers, transitions, ())
-            if not fit.rough.any():
+            stuck = min(window.acceptance for window in windows) < MIN_ACCEPTANCE
+            if stuck or not fit.rough.any():
                 break
             ensembles = [one._replace(coordinates=coordinates_of(window)) for one, window in pairs]
         else:
@@ -182,7 +184,8 @@ def _fit(
     for cell, window, f in zip(cells, windows, values, strict=True):
         z = window.x - window.coordinates.centre
         cutoff = cell.cutoff(window.x)
-        features = stein_features(z, window.scores, window.coordinates.metric, cutoff, len(z) // 5)
+        scores = np.nan_to_num(window.scores)  # of walkers that never left an impossible draw
+        features = stein_features(z, scores, window.coordinates.metric, cutoff, len(z) // 5)
         within.append(estimate_moments(f, features, window.n_walkers, ordered=ordered))
     x = np.concatenate([window.x for window in windows])
     scores = np.concatenate([window.scores for window in windows])

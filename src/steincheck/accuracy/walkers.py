@@ -121,7 +121,9 @@ def estimate_metric(x: np.ndarray, scores: np.ndarray, passes: int = 3) -> np.nd
     """
     n, d = x.shape
     kept = 1 - d / (d + n)
-    root = np.diag(np.sqrt(_spread(x) / _spread(scores)))
+    if np.any(scores.std(axis=0) <= 1e-9 * np.abs(scores).mean(axis=0)):  # an edge: the score knows no width
+        return _covariance(x, kept) + np.diag(x.std(axis=0) == 0)
+    root = np.diag(np.sqrt(np.maximum(x.std(axis=0), 1e-150) / scores.std(axis=0)))
     for _ in range(passes):
         a = _covariance(np.linalg.solve(root, x.T).T, kept)
         b = _covariance(scores @ root, kept)
@@ -129,10 +131,6 @@ def estimate_metric(x: np.ndarray, scores: np.ndarray, passes: int = 3) -> np.nd
         middle = symmetric_roots(half @ b @ half, floor=1e-12).inverse
         root = root @ np.linalg.cholesky(half @ middle @ half)
     return root @ root.T
-
-
-def _spread(x: np.ndarray) -> np.ndarray:
-    return np.maximum(x.std(axis=0), 1e-150)
 
 
 def _covariance(x: np.ndarray, kept: float) -> np.ndarray:
