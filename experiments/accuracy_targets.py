@@ -16,9 +16,9 @@ from jax.scipy import special, stats
 import steincheck as sc
 from steincheck.accuracy.cells import Cutoff
 from steincheck.accuracy.control import stein_features
-from steincheck.accuracy.density import CountedTarget
 from steincheck.accuracy.intervals import estimate_moments
 from steincheck.perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
+from steincheck.target.counting import CountedTarget
 from steincheck.target.parameter_scale import to_constrained
 
 POOL = 400_000  # exact draws, of which every replicate takes some

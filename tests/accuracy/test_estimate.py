@@ -11,6 +11,7 @@ from scipy import special
 import steincheck as sc
 from steincheck.accuracy import Shares, accuracy_core
 from steincheck.result import Modes
+from steincheck.target.counting import Budget
 
 COVARIANCE = np.linalg.inv(np.eye(10) + 0.8 * np.ones((10, 10)))
 
@@ -202,7 +203,7 @@ def test_parameters_are_on_their_own_scale():
 def test_the_limit_is_obeyed_and_said():
     draws = np.random.default_rng(6).standard_t(3, size=(500, 2))
     for limit in (1000, 5000, 20_000, 40_000):
-        result = estimate(student(3), draws, max_evaluations=limit, rounds=5)
+        result = estimate(student(3), draws, budget=Budget(limit), rounds=5)
         assert result.evaluations <= limit
         if limit == 1000:
             assert result.reasons == ("max_evaluations",)

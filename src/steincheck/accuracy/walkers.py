@@ -8,8 +8,8 @@ import numpy as np
 
 from .._whitening import symmetric_roots
 from ..perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
+from ..target.counting import CountedTarget
 from .cells import Cell
-from .density import CountedTarget
 
 BLOCK = 5  # transitions; the third of each has steps a quarter as long, for necks and curved tails
 WINDOW = 10  # transitions of the first window; later ones are twice as long each
@@ -104,7 +104,7 @@ def run(ensemble: Ensemble, n_transitions: int, *, adapting: bool = False) -> tu
 def _move(ensemble: Ensemble, walkers: Walkers, trajectory: Trajectory) -> tuple[Walkers, float]:
     """One transition with a random step, if it can be afforded, and the share of walkers that moved."""
     density, rng = ensemble.density, ensemble.rng
-    if trajectory.n_steps * len(walkers.x) * density.cost > density.left:
+    if (trajectory.n_steps + 1) * len(walkers.x) * density.score_cost > density.budget.left:
         raise OutOfBudget
     trajectory = trajectory._replace(step=trajectory.step * rng.uniform(0.6, 1.2))
     walkers, moved = hamiltonian_transition(walkers, density, trajectory, rng, ensemble.cell.contains)
