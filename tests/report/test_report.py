@@ -15,8 +15,8 @@ from steincheck import report
 from steincheck._files import write_text
 from steincheck.report import page as page_module
 from steincheck.result import Finding, GofResult, Modes, ModeTable, Verdict
-from steincheck.wording import headline
 
+ANSWERS = {True: "No misfit found", False: "Misfit found", None: "Cannot tell"}
 EVIL = '<script>alert("1")</script>'
 VOID = {"meta", "link", "br"}
 
@@ -36,6 +36,7 @@ class Accuracy(NamedTuple):
     sd_error: float = -1.6
     sd_error_interval: tuple = (-1.65, -1.55)
     rough: bool = False
+    has_sd: bool = True
 
 
 def a_verdict(n, dim, fits=False, **changes):
@@ -68,7 +69,7 @@ def a_verdict(n, dim, fits=False, **changes):
         "inconclusive_reasons": ("few draws",) if fits is None else (),
         "context": ("searched 100,000 points",),
         "names": tuple(names),
-        "sentence": headline(fits, 0.05, 0.002, ("few draws",)),
+        "sentence": f"{ANSWERS[fits]} (p = 0.002).",
         "not_examined": (EVIL,),
         "warnings": (EVIL,),
         "n": n,
