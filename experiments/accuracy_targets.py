@@ -14,7 +14,7 @@ import numpy as np
 from jax.scipy import special, stats
 
 import steincheck as sc
-from steincheck.accuracy.density import CountedTarget
+from steincheck.accuracy.density import CountedDensity
 from steincheck.perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
 from steincheck.target.parameter_scale import to_constrained
 
@@ -283,7 +283,7 @@ def _reference(name: str, target: sc.Target, modes: sc.Modes, rng: np.random.Gen
     path = Path(tempfile.gettempdir()) / f"steincheck_reference_{name}.npy"
     if path.exists():
         return np.load(path)
-    density = CountedTarget(target)
+    density = CountedDensity(target)
     root = np.linalg.cholesky(modes.covariances[0])
     x = modes.locations[0] + 0.3 * rng.normal(size=(REFERENCE_WALKERS, target.dim)) @ root.T
     walkers = Walkers(x, *density.log_density_and_score(x))

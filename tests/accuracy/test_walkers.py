@@ -5,8 +5,8 @@ import pytest
 
 import steincheck as sc
 from steincheck.accuracy.cells import cells_of_modes
-from steincheck.accuracy.density import CountedTarget
-from steincheck.accuracy.walkers import Coordinates, OutOfBudget, estimate_metric, run, start_ensemble
+from steincheck.accuracy.density import CountedDensity
+from steincheck.accuracy.walkers import OutOfBudget, WalkerCoordinates, estimate_metric, run, start_ensemble
 from steincheck.result import Modes
 
 RNG = np.random.default_rng(0)
@@ -21,8 +21,8 @@ TARGET = sc.Target(
 def ensemble(limit=None, m=40):
     modes = Modes(np.zeros((1, 4)), COVARIANCE[None], np.zeros(1), np.zeros(1, dtype=int))
     x = np.random.default_rng(1).normal(size=(m, 4))
-    coordinates = Coordinates(np.zeros(4), np.eye(4))
-    density = CountedTarget(TARGET, limit)
+    coordinates = WalkerCoordinates(np.zeros(4), np.eye(4))
+    density = CountedDensity(TARGET, limit)
     return start_ensemble(x, coordinates, cells_of_modes(modes)[0], density, np.random.default_rng(2))
 
 
@@ -61,7 +61,7 @@ def test_evaluations_are_counted_and_obey_the_limit():
     assert density.made > 40 * 10
     with pytest.raises(OutOfBudget):
         ensemble(limit=1000)
-    without_score = CountedTarget(sc.Target(TARGET.log_density, dim=4), 1000)
+    without_score = CountedDensity(sc.Target(TARGET.log_density, dim=4), 1000)
     without_score.score(np.zeros((3, 4)))
     assert without_score.made == 3 * 2 * 4
     assert without_score.left == 1000 - 24

@@ -7,7 +7,7 @@ import numpy as np
 from ..target import Target, outputs_anywhere, raw_score, raw_value_and_score
 
 
-class CountedTarget:
+class CountedDensity:
     """Log density and score of a target anywhere; not finite where they cannot be had."""
 
     def __init__(self, target: Target, limit: float | None = None) -> None:

@@ -12,7 +12,7 @@ from ..result import AccuracyResult, Estimate, Modes, ModeTable, ParameterAccura
 from ..target import Target, require_target, score_at
 from ..typing import DrawsLike, ModesLike
 from ..wording.accuracy import accuracy_warnings
-from .density import CountedTarget
+from .density import CountedDensity
 from .exploration import DrawsWithScores, Exploration, Fit, explore
 from .functionals import Functionals, functionals_of
 from .intervals import Shares
@@ -108,7 +108,7 @@ def accuracy_core(
     target: Target,
     modes: Modes,
     *,
-    density: CountedTarget | None = None,
+    density: CountedDensity | None = None,
     chain: np.ndarray | None = None,
     weight: np.ndarray | None = None,
     shares: Shares | None = None,
@@ -121,7 +121,7 @@ def accuracy_core(
     `density` counts evaluations and knows its limit; by default the target with `max_evaluations`. `shares`
     are needed where there are several modes.
     """
-    density = CountedTarget(target, max_evaluations) if density is None else density
+    density = CountedDensity(target, max_evaluations) if density is None else density
     made = density.made
     weight = np.full(len(x), 1 / len(x)) if weight is None else weight / weight.sum()
     functionals = functionals_of(target, x)

@@ -9,15 +9,15 @@ import numpy as np
 from ..result import AccuracyReason, Modes
 from .cells import Cell, cells_of_modes
 from .control import stein_features
-from .density import CountedTarget
+from .density import CountedDensity
 from .functionals import Functionals, tail_weights
 from .intervals import Moments, Shares, combine_modes, estimate_moments
 from .walkers import (
     BLOCK,
     WINDOW,
-    Coordinates,
     Ensemble,
     OutOfBudget,
+    WalkerCoordinates,
     Window,
     adapt,
     coordinates_of,
@@ -86,7 +86,7 @@ class Exploration(NamedTuple):
 def explore(
     draws: DrawsWithScores,
     functionals: Functionals,
-    density: CountedTarget,
+    density: CountedDensity,
     modes: Modes,
     shares: Shares | None,
     rounds: int,
@@ -132,7 +132,7 @@ def _heavy_cells(cells: list[Cell], shares: Shares | None) -> list[Cell]:
 
 def _start(
     draws: DrawsWithScores,
-    density: CountedTarget,
+    density: CountedDensity,
     modes: Modes,
     cells: list[Cell],
     share: np.ndarray,
@@ -151,19 +151,21 @@ def _start(
             x, coordinates = _around_mode(modes, cell, size, stream)
         else:
             x = draws.x[rows[_evenly(draws.weight[rows], min(size, len(rows)))]]
-            coordinates = Coordinates(x.mean(axis=0), estimate_metric(draws.x[rows], draws.scores[rows]))
+            coordinates = WalkerCoordinates(
+                x.mean(axis=0), estimate_metric(draws.x[rows], draws.scores[rows])
+            )
         ensembles.append(start_ensemble(x, coordinates, cell, density, stream))
     return ensembles
 
 
 def _around_mode(
     modes: Modes, cell: Cell, size: int, rng: np.random.Generator
-) -> tuple[np.ndarray, Coordinates]:
+) -> tuple[np.ndarray, WalkerCoordinates]:
     """Starts about a mode without draws, with half of its spread."""
     centre, covariance = modes.locations[cell.own], modes.covariances[cell.own]
     x = centre + 0.5 * rng.standard_normal((size, len(centre))) @ np.linalg.cholesky(covariance).T
     x[~cell.contains(x)] = centre
-    return x, Coordinates(centre, covariance)
+    return x, WalkerCoordinates(centre, covariance)
 
 
 def _evenly(weight: np.ndarray, size: int) -> np.ndarray:

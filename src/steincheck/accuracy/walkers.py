@@ -9,14 +9,14 @@ import numpy as np
 from .._whitening import symmetric_roots
 from ..perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
 from .cells import Cell
-from .density import CountedTarget
+from .density import CountedDensity
 
 BLOCK = 5  # transitions; the third of each has steps a quarter as long, for necks and curved tails
 WINDOW = 10  # transitions of the first window; later ones are twice as long each
 MAX_STATES = 4000  # of a window that enter the regressions
 
 
-class Coordinates(NamedTuple):
+class WalkerCoordinates(NamedTuple):
     """Where the density is, as known before a window begins."""
 
     centre: np.ndarray  #: (d,)
@@ -27,10 +27,10 @@ class Ensemble(NamedTuple):
     """Walkers of one mode and how they move."""
 
     walkers: Walkers
-    coordinates: Coordinates
+    coordinates: WalkerCoordinates
     step: float
     cell: Cell
-    density: CountedTarget
+    density: CountedDensity
     rng: np.random.Generator
 
 
@@ -40,7 +40,7 @@ class Window(NamedTuple):
     x: np.ndarray
     scores: np.ndarray
     n_walkers: int
-    coordinates: Coordinates
+    coordinates: WalkerCoordinates
     acceptance: float
 
 
@@ -50,9 +50,9 @@ class OutOfBudget(Exception):
 
 def start_ensemble(
     x: np.ndarray,
-    coordinates: Coordinates,
+    coordinates: WalkerCoordinates,
     cell: Cell,
-    density: CountedTarget,
+    density: CountedDensity,
     rng: np.random.Generator,
 ) -> Ensemble:
     """Walkers at the rows of x (m, d), moved by two adapting blocks."""
@@ -69,11 +69,11 @@ def adapt(ensemble: Ensemble) -> Ensemble:
     return run(ensemble, BLOCK, adapting=True)[0]
 
 
-def coordinates_of(window: Window) -> Coordinates:
+def coordinates_of(window: Window) -> WalkerCoordinates:
     """The coordinates that the states of a window imply."""
     usable = np.isfinite(window.scores).all(axis=1)
     x, scores = window.x[usable], window.scores[usable]
-    return Coordinates(x.mean(axis=0), estimate_metric(x, scores)) if len(x) > 1 else window.coordinates
+    return WalkerCoordinates(x.mean(axis=0), estimate_metric(x, scores)) if len(x) > 1 else window.coordinates
 
 
 def run(ensemble: Ensemble, n_transitions: int, *, adapting: bool = False) -> tuple[Ensemble, Window]:
