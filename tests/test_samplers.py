@@ -221,9 +221,9 @@ def test_exact_rbm_draws_need_structure_or_few_hidden_units():
     B = np.random.default_rng(0).normal(size=(5, 17))
     with pytest.raises(ValueError, match="`B` must have orthogonal columns, or at most 16"):
         exact_rbm(B, None, None, 5)
-    assert samplers.has_orthogonal_columns(6 * np.eye(5, 9))
-    assert samplers.has_orthogonal_columns(np.linalg.qr(B[:, :5])[0] * [1, 20, 3, 4, 5])
-    assert not samplers.has_orthogonal_columns(B)
+    assert samplers._has_orthogonal_columns(6 * np.eye(5, 9))
+    assert samplers._has_orthogonal_columns(np.linalg.qr(B[:, :5])[0] * [1, 20, 3, 4, 5])
+    assert not samplers._has_orthogonal_columns(B)
 
 
 @pytest.mark.parametrize(("n", "burn_in"), [(0, 5), (5, 0), (2.5, 5)])
