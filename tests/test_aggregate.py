@@ -140,7 +140,7 @@ class TestPerturbed:
         ({"bandwidths": []}, "`bandwidths` must be a number or a non-empty 1-d array"),
         ({"bandwidths": [1.0, 0.0]}, r"`bandwidths` must be positive and finite, got \[0.0\]"),
         ({"bandwidths": "median"}, "`bandwidths` must be an array, None or 'paper', got 'median'"),
-        ({"bandwidth_weights": np.ones(10)}, "`bandwidth_weights` must sum to 1, their sum is 10"),
+        ({"bandwidth_weights": np.ones(10)}, "`bandwidth_weights` must be positive with sum 1, got "),
         (
             {"bandwidth_weights": [0.5, 0.5]},
             r"`bandwidth_weights` must have one weight per statistic, shape \(10,\), got \(2,\)",
@@ -151,7 +151,7 @@ class TestPerturbed:
         ),
         (
             {"bandwidths": [1.0, 2.0], "bandwidth_weights": [1.5, -0.5]},
-            "`bandwidth_weights` must be positive and finite",
+            "`bandwidth_weights` must be positive with sum 1",
         ),
         ({"n_resamples": 0}, "`n_resamples` must be a positive integer, got 0"),
         ({"n_level_resamples": 0}, "`n_level_resamples` must be a positive integer, got 0"),
