@@ -11,6 +11,7 @@ import numpy as np
 from .._validation import as_count
 from ..target import MAX_DIM, Batch, Target, check_score
 from ..target.parameter_scale import probe_points
+from ..wording.draws import single_precision
 
 POINTS_PER_CALL = 4096  # points per call of the function, which bounds the memory
 
@@ -78,8 +79,6 @@ def from_torch(
 
 def _tensor_form(torch: Any, log_density: Callable[[Any], Any]) -> dict[str, Any]:
     """Precision and device of the tensors that the function takes."""
-    from ..wording.draws import single_precision
-
     owner = getattr(log_density, "__self__", log_density)
     held = (*owner.parameters(), *owner.buffers()) if isinstance(owner, torch.nn.Module) else ()
     first = next((tensor for tensor in held if tensor.is_floating_point()), None)
