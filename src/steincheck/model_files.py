@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .adapters.loading import MODULE_PREFIX, load_model, run_file
+import numpy as np
+
+from .adapters import from_numpyro, from_pymc, from_stan
+from .adapters.loading import MODULE_PREFIX, run_file
 from .draws.names import close_names
 from .target import Target
 
@@ -39,11 +43,22 @@ class Source(NamedTuple):
                 "name the density by one of --target, --stan, --pymc and --numpyro, got "
                 f"{' and '.join('--' + name for name in given) or 'none'}"
             )
-        if self.target is None:
-            return load_model(stan=self.stan, pymc=self.pymc, numpyro=self.numpyro, data=self.data)
+        if self.stan is not None:
+            return from_stan(Path(self.stan), self.data)
+        if self.numpyro is not None:
+            return from_numpyro(load_named(self.numpyro, "--numpyro"), **_arguments(self.data))
         if self.data is not None:
-            raise ValueError("--data goes with --stan or --numpyro: the file of --target has its own")
-        return load_target(self.target)
+            raise ValueError(f"--data goes with --stan or --numpyro: the file of --{given[0]} has its own")
+        if self.target is not None:
+            return load_target(self.target)
+        model = load_named(str(self.pymc), "--pymc")
+        return from_pymc(model() if callable(model) and not hasattr(model, "free_RVs") else model)
+
+
+def _arguments(data: Path | None) -> dict[str, Any]:
+    """Keyword arguments of a NumPyro model, from a JSON file."""
+    values = {} if data is None else json.loads(Path(data).read_text(encoding="utf-8"))
+    return {key: np.asarray(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def share_with_workers() -> None:

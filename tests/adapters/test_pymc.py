@@ -8,6 +8,7 @@ from pytensor.graph.op import Op
 
 import steincheck as sc
 from steincheck.draws import to_unconstrained
+from steincheck.model_files import Source
 
 from . import posteriors
 
@@ -111,7 +112,7 @@ def test_an_operation_without_jax_goes_through_pytensor():
     np.testing.assert_allclose(target.unconstrain(target.constrain(u)), u, atol=1e-12)
 
 
-def test_load_model_by_file(tmp_path):
+def test_a_model_by_file(tmp_path):
     (tmp_path / "my_pymc.py").write_text(
         "import pymc as pm\n"
         "with pm.Model() as model:\n"
@@ -120,7 +121,5 @@ def test_load_model_by_file(tmp_path):
         "    return model\n"
     )
     for name in ("model", "make"):
-        target = sc.adapters.load_model(pymc=f"{tmp_path / 'my_pymc.py'}:{name}")
+        target = Source(None, None, f"{tmp_path / 'my_pymc.py'}:{name}", None, None).load()
         np.testing.assert_allclose(target.score(np.ones((1, 1))), [[-0.25]])
-    with pytest.raises(ValueError, match="a PyMC model"):
-        sc.adapters.load_model(pymc=f"{tmp_path / 'my_pymc.py'}:model", data="data.json")

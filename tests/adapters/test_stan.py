@@ -47,7 +47,7 @@ def test_program_and_data_from_files(tmp_path, target_of):
     program.write_text(STAN["schools"])
     values = {key: np.asarray(value).tolist() for key, value in DATA["schools"].items()}
     (tmp_path / "data.json").write_text(json.dumps(values))
-    by_name = sc.adapters.load_model(stan=program, data=tmp_path / "data.json")
+    by_name = sc.from_stan(program, tmp_path / "data.json")
     x = np.ones((2, 10))
     np.testing.assert_array_equal(by_name.score(x), target_of("stan", "schools").score(x))
 

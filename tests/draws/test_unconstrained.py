@@ -8,7 +8,7 @@ from steincheck.draws import as_draws, to_unconstrained
 from steincheck.draws.unconstrained import read_as_parameters
 
 
-@pytest.mark.parametrize("door", ["find_modes", "witness", "contributions"])
+@pytest.mark.parametrize("door", ["find_modes", "witness"])
 def test_searches_and_pictures_read_what_the_tests_read(door):
     """A positive parameter on its own scale, by name; its logarithm is the coordinate of the target."""
     target = sc.Target(

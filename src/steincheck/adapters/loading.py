@@ -1,64 +1,13 @@
-"""Models named on the command line: a Stan program, or an object of the user's own Python code."""
+"""Python files of the user's that hold models, named on the command line."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-import numpy as np
-
-from ..target import Target
-from .numpyro import from_numpyro
-from .pymc import from_pymc
-from .stan import from_stan
 
 MODULE_PREFIX = "steincheck_target_"  # of the module a target file becomes
-
-
-def load_model(
-    *, stan: Path | None = None, pymc: str | None = None, numpyro: str | None = None, data: Path | None = None
-) -> Target:
-    """Make a `Target` from one model, given by file.
-
-    Parameters
-    ----------
-    stan : path, optional
-        A Stan program.
-    pymc : str, optional
-        ``"FILE.py:NAME"`` of a ``pymc.Model`` or of a function without arguments that returns one.
-    numpyro : str, optional
-        ``"FILE.py:NAME"`` of a NumPyro model.
-    data : path, optional
-        JSON file: the data of the Stan program, or the keyword arguments of the NumPyro model.
-    """
-    if stan is not None:
-        return from_stan(Path(stan), data)
-    if numpyro is not None:
-        return from_numpyro(_object_of(numpyro), **_arguments(data))
-    if pymc is None or data is not None:
-        raise ValueError(
-            "one of `stan`, `pymc` and `numpyro` must be given; a PyMC model has its `data` in it"
-        )
-    model = _object_of(pymc)
-    return from_pymc(model() if callable(model) and not hasattr(model, "free_RVs") else model)
-
-
-def _object_of(source: str) -> Any:
-    """The object called "FILE.py:NAME"."""
-    file, _, name = source.rpartition(":")
-    module = run_file(Path(file))
-    if not hasattr(module, name):
-        raise ValueError(f"{file} has no {name!r}")
-    return getattr(module, name)
-
-
-def _arguments(data: Path | None) -> dict[str, Any]:
-    values = {} if data is None else json.loads(Path(data).read_text(encoding="utf-8"))
-    return {key: np.asarray(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def run_file(path: Path) -> ModuleType:

@@ -13,8 +13,6 @@ from ..target import MAX_DIM, Batch, Target, check_score
 from ..target.parameter_scale import probe_points
 from ..wording.draws import single_precision
 
-POINTS_PER_CALL = 4096  # points per call of the function, which bounds the memory
-
 
 def from_torch(
     log_density: Callable[[Any], Any],
@@ -161,7 +159,7 @@ def _batch_function(
     def evaluate(x: np.ndarray) -> np.ndarray:
         if not len(x):
             return np.empty((0, *missing.shape))
-        if len(x) <= POINTS_PER_CALL:
+        if len(x) <= 4096:  # points at once, which bounds the memory
             try:
                 return function(torch.as_tensor(np.array(x), **form)).detach().cpu().numpy()
             except (ValueError, RuntimeError):
