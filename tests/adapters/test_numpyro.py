@@ -81,15 +81,6 @@ def test_a_bound_that_depends_on_another_parameter():
     np.testing.assert_allclose(target.unconstrain(values), u, atol=1e-10)
 
 
-def test_names_that_do_not_match_are_listed(target_of):
-    target = target_of("numpyro", "mixture")
-    draws = {"mu": np.zeros((10, 2)), "sigm": np.ones(10), "p": np.full(10, 0.5)}
-    with pytest.raises(
-        ValueError, match=r"has no column 'sigma' \(did you mean sigm\?\)(.|\n)*sigm(.|\n)*sigma"
-    ):
-        to_unconstrained(draws, target)
-
-
 def test_a_discrete_site_must_be_marginalised():
     def model(y):
         which = numpyro.sample("which", dist.Bernoulli(0.5))

@@ -71,14 +71,6 @@ def test_a_discrete_variable_must_be_marginalised():
         sc.from_pymc(model)
 
 
-def test_an_improper_density_is_refused():
-    with pm.Model() as model:
-        pm.Flat("mu")
-        pm.Normal("x")
-    with pytest.raises(ValueError, match="does not depend on mu, at least far out: it is improper"):
-        sc.from_pymc(model)
-
-
 def test_other_objects_are_refused():
     with pytest.raises(TypeError, match=r"must be a pymc.Model, got int"):
         sc.from_pymc(3)

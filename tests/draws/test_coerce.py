@@ -1,5 +1,3 @@
-import inspect
-
 import numpy as np
 import pytest
 from harness import ar1_chains
@@ -95,11 +93,6 @@ def test_bad_chains(draws, dim, error, message):
         as_draws(draws, dim)
 
 
-def test_names_that_do_not_fit_the_columns():
-    with pytest.raises(ValueError, match=r"`draws` must have one column per coordinate, 2, got 3"):
-        as_draws(np.zeros((5, 3)), names=["a", "b"])
-
-
 def test_values_that_are_not_finite_are_located():
     x = np.zeros((4, 25, 2))
     x[2, 17, 1] = np.nan
@@ -131,17 +124,3 @@ def test_many_short_chains_of_independent_draws_are_mentioned():
     assert "read as 500 chains of 4 draws, but successive draws are not correlated" in warning
     assert as_draws(rng.normal(size=(4, 500, 2)), 2).warnings == ()
     assert as_draws(ar1_chains(rng, 80, 25, 2, 0.9), 2).warnings == ()
-
-
-def test_swapped_axes_of_a_dict_are_told_as_those_of_an_array():
-    x = ar1_chains(np.random.default_rng(3), 4, 300, 2, 0.9)
-    swapped = x.swapaxes(0, 1)
-    as_dict = as_draws({"mu": swapped[..., 0], "tau": swapped[..., 1]}, dim=2)
-    assert as_dict.axes_swapped
-    assert as_draws(as_dict).axes_swapped
-    assert as_draws(swapped).warnings == as_dict.warnings
-    assert not as_draws({"mu": x[..., 0], "tau": x[..., 1]}, dim=2).axes_swapped
-
-
-def test_as_draws_shows_only_what_users_may_give():
-    assert list(inspect.signature(sc.as_draws).parameters) == ["draws", "dim", "names"]
