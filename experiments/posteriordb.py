@@ -4,7 +4,7 @@ python -m experiments.posteriordb PATH [--only NAME]
 
 PATH is a clone of posteriordb, or a folder with its posteriors/, models/, data/ and draws/. Needs httpstan;
 about a minute of compilation per program. Writes experiments/results/posteriordb.csv, one row per posterior
-and kind of draws: the answer, the worst finding, evaluations, and of the 95 % intervals of means how many hold
+and kind of draws: answer, worst finding, evaluations, and of the 95 % intervals of means how many hold
 the mean of all 10,000 reference draws, allowing for its own error.
 
 chains: all reference draws as 10 chains. sets: 10 disjoint sets of 1000. wide: the first coordinate 1.2 times
