@@ -40,18 +40,21 @@ def test_nuts_in_single_precision_runs_before_and_after(target_of):
         sigma = numpyro.sample("sigma", dist.HalfNormal(1))
         numpyro.sample("y", dist.Normal(mu, sigma), obs=y)
 
+    first = sc.from_numpyro(model, y)
+    mcmc = run(model, y)
+    second = sc.from_numpyro(model, y)
+    x = to_unconstrained(mcmc, second)
+    assert x.n_chains == 2
+    assert second.log_density(x.values).dtype == np.float64
+    np.testing.assert_array_equal(first.score(x.values), second.score(x.values))
+    assert jnp.zeros(1).dtype == jnp.float32
+
     def closed():
         model(y)
 
-    for function, args in ((model, (y,)), (closed, ())):
-        first = sc.from_numpyro(function, *args)
-        mcmc = run(function, *args)
-        second = sc.from_numpyro(function, *args)
-        x = to_unconstrained(mcmc, second)
-        assert x.n_chains == 2
-        assert second.log_density(x.values).dtype == np.float64
-        np.testing.assert_array_equal(first.score(x.values), second.score(x.values))
-    assert jnp.zeros(1).dtype == jnp.float32
+    run(closed)
+    with pytest.raises(ValueError, match=r"holds NumPy arrays .* hold jax.numpy.asarray\(data\) instead"):
+        sc.from_numpyro(closed)
 
 
 def test_draws_of_mcmc_in_the_coordinates_of_the_target(target_of):
