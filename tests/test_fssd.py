@@ -227,24 +227,6 @@ def test_units_do_not_matter(unit, optimise):
     assert b.pvalue == pytest.approx(a.pvalue, abs=1e-3)
 
 
-def test_given_locations_have_the_median_bandwidth_unless_one_is_given(normal_target):
-    x = np.random.default_rng(20).normal(size=(100, 2))
-    found = fssd_test(x, normal_target, locations=[[0.0, 1.0]], rng=0)
-    assert found.bandwidth == pytest.approx(sc.median_bandwidth(x), rel=1e-6)
-    assert fssd_test(x, normal_target, locations=[[0.0, 1.0]], bandwidth=3.0, rng=0).bandwidth == 3.0
-
-
-@pytest.mark.filterwarnings("ignore:only [0-9]+ draws")
-@pytest.mark.parametrize("n", [30, 49, 50, 100])
-def test_few_draws_have_as_many_locations_as_training_draws_by_default(normal_target, n):
-    x = np.random.default_rng(0).normal(size=(n, 2))
-    result = fssd_test(x, normal_target, rng=0)
-    n_locations = min(10, round(0.2 * n))
-    assert result.locations.shape == (n_locations, 2)
-    again = fssd_test(x, normal_target, n_locations=n_locations, rng=0)
-    assert again.pvalue == result.pvalue
-
-
 def test_chains_too_short_to_train_on_are_refused(normal_target):
     x = np.random.default_rng(0).normal(size=(20, 2, 2))
     with pytest.raises(ValueError, match="`train_fraction` leaves no draws of such short chains"):

@@ -171,14 +171,11 @@ def _start(log_density: Any, x: Any, blocks: int) -> _State:
     except (TypeError, ValueError, IndexError) as error:
         reason = str(error).partition("\n")[0]
         raise TypeError(f"`log_density` must be a JAX function of one point: {reason}") from error
-    if getattr(log_x, "shape", None) != (len(x),) or not jnp.issubdtype(log_x.dtype, jnp.floating):
+    scalar = getattr(log_x, "shape", None) == (len(x),) and jnp.issubdtype(log_x.dtype, jnp.floating)
+    if not scalar or not np.isfinite(log_x).all():
         raise ValueError(
-            f"`log_density` must map one point of shape (d,) to a real number, it returns {shown(log_x)}"
-        )
-    if not np.isfinite(log_x).all():
-        raise ValueError(
-            "`log_density` must map a point of shape (d,) to a scalar that is finite at every row of `x0`, "
-            f"got {np.array2string(np.asarray(log_x), threshold=8)}"
+            "`log_density` must map one point of shape (d,) to a scalar that is finite at every row of `x0`, "
+            f"it returns {shown(log_x)}"
         )
     place = jnp.column_stack([x, log_x])
     zero = jnp.zeros(len(x), dtype=jnp.int64)

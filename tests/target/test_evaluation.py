@@ -94,11 +94,6 @@ def test_log_density_anywhere_is_minus_infinity_where_it_is_not_finite_or_raises
     assert asked == [7, 3, 4, 2, 1, 1, 2, 1, 1]  # halves, and again those that raise
 
 
-def test_a_wrong_shape_is_an_error_at_impossible_points_too():
-    with pytest.raises(ValueError, match=r"`log_density` must return shape \(3,\) for 3 points, got \(\)"):
-        log_density_anywhere(lambda x: np.sum(x), np.zeros((3, 2)))
-
-
 def test_score_anywhere_is_not_finite_where_it_raises():
     def score(x):
         if (x < 0).any():
