@@ -5,7 +5,7 @@ import pytest
 
 import steincheck as sc
 from steincheck.accuracy.cells import cells_of_modes
-from steincheck.accuracy.walkers import Coordinates, OutOfBudget, estimate_metric, run, start_ensemble
+from steincheck.accuracy.walkers import OutOfBudget, WalkerCoordinates, estimate_metric, run, start_ensemble
 from steincheck.result import Modes
 from steincheck.target.counting import Budget, CountedTarget
 
@@ -21,7 +21,7 @@ TARGET = sc.Target(
 def ensemble(limit=None, m=40):
     modes = Modes(np.zeros((1, 4)), COVARIANCE[None], np.zeros(1), np.zeros(1, dtype=int))
     x = np.random.default_rng(1).normal(size=(m, 4))
-    coordinates = Coordinates(np.zeros(4), np.eye(4))
+    coordinates = WalkerCoordinates(np.zeros(4), np.eye(4))
     density = CountedTarget(TARGET, Budget() if limit is None else Budget(limit))
     return start_ensemble(x, coordinates, cells_of_modes(modes)[0], density, np.random.default_rng(2))
 

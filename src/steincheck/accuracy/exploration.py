@@ -16,9 +16,9 @@ from .intervals import Moments, Shares, combine_modes, estimate_moments
 from .walkers import (
     BLOCK,
     WINDOW,
-    Coordinates,
     Ensemble,
     OutOfBudget,
+    WalkerCoordinates,
     Window,
     adapt,
     coordinates_of,
@@ -163,19 +163,21 @@ def _start(
             x, coordinates = _around_mode(modes, cell, size, stream)
         else:
             x = draws.x[rows[_evenly(draws.weight[rows], min(size, len(rows)))]]
-            coordinates = Coordinates(x.mean(axis=0), estimate_metric(draws.x[rows], draws.scores[rows]))
+            coordinates = WalkerCoordinates(
+                x.mean(axis=0), estimate_metric(draws.x[rows], draws.scores[rows])
+            )
         ensembles.append(start_ensemble(x, coordinates, cell, density, stream))
     return ensembles
 
 
 def _around_mode(
     modes: Modes, cell: Cell, size: int, rng: np.random.Generator
-) -> tuple[np.ndarray, Coordinates]:
+) -> tuple[np.ndarray, WalkerCoordinates]:
     """Starts about a mode without draws, with half of its spread."""
     centre, covariance = modes.locations[cell.own], modes.covariances[cell.own]
     x = centre + 0.5 * rng.standard_normal((size, len(centre))) @ np.linalg.cholesky(covariance).T
     x[~cell.contains(x)] = centre
-    return x, Coordinates(centre, covariance)
+    return x, WalkerCoordinates(centre, covariance)
 
 
 def _evenly(weight: np.ndarray, size: int) -> np.ndarray:

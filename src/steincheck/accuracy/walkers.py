@@ -16,7 +16,7 @@ WINDOW = 10  # transitions of the first window; later ones are twice as long eac
 MAX_STATES = 4000  # of a window that enter the regressions
 
 
-class Coordinates(NamedTuple):
+class WalkerCoordinates(NamedTuple):
     """Where the density is, as known before a window begins."""
 
     centre: np.ndarray  #: (d,)
@@ -27,7 +27,7 @@ class Ensemble(NamedTuple):
     """Walkers of one mode and how they move."""
 
     walkers: Walkers
-    coordinates: Coordinates
+    coordinates: WalkerCoordinates
     step: float
     cell: Cell
     density: CountedTarget
@@ -40,7 +40,7 @@ class Window(NamedTuple):
     x: np.ndarray
     scores: np.ndarray
     n_walkers: int
-    coordinates: Coordinates
+    coordinates: WalkerCoordinates
     acceptance: float
 
 
@@ -50,7 +50,7 @@ class OutOfBudget(Exception):
 
 def start_ensemble(
     x: np.ndarray,
-    coordinates: Coordinates,
+    coordinates: WalkerCoordinates,
     cell: Cell,
     density: CountedTarget,
     rng: np.random.Generator,
@@ -69,11 +69,11 @@ def adapt(ensemble: Ensemble) -> Ensemble:
     return run(ensemble, BLOCK, adapting=True)[0]
 
 
-def coordinates_of(window: Window) -> Coordinates:
+def coordinates_of(window: Window) -> WalkerCoordinates:
     """The coordinates that the states of a window imply."""
     usable = np.isfinite(window.scores).all(axis=1)
     x, scores = window.x[usable], window.scores[usable]
-    return Coordinates(x.mean(axis=0), estimate_metric(x, scores)) if len(x) > 1 else window.coordinates
+    return WalkerCoordinates(x.mean(axis=0), estimate_metric(x, scores)) if len(x) > 1 else window.coordinates
 
 
 def run(ensemble: Ensemble, n_transitions: int, *, adapting: bool = False) -> tuple[Ensemble, Window]:
