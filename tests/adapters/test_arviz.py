@@ -65,12 +65,3 @@ def test_the_summary_agrees_with_arviz(idata):
     for own, theirs in (("ess_bulk", "ess_bulk"), ("ess_tail", "ess_tail"), ("r_hat", "r_hat")):
         np.testing.assert_allclose(frame[own], expected[theirs], rtol=1e-6)
     np.testing.assert_allclose(frame["mean"], expected["mean"], rtol=1e-6)
-
-
-def test_chains_of_unequal_length_are_not_for_arviz():
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=1)
-    rng = np.random.default_rng(0)
-    chains = [rng.normal(size=(300, 1)), rng.normal(size=(280, 1))]
-    verdict = sc.check(chains, target, modes=[[0.0]], rng=0)
-    with pytest.raises(ValueError, match=r"chains of one length, got lengths \[300, 280\]"):
-        verdict.to_arviz()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .._validation import check_level
+from ..wording.moments import feature_lines, pairs_examined
 from .gof import GofResult
 from .modes import Modes
 from .plain import as_plain
@@ -93,8 +94,6 @@ class MomentResult(GofResult):
 
     def _remarks(self, alpha: float) -> list[str]:
         """Those of every result, and the features of single parameters that are most significant."""
-        from ..wording.moments import feature_lines, pairs_examined
-
         wrong = [feature for feature in self.significant(alpha) if feature.basis == "parameter"]
         remarks = [*super()._remarks(alpha), *feature_lines(wrong)]
         if self.pairs_left_out:
