@@ -24,6 +24,7 @@ import steincheck as sc
 from .counting import Case, Events, Study
 
 LEVEL = 0.05
+AS_PVALUE = {True: 1.0, False: 0.0, None: np.nan}  # answers of `check`, which are not p-values alone
 RUNS = 400
 PARTS = {"ksdagg_test": "kernel", "moment_test": "moments", "flux_test": "weights", "agreement": "chains"}
 WEIGHT_TESTS = ("spksd_test", "pksdagg_test", "ospksd_test")
@@ -316,9 +317,9 @@ def _hamiltonian(case: Chains, rng: np.random.Generator) -> np.ndarray:
 
 
 def check_and_parts(draws: Any, problem: Problem, rng: np.random.Generator) -> dict[str, float]:
-    """p-values of `check`, with the modes given, and of the tests that it made; NaN where it cannot tell."""
+    """The answer of `check`, with the modes given, and p-values of the tests that it made."""
     verdict = sc.check(draws, problem.target, modes=problem.modes, rng=int(rng.integers(2**32)))
-    found = {"check": np.nan if verdict.fits is None else verdict.pvalue}
+    found = {"check": AS_PVALUE[verdict.fits]}
     for name, part in PARTS.items():
         made = part in verdict.tests and not verdict.tests[part].inconclusive()
         found[name] = verdict.tests[part].pvalue if made else np.nan
@@ -334,8 +335,9 @@ def public_test(name: str, draws: Any, problem: Problem, rng: np.random.Generato
     if function in WEIGHT_TESTS:
         options["theta"] = np.linspace(0.5, 1.5, 11)
     found = getattr(sc, function)(draws, problem.target, **options)
-    unknown = found.fits is None if function == "check" else found.inconclusive()
-    return np.nan if unknown else found.pvalue
+    if function == "check":
+        return AS_PVALUE[found.fits]
+    return np.nan if found.inconclusive() else found.pvalue
 
 
 def run(case: Chains, size: tuple[int, int], rng: np.random.Generator, repetition: int) -> Events:
