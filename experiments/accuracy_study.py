@@ -246,7 +246,8 @@ def _line(rows: list[dict[str, str]]) -> str:
         return f"{total[f'{kind}_covered'] / total[kind]:.3f}" if total[kind] else "-"
 
     def rms(name: str) -> str:
-        return f"{np.sqrt(np.nanmean([float(row[name]) ** 2 for row in rows])):.4f}"
+        squares = [float(row[name]) ** 2 for row in rows if row[name] != "nan"]
+        return f"{np.sqrt(np.mean(squares)):.4f}" if squares else "-"
 
     cover = f"{ratio('clear_means')}/{ratio('clear_sds')} {ratio('rough_means')}/{ratio('rough_sds')}"
     errors = f"{rms('raw_mean')} -> {rms('after_mean')}; {rms('raw_sd')} -> {rms('after_sd')}"

@@ -5,10 +5,10 @@ import pytest
 from harness import standard_normal
 
 import steincheck as sc
-from steincheck.modes.climb import Known, climb, join, recognise, starts_at
+from steincheck.modes.climb import KnownPeaks, climb, join, recognise, starts_at
 from steincheck.target.counting import Budget, CountedTarget
 
-NONE = Known(np.empty((0, 4)), np.empty(0), np.empty((0, 4, 4)))
+NONE = KnownPeaks(np.empty((0, 4)), np.empty(0), np.empty((0, 4, 4)))
 
 
 def quadratic(d, *, compiled=True):
@@ -30,7 +30,7 @@ def test_climbs_end_at_the_top(compiled):
 
 def test_climbs_stop_at_a_known_mode():
     density, precision = quadratic(4)
-    known = Known(np.ones((1, 4)), np.zeros(1), np.linalg.cholesky(precision)[None])
+    known = KnownPeaks(np.ones((1, 4)), np.zeros(1), np.linalg.cholesky(precision)[None])
     x = 1 + 0.1 * np.random.default_rng(0).normal(size=(20, 4))
     height = density.log_density(x)
     assert (recognise(x, height, known) == 0).all()

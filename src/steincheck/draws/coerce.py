@@ -182,7 +182,8 @@ def _selected_columns(table: Draws, dim: int | None, names: Sequence[str] | None
     expected = dim if names is None else len(names)
     if expected is not None and width != expected:
         named = f" ({listed(table.names)}); select columns by the target's `names`" if table.names else ""
-        raise ValueError(f"`{name}` must have one column per coordinate, {expected}, got {width}{named}")
+        rule = "coordinate" if names is None else "name of `names`"
+        raise ValueError(f"`{name}` must have one column per {rule}, {expected}, got {width}{named}")
     return table if names is None else replace(table, names=tuple(names))
 
 

@@ -53,7 +53,7 @@ class Ends(NamedTuple):
     width: np.ndarray  #: (n, d): standard deviations that the climb has learnt, for finite differences
 
 
-class Known(NamedTuple):
+class KnownPeaks(NamedTuple):
     """Modes already known, at which climbs may stop."""
 
     x: np.ndarray  #: (K, d)
@@ -103,7 +103,7 @@ class _Climbers:
             store[rows] = np.concatenate([store[rows][:, 1:], value[:, None]], axis=1)
 
 
-def climb(density: CountedTarget, starts: Starts, *, iterations: int = 1000, known: Known) -> Ends:
+def climb(density: CountedTarget, starts: Starts, *, iterations: int = 1000, known: KnownPeaks) -> Ends:
     """Climb from all starts at once, the trial points of all evaluated as one batch.
 
     The first step of each is `stride` long in its metric. A climb ends at rest, at a known mode, or after so
@@ -138,7 +138,7 @@ def _first_state(density: CountedTarget, starts: Starts) -> _Climbers:
     )
 
 
-def _climb(density: CountedTarget, c: _Climbers, iterations: int, known: Known) -> Ends:
+def _climb(density: CountedTarget, c: _Climbers, iterations: int, known: KnownPeaks) -> Ends:
     for iteration in range(iterations):
         if density.budget.exhausted:
             break
@@ -194,14 +194,14 @@ def _accept(
     c.learn(rows[curved], s[curved], y[curved])
 
 
-def _capture(c: _Climbers, known: Known) -> None:
+def _capture(c: _Climbers, known: KnownPeaks) -> None:
     """Take out climbs that are at a known mode."""
     rows = np.flatnonzero(c.active | (c.rest & (c.mode < 0)))
     c.mode[rows] = recognise(c.x[rows], -c.f[rows], known)
     c.active[rows[c.mode[rows] >= 0]] = False
 
 
-def recognise(x: np.ndarray, log_density: np.ndarray, known: Known) -> np.ndarray:
+def recognise(x: np.ndarray, log_density: np.ndarray, known: KnownPeaks) -> np.ndarray:
     """Which known mode each point is at, near its top and on its parabola; -1 if none."""
     label = np.full(len(x), -1)
     for k, top in enumerate(known.log_density):

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from .climb import Known, squared_lengths
+from .climb import KnownPeaks, squared_lengths
 
 MIN_HESSIAN_EIGENVALUE = 1e-9  # eigenvalues of a Hessian of unit diagonal that are not distinguished from 0
 NEGLIGIBLE_WEIGHT = 1e-3  # a mode of a smaller share of the heaviest does not keep the search going
@@ -96,11 +96,11 @@ class FoundModes:
         order = np.argsort(-weight, kind="stable")
         return [int(k) for k in order if weight[k] > weight.max(initial=-np.inf) - cut]
 
-    def known(self) -> Known:
+    def known(self) -> KnownPeaks:
         """What climbs need to recognise these modes."""
         x = np.array([peak.x for peak in self.peaks]).reshape(-1, self.dim)
         whiten = np.array([peak.whiten for peak in self.peaks]).reshape(-1, self.dim, self.dim)
-        return Known(x, np.array([peak.log_density for peak in self.peaks]), whiten)
+        return KnownPeaks(x, np.array([peak.log_density for peak in self.peaks]), whiten)
 
 
 def merge(

@@ -35,7 +35,7 @@ from .plan import affordable_budget, evaluations
 from .repair import importance_weights_of, mode_of_every_draw
 
 
-class Streams(NamedTuple):
+class CheckStreams(NamedTuple):
     """One random stream per step."""
 
     modes: np.random.Generator
@@ -134,7 +134,7 @@ def check(
         max_seconds=max_seconds,
         rng=integer_seed(rng),
     )
-    streams = Streams(*np.random.default_rng(settings["rng"]).spawn(3))
+    streams = CheckStreams(*np.random.default_rng(settings["rng"]).spawn(3))
     read = to_unconstrained(draws, target)
     budget = affordable_budget(target, read.values, max_evaluations, max_seconds)
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says

@@ -120,7 +120,7 @@ def find_known_modes(
     notes = Notes(warnings=found.warnings, not_examined=words.held_out_texts(len(held), len(tested)))
     if not len(found):
         end = None if found.search is None else found.search.reason
-        reason = words.IMPROPER if end == "improper" else words.NO_MODE
+        reason = words.IMPROPER if end == "improper" else words.NO_MODES_FOUND
         limited = end in ("max_evaluations", "max_seconds")
         missing = Notes(not_examined=(reason,)) if limited else Notes(reasons=(reason,))
         missing = missing._replace(warnings=(no_mode_reason(found),))

@@ -114,10 +114,9 @@ def _shape_tests(
 ) -> Tested:
     """Kernel and moment test, unless the density jumps or the chains are too short."""
     size = n_replicates(alpha)
-    notes = Notes(not_examined=(words.SUPPORT,)) if budget.left < SUPPORT else Notes()
-    gap = None
-    if budget.left >= SUPPORT:
-        gap = discontinuity(target, part.x, part.log_p, streams.support)
+    notes = Notes(not_examined=(words.UNSEEN_SUPPORT,)) if budget.left < SUPPORT else Notes()
+    jumps = budget.left >= SUPPORT
+    gap = discontinuity(target, part.x, part.log_p, streams.support, jumps=jumps)
     if gap is not None:
         where = mode_descriptions(gap.x[None], target.coordinate_names)[0]
         reason = words.discontinuity_reason(discontinuity_text(gap), where, discontinuity_remedy(gap))

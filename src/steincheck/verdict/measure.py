@@ -38,7 +38,7 @@ def measure(
 ) -> Measured:
     """Means and standard deviations of the density beside those of the draws."""
     several = len(known.modes) > 1
-    weights = None if shares is None else Shares(shares.implied, shares.implied_covariance)
+    weights = None if shares is None else Shares.of(shares)
     n_scored = len(case.scored)
     if known.improper or (several and weights is None) or n_scored < len(case.sample.x):
         return Measured(None, parameter_table(case, ()), Notes(not_examined=(words.ACCURACY,)))
@@ -50,10 +50,9 @@ def measure(
         known.modes,
         chain=sample.chain,
         shares=weights,
-        max_evaluations=budget.left,
+        budget=budget,
         rng=rng,
     )
-    budget.made += found.evaluations
     return Measured(found, parameter_table(case, found.parameters), Notes(not_examined=found.warnings))
 
 

@@ -24,19 +24,24 @@ def affordable_budget(
 ) -> Budget:
     """The evaluations that both limits allow, to two digits: of the time, by the cost at the first draws.
 
-    Compilation is not counted: a first call that is slow is repeated. Where an evaluation takes less than a
-    tenth of a millisecond, the time sets no limit.
+    Where an evaluation takes less than a hundredth of a millisecond, the time sets no limit.
     """
     limit = np.inf if max_evaluations is None else float(max_evaluations)
+    if limit < len(x):
+        raise ValueError(
+            f"`max_evaluations` must be at least the number of draws, {len(x)}, got {max_evaluations}"
+        )
     if max_seconds is None:
         return Budget(limit)
     seconds = np.inf
-    for _ in range(2):
+    for call, size in enumerate((8, 8, 256, 256)):  # the first call of a size may compile
         begin = time.perf_counter()
-        target.log_density(x[:8])
-        seconds = (time.perf_counter() - begin) / len(x[:8])
-        if seconds < 1e-4:
-            return Budget(limit)
+        target.log_density(x[:size])
+        seconds = min(seconds, (time.perf_counter() - begin) / len(x[:size]))
+        if call == 1 and seconds > 2e-3:
+            break
+    if seconds < 1e-5:
+        return Budget(limit)
     in_time = max_seconds / seconds
     digits = 10 ** np.floor(np.log10(in_time) - 1)
     return Budget(min(limit, float(np.floor(in_time / digits) * digits)))
