@@ -205,15 +205,6 @@ def agreement_text(result: AgreementResult) -> str:
     return f"Chain {result.odd_chain} differs from the others"
 
 
-def stuck_text(table: ModeTable, k: int) -> str:
-    """The share of a mode between which and the others chains hardly ever change."""
-    return (
-        "the chains change mode too rarely for a test of the mode weights, and their shares are those of the "
-        f"starting points: mode {k} has {table.observed[k]:.0%} of the draws and {table.implied[k]:.0%} of "
-        "the density"
-    )
-
-
 def few_draws_reason(n: int, least: int) -> str:
     """Too few draws for any answer but a misfit."""
     return f"{n} draws are too few: below {least} a non-rejection is inconclusive"
