@@ -57,7 +57,7 @@ def few_moving(share: float) -> str:
 def close_modes(pairs: Sequence[tuple[int, int]]) -> str:
     """A warning that modes overlap."""
     which = listed([f"{i} and {j}" for i, j in pairs], 3)
-    return f"modes {which} are closer than they are wide: their shares are not meaningful"
+    return f"modes {which} overlap: their shares depend on where the line between them is drawn"
 
 
 def moved_by_displacements() -> str:
