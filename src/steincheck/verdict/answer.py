@@ -182,13 +182,7 @@ def _compose(
     accuracy = measured.accuracy
     return Verdict(
         fits=fits,
-        sentence=words.headline(
-            fits,
-            words.pvalue_in_brackets(combined, fits),
-            tolerance,
-            _detail(fits, facts, findings),
-            notes.reasons,
-        ),
+        sentence=words.headline(fits, combined, tolerance, _detail(fits, facts, findings), notes.reasons),
         pvalue=combined.pvalue,
         alpha=combined.alpha,
         tolerance=tolerance,
@@ -204,7 +198,6 @@ def _compose(
         mode_means=None if accuracy is None else accuracy.mean,
         mode_covariances=None if accuracy is None else accuracy.covariance,
         mode_of_draw=mode,
-        chain=case.sample.chain,
         parameter_table=measured.table,
         inconclusive_reasons=notes.reasons,
         not_examined=(

@@ -73,14 +73,14 @@ def read_case(read: Draws, target: Target, budget: Budget, *, independent: bool,
         warnings.append(words.divergence_warning(read.divergences))
     values, names = to_constrained(sample.x, target)
     mixing = None
-    context = words.INDEPENDENT
+    context = words.Phrases.independent
     if sample.chain is not None:
         mixing = convergence(values, sample.chain)
         context = chain_words.chain_context(sample.chain, mixing)
         warnings += words.mixing_warnings(mixing.rhat, names)
     reasons = chain_words.invalidity_reasons(sample.order)
     if sample.chain is not None and read.axes_swapped:
-        reasons.append(words.SWAPPED_AXES)
+        reasons.append(words.Phrases.swapped_axes)
     notes = Notes(tuple(warnings), (context,), tuple(reasons))
     return Case(sample, scored, values, names, mixing, not reasons, notes)
 
@@ -110,7 +110,7 @@ def find_known_modes(
     x = case.sample.x
     n = len(x)
     if modes is not None:
-        notes = Notes(context=(words.MODES_GIVEN,), not_examined=(words.OTHER_MODES_THAN_GIVEN,))
+        notes = Notes(context=(words.Phrases.modes_given,), not_examined=(words.Phrases.other_modes,))
         given = as_modes(modes, target, budget)
         return Known(given, np.arange(n), _descriptions(given, target), True, False, notes)
     held, tested = hold_out(n, case.sample.chain)
@@ -120,7 +120,7 @@ def find_known_modes(
     notes = Notes(warnings=found.warnings, not_examined=words.held_out_texts(len(held), len(tested)))
     if not len(found):
         end = None if found.search is None else found.search.reason
-        reason = words.IMPROPER if end == "improper" else words.NO_MODES_FOUND
+        reason = words.Phrases.improper if end == "improper" else words.Phrases.no_mode
         limited = end in ("max_evaluations", "max_seconds")
         missing = Notes(not_examined=(reason,)) if limited else Notes(reasons=(reason,))
         missing = missing._replace(warnings=(no_mode_reason(found),))
@@ -128,7 +128,7 @@ def find_known_modes(
         descriptions = _descriptions(spread, target)
         return Known(spread, tested, descriptions, False, end == "improper", join_notes(notes, missing))
     context = mode_words.search_context(found, target.coordinate_names)
-    notes = join_notes(notes, Notes(context=context, not_examined=(words.MODES_NOT_FOUND,)))
+    notes = join_notes(notes, Notes(context=context, not_examined=(words.Phrases.modes_not_found,)))
     return Known(found, tested, _descriptions(found, target), False, False, notes)
 
 
@@ -147,7 +147,7 @@ def notes_on_unknown_modes(case: Case, target: Target, known: Known, budget: Bud
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
     part = case.sample.rows(case.scored)
     if not len(part.x) or budget.left < CLIMBS:
-        return Notes(not_examined=(words.UNKNOWN_MODES,))
+        return Notes(not_examined=(words.Phrases.unknown_modes,))
     climbed = climb_from_draws(part.x, part.scores, target, known.modes, budget)
     if not climbed.n_unknown:
         return Notes()

@@ -80,16 +80,18 @@ def run_tests(
     if len(shape_rows) >= min(MIN_SCORED, len(known.rows)):
         shape = _shape_tests(sample.rows(shape_rows), target, known.modes, alpha, budget, streams)
     tests = {name: among_all(result, shape_rows, len(sample.x)) for name, result in shape.tests.items()}
+    notes = [shape.notes]
     if len(known.modes) > 1:
         count = int(min(len(known.rows), budget.left // (len(known.modes) - 1)))
         thinned = known.rows[(np.arange(count) * len(known.rows)) // max(count, 1)]
         if count >= min(MIN_WEIGHED, len(known.rows)):
             tests["weights"] = _weight_test(sample, thinned, target, known.modes, size, streams.weights)
-    notes = [shape.notes]
+        else:
+            notes.append(Notes(not_examined=(words.Phrases.weights,)))
     if sample.chain is not None and len(shape_rows):
         agreed = _agreement_test(sample.rows(shape_rows), known.modes, size, streams.chains)
         if np.isnan(agreed.pvalue):
-            notes.append(Notes(not_examined=(words.TOO_FEW_BLOCKS_TO_AGREE,)))
+            notes.append(Notes(not_examined=(words.Phrases.few_blocks,)))
         else:
             tests["chains"] = among_all(agreed, shape_rows, len(sample.x))
     notes.append(Notes(warnings=tuple(text for result in tests.values() for text in result.warnings)))
@@ -114,7 +116,7 @@ def _shape_tests(
 ) -> Tested:
     """Kernel and moment test, unless the density jumps or the chains are too short."""
     size = n_replicates(alpha)
-    notes = Notes(not_examined=(words.UNSEEN_SUPPORT,)) if budget.left < SUPPORT else Notes()
+    notes = Notes(not_examined=(words.Phrases.support,)) if budget.left < SUPPORT else Notes()
     jumps = budget.left >= SUPPORT
     gap = discontinuity(target, part.x, part.log_p, streams.support, jumps=jumps)
     if gap is not None:
@@ -136,8 +138,8 @@ def _shape_tests(
     if blocks is not None and part.chain is not None:
         cut = moment_blocks(blocks, plain_features(part.x, part.scores, whiten), part.chain)
     if len(part.x) < MIN_MOMENT_DRAWS or (cut is not None and not cut.enough):
-        remedy = words.few_for_moments(MIN_MOMENT_DRAWS) if cut is None else cut.remedy
-        return Tested(tests, (), join_notes(notes, Notes(not_examined=(words.moments_untested(remedy),))))
+        untested = words.moments_untested(None if cut is None else cut.remedy, MIN_MOMENT_DRAWS)
+        return Tested(tests, (), join_notes(notes, Notes(not_examined=(untested,))))
     tests["moments"] = moment_core(
         part.x,
         part.scores,
