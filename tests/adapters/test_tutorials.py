@@ -37,7 +37,7 @@ def test_tutorial(name, fits, kinds):
     scope = run(name)
     verdict = scope["verdict"]
     page = " ".join((PAGES / f"{name}.md").read_text().split())
-    assert verdict.sentence.partition(" (p")[0] in page
+    assert verdict.sentence.partition(" (p")[0].partition(":")[0] in page  # numbers depend on the platform
     assert verdict.fits in ({True, None} if fits else {False}), str(verdict)
     assert not kinds or kinds & {finding.kind for finding in verdict.findings}, str(verdict)
     assert Path(f"{name}.png").stat().st_size > 5000
