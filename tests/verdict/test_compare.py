@@ -15,7 +15,7 @@ from steincheck.result.table import _cell
 @pytest.fixture(scope="module")
 def comparison():
     x = np.random.default_rng(0).normal(size=(1000, 2))
-    samples = {"narrow": 0.5 * x, "shifted": x + [0.3, 0.0], "chains": x.reshape(4, 250, 2)}
+    samples = {"narrow": 0.5 * x, "shifted": np.add(x, [0.3, 0.0]), "chains": x.reshape(4, 250, 2)}
     return sc.compare(samples, standard_normal(2, names=["a", "b"]), modes=[[0.0, 0.0]], rng=0)
 
 

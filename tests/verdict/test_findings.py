@@ -1,5 +1,6 @@
 """What is wrong and by how much: shares of chains that never change mode, sds, single draws, tolerance."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from harness import ar1_chains, standard_normal
@@ -100,3 +101,11 @@ def test_only_modes_that_do_not_overlap_have_a_shape_of_their_own():
         modes = sc.Modes([[0.0], [distance]], np.ones((2, 1, 1)), np.zeros(2), np.zeros(2, dtype=int))
         assert modes_apart(modes) is apart
     assert target.dim == 1
+
+
+def test_modes_lighter_than_one_draw_do_not_matter():
+    target = sc.from_jax(
+        lambda x: jnp.logaddexp(-0.5 * jnp.sum(x**2), -16 - 0.5 * jnp.sum((x - 9) ** 2 / 0.5)), dim=2
+    )
+    x = np.random.default_rng(0).normal(size=(600, 2))
+    assert sc.check(x, target, rng=0).fits is True
