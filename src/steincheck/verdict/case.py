@@ -87,7 +87,7 @@ def read_case(read: Draws, target: Target, budget: Budget, *, independent: bool,
     return Case(sample, scored, values, names, mixing, not reasons, notes)
 
 
-class KnownModes(NamedTuple):
+class ModesOfCase(NamedTuple):
     """The modes of the density, and the draws that may be tested with them."""
 
     modes: Modes
@@ -107,14 +107,14 @@ def find_known_modes(
     budget: Budget,
     progress: bool | None,
     rng: np.random.Generator,
-) -> KnownModes:
+) -> ModesOfCase:
     """The modes given or found from held-out draws; without any, the spread of the draws stands in."""
     x = case.sample.x
     n = len(x)
     if modes is not None:
         notes = Remarks(context=(words.Phrases.modes_given,), not_examined=(words.Phrases.other_modes,))
         given = as_modes(modes, target, budget)
-        return KnownModes(given, np.arange(n), _descriptions(given, target), True, False, notes)
+        return ModesOfCase(given, np.arange(n), _descriptions(given, target), True, False, notes)
     held, tested = hold_out(n, case.sample.chain)
     allowed = Budget(search_allowance(target, n, budget))
     found = search_from_draws(target, x, held, box, budget=allowed, progress=progress, rng=rng)
@@ -128,10 +128,10 @@ def find_known_modes(
         missing = missing._replace(warnings=(no_mode_reason(found),))
         spread = _spread_of_draws(x[held] if len(held) else x, found)
         descriptions = _descriptions(spread, target)
-        return KnownModes(spread, tested, descriptions, False, end == "improper", join_notes(notes, missing))
+        return ModesOfCase(spread, tested, descriptions, False, end == "improper", join_notes(notes, missing))
     context = mode_words.search_context(found, target.coordinate_names)
     notes = join_notes(notes, Remarks(context=context, not_examined=(words.Phrases.modes_not_found,)))
-    return KnownModes(found, tested, _descriptions(found, target), False, False, notes)
+    return ModesOfCase(found, tested, _descriptions(found, target), False, False, notes)
 
 
 def _spread_of_draws(x: np.ndarray, none: Modes) -> Modes:
@@ -145,7 +145,7 @@ def _descriptions(modes: Modes, target: Target) -> tuple[str, ...]:
     return mode_descriptions(*to_constrained(modes.locations, target))
 
 
-def notes_on_unknown_modes(case: Case, target: Target, known: KnownModes, budget: Budget) -> Remarks:
+def notes_on_unknown_modes(case: Case, target: Target, known: ModesOfCase, budget: Budget) -> Remarks:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
     part = case.sample.rows(case.scored)
     if not len(part.x) or budget.left < CLIMBS:

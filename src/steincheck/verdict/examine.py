@@ -28,7 +28,7 @@ from ..wording import chains as chain_words
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
 from ..wording.target import discontinuity_remedy, discontinuity_text
-from .case import Case, KnownModes, Remarks, join_notes
+from .case import Case, ModesOfCase, Remarks, join_notes
 from .plan import MIN_SCORED, MIN_WEIGHED, RAYS, SUPPORT
 
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
@@ -64,7 +64,7 @@ class Tested(NamedTuple):
 
 
 def run_tests(
-    case: Case, target: Target, known: KnownModes, alpha: float, budget: Budget, rng: np.random.Generator
+    case: Case, target: Target, known: ModesOfCase, alpha: float, budget: Budget, rng: np.random.Generator
 ) -> Tested:
     """The tests that apply, in the order of the verdict, as far as the budget goes."""
     sample = case.sample

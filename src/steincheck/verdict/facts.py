@@ -13,7 +13,7 @@ from ..target import Target
 from ..wording import flux as flux_words
 from ..wording import verdict as words
 from ..wording.advice import Obstacle, Situation
-from .case import Case, KnownModes, Remarks
+from .case import Case, ModesOfCase, Remarks
 from .combine import Combined
 from .examine import Tested
 from .measure import Measured
@@ -27,7 +27,7 @@ class Facts(NamedTuple):
     """What the steps of `check` found."""
 
     case: Case
-    known: KnownModes
+    known: ModesOfCase
     tested: Tested
     combined: Combined
     measured: Measured

@@ -12,7 +12,7 @@ from ..result import AccuracyResult, ModeTable, ParameterAccuracy, Table
 from ..target import Target
 from ..target.counting import Budget
 from ..wording import verdict as words
-from .case import Case, KnownModes, Remarks
+from .case import Case, ModesOfCase, Remarks
 
 
 class Measured(NamedTuple):
@@ -41,7 +41,7 @@ class Measured(NamedTuple):
 def measure(
     case: Case,
     target: Target,
-    known: KnownModes,
+    known: ModesOfCase,
     shares: ModeTable | None,
     *,
     budget: Budget,
