@@ -13,7 +13,7 @@ from ..target import Target
 from ..wording import flux as flux_words
 from ..wording import verdict as words
 from ..wording.advice import Obstacle, Situation
-from .case import Case, Known, Notes
+from .case import Case, ModesOfCase, Remarks
 from .combine import Combined
 from .examine import Tested
 from .measure import Measured
@@ -27,7 +27,7 @@ class Facts(NamedTuple):
     """What the steps of `check` found."""
 
     case: Case
-    known: Known
+    known: ModesOfCase
     tested: Tested
     combined: Combined
     measured: Measured
@@ -82,7 +82,7 @@ class Facts(NamedTuple):
         return None if reasons else True
 
     @property
-    def notes(self) -> Notes:
+    def notes(self) -> Remarks:
         """Reasons why a non-rejection is inconclusive."""
         reasons = []
         n = len(self.case.sample.x)
@@ -97,7 +97,7 @@ class Facts(NamedTuple):
             floor = len(tests) * result.pvalue_floor
             if floor > self.combined.alpha:
                 reasons.append(words.level_reason(result.test, self.combined.alpha, floor))
-        return Notes(reasons=tuple(reasons))
+        return Remarks(reasons=tuple(reasons))
 
     def situation(self, target: Target, findings: Sequence[Finding], *, reweightable: bool) -> Situation:
         """What advice depends on."""

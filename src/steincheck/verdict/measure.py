@@ -12,7 +12,7 @@ from ..result import AccuracyResult, ModeTable, ParameterAccuracy, Table
 from ..target import Target
 from ..target.counting import Budget
 from ..wording import verdict as words
-from .case import Case, Known, Notes
+from .case import Case, ModesOfCase, Remarks
 
 
 class Measured(NamedTuple):
@@ -20,18 +20,28 @@ class Measured(NamedTuple):
 
     accuracy: AccuracyResult | None
     table: Table
-    notes: Notes
+    notes: Remarks
 
     @property
     def parameters(self) -> tuple[ParameterAccuracy, ...]:
         """One record per parameter; none if no error is known."""
         return () if self.accuracy is None or self.accuracy.largest is None else self.accuracy.parameters
 
+    @property
+    def mode_means(self) -> np.ndarray | None:
+        """Mean of the density within each mode."""
+        return None if self.accuracy is None else self.accuracy.mean
+
+    @property
+    def mode_covariances(self) -> np.ndarray | None:
+        """Covariance of the density within each mode."""
+        return None if self.accuracy is None else self.accuracy.covariance
+
 
 def measure(
     case: Case,
     target: Target,
-    known: Known,
+    known: ModesOfCase,
     shares: ModeTable | None,
     *,
     budget: Budget,
@@ -42,7 +52,7 @@ def measure(
     weights = None if shares is None else Shares.of(shares)
     n_scored = len(case.scored)
     if known.improper or (several and weights is None) or n_scored < len(case.sample.x):
-        return Measured(None, parameter_table(case, ()), Notes(not_examined=(words.Phrases.accuracy,)))
+        return Measured(None, parameter_table(case, ()), Remarks(not_examined=(words.Phrases.accuracy,)))
     sample = case.sample
     found = accuracy_core(
         sample.x,
@@ -55,7 +65,7 @@ def measure(
         rng=rng,
     )
     known_errors = found.parameters if found.largest is not None else ()
-    return Measured(found, parameter_table(case, known_errors), Notes(not_examined=found.warnings))
+    return Measured(found, parameter_table(case, known_errors), Remarks(not_examined=found.warnings))
 
 
 def parameter_table(case: Case, accuracy: tuple[ParameterAccuracy, ...]) -> Table:
