@@ -17,14 +17,15 @@ MOST_NAMED = 6  # modes, and errors of means and sds; the mode table and the sum
 
 
 def all_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
-    """What is wrong, in one order: a few impossible draws lead, and the errors are those of the others."""
+    """What is wrong, in one order; a few impossible draws are the finding only if the others are right."""
     rows = facts.outliers
-    errors = error_findings(facts, np.setdiff1d(np.arange(len(facts.case.values)), rows))
-    found = []
-    if len(rows):
-        text = words.impossible_text(rows.tolist(), len(facts.case.values))
+    others = np.setdiff1d(np.arange(len(facts.case.values)), rows)
+    errors = error_findings(facts, others)
+    found = [*weight_findings(facts, names), *errors]
+    if facts.tested.impossible_rows and not found:
+        named = rows.tolist() or facts.tested.impossible_rows
+        text = words.impossible_text(named, len(facts.case.values))
         found.append(Finding(kind="impossible draws", text=text))
-    found += [*weight_findings(facts, names), *errors]
     return [*found, *shape_findings(facts, sized=bool(found)), *agreement_findings(facts.combined)]
 
 

@@ -148,9 +148,7 @@ def sentence(text: str) -> str:
 
 def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> str:
     """How far off the numbers of draws are at most, or which of them is off by more than `within`."""
-    settled = [item for item in accuracy if not item.rough]
-    if not settled:
-        return "The density is hard to explore, so that the errors of the means and sds are rough."
+    settled = [item for item in accuracy if not item.rough] or list(accuracy)
     worst = max(settled, key=lambda item: abs(item.mean_error))
     low, high = sorted(np.abs(worst.mean_error_interval))
     if low > within and np.prod(worst.mean_error_interval) > 0:
@@ -164,7 +162,7 @@ def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> s
     if spreads:
         text += f", {_all_of(len(spreads), len(accuracy), 'sd').lower()} within {max(spreads):.0%}"
     rough = [item.parameter for item in accuracy if item.rough]
-    return text + (f"; the errors of {list_text(rough, 3)} are rough." if rough else ".")
+    return text + (f"; the intervals of {list_text(rough, 3)} are rough." if rough else ".")
 
 
 def _all_of(count: int, total: int, noun: str) -> str:
