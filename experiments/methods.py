@@ -72,7 +72,7 @@ def modes_of(
     order = np.lexsort(places.round(4).T[::-1])
     places = places[order]
     shapes = found.covariances.round(10)[order] + 0.0
-    return sc.Modes(places, shapes, target.log_density(places), np.zeros(len(places), dtype=int))
+    return sc.Modes(places, shapes, target.log_density(places))
 
 
 Outcome = tuple[float, float, str]  # statistic, p-value, detail

@@ -258,9 +258,7 @@ def narrow_mode(n: int, rng: np.random.Generator) -> Events:
 def recorded(problem: Problem) -> sc.Modes:
     """Modes of which locations and covariances are known."""
     locations, covariances = problem.modes
-    return sc.Modes(
-        locations, covariances, problem.target.log_density(locations), np.zeros(len(locations), dtype=int)
-    )
+    return sc.Modes(locations, covariances, problem.target.log_density(locations))
 
 
 def kernel(width: float, factors: tuple[float, float], n: int, rng: np.random.Generator) -> Events:

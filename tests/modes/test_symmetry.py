@@ -7,8 +7,7 @@ import pytest
 from harness import numpy_mixture
 
 from steincheck.modes.arguments import as_modes
-from steincheck.modes.images import images_of_modes
-from steincheck.modes.symmetry import likely_maps, matching_map, verified_maps
+from steincheck.modes.symmetry import images_of_modes, likely_maps, matching_map, verified_maps
 from steincheck.result import SignedPermutation
 from steincheck.wording.modes import symmetry_words
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from ..result import SignedPermutation
-from ..target import Batch
+from ..result import Modes, SignedPermutation
+from ..target import Batch, Target, log_density_anywhere
 
 MAX_SYMMETRIES = 64  # kept, at most
 EQUAL_SHAPE = 0.01  # standard deviations, and relative differences of Hessians, left by the search for a mode
@@ -112,3 +114,42 @@ def matching_map(x: np.ndarray, hessians: np.ndarray, width: np.ndarray) -> Sign
         return None
     gap = np.abs(g.conjugate(hessians[0]) - hessians[1]).max()
     return g if gap <= EQUAL_SHAPE * np.abs(hessians[1]).max() else None
+
+
+class Image(NamedTuple):
+    """A mode as the image of another."""
+
+    mode: int
+    symmetry: SignedPermutation
+
+
+def images_of_modes(target: Target, modes: Modes, rng: np.random.Generator) -> list[Image | None]:
+    """For every mode the earlier mode of which it is an exact image, or None.
+
+    Modes of equal height are matched coordinate by coordinate; the match counts if log p(g x) = log p(x) at
+    random points near the mode and far from it.
+    """
+    hessians = np.linalg.inv(modes.covariances)
+    widths = np.sqrt(np.einsum("nii->ni", modes.covariances))
+    found: list[Image | None] = []
+    for k in range(len(modes)):
+        image = None
+        for j in (j for j in range(k) if found[j] is None and _equally_high(modes, j, k)):
+            g = matching_map(modes.locations[[j, k]], hessians[[j, k]], widths[j])
+            if g is not None and _holds(target, modes, j, g, rng):
+                image = Image(j, g)
+                break
+        found.append(image)
+    return found
+
+
+def _equally_high(modes: Modes, j: int, k: int) -> bool:
+    height = modes.log_density[j]
+    return abs(modes.log_density[k] - height) <= 1e-6 * (1 + abs(height))
+
+
+def _holds(target: Target, modes: Modes, k: int, g: SignedPermutation, rng: np.random.Generator) -> bool:
+    """Whether log p(g x) = log p(x) at points about mode k."""
+    root = np.linalg.cholesky(modes.covariances[k])
+    points = np.concatenate([probes(modes.locations[k], root, rng) for _ in range(3)])
+    return bool(verified_maps(partial(log_density_anywhere, target.log_density), [g], points))
