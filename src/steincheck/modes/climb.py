@@ -1,4 +1,4 @@
-"""Uphill: many points climb in lock-step by BFGS with limited memory, and Newton steps make the ends exact."""
+"""Uphill: many points climb in lock-step by BFGS with limited memory; Newton steps settle their ends."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def settle(density: CountedTarget, x: np.ndarray, width: np.ndarray) -> Stationa
 def differenced_hessians(
     density: CountedTarget, x: np.ndarray, width: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hessians of -log p at points (n, d), by steps small against `width` (n, d), and the widths they imply."""
+    """Hessians of -log p at points (n, d), by steps small against `width` (n, d); the widths they imply."""
     hessian = _score_differences(density, x, width * (1e-4 if density.target.has_score else 1e-2))
     bend = np.einsum("nii->ni", hessian)
     learnt = np.isfinite(bend) & (bend > 0)
@@ -294,8 +294,8 @@ def flat_top(density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gai
     """The top near `x` where log p has no parabola, with its width.
 
     The highest of many points along the coordinates is taken until none is higher. Where log p rises by more
-    than `max_gain` nats on the way, it is not a top. The width is where log p has dropped by `TOP_DROP`. It is
-    measured along the coordinates, then along the principal axes of the bend at these distances.
+    than `max_gain` nats on the way, it is not a top. Where log p has dropped by `TOP_DROP` is measured along
+    the coordinates, then along the principal axes of the bend at these distances: this is the width.
     """
     d = len(x)
     first = top = float(density.log_density(x[None])[0])
