@@ -20,7 +20,7 @@ from ..result.modes import SearchEnd
 from ..target.counting import CountedTarget
 from .climb import TOP_DROP, Ends, Starts, climb, flat_top, join, settle, starts_at
 from .peaks import FoundModes, Peak, dot, recognise
-from .symmetry import MAX_SYMMETRIES, likely_maps, matching_map, probes, verified_maps
+from .symmetry import MAX_SYMMETRIES, matching_map, probes, verified_maps
 
 STARTS_PER_KIND = 32  # per round
 MAX_BASES = 8  # modes about which the starts of one round are placed, and orbits that lengthen the search
@@ -58,7 +58,6 @@ class Search:
     thoroughness: Thoroughness = USUAL
     symmetries: list[SignedPermutation] = field(default_factory=list)
     uses: Counter[int] = field(default_factory=Counter)  #: rounds that placed starts about each mode
-    mirrored: set[int] = field(default_factory=set)  #: modes whose images under likely maps were looked at
     scanned: bool = False  #: whether lines through the heaviest mode were looked at
     rounds: int = 0
     climbs: int = 0
@@ -148,7 +147,7 @@ def _starts_of_round(state: Search, quiet: bool) -> Starts:
     least = sorted(state.found.heavy, key=lambda k: state.uses[k])[:MAX_BASES]
     state.uses.update(least)
     used = [state.found.peaks[k] for k in least] or bases
-    parts = _images_as_starts(state)
+    parts = list[Starts]()
     left = state.density.budget.left
     cost = 1 if state.density.compiled else 1 + state.density.score_cost
     many = int(min(state.thoroughness.screened, left / (8 * cost)))
@@ -257,42 +256,20 @@ def _disagreement(way: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(cosine) & (size > 0), 1 - cosine, 0.0)
 
 
-def _images_as_starts(state: Search) -> list[Starts]:
-    """Images of one more heavy mode under likely symmetries: the highest; exact symmetries are kept."""
-    new = [k for k in state.found.heavy if k not in state.mirrored][:1]
-    if not new:
-        return []
-    state.mirrored.update(new)
-    peak = state.found.peaks[new[0]]
-    maps = likely_maps(len(peak.x))
-    images = np.array([g(peak.x) for g in maps]).reshape(-1, len(peak.x))
-    far = np.flatnonzero(peak.drop(images) > 0.5)
-    far = far[: int(min(len(far), state.density.budget.left / 8))]
-    value = state.density.log_density(images[far])
-    equal = np.abs(value - peak.log_density) < 1e-6 * (1 + abs(peak.log_density))
-    _keep_symmetries(state, peak, [maps[i] for i in far[equal]])
-    best = np.argsort(-value, kind="stable")[:STARTS_PER_KIND]
-    return [starts_at(images[far[best[np.isfinite(value[best])]]], peak.metric)]
-
-
-def _keep_symmetries(state: Search, peak: Peak, candidates: list[SignedPermutation]) -> None:
-    """Keep those of the maps that are exact symmetries about a mode."""
-    new = [g for g in candidates if g not in state.symmetries]
-    if new:
-        exact = verified_maps(state.density.log_density, new, probes(peak.x, peak.root, state.rng))
-        state.symmetries = (state.symmetries + exact)[:MAX_SYMMETRIES]
-
-
 def _read_symmetries(state: Search) -> None:
-    """Signed permutations read off pairs of equally high modes, for any order of the coordinates."""
-    heavy = [state.found.peaks[k] for k in state.found.heavy]
-    candidates = []
-    for peak in heavy[1 : 1 + MAX_SYMMETRIES]:
-        if abs(peak.log_density - heavy[0].log_density) < 1e-5:
-            places = np.array([heavy[0].x, peak.x])
-            candidates.append(matching_map(places, np.array([heavy[0].hessian, peak.hessian]), heavy[0].sd))
+    """Signed permutations read off pairs of equally high modes; those that are exact symmetries are kept."""
+    first, *others = state.bases
+    candidates = list[SignedPermutation]()
+    for peak in others[:MAX_SYMMETRIES]:
+        if abs(peak.log_density - first.log_density) < 1e-5:
+            hessians = np.array([first.hessian, peak.hessian])
+            g = matching_map(np.array([first.x, peak.x]), hessians, first.sd)
+            if g is not None and g not in state.symmetries:
+                candidates.append(g)
     if candidates:
-        _keep_symmetries(state, heavy[0], [g for g in candidates if g is not None])
+        points = probes(first.x, first.root, state.rng)
+        exact = verified_maps(state.density.log_density, candidates, points)
+        state.symmetries = (state.symmetries + exact)[:MAX_SYMMETRIES]
 
 
 def _complete_orbits(state: Search) -> None:

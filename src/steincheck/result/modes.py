@@ -195,7 +195,7 @@ class Modes:
         """Plain Python values, ready for JSON."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         symmetries = [g._asdict() for g in self.symmetries]
-        derived = {
+        derived: dict[str, Any] = {
             "laplace_weights": self.laplace_weights,
             "search": self.search or {},
             "symmetries": symmetries,
