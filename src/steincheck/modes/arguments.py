@@ -12,7 +12,7 @@ from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, log_density_at
 from ..target.counting import Budget, CountedTarget
-from .climb import differenced_hessians, starts_at
+from .climb import Ends, differenced_hessians, starts_at
 from .peaks import FoundModes, Peak
 from .rounds import Origin, Search, absorb, climb_from
 
@@ -33,7 +33,7 @@ def as_modes(modes: Any, target: Target, budget: Budget | None = None) -> Modes:
     x = as_matrix(locations, target.dim, minimum=1, name="modes")
     log_density = log_density_at(target, x)
     if covariances is None:
-        return _maxima(x, CountedTarget(target, budget))
+        return _maxima(x, log_density, CountedTarget(target, budget))
     matrices = as_covariances(covariances, x.shape)
     given = FoundModes(len(x), beta=1e-6)
     peaks = (Peak(*each) for each in zip(x, log_density, np.linalg.inv(matrices), strict=True))
@@ -43,16 +43,21 @@ def as_modes(modes: Any, target: Target, budget: Budget | None = None) -> Modes:
     return Modes(x, matrices, log_density)
 
 
-def _maxima(x: np.ndarray, density: CountedTarget) -> Modes:
-    """The modes that locations climb to."""
+def _maxima(x: np.ndarray, log_density: np.ndarray, density: CountedTarget) -> Modes:
+    """The modes at locations: Newton steps from each, and a climb where these lead nowhere."""
     scale = differenced_hessians(density, x, np.ones(x.shape))[1].min(axis=0)
     state = Search(density, Origin(x[0], scale, x, x[:0]), FoundModes(len(x)), np.random.default_rng(0))
-    ends = climb_from(state, starts_at(x, np.diag(scale**2)), iterations=1000)
-    label = absorb(state, ends, ends.rest, flat=True)
-    for row in np.flatnonzero(label < 0)[:1]:
+    at_rest = np.ones(len(x), bool)
+    here = Ends(x, log_density, at_rest, np.full(len(x), -1), np.broadcast_to(scale, x.shape))
+    label = absorb(state, here, at_rest, flat=True)
+    lost = np.flatnonzero(label < 0)
+    if len(lost):
+        ends = climb_from(state, starts_at(x[lost], np.diag(scale**2)), iterations=1000)
+        label[lost] = absorb(state, ends, ends.rest, flat=True)
+    for row in np.flatnonzero(label[lost] < 0)[:1]:
         raise ValueError(
-            f"`modes` must be local maxima: ascending from row {row}, ({_short(x[row])}), leads to "
-            f"({_short(ends.x[row])}), where the log density is {ends.log_density[row]:.4g}, and to no "
+            f"`modes` must be local maxima: ascending from row {lost[row]}, ({_short(x[lost[row]])}), leads "
+            f"to ({_short(ends.x[row])}), where the log density is {ends.log_density[row]:.4g}, and to no "
             "maximum; correct it, or give `modes` as a pair (locations, covariances)"
         )
     _refuse_duplicates(label)

@@ -78,25 +78,20 @@ def images_of_modes(target: Target, modes: Modes, rng: np.random.Generator) -> l
     """
     hessians = np.linalg.inv(modes.covariances)
     widths = np.sqrt(np.einsum("nii->ni", modes.covariances))
+    height = modes.log_density
+    log_density = partial(log_density_anywhere, target.log_density)
     found: list[Image | None] = []
     for k in range(len(modes)):
-        image = None
-        for j in (j for j in range(k) if found[j] is None and _equally_high(modes, j, k)):
+        found.append(None)
+        for j in (j for j in range(k) if found[j] is None):
+            if abs(height[k] - height[j]) > 1e-6 * (1 + abs(height[j])):
+                continue
             g = matching_map(modes.locations[[j, k]], hessians[[j, k]], widths[j])
-            if g is not None and _holds(target, modes, j, g, rng):
-                image = Image(j, g)
+            if g is None:
+                continue
+            root = np.linalg.cholesky(modes.covariances[j])
+            points = np.concatenate([probes(modes.locations[j], root, rng) for _ in range(3)])
+            if verified_maps(log_density, [g], points):
+                found[k] = Image(j, g)
                 break
-        found.append(image)
     return found
-
-
-def _equally_high(modes: Modes, j: int, k: int) -> bool:
-    height = modes.log_density[j]
-    return abs(modes.log_density[k] - height) <= 1e-6 * (1 + abs(height))
-
-
-def _holds(target: Target, modes: Modes, k: int, g: SignedPermutation, rng: np.random.Generator) -> bool:
-    """Whether log p(g x) = log p(x) at points about mode k."""
-    root = np.linalg.cholesky(modes.covariances[k])
-    points = np.concatenate([probes(modes.locations[k], root, rng) for _ in range(3)])
-    return bool(verified_maps(partial(log_density_anywhere, target.log_density), [g], points))
