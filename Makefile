@@ -5,7 +5,7 @@ ADAPTERS := .venv-adapters
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=  # or every process that a test starts compiles the package anew
 
-.PHONY: setup demo test lint docs study reproduce bench test-adapters test-browser release clean
+.PHONY: setup demo test test-slow lint docs study bench test-adapters test-browser release clean
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -22,23 +22,24 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# a file's tests run in one process: what they share is made once; make test ARGS="-m slow" runs the slow ones
+# a file's tests run in one process: what they share is made once
 test: demo lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+# level, power and coverage over many samples, processes, a small part of every figure and study
+test-slow: setup
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow and not adapters and not browser" \
+		--ignore tests/test_packaging.py $(ARGS)
 
 # the code of the pages runs as the site is built
 docs: setup
 	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable ".[docs]"
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-# one figure or study by its name, as make study NAME=fig3; what is committed is not computed again
+# one figure or study by its name, as make study NAME=fig3; NAME=all: every figure and table of the paper, in hours.
+# What is committed is not computed again.
 study: setup
 	$(BIN)/python -m experiments $(NAME) $(ARGS)
-
-# every figure and table of the paper: hours on two cores
-reproduce: setup
-	$(BIN)/python -m experiments all --n-jobs 2
-	$(BIN)/python -m experiments summary
 
 # measures what benchmarks/results does not have yet; ARGS=--smoke fails if a ratio of CPU times has halved
 bench: setup

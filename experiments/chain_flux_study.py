@@ -1,12 +1,12 @@
 """The weights of the modes from Markov chains: level, power, and how often the test cannot tell.
 
-    python -m experiments.chain_flux_study [--case NAME] [--runs R]
+    python -m experiments.chain_flux_study [CASE] [--repetitions R]
 
-Rows go to results/chain_flux_study.csv. A run is a set of chains. It is "rejected" (p <= 0.05), "cannot tell"
-(there is no p-value: the chains change mode too rarely for a test) or neither. "independent" counts what a
-test for independent draws rejects (on labels: chi-square). Label chains have modes of one shape, so that the
-orbits say nothing but the weights; the cases on a plane use real draws and maps. "covers" counts 95 %
-intervals that cover the truth.
+Rows go to results/chain_flux_study.csv. A repetition is a set of chains. It is "rejected" (p <= 0.05),
+"cannot tell" (there is no p-value: the chains change mode too rarely for a test) or neither. "independent"
+counts what a test for independent draws rejects (on labels: chi-square). Label chains have modes of one
+shape, so that the orbits say nothing but the weights; the cases on a plane use real draws and maps. "covers"
+counts 95 % intervals that cover the truth.
 
 It reaches into the package where chains of labels, or of signs, take the place of draws: the public test
 makes labels itself, from draws and maps.
@@ -14,14 +14,7 @@ makes labels itself, from draws and maps.
 
 from __future__ import annotations
 
-import argparse
-import warnings
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
@@ -31,15 +24,13 @@ from steincheck.flux.displacements import StepFlows, compare_steps
 from steincheck.flux.orbits import Orbits, count_moments
 from steincheck.flux.shares import mode_table
 
+from .counting import Case, Events, Study
+from .flux_study import LUMPY_COVARIANCES, LUMPY_MEANS, lumpy
 from .oracles import label_test
-from .running import positive
-from .tables import RESULTS, Table, position
 
-SEED = 20271
 LEVEL = 0.05
 RUNS = 400
 N_RESAMPLES = 999
-HEADER = ("case", "chains", "length", "method", "runs", "count", "rate", "seed", "version")
 EQUAL = (0.5, 0.5)
 UNEQUAL = (0.8, 0.2)
 EIGHT = (0.125,) * 8
@@ -104,7 +95,8 @@ def stuck(starts: tuple[int, ...]) -> Callable:
 def label_case(weights: tuple[float, ...], paths: Callable) -> Callable:
     """The test on labels: the probability of a mode given the orbit is its weight."""
 
-    def run(n_chains: int, length: int, rng: np.random.Generator) -> dict[str, bool]:
+    def run(size: tuple[int, int], rng: np.random.Generator, repetition: int) -> Events:
+        n_chains, length = size
         mode = paths(n_chains, length, rng).ravel()
         n, n_modes = len(mode), len(weights)
         found = Orbits(mode, np.tile(np.log(weights), (n, 1)))
@@ -125,7 +117,8 @@ def lattice_case(n_units: int, rate: float, up: float = 0.5) -> Callable:
     """Independent signs that are drawn afresh at a rate; the flow along a displacement is minus the sign."""
     weights = (1 - up, up)
 
-    def run(n_chains: int, length: int, rng: np.random.Generator) -> dict[str, bool]:
+    def run(size: tuple[int, int], rng: np.random.Generator, repetition: int) -> Events:
+        n_chains, length = size
         first = refreshed(weights, rate)(n_chains, length, rng)[:, :, None]
         others = [refreshed(EQUAL, rate)(n_chains, length, rng) for _ in range(n_units - 1)]
         bits = np.concatenate([first, np.stack(others, axis=2)], axis=2).reshape(-1, n_units)
@@ -146,20 +139,16 @@ def lattice_case(n_units: int, rate: float, up: float = 0.5) -> Callable:
 def plane_case(sampled: tuple[float, ...], jump: float) -> Callable:
     """Random-walk Metropolis with occasional jumps between three lumpy modes of weights .7, .2, .1."""
 
-    def run(n_chains: int, length: int, rng: np.random.Generator) -> dict[str, bool]:
-        from .flux_study import lumpy
-
+    def run(size: tuple[int, int], rng: np.random.Generator, repetition: int) -> Events:
+        n_chains, length = size
         target, modes, _ = lumpy()
         chains = plane_chain(sampled, jump, n_chains, length, rng)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # chains that change mode rarely are the subject
-            result = sc.flux_test(chains, target, modes=modes, rng=rng)
-            independent = sc.flux_test(chains, target, modes=modes, independent=True, rng=rng)
+        result = sc.flux_test(chains, target, modes=modes, rng=rng)
+        independent = sc.flux_test(chains, target, modes=modes, independent=True, rng=rng)
         truth = np.select([modes.locations[:, 0] > 7, modes.locations[:, 1] > 7], [0.2, 0.1], 0.7)
         low, high = result.mode_table.implied_interval[0]
-        rejected = result.reject(LEVEL)
         return {
-            "rejected": rejected,
+            "rejected": result.reject(LEVEL),
             "cannot tell": bool(np.isnan(result.pvalue)),
             "independent": independent.reject(LEVEL),
             "covers the implied share": bool(low <= truth[0] <= high),
@@ -172,8 +161,6 @@ def plane_chain(
     sampled: tuple[float, ...], jump: float, n_chains: int, length: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Chains (C, N, 2) with the lumpy modes as distribution, weights `sampled`, started from it."""
-    from .flux_study import LUMPY_COVARIANCES, LUMPY_MEANS
-
     means = np.array(LUMPY_MEANS)
     variances = np.array([np.diag(covariance) for covariance in LUMPY_COVARIANCES])
     weights = 0.5 * np.tile(sampled, 2)
@@ -201,17 +188,10 @@ def plane_chain(
     return out
 
 
-class Case(NamedTuple):
-    """A kind of chain and its sizes (chains, length)."""
-
-    run: Callable[[int, int, np.random.Generator], dict[str, bool]]
-    sizes: tuple[tuple[int, int], ...]
-
-
 SIZES = ((4, 1000), (1, 4000), (4, 250))
 SIZES_BY_RATE = {0.03: SIZES[:2], 0.1: SIZES, 0.3: SIZES[2:]}
-CASES: dict[str, Case] = {
-    f"{name}, rate {rate:g}": Case(label_case(weights, refreshed(weights, rate)), SIZES_BY_RATE[rate])
+KINDS = {
+    f"{name}, rate {rate:g}": (label_case(weights, refreshed(weights, rate)), SIZES_BY_RATE[rate])
     for name, weights in (
         ("two modes", EQUAL),
         (".8/.2", UNEQUAL),
@@ -220,83 +200,38 @@ CASES: dict[str, Case] = {
     )
     for rate in SIZES_BY_RATE
 }
-CASES |= {
-    "eight in a row": Case(label_case(EIGHT, neighbours(EIGHT, 0.8)), SIZES[:2]),
-    "eight in a row, slow": Case(label_case(EIGHT, neighbours(EIGHT, 0.2)), SIZES[:2]),
-    "two modes, sampled .6/.4": Case(label_case(EQUAL, refreshed((0.6, 0.4), 0.1)), ((4, 1000),)),
-    "eight modes, sampled in turn": Case(label_case(EIGHT, refreshed(TILTED, 0.1)), ((4, 1000),)),
-    "eight modes, sampled leaning": Case(label_case(EIGHT, refreshed(LEANING, 0.1)), ((4, 1000),)),
-    "eight in a row, sampled leaning": Case(label_case(EIGHT, neighbours(LEANING, 0.8)), ((4, 1000),)),
-    "two pairs of modes that never meet": Case(label_case((0.25,) * 4, two_groups(0.1)), ((4, 1000),)),
-    "rare changes, never": Case(label_case(EQUAL, refreshed(EQUAL, 0.0)), ((4, 250),)),
-    "rare changes, rate .002": Case(label_case(EQUAL, refreshed(EQUAL, 0.002)), ((4, 500),)),
-    "rare changes, rate .008": Case(label_case(EQUAL, refreshed(EQUAL, 0.008)), ((4, 500), (1, 2000))),
-    "rare changes, .8/.2, rate .008": Case(
-        label_case(UNEQUAL, refreshed(UNEQUAL, 0.008)), ((4, 500), (1, 2000))
-    ),
-    "stuck 4:0": Case(label_case(EQUAL, stuck((0, 0, 0, 0))), ((4, 250),)),
-    "stuck 3:1": Case(label_case(EQUAL, stuck((0, 0, 0, 1))), ((4, 250),)),
-    "stuck 2:2": Case(label_case(EQUAL, stuck((0, 0, 1, 1))), ((4, 250),)),
-    "lattice of 12 units, rate .1": Case(lattice_case(12, 0.1), SIZES),
-    "lattice of 12 units, rate .3": Case(lattice_case(12, 0.3), SIZES),
-    "lattice of 40 units, rate .1": Case(lattice_case(40, 0.1), ((4, 1000),)),
-    "lattice of 12 units, rate .1, one .6/.4": Case(lattice_case(12, 0.1, 0.6), ((4, 1000),)),
-    "lattice of 12 units, rate .1, one .65/.35": Case(lattice_case(12, 0.1, 0.65), ((4, 1000),)),
-    "plane": Case(plane_case((0.7, 0.2, 0.1), 0.3), ((4, 250), (4, 1000))),
-    "plane, sampled equally": Case(plane_case((1 / 3, 1 / 3, 1 / 3), 0.3), ((4, 1000),)),
+KINDS |= {
+    "eight in a row": (label_case(EIGHT, neighbours(EIGHT, 0.8)), SIZES[:2]),
+    "eight in a row, slow": (label_case(EIGHT, neighbours(EIGHT, 0.2)), SIZES[:2]),
+    "two modes, sampled .6/.4": (label_case(EQUAL, refreshed((0.6, 0.4), 0.1)), ((4, 1000),)),
+    "eight modes, sampled in turn": (label_case(EIGHT, refreshed(TILTED, 0.1)), ((4, 1000),)),
+    "eight modes, sampled leaning": (label_case(EIGHT, refreshed(LEANING, 0.1)), ((4, 1000),)),
+    "eight in a row, sampled leaning": (label_case(EIGHT, neighbours(LEANING, 0.8)), ((4, 1000),)),
+    "two pairs of modes that never meet": (label_case((0.25,) * 4, two_groups(0.1)), ((4, 1000),)),
+    "rare changes, never": (label_case(EQUAL, refreshed(EQUAL, 0.0)), ((4, 250),)),
+    "rare changes, rate .002": (label_case(EQUAL, refreshed(EQUAL, 0.002)), ((4, 500),)),
+    "rare changes, rate .008": (label_case(EQUAL, refreshed(EQUAL, 0.008)), ((4, 500), (1, 2000))),
+    "rare changes, .8/.2, rate .008": (label_case(UNEQUAL, refreshed(UNEQUAL, 0.008)), ((4, 500), (1, 2000))),
+    "stuck 4:0": (label_case(EQUAL, stuck((0, 0, 0, 0))), ((4, 250),)),
+    "stuck 3:1": (label_case(EQUAL, stuck((0, 0, 0, 1))), ((4, 250),)),
+    "stuck 2:2": (label_case(EQUAL, stuck((0, 0, 1, 1))), ((4, 250),)),
+    "lattice of 12 units, rate .1": (lattice_case(12, 0.1), SIZES),
+    "lattice of 12 units, rate .3": (lattice_case(12, 0.3), SIZES),
+    "lattice of 40 units, rate .1": (lattice_case(40, 0.1), ((4, 1000),)),
+    "lattice of 12 units, rate .1, one .6/.4": (lattice_case(12, 0.1, 0.6), ((4, 1000),)),
+    "lattice of 12 units, rate .1, one .65/.35": (lattice_case(12, 0.1, 0.65), ((4, 1000),)),
+    "plane": (plane_case((0.7, 0.2, 0.1), 0.3), ((4, 250), (4, 1000))),
+    "plane, sampled equally": (plane_case((1 / 3, 1 / 3, 1 / 3), 0.3), ((4, 1000),)),
 }
 
 
-_place = position(list(CASES))
-COUNTS = Table(
-    RESULTS / "chain_flux_study.csv",
-    HEADER,
-    ("case", "chains", "length", "method"),
-    lambda row: _place(row["case"]),
-)
+CASES = {name: Case(run, sizes, RUNS) for name, (run, sizes) in KINDS.items()}
+STUDY = Study("chain_flux_study", 20271, CASES)
 
 
-def study(name: str, runs: int = RUNS) -> Iterator[list[dict[str, object]]]:
-    """The rows of one case, size by size."""
-    for n_chains, length in CASES[name].sizes:
-        counts: Counter[str] = Counter()
-        for k in range(runs):
-            seed = [SEED, zlib.crc32(name.encode()), n_chains, length, k]
-            counts.update(CASES[name].run(n_chains, length, np.random.default_rng(seed)))
-        yield [
-            {
-                "case": name,
-                "chains": n_chains,
-                "length": length,
-                "method": method,
-                "runs": runs,
-                "count": int(count),
-                "rate": f"{count / runs:.4f}",
-                "seed": SEED,
-                "version": sc.__version__,
-            }
-            for method, count in counts.items()
-        ]
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run the study from the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.chain_flux_study", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--case", help="part of the names of the cases to run; by default all")
-    parser.add_argument("--runs", type=positive, default=RUNS)
-    parser.add_argument("--output", type=Path, default=COUNTS.path, help="the CSV file")
-    options = parser.parse_args(arguments)
-    names = [name for name in CASES if options.case is None or options.case in name]
-    if not names:
-        parser.error(f"no case has {options.case!r} in its name; the cases are: {'; '.join(CASES)}")
-    results = replace(COUNTS, path=options.output)
-    for name in names:
-        for rows in study(name, options.runs):
-            results.merge(rows)
-            for row in rows:
-                print(*(row[field] for field in HEADER[:7]), sep=" | ", flush=True)
+def main() -> None:
+    """Run what is not in the results yet."""
+    STUDY.main(__doc__)
 
 
 if __name__ == "__main__":

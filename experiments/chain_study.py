@@ -1,50 +1,41 @@
 """Level and power of `check` and of every single test on Markov chains, beside tests for independent draws.
 
-Tests are functions ``(draws, problem, rng) -> p-value`` of a ``Draws`` record, NaN if they cannot tell. Where
-`check` is run, the tests that it makes are not run a second time: their p-values come from its verdict. The
-seed of a run depends on the case and its number alone, and rows hold counts: a study that was cut resumes,
-and more runs can be added. Results: experiments/results/chain_study.csv.
+    python -m experiments.chain_study [CASE] [--repetitions R] [--n-jobs J]
 
-    python -m experiments.chain_study --runs 100 --minutes 10            # all cases in turn, until time is up
-    python -m experiments.chain_study --runs 400 --case burn-in          # some cases
-    python -m experiments.chain_study --runs 100 --test ksdagg_test      # one test
+Rows go to results/chain_study.csv: the event "check" is a rejection by `check` at level 0.05, "check cannot
+tell" that it has no answer, and so for every test. Where `check` is run, the tests that it makes are not run
+a second time: their p-values come from its verdict. The chains of NUTS need NumPyro: run them in the
+environment of the adapters.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
-import time
-import warnings
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from scipy import stats
 
-from .running import positive
-from .tables import RESULTS, Table, position, versions
+import steincheck as sc
 
-SEED = 2028
-RUNS_PER_ROUND = 20
-PARTS = {
-    "ksdagg_test": "kernel",
-    "moment_test": "moments",
-    "flux_test": "weights",
-    "set of draws": "weights",  # what is judged where the chains change mode too rarely
-    "agreement": "chains",
-}
+from .counting import Case, Events, Study
+
+LEVEL = 0.05
+AS_PVALUE = {True: 1.0, False: 0.0, None: np.nan}  # answers of `check`, which are not p-values alone
+RUNS = 400
+PARTS = {"ksdagg_test": "kernel", "moment_test": "moments", "flux_test": "weights", "agreement": "chains"}
 WEIGHT_TESTS = ("spksd_test", "pksdagg_test", "ospksd_test")
 BESIDE = ("ksd_test, independent", "moment_test, independent")
+TESTS = ("check", *PARTS, "ksd_test", "fssd_test", *WEIGHT_TESTS, *BESIDE, "check, independent")
 MIXTURES = ("random walk", "near modes", "jumping", "stuck", "Gibbs")
-NUTS = ("NUTS, eight schools", "NUTS, regression")  # need NumPyro: run with the environment of the adapters
+NUTS = ("NUTS, eight schools", "NUTS, regression")
 
 
 @dataclass(frozen=True)
-class Case:
+class Chains:
     """Chains of one kind, stationary with the distribution of the target but for the flaw."""
 
     rho: float  # autocorrelation of AR(1) chains
@@ -59,9 +50,8 @@ class Case:
     def tests(self) -> tuple[str, ...]:
         """The tests that are run if none is named: fewer on long chains, where they cost most."""
         if self.kind == "stuck":
-            return ("check", "set of draws")
-        about_weights = ("flux_test", "set of draws")
-        in_check = ("check", *(name for name in PARTS if name not in about_weights or self.kind in MIXTURES))
+            return ("check",)
+        in_check = ("check", *(name for name in PARTS if name != "flux_test" or self.kind in MIXTURES))
         if self.flaw:
             beside = ("check, independent",) if self.kind == "AR(1)" and self.rho == 0 else ()
             return (*in_check, *beside)
@@ -72,56 +62,56 @@ class Case:
         return (*in_check, "ksd_test", *(("fssd_test",) if self.dim == 5 else ()), *BESIDE)
 
 
-def _cases() -> dict[str, Case]:
+def _cases() -> dict[str, Chains]:
     cases = {}
     for length in (250, 1000):
         for dim in (1, 5, 20):
             for rho in (-0.5, 0.0, 0.5, 0.9, 0.97):
-                cases[f"AR {rho:g}, d={dim}, 4x{length}"] = Case(rho, dim, 4, length)
+                cases[f"AR {rho:g}, d={dim}, 4x{length}"] = Chains(rho, dim, 4, length)
     cases |= {
-        "slow direction .9, d=5, 4x250": Case(0.9, 5, 4, 250, "slow direction"),
-        "slow direction .95, d=20, 4x1000": Case(0.95, 20, 4, 1000, "slow direction"),
-        "AR .9, d=5, 1x4000": Case(0.9, 5, 1, 4000),
-        "AR .9, d=5, 40x25": Case(0.9, 5, 40, 25),
-        "Hamiltonian, t with 5 degrees of freedom, d=5, 4x250": Case(0.0, 5, 4, 250, "Hamiltonian"),
-        "random walk, two modes, d=2, 4x250": Case(0.0, 2, 4, 250, "random walk"),
-        "random walk, two near modes, d=2, 4x1000": Case(0.0, 2, 4, 1000, "near modes"),
-        "jumping, two modes, d=2, 4x1000": Case(0.5, 2, 4, 1000, "jumping"),
-        "Gibbs, Boltzmann machine, d=6, 4x250": Case(0.0, 6, 4, 250, "Gibbs"),
-        "NUTS, eight schools, d=10, 4x500": Case(0.0, 10, 4, 500, "NUTS, eight schools"),
-        "NUTS, logistic regression, d=5, 4x500": Case(0.0, 5, 4, 500, "NUTS, regression"),
+        "slow direction .9, d=5, 4x250": Chains(0.9, 5, 4, 250, "slow direction"),
+        "slow direction .95, d=20, 4x1000": Chains(0.95, 20, 4, 1000, "slow direction"),
+        "AR .9, d=5, 1x4000": Chains(0.9, 5, 1, 4000),
+        "AR .9, d=5, 40x25": Chains(0.9, 5, 40, 25),
+        "Hamiltonian, t with 5 degrees of freedom, d=5, 4x250": Chains(0.0, 5, 4, 250, "Hamiltonian"),
+        "random walk, two modes, d=2, 4x250": Chains(0.0, 2, 4, 250, "random walk"),
+        "random walk, two near modes, d=2, 4x1000": Chains(0.0, 2, 4, 1000, "near modes"),
+        "jumping, two modes, d=2, 4x1000": Chains(0.5, 2, 4, 1000, "jumping"),
+        "Gibbs, Boltzmann machine, d=6, 4x250": Chains(0.0, 6, 4, 250, "Gibbs"),
+        "NUTS, eight schools, d=10, 4x500": Chains(0.0, 10, 4, 500, "NUTS, eight schools"),
+        "NUTS, logistic regression, d=5, 4x500": Chains(0.0, 5, 4, 500, "NUTS, regression"),
     }
     return cases | _wrong_cases()
 
 
-def _wrong_cases() -> dict[str, Case]:
+def _wrong_cases() -> dict[str, Chains]:
     return {
-        "mean 0.07, d=5, AR .5, 4x250": Case(0.5, 5, 4, 250, flaw="mean", size=0.07),
-        "mean 0.15, d=5, AR .9, 4x1000": Case(0.9, 5, 4, 1000, flaw="mean", size=0.15),
-        "width 1.15, d=5, AR .5, 4x250": Case(0.5, 5, 4, 250, flaw="width", size=1.15),
-        "weights .6/.4, d=2, 4x1000": Case(0.5, 2, 4, 1000, "jumping", "weights", 0.6),
-        "independent, mean 0.045, d=5, 4x250": Case(0.0, 5, 4, 250, flaw="mean", size=0.045),
-        "independent, mean 0.1, d=5, 4x250": Case(0.0, 5, 4, 250, flaw="mean", size=0.1),
-        "independent, width 1.1, d=5, 4x250": Case(0.0, 5, 4, 250, flaw="width", size=1.1),
-        "one chain shifted 0.4, d=5, AR .5, 4x250": Case(0.5, 5, 4, 250, flaw="one chain", size=0.4),
-        "one chain shifted 0.4, d=5, AR .9, 4x1000": Case(0.9, 5, 4, 1000, flaw="one chain", size=0.4),
-        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x250": Case(
+        "mean 0.07, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="mean", size=0.07),
+        "mean 0.15, d=5, AR .9, 4x1000": Chains(0.9, 5, 4, 1000, flaw="mean", size=0.15),
+        "width 1.15, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="width", size=1.15),
+        "weights .6/.4, d=2, 4x1000": Chains(0.5, 2, 4, 1000, "jumping", "weights", 0.6),
+        "independent, mean 0.045, d=5, 4x250": Chains(0.0, 5, 4, 250, flaw="mean", size=0.045),
+        "independent, mean 0.1, d=5, 4x250": Chains(0.0, 5, 4, 250, flaw="mean", size=0.1),
+        "independent, width 1.1, d=5, 4x250": Chains(0.0, 5, 4, 250, flaw="width", size=1.1),
+        "one chain shifted 0.4, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="one chain", size=0.4),
+        "one chain shifted 0.4, d=5, AR .9, 4x1000": Chains(0.9, 5, 4, 1000, flaw="one chain", size=0.4),
+        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x250": Chains(
             0.5, 5, 4, 250, flaw="one coordinate", size=0.4
         ),
-        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x1000": Case(
+        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x1000": Chains(
             0.5, 5, 4, 1000, flaw="one coordinate", size=0.4
         ),
-        "burn-in 3, d=5, AR .5, 4x250": Case(0.5, 5, 4, 250, flaw="burn-in", size=3.0),
-        "burn-in 3, d=5, AR .5, 4x1000": Case(0.5, 5, 4, 1000, flaw="burn-in", size=3.0),
-        "burn-in 3, d=5, AR .9, 4x1000": Case(0.9, 5, 4, 1000, flaw="burn-in", size=3.0),
-        "burn-in 3, d=5, AR .5, 1x4000": Case(0.5, 5, 1, 4000, flaw="burn-in", size=3.0),
-        "stuck 4:0, d=2, 4x250": Case(0.5, 2, 4, 250, "stuck", "stuck", 4),
-        "stuck 3:1, d=2, 4x250": Case(0.5, 2, 4, 250, "stuck", "stuck", 3),
-        "stuck 2:2, d=2, 4x250": Case(0.5, 2, 4, 250, "stuck", "stuck", 2),
+        "burn-in 3, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="burn-in", size=3.0),
+        "burn-in 3, d=5, AR .5, 4x1000": Chains(0.5, 5, 4, 1000, flaw="burn-in", size=3.0),
+        "burn-in 3, d=5, AR .9, 4x1000": Chains(0.9, 5, 4, 1000, flaw="burn-in", size=3.0),
+        "burn-in 3, d=5, AR .5, 1x4000": Chains(0.5, 5, 1, 4000, flaw="burn-in", size=3.0),
+        "stuck 4:0, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", 4),
+        "stuck 3:1, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", 3),
+        "stuck 2:2, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", 2),
     }
 
 
-CASES = _cases()
+CHAINS = _cases()
 
 
 class Problem(NamedTuple):
@@ -134,10 +124,6 @@ class Problem(NamedTuple):
 @functools.cache
 def problem_of(kind: str, dim: int) -> Problem:
     """The target of a kind of chains, compiled once, and its modes."""
-    import jax.numpy as jnp
-
-    import steincheck as sc
-
     rest = [0.0] * (dim - 1)
     if kind in NUTS:
         target = sc.from_numpyro(_numpyro_model(kind))
@@ -155,7 +141,6 @@ def problem_of(kind: str, dim: int) -> Problem:
 
 def _numpyro_model(kind: str) -> Callable[[], None]:
     """The non-centred eight schools, or a logistic regression with 80 observations."""
-    import jax.numpy as jnp
     import numpyro
     import numpyro.distributions as dist
 
@@ -180,34 +165,20 @@ def _numpyro_model(kind: str) -> Callable[[], None]:
 
 @functools.cache
 def _sampler(kind: str, length: int) -> Any:
-    """Compiled once, for the chains of a round of runs at a time; 500 draws of warm-up."""
+    """Compiled once; 500 draws of warm-up."""
     from numpyro.infer import MCMC
     from numpyro.infer import NUTS as Kernel
 
-    return MCMC(
-        Kernel(_numpyro_model(kind)),
-        num_warmup=500,
-        num_samples=length,
-        num_chains=4 * RUNS_PER_ROUND,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
+    sizes = {"num_warmup": 500, "num_samples": length, "num_chains": 4}
+    return MCMC(Kernel(_numpyro_model(kind)), **sizes, chain_method="vectorized", progress_bar=False)
 
 
-@functools.lru_cache(maxsize=1)
-def _nuts(name: str, number: int) -> np.ndarray:
-    """NumPyro's chains of a round of runs (run, chain, draw, d), on the unconstrained scale."""
-    import jax
-
-    import steincheck as sc
-
-    case = CASES[name]
+def _nuts(case: Chains, rng: np.random.Generator) -> np.ndarray:
+    """NumPyro's chains, on the unconstrained scale."""
     sampler = _sampler(case.kind, case.length)
-    rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), number])
     sampler.run(jax.random.PRNGKey(int(rng.integers(2**31))))
     target = problem_of(case.kind, case.dim).target
-    values = target.unconstrain(sc.as_draws(sampler, names=target.constrained_names).values)
-    return np.reshape(values, (RUNS_PER_ROUND, case.chains, case.length, case.dim))
+    return target.unconstrain(sc.as_draws(sampler, names=target.constrained_names).values)
 
 
 def _boltzmann() -> np.ndarray:
@@ -215,14 +186,15 @@ def _boltzmann() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(6, 3))
 
 
-def simulate(case: Case, rng: np.random.Generator) -> np.ndarray:
-    """Chains (C, N, d), of all kinds but NUTS."""
+def simulate(case: Chains, rng: np.random.Generator) -> np.ndarray:
+    """Chains (C, N, d)."""
     special = {
         **dict.fromkeys(("random walk", "near modes"), _random_walk),
         "jumping": _jumping,
         "stuck": _stuck,
         "Gibbs": _gibbs,
         "Hamiltonian": _hamiltonian,
+        **dict.fromkeys(NUTS, _nuts),
     }
     if case.kind in special:
         return special[case.kind](case, rng)
@@ -236,7 +208,7 @@ def simulate(case: Case, rng: np.random.Generator) -> np.ndarray:
     return _spoiled(x, case, rng)
 
 
-def _autoregressive(case: Case, rho: Any, rng: np.random.Generator) -> np.ndarray:
+def _autoregressive(case: Chains, rho: Any, rng: np.random.Generator) -> np.ndarray:
     noise = rng.normal(size=(case.length, case.chains, case.dim))
     x = np.empty_like(noise)
     x[0] = noise[0]
@@ -245,7 +217,7 @@ def _autoregressive(case: Case, rho: Any, rng: np.random.Generator) -> np.ndarra
     return x.swapaxes(0, 1)
 
 
-def _spoiled(x: np.ndarray, case: Case, rng: np.random.Generator) -> np.ndarray:
+def _spoiled(x: np.ndarray, case: Chains, rng: np.random.Generator) -> np.ndarray:
     if case.flaw == "mean":
         return x + case.size
     if case.flaw == "width":
@@ -262,7 +234,7 @@ def _spoiled(x: np.ndarray, case: Case, rng: np.random.Generator) -> np.ndarray:
     return x
 
 
-def _jumping(case: Case, rng: np.random.Generator) -> np.ndarray:
+def _jumping(case: Chains, rng: np.random.Generator) -> np.ndarray:
     """AR(1) chains about a mode that is drawn afresh with probability .1: an ESS of 210 for the weights."""
     share = case.size if case.flaw == "weights" else 0.5
     fresh = rng.random((case.chains, case.length)) < share
@@ -274,14 +246,14 @@ def _jumping(case: Case, rng: np.random.Generator) -> np.ndarray:
     return x
 
 
-def _stuck(case: Case, rng: np.random.Generator) -> np.ndarray:
+def _stuck(case: Chains, rng: np.random.Generator) -> np.ndarray:
     """`size` chains stay at one of two equal modes, the others at the other."""
     x = _autoregressive(case, case.rho, rng)
     x[..., 0] += np.where(np.arange(case.chains) < case.size, 5.0, -5.0)[:, None]
     return x
 
 
-def _random_walk(case: Case, rng: np.random.Generator) -> np.ndarray:
+def _random_walk(case: Chains, rng: np.random.Generator) -> np.ndarray:
     """Random walk Metropolis on two modes 6 or 4 standard deviations apart, started in the target."""
     centre = np.zeros(case.dim)
     centre[0] = 2.0 if case.kind == "near modes" else 3.0
@@ -304,7 +276,7 @@ def _random_walk(case: Case, rng: np.random.Generator) -> np.ndarray:
     return x.swapaxes(0, 1)
 
 
-def _gibbs(case: Case, rng: np.random.Generator) -> np.ndarray:
+def _gibbs(case: Chains, rng: np.random.Generator) -> np.ndarray:
     """Gibbs sampler of the Boltzmann machine, started in the target but for 200 sweeps."""
     weights = _boltzmann()
     h = 2.0 * rng.integers(2, size=(case.chains, weights.shape[1])) - 1
@@ -317,7 +289,7 @@ def _gibbs(case: Case, rng: np.random.Generator) -> np.ndarray:
     return x.swapaxes(0, 1)
 
 
-def _hamiltonian(case: Case, rng: np.random.Generator) -> np.ndarray:
+def _hamiltonian(case: Chains, rng: np.random.Generator) -> np.ndarray:
     """Hamiltonian chains with long trajectories on a t distribution: antithetic in x, slow in the radius."""
     radius = np.sqrt(5 / rng.chisquare(5, size=(case.chains, 1)))
     state = rng.normal(size=(case.chains, case.dim)) * radius
@@ -345,160 +317,56 @@ def _hamiltonian(case: Case, rng: np.random.Generator) -> np.ndarray:
 
 
 def check_and_parts(draws: Any, problem: Problem, rng: np.random.Generator) -> dict[str, float]:
-    """p-values of `check`, with the modes given, and of the tests that it made."""
-    import steincheck as sc
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        verdict = sc.check(draws, problem.target, modes=problem.modes, rng=int(rng.integers(2**32)))
-    found = {"check": np.nan if verdict.fits is None else verdict.pvalue}
+    """The answer of `check`, with the modes given, and p-values of the tests that it made."""
+    verdict = sc.check(draws, problem.target, modes=problem.modes, rng=int(rng.integers(2**32)))
+    found = {"check": AS_PVALUE[verdict.fits]}
     for name, part in PARTS.items():
         made = part in verdict.tests and not verdict.tests[part].inconclusive()
-        if made and part == "weights":
-            made = (verdict.tests[part].variant == "set") == (name == "set of draws")
         found[name] = verdict.tests[part].pvalue if made else np.nan
     return found
 
 
 def public_test(name: str, draws: Any, problem: Problem, rng: np.random.Generator) -> float:
     """A test by name, with the modes given; ", independent" takes the draws for independent."""
-    import steincheck as sc
-
     function, _, independent = name.partition(", ")
     options: dict[str, Any] = {"independent": bool(independent), "rng": rng}
     if function in ("check", "moment_test", *WEIGHT_TESTS):
         options["modes"] = problem.modes
-    if function in ("spksd_test", "pksdagg_test", "ospksd_test"):
+    if function in WEIGHT_TESTS:
         options["theta"] = np.linspace(0.5, 1.5, 11)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = getattr(sc, function)(draws, problem.target, **options)
-    unknown = found.fits is None if function == "check" else found.inconclusive()
-    return np.nan if unknown else found.pvalue
+    found = getattr(sc, function)(draws, problem.target, **options)
+    if function == "check":
+        return AS_PVALUE[found.fits]
+    return np.nan if found.inconclusive() else found.pvalue
 
 
-TESTS = ("check", *PARTS, "ksd_test", "fssd_test", *WEIGHT_TESTS, *BESIDE, "check, independent")
-LEVELS = (0.05, 0.01, 0.005)
-_place_of_case, _place_of_test = position(list(CASES)), position(TESTS)
-COUNTS = Table(
-    RESULTS / "chain_study.csv",
-    (
-        *("case", "test", "runs"),
-        *(f"count_{level:g}" for level in LEVELS),
-        *("cannot_tell", "rejected", "low", "high", "cpu_seconds", "seed", "versions"),
-    ),
-    ("case", "test"),
-    lambda row: (_place_of_case(row["case"]), _place_of_test(row["test"])),
+def run(case: Chains, size: tuple[int, int], rng: np.random.Generator, repetition: int) -> Events:
+    """What the tests say of one fresh set of chains; each test has its own random stream."""
+    draws = sc.as_draws(simulate(case, rng), case.dim)
+    problem = problem_of(case.kind, case.dim)
+    streams = dict(zip(TESTS, rng.spawn(len(TESTS)), strict=True))
+    found = check_and_parts(draws, problem, streams["check"])
+    events = {}
+    for test in case.tests:
+        p = found[test] if test in found else public_test(test, draws, problem, streams[test])
+        events |= {test: p <= LEVEL, f"{test} cannot tell": bool(np.isnan(p))}
+    return events
+
+
+STUDY = Study(
+    "chain_study",
+    2028,
+    {
+        name: Case(functools.partial(run, chains), ((chains.chains, chains.length),), RUNS)
+        for name, chains in CHAINS.items()
+    },
 )
 
 
-def run(name: str, tests: dict[str, bool], repetition: int) -> list[tuple[str, float]]:
-    """p-values of the tests that are wanted on one fresh sample; each test has its own random stream."""
-    import steincheck as sc
-
-    case = CASES[name]
-    rng = np.random.default_rng([SEED, zlib.crc32(name.encode()), repetition])
-    if case.kind in NUTS:
-        chains = _nuts(name, repetition // RUNS_PER_ROUND)[repetition % RUNS_PER_ROUND]
-    else:
-        chains = simulate(case, rng)
-    draws = sc.as_draws(chains, case.dim)
-    problem = problem_of(case.kind, case.dim)
-    streams = dict(zip(TESTS, rng.spawn(len(TESTS)), strict=True))
-    wanted = [test for test, missing in tests.items() if missing]
-    found = {}
-    if not {"check", *PARTS}.isdisjoint(wanted):
-        found = check_and_parts(draws, problem, streams["check"])
-    for test in set(wanted) - set(found):
-        found[test] = public_test(test, draws, problem, streams[test])
-    return [(test, found[test]) for test in wanted]
-
-
-def study(name: str, tests: list[str], runs: int) -> list[dict]:
-    """Extend the rows of a case to `runs` runs per test; rows count p-values up to each level."""
-    rows = {row["test"]: row for row in COUNTS.read() if row["case"] == name and row["test"] in tests}
-    done = {test: int(rows[test]["runs"]) if test in rows else 0 for test in tests}
-    found: dict[str, list[float]] = {test: [] for test in tests}
-    start = time.process_time()
-    for repetition in range(min(done.values()), runs):
-        for test, p in run(name, {test: done[test] <= repetition for test in tests}, repetition):
-            found[test].append(p)
-    seconds = time.process_time() - start
-    return [
-        _row(name, test, np.array(found[test]), rows.get(test, {}), seconds) for test in tests if found[test]
-    ]
-
-
-def _row(name: str, test: str, p: np.ndarray, old: dict, seconds: float) -> dict:
-    runs = int(old.get("runs", 0)) + len(p)
-    row: dict[str, Any] = {"case": name, "test": test, "runs": runs}
-    for level in LEVELS:
-        row[f"count_{level:g}"] = int(old.get(f"count_{level:g}", 0)) + int(np.sum(p <= level))
-    row["cannot_tell"] = int(old.get("cannot_tell", 0)) + int(np.sum(np.isnan(p)))
-    interval = stats.binomtest(row["count_0.05"], runs).proportion_ci(method="exact")
-    row["rejected"] = round(row["count_0.05"] / runs, 4)
-    row["low"] = round(interval.low, 4)
-    row["high"] = round(interval.high, 4)
-    row["cpu_seconds"] = round(float(old.get("cpu_seconds", 0)) + seconds, 1)  # of all tests of the case
-    row["seed"] = SEED
-    row["versions"] = " ".join(map(" ".join, versions("steincheck", "numpy", "jax").items()))
-    return row
-
-
-def table(wrong: bool) -> str:
-    """The rows on disk about wrong or correct chains as a table in Markdown: share rejected (cannot tell)."""
-    rows = [row for row in COUNTS.read() if bool(CASES[row["case"]].flaw) == wrong]
-    tests = [name for name in TESTS if any(row["test"] == name for row in rows)]
-    lines = [f"| {' | '.join(['chains', *tests])} |", "|---" * (1 + len(tests)) + "|"]
-    for case in dict.fromkeys(row["case"] for row in rows):
-        cells = {row["test"]: _cell(row) for row in rows if row["case"] == case}
-        lines.append(f"| {' | '.join([case, *(cells.get(name, '') for name in tests)])} |")
-    return "\n".join(lines)
-
-
-def tables() -> str:
-    """Correct and wrong chains."""
-    cells = "Share rejected at level .05 (share that cannot tell), number of runs."
-    return f"{cells}\n\nCorrect chains:\n\n{table(False)}\n\nWrong chains:\n\n{table(True)}\n"
-
-
-def _cell(row: dict) -> str:
-    unknown = int(row["cannot_tell"]) / int(row["runs"])
-    more = f" ({unknown:.2f})" if unknown else ""
-    return f"{float(row['rejected']):.2f}{more}, {row['runs']}"
-
-
 def main() -> None:
-    """Bring the cases to the number of runs asked for and write the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--case", default="", help="part of the names of the cases to run; by default all")
-    parser.add_argument(
-        "--test", action="append", choices=list(TESTS), help="tests of a case to run; may be repeated"
-    )
-    parser.add_argument(
-        "--runs", type=positive, default=300, help="runs per case and test, old ones included"
-    )
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no case after this time")
-    parser.add_argument("--table", action="store_true", help="write the tables of the rows, run nothing")
-    arguments = parser.parse_args()
-    if arguments.table:
-        COUNTS.path.with_suffix(".md").write_text(tables())
-        return
-    names = [name for name in CASES if arguments.case in name]
-    if not names:
-        parser.error(f"no case has {arguments.case!r} in its name; the cases are: {'; '.join(CASES)}")
-    end = time.monotonic() + 60 * arguments.minutes
-    steps = [*range(RUNS_PER_ROUND, arguments.runs, RUNS_PER_ROUND), arguments.runs]
-    for runs in steps:  # all cases in turn: a study that is cut has as many runs of each
-        for name in names:
-            if time.monotonic() > end:
-                return
-            tests = [test for test in CASES[name].tests if test in (arguments.test or TESTS)]
-            if tests:
-                COUNTS.merge(study(name, tests, runs))
+    """Run what is not in the results yet."""
+    STUDY.main(__doc__)
 
 
 if __name__ == "__main__":
-    import_module("experiments.chain_study").main()
+    main()

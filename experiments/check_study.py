@@ -1,22 +1,21 @@
-"""Level and power of `check`.
+"""Level and power of `check`: how often it rejects true draws, and names what is missing or wrong.
 
-python -m experiments.check_study [level | searched | needles | edges | missing | wrong] [--case NAME]
+    python -m experiments.check_study [CASE] [--repetitions R] [--n-jobs J]
 
-level: exact independent draws, modes given, as the search itself is judged by experiments.mode_study.
-searched: exact independent draws of targets of experiments.mode_targets, modes searched from held-out draws.
-needles: the same for `flux_test` where 30 rare modes are far too narrow to be found.
-edges: exact independent draws of positive and bounded parameters, on their own scale and by `unbounded`.
-missing: 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched, 3 seeds.
-wrong: one thing is wrong with a Gaussian in d dimensions, 1000 draws.
+level: exact independent draws, modes given. searched: the same, modes searched briefly. needles: the flux
+test on true draws of a density with 30 needles, of which a search misses some. edges: exact independent draws
+of positive and bounded parameters, on their own scale and by `unbounded`; the kernel test beside. missing: 50
+draws of one mode of each multimodal target of experiments.mode_targets, modes searched. wrong: one thing is
+wrong with a Gaussian in d dimensions, 1000 draws; "named" says that its first coordinate is named.
 
-Writes experiments/results/check_study.csv, one row per case as it goes; rows of other cases are kept.
+Rows go to results/check_study.csv.
 """
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,33 +23,16 @@ from jax.scipy import stats
 
 import steincheck as sc
 
-from .mode_targets import TARGETS, gaussians
-from .tables import RESULTS, Table, commit
+from . import mode_targets
+from .counting import Case, Events, Study
 
-COUNTS = Table(
-    RESULTS / "check_study.csv",
-    ("part", "case", "n", "samples", "misfit", "cannot_tell", "named", "seed", "version", "commit"),
-    ("part", "case"),
-)
-SEED = 2026
-LEVEL_SAMPLES = 200
-NEEDLE_SAMPLES = 300
 SHORT_SEARCH = 20_000  # evaluations: the level does not depend on how many modes are found
 SEARCHED = (
-    "two_1_50",
-    "two_10_30",
-    "narrow_1",
-    "fromnarrow_2",
-    "widths_5",
-    "weights_10",
-    "tbanana_10",
-    "tmix_20",
-    "corr_20",
-    "t3_20",
-    "eggbox_2",
-    "ring_2",
+    *("two_1_50", "two_10_30", "narrow_1", "fromnarrow_2", "widths_5", "weights_10", "tbanana_10"),
+    *("tmix_20", "corr_20", "t3_20", "eggbox_2", "ring_2"),
 )
-POWER_SAMPLES = 100
+ONE_MODE = ("corr_20", "funnel_10", "t3_20", "gauss_100", "gp_3", "shekel_4", "schools_10")
+ABOUT_MODES = {"missing mode", "mode share", "flow"}  # kinds of findings
 Sampler = Callable[[int, np.random.Generator], np.ndarray]
 
 
@@ -107,84 +89,50 @@ def wrong_cases(d: int) -> Iterator[tuple[str, Sampler]]:
     yield "one correlation .2 instead of 0", correlated
 
 
-def count(part: str, case: str, verdicts: list[sc.Verdict], named: list[bool]) -> dict[str, object]:
-    """One row of the table."""
-    return {
-        "part": part,
-        "case": case,
-        "n": verdicts[0].n,
-        "samples": len(verdicts),
-        "misfit": sum(v.fits is False for v in verdicts),
-        "cannot_tell": sum(v.fits is None for v in verdicts),
-        "named": sum(named),
-        "seed": SEED,
-        "version": sc.__version__,
-        "commit": commit(),
-    }
+@cache
+def mode_target(name: str) -> mode_targets.Case:
+    """A target of the study of the mode search, built once."""
+    return mode_targets.TARGETS[name]()
 
 
-def seed_from(rng: np.random.Generator) -> int:
-    """A seed for one of many verdicts, drawn from the stream that draws their samples."""
-    return int(rng.integers(2**32))
+def check(x: np.ndarray, target: sc.Target, rng: np.random.Generator, **options: Any) -> sc.Verdict:
+    """A verdict whose seed is drawn from the stream of the sample."""
+    return sc.check(x, target, progress=False, rng=int(rng.integers(2**32)), **options)
 
 
-def level(wanted: str) -> Iterator[dict[str, object]]:
-    """How often `check` rejects true draws."""
-    for name, n, target, sample, modes in level_cases():
-        if wanted not in name:
-            continue
-        rng = np.random.default_rng(SEED)
-        found = [
-            sc.check(sample(n, rng), target, modes=modes, rng=seed_from(rng)) for _ in range(LEVEL_SAMPLES)
-        ]
-        yield count("level", name, found, [])
+def events(verdict: sc.Verdict) -> Events:
+    """Whether it rejects, and whether it cannot tell."""
+    return {"misfit": verdict.fits is False, "cannot tell": verdict.fits is None}
 
 
-def searched(wanted: str) -> Iterator[dict[str, object]]:
-    """How often `check` rejects true draws if it searches for the modes itself."""
-    for name in SEARCHED:
-        if wanted not in name:
-            continue
-        case = TARGETS[name]()
-        assert case.sample is not None
-        rng = np.random.default_rng(SEED)
-        found = []
-        for _ in range(LEVEL_SAMPLES):
-            x = case.sample(200, rng)
-            found.append(
-                sc.check(
-                    x,
-                    case.target,
-                    independent=True,
-                    max_evaluations=SHORT_SEARCH,
-                    progress=False,
-                    rng=seed_from(rng),
-                )
-            )
-        yield count("searched", name, found, [])
+def level(target: sc.Target, sample: Sampler, modes: Any, n: int, rng: Any, repetition: int) -> Events:
+    """Exact draws, modes given."""
+    return events(check(sample(n, rng), target, rng, modes=modes))
 
 
-def needles(wanted: str) -> Iterator[dict[str, object]]:
-    """How often the flux test rejects true draws where rare modes are missed: three modes, 30 needles."""
-    name = "30 needles of 5 % together"
-    if wanted not in name:
-        return
-    rng = np.random.default_rng(SEED)
-    means = np.concatenate([[[-6.0, 0.0], [6.0, 0.0], [0.0, 9.0]], rng.uniform(-20, 20, size=(30, 2))])
-    sds = np.repeat([1.0, 0.02], [3, 30])
+def searched(name: str, n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """Exact draws, modes searched."""
+    case = mode_target(name)
+    x = case.sample(n, rng)
+    return events(check(x, case.target, rng, independent=True, max_evaluations=SHORT_SEARCH))
+
+
+@cache
+def needles_target() -> mode_targets.Case:
+    """Three modes and 30 needles of 5 % together."""
+    places = np.random.default_rng(2026).uniform(-20, 20, size=(30, 2))
+    means = np.concatenate([[[-6.0, 0.0], [6.0, 0.0], [0.0, 9.0]], places])
     weights = np.repeat([0.95 / 3, 0.05 / 30], [3, 30])
-    case = gaussians(means, sds, weights)
-    assert case.sample is not None
-    pvalues = []
-    for _ in range(NEEDLE_SAMPLES):
-        x = case.sample(200, rng)
-        modes = sc.find_modes(
-            case.target, draws=x[:20], max_evaluations=SHORT_SEARCH, progress=False, rng=rng
-        )
-        pvalues.append(sc.flux_test(x[20:], case.target, modes=modes, rng=rng).pvalue)
-    row = {"part": "needles", "case": name, "n": 180, "samples": NEEDLE_SAMPLES}
-    row |= {"misfit": int(np.sum(np.array(pvalues) <= 0.05)), "cannot_tell": 0, "named": 0, "seed": SEED}
-    yield row | {"version": sc.__version__, "commit": commit()}
+    return mode_targets.gaussians(means, np.repeat([1.0, 0.02], [3, 30]), weights)
+
+
+def needles(n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """True draws of which 20 start the search and the others are tested."""
+    case = needles_target()
+    x = case.sample(n + 20, rng)
+    search = {"draws": x[:20], "max_evaluations": SHORT_SEARCH, "progress": False}
+    modes = sc.find_modes(case.target, **search, rng=rng)
+    return {"flux_test": sc.flux_test(x[20:], case.target, modes=modes, rng=rng).pvalue <= 0.05}
 
 
 def log_normal(x: jnp.ndarray, sd: float) -> jnp.ndarray:
@@ -206,77 +154,53 @@ def edge_cases() -> Iterator[tuple[str, tuple[float, float], sc.Target, Sampler]
         yield f"beta({a}, {b})", (0, 1), target, lambda n, rng, a=a, b=b: rng.beta(a, b, size=(n, 1))
 
 
-def edges(wanted: str) -> Iterator[dict[str, object]]:
-    """How often `check` rejects true draws of a density with an edge, as it is and on unconstrained space.
+def edges(target: sc.Target, sample: Sampler, n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """True draws of a density with an edge; for a target made by `unbounded` they are unconstrained first."""
+    x = sample(n, rng)
+    if target.constrained_names is not None:
+        x = target.unconstrain(x)
+    kernel = sc.ksdagg_test(x, target, n_resamples=2000, n_level_resamples=2000, rng=rng)
+    return events(check(x, target, rng, max_evaluations=2000)) | {"ksdagg_test": kernel.reject()}
 
-    Instead of what is named, the column `named` has the rejections of the kernel test by itself.
-    """
+
+def missing(name: str, n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """Draws of one mode: whether the others are found and named."""
+    case = mode_target(name)
+    verdict = check(case.draws[:n], case.target, rng, independent=True)
+    return events(verdict) | {"named": any(finding.kind in ABOUT_MODES for finding in verdict.findings)}
+
+
+def wrong(target: sc.Target, sample: Sampler, n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """A Gaussian sample with one fault."""
+    verdict = check(sample(n, rng), target, rng, modes=np.zeros((1, target.dim)))
+    return events(verdict) | {"named": any("x[0]" in finding.parameters for finding in verdict.findings)}
+
+
+def cases() -> Iterator[tuple[str, Case]]:
+    """All cases by name."""
+    for name, n, target, sample, modes in level_cases():
+        yield f"level, {name}", Case(partial(level, target, sample, modes), (n,), 200)
+    for name in SEARCHED:
+        yield f"searched, {name}", Case(partial(searched, name), (200,), 200)
+    yield "needles, 30 of 5 % together", Case(needles, (180,), 300)
     for name, bounds, target, sample in edge_cases():
-        if wanted not in name:
-            continue
+        yield f"edges, {name}, own scale", Case(partial(edges, target, sample), (200,), 200)
         free = sc.unbounded(target, bounds)
-        for scale, known in (("own scale", target), ("unbounded", free)):
-            rng = np.random.default_rng(SEED)
-            found = []
-            by_kernel = []
-            for _ in range(LEVEL_SAMPLES):
-                x = sample(200, rng)
-                x = x if known is target else free.unconstrain(x)
-                found.append(sc.check(x, known, max_evaluations=2000, progress=False, rng=seed_from(rng)))
-                sizes = {"n_resamples": 2000, "n_level_resamples": 2000}
-                by_kernel.append(sc.ksdagg_test(x, known, **sizes, rng=rng).reject())
-            yield count("edges", f"{name}, {scale}", found, by_kernel)
-
-
-def missing(wanted: str) -> Iterator[dict[str, object]]:
-    """Whether `check` finds and names missing modes from draws of one of them."""
-    for name, build in TARGETS.items():
-        if wanted not in name:
-            continue
-        case = build()
-        if case.expected < 2:
-            continue
-        found = [sc.check(case.draws, case.target, independent=True, rng=SEED + k) for k in range(3)]
-        kinds = [{finding.kind for finding in verdict.findings} for verdict in found]
-        yield count("missing", name, found, [bool(k & {"missing mode", "mode share", "flow"}) for k in kinds])
-
-
-def wrong(wanted: str) -> Iterator[dict[str, object]]:
-    """How often `check` rejects a Gaussian sample with one fault, and names the coordinate."""
+        yield f"edges, {name}, unbounded", Case(partial(edges, free, sample), (200,), 200)
+    for name in mode_targets.TARGETS:
+        if name not in ONE_MODE:
+            yield f"missing, {name}", Case(partial(missing, name), (mode_targets.N_HELD,), 3)
     for d in (5, 20, 50):
-        target = gaussian(d)
         for fault, sample in wrong_cases(d):
-            if wanted not in f"{fault}, d = {d}":
-                continue
-            rng = np.random.default_rng(SEED)
-            found = [
-                sc.check(sample(1000, rng), target, modes=np.zeros((1, d)), rng=seed_from(rng))
-                for _ in range(POWER_SAMPLES)
-            ]
-            named = [any("x[0]" in finding.parameters for finding in verdict.findings) for verdict in found]
-            yield count("wrong", f"{fault}, d = {d}", found, named)
+            yield f"wrong, {fault}, d = {d}", Case(partial(wrong, gaussian(d), sample), (1000,), 100)
+
+
+STUDY = Study("check_study", 2026, dict(cases()))
 
 
 def main() -> None:
-    """Run the parts asked for, all by default; only cases whose name holds that of `--case`."""
-    parts = {
-        "level": level,
-        "searched": searched,
-        "needles": needles,
-        "edges": edges,
-        "missing": missing,
-        "wrong": wrong,
-    }
-    parser = argparse.ArgumentParser(prog="python -m experiments.check_study", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*parts, []], help="all by default")
-    parser.add_argument("--case", default="", help="only cases whose name holds this")
-    options = parser.parse_args()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for part in options.parts or parts:
-            for row in parts[part](options.case):
-                COUNTS.merge([row])
-                print(row, flush=True)
+    """Run what is not in the results yet."""
+    STUDY.main(__doc__)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""The flux test against its thresholds: level, power beside a test given the labels, coverage of shares.
+"""The flux test: level, power beside a test given the labels, coverage of shares.
 
-    python -m experiments.flux_study [--case NAME] [--repetitions R] [--n-jobs J]
+    python -m experiments.flux_study [CASE] [--repetitions R] [--n-jobs J]
 
 Rows go to results/flux_study.csv: rejections at level 0.05 with a 95 % interval (Clopper-Pearson); for the
 cases `shares` the count is that of intervals which cover the truth. "oracle" is the chi-square test (binomial
 for two modes) on the true labels; "Hotelling" is another form of the test, Metropolis flows with an estimated
-covariance. Every repetition has its own seed, made of the case, n and its number: rows do not depend on the
-number of workers.
+covariance.
 
 It reaches into the package for the orbits of "Hotelling", which no public test uses, and for the regions that
 belong to modes, where the share of a region is the truth to be covered.
@@ -14,15 +13,8 @@ belong to modes, where the share of a region is the truth to be covered.
 
 from __future__ import annotations
 
-import argparse
-import warnings
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from importlib import import_module
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,29 +25,17 @@ from steincheck.flux import Anchors, local_anchors
 from steincheck.flux.anchors import assign, mode_anchors
 from steincheck.flux.orbits import orbits
 
+from .counting import Case, Events, Study
 from .oracles import label_test, sign_test
-from .running import keep_worker, positive
-from .tables import RESULTS, Table, position
 
 SEED = 20230
 LEVEL = 0.05
-HEADER = ("case", "n", "method", "repetitions", "rejections", "rate", "low", "high", "seed", "version")
 FEW_UNITS = 5  # hidden units up to which the labels of an RBM can be counted
 LUMPY_MEANS = [[0.0, 0.0], [14.0, 0.0], [0.0, 14.0], [1.0, 0.6], [12.8, 0.5], [0.3, 12.7]]
 LUMPY_COVARIANCES = [
     np.diag(v) for v in ([1.0, 1.0], [0.8, 0.8], [1.3, 1.3], [2.0, 3.0], [3.0, 1.5], [2.5, 2.0])
 ]
 CLOUDS = 10  # sets of anchors of the sensor posterior, used in turn
-
-
-class Case(NamedTuple):
-    """One sampling problem: its sizes, repetitions and methods."""
-
-    run: Callable[
-        [int, np.random.Generator, int], dict[str, bool]
-    ]  # (n, rng, repetition) -> rejected, by method
-    sizes: tuple[int, ...]
-    repetitions: int
 
 
 def rejections(
@@ -65,7 +45,7 @@ def rejections(
     rng: np.random.Generator,
     oracle: Callable[[], float],
     units: Callable[[], float] | None = None,
-) -> dict[str, bool]:
+) -> Events:
     """Whether each method rejects."""
     options = {"modes": problem.modes, "anchors": problem.anchors}
     tests = {
@@ -76,9 +56,7 @@ def rejections(
         "oracle": oracle,
         "oracle, units": units,
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is the subject of the study
-        return {method: bool(tests[method]() <= LEVEL) for method in methods}
+    return {method: bool(tests[method]() <= LEVEL) for method in methods}
 
 
 class Problem(NamedTuple):
@@ -115,25 +93,16 @@ def mixture(means: tuple[float, ...], scales: tuple[float, ...], weights: tuple[
 
 def mixture_case(
     weights: tuple[float, ...], sample: tuple[float, ...], methods: Sequence[str],
-    means: tuple[float, ...] = (0.0, 6.0), scales: tuple[float, ...] = (1.0, 1.0),
+    means: tuple[float, ...] = (0.0, 6.0), scales: tuple[float, ...] = (1.0, 1.0), searched: bool = False,
 ) -> Callable:  # fmt: skip
-    """Gaussians on the line with the given weights, draws with others."""
+    """Gaussians on the line with the given weights, draws with others; modes may be searched every time."""
 
-    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+    def run(n: int, rng: np.random.Generator, repetition: int) -> Events:
         problem = mixture(means, scales, weights)
+        if searched:
+            problem = problem._replace(modes=None)
         x, labels = problem.target.sample_with_labels(n, rng, weights=sample)
         return rejections(x, problem, methods, rng, lambda: label_test(labels, weights))
-
-    return run
-
-
-def bounds_case(sample: tuple[float, ...]) -> Callable:
-    """As a user calls it: no modes given, they are searched in the widened range of the draws, every time."""
-
-    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
-        problem = mixture((0.0, 6.0), (1.0, 1.0), (0.5, 0.5))._replace(modes=None)
-        x, labels = problem.target.sample_with_labels(n, rng, weights=sample)
-        return rejections(x, problem, ("flux", "oracle"), rng, lambda: label_test(labels, (0.5, 0.5)))
 
     return run
 
@@ -147,7 +116,7 @@ def t_banana(dim: int) -> Problem:
 def t_banana_case(dim: int, sigma: float) -> Callable:
     """20 modes; draws with weights proportional to exp(sigma z), z fresh every time."""
 
-    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+    def run(n: int, rng: np.random.Generator, repetition: int) -> Events:
         problem = t_banana(dim)
         weights = np.exp(sigma * rng.standard_normal(20))
         x, labels = problem.target.sample_with_labels(n, rng, weights=weights / weights.sum())
@@ -159,10 +128,8 @@ def t_banana_case(dim: int, sigma: float) -> Callable:
 
 @lru_cache
 def rbm(hidden: int, rotated: bool) -> Problem:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # there are more modes than are looked for
-        target = sc.models.gb_rbm(rbm_matrix(hidden, rotated))
-        return Problem(target, sc.box_search(target, bounds=(-10, 10), rng=SEED))
+    target = sc.models.gb_rbm(rbm_matrix(hidden, rotated))
+    return Problem(target, sc.box_search(target, bounds=(-10, 10), rng=SEED))
 
 
 def rbm_matrix(hidden: int, rotated: bool) -> np.ndarray:
@@ -173,7 +140,7 @@ def rbm_matrix(hidden: int, rotated: bool) -> np.ndarray:
 def rbm_case(hidden: int, c0: float, methods: Sequence[str] | None = None, rotated: bool = False) -> Callable:
     """2^hidden modes; draws with c = (c0, c0, 0, ...)."""
 
-    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+    def run(n: int, rng: np.random.Generator, repetition: int) -> Events:
         problem = rbm(hidden, rotated)
         few = ("flux", "oracle", "oracle, units") if hidden <= FEW_UNITS else ("flux", "oracle")
         c = np.zeros(hidden)
@@ -219,7 +186,7 @@ def sensor_case(
 ) -> Callable:
     """Exact draws; weights multiplied by 1 + tilt and 1 - tilt in turn, one mode dropped."""
 
-    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+    def run(n: int, rng: np.random.Generator, repetition: int) -> Events:
         problem = sensors(repetition % CLOUDS if anchors == "clouds" else None)
         if anchors == "one":
             problem = problem._replace(anchors=1)
@@ -245,12 +212,10 @@ def lumpy() -> Problem:
 def shares_case(sample: tuple[float, ...]) -> Callable:
     """Whether the 95 % intervals of the implied shares cover the weights .7, .2, .1."""
 
-    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+    def run(n: int, rng: np.random.Generator, repetition: int) -> Events:
         target, modes, _ = lumpy()
         x = target.sample(n, rng, weights=0.5 * np.tile(sample, 2))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # missing modes are the subject
-            table = sc.flux_test(x, target, modes=modes, rng=rng).mode_table
+        table = sc.flux_test(x, target, modes=modes, rng=rng).mode_table
         truth = np.select([modes.locations[:, 0] > 7, modes.locations[:, 1] > 7], [0.2, 0.1], 0.7)
         low, high = table.implied_interval.T
         return {f"covers share {w:g}": bool(a <= w <= b) for w, a, b in zip(truth, low, high, strict=True)}
@@ -284,12 +249,10 @@ def heavy_tailed(df: int, d: int) -> tuple[Problem, float]:
 def heavy_case(df: int, d: int) -> Callable:
     """Whether the 95 % interval covers the share of a mode without draws that has heavier tails."""
 
-    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+    def run(n: int, rng: np.random.Generator, repetition: int) -> Events:
         problem, truth = heavy_tailed(df, d)
         x = rng.normal(size=(n, d))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # missing modes are the subject
-            result = sc.flux_test(x, problem.target, modes=problem.modes, anchors=problem.anchors, rng=rng)
+        result = sc.flux_test(x, problem.target, modes=problem.modes, anchors=problem.anchors, rng=rng)
         low, high = result.mode_table.implied_interval[1]
         return {"covers share of the missing mode": bool(low <= truth <= high)}
 
@@ -311,7 +274,7 @@ def modulated(last: int) -> Problem:
 def modulated_case(last: int, widest: float = np.inf) -> Callable:
     """Draws of the density within `widest`; with last = 2 most of them are at listed modes, but not all."""
 
-    def run(n: int, rng: np.random.Generator, repetition: int) -> dict[str, bool]:
+    def run(n: int, rng: np.random.Generator, repetition: int) -> Events:
         problem = modulated(last)
         grid = np.arange(-90, 90, 1e-3)
         mass = np.exp(problem.target.log_density(grid[:, None])) * (np.abs(grid) <= widest)
@@ -323,16 +286,21 @@ def modulated_case(last: int, widest: float = np.inf) -> Callable:
 
 ALL = ("flux", "flux, exact", "Hotelling", "oracle")
 EIGHT: dict[str, Any] = {"means": tuple(7.0 * k + 0.3 * k * k for k in range(8)), "scales": (1.0, 1.4) * 4}
+EQUAL = (0.5, 0.5)
 SAME = (0.125,) * 8
 LEANING = tuple(0.125 + 0.005 * (k - 3.5) for k in range(8))
 IN_TURN = tuple(0.125 + 0.014 * (-1) ** k for k in range(8))
 THREE: dict[str, Any] = {"means": (0.0, 8.0, 20.0), "scales": (1.0, 1.5, 0.7)}
 CASES: dict[str, Case] = {
-    "bimodal 6 apart, level": Case(mixture_case((0.5, 0.5), (0.5, 0.5), ALL), (1000,), 2000),
-    "bimodal 6 apart, .53/.47": Case(mixture_case((0.5, 0.5), (0.53, 0.47), ALL), (1000,), 400),
-    "bimodal 6 apart, .55/.45": Case(mixture_case((0.5, 0.5), (0.55, 0.45), ALL), (1000,), 400),
-    "bimodal 6 apart, level, modes searched every time": Case(bounds_case((0.5, 0.5)), (1000,), 400),
-    "bimodal 6 apart, .55/.45, modes searched every time": Case(bounds_case((0.55, 0.45)), (1000,), 400),
+    "bimodal 6 apart, level": Case(mixture_case(EQUAL, EQUAL, ALL), (1000,), 2000),
+    "bimodal 6 apart, .53/.47": Case(mixture_case(EQUAL, (0.53, 0.47), ALL), (1000,), 400),
+    "bimodal 6 apart, .55/.45": Case(mixture_case(EQUAL, (0.55, 0.45), ALL), (1000,), 400),
+    "bimodal 6 apart, level, modes searched every time": Case(
+        mixture_case(EQUAL, EQUAL, ("flux", "oracle"), searched=True), (1000,), 400
+    ),
+    "bimodal 6 apart, .55/.45, modes searched every time": Case(
+        mixture_case(EQUAL, (0.55, 0.45), ("flux", "oracle"), searched=True), (1000,), 400
+    ),
     "weights .98/.02, level": Case(mixture_case((0.98, 0.02), (0.98, 0.02), ALL), (100, 200), 2000),
     "weights .998/.002, level": Case(mixture_case((0.998, 0.002), (0.998, 0.002), ALL), (1000,), 2000),
     "three modes .6/.38/.02, level": Case(
@@ -387,62 +355,12 @@ CASES: dict[str, Case] = {
 }
 
 
-_place = position(list(CASES))
-COUNTS = Table(
-    RESULTS / "flux_study.csv",
-    HEADER,
-    ("case", "n", "method"),
-    lambda row: (_place(row["case"]), int(row["n"])),
-)
+STUDY = Study("flux_study", SEED, CASES)
 
 
-def repeat(name: str, n: int, first: int, last: int) -> list[dict[str, bool]]:
-    """Repetitions first to last - 1 of a case; what runs in a worker."""
-    keep_worker()
-    seeds = ([SEED, zlib.crc32(name.encode()), n, k] for k in range(first, last))
-    return [CASES[name].run(n, np.random.default_rng(seed), seed[-1]) for seed in seeds]
-
-
-def study(name: str, repetitions: int | None = None, n_jobs: int = 1) -> Iterator[list[dict[str, object]]]:
-    """The rows of one case, size by size."""
-    from joblib import Parallel, delayed
-
-    module = import_module("experiments.flux_study")  # workers cannot import what is run as __main__
-    case = CASES[name]
-    total = repetitions or case.repetitions
-    cuts = np.unique(np.linspace(0, total, min(total, 4 * n_jobs) + 1).astype(int))
-    for n in case.sizes:
-        tasks = (delayed(module.repeat)(name, n, a, b) for a, b in pairwise(cuts.tolist()))
-        outcomes = [outcome for part in Parallel(n_jobs)(tasks) for outcome in part]
-        rows = []
-        for method in outcomes[0]:
-            count = sum(outcome[method] for outcome in outcomes)
-            low, high = stats.binomtest(count, total).proportion_ci(0.95)
-            rate = (f"{value:.4f}" for value in (count / total, low, high))
-            row = (name, n, method, total, count, *rate, SEED, sc.__version__)
-            rows.append(dict(zip(HEADER, row, strict=True)))
-        yield rows
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run the study from the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.flux_study", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--case", help="part of the names of the cases to run; by default all")
-    parser.add_argument("--repetitions", type=positive, help="by default as many as each case names")
-    parser.add_argument("--n-jobs", type=int, default=1, help="worker processes")
-    parser.add_argument("--output", type=Path, default=COUNTS.path, help="the CSV file")
-    options = parser.parse_args(arguments)
-    names = [name for name in CASES if options.case is None or options.case in name]
-    if not names:
-        parser.error(f"no case has {options.case!r} in its name; the cases are: {'; '.join(CASES)}")
-    results = replace(COUNTS, path=options.output)
-    for name in names:
-        for rows in study(name, options.repetitions, options.n_jobs):
-            results.merge(rows)
-            for row in rows:
-                print(*(row[field] for field in HEADER[:8]), sep=" | ", flush=True)
+def main() -> None:
+    """Run what is not in the results yet."""
+    STUDY.main(__doc__)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.tree_util import Partial
@@ -67,7 +67,7 @@ def modes_of(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = search(target, bounds=box, n_starts=n_starts, progress=False, rng=0, **options)
+        found = search(target, bounds=box, n_starts=n_starts, rng=0, **options)
     places = found.locations.round(8) + 0.0
     order = np.lexsort(places.round(4).T[::-1])
     places = places[order]
@@ -94,78 +94,40 @@ def evaluate(
             if method == "oracle":
                 outcome: Outcome = float("nan"), oracle(), ""
             else:
-                outcome = TESTS[method](x, problem, moved, cell.rng(method))
+                outcome = outcome_of(method, x, problem, moved, cell.rng(method))
             rows.append(Row(cell.setting, cell.repetition, method, *outcome))
     return rows
 
 
-def ksd(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
-    """The plain test."""
-    result = sc.ksd_test(x, problem.target, **RESAMPLED, **COMMON, rng=rng)
-    return result.statistic, result.pvalue, ""
+class Method(NamedTuple):
+    """A test of the library with the arguments of the paper, and what its rows say beside the p-value."""
+
+    test: Callable[..., Any]
+    options: dict[str, Any]
+    detail: Callable[[Any], str] = lambda result: ""
 
 
-def spksd(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
-    """Summed over all jump scales."""
-    result = sc.spksd_test(x, problem.target, perturbation=moved, **RESAMPLED, **COMMON, rng=rng)
-    return result.statistic, result.pvalue, f"acceptance={result.acceptance.mean():.3g}"
-
-
-def ospksd(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
-    """With the jump scale chosen on one half."""
-    result = sc.ospksd_test(x, problem.target, perturbation=moved, **RESAMPLED, **COMMON, rng=rng)
-    return result.statistic, result.pvalue, f"theta={result.chosen_theta:.2f}"
-
-
-def pksdagg(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
-    """Unperturbed and perturbed draws, two bandwidths."""
-    result = sc.pksdagg_test(
-        x,
-        problem.target,
-        perturbation=moved,
-        n_resamples=N_RESAMPLES,
-        n_level_resamples=N_RESAMPLES,
-        **COMMON,
-        rng=rng,
-    )
-    return result.statistic, result.pvalue, ""
-
-
-def ksdagg(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
-    """With the bandwidths and the numbers of resamples of the authors' code."""
-    result = sc.ksdagg_test(
-        x,
-        problem.target,
-        bandwidths="paper",
-        n_resamples=800,
-        n_level_resamples=500,
-        **COMMON,
-        rng=rng,
-    )
-    return result.statistic, result.pvalue, ""
-
-
-def fssd(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
-    """With the authors' ten locations and 20 % of the draws for training."""
-    training = {"n_locations": 10, "train_fraction": 0.2}
-    result = sc.fssd_test(x, problem.target, **training, n_resamples=3000, **COMMON, rng=rng)
-    return result.statistic, result.pvalue, ""
-
-
-def flux(x: np.ndarray, problem: Problem, moved: sc.perturbation.Perturbation | None, rng: Any) -> Outcome:
-    """With modes found before the sample was drawn."""
-    result = sc.flux_test(
-        x, problem.target, modes=problem.flux_modes or problem.modes, independent=True, rng=rng
-    )
-    return result.statistic, result.pvalue, f"contributing={result.n_contributing}"
-
-
+AGGREGATED = {"n_resamples": N_RESAMPLES, "n_level_resamples": N_RESAMPLES}
 TESTS = {
-    "KSD": ksd,
-    "KSDAgg": ksdagg,
-    "FSSD": fssd,
-    "spKSD": spksd,
-    "ospKSD": ospksd,
-    "pKSDAgg": pksdagg,
-    "flux": flux,
+    "KSD": Method(sc.ksd_test, RESAMPLED),
+    # the bandwidths and the numbers of resamples of the authors' code
+    "KSDAgg": Method(sc.ksdagg_test, {"bandwidths": "paper", "n_resamples": 800, "n_level_resamples": 500}),
+    # the authors' ten locations and 20 % of the draws for training
+    "FSSD": Method(sc.fssd_test, {"n_locations": 10, "train_fraction": 0.2, "n_resamples": 3000}),
+    "spKSD": Method(sc.spksd_test, RESAMPLED, lambda result: f"acceptance={result.acceptance.mean():.3g}"),
+    "ospKSD": Method(sc.ospksd_test, RESAMPLED, lambda result: f"theta={result.chosen_theta:.2f}"),
+    "pKSDAgg": Method(sc.pksdagg_test, AGGREGATED),
+    "flux": Method(sc.flux_test, {}, lambda result: f"contributing={result.n_contributing}"),
 }
+
+
+def outcome_of(method: str, x: np.ndarray, problem: Problem, moved: Any, rng: Any) -> Outcome:
+    """What a test says; the modes of the flux test were found before the sample was drawn."""
+    test, options, detail = TESTS[method]
+    options = COMMON | options
+    if method == "flux":
+        options = {"independent": True, "modes": problem.flux_modes or problem.modes}
+    if method in PERTURBED:
+        options["perturbation"] = moved
+    result = test(x, problem.target, **options, rng=rng)
+    return result.statistic, result.pvalue, detail(result)

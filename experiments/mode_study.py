@@ -25,19 +25,8 @@ from .mode_targets import TARGETS, Case, gaussians
 from .tables import RESULTS, Table, commit
 
 FIELDS = (
-    "target",
-    "search",
-    "seed",
-    "dim",
-    "expected",
-    "found",
-    "missed_mass",
-    "evaluations",
-    "cpu_seconds",
-    "rounds",
-    "stopped",
-    "version",
-    "commit",
+    *("target", "search", "seed", "dim", "expected", "found", "missed_mass", "evaluations", "cpu_seconds"),
+    *("rounds", "stopped", "version", "commit"),
 )
 SEARCHES = Table(RESULTS / "mode_study.csv", FIELDS, ("target", "search", "seed"))
 NARROW_MODES = Table(

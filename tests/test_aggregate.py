@@ -140,7 +140,7 @@ class TestPerturbed:
         ({"bandwidths": []}, "`bandwidths` must be a number or a non-empty 1-d array"),
         ({"bandwidths": [1.0, 0.0]}, r"`bandwidths` must be positive and finite, got \[0.0\]"),
         ({"bandwidths": "median"}, "`bandwidths` must be an array, None or 'paper', got 'median'"),
-        ({"bandwidth_weights": np.ones(10)}, "`bandwidth_weights` must sum to 1, their sum is 10"),
+        ({"bandwidth_weights": np.ones(10)}, "`bandwidth_weights` must be positive with sum 1, got "),
         (
             {"bandwidth_weights": [0.5, 0.5]},
             r"`bandwidth_weights` must have one weight per statistic, shape \(10,\), got \(2,\)",
@@ -151,7 +151,7 @@ class TestPerturbed:
         ),
         (
             {"bandwidths": [1.0, 2.0], "bandwidth_weights": [1.5, -0.5]},
-            "`bandwidth_weights` must be positive and finite",
+            "`bandwidth_weights` must be positive with sum 1",
         ),
         ({"n_resamples": 0}, "`n_resamples` must be a positive integer, got 0"),
         ({"n_level_resamples": 0}, "`n_level_resamples` must be a positive integer, got 0"),
@@ -179,18 +179,6 @@ def test_a_kernel_with_its_own_bandwidth_is_refused(test):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bandwidths", [None, "paper"])
-def test_power_against_noise_on_the_matrix_of_an_rbm(bandwidths):
-    rng = np.random.default_rng(9)
-    options = {"bandwidths": bandwidths, "n_resamples": 200, "n_level_resamples": 200, "rng": rng}
-    rejected = [
-        ksdagg_test(x, target, **options).reject()
-        for target, x in (noisy_rbm(0.2, 300, rng) for _ in range(6))
-    ]
-    assert_power(rejected, 5 / 6)
-
-
-@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("bandwidths", [None, "paper"])
 def test_level_over_500_samples(bandwidths):
@@ -215,15 +203,6 @@ def test_rbm_of_the_paper_over_100_samples(noise, least, most):
     assert least - 0.05 <= np.mean(rejected) <= most + 0.05
 
 
-def test_a_perturbation_that_moves_nothing_is_said():
-    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-    x = np.random.default_rng(0).normal(size=(60, 1)) - 3
-    with pytest.warns(UserWarning, match="hardly moves the draws"):
-        pksdagg_test(
-            x, target, modes=[[-3.0], [3.0]], theta=[1e3], n_resamples=100, n_level_resamples=100, rng=0
-        )
-
-
 @pytest.mark.parametrize("bootstrap", [sc.wild, "blocks"])
 def test_the_smallest_pvalue_of_aggregated_tests_is_attained(bootstrap):
     options = {"bootstrap": bootstrap, "n_resamples": 300, "n_level_resamples": 200, "rng": 0}
@@ -242,15 +221,3 @@ def test_ksdagg_says_that_its_bandwidths_depend_on_units():
     with pytest.warns(UserWarning, match="made for draws of unit scale.*give `precondition`"):
         sc.ksdagg_test(x, small, rng=0)
     sc.ksdagg_test(x, small, precondition=1e-6 * np.eye(2), rng=0)
-
-
-def test_the_level_asked_for_is_that_of_the_answer():
-    x = np.random.default_rng(0).normal(size=(100, 2)) + 0.25
-    result = sc.ksdagg_test(x, jax_normal(), alpha=0.001, rng=0)
-    assert 0.001 < result.pvalue <= 0.05
-    assert result.alpha == 0.001
-    assert not result.reject()
-    assert not (result.pvalues <= result.levels).any()
-    assert result.reject(0.05)
-    assert "at level 0.001" in str(result)
-    assert "at level 0.05" in result.describe(0.05)

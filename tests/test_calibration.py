@@ -1,10 +1,7 @@
 """`calibrate`, and a small part of the study of levels."""
 
 import functools
-import os
-import pickle
 import threading
-import warnings
 
 import numpy as np
 import pytest
@@ -14,7 +11,6 @@ from harness import (
     assert_uniform,
     jax_normal,
     normal_log_density,
-    standard_normal,
 )
 from scipy import stats
 
@@ -69,13 +65,6 @@ def test_chains_and_verdicts_are_taken_and_open_questions_counted():
     assert "inconclusive: 2 samples" in str(found)
 
 
-def test_what_is_printed_and_written():
-    found = sc.calibrate(TARGET, None, 30, test=QUICK, repetitions=5, rng=0)
-    assert str(found).startswith("ksd_test: 5 samples, n = 30, d = 2\n  at level 0.01  rejection rate 0.")
-    assert pickle.loads(pickle.dumps(found)).rates.tolist() == found.rates.tolist()
-    assert '"repetitions": 5' in found.to_json()
-
-
 def test_an_error_of_the_test_says_in_which_repetition_it_came():
     def sample(n, rng):
         return np.full((n, 2), np.nan)
@@ -95,16 +84,6 @@ def test_what_cannot_be_sent_to_another_process_is_said():
 
     with pytest.raises(ValueError, match="`n_jobs` must be 1 here"):
         sc.calibrate(TARGET, sample, 30, test=QUICK, repetitions=3, n_jobs=2, rng=0)
-
-
-def _ended(n, rng):
-    os._exit(3)
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_is_said():
-    with pytest.raises(RuntimeError, match=r"a worker process died: .* `n_jobs` = 1 works without workers"):
-        sc.calibrate(TARGET, _ended, 30, test=QUICK, repetitions=3, n_jobs=2, rng=0)
 
 
 def test_a_target_without_draws_of_its_own_needs_a_sampler():
@@ -178,35 +157,6 @@ def test_a_sampler_that_returns_another_number_of_draws_is_refused():
 
 def _chains(shape, n, rng):
     return rng.normal(size=shape)
-
-
-def test_calibration_in_several_threads_leaves_the_warnings_filters_as_they_were():
-    """The first thread to come in is the first to go."""
-    first_in, second_in, first_out = (threading.Event() for _ in range(3))
-    waits = {
-        "first": lambda: (first_in.set(), second_in.wait(30)),
-        "second": lambda: (second_in.set(), first_out.wait(30)),
-    }
-
-    def work(name):
-        def sample(n, rng):
-            waits[name]()
-            warnings.warn("not for the user", stacklevel=1)
-            return rng.normal(size=(n, 2))
-
-        target = standard_normal(2)
-        sc.calibrate(target, sample, 50, test=sc.ksd_test, repetitions=1, rng=0)
-
-    with warnings.catch_warnings():
-        filters = list(warnings.filters)
-        first, second = (threading.Thread(target=work, args=(name,)) for name in waits)
-        first.start()
-        first_in.wait(30)
-        second.start()
-        first.join()
-        first_out.set()
-        second.join()
-        assert warnings.filters == filters
 
 
 def test_a_test_that_cannot_reach_the_level_is_inconclusive():

@@ -124,13 +124,6 @@ def test_blind_to_a_missing_mode():
 
 
 @pytest.mark.slow
-def test_power_against_noise_on_the_matrix_of_an_rbm():
-    rng = np.random.default_rng(7)
-    problems = [noisy_rbm(0.2, 300, rng) for _ in range(6)]
-    assert_power([fssd_test(x, target, check_score=False, rng=rng).pvalue for target, x in problems], 5 / 6)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "least", "most"), [(0.0, 0.0, 0.1), (0.05, 0.9, 1.0)])
 def test_rbm_of_the_paper_over_100_samples(noise, least, most):
     """d = 50, 10 hidden units, n = 1000: the level without noise, power with little."""
@@ -138,27 +131,6 @@ def test_rbm_of_the_paper_over_100_samples(noise, least, most):
     problems = (noisy_rbm(noise, 1000, rng, 50, 10) for _ in range(100))
     rejected = [fssd_test(x, target, check_score=False, rng=rng).reject() for target, x in problems]
     assert least - 0.05 <= np.mean(rejected) <= most + 0.05
-
-
-def test_training_compiles_once_per_doubling(normal_target):
-    x = np.random.default_rng(9).normal(size=(3000, 2))
-    fssd_test(x, normal_target, n_locations=2, rng=0)
-    size = fssd._value_and_slopes._cache_size()
-    for n in (2999, 2900, 2700):
-        fssd_test(x[:n], normal_target, n_locations=2, rng=0)
-    assert fssd._value_and_slopes._cache_size() == size
-
-
-@pytest.mark.slow
-@pytest.mark.slow
-def test_level_over_500_samples_with_optimised_locations():
-    target = bimodal()
-    rng = np.random.default_rng(6)
-    pvalues = []
-    for _ in range(500):
-        x = rng.normal(size=(1000, 1)) + 6 * rng.integers(2, size=(1000, 1))
-        pvalues.append(fssd_test(x, target, check_score=False, rng=rng).pvalue)
-    assert_level(pvalues)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +163,7 @@ def test_bad_input(normal_target, change, message):
 
 def test_locations_that_see_nothing_cannot_tell(normal_target):
     x = np.random.default_rng(7).normal(size=(100, 2))
-    with pytest.warns(UserWarning, match="cannot tell"):
+    with pytest.warns(UserWarning, match="too far from the draws"):
         result = fssd_test(x, normal_target, locations=[[1e3, 1e3]], bandwidth=2.0, rng=0)
     assert np.isnan(result.pvalue)
     assert not result.reject()
@@ -207,16 +179,6 @@ def test_bandwidth_does_not_run_away():
         result = fssd_test(x, target, check_score=False, rng=seed)
         median = sc.median_bandwidth(x)
         assert 0.1 * median < result.bandwidth < 5 * median
-
-
-@pytest.mark.slow
-def test_power_in_ten_dimensions():
-    """A variance of 1.5 instead of 1 in one coordinate of ten, 5000 draws: 40 of 40 samples rejected."""
-    target = standard_normal(10)
-    rng = np.random.default_rng(11)
-    scale = np.append(1.5**0.5, np.ones(9))
-    samples = [rng.normal(size=(5000, 10)) * scale for _ in range(5)]
-    assert all(fssd_test(x, target, check_score=False, rng=rng).reject() for x in samples)
 
 
 @pytest.mark.parametrize("kind", ["normal", "shifted", "laplace"])
@@ -250,15 +212,6 @@ def test_slopes_of_the_criterion_are_those_of_finite_differences():
     np.testing.assert_allclose(np.append(slopes[0], slopes[1]), expected, atol=1e-6)
 
 
-def test_signal_to_noise_is_the_statistic_over_its_null_standard_deviation():
-    rng = np.random.default_rng(14)
-    x = rng.normal(0.2, 1.0, size=(200, 2))
-    moments = feature_moments(x, -x, Placement(rng.normal(size=(3, 2)), 2.0))
-    eigenvalues = np.linalg.eigvalsh(moments.covariance)
-    expected = moments.statistic / np.sqrt(2 * np.sum(eigenvalues**2))
-    assert moments.signal_to_noise == pytest.approx(expected, rel=1e-10)
-
-
 @pytest.mark.parametrize("optimise", [True, False])
 @pytest.mark.parametrize("unit", [1e-9, 1e-6, 1e3])
 def test_units_do_not_matter(unit, optimise):
@@ -272,39 +225,6 @@ def test_units_do_not_matter(unit, optimise):
     np.testing.assert_allclose(b.locations / unit, a.locations, rtol=1e-5, atol=1e-6)
     assert b.bandwidth / unit**2 == pytest.approx(a.bandwidth, rel=1e-5)
     assert b.pvalue == pytest.approx(a.pvalue, abs=1e-3)
-
-
-def test_settings_run_it_again(normal_target):
-    x = np.random.default_rng(16).normal(size=(300, 2))
-    first = fssd_test(x, normal_target, n_locations=2, rng=np.random.default_rng(3))
-    again = fssd_test(x, normal_target, **first.settings)
-    assert again.pvalue == first.pvalue
-    np.testing.assert_array_equal(again.null_distribution, first.null_distribution)
-
-
-def test_warning_points_at_the_line_of_the_user(normal_target):
-    x = np.random.default_rng(17).normal(size=(100, 2))
-    with pytest.warns(UserWarning, match="cannot tell") as caught:
-        fssd_test(x, normal_target, locations=[[1e3, 1e3]], bandwidth=2.0, rng=0)
-    assert caught[0].filename == __file__
-
-
-def test_given_locations_have_the_median_bandwidth_unless_one_is_given(normal_target):
-    x = np.random.default_rng(20).normal(size=(100, 2))
-    found = fssd_test(x, normal_target, locations=[[0.0, 1.0]], rng=0)
-    assert found.bandwidth == pytest.approx(sc.median_bandwidth(x), rel=1e-6)
-    assert fssd_test(x, normal_target, locations=[[0.0, 1.0]], bandwidth=3.0, rng=0).bandwidth == 3.0
-
-
-@pytest.mark.filterwarnings("ignore:only [0-9]+ draws")
-@pytest.mark.parametrize("n", [30, 49, 50, 100])
-def test_few_draws_have_as_many_locations_as_training_draws_by_default(normal_target, n):
-    x = np.random.default_rng(0).normal(size=(n, 2))
-    result = fssd_test(x, normal_target, rng=0)
-    n_locations = min(10, round(0.2 * n))
-    assert result.locations.shape == (n_locations, 2)
-    again = fssd_test(x, normal_target, n_locations=n_locations, rng=0)
-    assert again.pvalue == result.pvalue
 
 
 def test_chains_too_short_to_train_on_are_refused(normal_target):

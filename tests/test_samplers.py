@@ -152,28 +152,6 @@ def test_burn_in_and_thinning_pick_states_of_the_same_chain():
     assert full.acceptance[:, 0] == pytest.approx(moved.mean(axis=1))
 
 
-def test_a_chain_does_not_depend_on_its_neighbours():
-    three = repelling_attracting_metropolis(two_modes, MEANS[[0, 1, 0]], 2.0, 200, rng=3)
-    one = repelling_attracting_metropolis(two_modes, MEANS[0], 2.0, 200, rng=3)
-    assert one.draws == pytest.approx(three.draws[:1], abs=1e-12)
-    assert not np.array_equal(three.draws[0], three.draws[2])
-
-
-def test_chains_find_the_other_mode():
-    chains = repelling_attracting_metropolis(
-        two_modes, np.repeat(MEANS, 4, axis=0), 3.0, 3000, blocks=[[0], [1]], burn_in=200, rng=4
-    )
-    share = np.mean(chains.draws[..., 0] > 0)
-    expected = WEIGHTS @ stats.norm.sf(0, MEANS[:, 0], SCALES)
-    assert share == pytest.approx(expected, abs=0.03)
-
-
-def test_steps_can_differ_by_coordinate():
-    steps = samplers._as_steps([1.0, 2.0, 3.0], [[2, 0], [1]], 3)
-    assert np.array_equal(steps[0], [[0, 0, 3], [1, 0, 0]])
-    assert np.array_equal(steps[1], [[0, 2, 0], [0, 0, 0]])
-
-
 def test_zero_density_is_a_value_and_nan_an_error():
     def half_line(x):
         return jnp.where(x[0] > 0, -x[0], -jnp.inf)
@@ -243,9 +221,9 @@ def test_exact_rbm_draws_need_structure_or_few_hidden_units():
     B = np.random.default_rng(0).normal(size=(5, 17))
     with pytest.raises(ValueError, match="`B` must have orthogonal columns, or at most 16"):
         exact_rbm(B, None, None, 5)
-    assert samplers.has_orthogonal_columns(6 * np.eye(5, 9))
-    assert samplers.has_orthogonal_columns(np.linalg.qr(B[:, :5])[0] * [1, 20, 3, 4, 5])
-    assert not samplers.has_orthogonal_columns(B)
+    assert samplers._has_orthogonal_columns(6 * np.eye(5, 9))
+    assert samplers._has_orthogonal_columns(np.linalg.qr(B[:, :5])[0] * [1, 20, 3, 4, 5])
+    assert not samplers._has_orthogonal_columns(B)
 
 
 @pytest.mark.parametrize(("n", "burn_in"), [(0, 5), (5, 0), (2.5, 5)])

@@ -38,12 +38,6 @@ def check_output(path: str | Path) -> Path:
     if not isinstance(path, (str, os.PathLike)) or "\x00" in os.fspath(path):
         raise TypeError(f"`path` must be the path of a file, got {shown(path)}")
     path = Path(path)
-    try:
-        path.lstat()
-    except FileNotFoundError:
-        pass
-    except OSError as error:  # the name is too long, a directory on the way is a file
-        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
     if path.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a directory")
     if not path.parent.is_dir():

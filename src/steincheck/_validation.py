@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-MAX_COUNT = 10**6  # of replicates, steps, modes: more would never finish or would exhaust memory
 Seed = int | np.random.SeedSequence
 #: what `rng` may be
 RandomSource = np.random.Generator | np.random.SeedSequence | int | None
@@ -127,8 +126,8 @@ def as_pairs(bounds: Any, dim: int, name: str = "bounds") -> np.ndarray:
     return box
 
 
-def as_count(value: Any, name: str, *, minimum: int = 1, maximum: int = MAX_COUNT) -> int:
-    """An integer, at least `minimum` and at most `maximum`."""
+def as_count(value: Any, name: str, *, minimum: int = 1, maximum: int = 10**6) -> int:
+    """An integer, at least `minimum` and at most `maximum`: more would never finish or exhaust memory."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < minimum:
         rule = "a positive integer" if minimum == 1 else f"an integer of at least {minimum}"
         raise ValueError(f"`{name}` must be {rule}, got {shown(value)}")
@@ -157,9 +156,8 @@ def require_kind(value: Any, kind: type, name: str) -> None:
 
 def check_names(names: Any, argument: str) -> None:
     """Raise unless `names` are different non-empty strings."""
-    if isinstance(names, (str, bytes, Mapping)) or not isinstance(names, Sequence | np.ndarray):
-        raise TypeError(f"`{argument}` must be a sequence of non-empty strings, got {shown(names)}")
-    if not all(isinstance(name, str) and name for name in names):
+    several = isinstance(names, Sequence | np.ndarray) and not isinstance(names, (str, bytes))
+    if not several or not all(isinstance(name, str) and name for name in names):
         raise TypeError(f"`{argument}` must be a sequence of non-empty strings, got {shown(names)}")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
@@ -230,14 +228,13 @@ def _copied(sequence: Any) -> np.random.SeedSequence:
 
 
 def _describe(x: Any) -> str:
+    """What was given instead of numbers."""
     if np.ma.is_masked(x):
         return f"an array with {np.ma.count_masked(x)} masked values"
     if isinstance(x, np.ndarray):
         return f"an array of dtype {x.dtype}"
-    if x is None:
-        return "None"
     brief = isinstance(x, (str, bytes, list, tuple)) and len(repr(x)) < 40
-    return f"a {type(x).__name__}" + (f" ({x!r})" if brief else "")
+    return "None" if x is None else f"a {type(x).__name__}" + (f" ({x!r})" if brief else "")
 
 
 def check_level(alpha: float) -> None:

@@ -23,8 +23,6 @@ from .typing import DrawsLike
 from .wording.kernel_tests import UNSEEN_DRAWS, few_tested_draws
 
 ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n
-MAX_ITERATIONS = 5  # more of them fit the noise of the training draws (experiments/fssd_study.py)
-MIN_FSSD_DRAWS = 40  # tested: with fewer, the limiting distribution rejects correct samples too often
 
 
 class Placement(NamedTuple):
@@ -145,7 +143,6 @@ def fssd_test(
     inputs = prepare(draws, target, asked, rng)
     x = inputs.sample.x
     scores = score_at(target, x)
-    tested = np.arange(len(x))
     if given is None:
         train, tested = split_rows(len(x), train_fraction, inputs.streams.split, inputs.sample.chain)
         if not len(train):
@@ -153,16 +150,11 @@ def fssd_test(
         few = min(n_locations, len(train))
         placement = _trained_placement(x[train], scores[train], few, optimise, inputs.streams)
     else:
+        tested = np.arange(len(x))
         width = given.bandwidth or median_squared_distance(x, inputs.streams.bandwidth)
         placement = Placement(given.locations, width)
-    result = fssd_core(
-        x[tested],
-        scores[tested],
-        placement,
-        chain=chain_of_rows(inputs.sample.chain, tested),
-        n_resamples=n_resamples,
-        streams=inputs.streams,
-    )
+    chain = chain_of_rows(inputs.sample.chain, tested)
+    result = fssd_core(x[tested], scores[tested], placement, chain, n_resamples, inputs.streams)
     result = replace(result, warnings=(*inputs.warnings, *result.warnings))
     announce(result.warnings)
     settings = recorded(
@@ -183,10 +175,9 @@ def fssd_core(
     x: np.ndarray,
     scores: np.ndarray,
     placement: Placement,
-    *,
+    chain: np.ndarray | None,
     n_resamples: int,
     streams: Streams,
-    chain: np.ndarray | None = None,
 ) -> FssdResult:
     """The test on the tested draws and their scores.
 
@@ -198,11 +189,12 @@ def fssd_core(
     if chain is None:
         found = _Found(moments.n * moments.unbiased, _simulate(eigenvalues, n_resamples, streams.bootstrap))
     else:
-        found = _found_with_blocks(x, scores, placement, moments, chain, n_resamples, streams)
+        tau = np.concatenate(list(_in_chunks(_chunk_features, x, scores, placement)))[: len(x)]
+        found = _found_with_blocks(tau, moments, chain, n_resamples, streams)
     statistic = moments.statistic if chain is None else float(found.contributions.sum())
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
     unseen = eigenvalues[0] * placement.bandwidth < 1e-12
-    few = len(x) < MIN_FSSD_DRAWS
+    least = 40  # draws: with fewer, the limiting distribution rejects correct samples too often
     return FssdResult(
         "FSSD test",
         statistic,
@@ -211,7 +203,7 @@ def fssd_core(
         len(x),
         dim,
         (
-            *([few_tested_draws(len(x), MIN_FSSD_DRAWS)] if few else []),
+            *([few_tested_draws(len(x), least)] if len(x) < least else []),
             *found.warnings,
             *([cannot_tell(UNSEEN_DRAWS)] if unseen else []),
         ),
@@ -234,19 +226,13 @@ class _Found(NamedTuple):
 
 
 def _found_with_blocks(
-    x: np.ndarray,
-    scores: np.ndarray,
-    placement: Placement,
-    moments: FeatureMoments,
-    chain: np.ndarray,
-    n_resamples: int,
-    streams: Streams,
+    tau: np.ndarray, moments: FeatureMoments, chain: np.ndarray, n_resamples: int, streams: Streams
 ) -> _Found:
     """n times the mean of tau.tau' over pairs of draws in different blocks, and its values with other signs.
 
-    The blocks are long compared with the autocorrelation time of tau.(sum of tau).
+    `tau` (n, d J) are the features of the draws. The blocks are long compared with the autocorrelation time
+    of tau.(sum of tau).
     """
-    tau = np.concatenate(list(_in_chunks(_chunk_features, x, scores, placement)))[: len(x)]
     blocks = cut_blocks(autocorrelation_time(tau @ moments.mean, chain), chain)
     sums = block_sums(tau, blocks.label)
     sizes = np.bincount(blocks.label)
@@ -377,7 +363,9 @@ def _climb(x: np.ndarray, scores: np.ndarray, start: Placement) -> Placement:
         jac=True,
         method="L-BFGS-B",
         bounds=[(-5.0, 5.0)] * first.size,
-        options={"maxiter": MAX_ITERATIONS},
+        options={
+            "maxiter": 5
+        },  # more of them fit the noise of the training draws (experiments/fssd_study.py)
     )
     end = Placement(centre + spread * found.x.reshape(start.locations.shape), start.bandwidth)
     better = -found.fun > max(0.0, -objective(first)[0])

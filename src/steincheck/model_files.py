@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from .adapters.loading import MODULE_PREFIX, load_model, run_file
-from .draws.names import close_names
+from .adapters.loading import MODULE_PREFIX, load_model, load_named
 from .target import Target
 
 
@@ -57,23 +56,9 @@ def share_with_workers() -> None:
         cloudpickle.register_pickle_by_value(sys.modules[name])
 
 
-def load_named(spec: str, option: str) -> Any:
-    """Run FILE.py and return what it calls NAME, from "FILE.py:NAME"."""
-    file, colon, name = spec.rpartition(":")
-    if not colon or not file or not name:
-        raise ValueError(f"{option} must look like FILE.py:NAME, got {spec!r}")
-    module = run_file(Path(file))
-    if not hasattr(module, name):
-        known = [key for key in vars(module) if not key.startswith("_")]
-        found = [key for key in known if isinstance(getattr(module, key), Target)]
-        targets = f"; its targets: {', '.join(found)}" if found else "; it holds no steincheck.Target"
-        raise ValueError(f"{file} has no {name!r}{close_names(name, known)}{targets}")
-    return getattr(module, name)
-
-
 def load_target(spec: str) -> Target:
     """The target of "FILE.py:NAME": a Target, or what a function without arguments returns."""
-    value = load_named(spec, "--target")
+    value = load_named(spec)
     file, _, name = spec.rpartition(":")
     if callable(value) and not isinstance(value, Target):
         try:

@@ -21,7 +21,6 @@ __all__ = ["Chains", "gibbs_rbm", "repelling_attracting_metropolis"]
 
 MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
 MAX_INTEGER = 10**9  # iterations, draws, components: more would never end
-MAX_ENUMERATED = 16  # hidden units of an RBM whose 2^d_h states are enumerated
 DRAW_Z, DOWN, UP, DOWN_AGAIN = range(4)  # what a chain is doing
 
 
@@ -172,14 +171,11 @@ def _start(log_density: Any, x: Any, blocks: int) -> _State:
     except (TypeError, ValueError, IndexError) as error:
         reason = str(error).partition("\n")[0]
         raise TypeError(f"`log_density` must be a JAX function of one point: {reason}") from error
-    if getattr(log_x, "shape", None) != (len(x),) or not jnp.issubdtype(log_x.dtype, jnp.floating):
+    scalar = getattr(log_x, "shape", None) == (len(x),) and jnp.issubdtype(log_x.dtype, jnp.floating)
+    if not scalar or not np.isfinite(log_x).all():
         raise ValueError(
-            f"`log_density` must map one point of shape (d,) to a real number, it returns {shown(log_x)}"
-        )
-    if not np.isfinite(log_x).all():
-        raise ValueError(
-            "`log_density` must map a point of shape (d,) to a scalar that is finite at every row of `x0`, "
-            f"got {np.array2string(np.asarray(log_x), threshold=8)}"
+            "`log_density` must map one point of shape (d,) to a scalar that is finite at every row of `x0`, "
+            f"it returns {shown(log_x)}"
         )
     place = jnp.column_stack([x, log_x])
     zero = jnp.zeros(len(x), dtype=jnp.int64)
@@ -369,24 +365,27 @@ def exact_rbm(B: Any, b: Any, c: Any, n: int, rng: Any = None) -> tuple[np.ndarr
     """
     B, b, c = as_rbm(B, b, c)
     as_count(n, "n", maximum=MAX_INTEGER)
+    if not has_exact_draws(B):
+        raise ValueError(f"`B` must have orthogonal columns, or at most 16, for exact draws, got {len(c)}")
     rng = as_generator(rng)
     gram = B.T @ B
     field = c + 0.5 * (b @ B)
-    if has_orthogonal_columns(B):
+    if _has_orthogonal_columns(B):
         h = _signs(np.broadcast_to(2 * field, (n, len(c))), rng)
-    elif len(c) <= MAX_ENUMERATED:
+    else:
         states = 1 - 2 * ((np.arange(2 ** len(c))[:, None] >> np.arange(len(c))) & 1)
         logs = 0.125 * np.sum((states @ gram) * states, axis=1) + states @ field
         weights = np.exp(logs - logs.max())
         h = states[rng.choice(len(states), size=n, p=weights / weights.sum())]
-    else:
-        raise ValueError(
-            f"`B` must have orthogonal columns, or at most {MAX_ENUMERATED}, for exact draws, got {len(c)}"
-        )
     return 0.5 * (h @ B.T) + b + rng.standard_normal((n, len(b))), h.astype(np.int8)
 
 
-def has_orthogonal_columns(B: np.ndarray) -> bool:
+def has_exact_draws(B: np.ndarray) -> bool:
+    """Whether `exact_rbm` has a way for this matrix (d, d_h)."""
+    return _has_orthogonal_columns(B) or B.shape[1] <= 16  # 2^16 states can be enumerated
+
+
+def _has_orthogonal_columns(B: np.ndarray) -> bool:
     """Whether B'B is diagonal up to rounding."""
     gram = B.T @ B
     return bool(np.abs(gram - np.diag(np.diag(gram))).max() <= 1e-12 * np.abs(gram).max())

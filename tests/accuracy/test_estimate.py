@@ -1,6 +1,7 @@
 """Means and sds of densities from right and wrong draws; what is never said."""
 
 import warnings
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import special
 import steincheck as sc
 from steincheck.accuracy import Shares, accuracy_core
 from steincheck.result import Modes
+from steincheck.target.counting import Budget
 
 COVARIANCE = np.linalg.inv(np.eye(10) + 0.8 * np.ones((10, 10)))
 
@@ -199,11 +201,19 @@ def test_parameters_are_on_their_own_scale():
 def test_the_limit_is_obeyed_and_said():
     draws = np.random.default_rng(6).standard_t(3, size=(500, 2))
     for limit in (1000, 5000, 20_000, 40_000):
-        result = estimate(student(3), draws, max_evaluations=limit, rounds=5)
+        result = estimate(student(3), draws, budget=Budget(limit), rounds=5)
         assert result.evaluations <= limit
         if limit == 1000:
             assert result.reasons == ("max_evaluations",)
             assert result.answer(0.1) is None
+
+
+def test_a_density_with_an_edge_is_rough():
+    target = sc.Target(lambda x: np.where((x > 0).all(axis=1), -x.sum(axis=1), -np.inf), dim=2)
+    draws = np.random.default_rng(9).exponential(size=(300, 2))
+    with_score = replace(target, score=lambda x: -np.ones_like(x))
+    for record in estimate(with_score, draws).parameters:
+        assert record.rough
 
 
 def test_same_seed_same_answer():

@@ -5,9 +5,9 @@ import pytest
 
 import steincheck as sc
 from steincheck.accuracy.cells import cells_of_modes
-from steincheck.accuracy.density import CountedTarget
-from steincheck.accuracy.walkers import Coordinates, OutOfBudget, estimate_metric, run, start_ensemble
+from steincheck.accuracy.walkers import OutOfBudget, WalkerCoordinates, estimate_metric, run, start_ensemble
 from steincheck.result import Modes
+from steincheck.target.counting import Budget, CountedTarget
 
 RNG = np.random.default_rng(0)
 ROOT = RNG.normal(size=(4, 4)) + 2 * np.eye(4)
@@ -21,8 +21,8 @@ TARGET = sc.Target(
 def ensemble(limit=None, m=40):
     modes = Modes(np.zeros((1, 4)), COVARIANCE[None], np.zeros(1))
     x = np.random.default_rng(1).normal(size=(m, 4))
-    coordinates = Coordinates(np.zeros(4), np.eye(4))
-    density = CountedTarget(TARGET, limit)
+    coordinates = WalkerCoordinates(np.zeros(4), np.eye(4))
+    density = CountedTarget(TARGET, Budget() if limit is None else Budget(limit))
     return start_ensemble(x, coordinates, cells_of_modes(modes)[0], density, np.random.default_rng(2))
 
 
@@ -58,13 +58,13 @@ def test_walkers_find_step_and_metric():
 
 def test_evaluations_are_counted_and_obey_the_limit():
     density = ensemble().density
-    assert density.made > 40 * 10
+    assert density.budget.made > 40 * 10
     with pytest.raises(OutOfBudget):
         ensemble(limit=1000)
-    without_score = CountedTarget(sc.Target(TARGET.log_density, dim=4), 1000)
+    without_score = CountedTarget(sc.Target(TARGET.log_density, dim=4), Budget(1000))
     without_score.score(np.zeros((3, 4)))
-    assert without_score.made == 3 * 2 * 4
-    assert without_score.left == 1000 - 24
+    assert without_score.budget.made == 3 * (2 * 4 + 1)
+    assert without_score.budget.left == 1000 - 27
 
 
 def test_states_are_thinned_to_an_even_number():

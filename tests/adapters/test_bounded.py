@@ -1,7 +1,6 @@
 """Densities of bounded parameters taken to unconstrained space: SciPy's densities, Jacobians, level."""
 
 import pickle
-import warnings
 from functools import partial
 
 import jax.numpy as jnp
@@ -122,11 +121,6 @@ def test_correct_draws_are_rejected_at_the_level_and_wrong_ones_named():
     assert any("tau is" in finding.text for finding in verdict.findings)
 
 
-def test_samples_of_the_target_are_transformed(free):
-    y = free.sample(5, 0)
-    np.testing.assert_allclose(free.constrain(y), sample(5, 0))
-
-
 def test_a_transformed_model_pickles():
     gaussian = sc.models.gaussian_mixture([[1.0, 1.0]])
     free = sc.unbounded(gaussian, [(-50, 50), (-INF, INF)])
@@ -150,23 +144,9 @@ def test_a_bad_support_is_named(support, message):
         sc.unbounded(in_numpy(), support)
 
 
-def test_rows_outside_the_support_are_named(free):
-    x = sample(4, 0)
-    x[2, 0] = 2.5
-    with pytest.raises(ValueError, match=r"rows \[2\]"):
-        free.unconstrain(x)
-
-
 def test_a_transformed_target_is_not_transformed_again(free):
     with pytest.raises(ValueError, match="`target` must not have been transformed already"):
         sc.unbounded(free, (0, INF))
-
-
-def test_far_points_raise_no_warning(free):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        value = free.log_density(np.array([[800.0, 800.0, 800.0, 1.0], [-800.0, -800.0, -800.0, 1.0]]))
-    assert not np.isfinite(value).any() or (value < -300).all()
 
 
 @pytest.mark.parametrize("x", [[0.0, 0.0], [[0.0, 0.0, 0.0]]])

@@ -1,6 +1,5 @@
 """Parameters and coordinates, without the packages that the adapters adapt."""
 
-import pickle
 from importlib.util import find_spec
 
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ from scipy import special
 import steincheck as sc
 from steincheck.adapters.parameters import Parameters, with_parameters
 from steincheck.draws import to_unconstrained
-from steincheck.target.parameter_scale import ParameterScale, parameter_scales, to_constrained
+from steincheck.target.parameter_scale import ParameterScale, parameter_scales
 
 
 def constrain(u):
@@ -70,15 +69,6 @@ def test_rounded_simplices_are_understood_and_others_refused(points):
         made().unconstrain(values)
 
 
-def test_points_as_values_of_the_parameters(points):
-    values, names = to_constrained(points, made())
-    np.testing.assert_array_equal(values, constrain(points))
-    assert names == PARAMETERS.names
-    plain = sc.Target(lambda x: -np.sum(x**2, axis=1), dim=2)
-    values, names = to_constrained(np.zeros(2), plain)
-    assert (values.shape, names) == ((1, 2), ("x[0]", "x[1]"))
-
-
 @pytest.mark.parametrize(
     ("package", "make", "command"),
     [
@@ -134,31 +124,3 @@ def test_columns_in_another_order_are_found():
         "mu": ParameterScale("mu", 1, ""),
         "log_sigma": ParameterScale("sigma", 0, "log"),
     }
-
-
-def test_from_jax_takes_maps_written_with_jax():
-    target = gamma_target(
-        ["mu", "log_sigma"],
-        constrain=lambda u: jnp.stack([u[:, 0], jnp.exp(u[:, 1])], axis=1),
-        unconstrain=lambda c: jnp.stack([c[:, 0], jnp.log(c[:, 1])], axis=1),
-    )
-    draws = gamma_draws(50)
-    assert target.constrain(np.log(draws[:, [1, 1]])).dtype == np.float64
-    np.testing.assert_allclose(target.constrain(target.unconstrain(draws)), draws, rtol=1e-14)
-    with pytest.raises(TypeError, match="`constrain` must be a function"):
-        gamma_target(None, constrain=3)
-
-
-def identity(u):
-    return u
-
-
-def normal(u):
-    return -0.5 * u[0] ** 2
-
-
-def test_maps_of_from_jax_survive_pickling():
-    target = sc.from_jax(normal, 1, constrained_names=["m"], constrain=identity, unconstrain=identity)
-    again = pickle.loads(pickle.dumps(target))
-    assert again.constrained_names == ("m",)
-    assert again.constrain(np.ones((1, 1))) == 1

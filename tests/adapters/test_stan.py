@@ -47,7 +47,7 @@ def test_program_and_data_from_files(tmp_path, target_of):
     program.write_text(STAN["schools"])
     values = {key: np.asarray(value).tolist() for key, value in DATA["schools"].items()}
     (tmp_path / "data.json").write_text(json.dumps(values))
-    by_name = sc.adapters.load_model(stan=program, data=tmp_path / "data.json")
+    by_name = sc.from_stan(program, tmp_path / "data.json")
     x = np.ones((2, 10))
     np.testing.assert_array_equal(by_name.score(x), target_of("stan", "schools").score(x))
 
@@ -84,29 +84,11 @@ def test_a_failing_compiler_is_reported(monkeypatch, tmp_path):
     assert not list(tmp_path.rglob("*.so"))
 
 
-def test_a_terminal_is_told_that_it_takes_long(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("CXX", f"{sys.executable} -c 0/0")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with pytest.raises(RuntimeError):
-        sc.from_stan(STAN["schools"], DATA["schools"])
-    assert "Compiling program.stan: about half a minute, once" in capsys.readouterr().err
-
-
 def test_a_stan_model_can_be_sent_to_another_process(target_of):
     target = target_of("stan", "schools")
     score = pickle.loads(pickle.dumps(target.score))
     x = np.ones((2, 10))
     np.testing.assert_array_equal(score(x), target.score(x))
-
-
-def test_equal_programs_have_one_library_wherever_they_are_and_find_their_includes(tmp_path):
-    home = stan._home_of_httpstan()
-    source = stan._Source(STAN["schools"], tmp_path, "m.stan")
-    assert stan._translated(home, source) == stan._translated(home, source._replace(folder=tmp_path.parent))
-    (tmp_path / "part.stan").write_text("real<lower=0> tau;\n")
-    code = "parameters {\n#include part.stan\n}\nmodel { tau ~ normal(0, 1); }"
-    assert "tau" in stan._translated(home, source._replace(code=code))
 
 
 @pytest.fixture(scope="module")

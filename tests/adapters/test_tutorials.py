@@ -27,7 +27,7 @@ def in_an_empty_folder(tmp_path, monkeypatch):
     ("name", "fits", "kinds"),
     [
         ("numpyro", False, {"missing mode"}),
-        ("pymc", False, {"scale", "correlation", "overall scale", "shape"}),
+        ("pymc", False, {"sd"}),
         ("torch", False, {"mode share", "missing mode"}),
         ("stan", True, set()),
         ("arviz", False, {"mode share", "missing mode"}),
@@ -36,7 +36,8 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 def test_tutorial(name, fits, kinds):
     scope = run(name)
     verdict = scope["verdict"]
-    assert verdict.sentence.partition(" (p")[0] in (PAGES / f"{name}.md").read_text()
+    page = " ".join((PAGES / f"{name}.md").read_text().split())
+    assert verdict.sentence.partition(" (p")[0].partition(":")[0] in page  # numbers depend on the platform
     assert verdict.fits in ({True, None} if fits else {False}), str(verdict)
     assert not kinds or kinds & {finding.kind for finding in verdict.findings}, str(verdict)
     assert Path(f"{name}.png").stat().st_size > 5000

@@ -3,7 +3,6 @@ import pytest
 from harness import ar1_chains, labelled_chains, quiet_check, standard_normal
 from scipy import signal, stats
 
-import steincheck as sc
 from steincheck.chains.order import equal_chains, find_dependence, order_facts, repeats, stuck_chains
 
 
@@ -59,11 +58,6 @@ def test_three_coordinates_of_which_two_are_nearly_equal_are_no_interleaved_chai
     assert not any(find_dependence(x) for x in samples)
 
 
-def test_constant_and_few_draws_are_not_called_dependent():
-    assert find_dependence(np.ones((100, 3))) is None
-    assert find_dependence(np.arange(29.0)[:, None]) is None
-
-
 @pytest.mark.parametrize(("rho", "dim"), [(0.4, 3), (-0.4, 1), (0.9, 2), (0.999, 1)])
 def test_a_chain_is_called_one_chain(rho, dim):
     for seed in range(20):
@@ -112,13 +106,6 @@ def test_interleaved_chains_are_no_misfit(walkers, steps):
     verdict = quiet_check(flattened, standard_normal(2), modes=[[0.0, 0.0]])
     assert verdict.fits is None
     assert f"{walkers} chains seem to be interleaved" in verdict.sentence
-
-
-def test_swapped_axes_are_found_and_independent_draws_are_not_called_swapped():
-    rng = np.random.default_rng(6)
-    chains = ar1_chains(rng, 4, 250, 3, 0.9)
-    assert sc.as_draws(chains.swapaxes(0, 1)).axes_swapped
-    assert not any(sc.as_draws(rng.normal(size=(4, 100, 3))).axes_swapped for _ in range(300))
 
 
 def test_facts_about_chains():

@@ -39,16 +39,6 @@ def test_agreement_sees_an_odd_chain_and_burn_in():
     assert np.mean(early) > 0.6
 
 
-def test_agreement_returns_its_null_distribution():
-    rng = np.random.default_rng(12)
-    chain = np.repeat(np.arange(4), 250)
-    found = agreement(rng.normal(size=(1000, 2)), chain, rng, n_resamples=199)
-    assert found.statistic == -min(found.between_pvalue, found.start_pvalue)
-    assert found.null_distribution.shape == (199,)
-    as_large = np.sum(found.null_distribution >= found.statistic - 1e-9)
-    assert found.pvalue == (1 + as_large) / 200
-
-
 def test_agreement_of_a_single_chain_and_of_many():
     rng = np.random.default_rng(9)
     x, chain = labelled_chains(rng, 1, 2000, 2, 0.5)
@@ -64,7 +54,7 @@ def test_agreement_of_a_single_chain_and_of_many():
     found = agreement(stein_features(x), chain, rng)
     assert "times as long" in found.warnings[0]
     assert np.isnan(found.pvalue)
-    assert "reason: the effective sample size" in str(found)
+    assert "cannot tell: the effective sample size" in str(found)
 
 
 def test_agreement_does_not_depend_on_units_or_constant_features():
@@ -81,9 +71,3 @@ def test_agreement_keeps_its_level_with_more_features_than_blocks():
     chain = np.repeat(np.arange(4), 250)
     samples = (rng.normal(size=(1000, 300)) for _ in range(60))
     assert_level([agreement(x, chain, rng, n_resamples=99).pvalue for x in samples], (0.05, 0.2))
-
-
-def test_chains_of_one_value_agree():
-    """Whitening leaves nothing; the chains are stuck, but they do not differ."""
-    found = agreement(np.ones((400, 2)), np.repeat(np.arange(4), 100), np.random.default_rng(0))
-    assert not found.pvalue <= 0.05

@@ -128,14 +128,6 @@ def test_chains_that_are_too_short_give_no_pvalue(name, chains):
     assert found.inconclusive()
 
 
-def test_a_single_block_has_no_statistic(normal):
-    x = np.cumsum(np.random.default_rng(5).normal(size=(1, 100, 2)), axis=1) * 0.1
-    with pytest.warns(UserWarning, match="cannot tell"):
-        found = run("ksd_test", x, normal)
-    assert found.chains.n_blocks == 1
-    assert np.isnan(found.statistic)
-
-
 def test_misfit_of_chains_is_found(normal, mixture):
     x = ar1_chains(np.random.default_rng(6), 4, 300, 2, 0.5) + 0.5
     for name in SHAPE:
@@ -163,15 +155,6 @@ def test_bootstraps_of_single_draws_are_refused_for_chains(chains):
     assert own.settings["bootstrap"] is signs_of_tenths
     assert own.chains is None
     assert run("ksd_test", x, target, bootstrap="blocks").pvalue == run("ksd_test", x, target).pvalue
-
-
-def test_faults_of_chains_are_said(normal):
-    x = ar1_chains(np.random.default_rng(8), 4, 250, 2, 0.3)
-    x[1] = x[0]
-    with pytest.warns(UserWarning, match="chains 0 and 1 are the same in 250 of 250 draws"):
-        run("ksd_test", x, normal)
-    with pytest.raises(TypeError, match="`independent` must be True or False, got 'yes'"):
-        run("ksd_test", x, normal, independent="yes")
 
 
 def test_a_chain_that_stands_still_is_not_told_to_run_longer(normal):

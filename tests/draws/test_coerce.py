@@ -96,7 +96,7 @@ def test_bad_chains(draws, dim, error, message):
 
 
 def test_names_that_do_not_fit_the_columns():
-    with pytest.raises(ValueError, match=r"`draws` must have one column per coordinate, 2, got 3"):
+    with pytest.raises(ValueError, match=r"`draws` must have one column per name of `names`, 2, got 3"):
         as_draws(np.zeros((5, 3)), names=["a", "b"])
 
 

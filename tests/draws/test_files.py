@@ -7,7 +7,9 @@ from steincheck.draws import read_draws
 
 CMDSTAN = """# stan_version_major = 2
 # method = sample (Default)
+#     num_warmup = 4
 #     save_warmup = {saved}
+#     thin = 2 (Default)
 lp__,accept_stat__,divergent__,mu,theta.1,theta.2,theta.3
 {warm_up}# Adaptation terminated
 # Step size = 0.8
@@ -41,6 +43,16 @@ def written(folder, text, name="draws.csv"):
 @pytest.mark.parametrize("name", ["draws.csv", "draws.TSV", "draws.txt"])
 def test_text_files(tmp_path, text, name):
     assert read_draws(written(tmp_path, text, name), dim=2).values.tolist() == [[0.5, 1], [2, 3]]
+
+
+def test_a_first_comment_of_as_many_names_as_columns_names_them(tmp_path):
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for delimiter, header in ((" ", "tau mu"), (",", "tau,mu"), (" ", "tau.1 tau.2")):
+        np.savetxt(tmp_path / "x.txt", x, header=header, delimiter=delimiter)
+        names = ["tau[1]", "tau[0]"] if "1" in header else ["mu", "tau"]
+        np.testing.assert_array_equal(read_draws(tmp_path / "x.txt", names=names), x[:, ::-1])
+    for comment in ("2024 run", "made by hand", "tau, 5"):
+        assert read_draws(written(tmp_path, f"# {comment}\n1 2\n3 4\n")).names is None
 
 
 def test_named_columns_are_taken_in_the_order_of_the_target(tmp_path):
@@ -83,7 +95,7 @@ def test_text_is_read_exactly(tmp_path):
     np.testing.assert_array_equal(read_draws(written(tmp_path, "\n".join(lines))).values, x)
 
 
-@pytest.mark.parametrize("saved", ["0", "1"])
+@pytest.mark.parametrize("saved", ["0", "1", "true (Default)"])
 def test_cmdstan_files_without_their_warm_up(tmp_path, saved):
     warm_up = "" if saved == "0" else WARM_UP
     texts = [CMDSTAN.format(chain=chain, saved=saved, warm_up=warm_up) for chain in (0, 1)]

@@ -74,11 +74,3 @@ def test_some_of_the_draws_keep_their_chains_and_weights():
 def test_rows_that_are_not_there(rows):
     with pytest.raises(ValueError, match="`rows` must be"):
         Draws(X).take(rows)
-
-
-def test_draws_say_how_many_they_are():
-    assert str(Draws(X)) == "6 draws"
-    assert str(Draws(X, [0, 0, 0, 1, 1, 1])) == "2 x 3 draws"
-    assert (
-        repr(Draws(X, [0, 0, 1, 1, 1, 1], ["a", "b"])) == "<Draws: 6 draws of 2 chains, d = 2, names: a, b>"
-    )

@@ -4,11 +4,11 @@ import pytest
 from harness import normal_log_density
 
 import steincheck as sc
-from steincheck.draws import as_draws, to_unconstrained
+from steincheck.draws import to_unconstrained
 from steincheck.draws.unconstrained import read_as_parameters
 
 
-@pytest.mark.parametrize("door", ["find_modes", "witness", "contributions"])
+@pytest.mark.parametrize("door", ["find_modes", "witness"])
 def test_searches_and_pictures_read_what_the_tests_read(door):
     """A positive parameter on its own scale, by name; its logarithm is the coordinate of the target."""
     target = sc.Target(
@@ -69,11 +69,3 @@ def test_weights_stay_with_the_draws():
     draws = to_unconstrained(columns, target)
     np.testing.assert_allclose(draws.weight, [0.25, 0.75])
     np.testing.assert_allclose(draws.values[:, 1], np.log([1, 2]))
-
-
-def test_draws_without_names_or_with_those_of_the_coordinates_are_left_alone():
-    target = gamma_target(["mu", "log_sigma"])
-    u = np.random.default_rng(0).normal([0, 2], [1, 0.3], size=(20, 2))
-    np.testing.assert_array_equal(to_unconstrained(u, target).values, u)
-    named = as_draws(u, 2, names=target.names)
-    np.testing.assert_array_equal(to_unconstrained(named, target).values, u)

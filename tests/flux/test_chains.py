@@ -4,14 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from flux_problems import (
-    TWO,
-    TWO_MODES,
-    at_two_modes,
-    label_chain,
-    labels_as_orbits,
-    stuck_chains,
-)
+from flux_problems import TWO, TWO_MODES, at_two_modes, label_chain, labels_as_orbits, stuck_chains
 from harness import ar1_chains, assert_level, assert_power
 
 import steincheck as sc

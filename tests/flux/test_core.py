@@ -178,34 +178,6 @@ class TestCannotTell:
         assert "as expected" not in result.mode_table.words
 
 
-def test_modes_are_searched_if_not_given():
-    target = sc.models.gaussian_mixture([[0.0], [9.0]])
-    x = np.random.default_rng(20).normal(size=(300, 1))
-    result = flux_test(x, target, bounds=(-10, 15), rng=0)
-    assert len(result.modes) == 2
-    assert result.pvalue < 1e-10
-    assert result.mode_table.missing == (int(np.argmax(result.modes.locations[:, 0])),)
-
-
-def test_the_number_of_replicates_may_be_chosen():
-    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-    modes = [[-3.0], [3.0]]
-    x = target.sample(200, 0)
-    usual = flux_test(x, target, modes=modes, variant="exact", rng=0)
-    few = flux_test(x, target, modes=modes, variant="exact", n_resamples=99, rng=0)
-    chains = flux_test(x.reshape(2, 100, 1), target, modes=modes, n_resamples=99, rng=0)
-    assert [len(result.null_distribution) for result in (usual, few, chains)] == [999, 99, 99]
-    assert few.pvalue_floor == 0.01
-    assert few.pvalue == pytest.approx(usual.pvalue, abs=0.2)
-    assert flux_test(x, target, modes=modes, n_resamples=99, rng=0).null_distribution is None  # no need
-
-
-def test_few_draws_are_tested_exactly():
-    target, modes = mixture(*NEAR)
-    x = draw(NEAR, 99, np.random.default_rng(0))
-    assert flux_test(x, target, modes=modes, rng=0).variant == "exact"
-
-
 def test_close_modes_are_flagged():
     target = sc.Target(
         lambda x: -((x[:, 0] ** 2 - 0.5) ** 2), dim=1

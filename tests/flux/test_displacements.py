@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from flux_problems import NEAR, draw, mixture, modulated, modulated_draws
+from flux_problems import NEAR, draw, mixture
 from harness import assert_level
 from scipy import stats
 
@@ -134,12 +134,3 @@ def test_a_lattice_that_is_known_whole_is_tested_mode_by_mode():
     assert result.mode_table.words[4] == "too many draws"
     flows = step_flows(x, target.log_density(x), target, np.array([[8.0, 0.0], [0.0, 8.0]]))
     assert hotelling(flows.net).pvalue > 0.001
-
-
-def test_a_lattice_that_is_listed_in_part_is_tested_by_displacements_only():
-    target, modes = modulated(2)
-    x = modulated_draws(target, 500, np.random.default_rng(13))
-    with pytest.warns(UserWarning, match=LATTICE):
-        result = flux_test(x, target, modes=modes, rng=0)
-    assert result.mode_table is None
-    assert result.pvalue > 0.01

@@ -83,11 +83,6 @@ class TestCovariance:
         assert np.all((ratio > 0.3) & (ratio < 2.5))  # 20 blocks
         assert chains.quantile == pytest.approx(stats.t.ppf(0.975, 19))
 
-    def test_a_single_block_says_nothing(self):
-        chain = np.zeros(20, dtype=int)
-        slow = np.repeat([[1.0, -1.0]], 10, axis=0)
-        assert np.isinf(influence_covariance(np.concatenate([slow, -slow]), chain).covariance).all()
-
     def test_errors_are_observed_minus_implied(self):
         mode = label_chain([0.7, 0.3], 1.0, 1, 500, np.random.default_rng(0)).ravel()
         table = mode_table(labels_as_orbits(mode, [0.6, 0.4]), np.zeros(2, dtype=int), np.eye(2))

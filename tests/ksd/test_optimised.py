@@ -22,11 +22,3 @@ def test_ospksd_chooses_the_theta_of_the_largest_criterion():
     assert result.power_criterion.shape == (51,)
     assert abs(result.chosen_theta - 1) > 0.02  # at 1 the modes fall upon each other and nothing is seen
     assert result.identity_statistic + result.theta_statistic == pytest.approx(result.statistic, rel=1e-9)
-
-
-def test_ospksd_counts_the_tested_draws_only():
-    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-    options = {"modes": [[-3.0], [3.0]], "theta": [1.0], "n_steps": 2, "n_resamples": 19, "rng": 0}
-    assert sc.ospksd_test(target.sample(80, 0), target, **options).settings["bootstrap"] == "blocks"
-    with pytest.warns(UserWarning, match="only 40 draws are tested: below 50 their bootstrap rejects"):
-        sc.ospksd_test(target.sample(80, 0), target, bootstrap=sc.multinomial, **options)

@@ -57,41 +57,12 @@ def test_spksd_reports_what_it_did():
     assert json.loads(result.to_json())["modes"]
 
 
-def test_more_steps_do_not_change_the_bootstrap_weights():
-    seen = []
-
-    def recording(n, size, rng):
-        seen.append(sc.multinomial(n, size, rng))
-        return seen[-1]
-
-    x = bimodal_draws(0.5, 100, np.random.default_rng(12))
-    for n_steps in (1, 4):
-        sc.spksd_test(
-            x, bimodal(), modes=BIMODAL_MODES, n_steps=n_steps, theta=[0.9], bootstrap=recording, rng=3
-        )
-    np.testing.assert_array_equal(seen[0], seen[1])
-
-
-def test_modes_are_found_when_not_given():
-    x = bimodal_draws(1.0, 300, np.random.default_rng(13))
-    result = sc.spksd_test(x, bimodal(), bounds=(-10, 16), rng=0)
-    np.testing.assert_allclose(np.sort(result.modes.locations[:, 0]), [0, 6], atol=1e-3)
-    assert result.reject()
-    assert sc.ospksd_test(x, bimodal(), bounds=(-10, 16), rng=0).reject()
-
-
 def test_one_mode_is_said_aloud(normal_target):
     x = np.random.default_rng(14).normal(size=(100, 2))
     with pytest.warns(UserWarning, match="only one mode"):
         result = sc.spksd_test(x, normal_target, rng=0, theta=[0.9, 1.1])
     assert any("only one mode" in text for text in result.warnings)
     assert result.theta_statistics == pytest.approx([result.identity_statistic] * 2)
-
-
-def test_jumps_that_are_never_accepted_are_said_aloud():
-    draws = bimodal_draws(0.5, 60, np.random.default_rng(15))
-    with pytest.warns(UserWarning, match="jumps are accepted at every theta"):
-        sc.pksd_test(draws, bimodal(), modes=[[0.0], [6.0]], theta=10.0, rng=0)
 
 
 @pytest.mark.parametrize(

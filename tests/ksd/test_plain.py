@@ -123,25 +123,9 @@ def test_finite_difference_scores_are_flagged():
     assert result.statistic == pytest.approx(exact.statistic, rel=1e-6)
 
 
-def test_too_few_resamples_to_reject_are_noted(normal_target):
-    x = np.random.default_rng(0).normal(3, 1, size=(50, 2))
-    with pytest.warns(UserWarning, match=r"`n_resamples` = 18 no p-value can be below 0.0526"):
-        result = sc.ksd_test(x, normal_target, n_resamples=18, rng=0)
-    assert result.pvalue == pytest.approx(1 / 19)
-    assert result.warnings
-    assert sc.ksd_test(x, normal_target, n_resamples=19, rng=0).reject()
-
-
 def test_a_wrong_score_is_an_error_unless_told_otherwise():
     wrong = sc.Target(normal_log_density, lambda x: x, dim=2)
     x = np.random.default_rng(0).normal(size=(50, 2))
     with pytest.raises(ValueError, match="`score` disagrees"):
         sc.ksd_test(x, wrong)
     assert sc.ksd_test(x, wrong, check_score=False, rng=0).reject()  # draws of its reciprocal
-
-
-def test_a_warning_points_at_the_line_that_called_the_test(normal_target):
-    x = np.random.default_rng(24).normal(size=(10, 2))
-    with pytest.warns(UserWarning, match="only 10 draws are tested: below 50") as heard:
-        sc.ksd_test(x, normal_target, bootstrap=sc.multinomial, rng=0)
-    assert heard[0].filename == __file__

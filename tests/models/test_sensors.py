@@ -168,9 +168,3 @@ def test_the_sensor_function_and_the_target_are_the_same():
         values = [float(models.sensor_log_density(jnp.asarray(row))) for row in x]
     assert target.log_density(x) == pytest.approx(values, abs=1e-10)
     assert target.names == ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
-
-
-def test_the_sensors_have_eight_coordinates():
-    assert np.isfinite(models.sensor_log_density([0.5, 0.4, 0.3, 0.2, 0.1, 0.6, 0.7, 0.8]))
-    with pytest.raises(ValueError, match=r"`x` must hold the 8 coordinates of the sensors, got shape \(7,\)"):
-        models.sensor_log_density(np.ones(7))

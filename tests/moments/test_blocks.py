@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from harness import ar1_chains, assert_level, assert_power, gaussian_with_modes
 
-from steincheck.chains import cut_blocks
+from steincheck.chains.blocks import cut_blocks
 from steincheck.modes.arguments import as_modes
 from steincheck.moments.blocks import blocks_of_chains, resampled_blocks
 from steincheck.moments.columns import user_parameters

@@ -5,11 +5,9 @@ import numpy as np
 import pytest
 from harness import (
     CORRELATED,
-    ar1_chains,
     assert_level,
     find_feature,
     gaussian_with_modes,
-    normal_log_density,
     quiet_moment_test,
     standard_normal,
     student,
@@ -172,14 +170,6 @@ def test_a_dependence_that_is_no_correlation(d):
     assert found.t > 5
 
 
-def test_repeated_draws_are_noted():
-    target, modes = gaussian_with_modes(np.eye(2))
-    x = np.random.default_rng(0).normal(size=(200, 2))
-    x[150:160] = x[:10]
-    with pytest.warns(UserWarning, match="10 of 200 draws repeat others exactly"):
-        sc.moment_test(x, target, modes=modes, rng=0)
-
-
 def test_the_result_is_a_table_that_can_be_written_down_and_run_again():
     target, modes = gaussian_with_modes(CORRELATED, names=["mu", "sigma", "tau"])
     x = np.random.default_rng(0).multivariate_normal(np.zeros(3), CORRELATED, size=300)
@@ -191,13 +181,6 @@ def test_the_result_is_a_table_that_can_be_written_down_and_run_again():
     assert all(f.pvalue <= 0.5 for f in result.significant(0.5))
     assert result.to_json()
     assert isinstance(result.features[0].to_dict()["parameters"], list)
-
-
-def test_modes_are_searched_where_none_are_given():
-    target = sc.models.gaussian_mixture([[-4.0], [4.0]])
-    result = sc.moment_test(target.sample(400, 0), target, bounds=(-10, 10), rng=0)
-    assert len(result.modes) == 2
-    assert not result.reject(0.001)
 
 
 @pytest.mark.parametrize("key", [None, lambda x: x[:, 0], lambda x: np.abs(x[:, 0])])
@@ -233,15 +216,6 @@ def test_bad_input(change, error, match):
         sc.moment_test(arguments.pop("draws"), arguments.pop("target"), **arguments)
 
 
-def test_few_draws_few_replicates_and_overflow_are_told(normal_target):
-    x = np.random.default_rng(30).normal(size=(60, 2))
-    modes = [[0.0, 0.0]]
-    with pytest.warns(
-        UserWarning, match="only 60 draws: below 100 correct samples may be rejected too often"
-    ):
-        sc.moment_test(x, normal_target, modes=modes, rng=0)
-
-
 def test_the_sign_of_t_is_that_of_the_effect():
     target = standard_normal(2)
     rng = np.random.default_rng(3)
@@ -255,34 +229,3 @@ def test_the_sign_of_t_is_that_of_the_effect():
     assert find_feature(heavy, "tails", ["x[0]"]).t > 4
     skewed = quiet_moment_test(rng.exponential(size=(500, 2)) - 1, target, [[0.0, 0.0]])
     assert find_feature(skewed, "skewness", ["x[0]"]).t > 4
-
-
-def test_a_printed_result_names_what_is_wrong():
-    target = standard_normal(3, names=["mu", "nu", "tau"])
-    draws = np.random.default_rng(0).normal(size=(800, 3)) * [1.0, 1.0, 1.4] + [0.3, 0.0, 0.0]
-    text = str(quiet_moment_test(draws, target, [[0.0, 0.0, 0.0]]))
-    assert "the mean of mu is too high (t = 5" in text
-    assert "tau is too wide (t = 11" in text
-    assert " nu" not in text
-
-
-def test_a_density_that_fails_far_out_is_tested_all_the_same():
-    def log_density(x):
-        if np.abs(x).max() > 50:
-            raise ValueError("out of range")
-        return normal_log_density(x)
-
-    target = sc.Target(log_density, lambda x: -x, dim=2)
-    x = np.random.default_rng(0).normal(size=(200, 2))
-    found, whole = (
-        sc.moment_test(x, one, modes=np.zeros((1, 2)), rng=0) for one in (target, standard_normal(2))
-    )
-    assert found.pvalue == whole.pvalue
-
-
-def test_too_short_chains_have_no_p_value():
-    x = ar1_chains(np.random.default_rng(0), 2, 60, 2, 0.95)
-    with pytest.warns(UserWarning, match="cannot tell"):
-        result = sc.moment_test(x, standard_normal(2), modes=[[0.0, 0.0]], rng=0)
-    assert np.isnan(result.pvalue)
-    assert result.inconclusive()

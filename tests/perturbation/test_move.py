@@ -81,23 +81,6 @@ def test_exactly_n_steps_transitions_are_made():
     assert np.abs(moved).max() >= 5
 
 
-def test_changing_the_number_of_steps_or_scales_keeps_the_pairs():
-    flat = sc.Target(lambda x: np.zeros(len(x)), lambda x: np.zeros_like(x), dim=1)
-    modes = (np.array([[0.0], [1.0]]), np.ones((2, 1, 1)))
-    one = perturb(np.zeros((50, 1)), flat, modes, [1.0], n_steps=3, rng=5).samples
-    many = perturb(np.zeros((50, 1)), flat, modes, [1.0, 2.0], n_steps=3, rng=5).samples
-    np.testing.assert_array_equal(one[0], many[0])
-    np.testing.assert_array_equal(2 * many[0], many[1])
-
-
-def test_log_density_is_evaluated_once_a_proposed_state():
-    target, modes = mixture(*PLANE)
-    seen = []
-    counting = sc.Target(lambda x: seen.append(len(x)) or target.log_density(x), target.score, dim=2)
-    perturb(np.zeros((30, 2)), counting, modes, [0.9, 1.0], n_steps=4, rng=0)
-    assert sum(seen) <= 30 + 4 * 2 * 30 + 10  # the draws, the proposals, and a look at the modes
-
-
 def test_one_mode_is_the_identity_with_a_warning():
     target = standard_normal(2)
     x = np.random.default_rng(0).normal(size=(10, 2))
@@ -158,15 +141,6 @@ def test_bad_input(change, message):
         )
 
 
-def test_what_is_no_rule_and_no_perturbation_is_named(normal_target):
-    x = np.random.default_rng(0).normal(size=(50, 2))
-    modes = [[0.0, 0.0], [1.0, 1.0]]
-    with pytest.raises(TypeError, match="`accept` must be a function of the log ratio, got 'barker'"):
-        sc.perturb(x, normal_target, modes, 1.0, n_steps=2, accept="barker", rng=0)
-    with pytest.raises(TypeError, match="`perturbation` must come from perturb, got ndarray"):
-        sc.spksd_test(x, normal_target, perturbation=x)
-
-
 @pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
 def test_a_perturbation_for_another_target_is_refused(test):
     places = [[-3.0, 0.0], [3.0, 0.0]]
@@ -185,3 +159,11 @@ def test_a_perturbation_for_another_target_is_refused(test):
         )
         expected = test(x, target, perturbation=of_plain, rng=0).pvalue
         assert test(x, target, perturbation=of_higher, rng=0).pvalue == expected
+
+
+def test_what_is_no_rule_and_no_perturbation_is_named(normal_target):
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    with pytest.raises(TypeError, match="`accept` must be a function of the log ratio, got 'barker'"):
+        sc.perturb(x, normal_target, [[0.0, 0.0], [1.0, 1.0]], 1.0, n_steps=2, accept="barker", rng=0)
+    with pytest.raises(TypeError, match="`perturbation` must come from perturb, got ndarray"):
+        sc.spksd_test(x, normal_target, perturbation=x)

@@ -15,8 +15,8 @@ from steincheck import report
 from steincheck._files import write_text
 from steincheck.report import page as page_module
 from steincheck.result import Finding, GofResult, Modes, ModeTable, Verdict
-from steincheck.wording import headline
 
+ANSWERS = {True: "No misfit found", False: "Misfit found", None: "Cannot tell"}
 EVIL = '<script>alert("1")</script>'
 VOID = {"meta", "link", "br"}
 
@@ -36,6 +36,7 @@ class Accuracy(NamedTuple):
     sd_error: float = -1.6
     sd_error_interval: tuple = (-1.65, -1.55)
     rough: bool = False
+    has_sd: bool = True
 
 
 def a_verdict(n, dim, fits=False, **changes):
@@ -68,7 +69,7 @@ def a_verdict(n, dim, fits=False, **changes):
         "inconclusive_reasons": ("few draws",) if fits is None else (),
         "context": ("searched 100,000 points",),
         "names": tuple(names),
-        "sentence": headline(fits, 0.05, 0.002, ("few draws",)),
+        "sentence": f"{ANSWERS[fits]} (p = 0.002).",
         "not_examined": (EVIL,),
         "warnings": (EVIL,),
         "n": n,
@@ -146,7 +147,7 @@ def test_ids_are_unique(large):
 
 
 def test_the_sentence_comes_first_and_everything_follows(large):
-    parts = ('<h1 class="misfit">The draws do not fit', "<strong>Warnings", '<ul class="findings">')
+    parts = ('<h1 class="misfit">Misfit found', "<strong>Warnings", '<ul class="findings">')
     parts += (
         ">Errors</h2>",
         ">Modes</h2>",
@@ -162,8 +163,7 @@ def test_the_sentence_comes_first_and_everything_follows(large):
         "0.155 (0.152 to 0.158)",
         "+1.60 sd",
         "-80%",
-        "100.0% (40.0% to 60.0%)",
-        "missing, too few draws",
+        "50.0% (40.0% to 60.0%)",
         "SHA-256",
         f"numpy {np.__version__}",
     ):

@@ -1,13 +1,10 @@
 import functools
-import io
-import sys
 
 import jax
 import numpy as np
 import pytest
 
-from steincheck.stein import tiles
-from steincheck.stein.kernels import IMQ, RBF
+from steincheck.stein.kernels import IMQ
 from steincheck.stein.quadratic import flip_signs
 from steincheck.stein.tiles import quadratic_forms, single_suffices, sums_of_block_pairs
 
@@ -56,17 +53,6 @@ def test_streamed_equals_dense(samples, n, d):
         )
 
 
-@pytest.mark.parametrize("size", [128, 512])
-def test_results_do_not_depend_on_the_tile(monkeypatch, size):
-    x, s = stack(3, 301, 2)
-    weights = np.random.default_rng(2).integers(0, 2, size=(5, 301)) * 2 - 1
-    one = quadratic_forms(x, s, RBF(), 2.0, weights, row_sums=True)
-    monkeypatch.setattr(tiles, "SMALL_TILE", size)
-    other = quadratic_forms(x, s, RBF(), 2.0, weights, row_sums=True)
-    for a, b in zip(one, other, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11 * np.abs(a).max())
-
-
 def test_float32_products_move_replicates_by_a_millionth():
     x, s = stack(1, 2000, 2)
     weights = np.random.default_rng(3).integers(0, 2, size=(800, 2000)) * 2 - 1  # beyond 3e9 multiply-adds
@@ -84,17 +70,6 @@ def test_more_replicates_than_are_held_at_once():
     forms = quadratic_forms(x, s, IMQ(), 2.0, weights, row_sums=True)
     np.testing.assert_allclose(forms.replicates[0], np.einsum("bi,ij,bj->b", weights, h, weights), rtol=1e-9)
     np.testing.assert_allclose(forms.row_sums[0, 0], h.sum(axis=1), rtol=1e-9, atol=1e-9)
-
-
-def test_a_new_n_compiles_nothing():
-    x, s = stack(2, 1001, 3)
-    weights = np.ones((9, 1001), dtype=np.int8)
-    sizes = []
-    for n in (1000, 1001, 300):
-        quadratic_forms(x[:, :n], s[:, :n], IMQ(), 2.0 + n, weights[:, :n])
-        sums_of_block_pairs(x[:, :n], s[:, :n], IMQ(), 2.0 + n, np.arange(n) % 8)
-        sizes.append(tiles._tile._cache_size())
-    assert len(set(sizes)) == 1
 
 
 def test_far_from_the_origin_nothing_is_lost():
@@ -152,23 +127,6 @@ def test_float32_moves_replicates_by_little_even_if_the_bandwidth_is_tiny():
     spread = exact.replicates.std(axis=1)
     assert np.all(np.abs(single.replicates - exact.replicates).max(axis=1) < 1e-3 * spread)
     assert np.all(np.abs(single.statistics - exact.statistics) < 1e-3 * spread)
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize(("stream", "shown"), [(Terminal, True), (io.StringIO, False)])
-def test_the_time_left_is_shown_on_a_terminal_and_nothing_in_a_pipe(monkeypatch, stream, shown):
-    x, s = stack(1, 600, 3)
-    monkeypatch.setattr(sys, "stderr", stream())
-    quadratic_forms(x, s, IMQ(), 2.0)
-    assert not sys.stderr.getvalue()  # a short pass shows nothing
-    monkeypatch.setattr(tiles, "MIN_EVALUATIONS_FOR_PROGRESS", 0)
-    quadratic_forms(x, s, IMQ(), 2.0)
-    text = sys.stderr.getvalue()
-    assert ("Stein kernel" in text and "left" in text) if shown else not text
 
 
 def test_weights_of_draws_enter_the_sums_over_blocks():

@@ -40,40 +40,55 @@ def test_a_quick_run_repeats_the_committed_rows(figure, tmp_path):
     assert (tmp_path / f"{figure}.csv").read_bytes() == before
 
 
-def small_cells():
-    """What a study computes for one of its rows, or for a few samples of one."""
-    study = {name: importlib.import_module(f"experiments.{name}") for name in STUDIES}
+CHEAPEST = {  # a case and a size of each study that counts events
+    "chain_flux_study": ("stuck 3:1", (4, 250)),
+    "chain_study": ("stuck 3:1, d=2, 4x250", (4, 250)),
+    "check_study": ("missing, two_1_50", 50),
+    "flux_study": ("bimodal 6 apart, level", 1000),
+    "moment_study": ("level, Gaussian d=1", 200),
+}
+SMALL = {  # what the other studies compute for one of their rows, or for a few samples of one
+    "accuracy_choices": lambda module: module.one_run("lognormal_scales", "exact_200", 0),
+    "accuracy_study": lambda module: module.one_run("logistic_line", "chain_5", 0),
+    "block_study": lambda module: module.rejections("level, n = 200", 0),
+    "calibration": lambda module: module.run(module.Cell("power: shift .3", "flux", 100, 4), 1),
+    "choices": lambda module: module.share_aggregated(3, 99, 99, 20),
+    "fssd_study": lambda module: module.one_repetition("variance 1.69", "steincheck", 0),
+    "mode_study": lambda module: module.how_often(2, 0.1, "usual", 1),
+    "small_samples": lambda module: module.pvalue("ksd", None, 30, 10, 0),
+    "summary": lambda module: module.filled(module.README.read_text()),
+}
 
-    def moments(case="level, Gaussian d=1"):
-        module = study["moment_study"]
-        return module.cases()[case].run(200, np.random.default_rng(0))
 
-    return {
-        "block_study": lambda: study["block_study"].rejections(next(iter(study["block_study"].CASES)), 0),
-        "calibration": lambda: study["calibration"].run(
-            study["calibration"].Cell("power: shift .3", "flux", 100, 4), 1
-        ),
-        "chain_flux_study": lambda: list(study["chain_flux_study"].study("rare changes, never", 2)),
-        "chain_study": lambda: study["chain_study"].run("AR 0.9, d=1, 4x250", {"ksd_test": True}, 0),
-        "check_study": lambda: list(study["check_study"].missing("two_1_50")),
-        "choices": lambda: study["choices"].share_aggregated(3, 99, 99, 20),
-        "flux_study": lambda: study["flux_study"].repeat("bimodal 6 apart, level", 1000, 0, 2),
-        "fssd_study": lambda: study["fssd_study"].one_repetition("variance 1.69", "steincheck", 0),
-        "mode_study": lambda: study["mode_study"].how_often(2, 0.1, 1),
-        "moment_study": moments,
-        "ram_study": lambda: study["ram_study"].ANSWERS.read(),
-        "summary": lambda: study["summary"].filled(study["summary"].README.read_text()),
-        "small_samples": lambda: study["small_samples"].pvalue("ksd", None, 30, 10, 0),
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHEAPEST)
+def test_a_case_of_a_study_runs_and_resumes(name, tmp_path):
+    study = importlib.import_module(f"experiments.{name}").STUDY
+    case, size = CHEAPEST[name]
+    table = study.table(tmp_path)
+    for repetitions in (1, 2):
+        for rows in study.extend(case, size, repetitions, 1, table.read()):
+            table.merge(rows)
+        assert {row["repetitions"] for row in table.read()} == {str(repetitions)}
+    counted = {row["event"]: int(row["count"]) for row in table.read()}
+    assert counted == {
+        event: sum(done[event] for done in study.repeat(case, size, 0, 2)) for event in counted
     }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", SMALL)
 def test_a_small_part_of_a_study_runs(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is the subject of the studies
-        found = small_cells()[name]()
-    assert found is not None
+        assert SMALL[name](importlib.import_module(f"experiments.{name}")) is not None
+
+
+def test_every_study_is_tested_and_its_rows_have_its_columns():
+    assert set(STUDIES) == {*CHEAPEST, *SMALL}
+    for name in CHEAPEST:
+        study = importlib.import_module(f"experiments.{name}").STUDY
+        assert {row["case"] for row in study.table().read()} <= set(study.cases)
 
 
 @pytest.mark.parametrize("name", ["t-banana", "RBM"])

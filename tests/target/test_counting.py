@@ -56,13 +56,6 @@ def test_limits_are_never_exceeded_and_what_is_beyond_has_density_0():
     assert density.failures == 0
 
 
-def test_a_budget_is_shared():
-    budget = Budget(100)
-    for dim in (2, 3):
-        CountedTarget(standard_normal(dim), budget).log_density(np.zeros((4, dim)))
-    assert budget.made == 8
-
-
 def test_a_slow_batch_is_cut_short_by_the_clock():
     def log_density(x):
         time.sleep(0.01 * len(x))

@@ -5,7 +5,7 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import normal_log_density, quiet_check, standard_normal
+from harness import normal_log_density, quiet_check
 
 import steincheck as sc
 from steincheck.target import (
@@ -36,14 +36,6 @@ def test_differences_of_a_float32_density_are_not_lost_in_its_rounding():
     x = np.random.default_rng(0).normal(size=(50, 2))
     slope = central_differences(lambda x: (normal_log_density(x) - 100).astype(np.float32), x)
     np.testing.assert_allclose(slope, -x, atol=0.02)
-
-
-def test_central_differences_with_steps_of_their_own():
-    x = np.array([[1e-6, 1e6]])
-    slope = central_differences(
-        lambda x: 1e12 * x[:, 0] ** 2 - 1e-12 * x[:, 1] ** 2, x, np.array([1e-9, 1e3])
-    )
-    np.testing.assert_allclose(slope, [[2e6, -2e-6]], rtol=1e-6)
 
 
 def test_wrong_shapes_and_non_finite_values_name_the_rows():
@@ -102,11 +94,6 @@ def test_log_density_anywhere_is_minus_infinity_where_it_is_not_finite_or_raises
     assert asked == [7, 3, 4, 2, 1, 1, 2, 1, 1]  # halves, and again those that raise
 
 
-def test_a_wrong_shape_is_an_error_at_impossible_points_too():
-    with pytest.raises(ValueError, match=r"`log_density` must return shape \(3,\) for 3 points, got \(\)"):
-        log_density_anywhere(lambda x: np.sum(x), np.zeros((3, 2)))
-
-
 def test_score_anywhere_is_not_finite_where_it_raises():
     def score(x):
         if (x < 0).any():
@@ -151,15 +138,6 @@ def test_a_log_density_that_mixes_the_points_is_refused(log_density, score):
     for test in (quiet_check, functools.partial(sc.ksd_test, rng=0), functools.partial(sc.flux_test, rng=0)):
         with pytest.raises(ValueError, match="`log_density` must give every point a value of its own"):
             test(draws, mixing)
-
-
-def test_a_log_density_in_single_precision_does_not_mix_the_points():
-    rounded = sc.Target(
-        lambda x: normal_log_density(x).astype(np.float32) - np.float32(3e4), np.negative, dim=2
-    )
-    draws = np.random.default_rng(0).normal(size=(300, 2))
-    exact = standard_normal(2)
-    assert sc.ksd_test(draws, rounded, rng=0).pvalue == sc.ksd_test(draws, exact, rng=0).pvalue
 
 
 def test_differences_stop_where_a_shorter_step_bends_no_less():

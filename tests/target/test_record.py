@@ -31,14 +31,6 @@ def test_bad_targets(arguments, error, message):
         sc.Target(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("names", "message"), [(["a", "a"], "must differ"), ("ab", "non-empty strings"), ([1, 2], "non-empty")]
-)
-def test_bad_names(names, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        sc.Target(lambda x: -np.sum(x**2, axis=1), dim=2, names=names)
-
-
 def test_a_target_without_a_score_pickles_and_says_that_it_has_none():
     target = pickle.loads(pickle.dumps(sc.Target(normal_log_density, dim=2)))
     assert target.score is None
@@ -84,14 +76,6 @@ def test_a_target_with_a_field_replaced_pickles_with_it():
     other = pickle.loads(pickle.dumps(dataclasses.replace(renamed, log_density=np.sum)))
     assert other.log_density is np.sum
     assert other.names == ("mu",)
-
-
-def test_a_target_has_names_of_its_own():
-    names = ["a", "b"]
-    target = sc.Target(_log_density, dim=2, names=names, constrained_names=names)
-    names.append("c")
-    assert target.names == target.constrained_names == ("a", "b")
-    assert sc.Target(_log_density, dim=1, names=np.array(["a"])).names == ("a",)
 
 
 def _log_density(x):

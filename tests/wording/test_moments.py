@@ -3,7 +3,7 @@
 import pytest
 
 from steincheck.result import MomentFeature
-from steincheck.wording.moments import describe_feature, feature_lines, impossible_found
+from steincheck.wording.moments import describe_feature, feature_lines
 
 
 def feature(kind, basis="parameter", mode=None, parameters=("sigma",), scales=(), loadings=(), t=9.0):
@@ -45,11 +45,3 @@ def test_long_lists_are_cut():
     lines = feature_lines([feature("location")] * 7)
     assert lines[0] == "the mean of sigma is too high (t = 9.0)"
     assert lines[5:] == ["and 2 more in `features`"]
-
-
-def test_impossible_draws_are_named_by_row_or_by_chain():
-    assert impossible_found((7,)).startswith("one draw is of negligible probability")
-    assert impossible_found((7, 9)).endswith("(rows 7, 9, counted from 0)")
-    assert impossible_found((7, 9), [(0, 7), (1, 2)]).endswith(
-        "(chain 0, draw 7; chain 1, draw 2, counted from 0)"
-    )

@@ -62,7 +62,9 @@ def residuals(features: Features, targets: np.ndarray, n_walkers: int, n_folds: 
     """
     p = features.values.shape[1]
     shape = (len(targets) // n_walkers, n_walkers, -1)
-    f = (features.values / features.values.std(axis=0)).reshape(*shape[:2], p)
+    spread = features.values.std(axis=0)
+    constant = spread <= 1e-9 * np.abs(features.values).mean(axis=0)  # as for a density with an edge
+    f = (features.values / np.where(constant, 1.0, spread)).reshape(*shape[:2], p)
     y = (targets - targets.mean(axis=0)).reshape(shape)
     f_halves, y_halves = (np.array([part.mean(axis=0) for part in np.split(both, 2)]) for both in (f, y))
     left = np.repeat(y_halves[None], len(features.sizes) + 1, axis=0)

@@ -8,12 +8,12 @@ from .._validation import RandomSource, announce, as_count, seeded
 from ..chains.reading import read_sample
 from ..flux import flux_core
 from ..modes.held_out import known_modes
-from ..result import AccuracyResult, Estimate, Modes, ModeTable, ParameterAccuracy
+from ..result import AccuracyResult, Estimate, Modes, ParameterAccuracy
 from ..target import Target, require_target, score_at
+from ..target.counting import Budget, CountedTarget
 from ..typing import DrawsLike, ModesLike
 from ..wording.accuracy import accuracy_warnings
-from .density import CountedTarget
-from .exploration import DrawsWithScores, Exploration, Fit, explore
+from .exploration import MIN_ACCEPTANCE, DrawsWithScores, Exploration, Fit, explore
 from .functionals import Functionals, functionals_of
 from .intervals import Shares
 
@@ -77,7 +77,7 @@ def estimate_accuracy(
     shares = None
     if len(known) > 1:
         tested = flux_core(sample.x, sample.log_p, target, known, chain=sample.chain, rng=flux)
-        shares = None if tested.mode_table is None else shares_of_table(tested.mode_table)
+        shares = None if tested.mode_table is None else Shares.of(tested.mode_table)
     result = accuracy_core(
         sample.x,
         score_at(target, sample.x),
@@ -85,21 +85,12 @@ def estimate_accuracy(
         known,
         chain=sample.chain,
         shares=shares,
-        max_evaluations=max_evaluations,
+        budget=Budget() if max_evaluations is None else Budget(max_evaluations),
         rounds=3 if max_evaluations is None else 5,
         rng=walk,
     )
     announce([*warnings, *result.warnings])
     return result
-
-
-def shares_of_table(table: ModeTable) -> Shares:
-    """The implied shares of a mode table with the covariance a - a a' / sum(a) that has their variances."""
-    variance = (np.diff(table.implied_interval, axis=1)[:, 0] / 3.92) ** 2
-    a = variance
-    for _ in range(50):
-        a = variance + a**2 / max(a.sum(), 1e-300)
-    return Shares(table.implied, np.diag(a) - np.outer(a, a) / max(a.sum(), 1e-300))
 
 
 def accuracy_core(
@@ -108,28 +99,26 @@ def accuracy_core(
     target: Target,
     modes: Modes,
     *,
-    density: CountedTarget | None = None,
     chain: np.ndarray | None = None,
     weight: np.ndarray | None = None,
     shares: Shares | None = None,
-    max_evaluations: float | None = None,
+    budget: Budget | None = None,
     rounds: int = 3,
     rng: np.random.Generator,
 ) -> AccuracyResult:
     """The accuracy of draws x (n, d) with their scores, all of it validated.
 
-    `density` counts evaluations and knows its limit; by default the target with `max_evaluations`. `shares`
-    are needed where there are several modes.
+    `shares` are needed where there are several modes.
     """
-    density = CountedTarget(target, max_evaluations) if density is None else density
-    made = density.made
+    density = CountedTarget(target, budget)
+    made = density.budget.made
     weight = np.full(len(x), 1 / len(x)) if weight is None else weight / weight.sum()
     functionals = functionals_of(target, x)
     draws = DrawsWithScores(x, scores, weight, chain is not None)
     found = explore(draws, functionals, density, modes, shares, rounds, rng)
     acceptance = float(np.mean([window.acceptance for window in found.windows])) if found.windows else np.nan
     fit, reasons = found.fit, found.reasons
-    if acceptance < 0.3:  # the step did not adapt: nothing can be trusted
+    if acceptance < MIN_ACCEPTANCE:
         fit, reasons = None, (*reasons, "low acceptance")
     mean, covariance = _moments_of_modes(found, modes)
     return AccuracyResult(
@@ -137,7 +126,7 @@ def accuracy_core(
         found.n_walkers,
         found.n_transitions,
         acceptance,
-        density.made - made,
+        density.budget.made - made,
         reasons,
         mean,
         covariance,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from ..result import Estimate
+from ..result import Estimate, ModeTable
 from .control import Features, residuals
 
 
@@ -25,6 +25,11 @@ class Shares(NamedTuple):
 
     share: np.ndarray  #: (M,)
     covariance: np.ndarray  #: (M, M)
+
+    @classmethod
+    def of(cls, table: ModeTable) -> Shares:
+        """The shares that the density implies."""
+        return cls(table.implied, table.implied_covariance)
 
     def among(self, kept: list[int]) -> Shares:
         """Shares of some modes among these."""

@@ -8,15 +8,15 @@ import numpy as np
 
 from .._whitening import symmetric_roots
 from ..perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
+from ..target.counting import CountedTarget
 from .cells import Cell
-from .density import CountedTarget
 
 BLOCK = 5  # transitions; the third of each has steps a quarter as long, for necks and curved tails
 WINDOW = 10  # transitions of the first window; later ones are twice as long each
 MAX_STATES = 4000  # of a window that enter the regressions
 
 
-class Coordinates(NamedTuple):
+class WalkerCoordinates(NamedTuple):
     """Where the density is, as known before a window begins."""
 
     centre: np.ndarray  #: (d,)
@@ -27,7 +27,7 @@ class Ensemble(NamedTuple):
     """Walkers of one mode and how they move."""
 
     walkers: Walkers
-    coordinates: Coordinates
+    coordinates: WalkerCoordinates
     step: float
     cell: Cell
     density: CountedTarget
@@ -40,7 +40,7 @@ class Window(NamedTuple):
     x: np.ndarray
     scores: np.ndarray
     n_walkers: int
-    coordinates: Coordinates
+    coordinates: WalkerCoordinates
     acceptance: float
 
 
@@ -50,7 +50,7 @@ class OutOfBudget(Exception):
 
 def start_ensemble(
     x: np.ndarray,
-    coordinates: Coordinates,
+    coordinates: WalkerCoordinates,
     cell: Cell,
     density: CountedTarget,
     rng: np.random.Generator,
@@ -69,11 +69,11 @@ def adapt(ensemble: Ensemble) -> Ensemble:
     return run(ensemble, BLOCK, adapting=True)[0]
 
 
-def coordinates_of(window: Window) -> Coordinates:
+def coordinates_of(window: Window) -> WalkerCoordinates:
     """The coordinates that the states of a window imply."""
     usable = np.isfinite(window.scores).all(axis=1)
     x, scores = window.x[usable], window.scores[usable]
-    return Coordinates(x.mean(axis=0), estimate_metric(x, scores)) if len(x) > 1 else window.coordinates
+    return WalkerCoordinates(x.mean(axis=0), estimate_metric(x, scores)) if len(x) > 1 else window.coordinates
 
 
 def run(ensemble: Ensemble, n_transitions: int, *, adapting: bool = False) -> tuple[Ensemble, Window]:
@@ -104,7 +104,7 @@ def run(ensemble: Ensemble, n_transitions: int, *, adapting: bool = False) -> tu
 def _move(ensemble: Ensemble, walkers: Walkers, trajectory: Trajectory) -> tuple[Walkers, float]:
     """One transition with a random step, if it can be afforded, and the share of walkers that moved."""
     density, rng = ensemble.density, ensemble.rng
-    if trajectory.n_steps * len(walkers.x) * density.cost > density.left:
+    if (trajectory.n_steps + 1) * len(walkers.x) * density.score_cost > density.budget.left:
         raise OutOfBudget
     trajectory = trajectory._replace(step=trajectory.step * rng.uniform(0.6, 1.2))
     walkers, moved = hamiltonian_transition(walkers, density, trajectory, rng, ensemble.cell.contains)
@@ -121,7 +121,9 @@ def estimate_metric(x: np.ndarray, scores: np.ndarray, passes: int = 3) -> np.nd
     """
     n, d = x.shape
     kept = 1 - d / (d + n)
-    root = np.diag(np.sqrt(_spread(x) / _spread(scores)))
+    if np.any(scores.std(axis=0) <= 1e-9 * np.abs(scores).mean(axis=0)):  # an edge: the score knows no width
+        return _covariance(x, kept) + np.diag(x.std(axis=0) == 0)
+    root = np.diag(np.sqrt(np.maximum(x.std(axis=0), 1e-150) / scores.std(axis=0)))
     for _ in range(passes):
         a = _covariance(np.linalg.solve(root, x.T).T, kept)
         b = _covariance(scores @ root, kept)
@@ -129,10 +131,6 @@ def estimate_metric(x: np.ndarray, scores: np.ndarray, passes: int = 3) -> np.nd
         middle = symmetric_roots(half @ b @ half, floor=1e-12).inverse
         root = root @ np.linalg.cholesky(half @ middle @ half)
     return root @ root.T
-
-
-def _spread(x: np.ndarray) -> np.ndarray:
-    return np.maximum(x.std(axis=0), 1e-150)
 
 
 def _covariance(x: np.ndarray, kept: float) -> np.ndarray:

@@ -2,10 +2,9 @@
 
 from .arviz import to_arviz
 from .bounded import unbounded
-from .loading import load_model
 from .numpyro import from_numpyro
 from .pymc import from_pymc
 from .stan import from_stan
 from .torch import from_torch
 
-__all__ = ["from_numpyro", "from_pymc", "from_stan", "from_torch", "load_model", "to_arviz", "unbounded"]
+__all__ = ["from_numpyro", "from_pymc", "from_stan", "from_torch", "to_arviz", "unbounded"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..draws.names import close_names
 from ..target import Target
 from .numpyro import from_numpyro
 from .pymc import from_pymc
@@ -38,21 +39,24 @@ def load_model(
     if stan is not None:
         return from_stan(Path(stan), data)
     if numpyro is not None:
-        return from_numpyro(_object_of(numpyro), **_arguments(data))
+        return from_numpyro(load_named(numpyro), **_arguments(data))
     if pymc is None or data is not None:
         raise ValueError(
             "one of `stan`, `pymc` and `numpyro` must be given; a PyMC model has its `data` in it"
         )
-    model = _object_of(pymc)
+    model = load_named(pymc)
     return from_pymc(model() if callable(model) and not hasattr(model, "free_RVs") else model)
 
 
-def _object_of(source: str) -> Any:
-    """The object called "FILE.py:NAME"."""
+def load_named(source: str) -> Any:
+    """Run FILE.py and return what it calls NAME, from "FILE.py:NAME"."""
     file, _, name = source.rpartition(":")
+    if not file or not name:
+        raise ValueError(f"an object of a file must look like FILE.py:NAME, got {source!r}")
     module = run_file(Path(file))
     if not hasattr(module, name):
-        raise ValueError(f"{file} has no {name!r}")
+        known = [key for key in vars(module) if not key.startswith("_")]
+        raise ValueError(f"{file} has no {name!r}{close_names(name, known)}")
     return getattr(module, name)
 
 

@@ -62,10 +62,9 @@ def from_stan(program: Any, data: Any = None) -> Target:
     if hasattr(program, "log_density_gradient"):
         model = BridgeModel(program)
     else:
-        text = _as_json(data)
-        model = StanModel(str(compiled(program)), text)
-    names = tuple(counted_from_0(name) for name in model.parameter_names())
-    owners = tuple(name.partition(".")[0] for name in model.coordinate_names())
+        model = StanModel(str(compiled(program)), _as_json(data))
+    names = tuple(counted_from_0(name) for name in model.parameter_names)
+    owners = tuple(name.partition(".")[0] for name in model.coordinate_names)
     if not owners:
         raise ValueError("`program` must have parameters: there is nothing to test without any")
     parameters = Parameters(names, owners, model.constrain, model.unconstrain)
@@ -197,8 +196,8 @@ class StanModel:
         )
         if not self._model:
             raise ValueError(f"`data` do not fit the Stan program, Stan says: {_text(message)}")
-        self.dim = len(self.coordinate_names())
-        self.n_parameters = len(self.parameter_names())
+        self.parameter_names = self._names(0)
+        self.coordinate_names = self._names(1)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StanModel, (self.library, self.data)
@@ -207,15 +206,8 @@ class StanModel:
         if getattr(self, "_model", None):
             self._functions.steincheck_delete(self._model)
 
-    def parameter_names(self) -> list[str]:
-        """Stan's names of the parameters."""
-        return self._names(0)
-
-    def coordinate_names(self) -> list[str]:
-        """Stan's names of the unconstrained coordinates."""
-        return self._names(1)
-
     def _names(self, which: int) -> list[str]:
+        """Stan's names of the parameters (0) or of the unconstrained coordinates (1)."""
         size = self._functions.steincheck_names(self._model, which, None, ctypes.c_long(0)) + 1
         buffer = ctypes.create_string_buffer(size)
         self._functions.steincheck_names(self._model, which, buffer, ctypes.c_long(size))
@@ -229,25 +221,25 @@ class StanModel:
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, d)"""
-        slope = np.empty((len(x), self.dim))
+        slope = np.empty((len(x), len(self.coordinate_names)))
         self._call("log_density", x, 1, np.empty(len(x)), slope)
         return slope
 
     def constrain(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, k)"""
-        values = np.empty((len(x), self.n_parameters))
-        self._call("constrain", x, self.n_parameters, values)
+        values = np.empty((len(x), len(self.parameter_names)))
+        self._call("constrain", x, len(self.parameter_names), values)
         return values
 
     def unconstrain(self, values: np.ndarray) -> np.ndarray:
         """(n, k) -> (n, d); NaN outside the support."""
-        x = np.empty((len(values), self.dim))
-        self._call("unconstrain", values, self.n_parameters, x)
+        x = np.empty((len(values), len(self.coordinate_names)))
+        self._call("unconstrain", values, len(self.parameter_names), x)
         return x
 
     def _call(self, name: str, rows: np.ndarray, option: int, *out: np.ndarray | None) -> None:
         rows = np.ascontiguousarray(rows, dtype=np.float64)
-        sizes = [ctypes.c_long(size) for size in (len(rows), self.dim, option)]
+        sizes = [ctypes.c_long(size) for size in (len(rows), len(self.coordinate_names), option)]
         places = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in (rows, *out)]
         getattr(self._functions, f"steincheck_{name}")(self._model, places[0], *sizes, *places[1:])
 
@@ -257,8 +249,8 @@ class BridgeModel:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.parameter_names = model.param_names
-        self.coordinate_names = model.param_unc_names
+        self.parameter_names = model.param_names()
+        self.coordinate_names = model.param_unc_names()
 
     def log_density(self, x: np.ndarray, jacobian: bool = True) -> np.ndarray:
         """(n, d) -> (n,)"""
@@ -271,11 +263,11 @@ class BridgeModel:
 
     def constrain(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, k)"""
-        return _rows(self.model.param_constrain, x, len(self.parameter_names()))
+        return _rows(self.model.param_constrain, x, len(self.parameter_names))
 
     def unconstrain(self, values: np.ndarray) -> np.ndarray:
         """(n, k) -> (n, d)"""
-        return _rows(self.model.param_unconstrain, values, len(self.coordinate_names()))
+        return _rows(self.model.param_unconstrain, values, len(self.coordinate_names))
 
 
 def _rows(

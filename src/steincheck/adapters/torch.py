@@ -11,8 +11,7 @@ import numpy as np
 from .._validation import as_count
 from ..target import MAX_DIM, Batch, Target, check_score
 from ..target.parameter_scale import probe_points
-
-POINTS_PER_CALL = 4096  # points per call of the function, which bounds the memory
+from ..wording.draws import single_precision
 
 
 def from_torch(
@@ -78,8 +77,6 @@ def from_torch(
 
 def _tensor_form(torch: Any, log_density: Callable[[Any], Any]) -> dict[str, Any]:
     """Precision and device of the tensors that the function takes."""
-    from ..wording.draws import single_precision
-
     owner = getattr(log_density, "__self__", log_density)
     held = (*owner.parameters(), *owner.buffers()) if isinstance(owner, torch.nn.Module) else ()
     first = next((tensor for tensor in held if tensor.is_floating_point()), None)
@@ -162,7 +159,7 @@ def _batch_function(
     def evaluate(x: np.ndarray) -> np.ndarray:
         if not len(x):
             return np.empty((0, *missing.shape))
-        if len(x) <= POINTS_PER_CALL:
+        if len(x) <= 4096:  # points at once, which bounds the memory
             try:
                 return function(torch.as_tensor(np.array(x), **form)).detach().cpu().numpy()
             except (ValueError, RuntimeError):

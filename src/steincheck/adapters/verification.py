@@ -8,6 +8,7 @@ import numpy as np
 
 from ..target import Batch, Target, check_score
 from ..target.parameter_scale import probe_points
+from ..wording.draws import unverified_density
 from .parameters import Parameters
 
 
@@ -26,8 +27,6 @@ def verify(target: Target, parameters: Parameters, without_jacobian: Batch, sour
     source : str
         What made the model, for messages.
     """
-    from ..wording.draws import unverified_density
-
     points = probe_points(target.dim)
     value = np.asarray(target.log_density(points), dtype=np.float64)
     points = points[np.isfinite(value)]

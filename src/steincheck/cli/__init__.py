@@ -22,7 +22,8 @@ from .. import report as pages
 from .._files import write_text
 from .._validation import without_user_warnings
 from .._version import __version__
-from ..model_files import Source, explain, load_named, load_target, share_with_workers
+from ..adapters.loading import load_named
+from ..model_files import Source, explain, load_target, share_with_workers
 from ..result import Verdict, pvalue_text
 from ..target import Target
 from .inputs import as_bounds, check_outputs, load_draws, load_modes
@@ -117,7 +118,7 @@ def _calibrate(options: Namespace) -> int:
     """Write how often a test rejects."""
     check_outputs(options.json, inputs=(options.target, options.sampler))
     density = load_target(options.target)
-    sample = None if options.sampler is None else load_named(options.sampler, "--sampler")
+    sample = None if options.sampler is None else load_named(options.sampler)
     if options.jobs != 1:
         share_with_workers()
     test = TESTS.get(options.test, verdict.check)

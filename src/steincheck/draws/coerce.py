@@ -16,12 +16,7 @@ from .names import positions
 from .record import Draws
 
 
-def as_draws(
-    draws: DrawsLike,
-    dim: int | None = None,
-    *,
-    names: Sequence[str] | None = None,
-) -> Draws:
+def as_draws(draws: DrawsLike, dim: int | None = None, *, names: Sequence[str] | None = None) -> Draws:
     """Read draws in any of the forms in which users have them.
 
     Parameters
@@ -140,35 +135,37 @@ def _is_chain_list(draws: Any) -> bool:
 def stacked(tables: Sequence[Draws]) -> Draws:
     """Tables of one or more chains each below each other; columns by the names of the first."""
     first = tables[0]
-    values = []
-    chains = []
-    count = 0
     for k, table in enumerate(tables):
-        own = table.values
-        if not len(own):
+        if not len(table):
             raise ValueError(f"every chain must hold draws, chain {k} of {len(tables)} has none")
         if table.weight is not None:
             raise ValueError(
                 f"chains with weights must be one table with a column `chain`, got {len(tables)}"
             )
-        if first.names is not None and table.names is not None:
-            own = own[:, positions(table.names, first.names, "a later chain")]
-        if own.shape[1] != first.shape[1]:
-            raise ValueError(
-                f"all chains must have the same coordinates, got {first.shape[1]} and {own.shape[1]} columns"
-            )
-        values.append(own)
-        chains.append(count + (np.zeros(len(own), dtype=int) if table.chain is None else table.chain))
-        count = int(chains[-1][-1]) + 1
+    values = [_columns_of(table, first) for table in tables]
+    chains = [np.zeros(len(table), dtype=int) if table.chain is None else table.chain for table in tables]
+    starts = np.cumsum([0, *(chain[-1] + 1 for chain in chains[:-1])])
     known = [table.divergences for table in tables if table.divergences is not None]
     warnings = dict.fromkeys(text for table in tables for text in table.warnings)
     return Draws(
         np.concatenate(values),
-        np.concatenate(chains),
+        np.concatenate([start + chain for start, chain in zip(starts, chains, strict=True)]),
         first.names,
         sum(known) if known else None,
         tuple(warnings),
     )
+
+
+def _columns_of(table: Draws, first: Draws) -> np.ndarray:
+    """The draws of a table with the columns of the first one."""
+    values = table.values
+    if first.names is not None and table.names is not None:
+        values = values[:, positions(table.names, first.names, "a later chain")]
+    if values.shape[1] != first.shape[1]:
+        raise ValueError(
+            f"all chains must have the same coordinates, got {first.shape[1]} and {values.shape[1]} columns"
+        )
+    return values
 
 
 def _selected_columns(table: Draws, dim: int | None, names: Sequence[str] | None, name: str) -> Draws:
@@ -182,7 +179,8 @@ def _selected_columns(table: Draws, dim: int | None, names: Sequence[str] | None
     expected = dim if names is None else len(names)
     if expected is not None and width != expected:
         named = f" ({listed(table.names)}); select columns by the target's `names`" if table.names else ""
-        raise ValueError(f"`{name}` must have one column per coordinate, {expected}, got {width}{named}")
+        rule = "coordinate" if names is None else "name of `names`"
+        raise ValueError(f"`{name}` must have one column per {rule}, {expected}, got {width}{named}")
     return table if names is None else replace(table, names=tuple(names))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._series import normal_scores
 from .._validation import as_host, listed_rows
+from ..wording.draws import doubtful_axes
 from .names import canonical_name, element_names, variable_of
 from .record import Draws
 
@@ -182,8 +183,6 @@ def _from_frame(frame: Any, name: str) -> Draws:
 
 def with_examined_axes(draws: Draws, name: str) -> Draws:
     """The draws, with a warning if chains whose axes nobody named seem to be (draw, chain) in fact."""
-    from ..wording.draws import doubtful_axes
-
     n_chains = draws.n_chains
     length = len(draws) // max(n_chains, 1)
     if min(n_chains, length) < 2 or not draws.values.size or not np.isfinite(draws.values).all():

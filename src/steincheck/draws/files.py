@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 from .._validation import as_count, listed, shown
 from .coerce import read_any, read_as_draws, stacked
 from .containers import from_columns
-from .names import close_names
+from .names import canonical_name, close_names, variable_of
 from .record import Draws
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet", ".nc", ".zarr")
@@ -34,10 +35,11 @@ def read_draws(
     ----------
     paths : path or sequence of paths
         ``.csv``, ``.tsv``, ``.txt``: one draw per row, separated by commas or blanks, with or without a line
-        of column names; comments (``#``), empty lines and a column without a name (a row index) are skipped.
-        CmdStan's CSV files are read without their warm-up. ``.npy`` and ``.npz``: arrays; nothing is ever
-        unpickled. ``.parquet`` (needs ``steincheck[parquet]``). ``.nc`` and ``.zarr``, as ArviZ writes them
-        (needs ``steincheck[arviz]``).
+        of column names. A comment (``#``) in the first line that holds one name per column names the columns,
+        as ``np.savetxt`` writes them; other comments, empty lines and a column without a name (a row index)
+        are skipped. CmdStan's CSV files are read without their warm-up. ``.npy`` and ``.npz``: arrays;
+        nothing is ever unpickled. ``.parquet`` (needs ``steincheck[parquet]``). ``.nc`` and ``.zarr``, as
+        ArviZ writes them (needs ``steincheck[arviz]``).
     dim : int, optional
         Number of coordinates there must be.
     names : sequence of str, optional
@@ -123,18 +125,15 @@ def _content(path: Path, kind: str) -> Any:
 def _read_text(text: str) -> Draws:
     """Draws of comma- or blank-separated text, CmdStan's included."""
     lines = [line.strip() for line in text.splitlines()]
-    rows = [k for k, line in enumerate(lines) if line and not line.startswith("#")]
-    if not rows:
-        raise ValueError("it holds no draws")
-    first = lines[rows[0]]
-    separator = "," if "," in first else None
-    header = _header(first, separator)
-    # CmdStan writes this comment after the warm-up, if that is saved
-    ends = [k for k, line in enumerate(lines) if line.startswith("# Adaptation terminated")]
-    body = [lines[k] for k in rows[1 if header else 0 :] if k > max(ends, default=-1)]
+    comments = [line.lstrip("# ") for line in lines if line.startswith("#")]
+    rows = [line for line in lines if line and not line.startswith("#")]
+    separator = "," if rows and "," in rows[0] else None
+    header = None if not rows or _is_number(_cells(rows[0], separator)[0]) else _cells(rows[0], separator)
+    body = rows[0 if header is None else 1 + _n_warm_up(comments) :]
     if not body:
         raise ValueError("it holds no draws")
     values = np.loadtxt(body, delimiter=separator, comments=None, ndmin=2, quotechar='"')
+    header = header or _commented_names(lines[0], values.shape[1])
     if header is None:
         return Draws(values)
     if len(header) != values.shape[1]:
@@ -145,12 +144,31 @@ def _read_text(text: str) -> Draws:
     return replace(table, chain=np.zeros(len(table), dtype=int)) if one_chain else table
 
 
-def _header(line: str, separator: str | None) -> list[str] | None:
-    """The names of the columns in the first line, or None if it begins with a number."""
+def _cells(line: str, separator: str | None) -> list[str]:
+    """The entries of a line."""
     parts = next(csv.reader([line], delimiter=separator)) if separator else line.split()
-    cells = [cell.strip().strip('"') for cell in parts]
+    return [cell.strip().strip('"') for cell in parts]
+
+
+def _is_number(cell: str) -> bool:
     try:
-        float(cells[0])
+        float(cell)
     except ValueError:
-        return cells
-    return None
+        return False
+    return True
+
+
+def _n_warm_up(comments: Sequence[str]) -> int:
+    """How many draws of its warm-up a file of CmdStan holds, by the settings in its comments."""
+    found = [re.match(r"(save_warmup|num_warmup|thin) *= *(\w+)", comment) for comment in comments]
+    settings = {match[1]: match[2] for match in found if match}
+    if settings.get("save_warmup") not in ("1", "true"):
+        return 0
+    return -(-int(settings.get("num_warmup", 0)) // int(settings.get("thin", 1)))
+
+
+def _commented_names(line: str, width: int) -> list[str] | None:
+    """The names of the columns if the first line is a comment of so many names, as np.savetxt writes it."""
+    words = _cells(line.lstrip("# "), "," if "," in line else None)
+    are_names = all(variable_of(canonical_name(word)).isidentifier() for word in words)
+    return words if line.startswith("#") and len(words) == width and are_names else None

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..target import Target, log_density_anywhere
+from ..wording.draws import parameters_as_coordinates
 from .coerce import read_as_draws
 from .record import Draws
 
@@ -92,8 +93,6 @@ def _looks_constrained(x: np.ndarray, target: Target, name: str) -> list[str]:
     Draws of the density have log densities within about d/2 of its maximum: draws that were read rightly
     gain no more than that, in the coordinates that the other reading changes.
     """
-    from ..wording.draws import parameters_as_coordinates
-
     parameters, gain = read_as_parameters(x, target)
     if not gain > 2.0 + 0.5 * len(parameters):
         return []

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._validation import RandomSource, as_count, as_generator, as_numbers, asymmetries, shown
-from .._whitening import SymmetricRoots, symmetric_roots
+from .._whitening import SymmetricRoots, log_gaussians, symmetric_roots
 from ..modes.arguments import as_modes
 from ..modes.symmetry import images_of_modes
 from ..result import Modes, SignedPermutation
@@ -168,19 +168,6 @@ def shape_difference(covariances: np.ndarray) -> float:
     """Largest entry of A^(-1/2) A_k A^(-1/2) - 1, A the mean of the covariances (M, d, d)."""
     whiten = symmetric_roots(covariances.mean(axis=0)).inverse
     return float(np.abs(whiten @ covariances @ whiten - np.eye(len(whiten))).max())
-
-
-def log_gaussians(x: np.ndarray, centres: np.ndarray, inverse: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """offset_k - |A_k^(-1/2) (x - mu_k)|^2 / 2 at every row of x (n, d), shape (n, K)."""
-    count, d = centres.shape
-    middle = centres.mean(axis=0)
-    if np.all(inverse == inverse[0]):  # |x|^2 is common to all and left out
-        flat = (centres - middle) @ inverse[0]
-        return (x - middle) @ (inverse[0] @ flat.T) + (offset - 0.5 * np.sum(flat**2, axis=1))
-    z = (x - middle) @ inverse.transpose(1, 0, 2).reshape(d, count * d)  # symmetric: one product for all
-    z -= np.einsum("kij,kj->ki", inverse, centres - middle).ravel()
-    z = z.reshape(-1, count, d)
-    return offset - 0.5 * np.einsum("nkd,nkd->nk", z, z)
 
 
 def _fitted_gaussians(

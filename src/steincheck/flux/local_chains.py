@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from .._whitening import symmetric_roots
+from ..perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
 from ..target import BATCH_SIZES, Batch, Target, log_density_anywhere, score_anywhere
 
 
@@ -34,10 +36,9 @@ def local_chains(
     x = locations[:, None] + 0.1 * rng.standard_normal((count, n_walkers, d)) @ roots
     kept = []
     with np.errstate(all="ignore"):  # a trajectory that runs away is rejected
-        log_p = _evaluate(partial(log_density_anywhere, target.log_density), x)
         for transition in range(n_transitions):
             parity = transition % 2
-            x, log_p, accepted = _transition(target, x, log_p, metrics[parity], steps[parity], rng)
+            x, accepted = _transition(target, x, metrics[parity], steps[parity], rng)
             adapting = transition < n_transitions // 2
             # .65 is optimal for Hamiltonian Monte Carlo (Beskos et al. 2013)
             steps[parity] *= np.exp((0.5 if adapting else 0.05) * (accepted - 0.65))
@@ -47,40 +48,44 @@ def local_chains(
 
 
 def _transition(
-    target: Target,
-    x: np.ndarray,
-    log_p: np.ndarray,
-    metric: np.ndarray,
-    step: np.ndarray,
-    rng: np.random.Generator,
-    n_leapfrog: int = 16,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One Hamiltonian transition of all chains: points, their log density, share accepted per mode."""
-    stride = step[:, None, None] * np.exp(rng.uniform(-0.5, 0.2, size=(*x.shape[:2], 1)))
-    momentum = rng.standard_normal(x.shape)
-    energy = log_p - 0.5 * np.sum(momentum**2, axis=2)
-    y = x
-    force = _force(target, x, metric)
-    for _ in range(n_leapfrog):
-        momentum = momentum + 0.5 * stride * force
-        y = y + (stride * momentum) @ metric
-        force = _force(target, y, metric)
-        momentum = momentum + 0.5 * stride * force
-    proposed = _evaluate(partial(log_density_anywhere, target.log_density), y)
-    gain = proposed - 0.5 * np.sum(momentum**2, axis=2) - energy
-    take = -rng.standard_exponential(gain.shape) < np.where(np.isnan(gain), -np.inf, gain)
-    moved = np.where(take[:, :, None], y, x)
-    return moved, np.where(take, proposed, log_p), take.mean(axis=1)
+    target: Target, x: np.ndarray, metric: np.ndarray, step: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """All chains after one Hamiltonian transition, and the share (M,) of walkers that moved."""
+    n_modes, n_walkers, d = x.shape
+    stride = step[:, None, None] * np.exp(rng.uniform(-0.5, 0.2, size=(n_modes, n_walkers, 1)))
+    around = _Surroundings(target, x, metric, stride)
+    here = np.zeros((n_modes * n_walkers, d))
+    start = Walkers(here, *around.log_density_and_score(here))
+    moved, accepted = hamiltonian_transition(start, around, Trajectory(np.eye(d), 1.0, 16), rng)
+    return around.points(moved.x), accepted.reshape(n_modes, n_walkers).mean(axis=1)
 
 
-def _force(target: Target, x: np.ndarray, metric: np.ndarray) -> np.ndarray:
-    """The score in the metric's coordinates; bounded, as a trajectory that runs away is rejected anyway."""
-    return np.clip(np.nan_to_num(_evaluate(partial(score_anywhere, target), x) @ metric), -1e6, 1e6)
+class _Surroundings(NamedTuple):
+    """The density as a function of z (M * walkers, d), with x = origin + stride z metric."""
+
+    target: Target
+    origin: np.ndarray  # (M, walkers, d)
+    metric: np.ndarray  # (M, d, d), symmetric
+    stride: np.ndarray  # (M, walkers, 1)
+
+    def points(self, z: np.ndarray) -> np.ndarray:
+        """x (M, walkers, d)."""
+        return np.asarray(self.origin + (self.stride * z.reshape(self.origin.shape)) @ self.metric)
+
+    def score(self, z: np.ndarray) -> np.ndarray:
+        """(M * walkers, d)"""
+        x = self.points(z)
+        slope = _values(partial(score_anywhere, self.target), x).reshape(x.shape)
+        return np.asarray(self.stride * (slope @ self.metric)).reshape(z.shape)
+
+    def log_density_and_score(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(M * walkers,) and (M * walkers, d)"""
+        log_p = _values(partial(log_density_anywhere, self.target.log_density), self.points(z))
+        return log_p, self.score(z)
 
 
-def _evaluate(function: Batch, x: np.ndarray) -> np.ndarray:
-    """A batch callable at x (M, walkers, d), in chunks of bounded size."""
+def _values(function: Batch, x: np.ndarray) -> np.ndarray:
+    """A batch function at all points of x (M, walkers, d), in chunks of bounded size."""
     rows = x.reshape(-1, x.shape[2])
     size = BATCH_SIZES[-1] if len(rows) >= BATCH_SIZES[-1] else BATCH_SIZES[-2]  # little is padded
-    values = np.concatenate([function(rows[k : k + size]) for k in range(0, len(rows), size)])
-    return values.reshape(*x.shape[:2], *values.shape[1:])
+    return np.concatenate([function(rows[k : k + size]) for k in range(0, len(rows), size)])

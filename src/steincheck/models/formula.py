@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.tree_util import Partial
 
+from .._validation import RandomSource
 from ..target import Target, jax_target
 
 
@@ -51,15 +52,14 @@ class ModelTarget(Target):
 
 
 def formula_target(
-    formula: Any,
-    parameters: tuple,
-    dim: int,
-    sample: Callable[..., np.ndarray],
-    sample_with_labels: Callable[..., LabelledDraws],
-    names: Any = None,
+    log_density: Partial, dim: int, sample_with_labels: Callable[..., LabelledDraws], names: Any = None
 ) -> ModelTarget:
-    """Target of a JAX formula (parameters, x) -> log p."""
-    target = jax_target(Partial(formula, parameters), dim)
+    """Target of a JAX function of one point and of a function that makes exact draws."""
+
+    def sample(n: int, rng: RandomSource = None, **options: Any) -> np.ndarray:
+        return sample_with_labels(n, rng, **options).draws
+
+    target = jax_target(log_density, dim)
     made = {item.name: getattr(target, item.name) for item in fields(target)}
     own = {"names": names, "sample": sample, "sample_with_labels": sample_with_labels}
     return ModelTarget(**{**made, **own})

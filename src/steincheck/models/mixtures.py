@@ -11,6 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
+from jax.tree_util import Partial
 from numpy.typing import ArrayLike
 
 from .._validation import (
@@ -70,8 +71,8 @@ def gaussian_mixture(
     def draw(k: int, size: int, rng: np.random.Generator) -> np.ndarray:
         return means[k] + rng.standard_normal((size, d)) @ roots[min(k, len(roots) - 1)].T
 
-    samplers = _mixture_samplers(shares, d, draw)
-    target = formula_target(_log_gaussians, (middle, whiten, centres, heights), d, *samplers)
+    log_density = Partial(_log_gaussians, (middle, whiten, centres, heights))
+    target = formula_target(log_density, d, _mixture_sampler(shares, d, draw))
     return made_by(target, gaussian_mixture, means, covariances, weights)
 
 
@@ -159,9 +160,9 @@ def t_banana_mixture(
         return x
 
     parameters = (middle, 1 / scales, centres[:n_t], centres[n_t:], heights, float(df), float(b))
-    samplers = _mixture_samplers(shares, dim, draw)
+    target = formula_target(Partial(_log_t_bananas, parameters), dim, _mixture_sampler(shares, dim, draw))
     again = {"n_t": n_t, "n_banana": n_banana, "df": df, "b": b, "box": box, "weights": weights, "rng": seed}
-    return made_by(formula_target(_log_t_bananas, parameters, dim, *samplers), t_banana_mixture, dim, **again)
+    return made_by(target, t_banana_mixture, dim, **again)
 
 
 def _count_of_parts(dim: Any, n_t: Any, n_banana: Any) -> int:
@@ -189,10 +190,10 @@ def _log_t_bananas(parameters: Any, x: Any) -> Any:
     return logsumexp(heights - 0.5 * (df + len(x)) * jnp.log(1 + r2 / df))
 
 
-def _mixture_samplers(
+def _mixture_sampler(
     shares: np.ndarray, dim: int, draw: Callable[..., np.ndarray]
-) -> tuple[Callable[..., np.ndarray], Callable[..., LabelledDraws]]:
-    """The draws of a mixture without and with their components."""
+) -> Callable[..., LabelledDraws]:
+    """The function that makes draws of a mixture with their components."""
 
     def sample_with_labels(n: int, rng: RandomSource = None, *, weights: Any = None) -> LabelledDraws:
         as_count(n, "n", maximum=MAX_INTEGER)
@@ -205,10 +206,7 @@ def _mixture_samplers(
             x[mine] = draw(int(k), int(mine.sum()), generator)
         return LabelledDraws(x, labels)
 
-    def sample(n: int, rng: RandomSource = None, *, weights: Any = None) -> np.ndarray:
-        return sample_with_labels(n, rng, weights=weights).draws
-
-    return sample, sample_with_labels
+    return sample_with_labels
 
 
 def _as_weights(weights: Any, count: int, *, zero: bool = False) -> np.ndarray:

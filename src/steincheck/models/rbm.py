@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
+from jax.tree_util import Partial
 from numpy.typing import ArrayLike
 
 from .._validation import RandomSource
-from ..samplers import MAX_ENUMERATED, as_rbm, exact_rbm, gibbs_rbm, has_orthogonal_columns
+from ..samplers import as_rbm, exact_rbm, gibbs_rbm, has_exact_draws
 from ..target import made_by
 from .formula import LabelledDraws, ModelTarget, formula_target
 
@@ -46,16 +46,13 @@ def gb_rbm(B: ArrayLike, b: ArrayLike | None = None, c: ArrayLike | None = None)
     ((100, 50), (100, 40))
     """
     B, b, c = as_rbm(B, b, c)
-    exact = has_orthogonal_columns(B) or len(c) <= MAX_ENUMERATED
 
     def sample_with_labels(n: int, rng: RandomSource = None, *, burn_in: int = 2000) -> LabelledDraws:
-        x, h = exact_rbm(B, b, c, n, rng) if exact else gibbs_rbm(B, b, c, n, burn_in=burn_in, rng=rng)
-        return LabelledDraws(x, h)
+        if has_exact_draws(B):
+            return LabelledDraws(*exact_rbm(B, b, c, n, rng))
+        return LabelledDraws(*gibbs_rbm(B, b, c, n, burn_in=burn_in, rng=rng))
 
-    def sample(n: int, rng: RandomSource = None, *, burn_in: int = 2000) -> np.ndarray:
-        return sample_with_labels(n, rng, burn_in=burn_in).draws
-
-    target = formula_target(_log_rbm, (B, b, c), len(b), sample, sample_with_labels)
+    target = formula_target(Partial(_log_rbm, (B, b, c)), len(b), sample_with_labels)
     return made_by(target, gb_rbm, B, b, c)
 
 

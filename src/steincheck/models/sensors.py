@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, as_count, as_generator
@@ -70,20 +71,17 @@ def sensor_network() -> ModelTarget:
     (1000, 8)
     """
 
-    def sample(n: int, rng: RandomSource = None) -> np.ndarray:
+    def sample_with_labels(n: int, rng: RandomSource = None) -> LabelledDraws:
         as_count(n, "n", maximum=MAX_INTEGER)
         generator = as_generator(rng)
         found = [_propose_sensors(4096, generator)]
         while sum(map(len, found)) < n:
             found.append(_propose_sensors(4096, generator))
-        return np.concatenate(found)[:n]
-
-    def sample_with_labels(n: int, rng: RandomSource = None) -> LabelledDraws:
-        x = sample(n, rng)
+        x = np.concatenate(found)[:n]
         return LabelledDraws(x, sensor_labels(x))
 
     names = [f"{axis}{i}" for i in range(1, 5) for axis in "xy"]
-    return made_by(formula_target(_log_sensors, (), 8, sample, sample_with_labels, names), sensor_network)
+    return made_by(formula_target(Partial(sensor_log_density), 8, sample_with_labels, names), sensor_network)
 
 
 def sensor_log_density(x: Any) -> Any:
@@ -121,10 +119,6 @@ def sensor_log_density(x: Any) -> Any:
     unseen = jnp.log(-jnp.expm1(-0.5 * squared_distances(others) / DETECTION_RANGE**2))
     square = jnp.sum(errors**2) + jnp.sum(r2) / DETECTION_RANGE**2 + jnp.sum(x**2) / 10.0**2
     return jnp.sum(unseen) - 0.5 * square
-
-
-def _log_sensors(_: Any, x: Any) -> Any:
-    return sensor_log_density(x)
 
 
 def sensor_labels(x: ArrayLike) -> np.ndarray:

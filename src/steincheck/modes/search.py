@@ -72,7 +72,7 @@ def find_modes(
     max_modes : int
         Modes returned, at most: the heaviest by Laplace weight.
     thorough : bool
-        Look four times as hard for modes much narrower than those known.
+        Look harder for modes much narrower than those known, at about six times the evaluations.
     max_evaluations : int
         Points at which the density is evaluated, at most. Without a gradient a score takes 2 d + 1 of them.
     max_seconds : float or None

@@ -96,7 +96,7 @@ def moment_test(
     >>> draws = np.random.default_rng(0).normal(size=(1000, 2)) * [1.0, 0.8]
     >>> first = sc.moment_test(draws, target, modes=[[0.0, 0.0]], rng=0).features[0]
     >>> first.kind, first.parameters, round(first.t, 1)
-    ('scale', ('sigma',), -13.4)
+    ('scale', ('sigma',), -13.7)
     """
     require_target(target)
     box = box_beside(modes, bounds, target.dim)

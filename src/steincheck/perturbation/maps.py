@@ -92,7 +92,7 @@ def metropolis(log_ratio: np.ndarray) -> np.ndarray:
     >>> metropolis(np.array([0.0])).round(3)
     array([0.])
     """
-    return np.minimum(_as_ratio(log_ratio), 0.0)
+    return np.minimum(as_numbers(log_ratio, "log_ratio"), 0.0)
 
 
 def barker(log_ratio: np.ndarray) -> np.ndarray:
@@ -113,14 +113,7 @@ def barker(log_ratio: np.ndarray) -> np.ndarray:
     >>> barker(np.array([0.0])).round(3)
     array([-0.693])
     """
-    return -np.logaddexp(0.0, -_as_ratio(log_ratio))
-
-
-def _as_ratio(log_ratio: Any) -> Any:
-    """Real numbers as they are; anything else is refused."""
-    if isinstance(log_ratio, (np.ndarray, np.floating)) and log_ratio.dtype == np.float64:
-        return log_ratio
-    return as_numbers(log_ratio, "log_ratio")
+    return -np.logaddexp(0.0, -as_numbers(log_ratio, "log_ratio"))
 
 
 class JumpKernel(NamedTuple):

@@ -8,16 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._validation import (
-    RandomSource,
-    Seed,
-    announce,
-    as_count,
-    as_numbers,
-    as_positive,
-    own_stream,
-    shown,
-)
+from .._validation import RandomSource, Seed, announce, as_count, as_numbers, as_positive, own_stream, shown
 from ..chains.reading import Sample
 from ..draws import to_unconstrained
 from ..modes.arguments import as_modes

@@ -165,7 +165,7 @@ def _errors(verdict: Verdict) -> str:
     named = {name for finding in verdict.findings for name in finding.parameters}
     wrong = [item.parameter in named for item in records[:MAX_ROWS]]
     more = wording.first_of(MAX_ROWS, len(records), "parameters")
-    return _table(columns, rows, wrong) + _note(more) + _note(wording.Notes.errors)
+    return _table(columns, rows, wrong) + _note(more) + _note(wording.PageNotes.errors)
 
 
 def _with_interval(value: float, interval: Sequence[float]) -> str:
@@ -187,7 +187,7 @@ def _modes(verdict: Verdict) -> str:
     return (
         _table(columns, rows, [k in found for k in range(len(rows))])
         + _note(more)
-        + _note(wording.Notes.shares)
+        + _note(wording.PageNotes.shares)
     )
 
 
@@ -203,7 +203,7 @@ def _parameters(verdict: Verdict) -> str:
 
 def _tests(verdict: Verdict) -> str:
     if not verdict.tests:
-        return _note(wording.Notes.no_test)
+        return _note(wording.PageNotes.no_test)
     columns = [("what was tested", ""), ("p-value", "number"), ("adjusted", "number"), ("result", "words")]
     wrong = [verdict.adjusted_pvalues[name] <= verdict.alpha for name in verdict.tests]
     note = _note(wording.tests_note(verdict.alpha))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..wording.numbers import pvalue_text
-from .plain import as_plain
+from .plain import Record
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CalibrationResult:
+class CalibrationResult(Record):
     """How often a test rejects, over repeated samples: its level, or its power if the sampler is wrong.
 
     Attributes
@@ -71,11 +70,3 @@ class CalibrationResult:
         if self.n_inconclusive:
             lines.append(f"  inconclusive: {self.n_inconclusive} samples")
         return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
-
-    def to_json(self) -> str:
-        """JSON text; NaN becomes null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -13,10 +12,10 @@ from .._validation import check_level
 from ..wording.flux import weight_reason
 from ..wording.results import floor_remark, result_sentence
 from .chains import ChainBlocks, ChainWeights
-from .html import answer_html, list_html, modes_html
+from .html import answer_html, list_html, table_html
 from .mode_table import DisplacementTable, ModeTable
 from .modes import Modes
-from .plain import as_plain, freeze_mappings, picklable_state
+from .plain import Record, as_plain
 
 FluxVariant = Literal["asymptotic", "exact", "block signs"]
 FluxReason = Literal["nothing moves", "no exchange", "light modes", "stuck chains", "few changes"]
@@ -34,7 +33,7 @@ def _equal(p: float, floor: float) -> bool:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GofResult:
+class GofResult(Record):
     """Outcome of one goodness-of-fit test of H0: the draws come from the target.
 
     Every test has a result of its own, with further fields: `KsdResult`, `FluxResult`, `MomentResult`, ...
@@ -85,19 +84,12 @@ class GofResult:
     def __post_init__(self) -> None:
         if np.isnan(self.pvalue_floor):
             object.__setattr__(self, "pvalue_floor", floor_of(self.null_distribution))
-        freeze_mappings(self, ["settings"])
+        super().__post_init__()
 
     @property
     def n_tested(self) -> int:
         """Number of draws tested."""
         return self.n if self.tested_rows is None else len(self.tested_rows)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return picklable_state(self, ["settings"])
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        freeze_mappings(self, ["settings"])
 
     @property
     def seed(self) -> Any:
@@ -156,12 +148,7 @@ class GofResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        record = {item.name: getattr(self, item.name) for item in fields(self)}
-        return as_plain(record | {"n_tested": self.n_tested})
-
-    def to_json(self) -> str:
-        """JSON text; infinities and NaN become null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        return as_plain(self.__dict__ | {"n_tested": self.n_tested})
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -364,7 +351,7 @@ class FluxResult(GofResult):
         return text if self.mode_table is None else f"{text}\n{self.mode_table}"
 
     def _repr_html_(self) -> str:
-        modes = "" if self.mode_table is None else modes_html(self.mode_table, ())
+        modes = "" if self.mode_table is None else table_html(self.mode_table.text)
         return super()._repr_html_() + modes
 
     def inconclusive(self, alpha: float | None = None) -> bool:

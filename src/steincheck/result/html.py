@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from .._palette import ANSWER_COLOUR, CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS
-from ..wording.verdict import ACCURACY_COLUMNS, MODE_COLUMNS, accuracy_row, foot, mode_rows, test_rows
-from .mode_table import ModeTable
+from .._palette import ANSWER_COLOUR
+from ..wording.verdict import TextTable, foot, size_tables, test_table
 from .table import html_table
 
 if TYPE_CHECKING:
@@ -31,41 +28,10 @@ def list_html(texts: Sequence[str], title: str = "") -> str:
     return (f"<strong>{escape(title)}</strong>" if title else "") + f"<ul>{items}</ul>"
 
 
-def modes_html(table: ModeTable, descriptions: Sequence[str]) -> str:
-    """The shares as bars and as a table."""
-    rows = []
-    for k, row in enumerate(mode_rows(table)[:MAX_BARS]):
-        rows.append((*row, descriptions[k] if k < len(descriptions) else ""))
-    more = f"<p>... and {len(table) - MAX_BARS} more modes</p>" if len(table) > MAX_BARS else ""
-    return share_bars(table) + html_table((*MODE_COLUMNS, "where"), "rrrrl", rows) + more
-
-
-def share_bars(table: ModeTable) -> str:
-    """Observed and implied share of each mode as an SVG picture."""
-    count = min(len(table), MAX_BARS)
-    lines = []
-    for k in range(count):
-        top = 26 * k
-        lines.append(f'<text x="52" y="{top + 17}" text-anchor="end" fill="currentColor">mode {k}</text>')
-        for share, shift, colour in (
-            (table.observed[k], 4, MAIN_COLOUR),
-            (table.implied[k], 13, CONTRAST_COLOUR),
-        ):
-            if np.isfinite(share):
-                width = max(300 * float(share), 1.0)
-                bar = f'x="60" y="{top + shift}" width="{width:.1f}" height="8" fill="{colour}"'
-                lines.append(f"<rect {bar}/>")
-    foot = 26 * count + 16
-    lines.append(f'<text x="60" y="{foot}" fill="{MAIN_COLOUR}">share of the draws</text>')
-    lines.append(f'<text x="190" y="{foot}" fill="{CONTRAST_COLOUR}">share of the density</text>')
-    words = "; ".join(
-        f"mode {k}: {table.observed[k]:.1%} of the draws, {table.implied[k]:.1%} of the density"
-        for k in range(count)
-    )
-    return (
-        f'<svg role="img" aria-label="{escape(words)}" viewBox="0 0 370 {foot + 6}" '
-        f'style="max-width:30em;display:block;font:11px sans-serif">{"".join(lines)}</svg>'
-    )
+def table_html(table: TextTable) -> str:
+    """A table of words; nothing if it has no rows."""
+    more = f"<p>{escape(table.more)}</p>" if table.more else ""
+    return html_table(table.head, table.sides, table.rows) + more if table.rows else ""
 
 
 def verdict_html(verdict: Verdict) -> str:
@@ -73,16 +39,13 @@ def verdict_html(verdict: Verdict) -> str:
     parts = [
         answer_html(verdict.sentence, verdict.fits),
         list_html(verdict.warnings, "Warnings"),
-        list_html([finding.text for finding in verdict.findings]),
+        list_html([finding.text for finding in verdict.findings[1:]]),
         list_html(verdict.advice, "What to do"),
+        *(table_html(table) for table in size_tables(verdict)),
+        "<details><summary>Tests, how it was examined</summary>",
+        table_html(test_table(verdict)),
+        list_html(verdict.context, "How it was examined"),
+        list_html(verdict.not_examined, "Not examined"),
+        "</details>",
     ]
-    if verdict.accuracy:
-        parts.append(html_table(ACCURACY_COLUMNS, "lrrrrl", list(map(accuracy_row, verdict.accuracy))))
-    if verdict.mode_table is not None:
-        parts.append(modes_html(verdict.mode_table, verdict.mode_descriptions))
-    tests = test_rows(verdict)
-    folded = html_table(("what was tested", "p-value", "adjusted", "result"), "lrrl", tests) if tests else ""
-    folded += list_html(verdict.context, "How it was examined")
-    folded += list_html(verdict.not_examined, "Not examined")
-    parts.append(f"<details><summary>Tests, how it was examined</summary>{folded}</details>")
     return f"<div>{''.join(parts)}<p>{foot(verdict)}</p></div>"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from ..wording.numbers import mode_descriptions
-from ..wording.verdict import mode_lines
-from .plain import as_plain
+from ..wording.verdict import TextTable, share_table
+from .plain import Record, as_plain
 
 ModeWord = Literal["too many draws", "too few draws", "as expected", "not examined"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ModeTable:
+class ModeTable(Record):
     """How many draws are at each mode, and how many the density says there should be.
 
     Attributes
@@ -64,14 +64,18 @@ class ModeTable:
     def __repr__(self) -> str:
         return f"<ModeTable: {len(self)} modes, {len(self.missing)} without draws>"
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> TextTable:
+        """The table in words, with the locations in the coordinates of the target."""
         names = [f"x[{k}]" for k in range(self.locations.shape[1])]
-        return "\n".join(mode_lines(self, mode_descriptions(self.locations, names)))
+        return share_table(self, mode_descriptions(self.locations, names))
+
+    def __str__(self) -> str:
+        return "\n".join(self.text.lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        record = {item.name: getattr(self, item.name) for item in fields(self)}
-        return as_plain(record | {"missing": self.missing})
+        return as_plain(self.__dict__ | {"missing": self.missing})
 
 
 @dataclass(frozen=True, eq=False, repr=False)

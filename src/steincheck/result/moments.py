@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from .._validation import check_level
+from ..wording.moments import feature_lines, pairs_examined
 from .gof import GofResult
 from .modes import Modes
-from .plain import as_plain
+from .plain import Record
 
 FeatureKind = Literal[
     "location",
@@ -25,7 +26,7 @@ FeatureKind = Literal[
 
 
 @dataclass(frozen=True, eq=False)
-class MomentFeature:
+class MomentFeature(Record):
     """One feature of `moment_test`: a mean, a standard deviation, a correlation or a shape.
 
     Attributes
@@ -63,10 +64,6 @@ class MomentFeature:
     t: float
     pvalue: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        return as_plain(dict(self.__dict__))
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MomentResult(GofResult):
@@ -93,8 +90,6 @@ class MomentResult(GofResult):
 
     def _remarks(self, alpha: float) -> list[str]:
         """Those of every result, and the features of single parameters that are most significant."""
-        from ..wording.moments import feature_lines, pairs_examined
-
         wrong = [feature for feature in self.significant(alpha) if feature.basis == "parameter"]
         remarks = [*super()._remarks(alpha), *feature_lines(wrong)]
         if self.pairs_left_out:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
@@ -10,15 +11,28 @@ from typing import Any
 import numpy as np
 
 
-def freeze_mappings(record: Any, names: Sequence[str]) -> None:
-    """Make these mappings of a frozen record read-only copies."""
-    for name in names:
-        object.__setattr__(record, name, MappingProxyType(dict(getattr(record, name))))
+class Record:
+    """What frozen dataclasses share: their mappings are read-only, they pickle, and they become JSON."""
 
+    def __post_init__(self) -> None:
+        self.__setstate__(self.__dict__)
 
-def picklable_state(record: Any, names: Sequence[str]) -> dict[str, Any]:
-    """The fields of a record, these read-only mappings, which do not pickle, as dictionaries."""
-    return record.__dict__ | {name: dict(getattr(record, name)) for name in names}
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields; a read-only mapping does not pickle, a dictionary does."""
+        return {name: dict(x) if isinstance(x, Mapping) else x for name, x in self.__dict__.items()}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(
+            {name: MappingProxyType(dict(x)) if isinstance(x, Mapping) else x for name, x in state.items()}
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return as_plain(dict(self.__dict__))
+
+    def to_json(self) -> str:
+        """JSON text; infinities and NaN become null."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
 def seed_text(seed: int | np.random.SeedSequence) -> str:
@@ -45,10 +59,7 @@ def as_plain(value: Any) -> Any:
         return getattr(value, "__name__", repr(value))
     if isinstance(value, np.random.SeedSequence):
         return seed_text(value)
-    if hasattr(value, "to_dict"):
-        return as_plain(value.to_dict())
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: as_plain(getattr(value, item.name)) for item in fields(value)}
+    value = _as_mapping(value)
     if isinstance(value, Mapping):
         return {str(key): as_plain(item) for key, item in value.items()}
     if isinstance(value, (np.ndarray, np.generic)):
@@ -60,3 +71,12 @@ def as_plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return repr(value)
+
+
+def _as_mapping(value: Any) -> Any:
+    """The fields of a record by name; anything else as it is."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: getattr(value, item.name) for item in fields(value)}
+    return value._asdict() if hasattr(value, "_asdict") else value

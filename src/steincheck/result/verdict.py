@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,19 +14,16 @@ from .gof import GofResult
 from .html import verdict_html
 from .mode_table import ImportanceWeights, ModeTable
 from .modes import Modes
-from .per_draw import per_draw_group
-from .plain import as_plain, freeze_mappings, picklable_state
+from .plain import Record, as_plain
 from .table import Table
 
 FindingKind = Literal[
     "impossible draws", "missing mode", "mode share", "flow", "mean", "sd", "shape", "chains"
 ]
-NO_ROWS = Table(("parameter",), ())
-READ_ONLY = ("tests", "adjusted_pvalues", "settings")  # mappings of a verdict
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
+class Finding(Record):
     """One thing that is wrong, with its size.
 
     Attributes
@@ -58,10 +54,6 @@ class Finding:
     def __str__(self) -> str:
         return self.text
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
-
 
 class StepEvaluations(NamedTuple):
     """Evaluations of the density in one step of `check`."""
@@ -72,7 +64,7 @@ class StepEvaluations(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Verdict:
+class Verdict(Record):
     """The answer of `check`: do the draws fit the density, and how far off are their numbers?
 
     Attributes
@@ -107,8 +99,8 @@ class Verdict:
         Where each mode is, in the user's own parameters: "mu = 2.03, tau = 0.5".
     mode_means, mode_covariances : arrays (M, d), (M, d, d), or None
         Mean and covariance of the density within each mode, in the coordinates of the target.
-    mode_of_draw, chain : arrays (n,) or None
-        The mode and the chain of each draw.
+    mode_of_draw : array (n,) or None
+        The mode of each draw.
     parameter_table : Table
         What `summary` returns.
     inconclusive_reasons, not_examined, context, warnings : tuples of str
@@ -139,8 +131,7 @@ class Verdict:
     mode_means: np.ndarray | None = None
     mode_covariances: np.ndarray | None = None
     mode_of_draw: np.ndarray | None = None
-    chain: np.ndarray | None = None
-    parameter_table: Table = NO_ROWS
+    parameter_table: Table = field(default_factory=lambda: Table(("parameter",), ()))
     inconclusive_reasons: tuple[str, ...] = ()
     not_examined: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
@@ -152,16 +143,6 @@ class Verdict:
     seed: int
     version: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        freeze_mappings(self, READ_ONLY)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return picklable_state(self, READ_ONLY)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        freeze_mappings(self, READ_ONLY)
 
     def __str__(self) -> str:
         return "\n".join(verdict_lines(self))
@@ -182,26 +163,6 @@ class Verdict:
         """
         return self.parameter_table
 
-    def to_arviz(self) -> Any:
-        """What is known of each draw and parameter, as InferenceData (a DataTree with ArviZ 1.x).
-
-        The group ``steincheck`` has the variables ``mode`` and ``importance_weight`` of each draw where there
-        are several modes, and those of `summary` per parameter. ``idata.extend(verdict.to_arviz())`` puts it
-        beside the draws.
-        """
-        weights = None if self.importance_weights is None else self.importance_weights.weights
-        attributes = {
-            "sentence": self.sentence,
-            "findings": [finding.text for finding in self.findings],
-            "pvalue": float(self.pvalue),
-            "alpha": float(self.alpha),
-            "seed": self.seed,
-            "version": self.version,
-        }
-        lengths = [self.n] if self.chain is None else np.bincount(self.chain).tolist()
-        per_draw = {"mode": self.mode_of_draw, "importance_weight": weights}
-        return per_draw_group(lengths, per_draw, self.parameter_table, attributes)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
         of_test = ("test", "statistic", "pvalue", "n", "n_tested", "settings")
@@ -210,15 +171,7 @@ class Verdict:
             | {"adjusted_pvalue": self.adjusted_pvalues[name]}
             for name, result in self.tests.items()
         }
-        names = (
-            "fits sentence pvalue alpha tolerance accuracy mode_table findings advice mode_descriptions "
-            "parameter_table inconclusive_reasons not_examined context warnings evaluations n dim names seed "
-            "version settings"
-        )
-        record = {name: getattr(self, name) for name in names.split()}
-        record["evaluations"] = [step._asdict() for step in self.evaluations]
-        return as_plain({"schema": 6, **record, "tests": tests})
-
-    def to_json(self) -> str:
-        """JSON text; infinities and NaN become null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        left_out = {"adjusted_pvalues", "importance_weights", "modes", "mode_means", "mode_covariances"}
+        left_out |= {"mode_of_draw"}
+        record = {name: value for name, value in self.__dict__.items() if name not in left_out}
+        return as_plain({"schema": 6} | record | {"tests": tests})

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from .._validation import as_count, as_numbers
+from .._validation import as_count, as_numbers, shown
 from .pytree import flat_function
 from .record import MAX_DIM, Batch, Target, made_by
 
@@ -97,14 +97,12 @@ def _in_double(function: Callable[[Any], Any] | None) -> Batch | None:
 
 def _check_returned(returned: Any, dim: int) -> None:
     """Raise unless a traced function returns one real number."""
-    if getattr(returned, "shape", None) != ():
-        what = type(returned).__name__ if not hasattr(returned, "shape") else returned.shape
+    scalar = getattr(returned, "shape", None) == ()
+    if not scalar or not jnp.issubdtype(returned.dtype, jnp.floating):
         raise ValueError(
-            "`log_density` of from_jax must map one point of shape (d,) to a scalar, "
-            f"but for d = {dim} it returns {what}"
+            "`log_density` of from_jax must map one point of shape (d,) to one real number, "
+            f"but for d = {dim} it returns {shown(returned)}"
         )
-    if not jnp.issubdtype(returned.dtype, jnp.floating):
-        raise TypeError(f"`log_density` must return a real number, it returns {returned.dtype}")
 
 
 def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
@@ -128,11 +126,11 @@ def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
             if getattr(out, "shape", None) == ():
                 jax.jit(evaluate).lower(constants, point)  # where precisions clash within loops, it fails
         except (TypeError, ValueError, LookupError) as error:
-            raise _trace_error(error, function, dim) from error
+            raise _trace_error(error, dim) from error
     return Partial(evaluate, constants), out
 
 
-def _trace_error(error: Exception, log_density: Callable[[Any], Any], dim: int) -> Exception:
+def _trace_error(error: Exception, dim: int) -> Exception:
     """What the user should know about an error of a function that was traced in float64."""
     reason = str(error).partition("\n")[0]
     if isinstance(error, jax.errors.JAXTypeError):
@@ -140,24 +138,11 @@ def _trace_error(error: Exception, log_density: Callable[[Any], Any], dim: int) 
             "`log_density` of from_jax must be written with jax.numpy, without float(), NumPy functions and "
             f"`if` on values; a NumPy function goes into steincheck.Target: {reason}"
         )
-    if _works_in_single_precision(log_density, dim):
-        return ValueError(
-            "`log_density` of from_jax holds NumPy arrays of which JAX keeps float32 copies, since it ran in "
-            "float32 before: hold jax.numpy.asarray(data) instead, or call "
-            f'jax.config.update("jax_enable_x64", True) at the start of the program: {reason}'
-        )
     return ValueError(
-        f"`log_density` of from_jax fails for a point of shape {(dim,)}: {type(error).__name__}: {reason}"
+        f"`log_density` of from_jax fails for a point of shape {(dim,)} in float64: {type(error).__name__}: "
+        f"{reason}; if it ran in float32 before, JAX keeps float32 copies of the NumPy arrays it holds: hold "
+        'jax.numpy.asarray(data) instead, or start with jax.config.update("jax_enable_x64", True)'
     )
-
-
-def _works_in_single_precision(log_density: Callable[[Any], Any], dim: int) -> bool:
-    with jax.enable_x64(False):
-        try:
-            jax.eval_shape(lambda x: log_density(x), jax.ShapeDtypeStruct((dim,), np.float32))
-        except Exception:
-            return False
-    return True
 
 
 def jax_target(log_density: Partial, dim: int) -> Target:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .evaluation import central_differences, outputs_anywhere, raw_score, raw_value_and_score
+from .evaluation import outputs_anywhere, raw_score, raw_value_and_score
 from .record import Batch, Target
 
 
@@ -63,10 +63,11 @@ class CountedTarget:
         self.failures = 0  # points where log p or the score was not finite, or raised
         self.raised: Exception | None = None  # by the user's functions, the last one
         self.scored = False  # whether there was a finite score anywhere
+        self._counting = counting_target(target, self.budget)
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """log p (n,), -inf wherever it is not finite."""
-        (value,) = self._outputs(lambda y: (self._value(y),), x, 1, log_density=())
+        (value,) = self._outputs(lambda y: (self._counting.log_density(y),), x, 1, log_density=())
         return np.where(np.isfinite(value), value, -np.inf)
 
     def score(self, x: np.ndarray) -> np.ndarray:
@@ -74,7 +75,8 @@ class CountedTarget:
         if self.compiled:
             value, slope = self.log_density_and_score(x)
             return np.where(np.isfinite(value)[:, None], slope, np.nan)
-        (slope,) = self._outputs(lambda y: (self._slope(y),), x, self.score_cost, score=(self.target.dim,))
+        shape = (self.target.dim,)
+        (slope,) = self._outputs(lambda y: (raw_score(self._counting, y),), x, self.score_cost, score=shape)
         good = np.isfinite(slope).all(axis=1)
         self.scored |= bool(good.any())
         return np.where(good[:, None], slope, np.nan)
@@ -97,16 +99,6 @@ class CountedTarget:
         good = np.isfinite(value) & np.isfinite(slope).all(axis=1)
         self.scored |= bool(good.any())
         return np.where(good, value, -np.inf), np.where(good[:, None], slope, 0.0)
-
-    def _value(self, x: np.ndarray) -> Any:
-        self.budget.made += len(x)
-        return self.target.log_density(x)
-
-    def _slope(self, x: np.ndarray) -> np.ndarray:
-        if not self.target.has_score:
-            return central_differences(self._value, x)
-        self.budget.made += len(x)
-        return raw_score(self.target, x)
 
     def _both(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.budget.made += len(x)
@@ -135,16 +127,12 @@ class CountedTarget:
 def counting_target(target: Target, budget: Budget) -> Target:
     """The target with functions that count their evaluations; they never refuse one."""
 
-    def counting(function: Batch | None) -> Batch | None:
-        if function is None:
-            return None
-
-        def counted(x: np.ndarray) -> Any:
+    def counting(function: Batch) -> Batch:
+        def counted(x: np.ndarray) -> np.ndarray:
             budget.made += len(x)
             return function(x)
 
         return counted
 
-    log_density = counting(target.log_density)
-    assert log_density is not None
-    return replace(target, log_density=log_density, score=counting(target.score))
+    score = None if target.score is None else counting(target.score)
+    return replace(target, log_density=counting(target.log_density), score=score)

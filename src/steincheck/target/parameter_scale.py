@@ -10,11 +10,12 @@ from scipy import special
 
 from .record import Target
 
-SCALES: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
-    ("{}", np.asarray),
-    ("log {}", np.exp),
-    ("logit {}", special.expit),
-)
+# per scale of a coordinate, how a parameter follows from it
+SCALES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "": np.asarray,
+    "log": np.exp,
+    "logit": special.expit,
+}
 
 
 class ParameterScale(NamedTuple):
@@ -26,8 +27,7 @@ class ParameterScale(NamedTuple):
 
     def values(self, coordinate: np.ndarray) -> np.ndarray:
         """Values of the parameter at values of the coordinate."""
-        inverse = dict((words.removesuffix("{}").strip(), f) for words, f in SCALES)[self.scale]
-        return np.asarray(inverse(coordinate))
+        return np.asarray(SCALES[self.scale](coordinate))
 
     def log_slope(self, coordinate: np.ndarray) -> np.ndarray:
         """log of the derivative of the parameter by the coordinate."""
@@ -61,19 +61,19 @@ def parameter_scales(target: Target) -> dict[str, ParameterScale]:
     points = probe_points(target.dim)
     values = np.asarray(target.constrain(points), dtype=np.float64)
     found: dict[str, ParameterScale] = {}
-    for words, inverse in SCALES:
+    for scale, inverse in SCALES.items():
         column = _same_column(inverse(points), values)
         for j in np.flatnonzero(column >= 0).tolist():
-            item = ParameterScale(target.constrained_names[column[j]], int(column[j]), words[:-2].strip())
-            found.setdefault(names[j], item)
+            parameter = target.constrained_names[column[j]]
+            found.setdefault(names[j], ParameterScale(parameter, int(column[j]), scale))
     return found
 
 
 def scale_of(coordinate: np.ndarray, parameter: np.ndarray) -> str:
     """How a coordinate shows a parameter, with {} for its name, from values of both."""
-    for words, inverse in SCALES:
+    for scale, inverse in SCALES.items():
         if np.allclose(inverse(coordinate), parameter, rtol=1e-9, atol=0):
-            return words
+            return f"{scale} {{}}".lstrip()
     return "unconstrained {}"
 
 

@@ -25,7 +25,7 @@ from ..target.counting import counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import verdict as words
 from ..wording.advice import advice
-from .case import Notes, find_known_modes, join_notes, notes_on_unknown_modes, read_case
+from .case import Remarks, find_known_modes, join_notes, notes_on_unknown_modes, read_case
 from .combine import combine
 from .examine import run_tests
 from .facts import Facts
@@ -35,7 +35,7 @@ from .plan import affordable_budget, evaluations
 from .repair import importance_weights_of, mode_of_every_draw
 
 
-class Streams(NamedTuple):
+class StepStreams(NamedTuple):
     """One random stream per step."""
 
     modes: np.random.Generator
@@ -105,7 +105,7 @@ def check(
         tell); ``print(verdict)`` says it in words. Warnings are in ``verdict.warnings``: none is raised as a
         Python warning.
 
-    Notes
+    Remarks
     -----
     docs/verdict.md says what it does and what its words mean.
 
@@ -134,7 +134,7 @@ def check(
         max_seconds=max_seconds,
         rng=integer_seed(rng),
     )
-    streams = Streams(*np.random.default_rng(settings["rng"]).spawn(3))
+    streams = StepStreams(*np.random.default_rng(settings["rng"]).spawn(3))
     read = to_unconstrained(draws, target)
     budget = affordable_budget(target, read.values, max_evaluations, max_seconds)
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
@@ -169,7 +169,7 @@ def _check_arguments(target: Any, alpha: Any, tolerance: Any, max_evaluations: A
 def _compose(
     facts: Facts,
     target: Target,
-    notes: Notes,
+    notes: Remarks,
     settings: dict[str, Any],
     steps: tuple[StepEvaluations, ...],
 ) -> Verdict:
@@ -179,16 +179,9 @@ def _compose(
     findings = all_findings(facts, target.coordinate_names) if fits is False else ()
     mode = mode_of_every_draw(case.sample.x, known.modes, tested.weights)
     weights = importance_weights_of(case.sample, tested.mode_table, mode)
-    accuracy = measured.accuracy
     return Verdict(
         fits=fits,
-        sentence=words.headline(
-            fits,
-            words.pvalue_in_brackets(combined, fits),
-            tolerance,
-            _detail(fits, facts, findings),
-            notes.reasons,
-        ),
+        sentence=words.headline(fits, combined, tolerance, _detail(fits, facts, findings), notes.reasons),
         pvalue=combined.pvalue,
         alpha=combined.alpha,
         tolerance=tolerance,
@@ -201,10 +194,9 @@ def _compose(
         importance_weights=weights,
         modes=known.modes,
         mode_descriptions=known.descriptions,
-        mode_means=None if accuracy is None else accuracy.mean,
-        mode_covariances=None if accuracy is None else accuracy.covariance,
+        mode_means=measured.mode_means,
+        mode_covariances=measured.mode_covariances,
         mode_of_draw=mode,
-        chain=case.sample.chain,
         parameter_table=measured.table,
         inconclusive_reasons=notes.reasons,
         not_examined=(

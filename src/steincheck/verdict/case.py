@@ -27,7 +27,7 @@ from .plan import CLIMBS, scored_rows, search_allowance
 MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
 
 
-class Notes(NamedTuple):
+class Remarks(NamedTuple):
     """What a step says beside its result, in sentences."""
 
     warnings: tuple[str, ...] = ()
@@ -36,9 +36,11 @@ class Notes(NamedTuple):
     not_examined: tuple[str, ...] = ()
 
 
-def join_notes(*parts: Notes) -> Notes:
+def join_notes(*parts: Remarks) -> Remarks:
     """All of them, each sentence once."""
-    return Notes(*(tuple(dict.fromkeys(joined.from_iterable(column))) for column in zip(*parts, strict=True)))
+    return Remarks(
+        *(tuple(dict.fromkeys(joined.from_iterable(column))) for column in zip(*parts, strict=True))
+    )
 
 
 class Case(NamedTuple):
@@ -50,7 +52,7 @@ class Case(NamedTuple):
     names: tuple[str, ...]  #: (k,) of the parameters
     convergence: Convergence | None  #: None for independent draws
     valid: bool  #: whether the order of the draws permits p-values
-    notes: Notes
+    notes: Remarks
 
     @property
     def effective_sizes(self) -> np.ndarray:
@@ -73,19 +75,19 @@ def read_case(read: Draws, target: Target, budget: Budget, *, independent: bool,
         warnings.append(words.divergence_warning(read.divergences))
     values, names = to_constrained(sample.x, target)
     mixing = None
-    context = words.INDEPENDENT
+    context = words.Phrases.independent
     if sample.chain is not None:
         mixing = convergence(values, sample.chain)
         context = chain_words.chain_context(sample.chain, mixing)
         warnings += words.mixing_warnings(mixing.rhat, names)
     reasons = chain_words.invalidity_reasons(sample.order)
     if sample.chain is not None and read.axes_swapped:
-        reasons.append(words.SWAPPED_AXES)
-    notes = Notes(tuple(warnings), (context,), tuple(reasons))
+        reasons.append(words.Phrases.swapped_axes)
+    notes = Remarks(tuple(warnings), (context,), tuple(reasons))
     return Case(sample, scored, values, names, mixing, not reasons, notes)
 
 
-class Known(NamedTuple):
+class ModesOfCase(NamedTuple):
     """The modes of the density, and the draws that may be tested with them."""
 
     modes: Modes
@@ -93,7 +95,7 @@ class Known(NamedTuple):
     descriptions: tuple[str, ...]
     given: bool
     improper: bool
-    notes: Notes
+    notes: Remarks
 
 
 def find_known_modes(
@@ -105,31 +107,31 @@ def find_known_modes(
     budget: Budget,
     progress: bool | None,
     rng: np.random.Generator,
-) -> Known:
+) -> ModesOfCase:
     """The modes given or found from held-out draws; without any, the spread of the draws stands in."""
     x = case.sample.x
     n = len(x)
     if modes is not None:
-        notes = Notes(context=(words.MODES_GIVEN,), not_examined=(words.OTHER_MODES_THAN_GIVEN,))
+        notes = Remarks(context=(words.Phrases.modes_given,), not_examined=(words.Phrases.other_modes,))
         given = as_modes(modes, target, budget)
-        return Known(given, np.arange(n), _descriptions(given, target), True, False, notes)
+        return ModesOfCase(given, np.arange(n), _descriptions(given, target), True, False, notes)
     held, tested = hold_out(n, case.sample.chain)
     allowed = Budget(search_allowance(target, n, budget))
     found = search_from_draws(target, x, held, box, budget=allowed, progress=progress, rng=rng)
     budget.made += allowed.made
-    notes = Notes(warnings=found.warnings, not_examined=words.held_out_texts(len(held), len(tested)))
+    notes = Remarks(warnings=found.warnings, not_examined=words.held_out_texts(len(held), len(tested)))
     if not len(found):
         end = None if found.search is None else found.search.reason
-        reason = words.IMPROPER if end == "improper" else words.NO_MODE
+        reason = words.Phrases.improper if end == "improper" else words.Phrases.no_mode
         limited = end in ("max_evaluations", "max_seconds")
-        missing = Notes(not_examined=(reason,)) if limited else Notes(reasons=(reason,))
+        missing = Remarks(not_examined=(reason,)) if limited else Remarks(reasons=(reason,))
         missing = missing._replace(warnings=(no_mode_reason(found),))
         spread = _spread_of_draws(x[held] if len(held) else x, found)
         descriptions = _descriptions(spread, target)
-        return Known(spread, tested, descriptions, False, end == "improper", join_notes(notes, missing))
+        return ModesOfCase(spread, tested, descriptions, False, end == "improper", join_notes(notes, missing))
     context = mode_words.search_context(found, target.coordinate_names)
-    notes = join_notes(notes, Notes(context=context, not_examined=(words.MODES_NOT_FOUND,)))
-    return Known(found, tested, _descriptions(found, target), False, False, notes)
+    notes = join_notes(notes, Remarks(context=context, not_examined=(words.Phrases.modes_not_found,)))
+    return ModesOfCase(found, tested, _descriptions(found, target), False, False, notes)
 
 
 def _spread_of_draws(x: np.ndarray, none: Modes) -> Modes:
@@ -143,15 +145,15 @@ def _descriptions(modes: Modes, target: Target) -> tuple[str, ...]:
     return mode_descriptions(*to_constrained(modes.locations, target))
 
 
-def notes_on_unknown_modes(case: Case, target: Target, known: Known, budget: Budget) -> Notes:
+def notes_on_unknown_modes(case: Case, target: Target, known: ModesOfCase, budget: Budget) -> Remarks:
     """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
     part = case.sample.rows(case.scored)
     if not len(part.x) or budget.left < CLIMBS:
-        return Notes(not_examined=(words.UNKNOWN_MODES,))
+        return Remarks(not_examined=(words.Phrases.unknown_modes,))
     climbed = climb_from_draws(part.x, part.scores, target, known.modes, budget)
     if not climbed.n_unknown:
-        return Notes()
+        return Remarks()
     where = mode_descriptions(*to_constrained(climbed.locations[:1], target))[0]
     text = words.unknown_modes_text(climbed.n_unknown, len(part.x), where, given=known.given)
     many = climbed.n_unknown > MAX_UNKNOWN_SHARE * len(part.x)
-    return Notes(reasons=(text,)) if many else Notes(not_examined=(text,))
+    return Remarks(reasons=(text,)) if many else Remarks(not_examined=(text,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import signature
@@ -12,7 +11,7 @@ import numpy as np
 
 from .._validation import RandomSource, integer_seed, listed
 from ..result import Table, Verdict
-from ..result.plain import as_plain, freeze_mappings, picklable_state
+from ..result.plain import Record
 from ..target import Target
 from ..typing import DrawsLike
 from ..wording.verdict import ANSWERS, mean_text, sd_text, share_text
@@ -20,7 +19,7 @@ from .answer import check
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Record):
     """Outcome of `compare`.
 
     Attributes
@@ -36,16 +35,6 @@ class Comparison:
     verdicts: Mapping[str, Verdict]
     table: Table
 
-    def __post_init__(self) -> None:
-        freeze_mappings(self, ["verdicts"])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return picklable_state(self, ["verdicts"])
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        freeze_mappings(self, ["verdicts"])
-
     def __str__(self) -> str:
         return str(self.table)
 
@@ -58,15 +47,6 @@ class Comparison:
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame, indexed by the samples."""
         return self.table.to_pandas()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON: the table, and every verdict by the name of its sample."""
-        verdicts = {name: verdict.to_dict() for name, verdict in self.verdicts.items()}
-        return as_plain({"table": self.table, "verdicts": verdicts})
-
-    def to_json(self) -> str:
-        """JSON text; infinities and NaN become null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
 def compare(

@@ -28,7 +28,7 @@ from ..wording import chains as chain_words
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
 from ..wording.target import discontinuity_remedy, discontinuity_text
-from .case import Case, Known, Notes, join_notes
+from .case import Case, ModesOfCase, Remarks, join_notes
 from .plan import MIN_SCORED, MIN_WEIGHED, RAYS, SUPPORT
 
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
@@ -49,7 +49,7 @@ class Tested(NamedTuple):
 
     tests: dict[str, GofResult]
     impossible_rows: tuple[int, ...]
-    notes: Notes
+    notes: Remarks
 
     @property
     def weights(self) -> FluxResult | None:
@@ -64,7 +64,7 @@ class Tested(NamedTuple):
 
 
 def run_tests(
-    case: Case, target: Target, known: Known, alpha: float, budget: Budget, rng: np.random.Generator
+    case: Case, target: Target, known: ModesOfCase, alpha: float, budget: Budget, rng: np.random.Generator
 ) -> Tested:
     """The tests that apply, in the order of the verdict, as far as the budget goes."""
     sample = case.sample
@@ -72,27 +72,29 @@ def run_tests(
     if case.valid and budget.left >= RAYS:
         rows = impossible_draws(target.log_density, sample.x, sample.log_p, known.modes).rows
     if known.improper or not case.valid:
-        return Tested({}, rows, Notes())
+        return Tested({}, rows, Remarks())
     streams = TestStreams(*rng.spawn(5))
     size = n_replicates(alpha)
     shape_rows = np.intersect1d(known.rows, case.scored)
-    shape = Tested({}, (), Notes(reasons=(words.few_scores(len(shape_rows), MIN_SCORED),)))
+    shape = Tested({}, (), Remarks(reasons=(words.few_scores(len(shape_rows), MIN_SCORED),)))
     if len(shape_rows) >= min(MIN_SCORED, len(known.rows)):
         shape = _shape_tests(sample.rows(shape_rows), target, known.modes, alpha, budget, streams)
     tests = {name: among_all(result, shape_rows, len(sample.x)) for name, result in shape.tests.items()}
+    notes = [shape.notes]
     if len(known.modes) > 1:
         count = int(min(len(known.rows), budget.left // (len(known.modes) - 1)))
         thinned = known.rows[(np.arange(count) * len(known.rows)) // max(count, 1)]
         if count >= min(MIN_WEIGHED, len(known.rows)):
             tests["weights"] = _weight_test(sample, thinned, target, known.modes, size, streams.weights)
-    notes = [shape.notes]
+        else:
+            notes.append(Remarks(not_examined=(words.Phrases.weights,)))
     if sample.chain is not None and len(shape_rows):
         agreed = _agreement_test(sample.rows(shape_rows), known.modes, size, streams.chains)
         if np.isnan(agreed.pvalue):
-            notes.append(Notes(not_examined=(words.TOO_FEW_BLOCKS_TO_AGREE,)))
+            notes.append(Remarks(not_examined=(words.Phrases.few_blocks,)))
         else:
             tests["chains"] = among_all(agreed, shape_rows, len(sample.x))
-    notes.append(Notes(warnings=tuple(text for result in tests.values() for text in result.warnings)))
+    notes.append(Remarks(warnings=tuple(text for result in tests.values() for text in result.warnings)))
     return Tested(tests, rows, join_notes(*notes))
 
 
@@ -114,31 +116,30 @@ def _shape_tests(
 ) -> Tested:
     """Kernel and moment test, unless the density jumps or the chains are too short."""
     size = n_replicates(alpha)
-    notes = Notes(not_examined=(words.SUPPORT,)) if budget.left < SUPPORT else Notes()
-    gap = None
-    if budget.left >= SUPPORT:
-        gap = discontinuity(target, part.x, part.log_p, streams.support)
+    notes = Remarks(not_examined=(words.Phrases.support,)) if budget.left < SUPPORT else Remarks()
+    jumps = budget.left >= SUPPORT
+    gap = discontinuity(target, part.x, part.log_p, streams.support, jumps=jumps)
     if gap is not None:
         where = mode_descriptions(gap.x[None], target.coordinate_names)[0]
         reason = words.discontinuity_reason(discontinuity_text(gap), where, discontinuity_remedy(gap))
-        return Tested({}, (), Notes(reasons=(reason,)))
+        return Tested({}, (), Remarks(reasons=(reason,)))
     whiten = average_root(modes.covariances)
     blocks = None if part.chain is None else _blocks_of_chains(part, whiten)
     if blocks is not None:
         if not blocks.enough:
-            return Tested({}, (), Notes(reasons=(words.shape_untested(blocks.remedy),)))
-        notes = join_notes(notes, Notes(context=(chain_words.effective_size(len(part.x), blocks.record),)))
+            return Tested({}, (), Remarks(reasons=(words.shape_untested(blocks.remedy),)))
+        notes = join_notes(notes, Remarks(context=(chain_words.effective_size(len(part.x), blocks.record),)))
     kernel = _kernel_test(part, whiten, modes, blocks, alpha, size, streams.kernel)
     tests: dict[str, GofResult] = {"kernel": kernel}
     if kernel.tested_rows is not None:
         thinned = words.thinned_kernel_test(kernel.n_tested, kernel.n)
-        notes = join_notes(notes, Notes(not_examined=(thinned,)))
+        notes = join_notes(notes, Remarks(not_examined=(thinned,)))
     cut = None
     if blocks is not None and part.chain is not None:
         cut = moment_blocks(blocks, plain_features(part.x, part.scores, whiten), part.chain)
     if len(part.x) < MIN_MOMENT_DRAWS or (cut is not None and not cut.enough):
-        remedy = words.few_for_moments(MIN_MOMENT_DRAWS) if cut is None else cut.remedy
-        return Tested(tests, (), join_notes(notes, Notes(not_examined=(words.moments_untested(remedy),))))
+        untested = words.moments_untested(None if cut is None else cut.remedy, MIN_MOMENT_DRAWS)
+        return Tested(tests, (), join_notes(notes, Remarks(not_examined=(untested,))))
     tests["moments"] = moment_core(
         part.x,
         part.scores,

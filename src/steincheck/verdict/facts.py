@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..draws.unconstrained import read_as_parameters
-from ..result import AgreementResult, Finding, ModeTable
+from ..result import AgreementResult, Finding
 from ..target import Target
 from ..wording import flux as flux_words
 from ..wording import verdict as words
-from ..wording.advice import Situation
-from .case import Case, Known, Notes
+from ..wording.advice import Obstacle, Situation
+from .case import Case, ModesOfCase, Remarks
 from .combine import Combined
 from .examine import Tested
 from .measure import Measured
@@ -27,7 +27,7 @@ class Facts(NamedTuple):
     """What the steps of `check` found."""
 
     case: Case
-    known: Known
+    known: ModesOfCase
     tested: Tested
     combined: Combined
     measured: Measured
@@ -52,9 +52,25 @@ class Facts(NamedTuple):
         low = np.flatnonzero(log_p <= log_p[rows].max(initial=-np.inf))
         return low if len(low) <= MAX_OUTLIERS * len(log_p) else low[:0]
 
+    @property
+    def wrong_shares(self) -> np.ndarray:
+        """Which modes have a share in the draws that is off by more than the allowed error."""
+        table = self.tested.mode_table
+        low, high = np.empty((2, 0)) if table is None else table.error_interval.T
+        return (low > self.allowed_error) | (high < -self.allowed_error)
+
+    @property
+    def share_answer(self) -> bool | None:
+        """Whether all shares are within the allowed error; True with one mode."""
+        table = self.tested.mode_table
+        if table is None:
+            return True if len(self.known.modes) == 1 else None
+        within = np.abs(table.error_interval) <= self.allowed_error
+        return False if self.wrong_shares.any() else True if within.all() else None
+
     def answer(self, reasons: Sequence[str]) -> bool | None:
         """Whether the draws fit: by the tests and facts, or by the errors if there is a tolerance."""
-        shares = share_answer(self.tested.mode_table, self.allowed_error)
+        shares = self.share_answer
         if self.tolerance is not None:
             accuracy = self.measured.accuracy
             errors = None if accuracy is None else accuracy.answer(self.tolerance)
@@ -66,7 +82,7 @@ class Facts(NamedTuple):
         return None if reasons else True
 
     @property
-    def notes(self) -> Notes:
+    def notes(self) -> Remarks:
         """Reasons why a non-rejection is inconclusive."""
         reasons = []
         n = len(self.case.sample.x)
@@ -81,7 +97,7 @@ class Facts(NamedTuple):
             floor = len(tests) * result.pvalue_floor
             if floor > self.combined.alpha:
                 reasons.append(words.level_reason(result.test, self.combined.alpha, floor))
-        return Notes(reasons=tuple(reasons))
+        return Remarks(reasons=tuple(reasons))
 
     def situation(self, target: Target, findings: Sequence[Finding], *, reweightable: bool) -> Situation:
         """What advice depends on."""
@@ -89,6 +105,15 @@ class Facts(NamedTuple):
         chains = self.combined.tests.get("chains")
         misread = read_as_parameters(self.case.sample.x, target) if findings else None
         symmetries = self.known.modes.symmetries
+        obstacle: Obstacle | None = None
+        if self.known.improper:
+            obstacle = "density"
+        elif not self.case.valid:
+            obstacle = "order of the draws"
+        elif len(self.case.sample.x) < MIN_DRAWS_FOR_VERDICT:
+            obstacle = "few draws"
+        elif self.tolerance is not None:
+            obstacle = "wide intervals"
         return Situation(
             kinds=kinds,
             chains=self.case.sample.chain is not None,
@@ -97,17 +122,8 @@ class Facts(NamedTuple):
             relabelled=any(symmetry.kind == "exchange of coordinates" for symmetry in symmetries),
             warm_up="chains" in kinds and isinstance(chains, AgreementResult) and chains.starts_differ,
             misread=misread.parameters if misread is not None and misread.gain > 0 else (),
+            obstacle=obstacle,
             locations="verdict.modes.locations"
             if target.constrain is None
             else "target.constrain(verdict.modes.locations)",
         )
-
-
-def share_answer(table: ModeTable | None, tolerance: float) -> bool | None:
-    """Whether the shares of the draws are within the tolerance of the density's; True with one mode."""
-    if table is None:
-        return True
-    low, high = table.error_interval.T
-    if np.any((low > tolerance) | (high < -tolerance)):
-        return False
-    return True if np.all((low >= -tolerance) & (high <= tolerance)) else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from scipy import stats
 
-from ..result import AgreementResult, Finding, FluxResult, MomentResult, ParameterAccuracy
+from ..result import AgreementResult, Finding, FluxResult, Modes, MomentResult, ParameterAccuracy
 from ..wording import verdict as words
 from .combine import Combined
 from .facts import Facts
@@ -39,13 +39,11 @@ def weight_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
     if table is None:
         return [flow_finding(weights, names, pvalue)] if rejected else []
     if facts.stuck or facts.tolerance is not None:
-        low, high = table.error_interval.T
-        wrong = (low > facts.allowed_error) | (high < -facts.allowed_error)
-        pvalue = np.nan
+        wrong, pvalue = facts.wrong_shares, np.nan
     elif rejected and weights.mode_pvalues is not None:
         wrong = facts.combined.holm_factor("weights") * weights.mode_pvalues <= facts.combined.alpha
         if not wrong.any():
-            return [Finding(kind="mode share", pvalue=pvalue, text=words.WEIGHTS_WRONG)]
+            return [Finding(kind="mode share", pvalue=pvalue, text=words.Phrases.weights_wrong)]
     else:
         return []
     found = [
@@ -60,7 +58,7 @@ def weight_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
         for k in np.argsort(table.error, kind="stable")
         if wrong[k]
     ]
-    return _shortened(found, words.more_modes_text)
+    return _shortened(found, "mode", "verdict.mode_table")
 
 
 def flow_finding(weights: FluxResult, names: Sequence[str], pvalue: float) -> Finding:
@@ -81,7 +79,7 @@ def error_findings(facts: Facts, rows: np.ndarray) -> list[Finding]:
 
     The error of a mean has the variance h^2 + 1 / m, h the half-width of its interval over 1.96 and m the
     effective number of draws; that of a log sd has h^2 + (kurtosis - 1) / (4 m). Bonferroni's method allows
-    for the number of errors. With a tolerance an error must also exceed it. The draws are those in `rows`.
+    for the number of errors. With a tolerance, an interval outside it decides. The draws are those in `rows`.
     """
     values = facts.case.values[rows]
     accuracy = [
@@ -98,12 +96,12 @@ def error_findings(facts: Facts, rows: np.ndarray) -> list[Finding]:
         for item, of_draws in zip(accuracy, variances, strict=True)
         for finding in _errors(item, of_draws)
     ]
-    wrong = [
-        replace(finding, pvalue=len(single) * finding.pvalue)
-        for finding in single
-        if len(single) * finding.pvalue <= facts.combined.alpha and _size(finding) > (facts.tolerance or 0)
-    ]
-    return _shortened(sorted(wrong, key=_size, reverse=True), words.more_text)
+    if facts.tolerance is None:
+        adjusted = [replace(finding, pvalue=len(single) * finding.pvalue) for finding in single]
+        wrong = [finding for finding in adjusted if finding.pvalue <= facts.combined.alpha]
+    else:
+        wrong = [replace(finding, pvalue=np.nan) for finding in single if _exceeds(finding, facts.tolerance)]
+    return _shortened(sorted(wrong, key=_size, reverse=True), "error", "verdict.summary()")
 
 
 def _errors(item: ParameterAccuracy, variance_of_draws: np.ndarray) -> list[Finding]:
@@ -125,21 +123,35 @@ def _size(finding: Finding) -> float:
     return abs(finding.estimate if finding.kind == "mean" else float(np.log(finding.estimate)))
 
 
-def _shortened(found: list[Finding], more_text: Callable[[int], str]) -> list[Finding]:
+def _exceeds(finding: Finding, tolerance: float) -> bool:
+    """Whether the interval of an error is entirely outside the tolerance."""
+    low, high = finding.interval if finding.kind == "mean" else np.log(finding.interval).tolist()
+    return low > tolerance or high < -tolerance
+
+
+def _shortened(found: list[Finding], noun: str, where: str) -> list[Finding]:
     """The first few, and how many more there are."""
     rest = found[MOST_NAMED:]
     if not rest:
         return found
-    last = Finding(kind=rest[0].kind, pvalue=rest[-1].pvalue, text=more_text(len(rest)))
+    last = Finding(kind=rest[0].kind, pvalue=rest[-1].pvalue, text=words.more_text(len(rest), noun, where))
     return [*found[:MOST_NAMED], last]
 
 
+def modes_apart(modes: Modes) -> bool:
+    """Whether there are several modes, all so far apart that tests of the shape see nothing of the shares."""
+    precision = np.linalg.inv(modes.covariances)
+    gap = modes.locations[:, None] - modes.locations
+    distance = np.sqrt(np.einsum("kli,kij,klj->kl", gap, precision, gap))
+    return len(modes) > 1 and bool(np.min(distance[~np.eye(len(modes), dtype=bool)]) >= 5.0)
+
+
 def shape_findings(facts: Facts, *, sized: bool) -> list[Finding]:
-    """A wrong shape where no mean or sd explains it; within modes the tests of the shape see nothing else."""
+    """A wrong shape, where no wrong mean, sd or share explains it."""
     combined = facts.combined
     pvalue = min(combined.adjusted_pvalues.get(name, 1.0) for name in ("kernel", "moments"))
     several = len(facts.known.modes) > 1
-    if pvalue > combined.alpha or (sized and not several):
+    if pvalue > combined.alpha or (sized and not modes_apart(facts.known.modes)):
         return []
     moments = combined.tests.get("moments")
     features = moments.significant(combined.alpha) if isinstance(moments, MomentResult) else ()

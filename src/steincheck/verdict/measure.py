@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ..result import AccuracyResult, ModeTable, ParameterAccuracy, Table
 from ..target import Target
 from ..target.counting import Budget
 from ..wording import verdict as words
-from .case import Case, Known, Notes
+from .case import Case, ModesOfCase, Remarks
 
 
 class Measured(NamedTuple):
@@ -19,18 +20,28 @@ class Measured(NamedTuple):
 
     accuracy: AccuracyResult | None
     table: Table
-    notes: Notes
+    notes: Remarks
 
     @property
     def parameters(self) -> tuple[ParameterAccuracy, ...]:
-        """One record per parameter."""
-        return () if self.accuracy is None else self.accuracy.parameters
+        """One record per parameter; none if no error is known."""
+        return () if self.accuracy is None or self.accuracy.largest is None else self.accuracy.parameters
+
+    @property
+    def mode_means(self) -> np.ndarray | None:
+        """Mean of the density within each mode."""
+        return None if self.accuracy is None else self.accuracy.mean
+
+    @property
+    def mode_covariances(self) -> np.ndarray | None:
+        """Covariance of the density within each mode."""
+        return None if self.accuracy is None else self.accuracy.covariance
 
 
 def measure(
     case: Case,
     target: Target,
-    known: Known,
+    known: ModesOfCase,
     shares: ModeTable | None,
     *,
     budget: Budget,
@@ -38,10 +49,10 @@ def measure(
 ) -> Measured:
     """Means and standard deviations of the density beside those of the draws."""
     several = len(known.modes) > 1
-    weights = None if shares is None else Shares(shares.implied, shares.implied_covariance)
+    weights = None if shares is None else Shares.of(shares)
     n_scored = len(case.scored)
     if known.improper or (several and weights is None) or n_scored < len(case.sample.x):
-        return Measured(None, parameter_table(case, ()), Notes(not_examined=(words.ACCURACY,)))
+        return Measured(None, parameter_table(case, ()), Remarks(not_examined=(words.Phrases.accuracy,)))
     sample = case.sample
     found = accuracy_core(
         sample.x,
@@ -50,43 +61,41 @@ def measure(
         known.modes,
         chain=sample.chain,
         shares=weights,
-        max_evaluations=budget.left,
+        budget=budget,
         rng=rng,
     )
-    budget.made += found.evaluations
-    return Measured(found, parameter_table(case, found.parameters), Notes(not_examined=found.warnings))
+    known_errors = found.parameters if found.largest is not None else ()
+    return Measured(found, parameter_table(case, known_errors), Remarks(not_examined=found.warnings))
 
 
 def parameter_table(case: Case, accuracy: tuple[ParameterAccuracy, ...]) -> Table:
     """The table of ``Verdict.summary``."""
-    columns = [
-        "parameter",
-        "mean",
-        "sd",
-        "density_mean",
-        "density_sd",
-        "mean_error",
-        "mean_error_low",
-        "mean_error_high",
-        "sd_ratio",
-        "sd_ratio_low",
-        "sd_ratio_high",
-        "rough",
-        "ess_bulk",
-        "ess_tail",
-        "r_hat",
-    ]
-    rows = []
-    for j, name in enumerate(case.names):
-        drawn = (name, float(case.values[:, j].mean()), float(case.values[:, j].std()))
-        density = (*(np.nan,) * 8, False)
-        if accuracy:
-            item = accuracy[j]
-            ratios = np.exp([item.sd_error, *item.sd_error_interval]).tolist()
-            density = (item.mean, item.sd, item.mean_error, *item.mean_error_interval, *ratios, item.rough)
-        mixing = (np.nan, np.nan, np.nan)
-        if case.convergence is not None:
-            found = case.convergence
-            mixing = (float(found.ess_bulk[j]), float(found.ess_tail[j]), float(found.rhat[j]))
-        rows.append((*drawn, *density, *mixing))
-    return Table(tuple(columns), tuple(rows))
+
+    def of_density(value: Callable[[ParameterAccuracy], Any]) -> list[Any]:
+        return [value(item) for item in accuracy] or [np.nan] * len(case.names)
+
+    def of_chains(name: str) -> list[float]:
+        return (
+            [np.nan] * len(case.names)
+            if case.convergence is None
+            else getattr(case.convergence, name).tolist()
+        )
+
+    columns = {
+        "parameter": case.names,
+        "mean": case.values.mean(axis=0).tolist(),
+        "sd": case.values.std(axis=0).tolist(),
+        "density_mean": of_density(lambda item: item.mean),
+        "density_sd": of_density(lambda item: item.sd),
+        "mean_error": of_density(lambda item: item.mean_error),
+        "mean_error_low": of_density(lambda item: item.mean_error_interval[0]),
+        "mean_error_high": of_density(lambda item: item.mean_error_interval[1]),
+        "sd_ratio": of_density(lambda item: float(np.exp(item.sd_error))),
+        "sd_ratio_low": of_density(lambda item: float(np.exp(item.sd_error_interval[0]))),
+        "sd_ratio_high": of_density(lambda item: float(np.exp(item.sd_error_interval[1]))),
+        "rough": of_density(lambda item: item.rough),
+        "ess_bulk": of_chains("ess_bulk"),
+        "ess_tail": of_chains("ess_tail"),
+        "r_hat": of_chains("rhat"),
+    }
+    return Table(tuple(columns), tuple(zip(*columns.values(), strict=True)))

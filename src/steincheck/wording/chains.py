@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from .._validation import listed
 
 if TYPE_CHECKING:
     from ..chains.order import OrderFacts
@@ -74,20 +71,6 @@ def effective_size(n: int, blocks: Any) -> str:
     return f"The effective sample size of the {n} tested draws is about {size} ({how})."
 
 
-def chain_shares(shares: np.ndarray) -> str:
-    """How the shares (C, M) of the modes differ between chains."""
-    k = int(np.argmax(np.ptp(shares, axis=0)))
-    low, high = shares[:, k].min(), shares[:, k].max()
-    return f"The share of mode {k} ranges from {low:.0%} to {high:.0%} across chains."
-
-
-def words_listed(words: Sequence[str]) -> str:
-    """The words with commas and "and", at most ten of them."""
-    if len(words) > 10:
-        return listed(words)
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
-
-
 def chain_context(chain: np.ndarray, convergence: Any) -> str:
     """How the draws were treated, with what is commonly reported of chains, a `Convergence`."""
     n_chains = int(chain[-1]) + 1
@@ -99,10 +82,3 @@ def chain_context(chain: np.ndarray, convergence: Any) -> str:
         return treated
     sizes = f"bulk ESS is at least {min(convergence.ess_bulk):.0f}, tail ESS {min(convergence.ess_tail):.0f}"
     return f"{treated} Over all coordinates {sizes}, R-hat at most {max(convergence.rhat):.3f}."
-
-
-def agreement_text(*, starts_differ: bool, odd_chain: int) -> str:
-    """Which chain differs, or that the beginnings do."""
-    if starts_differ:
-        return "The beginnings of the chains differ from the rest: leave out more draws as warm-up"
-    return f"Chain {odd_chain} differs from the others: inspect it and its starting point"

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scipy import special
-
-from .._validation import listed
-
 if TYPE_CHECKING:
-    from ..result import MomentFeature, MomentResult
+    from ..result import MomentFeature
 
-SHAPE_KINDS = ("skewness", "tails", "extremes", "curvature", "radius", "radius spread")
 SENTENCES = {  # with the word for positive t, and for negative
     "location": ("the mean of {0} is too {word}", "high", "low"),
     "scale": ("{0} is too {word}", "wide", "narrow"),
@@ -56,25 +51,9 @@ def feature_lines(features: Sequence[MomentFeature], most: int = 5) -> list[str]
     return [*lines, f"and {more} more in `features`"] if more > 0 else lines
 
 
-def shape_coordinates(result: MomentResult) -> tuple[str, ...]:
-    """The one or two parameters whose moments are farthest off, if by more than Bonferroni's threshold."""
-    threshold = special.ndtri(1 - 0.025 / max(len(result.features), 1))
-    far = [f for f in result.features if abs(f.t) > threshold and f.basis == "parameter"]
-    return tuple(dict.fromkeys(f.parameters[0] for f in far if len(f.parameters) == 1))[:2]
-
-
 def pairs_examined(count: int) -> str:
     """Which correlations were tested where there are too many."""
     return f"correlations were examined for the {count} pairs of parameters most correlated at the modes"
-
-
-def impossible_found(rows: Sequence[int], places: Sequence[tuple[int, int]] = ()) -> str:
-    """Draws of negligible probability, by row, or by the `places` (chain, draw) of the same draws."""
-    many = f"at least {len(rows)} draws are" if len(rows) > 1 else "one draw is"
-    where = f"row{'s' * (len(rows) > 1)} {listed(rows)}"
-    if places:
-        where = "; ".join(f"chain {chain}, draw {draw}" for chain, draw in places)
-    return f"{many} of negligible probability under the density ({where}, counted from 0)"
 
 
 def repeated_draws(repeated: int, n: int) -> str:

@@ -13,7 +13,7 @@ class Captions:
     shares = "Share of the draws at each mode, and the share the density gives it, with 95 % intervals."
 
 
-class Notes:
+class PageNotes:
     """Below the tables."""
 
     errors = (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def cannot_tell(reason: str) -> str:
     """The warning of a test without a p-value."""
-    return f"there is no p-value: {reason}"
+    return f"cannot tell: {reason}"
 
 
 def result_sentence(result: GofResult, alpha: float) -> str:

@@ -7,20 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._validation import listed, listed_rows
+from .._validation import listed
 
 if TYPE_CHECKING:
     from ..target.support import Discontinuity
 
 NO_SCORE = "the target has no score: finite differences of its log density are used"
-
-
-def negligible_draws(rows: np.ndarray, n: int, limit: float) -> str:
-    """Draws whose log density is more than `limit` below the median."""
-    return (
-        f"{len(rows)} of {n} draws have negligible probability: their log density is more than {limit:.0f} "
-        f"below the median, {listed_rows(rows)}; a few such draws barely affect the p-value"
-    )
 
 
 def constant_coordinates(coordinates: Sequence[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,30 +13,29 @@ if TYPE_CHECKING:
     from ..result import AgreementResult, GofResult, ModeTable, ParameterAccuracy, Verdict
     from ..verdict.combine import Combined
 
-MAX_MODES_PRINTED = 15  # rows of the printed mode table
 ANSWERS = {True: "no misfit found", False: "misfit found", None: "cannot tell"}
-ACCURACY_COLUMNS = ("parameter", "mean", "sd", "error of the mean in sd", "sd: draws / density", "")
 MODE_COLUMNS = ("mode", "draws", "share of the draws", "share of the density")
-EXAMINED_BY_TEST = {
-    "kernel": "shape (kernel test)",
-    "moments": "location, spread, correlation, tails (moment test)",
-    "weights": "mode weights (flux test)",
-    "chains": "agreement of the chains (block permutation test)",
-}
 
 
-INDEPENDENT = "The draws were tested as independent."
-MODES_GIVEN = "The modes were given: none was searched for."
-OTHER_MODES_THAN_GIVEN = "modes other than those given"
-MODES_NOT_FOUND = "modes that the search did not find"
-NO_MODE = "no mode was found, so that the mode weights could not be examined"
-IMPROPER = "the density appears to be improper, or the sign of the log density is reversed"
-SWAPPED_AXES = "draws are correlated across chains, not within them: the axes seem to be swapped"
-UNKNOWN_MODES = "whether draws belong to unknown modes"
-SUPPORT = "whether the density jumps or ends abruptly"
-ACCURACY = "how far off the means and standard deviations are"
-WEIGHTS_WRONG = "The mode weights are wrong, though no mode by itself stands out"
-TOO_FEW_BLOCKS_TO_AGREE = "whether the chains agree: there are too few blocks to compare"
+class Phrases:
+    """What is said in the same words every time."""
+
+    independent = "The draws were tested as independent."
+    modes_given = "The modes were given: none was searched for."
+    other_modes = "modes other than those given"
+    modes_not_found = "modes that the search did not find"
+    no_mode = "no mode was found, so that the mode weights could not be examined"
+    improper = "the density appears to be improper, or the sign of the log density is reversed"
+    swapped_axes = "draws are correlated across chains, not within them: the axes seem to be swapped"
+    unknown_modes = "whether draws belong to unknown modes"
+    support = "whether the density jumps or ends abruptly"
+    weights = "whether the mode weights are right"
+    accuracy = "how far off the means and standard deviations are"
+    weights_wrong = "The mode weights are wrong, though no mode by itself stands out"
+    few_blocks = "whether the chains agree: there are too few blocks to compare"
+
+
+# --- how the draws were examined ---
 
 
 def held_out_texts(n_held: int, n_tested: int) -> tuple[str, ...]:
@@ -69,14 +68,9 @@ def shape_untested(remedy: str) -> str:
     return f"the shape could not be tested: {remedy}"
 
 
-def moments_untested(remedy: str) -> str:
-    """Too few draws for the moment test."""
-    return f"location, spread and correlation by themselves: {remedy}"
-
-
-def few_for_moments(least: int) -> str:
-    """What the moment test requires."""
-    return f"this requires at least {least} tested draws"
+def moments_untested(remedy: str | None, least: int) -> str:
+    """Too few draws or blocks for the moment test."""
+    return f"location, spread and correlation: {remedy or f'this requires at least {least} tested draws'}"
 
 
 def thinned_kernel_test(n_tested: int, n: int) -> str:
@@ -84,22 +78,63 @@ def thinned_kernel_test(n_tested: int, n: int) -> str:
     return f"the shape at all draws: the kernel test costs n^2 and used {n_tested} of the {n} draws"
 
 
-def pvalue_in_brackets(combined: Combined, fits: bool | None) -> str:
-    """The p-value beside the answer; nothing where a fact and no test says that the draws do not fit."""
-    if fits is False and not combined.rejected:
-        return ""
-    return f" (p {pvalue_text(combined.pvalue, smallest=combined.at_floor)})"
+def few_scores(n: int, least: int) -> str:
+    """Too few evaluations for scores."""
+    return (
+        f"the evaluations allowed are enough for the score at {n} draws, and at least {least} are needed for "
+        "a test of the shape: give the target a score, or allow more evaluations"
+    )
 
 
-def headline(fits: bool | None, p: str, tolerance: float | None, detail: str, reasons: Sequence[str]) -> str:
-    """The answer in one or two sentences; `p` is the p-value in brackets, `detail` what the numbers say."""
+def limited_texts(limit: int | None, enough: int) -> tuple[str, ...]:
+    """That the evaluations allowed were not enough for everything."""
+    if limit is None or limit >= enough:
+        return ()
+    return (
+        f"what more than {limit:,} evaluations of the density would show: "
+        f"`max_evaluations={enough}, max_seconds=None` would be enough",
+    )
+
+
+def few_draws_reason(n: int, least: int) -> str:
+    """Too few draws for any answer but a misfit."""
+    return f"{n} draws are too few: below {least} a non-rejection is inconclusive"
+
+
+def level_reason(test: str, alpha: float, floor: float) -> str:
+    """A level that the replicates of a test cannot reach."""
+    return f"the {test} cannot reach the level {alpha:g}: its smallest adjusted p-value is {floor:.2g}"
+
+
+def unknown_modes_text(n_unknown: int, n_examined: int, where: str, *, given: bool) -> str:
+    """Draws that climb to modes that are not listed."""
+    remedy = "give `modes`, or a larger `max_evaluations`"
+    if given:
+        remedy = "add them to `modes`, or leave `modes` out to have them searched for"
+    return (
+        f"the weights of modes not listed: {n_unknown} of {n_examined} draws examined belong to unknown "
+        f"modes, for example ({where}); {remedy}"
+    )
+
+
+# --- the answer ---
+
+
+def headline(
+    fits: bool | None, combined: Combined, tolerance: float | None, detail: str, reasons: Sequence[str]
+) -> str:
+    """The answer in one or two sentences, with what the numbers say; no p-value where a fact decides."""
+    p = f" (p {pvalue_text(combined.pvalue, smallest=combined.at_floor)})"
+    if not combined.tests or (fits is False and not combined.rejected):
+        p = ""
     if tolerance is not None:
         answers = {
-            True: f"The draws' means, sds and shares are within the tolerance {tolerance:g}{p}.",
-            False: f"The draws' numbers are off by more than the tolerance {tolerance:g}{p}.",
-            None: f"Cannot tell whether the draws' numbers are within the tolerance {tolerance:g}{p}.",
+            True: f"The means, sds and mode shares of the draws are within the tolerance {tolerance:g}{p}.",
+            False: f"The draws are off by more than the tolerance {tolerance:g}{p}.",
+            None: f"Cannot tell whether the draws are within the tolerance {tolerance:g}{p}.",
         }
-        return " ".join([answers[fits], *(sentence(text) for text in reasons[:1] if fits is None), detail])
+        why = [sentence(text) for text in reasons[:1] if fits is None]
+        return " ".join([answers[fits], *why, detail]).strip()
     if fits is None:
         return f"Cannot tell whether the draws fit the density: {sentence('; '.join(reasons))}"
     answer = f"No misfit found{p}." if fits else f"Misfit found{p}."
@@ -117,65 +152,63 @@ def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> s
     if not settled:
         return "The density is hard to explore, so that the errors of the means and sds are rough."
     worst = max(settled, key=lambda item: abs(item.mean_error))
-    if min(np.abs(worst.mean_error_interval)) > within and np.prod(worst.mean_error_interval) > 0:
-        interval = interval_text(sorted(np.abs(worst.mean_error_interval)), "{:.2g}")
+    low, high = sorted(np.abs(worst.mean_error_interval))
+    if low > within and np.prod(worst.mean_error_interval) > 0:
+        size = estimate_text(abs(worst.mean_error), (low, high), "{:.2g}")
         return (
-            f"The draws are too few for {within:g} sd: the mean of {worst.parameter} is off by "
-            f"{abs(worst.mean_error):.2g} sd ({interval})."
+            f"But the draws are too few for {within:g} sd: the mean of {worst.parameter} is off by {size} sd."
         )
-    mean = max(max(np.abs(item.mean_error_interval)) for item in settled)
-    spreads = [max(np.abs(item.sd_error_interval)) for item in settled if item.has_sd]
-    text = f"{_all_of(len(settled), 'mean', 'The', 'All')} within {mean:.2g} sd of the density's"
+    means = [max(np.abs(item.mean_error_interval)) for item in settled]
+    spreads = [np.expm1(max(np.abs(item.sd_error_interval))) for item in settled if item.has_sd]
+    text = f"{_all_of(len(means), len(accuracy), 'mean')} within {max(means):.2g} sd of the density's"
     if spreads:
-        text += f", {_all_of(len(spreads), 'sd', 'the', 'all')} within {np.expm1(max(spreads)):.0%}"
+        text += f", {_all_of(len(spreads), len(accuracy), 'sd').lower()} within {max(spreads):.0%}"
     rough = [item.parameter for item in accuracy if item.rough]
-    return text + (f"; those of {list_text(rough, 3)} are rough." if rough else ".")
+    return text + (f"; the errors of {list_text(rough, 3)} are rough." if rough else ".")
 
 
-def _all_of(count: int, noun: str, one: str, many: str) -> str:
-    """The subject and verb of a sentence about one or many numbers."""
-    return f"{one} {noun} is" if count == 1 else f"{many} {count} {noun}s are"
+def _all_of(count: int, total: int, noun: str) -> str:
+    """The subject and verb of a sentence about some or all numbers."""
+    if count < total:
+        return f"{count} of {total} {noun}s {'is' if count == 1 else 'are'}"
+    return {1: f"The {noun} is", 2: f"Both {noun}s are"}.get(count, f"All {count} {noun}s are")
+
+
+# --- what is wrong ---
 
 
 def mean_text(item: ParameterAccuracy) -> str:
     """A mean that is off."""
     return (
         f"{item.parameter}: mean of the draws {item.draws_mean:.3g}, of the density "
-        f"{interval_text(item.mean_interval)}: {abs(item.mean_error):.2g} sd too "
-        f"{'high' if item.mean_error > 0 else 'low'}"
+        f"{interval_text(item.mean_interval)}: too {'high' if item.mean_error > 0 else 'low'} by "
+        f"{abs(item.mean_error):.2g} sd"
     )
 
 
 def sd_text(item: ParameterAccuracy) -> str:
     """A standard deviation that is off."""
     ratio = float(np.exp(abs(item.sd_error)))
-    factor = f"{ratio:.3g}" if ratio < 2 else f"{ratio:.2g}"
     return (
         f"{item.parameter}: sd of the draws {item.draws_sd:.3g}, of the density "
-        f"{interval_text(item.sd_interval)}: {factor} times too {'large' if item.sd_error > 0 else 'small'}"
+        f"{interval_text(item.sd_interval)}: too {'large' if item.sd_error > 0 else 'small'} by a factor of "
+        f"{f'{ratio:.3g}' if ratio < 2 else f'{ratio:.2g}'}"
     )
-
-
-def more_text(count: int) -> str:
-    """Where only the worst parameters are named."""
-    return f"And {count_text(count, 'more error')} of means and sds: see `verdict.summary()`"
 
 
 def share_text(table: ModeTable, k: int, where: str) -> str:
     """A mode whose share is off."""
-    low, high = table.implied_interval[k]
-    state = ""
+    observed = f": {table.observed[k]:.1%} of the draws"
     if table.n_draws[k] == 0:
-        state = " is missing"
-    elif table.observed[k] < 0.1 * low:
-        state = " is nearly missing"
-    implied = f"{table.implied[k]:.1%}" + ("" if np.isnan(low) else f" ({low:.1%} to {high:.1%})")
-    return f"Mode {k} ({where}){state}: {table.observed[k]:.1%} of the draws, {implied} of the density"
+        observed = " is missing: no draws"
+    elif table.observed[k] < 0.1 * table.implied_interval[k, 0]:
+        observed = f" is nearly missing{observed}"
+    return f"Mode {k} ({where}){observed}, {_share(table, k)} of the density"
 
 
-def more_modes_text(count: int) -> str:
-    """Where only the worst modes are named."""
-    return f"And {count_text(count, 'more mode')} with a wrong share: see `verdict.mode_table`"
+def more_text(count: int, noun: str, where: str) -> str:
+    """Where only the worst modes or parameters are named."""
+    return f"And {count_text(count, f'more {noun}')}: see `{where}`"
 
 
 def flow_text(step: np.ndarray, names: Sequence[str]) -> str:
@@ -193,9 +226,12 @@ def shape_text(parameters: Sequence[str], *, several: bool) -> str:
 
 def impossible_text(rows: Sequence[int], n: int) -> str:
     """Draws to which the density assigns negligible probability."""
-    which = f"row{'' if len(rows) == 1 else 's'} {list_text([str(row) for row in rows], 5)}"
-    verb = "is" if len(rows) == 1 else "are"
-    return f"{count_text(len(rows), 'draw')} of {n} {verb} of negligible probability: {which}"
+    verb, noun = ("is", "row") if len(rows) == 1 else ("are", "rows")
+    which = list_text([str(row) for row in rows], 5)
+    return (
+        f"{len(rows)} of {n} draws {verb} of negligible probability under the density: {noun} {which}, "
+        "counted from 0"
+    )
 
 
 def agreement_text(result: AgreementResult) -> str:
@@ -205,52 +241,32 @@ def agreement_text(result: AgreementResult) -> str:
     return f"Chain {result.odd_chain} differs from the others"
 
 
-def stuck_text(table: ModeTable, k: int) -> str:
-    """The share of a mode between which and the others chains hardly ever change."""
-    return (
-        "the chains change mode too rarely for a test of the mode weights, and their shares are those of the "
-        f"starting points: mode {k} has {table.observed[k]:.0%} of the draws and {table.implied[k]:.0%} of "
-        "the density"
-    )
+# --- the page ---
 
 
-def few_draws_reason(n: int, least: int) -> str:
-    """Too few draws for any answer but a misfit."""
-    return f"{n} draws are too few: below {least} a non-rejection is inconclusive"
+class TextTable(NamedTuple):
+    """A table of words: how it is aligned, and how many rows it does not show."""
 
+    head: tuple[str, ...]
+    sides: str
+    rows: Sequence[tuple[str, ...]]
+    more: str = ""
 
-def level_reason(test: str, alpha: float, floor: float) -> str:
-    """A level that the replicates of a test cannot reach."""
-    return f"the {test} cannot reach the level {alpha:g}: its smallest adjusted p-value is {floor:.2g}"
-
-
-def unknown_modes_text(n_unknown: int, n_examined: int, where: str, *, given: bool) -> str:
-    """Draws that climb to modes that are not listed."""
-    remedy = (
-        "add them to `modes`, or leave `modes` out to have them searched for"
-        if given
-        else "give `modes`, or a larger `max_evaluations`"
-    )
-    return (
-        f"the weights of modes not listed: {n_unknown} of {n_examined} draws examined belong to unknown "
-        f"modes, for example ({where}); {remedy}"
-    )
+    @property
+    def lines(self) -> list[str]:
+        """The table as lines of text."""
+        return [*aligned([self.head, *self.rows], self.sides), *([f"  {self.more}"] if self.more else [])]
 
 
 def verdict_lines(verdict: Verdict) -> list[str]:
-    """All that ``print(verdict)`` shows: the answer, what qualifies it, what is wrong, the numbers."""
+    """All that ``print(verdict)`` shows: the answer with the first finding, what qualifies it, the rest."""
     lines = [verdict.sentence]
     lines += [f"  Warning: {text}" for text in verdict.warnings]
-    lines += [f"  - {finding.text}" for finding in verdict.findings]
+    lines += [f"  - {finding.text}" for finding in verdict.findings[1:]]
     if verdict.advice:
         lines += ["", "What to do:", *(f"  - {text}" for text in verdict.advice)]
-    if verdict.accuracy:
-        lines += ["", *accuracy_lines(verdict.accuracy)]
-    if verdict.mode_table is not None:
-        lines += ["", *mode_lines(verdict.mode_table, verdict.mode_descriptions)]
-    tests = test_rows(verdict)
-    if tests:
-        lines += ["", *aligned([("what was tested", "p", "adjusted", ""), *tests], "lrrl")]
+    for table in (*size_tables(verdict), test_table(verdict)):
+        lines += ["", *table.lines] if table.rows else []
     if verdict.context:
         lines += ["", *verdict.context]
     if verdict.not_examined:
@@ -263,37 +279,22 @@ def foot(verdict: Verdict) -> str:
     return f"n = {verdict.n}, d = {verdict.dim}, seed {verdict.seed}, steincheck {verdict.version}"
 
 
-def test_rows(verdict: Verdict) -> list[tuple[str, ...]]:
-    """The tests as rows of text: what was tested, p-value, adjusted p-value, what it says."""
-    rows = []
-    for key, result in verdict.tests.items():
-        adjusted = verdict.adjusted_pvalues[key]
-        texts = [
-            pvalue_text(p, smallest=result.at_floor).removeprefix("= ") for p in (result.pvalue, adjusted)
-        ]
-        rows.append((EXAMINED_BY_TEST[key], *texts, _test_answer(result, adjusted, verdict)))
-    return rows
+def size_tables(verdict: Verdict) -> list[TextTable]:
+    """The errors of means and standard deviations, and the shares of the modes."""
+    table = verdict.mode_table
+    shares = [] if table is None else [share_table(table, verdict.mode_descriptions)]
+    return [error_table(verdict.accuracy), *shares]
 
 
-def _test_answer(result: GofResult, adjusted: float, verdict: Verdict) -> str:
-    if adjusted <= verdict.alpha:
-        return "misfit found"
-    out_of_reach = len(verdict.tests) * result.pvalue_floor > verdict.alpha
-    return "cannot tell" if out_of_reach or np.isnan(result.pvalue) else "no misfit found"
+def error_table(accuracy: Sequence[ParameterAccuracy], most: int = 10) -> TextTable:
+    """The largest errors, at most `most` of them."""
+    order = sorted(accuracy, key=lambda item: -np.nan_to_num(item.largest_error))
+    head = ("parameter", "mean", "sd", "error of the mean in sd", "sd: draws / density", "")
+    more = f"and {len(order) - most} with smaller errors: `verdict.summary()`" if len(order) > most else ""
+    return TextTable(head, "lrrrrl", [_error_row(item) for item in order[:most]], more)
 
 
-def accuracy_lines(accuracy: Sequence[ParameterAccuracy], most: int = 10) -> list[str]:
-    """The largest errors as lines of text, at most `most` of them."""
-    order = sorted(accuracy, key=lambda item: -max(abs(item.mean_error), abs(item.sd_error)))
-    rows = [ACCURACY_COLUMNS, *(accuracy_row(item) for item in order[:most])]
-    lines = aligned(rows, "lrrrrl")
-    if len(order) > most:
-        lines.append(f"  and {len(order) - most} with smaller errors: `verdict.summary()`")
-    return lines
-
-
-def accuracy_row(item: ParameterAccuracy) -> tuple[str, ...]:
-    """One parameter as a row of text."""
+def _error_row(item: ParameterAccuracy) -> tuple[str, ...]:
     mean = estimate_text(item.mean_error, item.mean_error_interval, "{:+.2g}")
     ratio = "no value: heavy tails"
     if item.has_sd:
@@ -302,14 +303,11 @@ def accuracy_row(item: ParameterAccuracy) -> tuple[str, ...]:
     return (item.parameter, f"{item.draws_mean:.3g}", f"{item.draws_sd:.3g}", mean, ratio, state)
 
 
-def mode_lines(table: ModeTable, descriptions: Sequence[str]) -> list[str]:
-    """The mode table as lines of text, with descriptions of the modes."""
-    head = (*MODE_COLUMNS, "")
+def share_table(table: ModeTable, descriptions: Sequence[str], most: int = 15) -> TextTable:
+    """The shares of at most `most` modes, with descriptions of the modes."""
     rows = [(*row, where) for row, where in zip(mode_rows(table), descriptions, strict=True)]
-    lines = aligned([head, *rows[:MAX_MODES_PRINTED]], "rrrrl")
-    if len(rows) > MAX_MODES_PRINTED:
-        lines.append(f"  and {len(rows) - MAX_MODES_PRINTED} more modes")
-    return lines
+    more = f"and {count_text(len(rows) - most, 'more mode')}" if len(rows) > most else ""
+    return TextTable((*MODE_COLUMNS, ""), "rrrrl", rows[:most], more)
 
 
 def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str]]:
@@ -321,22 +319,36 @@ def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str]]:
 
 
 def _share(table: ModeTable, k: int) -> str:
+    low, high = table.implied_interval[k]
     if np.isnan(table.implied[k]):
         return "-"
-    low, high = table.implied_interval[k]
     return f"{table.implied[k]:.1%}" + ("" if np.isnan(low) else f" ({low:.1%} to {high:.1%})")
 
 
-def few_scores(n: int, least: int) -> str:
-    """Too few evaluations for scores."""
-    return (
-        f"the evaluations allowed are enough for the score at {n} draws, and at least {least} are needed for "
-        "a test of the shape: give the target a score, or a larger `max_evaluations`"
-    )
+def test_table(verdict: Verdict) -> TextTable:
+    """The tests and their answers."""
+    return TextTable(("what was tested", "p", "adjusted", ""), "lrrl", test_rows(verdict))
 
 
-def limited_texts(limit: int | None, enough: int) -> tuple[str, ...]:
-    """That the evaluations allowed were not enough for everything."""
-    if limit is None or limit >= enough:
-        return ()
-    return (f"what {limit:,} evaluations do not cover: `max_evaluations={enough}` would be enough",)
+def test_rows(verdict: Verdict) -> list[tuple[str, ...]]:
+    """The tests as rows of text: what was tested, p-value, adjusted p-value, what it says."""
+    names = {
+        "kernel": "shape (kernel test)",
+        "moments": "location, spread, correlation, tails (moment test)",
+        "weights": "mode weights (flux test)",
+        "chains": "agreement of the chains (block permutation test)",
+    }
+    rows = []
+    for key, result in verdict.tests.items():
+        adjusted = verdict.adjusted_pvalues[key]
+        pvalues = (result.pvalue, np.nan if np.isnan(result.pvalue) else adjusted)
+        texts = [pvalue_text(p, smallest=result.at_floor).removeprefix("= ") for p in pvalues]
+        rows.append((names[key], *texts, _test_answer(result, adjusted, verdict)))
+    return rows
+
+
+def _test_answer(result: GofResult, adjusted: float, verdict: Verdict) -> str:
+    out_of_reach = len(verdict.tests) * result.pvalue_floor > verdict.alpha
+    if adjusted <= verdict.alpha:
+        return ANSWERS[False]
+    return ANSWERS[None if out_of_reach or np.isnan(result.pvalue) else True]

@@ -1,0 +1,111 @@
+"""What is wrong and by how much: shares of chains that never change mode, sds, single draws, tolerance."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from harness import ar1_chains, standard_normal
+
+import steincheck as sc
+from steincheck.verdict.findings import modes_apart
+
+ORIGIN = [[0.0, 0.0]]
+
+
+@pytest.fixture(scope="module")
+def far_apart():
+    return sc.models.gaussian_mixture([[-6.0], [6.0]])
+
+
+@pytest.mark.parametrize(("right", "fits"), [(4, False), (3, False), (2, None)])
+def test_chains_that_never_change_mode(far_apart, right, fits):
+    x = ar1_chains(np.random.default_rng(right), 4, 250, 1, 0.2)
+    x += np.where(np.arange(4) < right, 6.0, -6.0)[:, None, None]
+    verdict = sc.check(x, far_apart, modes=[[-6.0], [6.0]], rng=0)
+    assert verdict.fits is fits
+    shares = [finding for finding in verdict.findings if finding.kind in ("missing mode", "mode share")]
+    assert len(shares) == (0 if fits is None else 2)
+    assert all(np.isnan(finding.pvalue) for finding in shares)
+    if fits is False:
+        assert verdict.sentence.startswith("Misfit found. Mode 0 (x[0] = -6)")
+        assert "(p " not in verdict.sentence
+    if right == 4:
+        assert shares[0].kind == "missing mode"
+        assert verdict.advice[0].startswith("start chains in every mode")
+    else:
+        assert verdict.advice[0].startswith("weight the draws: `verdict.importance_weights`")
+        assert "start chains in every mode" not in " ".join(verdict.advice)
+
+
+def test_mean_field_draws_are_too_narrow_by_the_right_factor():
+    covariance = 0.9 + 0.1 * np.eye(10)
+    precision = np.linalg.inv(covariance)
+    target = sc.Target(
+        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x), lambda x: -x @ precision, dim=10
+    )
+    x = np.random.default_rng(0).normal(size=(1000, 10)) / np.sqrt(np.diag(precision))
+    verdict = sc.check(x, target, modes=np.zeros((1, 10)), rng=0)
+    assert verdict.fits is False
+    order = np.argsort(x.std(axis=0))
+    named = verdict.findings[:-1]
+    assert [finding.parameters for finding in named] == [(f"x[{k}]",) for k in order[:6]]
+    for finding, k in zip(named, order, strict=False):
+        assert finding.kind == "sd"
+        slack = 2e-3  # the intervals of a Gaussian are shorter than rounding shows
+        assert finding.interval[0] - slack <= x[:, k].std() <= finding.interval[1] + slack
+    assert verdict.findings[-1].text == "And 4 more errors: see `verdict.summary()`"
+
+
+def test_one_impossible_draw_is_named_and_the_errors_are_those_of_the_others():
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    x[17] = [40.0, 0.0]
+    verdict = sc.check(x, standard_normal(2), modes=ORIGIN, rng=0)
+    assert verdict.fits is False
+    (finding,) = verdict.findings
+    assert finding.kind == "impossible draws"
+    assert finding.text.startswith("1 of 300 draws is of negligible probability under the density: row 17,")
+    assert verdict.advice == ("inspect the draws named above: a few wrong ones can spoil means and sds",)
+
+
+@pytest.mark.parametrize(("shift", "tolerance", "fits"), [(0.0, 0.2, True), (0.5, 0.2, False)])
+def test_the_errors_decide_if_there_is_a_tolerance(shift, tolerance, fits):
+    x = np.random.default_rng(0).normal(size=(60, 2)) * 1.0
+    x = (x - x.mean(axis=0)) / x.std(axis=0) + shift
+    verdict = sc.check(x, standard_normal(2), modes=ORIGIN, tolerance=tolerance, rng=0)
+    assert verdict.fits is fits
+    assert bool(verdict.findings) is (not fits)
+    assert bool(verdict.advice) is (not fits)
+
+
+def test_shares_count_where_there_is_a_tolerance(far_apart):
+    for weights, fits in (([0.5, 0.5], True), ([0.75, 0.25], False)):
+        x = far_apart.sample(800, 0, weights=weights)
+        verdict = sc.check(x, far_apart, modes=[[-6.0], [6.0]], tolerance=0.12, rng=0)
+        assert verdict.fits is fits
+        assert any(finding.kind == "mode share" for finding in verdict.findings) is not fits
+
+
+def test_an_error_at_the_tolerance_cannot_be_told():
+    target = sc.models.gaussian_mixture([[0.0]])
+    x = np.random.default_rng(0).standard_t(5, size=(100, 1))
+    verdict = sc.check(x, target, modes=[[0.0]], rng=0)
+    edge = abs(verdict.accuracy[0].sd_error)
+    assert edge > abs(verdict.accuracy[0].mean_error)
+    again = sc.check(x, target, modes=[[0.0]], tolerance=edge, rng=0)
+    assert again.fits is None
+    assert again.advice == ("allow more evaluations of the density, or take more draws, then check again",)
+
+
+def test_only_modes_that_do_not_overlap_have_a_shape_of_their_own():
+    for distance, apart in ((3.0, False), (12.0, True)):
+        target = sc.models.gaussian_mixture([[0.0], [distance]])
+        modes = sc.Modes([[0.0], [distance]], np.ones((2, 1, 1)), np.zeros(2))
+        assert modes_apart(modes) is apart
+    assert target.dim == 1
+
+
+def test_modes_lighter_than_one_draw_do_not_matter():
+    target = sc.from_jax(
+        lambda x: jnp.logaddexp(-0.5 * jnp.sum(x**2), -16 - 0.5 * jnp.sum((x - 9) ** 2 / 0.5)), dim=2
+    )
+    x = np.random.default_rng(0).normal(size=(600, 2))
+    assert sc.check(x, target, rng=0).fits is True
