@@ -262,9 +262,7 @@ def case(name: str) -> Case:
         starts = rng.normal(size=(20, target.dim))
     modes = sc.find_modes(target, starts=starts, rng=1)
     if name in ("hidden_markov", "gaussian_process", "hierarchical_counts"):  # nearly all of the mass
-        modes = sc.Modes(
-            modes.locations[:1], modes.covariances[:1], modes.log_density[:1], modes.n_starts[:1]
-        )
+        modes = sc.Modes(modes.locations[:1], modes.covariances[:1], modes.log_density[:1])
     if sample is None:
         pool = _reference(name, target, modes, rng)
         return Case(target, modes, _truth_of_walkers(target, pool))

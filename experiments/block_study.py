@@ -125,7 +125,7 @@ def pvalues(case: str, repetition: int) -> dict[str, float]:
     rng = stream("block_tests", case, str(repetition))
     target = sc.models.gaussian_mixture(*MODES)
     x = MODES[0][(rng.random(n) > weight).astype(int)] + scale * rng.standard_normal((n, 2))
-    known = sc.Modes(*MODES, target.log_density(MODES[0]), np.zeros(2, dtype=int))
+    known = sc.Modes(*MODES, target.log_density(MODES[0]))
     jumps = Jumps(THETA, 10, sc.metropolis)
     moved = perturb_core(Sample(x, target.log_density(x)), target, known, jumps, rng)
     seed = int(rng.integers(2**32))

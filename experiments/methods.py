@@ -67,12 +67,12 @@ def modes_of(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = search(target, bounds=box, n_starts=n_starts, progress=False, rng=0, **options)
+        found = search(target, bounds=box, n_starts=n_starts, rng=0, **options)
     places = found.locations.round(8) + 0.0
     order = np.lexsort(places.round(4).T[::-1])
     places = places[order]
     shapes = found.covariances.round(10)[order] + 0.0
-    return sc.Modes(places, shapes, target.log_density(places), np.zeros(len(places), dtype=int))
+    return sc.Modes(places, shapes, target.log_density(places))
 
 
 Outcome = tuple[float, float, str]  # statistic, p-value, detail

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import steincheck as sc
-from steincheck.modes.merge import merge
+from steincheck.modes.peaks import FoundModes, Peak
 
 from .mode_targets import TARGETS, Case, gaussians
 from .tables import RESULTS, Table, commit
@@ -76,8 +76,10 @@ def missed_mass(case: Case, found: list[sc.Modes]) -> list[float]:
     locations = np.concatenate([modes.locations for modes in found])
     covariances = np.concatenate([modes.covariances for modes in found])
     heights = np.concatenate([modes.log_density for modes in found])
-    kept, label = merge(locations, np.linalg.inv(covariances), heights)
-    log_weight = heights[kept] + 0.5 * np.linalg.slogdet(covariances[kept])[1]
+    union = FoundModes(len(locations))
+    hessians = np.linalg.inv(covariances)
+    label = [union.add(Peak(*each)) for each in zip(locations, heights, hessians, strict=True)]
+    log_weight = np.array([peak.log_weight for peak in union.peaks])
     weight = np.exp(log_weight - log_weight.max())
     weight = np.where(weight > 1e-4, weight, 0.0)
     ends = np.cumsum([len(modes) for modes in found])

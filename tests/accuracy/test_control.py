@@ -53,7 +53,7 @@ def test_features_are_divergences_by_automatic_differentiation():
 @pytest.mark.parametrize("own", [0, 1])
 def test_features_have_mean_0_under_the_density_in_a_cell(own):
     target = sc.models.gaussian_mixture([[-1.2, 0.0], [1.2, 0.5]])
-    modes = sc.Modes(np.array([[-1.2, 0.0], [1.2, 0.5]]), np.stack([np.eye(2)] * 2), np.zeros(2), np.zeros(2))
+    modes = sc.Modes(np.array([[-1.2, 0.0], [1.2, 0.5]]), np.stack([np.eye(2)] * 2), np.zeros(2))
     cell = cells_of_modes(modes)[own]
     x = target.sample(200_000, rng=1)
     x = x[cell.contains(x)]

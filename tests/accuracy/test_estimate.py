@@ -33,7 +33,7 @@ def student(nu, d=2):
 
 
 def at_origin(d):
-    return Modes(np.zeros((1, d)), np.eye(d)[None], np.zeros(1), np.zeros(1, dtype=int))
+    return Modes(np.zeros((1, d)), np.eye(d)[None], np.zeros(1))
 
 
 def estimate(target, draws, rng=0, **options):
@@ -127,7 +127,7 @@ def test_names_the_scales_that_a_mean_field_fit_gets_wrong():
     covariance = np.linalg.inv(precision)
     mean = covariance @ target.score(np.zeros((1, 21)))[0]
     draws = mean + rng.normal(size=(1000, 21)) / np.sqrt(np.diag(precision))
-    modes = Modes(mean[None], covariance[None], np.zeros(1), np.zeros(1, dtype=int))
+    modes = Modes(mean[None], covariance[None], np.zeros(1))
     largest = estimate(target, draws, modes=modes).largest
     assert largest.parameter == "mu"
     low, high = largest.sd_interval
@@ -136,9 +136,7 @@ def test_names_the_scales_that_a_mean_field_fit_gets_wrong():
 
 
 TWO = sc.models.gaussian_mixture([[-4.0, 0.0], [4.0, 1.0]])
-TWO_MODES = Modes(
-    np.array([[-4.0, 0.0], [4.0, 1.0]]), np.stack([np.eye(2)] * 2), np.zeros(2), np.zeros(2, dtype=int)
-)
+TWO_MODES = Modes(np.array([[-4.0, 0.0], [4.0, 1.0]]), np.stack([np.eye(2)] * 2), np.zeros(2))
 HALVES = Shares(np.array([0.5, 0.5]), 1e-6 * np.array([[1.0, -1.0], [-1.0, 1.0]]))
 
 

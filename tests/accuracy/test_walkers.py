@@ -19,7 +19,7 @@ TARGET = sc.Target(
 
 
 def ensemble(limit=None, m=40):
-    modes = Modes(np.zeros((1, 4)), COVARIANCE[None], np.zeros(1), np.zeros(1, dtype=int))
+    modes = Modes(np.zeros((1, 4)), COVARIANCE[None], np.zeros(1))
     x = np.random.default_rng(1).normal(size=(m, 4))
     coordinates = WalkerCoordinates(np.zeros(4), np.eye(4))
     density = CountedTarget(TARGET, Budget() if limit is None else Budget(limit))

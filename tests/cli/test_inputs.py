@@ -12,7 +12,7 @@ from steincheck.cli.inputs import as_bounds, check_outputs, load_modes
 
 PLACES = np.array([[-3.0, -3.0], [3.0, 3.1]])
 SHAPES = np.array([[[1.0, 0.5], [0.5, 2.0]]] * 2)
-FOUND = sc.Modes(PLACES, SHAPES, np.zeros(2), np.zeros(2, dtype=int), names=("a", "b"))
+FOUND = sc.Modes(PLACES, SHAPES, np.zeros(2), names=("a", "b"))
 TARGET = standard_normal(2, names=["a", "b"])
 
 

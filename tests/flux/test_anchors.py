@@ -7,7 +7,7 @@ import steincheck as sc
 from steincheck.flux import Anchors, flux_test, local_anchors
 from steincheck.flux.anchors import _mixture, assign
 from steincheck.modes.arguments import as_modes
-from steincheck.modes.images import images_of_modes
+from steincheck.modes.symmetry import images_of_modes
 
 
 class TestArcs:

@@ -31,7 +31,7 @@ def test_a_gaussian_mixture_gives_means_covariances_and_weights():
     match = np.linalg.norm(modes.locations[:, None] - means, axis=2).argmin(axis=1)
     np.testing.assert_allclose(modes.covariances, covariances[match], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(modes.laplace_weights, weights[match], rtol=1e-5)
-    assert modes.n_starts.sum() == modes.search.n_starts == 512
+    assert modes.search.n_starts == 512
     assert (modes.warnings, modes.search.reason) == ((), "one round")
 
 
@@ -54,7 +54,6 @@ def test_a_target_with_one_mode_gives_one(dim):
     modes = box_search(target, bounds=(-10, 10), rng=0)
     np.testing.assert_allclose(modes.locations, np.ones((1, dim)), atol=1e-8)
     np.testing.assert_allclose(modes.covariances[0], np.eye(dim), atol=1e-6)
-    assert modes.n_starts.tolist() == [512]
     assert modes.search.n_evaluations < 5000
 
 
@@ -110,7 +109,7 @@ def test_heavy_tails_do_not_cost_a_mode_its_place():
 
 
 def test_the_support_may_end_anywhere():
-    """A gamma density, -inf on three quarters of the box: one mode, and the user is told."""
+    """A gamma density, -inf on three quarters of the box: one mode."""
     shape = np.array([3.0, 5.0])
 
     def log_density(x):
@@ -118,12 +117,12 @@ def test_the_support_may_end_anywhere():
             return np.where((x > 0).all(axis=1), np.sum((shape - 1) * np.log(x) - x, axis=1), -np.inf)
 
     target = sc.Target(log_density, lambda x: (shape - 1) / x - 1, dim=2)
-    with pytest.warns(UserWarning, match="of 512 starts lie where the density is 0"):
-        modes = box_search(target, bounds=(-10, 10), rng=0)
+    modes = box_search(target, bounds=(-10, 10), rng=0)
     np.testing.assert_allclose(modes.locations, [[2.0, 4.0]], atol=1e-8)
     np.testing.assert_allclose(modes.covariances[0], np.diag([2.0, 4.0]), rtol=1e-4)
-    assert 70 < modes.n_starts[0] < 190
-    with pytest.raises(ValueError, match="no mode found: the density is 0 or not finite at all starts"):
+    with pytest.raises(
+        ValueError, match="no mode found: the density or its score is 0 or not finite at all starts"
+    ):
         box_search(target, bounds=(-10, -1), rng=0)
 
 

@@ -14,7 +14,7 @@ N = 1000
 def one_mode(location, variances):
     """A mode whose log density does not matter."""
     location = np.atleast_2d(np.asarray(location, dtype=float))
-    return sc.Modes(location, np.diag(variances)[None], np.zeros(1), np.zeros(1, dtype=int))
+    return sc.Modes(location, np.diag(variances)[None], np.zeros(1))
 
 
 def t3_log_density(x):

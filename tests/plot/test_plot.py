@@ -129,7 +129,7 @@ def test_bandwidth_profile(target):
 
 def test_modes_are_drawn_as_ellipses_of_their_width():
     covariance = np.array([[4.0, 1.0], [1.0, 1.0]])
-    modes = Modes(np.array([[0.0, 0.0], [9.0, 9.0]]), np.stack([covariance] * 2), np.zeros(2), np.zeros(2))
+    modes = Modes(np.array([[0.0, 0.0], [9.0, 9.0]]), np.stack([covariance] * 2), np.zeros(2))
     x = np.random.default_rng(0).multivariate_normal([0, 0], covariance, size=300)
     ax = rendered(plot.draws(x, modes=modes))
     points = np.array(ax.lines[1].get_data())  # two standard deviations about the first mode
@@ -201,7 +201,7 @@ def on_the_log_scale():
 def test_parameters_are_drawn_on_their_own_scale(on_the_log_scale):
     rng = np.random.default_rng(0)
     sample = {"mu": rng.normal(size=500), "tau": rng.gamma(3, size=500)}
-    modes = Modes(np.array([[np.log(3), 0.0]]), np.diag([1 / 3, 1.0])[None], np.zeros(1), np.zeros(1))
+    modes = Modes(np.array([[np.log(3), 0.0]]), np.diag([1 / 3, 1.0])[None], np.zeros(1))
     ax = rendered(plot.draws(sample, modes=modes, target=on_the_log_scale))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("tau", "mu")
     np.testing.assert_allclose(ax.collections[0].get_offsets()[:, 0], sample["tau"])
@@ -210,7 +210,7 @@ def test_parameters_are_drawn_on_their_own_scale(on_the_log_scale):
 def test_contours_enclose_the_shares_of_the_density_of_the_parameters(on_the_log_scale):
     rng = np.random.default_rng(0)
     draws = np.stack([rng.gamma(3, size=20_000), rng.normal(size=20_000)], axis=1)
-    modes = Modes(np.array([[np.log(3), 0.0]]), np.diag([1 / 3, 1.0])[None], np.zeros(1), np.zeros(1))
+    modes = Modes(np.array([[np.log(3), 0.0]]), np.diag([1 / 3, 1.0])[None], np.zeros(1))
     u = on_the_log_scale.unconstrain(draws)
     ax = plot.draws(u, modes=modes, target=on_the_log_scale)
     lines = next(item for item in ax.collections if hasattr(item, "levels"))
@@ -228,7 +228,7 @@ def banana():
 
 @pytest.fixture(scope="module")
 def banana_modes():
-    return Modes(np.array([[0.0, -4.0]]), np.diag([4.0, 0.25])[None], np.zeros(1), np.zeros(1))
+    return Modes(np.array([[0.0, -4.0]]), np.diag([4.0, 0.25])[None], np.zeros(1))
 
 
 def shares_within_the_contours(ax, log_density):
@@ -377,7 +377,7 @@ def test_modes_may_be_given_with_covariances():
     x = np.random.default_rng(0).normal(size=(100, 2))
     location = np.zeros((1, 2))
     pair = plot.draws(x, modes=(location, np.eye(2)[None]))
-    record = plot.draws(x, modes=sc.Modes(location, np.eye(2)[None], np.zeros(1), np.zeros(1, dtype=int)))
+    record = plot.draws(x, modes=sc.Modes(location, np.eye(2)[None], np.zeros(1)))
     assert len(pair.lines) == len(record.lines) > len(plot.draws(x, modes=location).lines)
     with pytest.raises(ValueError, match="`modes`"):
         plot.draws(x, modes=(location, np.eye(3)[None]))

@@ -53,7 +53,7 @@ def a_verdict(n, dim, fits=False, **changes):
         ends,
         ("too many draws", "too few draws"),
     )
-    modes = Modes(table.locations, np.stack([np.eye(dim)] * 2), np.zeros(2), np.zeros(2))
+    modes = Modes(table.locations, np.stack([np.eye(dim)] * 2), np.zeros(2))
     names = [EVIL, "a$\\frac{", *(f"x[{k}]" for k in range(2, dim))][:dim]
     fields = {
         "fits": fits,
@@ -210,7 +210,7 @@ def test_long_settings_are_cut():
 
 def test_one_mode_and_one_dimension():
     verdict = a_verdict(60, 1)
-    one = Modes(np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1), np.zeros(1))
+    one = Modes(np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1))
     target = sc.models.gaussian_mixture([[0.0]])
     page = page_html(replace(verdict, modes=one, mode_table=None), target.sample(60, 0), target)
     assert page.count("<svg") == 2  # errors and draws

@@ -55,7 +55,7 @@ def test_records_are_printed_in_one_short_line():
     start = "<Perturbation: 200 draws, d = 2, theta = 0.8"
     assert repr(moved) == f"{start}, 5 steps by metropolis between 2 modes>"
     assert repr(moved.modes) == "<Modes: 2 in 2 dimensions, the highest at (-3, 0)>"
-    none = sc.Modes(np.empty((0, 1)), np.empty((0, 1, 1)), np.empty(0), np.empty(0))
+    none = sc.Modes(np.empty((0, 1)), np.empty((0, 1, 1)), np.empty(0))
     assert repr(none) == "<Modes: 0 in 1 dimension>"
     result = sc.spksd_test(target.sample(200, 0), target, perturbation=moved, n_resamples=99, rng=0)
     text = repr(result)

@@ -98,7 +98,7 @@ def test_an_error_at_the_tolerance_cannot_be_told():
 def test_only_modes_that_do_not_overlap_have_a_shape_of_their_own():
     for distance, apart in ((3.0, False), (12.0, True)):
         target = sc.models.gaussian_mixture([[0.0], [distance]])
-        modes = sc.Modes([[0.0], [distance]], np.ones((2, 1, 1)), np.zeros(2), np.zeros(2, dtype=int))
+        modes = sc.Modes([[0.0], [distance]], np.ones((2, 1, 1)), np.zeros(2))
         assert modes_apart(modes) is apart
     assert target.dim == 1
 

@@ -15,7 +15,7 @@ import numpy as np
 from .._validation import RandomSource, as_count, as_generator, as_numbers, asymmetries, shown
 from .._whitening import SymmetricRoots, log_gaussians, symmetric_roots
 from ..modes.arguments import as_modes
-from ..modes.images import images_of_modes
+from ..modes.symmetry import images_of_modes
 from ..result import Modes, SignedPermutation
 from ..target import BATCH_SIZES, Target, require_target
 from ..typing import ModesLike

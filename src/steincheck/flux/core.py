@@ -11,8 +11,7 @@ from .._validation import RandomSource, announce, as_count, recorded, resample_w
 from ..chains.blocks import block_standard_error, block_sums
 from ..chains.reading import read_sample
 from ..draws.record import chain_of_rows
-from ..modes.box import box_beside
-from ..modes.held_out import known_modes
+from ..modes.held_out import box_beside, known_modes
 from ..result import (
     DisplacementTable,
     FluxReason,
@@ -345,7 +344,7 @@ def _modes_that_expect_draws(modes: Modes, n: int) -> Modes:
     kept = weight >= weight.max() / n
     if kept.all():
         return modes
-    names = ("locations", "covariances", "log_density", "n_starts")
+    names = ("locations", "covariances", "log_density")
     return replace(modes, **{name: getattr(modes, name)[kept] for name in names})
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._progress import progress_bar
-from .._validation import RandomSource, announce, as_count, as_one_positive, check_switch, integer_seed
+from .._validation import RandomSource, announce, as_count, as_one_positive, integer_seed
 from ..result import Modes
 from ..target import Target, require_target
 from ..target.counting import Budget, CountedTarget
 from ..typing import BoundsLike
-from ..wording.modes import outside_warning
-from .arguments import as_box, as_starts
 from .climb import starts_at
-from .merge import FoundModes
-from .record import modes_record, without_mode
+from .peaks import FoundModes
 from .rounds import Origin, Search, climb_and_absorb
-from .search import MAX_EVALUATIONS, as_budget, require_mode, with_seed
+from .search import (
+    MAX_EVALUATIONS,
+    as_box,
+    as_budget,
+    as_starts,
+    modes_record,
+    require_mode,
+    with_seed,
+    with_uniform,
+)
 
 
 def box_search(
@@ -32,7 +34,6 @@ def box_search(
     max_modes: int = 64,
     beta: float = 1.0,
     max_evaluations: int = MAX_EVALUATIONS,
-    progress: bool | None = None,
     rng: RandomSource = None,
 ) -> Modes:
     """Find the modes of a target from uniform starts in a box (paper, Alg. 2).
@@ -55,8 +56,6 @@ def box_search(
         Merge modes whose squared distance, weighted by the average of their Hessians, is below this.
     max_evaluations : int
         Points at which the density is evaluated, at most.
-    progress : bool, optional
-        Show a progress bar; by default on a terminal where rich is installed.
     rng : int, Generator or SeedSequence, optional
 
     Returns
@@ -74,7 +73,6 @@ def box_search(
     require_target(target)
     n_starts = as_count(n_starts, "n_starts")
     max_modes = as_count(max_modes, "max_modes")
-    check_switch(progress, "progress", optional=True)
     as_one_positive(beta, "beta")
     budget = as_budget(max_evaluations, None)
     if bounds is None and starts is None:
@@ -83,11 +81,9 @@ def box_search(
     box = None if bounds is None else as_box(bounds, target.dim)
     given = None if starts is None else as_starts(starts, target.dim)
     stream = np.random.default_rng(seed)
-    with progress_bar(progress) as tick:
-        tick("climbing from the starts", 0, 1)
-        modes = box_search_core(
-            target, box, given, stream, n_starts=n_starts, max_modes=max_modes, beta=beta, budget=budget
-        )
+    modes = box_search_core(
+        target, box, given, stream, n_starts=n_starts, max_modes=max_modes, beta=beta, budget=budget
+    )
     announce(modes.warnings)
     return with_seed(modes, seed)
 
@@ -105,27 +101,15 @@ def box_search_core(
 ) -> Modes:
     """As `box_search` with a box (2, d) or starts (n, d), or both; warnings are in the record only."""
     density = CountedTarget(target, budget)
-    begin = density.budget.made
-    x = np.empty((0, target.dim)) if starts is None else starts
+    x = with_uniform(starts, box, n_starts, target.dim, rng)
     if box is None:
         box = np.stack([x.min(axis=0), x.max(axis=0)])
-    else:
-        x = np.concatenate([x, rng.uniform(box[0], box[1], size=(n_starts, target.dim))])
     width = np.where(box[1] > box[0], box[1] - box[0], 1.0)
     origin = Origin(box.mean(axis=0), width, x, x[:0])
-    state = Search(density, origin, FoundModes(target.dim, max_modes, beta), rng, begin, rounds=1)
+    state = Search(density, origin, FoundModes(max_modes, beta), rng, rounds=1)
     climb_and_absorb(state, starts_at(x, np.diag(width**2), 0.1), iterations=1000)
     chosen = state.found.within(20 + target.dim / 2)
     state.reason = density.budget.exhausted or ("max_modes" if len(chosen) > max_modes else "one round")
-    found = modes_record(state, chosen[:max_modes]) if chosen else without_mode(state)
+    found = modes_record(state, chosen[:max_modes])
     require_mode(found)
-    if state.outside > 0.1 * len(x) and not density.budget.exhausted:
-        found = replace(found, warnings=(*found.warnings, outside_warning(state.outside, len(x))))
     return found
-
-
-def box_beside(modes: Any, bounds: Any, dim: int) -> np.ndarray | None:
-    """The box of the mode search of a test, None without `bounds`; they are refused beside `modes`."""
-    if modes is not None and bounds is not None:
-        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
-    return None if bounds is None else as_box(bounds, dim)

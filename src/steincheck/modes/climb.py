@@ -1,17 +1,21 @@
-"""Uphill: many points climb in lock-step by BFGS with limited memory."""
+"""Uphill: many points climb in lock-step by BFGS with limited memory; Newton steps settle their ends."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..target.counting import CountedTarget
+from .peaks import MIN_HESSIAN_EIGENVALUE, Peak, dot, mode_root, recognise, spectrum
 
 CORRECTION_PAIRS = 10  # steps and gradients that a climb remembers
-CAPTURE_RADIUS = 0.25  # nats below a known mode within which it may be recognised
-CAPTURE_ERROR = 0.05  # nats by which log p may differ there from the mode's parabola
+SETTLED_DECREMENT = 1e-6  # nats: Newton decrement that a mode must have
+PARABOLA_RADIUS = 0.1  # standard deviations from a mode at which log p must drop as a parabola does ...
+PARABOLA_FACTOR = 5.0  # ... up to this factor: at the top of -x^4, or at a kink, the Hessian is an accident
+TOP_DROP = 0.5  # nats: the width of a flat or pointed top is where log p has dropped by this much, as at 1 sd
+TOP_RADII = 4.0 ** np.arange(-16, 13)  # in units of the search, at which a flat top is looked at
 
 
 class Starts(NamedTuple):
@@ -53,15 +57,6 @@ class Ends(NamedTuple):
     width: np.ndarray  #: (n, d): standard deviations that the climb has learnt, for finite differences
 
 
-class KnownPeaks(NamedTuple):
-    """Modes already known, at which climbs may stop."""
-
-    x: np.ndarray  #: (K, d)
-    log_density: np.ndarray  #: (K,)
-    whiten: np.ndarray  #: (K, d, d): (x - mode) @ whiten has the identity as Hessian
-
-
-@dataclass
 class _Climbers:
     """State of climbs in lock-step; f and g are -log p and its gradient.
 
@@ -69,18 +64,21 @@ class _Climbers:
     remembers; `rho` is 1/s'y, and 0 where there is no pair yet, which then takes no part.
     """
 
-    x: np.ndarray
-    f: np.ndarray
-    g: np.ndarray
-    stride: np.ndarray
-    active: np.ndarray
-    first: np.ndarray
-    scale: np.ndarray
-    s: np.ndarray
-    y: np.ndarray
-    rho: np.ndarray
-    rest: np.ndarray
-    mode: np.ndarray
+    def __init__(self, density: CountedTarget, starts: Starts) -> None:
+        n, d = starts.x.shape
+        value, score = density.log_density_and_score(starts.x)
+        self.x = starts.x.copy()
+        self.f = -value
+        self.g = -score
+        self.stride = starts.stride.copy()
+        self.first = starts.shapes[starts.shape]
+        self.scale = np.ones(n)
+        self.s = np.zeros((n, CORRECTION_PAIRS, d))
+        self.y = np.zeros((n, CORRECTION_PAIRS, d))
+        self.rho = np.zeros((n, CORRECTION_PAIRS))
+        self.active = np.isfinite(value)
+        self.rest = np.zeros(n, bool)
+        self.mode = np.full(n, -1)
 
     def directions(self, rows: np.ndarray) -> np.ndarray:
         """Minus the inverse Hessian times the gradient, by the two-loop recursion."""
@@ -103,7 +101,7 @@ class _Climbers:
             store[rows] = np.concatenate([store[rows][:, 1:], value[:, None]], axis=1)
 
 
-def climb(density: CountedTarget, starts: Starts, *, iterations: int = 1000, known: KnownPeaks) -> Ends:
+def climb(density: CountedTarget, starts: Starts, *, iterations: int = 1000, known: Sequence[Peak]) -> Ends:
     """Climb from all starts at once, the trial points of all evaluated as one batch.
 
     The first step of each is `stride` long in its metric. A climb ends at rest, at a known mode, or after so
@@ -113,32 +111,12 @@ def climb(density: CountedTarget, starts: Starts, *, iterations: int = 1000, kno
     parts = []
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # where the density is unbounded
         for start in range(0, len(starts.x), size):
-            climbers = _first_state(density, starts.rows(slice(start, start + size)))
+            climbers = _Climbers(density, starts.rows(slice(start, start + size)))
             parts.append(_climb(density, climbers, iterations, known))
     return Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _first_state(density: CountedTarget, starts: Starts) -> _Climbers:
-    n, d = starts.x.shape
-    value, score = density.log_density_and_score(starts.x)
-    pairs = np.zeros((n, CORRECTION_PAIRS, d))
-    return _Climbers(
-        x=starts.x.copy(),
-        f=-value,
-        g=-score,
-        stride=starts.stride.copy(),
-        active=np.isfinite(value),
-        first=starts.shapes[starts.shape],
-        scale=np.ones(n),
-        s=pairs,
-        y=pairs.copy(),
-        rho=np.zeros((n, CORRECTION_PAIRS)),
-        rest=np.zeros(n, bool),
-        mode=np.full(n, -1),
-    )
-
-
-def _climb(density: CountedTarget, c: _Climbers, iterations: int, known: KnownPeaks) -> Ends:
+def _climb(density: CountedTarget, c: _Climbers, iterations: int, known: Sequence[Peak]) -> Ends:
     for iteration in range(iterations):
         if density.budget.exhausted:
             break
@@ -194,31 +172,166 @@ def _accept(
     c.learn(rows[curved], s[curved], y[curved])
 
 
-def _capture(c: _Climbers, known: KnownPeaks) -> None:
+def _capture(c: _Climbers, known: Sequence[Peak]) -> None:
     """Take out climbs that are at a known mode."""
     rows = np.flatnonzero(c.active | (c.rest & (c.mode < 0)))
     c.mode[rows] = recognise(c.x[rows], -c.f[rows], known)
     c.active[rows[c.mode[rows] >= 0]] = False
 
 
-def recognise(x: np.ndarray, log_density: np.ndarray, known: KnownPeaks) -> np.ndarray:
-    """Which known mode each point is at, near its top and on its parabola; -1 if none."""
-    label = np.full(len(x), -1)
-    for k, top in enumerate(known.log_density):
-        drop = top - log_density
-        rows = (label < 0) & (drop > -CAPTURE_ERROR) & (drop < CAPTURE_RADIUS + CAPTURE_ERROR)
-        rows = np.flatnonzero(rows)
-        z = (x[rows] - known.x[k]) @ known.whiten[k]
-        q = 0.5 * dot(z, z)
-        label[rows[(q < CAPTURE_RADIUS) & (np.abs(q - drop[rows]) < CAPTURE_ERROR)]] = k
-    return label
+class Stationary(NamedTuple):
+    """Ends after Newton steps."""
+
+    x: np.ndarray
+    log_density: np.ndarray
+    hessian: np.ndarray
+    kind: np.ndarray  #: (n,): "mode"; "rough", without a parabola or not at its top; "moving", no such point
 
 
-def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Scalar product of each row of `a` with the same row of `b`."""
-    return np.einsum("nd,nd->n", a, b)
+def settle(density: CountedTarget, x: np.ndarray, width: np.ndarray) -> Stationary:
+    """Newton steps from all rows of `x`, differencing with steps small against `width` (n, d)."""
+    x = x.copy()
+    width = np.where(np.isfinite(width) & (width > 0), width, 1.0)
+    value, g = density.log_density_and_score(x)
+    active = np.isfinite(value)
+    hessian = np.full((*x.shape, x.shape[1]), np.nan)
+    decrement = np.full(len(x), np.inf)
+    for _ in range(4):  # Hessians per end, at most
+        rows = np.flatnonzero(active)
+        if not len(rows) or (np.isfinite(decrement).any() and density.budget.exhausted):
+            break
+        hessian[rows], learnt = differenced_hessians(density, x[rows], width[rows])
+        renewed = np.abs(np.log(learnt / width[rows])).max(axis=1) > 1
+        width[rows] = learnt
+        before = _newton(hessian[rows], g[rows])[0]
+        x[rows], value[rows], g[rows] = _chords(density, x[rows], value[rows], g[rows], hessian[rows])
+        decrement[rows] = _newton(hessian[rows], g[rows])[0]
+        # After tiny steps the Hessian still belongs to the point; else it is made again.
+        active[rows] = renewed | ((before > 1e-8) & (decrement[rows] < before))
+    return Stationary(x, value, hessian, _kinds(density, x, value, decrement, hessian))
 
 
-def squared_lengths(gap: np.ndarray, hessian: np.ndarray) -> np.ndarray:
-    """gap' H gap of every row, with one H or one per row."""
-    return dot(gap @ hessian if hessian.ndim == 2 else np.einsum("nd,nde->ne", gap, hessian), gap)
+def differenced_hessians(
+    density: CountedTarget, x: np.ndarray, width: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Hessians of -log p at points (n, d), by steps small against `width` (n, d); the widths they imply."""
+    hessian = _score_differences(density, x, width * (1e-4 if density.target.has_score else 1e-2))
+    bend = np.einsum("nii->ni", hessian)
+    learnt = np.isfinite(bend) & (bend > 0)
+    return hessian, np.where(learnt, 1 / np.sqrt(np.where(learnt, bend, 1.0)), width)
+
+
+def _score_differences(density: CountedTarget, x: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """Symmetric matrices (n, d, d) of the differences of minus the score over steps `h` (n, d) either way."""
+    n, d = x.shape
+    moves = h[:, None, :] * np.eye(d)
+    points = np.concatenate([x[:, None] + moves, x[:, None] - moves], axis=1)
+    scores = density.score(points.reshape(-1, d)).reshape(n, 2, d, d)
+    slopes = (scores[:, 1] - scores[:, 0]) / (2 * h[:, :, None])
+    return 0.5 * (slopes + slopes.transpose(0, 2, 1))
+
+
+def _chords(
+    density: CountedTarget, x: np.ndarray, value: np.ndarray, g: np.ndarray, hessian: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A few Newton steps with one Hessian, each kept where it lowers the Newton decrement."""
+    for _ in range(3):  # more steps with one Hessian gain less than a new one
+        decrement, step = _newton(hessian, g)
+        ahead, slope = density.log_density_and_score(x + step)
+        better = np.isfinite(ahead) & (_newton(hessian, slope)[0] < decrement)
+        if not better.any():
+            break
+        x = np.where(better[:, None], x + step, x)
+        g = np.where(better[:, None], slope, g)
+        value = np.where(better, ahead, value)
+    return x, value, g
+
+
+def _newton(hessian: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Newton decrements in nats and steps uphill; infinite and 0 where the Hessian is not positive."""
+    good = np.isfinite(hessian).all(axis=(1, 2))
+    safe = np.where(good[:, None, None], hessian, np.eye(hessian.shape[1]))
+    scale, values, vectors = spectrum(safe)
+    good &= values[:, 0] > MIN_HESSIAN_EIGENVALUE
+    values = np.where(values > MIN_HESSIAN_EIGENVALUE, values, 1.0)
+    along = np.einsum("nij,ni->nj", vectors, g * scale)
+    step = scale * np.einsum("nij,nj->ni", vectors, along / values)
+    decrement = 0.5 * dot(step, g)
+    return np.where(good, decrement, np.inf), np.where(good[:, None], step, 0.0)
+
+
+def _kinds(
+    density: CountedTarget, x: np.ndarray, value: np.ndarray, decrement: np.ndarray, hessian: np.ndarray
+) -> np.ndarray:
+    """What each point is; a "mode" is one where log p is close to a parabola at a tenth of its width."""
+    kind = np.full(len(x), "moving", dtype=object)
+    good = np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(value)
+    kind[good & ~(decrement < SETTLED_DECREMENT)] = "rough"  # no parabola, or not at its top
+    rows = np.flatnonzero(good & (decrement < SETTLED_DECREMENT))
+    if not len(rows):
+        return kind
+    axes = PARABOLA_RADIUS * mode_root(hessian[rows]).transpose(0, 2, 1)
+    points = np.stack([x[rows, None] + axes, x[rows, None] - axes], axis=1)
+    around = density.log_density(points.reshape(-1, x.shape[1])).reshape(len(rows), 2, -1)
+    drop = value[rows, None] - around.mean(axis=1)
+    expected = 0.5 * PARABOLA_RADIUS**2
+    noise = 1e-12 * np.abs(value[rows, None])
+    good = (drop < PARABOLA_FACTOR * expected + noise) & (drop > expected / PARABOLA_FACTOR - noise)
+    kind[rows] = np.where(good.all(axis=1), "mode", "rough")
+    return kind
+
+
+class FlatTop(NamedTuple):
+    """The highest place near one without a parabola: a mode, on a line without a drop, or neither."""
+
+    x: np.ndarray
+    log_density: float
+    peak: Peak | None = None
+    endless: bool = False  #: whether log p does not drop along some line
+
+
+def flat_top(density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gain: float) -> FlatTop:
+    """The top near `x` where log p has no parabola, with its width.
+
+    The highest of many points along the coordinates is taken until none is higher. Where log p rises by more
+    than `max_gain` nats on the way, it is not a top. Where log p has dropped by `TOP_DROP` is measured along
+    the coordinates, then along the principal axes of the bend at these distances: this is the width.
+    """
+    d = len(x)
+    first = top = float(density.log_density(x[None])[0])
+    rays = np.diag(unit)
+    for _ in range(40):  # moves to the highest point seen
+        points = x + (TOP_RADII[:, None, None] * np.concatenate([rays, -rays])).reshape(-1, d)
+        values = density.log_density(points)
+        best = int(np.argmax(values))
+        if not values[best] > top + 1e-10 * max(1.0, abs(top)):
+            break
+        x, top = points[best], float(values[best])
+        if top > first + max_gain:
+            return FlatTop(x, top)
+    reach = _drop_radius(density, x, top, rays)
+    if np.isfinite(reach).all() and d > 1:
+        width = reach * unit
+        bend = np.nan_to_num(_score_differences(density, x[None], width[None])[0])
+        rays = np.linalg.eigh(bend * np.outer(width, width))[1].T * width
+        reach = _drop_radius(density, x, top, rays)
+    if not np.isfinite(reach).all():
+        return FlatTop(x, top, endless=True)
+    whiten = np.linalg.inv(reach[:, None] * rays)
+    return FlatTop(x, top, Peak(x, top, whiten @ whiten.T, "flat"))
+
+
+def _drop_radius(density: CountedTarget, x: np.ndarray, top: float, rays: np.ndarray) -> np.ndarray:
+    """How far along each ray, the shorter way, log p first drops by `TOP_DROP`; infinite if it never does."""
+    rays = np.concatenate([rays, -rays])
+    points = x + TOP_RADII[:, None, None] * rays
+    low = density.log_density(points.reshape(-1, len(x))).reshape(points.shape[:2]) < top - TOP_DROP
+    k = np.argmax(low, axis=0)
+    far = np.log(TOP_RADII[k])
+    near = np.log(TOP_RADII[np.maximum(k - 1, 0)])
+    for _ in range(12):
+        middle = 0.5 * (near + far)
+        dropped = density.log_density(x + np.exp(middle)[:, None] * rays) < top - TOP_DROP
+        far = np.where(dropped, middle, far)
+        near = np.where(dropped, near, middle)
+    return np.where(low.any(axis=0), np.exp(far), np.inf).reshape(2, -1).min(axis=0)

@@ -10,19 +10,22 @@ from ..result import Modes
 from ..target import Target
 from ..target.counting import Budget, CountedTarget
 from .arguments import as_modes
-from .climb import dot, starts_at
-from .merge import FoundModes, Peak
-from .rounds import Origin, Search, absorb, climb_from
+from .climb import starts_at
+from .peaks import FoundModes, Peak
+from .rounds import Origin, Search, absorb, climb_from, score_residuals
 from .search import (
     MAX_EVALUATIONS,
     MAX_SECONDS,
-    Beginning,
+    Location,
     SearchOptions,
+    as_box,
     median_and_mad,
+    origin_about,
+    origin_at,
     require_mode,
     search_modes,
+    with_uniform,
 )
-from .starts import score_residuals
 
 MIN_DRAWS_TO_HOLD_OUT = 100  # with fewer draws all are tested, and the search gets median and MAD only
 
@@ -114,18 +117,17 @@ def search_from_draws(
     Modes of Laplace weight below 1/n of the heaviest are left out, unless held-out draws climb to them.
     """
     budget = Budget(MAX_EVALUATIONS, MAX_SECONDS) if budget is None else budget
-    beginning = Beginning(
-        x[held] if len(held) else None, None if len(held) else rounded_location(x), starts, box
-    )
+    extra = with_uniform(starts, box, 256, target.dim, rng)
+    origin = origin_at(x[held], extra) if len(held) else origin_about(rounded_location(x), extra, rng)
     options = SearchOptions(cut=float(np.log(len(x))), progress=progress)
-    return search_modes(CountedTarget(target, budget), beginning, options, rng)
+    return search_modes(CountedTarget(target, budget), origin, options, rng)
 
 
-def rounded_location(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rounded_location(x: np.ndarray) -> Location:
     """Median and MAD of few draws, rounded, so that hardly any single draw can change them."""
     centre, spread = median_and_mad(x)
     scale = 2.0 ** np.round(np.log2(spread))
-    return scale * np.round(centre / scale), scale
+    return Location(scale * np.round(centre / scale), scale)
 
 
 class UnknownModes(NamedTuple):
@@ -149,13 +151,18 @@ def climb_from_draws(
     first = x[np.argsort(-score_residuals(peaks, scores, x), kind="stable")[:16]]
     metric = known.covariances.mean(axis=0)
     origin = Origin(x[0], np.sqrt(np.diag(metric)), first, x[:0])
-    counts = [0] * len(peaks)
-    found = FoundModes(target.dim, len(peaks) + 16, 1.0, list(peaks), counts, counts.copy())
-    state = Search(CountedTarget(target, budget), origin, found, np.random.default_rng(0), 0)
+    found = FoundModes(len(peaks) + 16, 1.0, list(peaks))
+    state = Search(CountedTarget(target, budget), origin, found, np.random.default_rng(0))
     ends = climb_from(state, starts_at(first, metric, 0.5), iterations=1000)
     absorb(state, ends, ends.rest)
     unknown = [k for k in found.within(20 + target.dim / 2) if k >= len(peaks)]
-    whitened = [(x - peak.x) @ peak.whiten for peak in found.peaks]
-    heights = [p.log_density - 0.5 * dot(z, z) for p, z in zip(found.peaks, whitened, strict=True)]
+    heights = [peak.log_density - peak.drop(x) for peak in found.peaks]
     n_unknown = int(np.isin(np.argmax(heights, axis=0), unknown).sum())
     return UnknownModes(n_unknown, np.array([found.peaks[k].x for k in unknown]).reshape(-1, target.dim))
+
+
+def box_beside(modes: Any, bounds: Any, dim: int) -> np.ndarray | None:
+    """The box of the mode search of a test, None without `bounds`; they are refused beside `modes`."""
+    if modes is not None and bounds is not None:
+        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
+    return None if bounds is None else as_box(bounds, dim)

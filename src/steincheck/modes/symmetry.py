@@ -2,67 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from ..result import SignedPermutation
-from ..target import Batch
+from ..result import Modes, SignedPermutation
+from ..target import Batch, Target, log_density_anywhere
 
 MAX_SYMMETRIES = 64  # kept, at most
 EQUAL_SHAPE = 0.01  # standard deviations, and relative differences of Hessians, left by the search for a mode
-
-
-def likely_maps(dim: int) -> list[SignedPermutation]:
-    """Likely symmetries: flips and swaps of coordinates, of blocks, of the same entry of all groups."""
-    identity = SignedPermutation(tuple(range(dim)), (1,) * dim)
-    found = dict[SignedPermutation, None]()
-    for candidate in _candidates(dim):  # far more than are wanted in many dimensions
-        if candidate != identity:
-            found[candidate] = None
-        if len(found) == 4000:  # each is tried
-            break
-    return list(found)
-
-
-def _candidates(dim: int) -> Iterator[SignedPermutation]:
-    yield _flip(dim, range(dim))
-    for i in range(dim):
-        yield _flip(dim, [i])
-    for groups in _groupings(dim):
-        for group in groups:
-            yield _flip(dim, group)
-        for first in range(len(groups)):
-            for second in range(first + 1, len(groups)):
-                yield _swap(dim, groups[first], groups[second])
-    if dim <= 60:  # the number of pairs grows as d^2
-        for i in range(dim):
-            for j in range(i + 1, dim):
-                yield _swap(dim, [i], [j])
-
-
-def _groupings(dim: int) -> Iterator[list[list[int]]]:
-    """Ways to cut the coordinates into groups: runs of K, and the a-th entries of all runs of K."""
-    for size in range(2, min(dim // 2, 12) + 1):
-        for offset in (0, 1):
-            count = (dim - offset) // size
-            for used in (count, count - 1):
-                runs = np.arange(used * size).reshape(used, size) + offset
-                if used >= 2:
-                    yield runs.tolist()
-                    yield runs.T.tolist()
-
-
-def _flip(dim: int, which: Sequence[int]) -> SignedPermutation:
-    sign = np.ones(dim, dtype=int)
-    sign[list(which)] = -1
-    return SignedPermutation(tuple(range(dim)), tuple(sign.tolist()))
-
-
-def _swap(dim: int, first: Sequence[int], second: Sequence[int]) -> SignedPermutation:
-    order = np.arange(dim)
-    order[list(first)], order[list(second)] = second, first
-    return SignedPermutation(tuple(order.tolist()), (1,) * dim)
 
 
 def probes(x: np.ndarray, root: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -112,3 +61,37 @@ def matching_map(x: np.ndarray, hessians: np.ndarray, width: np.ndarray) -> Sign
         return None
     gap = np.abs(g.conjugate(hessians[0]) - hessians[1]).max()
     return g if gap <= EQUAL_SHAPE * np.abs(hessians[1]).max() else None
+
+
+class Image(NamedTuple):
+    """A mode as the image of another."""
+
+    mode: int
+    symmetry: SignedPermutation
+
+
+def images_of_modes(target: Target, modes: Modes, rng: np.random.Generator) -> list[Image | None]:
+    """For every mode the earlier mode of which it is an exact image, or None.
+
+    Modes of equal height are matched coordinate by coordinate; the match counts if log p(g x) = log p(x) at
+    random points near the mode and far from it.
+    """
+    hessians = np.linalg.inv(modes.covariances)
+    widths = np.sqrt(np.einsum("nii->ni", modes.covariances))
+    height = modes.log_density
+    log_density = partial(log_density_anywhere, target.log_density)
+    found: list[Image | None] = []
+    for k in range(len(modes)):
+        found.append(None)
+        for j in (j for j in range(k) if found[j] is None):
+            if abs(height[k] - height[j]) > 1e-6 * (1 + abs(height[j])):
+                continue
+            g = matching_map(modes.locations[[j, k]], hessians[[j, k]], widths[j])
+            if g is None:
+                continue
+            root = np.linalg.cholesky(modes.covariances[j])
+            points = np.concatenate([probes(modes.locations[j], root, rng) for _ in range(3)])
+            if verified_maps(log_density, [g], points):
+                found[k] = Image(j, g)
+                break
+    return found

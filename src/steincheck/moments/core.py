@@ -11,8 +11,7 @@ from .._validation import RandomSource, announce, as_count, check_switch, record
 from ..chains.blocks import Blocks
 from ..chains.reading import Sample, read_sample
 from ..draws.record import chain_of_rows
-from ..modes.box import box_beside
-from ..modes.held_out import known_modes
+from ..modes.held_out import box_beside, known_modes
 from ..result import Modes, MomentFeature, MomentResult, among_all, cannot_tell
 from ..stein.resampling import identical_draws
 from ..target import Batch, Target, require_target, score_at, score_warnings, support_warnings

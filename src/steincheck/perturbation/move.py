@@ -12,8 +12,8 @@ from .._validation import RandomSource, Seed, announce, as_count, as_numbers, as
 from ..chains.reading import Sample
 from ..draws import to_unconstrained
 from ..modes.arguments import as_modes
-from ..modes.box import box_beside, box_search_core
-from ..modes.held_out import KnownModes, known_modes
+from ..modes.box import box_search_core
+from ..modes.held_out import KnownModes, box_beside, known_modes
 from ..result import Modes, as_plain
 from ..stein.inputs import Prepared
 from ..target import Target, log_density_at, require_target

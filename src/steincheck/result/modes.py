@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._validation import as_numbers, as_stored, as_texts, as_whole, check_shape, listed, require_kind, shown
+from .._validation import as_numbers, as_stored, as_texts, check_shape, listed, require_kind, shown
 from .plain import as_plain
 
 SearchEnd = Literal[
@@ -50,8 +50,6 @@ class ModeSearch:
     ----------
     n_starts : int
         Climbs.
-    n_not_converged : int
-        Climbs that did not converge.
     n_rounds : int
         Rounds of climbs; 1 in a box.
     n_evaluations, n_non_finite : int
@@ -67,7 +65,6 @@ class ModeSearch:
     """
 
     n_starts: int
-    n_not_converged: int
     n_rounds: int
     n_evaluations: int
     n_non_finite: int
@@ -82,7 +79,7 @@ class ModeSearch:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> ModeSearch:
         """The search of a record that `to_dict` made."""
-        require_kind(record, Mapping, "record")
+        require_kind(record, Mapping, "search")
         values: dict[str, Any] = {item.name: record.get(item.name) for item in fields(cls)}
         for key, value in values.items():
             wanted = str if key in ("reason", "message") else int
@@ -95,17 +92,14 @@ class ModeSearch:
 class Modes:
     """Modes of a target, highest first: local maxima of log p and the inverse Hessians of -log p there.
 
-    At a mode with a flat or pointed top the covariance says where log p has dropped by 1/2. `n_starts` is how
-    many climbs ended at each mode (0: found by symmetry, or given by the user), `search` how the search went,
-    `symmetries` which symmetries of the density take modes to each other.
+    At a mode with a flat or pointed top the covariance says where log p has dropped by 1/2. `search` says how
+    the search went, `symmetries` which symmetries of the density take modes to each other.
 
     Attributes
     ----------
     locations, covariances : arrays (M, d), (M, d, d)
     log_density : array (M,)
         Up to the target's constant.
-    n_starts : array (M,)
-        Climbs that ended at each mode.
     warnings : tuple of str
     symmetries : tuple of SignedPermutation
     names : tuple of str
@@ -117,7 +111,6 @@ class Modes:
     locations: np.ndarray  #: (M, d)
     covariances: np.ndarray  #: (M, d, d)
     log_density: np.ndarray  #: (M,), up to the target's constant
-    n_starts: np.ndarray  #: (M,)
     warnings: tuple[str, ...] = ()
     search: ModeSearch | None = None
     symmetries: tuple[SignedPermutation, ...] = ()
@@ -134,19 +127,17 @@ class Modes:
         check_shape(covariances, (count, dim, dim), "covariances", "a matrix per mode")
         log_density = as_stored(self.log_density, "log_density")
         check_shape(log_density, (count,), "log_density", "a number per mode")
-        n_starts = as_whole(self.n_starts, "n_starts")
-        check_shape(n_starts, (count,), "n_starts", "a number per mode")
-        if np.any(n_starts < 0):
-            raise ValueError(f"`n_starts` must not be negative, got {shown(self.n_starts)}")
         if self.search is not None:
             require_kind(self.search, ModeSearch, "search")
-        object.__setattr__(self, "locations", locations)
-        object.__setattr__(self, "covariances", covariances)
-        object.__setattr__(self, "log_density", log_density)
-        object.__setattr__(self, "n_starts", n_starts)
-        for name in ("warnings", "names"):
-            object.__setattr__(self, name, as_texts(getattr(self, name), name))
-        object.__setattr__(self, "symmetries", tuple(_as_symmetry(g, dim) for g in self.symmetries))
+        stored: dict[str, Any] = {
+            "locations": locations,
+            "covariances": covariances,
+            "log_density": log_density,
+        }
+        stored |= {name: as_texts(getattr(self, name), name) for name in ("warnings", "names")}
+        stored["symmetries"] = tuple(_as_symmetry(g, dim) for g in self.symmetries)
+        for name, value in stored.items():
+            object.__setattr__(self, name, value)
         if len(self.names) not in (0, dim):
             raise ValueError(f"`names` must name all {dim} coordinates, or be empty, got {shown(self.names)}")
 
@@ -183,11 +174,9 @@ class Modes:
     def __str__(self) -> str:
         from ..wording.modes import symmetry_words
 
-        lines = ["mode   log density  starts  Laplace weight  location"]
+        lines = ["mode   log density  Laplace weight  location"]
         for k, weight in enumerate(self.laplace_weights):
-            lines.append(
-                f"{k:4d} {self.log_density[k]:13.4f} {self.n_starts[k]:7d} {weight:15.4f}  ({self._place(k)})"
-            )
+            lines.append(f"{k:4d} {self.log_density[k]:13.4f} {weight:15.4f}  ({self._place(k)})")
         lines += [f"symmetry: {symmetry_words(g, self.names)}" for g in self.symmetries]
         if self.search is not None:
             lines.append(f"search ended: {self.search.message}")
@@ -204,20 +193,14 @@ class Modes:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        names = (
-            "locations",
-            "covariances",
-            "log_density",
-            "n_starts",
-            "laplace_weights",
-            "warnings",
-            "search",
-            "symmetries",
-            "names",
-        )
-        values = {name: getattr(self, name) for name in names}
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
         symmetries = [g._asdict() for g in self.symmetries]
-        return as_plain({**values, "search": self.search or {}, "symmetries": symmetries})
+        derived: dict[str, Any] = {
+            "laplace_weights": self.laplace_weights,
+            "search": self.search or {},
+            "symmetries": symmetries,
+        }
+        return as_plain(values | derived)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Modes:
@@ -232,35 +215,20 @@ class Modes:
         <Modes: 2 in 1 dimension, the highest at (9)>
         """
         require_kind(record, Mapping, "record")
-        names = as_texts(record.get("names", ()), "names")
-        locations = as_numbers(record.get("locations"), "locations")
-        if locations.ndim != 2 or len(names) not in (0, locations.shape[1]):
-            raise ValueError(
-                f"`locations` must have shape (M, d), d as many as there are names, got {locations.shape} "
-                f"and {len(names)} names"
-            )
-        count, dim = locations.shape
+        arrays = {
+            name: as_numbers(record.get(name), name) for name in ("locations", "covariances", "log_density")
+        }
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise ValueError(f"`{name}` must be finite, got {shown(record[name])}")
         search = record.get("search") or None
-        if search is not None:
-            require_kind(search, Mapping, "search")
         return cls(
-            locations,
-            _shaped(record, "covariances", (count, dim, dim)),
-            _shaped(record, "log_density", (count,)),
-            as_whole(_shaped(record, "n_starts", (count,)), "n_starts"),
-            as_texts(record.get("warnings", ()), "warnings"),
-            None if search is None else ModeSearch.from_dict(search),
-            record.get("symmetries", ()),
-            names,
+            **arrays,
+            warnings=record.get("warnings", ()),
+            search=None if search is None else ModeSearch.from_dict(search),
+            symmetries=record.get("symmetries", ()),
+            names=record.get("names", ()),
         )
-
-
-def _shaped(record: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers of a record, in an array of this shape."""
-    array = as_numbers(record.get(name), name)
-    if array.shape != shape or not np.isfinite(array).all():
-        raise ValueError(f"`{name}` must be finite, of shape {shape}, got shape {array.shape}")
-    return array
 
 
 def _as_symmetry(g: Any, dim: int) -> SignedPermutation:

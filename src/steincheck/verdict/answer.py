@@ -18,7 +18,7 @@ from .._validation import (
 )
 from .._version import __version__
 from ..draws import to_unconstrained
-from ..modes.box import box_beside
+from ..modes.held_out import box_beside
 from ..result import Finding, StepEvaluations, Verdict
 from ..target import Target, require_target
 from ..target.counting import counting_target

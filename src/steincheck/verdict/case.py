@@ -137,7 +137,7 @@ def find_known_modes(
 def _spread_of_draws(x: np.ndarray, none: Modes) -> Modes:
     """Units for the tests of a density without a known mode."""
     centre, scale = rounded_location(x)
-    places = (centre[None], np.diag(scale**2)[None], np.zeros(1), np.zeros(1, dtype=int))
+    places = (centre[None], np.diag(scale**2)[None], np.zeros(1))
     return Modes(*places, search=none.search)
 
 

@@ -15,22 +15,19 @@ SEARCH_ENDS = {
     "max_seconds": "`max_seconds` reached",
     "one round": "all starts were climbed from",
 }
-NO_MODE = {
+WHY_NO_MODE = {
     "raises": "the target raises {}",
-    "nowhere": "the density is 0 or not finite at all starts; give `draws` or starts inside its support",
-    "no score": "the score is not finite at any start",
-    "constant": "the density is constant along {}, so it has no maximum and is improper",
-    "improper": "the density grows towards {}: it appears to be improper, or its sign is reversed",
+    "not finite": "the density or its score is 0 or not finite at all starts; begin inside its support",
     "limit": "`{}` was reached before a local optimisation converged",
-    "edge": "the density is highest at an edge of its support, near {}",
-    "grows": "the density grows towards {}",
     "not converged": "no local optimisation converged",
+    "improper": "the density does not fall off on a line through {}: it is improper, or its sign is reversed",
+    "grows": "the density grows towards {}",
 }
 
 
-def no_mode_message(kind: str, detail: str) -> str:
+def no_mode_message(kind: str, detail: str = "") -> str:
     """Why a search found no mode."""
-    return "no mode found: " + NO_MODE[kind].format(detail)
+    return "no mode found: " + WHY_NO_MODE[kind].format(detail)
 
 
 def search_sentence(search: ModeSearch | None, dim: int) -> str:
@@ -66,11 +63,6 @@ def flat_tops_warning(flat: int, total: int) -> str:
 def growth_warning(place: str) -> str:
     """Where a climb went on far above all modes."""
     return f"the density is still growing at {place}, far above all modes: it may be unbounded"
-
-
-def outside_warning(outside: int, total: int) -> str:
-    """How many starts in a box were of no use."""
-    return f"{outside} of {total} starts lie where the density is 0: modes may be missing"
 
 
 def symmetry_words(g: SignedPermutation, names: Sequence[Any] | None = None) -> str:

@@ -1,12 +1,12 @@
-"""Where climbs start: scales, screening by the score, lines through a mode."""
+"""Rounds: scales of starts, screening by the score, lines through a mode."""
 
 import jax.numpy as jnp
 import numpy as np
 
 import steincheck as sc
 from steincheck.modes.climb import starts_at
-from steincheck.modes.merge import Peak
-from steincheck.modes.starts import (
+from steincheck.modes.peaks import Peak
+from steincheck.modes.rounds import (
     ellipsoid_starts,
     isotropic_starts,
     scan_rays,
