@@ -183,7 +183,7 @@ def test_close_modes_are_flagged():
         lambda x: -((x[:, 0] ** 2 - 0.5) ** 2), dim=1
     )  # maxima at +-0.7, a shallow dip between
     x = np.random.default_rng(21).uniform(-1.5, 1.5, size=(200, 1))
-    with pytest.warns(UserWarning, match="modes 0 and 1 are closer than they are wide"):
+    with pytest.warns(UserWarning, match="modes 0 and 1 overlap"):
         flux_test(x, target, modes=[[-(0.5**0.5)], [0.5**0.5]], anchors=1)
 
 
