@@ -180,9 +180,23 @@ def test_what_is_recorded_of_a_seed(two_modes):
     assert check(rng=generator).seed != first
     sequence = np.random.SeedSequence(8)
     assert check(rng=sequence).seed == check(rng=sequence).seed
-    unseeded = check()
-    assert check(rng=unseeded.seed).to_json() == unseeded.to_json()
-    assert unseeded.seed != first
+    assert check().seed == 0  # the same draws get the same answer
+    assert check().to_json() == check(rng=0).to_json()
+
+
+def test_known_log_densities_are_used_and_verified(two_modes, capsys):
+    x = two_modes.sample(200, 4)
+    known = two_modes.log_density(x) + 7.0
+    check = functools.partial(sc.check, x, two_modes, modes=BOTH)
+    told = check(log_density=known, progress=True)
+    plain = check()
+    assert told.pvalue == plain.pvalue
+    assert plain.evaluations[0].made - told.evaluations[0].made == 195
+    assert capsys.readouterr().err.count("steincheck: ") == 4
+    with pytest.raises(ValueError, match=r"`log_density` must be that of the target up to a constant"):
+        check(log_density=2 * known)
+    with pytest.raises(ValueError, match=r"`log_density` must be a finite number per draw, 200"):
+        check(log_density=known[:-1])
 
 
 @pytest.fixture(scope="module")

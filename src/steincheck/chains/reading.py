@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import check_switch
+from .._validation import as_numbers, check_switch, shown
 from ..draws import Draws, to_unconstrained
 from ..draws.record import chain_of_rows
 from ..target import Target, log_density_at, score_at
@@ -42,14 +42,14 @@ def read_sample(draws: Any, target: Target, *, independent: bool = False, minimu
     return evaluate_sample(to_unconstrained(draws, target, minimum=minimum), target, independent=independent)
 
 
-def evaluate_sample(read: Draws, target: Target, *, independent: bool) -> Sample:
+def evaluate_sample(read: Draws, target: Target, *, independent: bool, known: Any = None) -> Sample:
     """Evaluate the log density at draws, once, and find out whether they are chains.
 
     Draws that come with chains are chains; an array (n, d) whose order shows autocorrelation is one chain.
-    With `independent` neither is.
+    With `independent` neither is. Log densities (n,) that are `known` are not evaluated.
     """
     x = read.values
-    log_p = log_density_at(target, x)
+    log_p = log_density_at(target, x) if known is None else _verified_log_density(known, target, x)
     chain = None if independent else read.chain
     dependence = None
     if chain is None and not independent:
@@ -59,6 +59,21 @@ def evaluate_sample(read: Draws, target: Target, *, independent: bool) -> Sample
     order = order_facts(x, chain, dependence)
     warnings = (*read.warnings, *_order_warnings(order, target.coordinate_names))
     return Sample(x, log_p, chain, order=order, warnings=warnings)
+
+
+def _verified_log_density(known: Any, target: Target, x: np.ndarray) -> np.ndarray:
+    """Known log densities, shifted by the constant in which they differ from the target's at five draws."""
+    values = as_numbers(known, "log_density").ravel()
+    if values.shape != (len(x),) or not np.isfinite(values).all():
+        raise ValueError(f"`log_density` must be a finite number per draw, {len(x)}, got {shown(known)}")
+    rows = np.linspace(0, len(x) - 1, 5).astype(int)
+    gap = log_density_at(target, x[rows]) - values[rows]
+    if np.ptp(gap) > 1e-3 * (1 + np.ptp(values)):
+        raise ValueError(
+            "`log_density` must be that of the target up to a constant (in its coordinates, with the "
+            f"Jacobian), but at rows {rows.tolist()} it is off by {np.round(gap, 3).tolist()}"
+        )
+    return values + float(np.median(gap))
 
 
 def _order_warnings(order: OrderFacts, names: Sequence[str]) -> list[str]:

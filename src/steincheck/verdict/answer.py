@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._validation import (
     RandomSource,
@@ -31,7 +32,7 @@ from .examine import run_tests
 from .facts import Facts
 from .findings import all_findings
 from .measure import measure
-from .plan import affordable_budget, evaluations
+from .plan import affordable_budget, end_step, evaluations
 from .repair import importance_weights_of, mode_of_every_draw
 
 
@@ -54,6 +55,7 @@ def check(
     tolerance: float | None = None,
     independent: bool = False,
     check_score: bool = True,
+    log_density: ArrayLike | None = None,
     max_evaluations: int | None = None,
     max_seconds: float | None = 60.0,
     progress: bool | None = None,
@@ -89,14 +91,17 @@ def check(
         The draws are independent, whatever their order or shape suggests.
     check_score : bool
         Compare the score with finite differences at a few draws first.
+    log_density : array (n,), optional
+        The log density of the target at the draws, up to a constant, where the sampler has recorded it. It is
+        compared with the target's at five draws and used instead of evaluating it.
     max_evaluations : int, optional
         Points at which the density may be evaluated, everything included; the draws are always.
     max_seconds : float or None
         Seconds after which nothing more is evaluated. With None a verdict never depends on the clock.
     progress : bool, optional
-        Show the progress of the mode search; by default on a terminal.
+        Show the progress of the mode search, by default on a terminal; with True also a line per step.
     rng : int, Generator or SeedSequence, optional
-        Source of randomness; ``verdict.settings`` carry the seed that was used.
+        Source of randomness; by default the seed 0, so that the same draws get the same answer.
 
     Returns
     -------
@@ -105,7 +110,7 @@ def check(
         tell); ``print(verdict)`` says it in words. Warnings are in ``verdict.warnings``: none is raised as a
         Python warning.
 
-    Remarks
+    Notes
     -----
     docs/verdict.md says what it does and what its words mean.
 
@@ -132,7 +137,7 @@ def check(
         check_score=bool(check_score),
         max_evaluations=max_evaluations,
         max_seconds=max_seconds,
-        rng=integer_seed(rng),
+        rng=integer_seed(0 if rng is None else rng),
     )
     streams = StepStreams(*np.random.default_rng(settings["rng"]).spawn(3))
     read = to_unconstrained(draws, target)
@@ -140,15 +145,16 @@ def check(
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
         settings |= {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
     counted = counting_target(target, budget)
-    case = read_case(read, counted, budget, independent=independent, check_score=check_score)
-    made = [budget.made]
+    case = read_case(read, counted, budget, log_density, independent=independent, check_score=check_score)
+    made = [end_step("draws", budget, progress)]
     known = find_known_modes(case, target, modes, box, budget=budget, progress=progress, rng=streams.modes)
-    made.append(budget.made)
+    made.append(end_step("modes", budget, progress))
     tested = run_tests(case, counted, known, alpha, budget, streams.tests)
     unknown = notes_on_unknown_modes(case, target, known, budget)
-    made.append(budget.made)
+    made.append(end_step("tests", budget, progress))
     measured = measure(case, target, known, tested.mode_table, budget=budget, rng=streams.accuracy)
-    steps = evaluations(target, len(read.values), len(known.modes), [*made, budget.made])
+    made.append(end_step("accuracy", budget, progress))
+    steps = evaluations(target, len(read.values), len(known.modes), made)
     facts = Facts(case, known, tested, combine(tested.tests, alpha), measured, tolerance)
     notes = join_notes(case.notes, known.notes, tested.notes, unknown, measured.notes, facts.notes)
     return _compose(facts, target, notes, settings, steps)

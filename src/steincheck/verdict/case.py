@@ -63,9 +63,11 @@ class Case(NamedTuple):
         return n / np.maximum(autocorrelation_time(self.values, self.sample.chain), 1.0)
 
 
-def read_case(read: Draws, target: Target, budget: Budget, *, independent: bool, check_score: bool) -> Case:
-    """Evaluate log density and score once, and find out whether the draws are chains."""
-    sample = evaluate_sample(read, target, independent=independent)
+def read_case(
+    read: Draws, target: Target, budget: Budget, known: Any, *, independent: bool, check_score: bool
+) -> Case:
+    """Evaluate log density, unless it is known, and score once, and find out whether the draws are chains."""
+    sample = evaluate_sample(read, target, independent=independent, known=known)
     scored = scored_rows(target, len(sample.x), budget)
     warnings = [*sample.warnings, *score_warnings(target, sample.x, check=check_score)]
     scores = np.full(sample.x.shape, np.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ import numpy as np
 from ..result import StepEvaluations
 from ..target import Target
 from ..target.counting import Budget
+from ..wording import verdict as words
 
 SUPPORT = 3_500  # edges and jumps: 600 to 3,400 (target/support.py)
 RAYS = 2_200  # ranks on rays, 25 x 77, and impossible draws, 20 + 2 x 97 + the score's check
@@ -72,3 +74,11 @@ def evaluations(target: Target, n: int, n_modes: int, made: Sequence[int]) -> tu
     }
     counts = np.diff(made, prepend=0).tolist()
     return tuple(StepEvaluations(*step) for step in zip(planned, planned.values(), counts, strict=True))
+
+
+def end_step(name: str, budget: Budget, progress: bool | None) -> int:
+    """The evaluations made so far; with `progress` a line on standard error says so."""
+    if progress and sys.stderr is not None:
+        seconds = time.perf_counter() - budget.began
+        sys.stderr.write(words.step_line(name, budget.made, seconds))
+    return budget.made

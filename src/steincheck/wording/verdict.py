@@ -350,3 +350,8 @@ def _test_answer(result: GofResult, adjusted: float, verdict: Verdict) -> str:
     if adjusted <= verdict.alpha:
         return ANSWERS[False]
     return ANSWERS[None if out_of_reach or np.isnan(result.pvalue) else True]
+
+
+def step_line(name: str, made: int, seconds: float) -> str:
+    """The end of a step of `check`, for those who watch it."""
+    return f"steincheck: {name} done after {seconds:.1f} s and {made:,} evaluations\n"
