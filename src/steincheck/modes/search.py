@@ -277,8 +277,12 @@ def _without_mode(state: Search) -> Modes:
     d = state.density.target.dim
     density = state.density
     reason: SearchEnd = "no mode"
+    grows = state.highest is not None and (state.endless or state.at_infinity(state.highest[1]))
     if density.raised is not None and not density.scored:
         message = words.no_mode_message("raises", f"{type(density.raised).__name__}: {density.raised}")
+    elif grows:
+        reason = "improper"
+        message = words.no_mode_message("improper", _place(state))
     elif density.budget.exhausted and state.rounds <= 1:
         reason = density.budget.exhausted
         message = words.no_mode_message("limit", reason)
@@ -286,9 +290,6 @@ def _without_mode(state: Search) -> Modes:
         message = words.no_mode_message("not finite")
     elif state.highest is None:
         message = words.no_mode_message("not converged")
-    elif state.endless or state.at_infinity(state.highest[1]):
-        reason = "improper"
-        message = words.no_mode_message("improper", _place(state))
     else:
         message = words.no_mode_message("grows", _place(state))
     search = _search_record(state, reason, message)
