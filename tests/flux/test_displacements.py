@@ -134,3 +134,18 @@ def test_a_lattice_that_is_known_whole_is_tested_mode_by_mode():
     assert result.mode_table.words[4] == "too many draws"
     flows = step_flows(x, target.log_density(x), target, np.array([[8.0, 0.0], [0.0, 8.0]]))
     assert hotelling(flows.net).pvalue > 0.001
+
+
+def test_draws_that_are_at_listed_modes_are_compared_mode_by_mode():
+    """An egg-box has more modes than are listed; draws of one of them alone balance along all steps."""
+    target = sc.Target(
+        lambda x: -np.sum(x**2, axis=1) / 50 + 4 * np.sum(np.cos(2 * x), axis=1),
+        lambda x: -x / 25 - 8 * np.sin(2 * x),
+        dim=2,
+    )
+    places = np.stack(np.meshgrid(*[np.pi * np.arange(-1, 2)] * 2), axis=-1).reshape(-1, 2)
+    x = np.random.default_rng(0).normal(scale=0.25, size=(200, 2))
+    result = flux_test(x, target, modes=places, rng=0)
+    assert result.lattice is None
+    assert result.mode_table is not None
+    assert result.reject()

@@ -36,7 +36,13 @@ from .counts import (
     compare_independent,
     exchange_groups,
 )
-from .displacements import DRAWS_PER_DISPLACEMENT, compare_steps, lattice_steps, step_flows
+from .displacements import (
+    DRAWS_PER_DISPLACEMENT,
+    compare_steps,
+    lattice_steps,
+    share_at_listed_modes,
+    step_flows,
+)
 from .orbits import CountMoments, Orbits, count_moments, orbits
 from .shares import MODE_TABLE_LEVEL, NEGLIGIBLE_SHARE, mode_table
 
@@ -188,9 +194,11 @@ def flux_core(
     `chain` (n,) numbers the chains, 0, 1, ... in order; None for independent draws.
     """
     case = FluxCase(x, log_p, target, modes, chain, variant, anchors, n_resamples, *rng.spawn(2))
-    # by displacements where the modes are part of a lattice too large to be listed
+    # by displacements where the modes are part of a lattice, and most draws are at modes that are not listed
     steps = lattice_steps(target, modes) if anchors is None else None
-    return _test_modes(case) if steps is None else _test_displacements(case, steps)
+    if steps is None or share_at_listed_modes(x, log_p, modes) >= 0.5:
+        return _test_modes(case)
+    return _test_displacements(case, steps)
 
 
 def _test_modes(case: FluxCase) -> FluxResult:

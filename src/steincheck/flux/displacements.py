@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .._whitening import average_root, whitened
+from .._whitening import average_root, symmetric_roots, whitened
 from ..result import Modes
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
-from .anchors import shape_difference
+from .anchors import assign, mode_anchors, shape_difference
 from .counts import FlowComparison, Variant
 from .orbits import MAX_ELEMENTS
 
@@ -78,6 +78,16 @@ def _leads_further(target: Target, modes: Modes, z: np.ndarray, basis: np.ndarra
     )
     another = unlisted & (there > here - MAX_DROP) & (there > np.maximum(before, behind))
     return bool(np.any(another & (there > modes.log_density.max() - NEGLIGIBLE_DROP)))
+
+
+def share_at_listed_modes(x: np.ndarray, log_p: np.ndarray, modes: Modes) -> float:
+    """Share of the draws whose log density is not far above the Gaussian of the nearest listed mode."""
+    anchors = mode_anchors(modes)
+    home = assign(x, anchors)
+    inverse = symmetric_roots(anchors.covariances).inverse
+    gap = np.einsum("nij,nj->ni", inverse[home], x - anchors.centres[home])
+    height = modes.log_density[home] - 0.5 * np.sum(gap**2, axis=1)
+    return float(np.mean(log_p - height < MAX_DROP))
 
 
 def step_flows(x: np.ndarray, log_p: np.ndarray, target: Target, steps: np.ndarray) -> StepFlows:
