@@ -157,7 +157,7 @@ def test_without_shares_nothing_is_said_about_several_modes():
     assert result.answer(0.1) is None
     assert np.isnan(result.parameters[0].mean)
     assert result.largest is None
-    light = Shares(np.array([0.995, 0.005]), np.zeros((2, 2)))
+    light = Shares(np.array([1 - 1e-5, 1e-5]), np.zeros((2, 2)))
     only_one = estimate(TWO, TWO.sample(500, rng=1), modes=TWO_MODES, shares=light)
     assert only_one.reasons == ("light modes",)
     assert abs(only_one.parameters[0].mean + 4) < 0.05

@@ -63,8 +63,8 @@ def test_a_top_without_a_parabola_has_a_width(log_density, width):
         ((np.zeros((1, 2)), -np.eye(2)[None]), "number 0 is not: its smallest eigenvalue is -1"),
         ((np.zeros((1, 2)), [[[1.0, 0.5], [0.0, 1.0]]]), "symmetric"),
         ((np.zeros((1, 2)), np.full((1, 2, 2), np.nan)), "finite"),
-        ([[3.0, 0.0], [-3.0, 0.0], [3.0, 1e-9]], r"rows \[0, 2\] \(counted from 0\) hold duplicates"),
-        ([[3.0, 0.0], [2.0, 0.5]], r"rows \[0, 1\] \(counted from 0\) hold duplicates"),
+        ([[3.0, 0.0], [-3.0, 0.0], [3.0, 1e-9]], r"rows \[0, 2\] \(counted from 0\) lead to one"),
+        ([[3.0, 0.0], [2.0, 0.5]], r"rows \[0, 1\] \(counted from 0\) lead to one"),
     ],
 )
 def test_wrong_modes(modes, words):

@@ -99,7 +99,7 @@ def test_every_coordinate_is_seen_whatever_its_scale(scaled, k):
     (finding,) = [finding for finding in verdict.findings if finding.kind == "sd"]
     assert finding.parameters == (scaled.names[k],)
     assert finding.estimate == pytest.approx(x[:, k].std() / SCALES[k], rel=0.01)
-    assert "too large by a factor of" in finding.text
+    assert "times too large" in finding.text
     assert "weights" not in verdict.tests
 
 
@@ -440,3 +440,49 @@ def test_small_levels_are_within_reach(alpha):
     draws = np.random.default_rng(0).normal(size=(400, 2))
     assert sc.check(draws, target, modes=[[0.0, 0.0]], alpha=alpha, rng=0).fits is True
     assert sc.check(1.3 * draws, target, modes=[[0.0, 0.0]], alpha=alpha, rng=0).fits is False
+
+
+def test_the_example_of_the_readme_prints_what_it_says(capsys):
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)\n?  \.\.\.\n```", text, re.DOTALL).groups()
+    exec(code, {})
+    assert capsys.readouterr().out.startswith(printed)
+
+
+def test_a_light_mode_far_away_counts_in_the_errors():
+    """Weight .008 at 30 standard deviations: most of the variance is there."""
+    target = sc.models.gaussian_mixture([[0.0], [30.0]], weights=[0.992, 0.008])
+    check = functools.partial(sc.check, modes=[[0.0], [30.0]], tolerance=0.1, rng=0)
+    without = check(np.random.default_rng(2).normal(size=(1000, 1)), target)
+    assert without.fits is False
+    assert without.accuracy[0].sd == pytest.approx(np.sqrt(1 + 0.992 * 0.008 * 900), rel=0.02)
+    assert check(target.sample(4000, 1), target).fits is not False
+
+
+@pytest.mark.parametrize("outlier", [20.0, 1e5, 1e10])
+def test_a_single_outlier_is_named_and_moves_no_number_of_the_density(outlier):
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    x[3, 0] = outlier
+    verdict = sc.check(x, standard_normal(2), modes=[[0.0, 0.0]], rng=0)
+    assert [finding.kind for finding in verdict.findings] == ["impossible draws"]
+    assert "row 3" in verdict.sentence
+    assert verdict.accuracy[0].sd == pytest.approx(1.0, rel=0.01)
+    assert verdict.accuracy[0].draws_sd == pytest.approx(x[:, 0].std())
+
+
+@pytest.mark.parametrize("x", [np.zeros((300, 2)), np.c_[np.zeros(300), np.linspace(-2, 2, 300)]])
+def test_coordinates_that_never_move_get_a_verdict(x):
+    assert sc.check(x, standard_normal(2), modes=[[0.0, 0.0]], independent=True, rng=0).fits is not True
+
+
+def test_a_missing_correlation_is_told():
+    covariance = np.array([[1.0, 0.8], [0.8, 1.0]])
+    precision = np.linalg.inv(covariance)
+    target = sc.Target(
+        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x),
+        lambda x: -x @ precision,
+        dim=2,
+        names=["a", "b"],
+    )
+    verdict = sc.check(np.random.default_rng(3).normal(size=(1000, 2)), target, modes=[[0.0, 0.0]], rng=0)
+    assert "the correlation of a and b is too low" in verdict.sentence

@@ -32,7 +32,8 @@ ROUGH = 0.05  # half-width, in sds or as log ratio
 REMEMBERS = 0.7  # correlation between the halves of a window
 HEAVY_TAIL = 0.19  # 1 / (tail index + 1); without a fourth moment it is above 1/5
 LARGE_KURTOSIS = 6.0  # above, 95 % intervals of sds covered .61 (gaussian_process, accuracy_study.csv)
-LIGHT_SHARE = 0.01  # of modes that are left out
+LIGHT_SHARE = 0.01  # of modes that are left out ...
+NO_PART = 1e-3  # ... if their part in no variance is larger: sds change by less than .0005
 MIN_ACCEPTANCE = 0.3  # below, the step did not adapt and nothing can be trusted
 
 
@@ -132,12 +133,19 @@ def explore(
 
 
 def _heavy_cells(cells: list[Cell], shares: Shares | None) -> list[Cell]:
-    """Cells that are explored: all but the lightest; none if there are several of unknown shares."""
+    """Cells that are explored: all that matter; none if there are several of unknown shares.
+
+    A light mode matters if it is so far away that it has a part in the variance of a coordinate.
+    """
     if len(cells) == 1:
         return cells
     if shares is None or np.isnan(shares.share).any():
         return []
-    return [cell for cell in cells if shares.share[cell.own] > LIGHT_SHARE]
+    weight, centres = shares.share[:, None], cells[0].centres
+    within = np.diagonal(np.linalg.inv(cells[0].precisions), axis1=1, axis2=2)
+    between = weight * (centres - (weight * centres).sum(axis=0)) ** 2
+    part = (between / np.sum(weight * within + between, axis=0)).max(axis=1)
+    return [cell for cell in cells if shares.share[cell.own] > LIGHT_SHARE or part[cell.own] > NO_PART]
 
 
 def _start(

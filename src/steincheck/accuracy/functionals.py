@@ -29,8 +29,12 @@ class Functionals(NamedTuple):
 
 
 def functionals_of(target: Target, x: np.ndarray) -> Functionals:
-    """All parameters but those that are the same for all draws x."""
-    values, names = to_constrained(x, target)
+    """All parameters but those that are constant, such as the diagonal of a correlation matrix.
+
+    A parameter that only the draws x keep constant is none of these, hence the points beside the draws.
+    """
+    beside = x + 1e-3 * (1 + np.abs(x))
+    values, names = to_constrained(np.concatenate([x, beside]), target)
     columns = np.flatnonzero(np.ptp(values, axis=0) > 0)
     return Functionals(target, columns, tuple(names[k] for k in columns))
 

@@ -42,7 +42,7 @@ def _add_check(commands: Any) -> None:
     about = "the error you accept: 0.1 is a tenth of an sd, 10 %% of an sd, 0.1 of a mode's share"
     command.add_argument("--tolerance", type=float, metavar="ERROR", help=about)
     command.add_argument("--max-evaluations", type=int, metavar="N", help="points to evaluate at most")
-    command.add_argument("--max-seconds", type=float, metavar="S", help="end the mode search after S seconds")
+    command.add_argument("--max-seconds", type=float, metavar="S", help="evaluate what fits into S seconds")
     command.add_argument("--report", type=Path, metavar="OUT.html", help="write one page with pictures")
     _add_outcome(command)
 

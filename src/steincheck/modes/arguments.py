@@ -69,7 +69,7 @@ def _maxima(x: np.ndarray, log_density: np.ndarray, density: CountedTarget) -> M
 def _refuse_duplicates(label: np.ndarray) -> None:
     twins = np.flatnonzero(np.bincount(label)[label] > 1)
     if len(twins):
-        raise ValueError(f"`modes` must differ from each other, {listed_rows(twins)} hold duplicates")
+        raise ValueError(f"`modes` must lead to different maxima, but {listed_rows(twins)} lead to one")
 
 
 def _short(x: np.ndarray) -> str:

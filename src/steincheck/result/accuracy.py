@@ -173,14 +173,14 @@ class AccuracyResult:
     def answer(self, tolerance: float) -> bool | None:
         """Are all errors within the tolerance: True, False, or None if the intervals do not tell.
 
-        True if every 95 % interval is, and every start is forgotten. False if an interval is entirely outside
+        True if every 95 % interval is, and none is rough. False if an interval is entirely outside
         when all are widened to hold jointly (Bonferroni).
         """
         joint = 1 - 0.05 / max(2 * len(self.parameters), 1)
         for low, high in (ends for record in self.parameters for ends in record.error_intervals(joint)):
             if low > tolerance or high < -tolerance:
                 return False
-        ends = np.array([record.error_intervals() for record in self.parameters if record.forgotten])
+        ends = np.array([record.error_intervals() for record in self.parameters if not record.rough])
         inside = len(ends) == len(self.parameters) > 0 and (np.abs(ends) <= tolerance).all()
         return True if inside else None
 

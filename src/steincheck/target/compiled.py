@@ -71,6 +71,8 @@ def from_jax(
         named = options | {"names": names or flat.names}
         target = from_jax(flat.function, flat.dim, **named, **maps)
         return made_by(target, from_jax, log_density, example=example, **options, **maps)
+    if dim is None:
+        raise ValueError("`dim` must be given, or `example`, a point in the form that `log_density` takes")
     dim = as_count(dim, "dim", maximum=MAX_DIM)
     function, returned = traced(log_density, dim)
     _check_returned(returned, dim)

@@ -152,7 +152,7 @@ def check(
     tested = run_tests(case, counted, known, alpha, budget, streams.tests)
     unknown = notes_on_unknown_modes(case, target, known, budget)
     made.append(end_step("tests", budget, progress))
-    measured = measure(case, target, known, tested.mode_table, budget=budget, rng=streams.accuracy)
+    measured = measure(case, target, known, tested, budget=budget, rng=streams.accuracy)
     made.append(end_step("accuracy", budget, progress))
     steps = evaluations(target, len(read.values), len(known.modes), made)
     facts = Facts(case, known, tested, combine(tested.tests, alpha), measured, tolerance)

@@ -83,8 +83,8 @@ def read_case(
         context = chain_words.chain_context(sample.chain, mixing)
         warnings += words.mixing_warnings(mixing.rhat, names)
     reasons = chain_words.invalidity_reasons(sample.order)
-    if sample.chain is not None and read.axes_swapped:
-        reasons.append(words.Phrases.swapped_axes)
+    if sample.chain is not None and read.axes_swapped and not sample.order.equal:
+        reasons = [words.Phrases.swapped_axes]
     notes = Remarks(tuple(warnings), (context,), tuple(reasons))
     return Case(sample, scored, values, names, mixing, not reasons, notes)
 

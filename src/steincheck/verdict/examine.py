@@ -57,6 +57,12 @@ class Tested(NamedTuple):
         result = self.tests.get("weights")
         return result if isinstance(result, FluxResult) else None
 
+    def improbable_rows(self, case: Case) -> np.ndarray:
+        """Rows of draws whose log density is nearer to that of impossible draws than to the median."""
+        log_p = case.sample.log_p
+        lowest = log_p[list(self.impossible_rows)].max(initial=-np.inf)
+        return np.flatnonzero(log_p <= 0.5 * (np.median(log_p) + lowest))
+
     @property
     def mode_table(self) -> ModeTable | None:
         """Shares of the modes, if there are several."""

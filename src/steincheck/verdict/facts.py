@@ -19,7 +19,6 @@ from .examine import Tested
 from .measure import Measured
 
 MIN_DRAWS_FOR_VERDICT = 50  # below this n a non-rejection is inconclusive
-MAX_OUTLIERS = 0.02  # share of the draws that are reported as impossible, one by one
 USUAL_TOLERANCE = 0.1  # of the shares of chains that never change mode, if the user gives none
 
 
@@ -43,14 +42,6 @@ class Facts(NamedTuple):
         """Whether chains change mode too rarely for a test of the mode weights."""
         weights = self.tested.weights
         return weights is not None and weights.chains is not None and bool(np.isnan(weights.pvalue))
-
-    @property
-    def outliers(self) -> np.ndarray:
-        """Rows of draws as improbable as an impossible one, if they are few; else they are not the point."""
-        rows = list(self.tested.impossible_rows)
-        log_p = self.case.sample.log_p
-        low = np.flatnonzero(log_p <= log_p[rows].max(initial=-np.inf))
-        return low if len(low) <= MAX_OUTLIERS * len(log_p) else low[:0]
 
     @property
     def wrong_shares(self) -> np.ndarray:

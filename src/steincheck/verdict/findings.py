@@ -10,6 +10,7 @@ from scipy import stats
 
 from ..result import AgreementResult, Finding, FluxResult, Modes, MomentResult, ParameterAccuracy
 from ..wording import verdict as words
+from ..wording.moments import describe_feature
 from .combine import Combined
 from .facts import Facts
 
@@ -17,16 +18,16 @@ MOST_NAMED = 6  # modes, and errors of means and sds; the mode table and the sum
 
 
 def all_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
-    """What is wrong, in one order; a few impossible draws are the finding only if the others are right."""
-    rows = facts.outliers
-    others = np.setdiff1d(np.arange(len(facts.case.values)), rows)
-    errors = error_findings(facts, others)
-    found = [*weight_findings(facts, names), *errors]
-    if facts.tested.impossible_rows and not found:
-        named = rows.tolist() or facts.tested.impossible_rows
-        text = words.impossible_text(named, len(facts.case.values))
+    """What is wrong, in one order; impossible draws are the finding if no test finds anything else."""
+    found = weight_findings(facts, names)
+    if facts.combined.rejected or facts.tolerance is not None:
+        found += error_findings(facts)
+        found += [*shape_findings(facts, sized=bool(found)), *agreement_findings(facts.combined)]
+    rows = facts.tested.improbable_rows(facts.case)
+    if len(rows) and not found:
+        text = words.impossible_text(rows.tolist(), len(facts.case.values))
         found.append(Finding(kind="impossible draws", text=text))
-    return [*found, *shape_findings(facts, sized=bool(found)), *agreement_findings(facts.combined)]
+    return found
 
 
 def weight_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
@@ -75,28 +76,21 @@ def flow_finding(weights: FluxResult, names: Sequence[str], pvalue: float) -> Fi
     return Finding(kind="flow", parameters=named, pvalue=pvalue, text=words.flow_text(step[chosen], named))
 
 
-def error_findings(facts: Facts, rows: np.ndarray) -> list[Finding]:
+def error_findings(facts: Facts) -> list[Finding]:
     """Means and standard deviations that are off by more than chance allows, the largest errors first.
 
     The error of a mean has the variance h^2 + 1 / m, h the half-width of its interval over 1.96 and m the
     effective number of draws; that of a log sd has h^2 + (kurtosis - 1) / (4 m). Bonferroni's method allows
-    for the number of errors. With a tolerance, an interval outside it decides. The draws are those in `rows`.
+    for the number of errors. With a tolerance, an interval outside it decides.
     """
-    values = facts.case.values[rows]
-    accuracy = [
-        replace(item, draws_mean=float(column.mean()), draws_sd=float(column.std()))
-        for item, column in zip(facts.measured.parameters, values.T, strict=False)
-    ]
+    accuracy = facts.measured.parameters
     if not accuracy:
         return []
     sizes = facts.case.effective_sizes
-    kurtosis = stats.kurtosis(values, axis=0, fisher=False)
+    kurtosis = stats.kurtosis(facts.case.values, axis=0, fisher=False)
     variances = np.stack([1 / sizes, np.maximum(kurtosis - 1, 1.0) / (4 * sizes)], axis=1)
-    single = [
-        finding
-        for item, of_draws in zip(accuracy, variances, strict=True)
-        for finding in _errors(item, of_draws)
-    ]
+    by_name = dict(zip(facts.case.names, variances, strict=True))
+    single = [finding for item in accuracy for finding in _errors(item, by_name[item.parameter])]
     if facts.tolerance is None:
         adjusted = [replace(finding, pvalue=len(single) * finding.pvalue) for finding in single]
         wrong = [finding for finding in adjusted if finding.pvalue <= facts.combined.alpha]
@@ -110,7 +104,8 @@ def _errors(item: ParameterAccuracy, variance_of_draws: np.ndarray) -> list[Find
     about = (item.parameter,)
     errors = (item.mean_error, item.sd_error)
     intervals = np.array([item.mean_error_interval, item.sd_error_interval])
-    widths = np.diff(intervals, axis=1)[:, 0] / (2 * stats.norm.ppf(0.975))
+    halves = np.array([np.ptp(item.mean_error_interval) / 2, item.log_sd_estimate.half_width()])
+    widths = halves / stats.norm.ppf(0.975)
     p_mean, p_sd = 2 * stats.norm.sf(np.abs(errors) / np.sqrt(widths**2 + variance_of_draws))
     (low, high), ratios = intervals[0].tolist(), np.exp(intervals[1]).tolist()
     mean = Finding("mean", None, about, item.mean_error, (low, high), p_mean, words.mean_text(item))
@@ -156,9 +151,8 @@ def shape_findings(facts: Facts, *, sized: bool) -> list[Finding]:
         return []
     moments = combined.tests.get("moments")
     features = moments.significant(combined.alpha) if isinstance(moments, MomentResult) else ()
-    named = [feature.parameters[0] for feature in features if len(feature.parameters) == 1]
-    parameters = tuple(dict.fromkeys(named))[:2]
-    text = words.shape_text(parameters, several=several)
+    parameters = features[0].parameters if features else ()
+    text = words.shape_text(describe_feature(features[0]) if features else "", several=several)
     return [Finding(kind="shape", parameters=parameters, pvalue=pvalue, text=text)]
 
 

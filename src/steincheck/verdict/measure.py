@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..accuracy import Shares, accuracy_core
-from ..result import AccuracyResult, ModeTable, ParameterAccuracy, Table
+from ..result import AccuracyResult, ParameterAccuracy, Table
 from ..target import Target
 from ..target.counting import Budget
 from ..wording import verdict as words
 from .case import Case, ModesOfCase, Remarks
+from .examine import Tested
 
 
 class Measured(NamedTuple):
@@ -42,18 +44,18 @@ def measure(
     case: Case,
     target: Target,
     known: ModesOfCase,
-    shares: ModeTable | None,
+    tested: Tested,
     *,
     budget: Budget,
     rng: np.random.Generator,
 ) -> Measured:
     """Means and standard deviations of the density beside those of the draws."""
     several = len(known.modes) > 1
-    weights = None if shares is None else Shares.of(shares)
+    weights = None if tested.mode_table is None else Shares.of(tested.mode_table)
     n_scored = len(case.scored)
     if known.improper or (several and weights is None) or n_scored < len(case.sample.x):
         return Measured(None, parameter_table(case, ()), Remarks(not_examined=(words.Phrases.accuracy,)))
-    sample = case.sample
+    sample = case.sample.rows(np.setdiff1d(np.arange(len(case.values)), tested.improbable_rows(case)))
     found = accuracy_core(
         sample.x,
         sample.scores,
@@ -64,15 +66,28 @@ def measure(
         budget=budget,
         rng=rng,
     )
+    found = replace(found, parameters=_with_moments_of_all(found.parameters, case))
     known_errors = found.parameters if found.largest is not None else ()
     return Measured(found, parameter_table(case, known_errors), Remarks(not_examined=found.warnings))
 
 
+def _with_moments_of_all(
+    accuracy: tuple[ParameterAccuracy, ...], case: Case
+) -> tuple[ParameterAccuracy, ...]:
+    """The records with mean and sd of all draws; walkers do not start at improbable ones."""
+    mean = dict(zip(case.names, case.values.mean(axis=0).tolist(), strict=True))
+    sd = dict(zip(case.names, case.values.std(axis=0).tolist(), strict=True))
+    return tuple(
+        replace(item, draws_mean=mean[item.parameter], draws_sd=sd[item.parameter]) for item in accuracy
+    )
+
+
 def parameter_table(case: Case, accuracy: tuple[ParameterAccuracy, ...]) -> Table:
     """The table of ``Verdict.summary``."""
+    by_name = {item.parameter: item for item in accuracy}
 
     def of_density(value: Callable[[ParameterAccuracy], Any]) -> list[Any]:
-        return [value(item) for item in accuracy] or [np.nan] * len(case.names)
+        return [value(by_name[name]) if name in by_name else np.nan for name in case.names]
 
     def of_chains(name: str) -> list[float]:
         return (

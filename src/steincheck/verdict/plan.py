@@ -11,6 +11,7 @@ import numpy as np
 from ..result import StepEvaluations
 from ..target import Target
 from ..target.counting import Budget
+from ..target.evaluation import call_batch
 from ..wording import verdict as words
 
 SUPPORT = 3_500  # edges and jumps: 600 to 3,400 (target/support.py)
@@ -36,9 +37,9 @@ def affordable_budget(
     if max_seconds is None:
         return Budget(limit)
     seconds = np.inf
-    for call, size in enumerate((8, 8, 256, 256)):  # the first call of a size may compile
+    for call, size in enumerate((8, 8, 256, 256)[: 2 if limit <= 10_000 else 4]):  # a first call may compile
         begin = time.perf_counter()
-        target.log_density(x[:size])
+        call_batch("log_density", target.log_density, x[:size])
         seconds = min(seconds, (time.perf_counter() - begin) / len(x[:size]))
         if call == 1 and seconds > 2e-3:
             break

@@ -82,7 +82,7 @@ def few_scores(n: int, least: int) -> str:
     """Too few evaluations for scores."""
     return (
         f"the evaluations allowed are enough for the score at {n} draws, and at least {least} are needed for "
-        "a test of the shape: give the target a score, or allow more evaluations"
+        "a test of the shape: allow more evaluations; where the target has no score, give it one"
     )
 
 
@@ -157,7 +157,7 @@ def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> s
             f"But the draws are too few for {within:g} sd: the mean of {worst.parameter} is off by {size} sd."
         )
     means = [max(np.abs(item.mean_error_interval)) for item in settled]
-    spreads = [np.expm1(max(np.abs(item.sd_error_interval))) for item in settled if item.has_sd]
+    spreads = [max(np.abs(np.expm1(item.sd_error_interval))) for item in settled if item.has_sd]
     text = f"{_all_of(len(means), len(accuracy), 'mean')} within {max(means):.2g} sd of the density's"
     if spreads:
         text += f", {_all_of(len(spreads), len(accuracy), 'sd').lower()} within {max(spreads):.0%}"
@@ -176,21 +176,23 @@ def _all_of(count: int, total: int, noun: str) -> str:
 
 
 def mean_text(item: ParameterAccuracy) -> str:
-    """A mean that is off."""
+    """A mean that is off; its digits are those that a hundredth of the sd leaves."""
+    decimals = int(np.clip(2 - np.floor(np.log10(max(item.draws_sd, 1e-300))), 0, 300))
+    number = f"{{:.{decimals}f}}" if decimals < 8 else "{:.3g}"
     return (
-        f"{item.parameter}: mean of the draws {item.draws_mean:.3g}, of the density "
-        f"{interval_text(item.mean_interval)}: too {'high' if item.mean_error > 0 else 'low'} by "
-        f"{abs(item.mean_error):.2g} sd"
+        f"{item.parameter}: mean of the draws {number.format(item.draws_mean)}, of the density "
+        f"{interval_text(item.mean_interval, number)}: {abs(item.mean_error):.2g} sd too "
+        f"{'high' if item.mean_error > 0 else 'low'}"
     )
 
 
 def sd_text(item: ParameterAccuracy) -> str:
     """A standard deviation that is off."""
     ratio = float(np.exp(abs(item.sd_error)))
+    factor = f"{ratio:.3g}" if ratio < 2 else f"{ratio:.2g}"
     return (
         f"{item.parameter}: sd of the draws {item.draws_sd:.3g}, of the density "
-        f"{interval_text(item.sd_interval)}: too {'large' if item.sd_error > 0 else 'small'} by a factor of "
-        f"{f'{ratio:.3g}' if ratio < 2 else f'{ratio:.2g}'}"
+        f"{interval_text(item.sd_interval)}: {factor} times too {'large' if item.sd_error > 0 else 'small'}"
     )
 
 
@@ -215,11 +217,10 @@ def flow_text(step: np.ndarray, names: Sequence[str]) -> str:
     return f"The mode weights are wrong: too little mass in direction ({direction})"
 
 
-def shape_text(parameters: Sequence[str], *, several: bool) -> str:
-    """A wrong shape that no mean or sd shows."""
+def shape_text(feature: str, *, several: bool) -> str:
+    """A wrong shape that no mean or sd shows; `feature` says what the moment test sees of it."""
     where = " within modes" if several else ""
-    visible = f", most visibly in {list_text(parameters)}" if parameters else ""
-    return f"The shape of the distribution{where} is wrong{visible}"
+    return f"The shape of the distribution{where} is wrong" + (f": {feature}" if feature else "")
 
 
 def impossible_text(rows: Sequence[int], n: int) -> str:
