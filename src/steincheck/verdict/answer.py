@@ -86,7 +86,8 @@ def check(
     tolerance : float, optional
         The errors that you allow: 0.1 is a tenth of a standard deviation for means, 10 % for standard
         deviations and .1 for shares of modes. The answer is then by the errors: True if every 95 % interval
-        is within the tolerance, False if one is outside, None otherwise. By default the tests decide.
+        is within the tolerance, False if one, widened for their number, is outside, None otherwise. By
+        default the tests decide.
     independent : bool
         The draws are independent, whatever their order or shape suggests.
     check_score : bool
