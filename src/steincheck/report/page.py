@@ -143,7 +143,7 @@ def _table(
     marks = [' class="wrong"' if bad else "" for bad in wrong] or [""] * len(rows)
     body = "".join(line(row, "td", mark) for row, mark in zip(rows, marks, strict=True))
     head = line([head for head, _ in columns], "th")
-    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll" tabindex="0"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
 
 
 def _errors(verdict: Verdict) -> str:
