@@ -115,7 +115,7 @@ BAD = {
 }
 # pictures take any number of modes, and names as they are; they need no target
 NOT_REFUSED = {(function, name) for function in (sc.plot.draws, sc.plot.pairs) for name in ("modes", "names")}
-OPTIONAL = {(function, "target") for function in (sc.plot.draws, sc.plot.pairs)}
+OPTIONAL = {(sc.plot.draws, "target"), (sc.plot.pairs, "target"), (sc.check, "log_density")}
 CASES = [
     pytest.param(function, name, id=f"{function.__name__}-{name}")
     for function in GOOD

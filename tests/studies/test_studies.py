@@ -31,7 +31,10 @@ def test_a_quick_run_repeats_the_committed_rows(figure, tmp_path):
         if (figure, row.method) in CHAOTIC:
             assert abs(np.log(row.statistic / expected.statistic)) < 1
             continue
-        assert row.statistic == pytest.approx(expected.statistic, rel=1e-4, abs=1e-9, nan_ok=True)
+        # that of KSDAgg is a rank among 801 times 11 bandwidths: rounding may move it by one
+        one_rank = 11 / 801 if row.method == "KSDAgg" else 1e-9
+        expected_statistic = pytest.approx(expected.statistic, rel=1e-4, abs=1.01 * one_rank, nan_ok=True)
+        assert row.statistic == expected_statistic
         # on other hardware a bootstrap replicate may tie differently
         assert row.pvalue == pytest.approx(expected.pvalue, abs=0.005, nan_ok=True)
     assert (tmp_path / f"{figure}.svg").stat().st_size > 5000

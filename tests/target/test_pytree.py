@@ -29,7 +29,7 @@ def test_a_function_of_a_pytree_is_a_target_with_names():
     [
         ({}, ValueError, "`example` must hold at least one number"),
         ({"mu": "x"}, TypeError, "`example` must be a pytree of real numbers"),
-        (None, ValueError, "`dim` must be a positive integer, got None"),
+        (None, ValueError, "`dim` must be given, or `example`"),
     ],
 )
 def test_what_is_no_example(example, error, message):
