@@ -170,9 +170,9 @@ def test_a_chain_that_stands_still_is_not_told_to_run_longer(normal):
 
 def test_a_sample_knows_its_rows(normal):
     x = ar1_chains(np.random.default_rng(11), 3, 20, 2, 0.3)
-    sample = read_sample(x, normal).with_scores(normal)
+    sample = read_sample(x, normal)
+    sample = sample._replace(scores=normal.score(sample.x))
     some = sample.rows(np.arange(30, 60))
     assert some.chain.tolist() == [0] * 10 + [1] * 20
     np.testing.assert_array_equal(some.log_p, normal.log_density(some.x))
     np.testing.assert_array_equal(some.scores, normal.score(some.x))
-    assert sample.with_scores(None) is sample

@@ -10,7 +10,7 @@ import numpy as np
 from .._validation import as_numbers, check_switch, shown
 from ..draws import Draws, to_unconstrained
 from ..draws.record import chain_of_rows
-from ..target import Target, log_density_at, score_at
+from ..target import Target, log_density_at
 from ..wording import chains as wording
 from .order import OrderFacts, find_dependence, order_facts
 
@@ -30,10 +30,6 @@ class Sample(NamedTuple):
         scores = self.scores[index] if len(self.scores) else self.scores
         chain = chain_of_rows(self.chain, index)
         return self._replace(x=self.x[index], log_p=self.log_p[index], chain=chain, scores=scores)
-
-    def with_scores(self, target: Target) -> Sample:
-        """The same with the scores, evaluated if they are not known."""
-        return self if len(self.scores) else self._replace(scores=score_at(target, self.x))
 
 
 def read_sample(draws: Any, target: Target, *, independent: bool = False, minimum: int = 2) -> Sample:
