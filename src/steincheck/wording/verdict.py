@@ -335,7 +335,7 @@ def test_rows(verdict: Verdict) -> list[tuple[str, ...]]:
         "kernel": "shape (kernel test)",
         "moments": "location, spread, correlation, tails (moment test)",
         "weights": "mode weights (flux test)",
-        "chains": "agreement of the chains (block permutation test)",
+        "chains": "agreement of the chains within modes (block permutation test)",
     }
     rows = []
     for key, result in verdict.tests.items():
