@@ -50,8 +50,7 @@ def test_mean_field_draws_are_too_narrow_by_the_right_factor():
     assert [finding.parameters for finding in named] == [(f"x[{k}]",) for k in order[:6]]
     for finding, k in zip(named, order, strict=False):
         assert finding.kind == "sd"
-        slack = 2e-3  # the intervals of a Gaussian are shorter than rounding shows
-        assert finding.interval[0] - slack <= x[:, k].std() <= finding.interval[1] + slack
+        assert finding.interval[0] <= x[:, k].std() <= finding.interval[1]
     assert verdict.findings[-1].text == "And 4 more errors: see `verdict.summary()`"
 
 
@@ -97,10 +96,8 @@ def test_an_error_at_the_tolerance_cannot_be_told():
 
 def test_only_modes_that_do_not_overlap_have_a_shape_of_their_own():
     for distance, apart in ((3.0, False), (12.0, True)):
-        target = sc.models.gaussian_mixture([[0.0], [distance]])
         modes = sc.Modes([[0.0], [distance]], np.ones((2, 1, 1)), np.zeros(2))
         assert modes_apart(modes) is apart
-    assert target.dim == 1
 
 
 def test_modes_lighter_than_one_draw_do_not_matter():
