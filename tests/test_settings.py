@@ -55,7 +55,6 @@ def test_settings_run_the_test_again(name, options, mixture):
     assert same(first, test(draws, mixture, **restored.settings))
     arguments = set(inspect.signature(test).parameters) - {"draws", "target", "perturbation"}
     assert set(first.settings) == arguments
-    assert first.seed == first.settings["rng"]
     assert json.loads(first.to_json())["settings"].keys() == arguments
 
 
@@ -127,8 +126,6 @@ def test_settings_of_a_verdict_run_it_again(options, mixture):
     written = json.loads(first.to_json())
     for settings in (first.settings, restored.settings, written["settings"]):
         assert sc.check(draws, mixture, **settings).to_json() == first.to_json()
-    with pytest.raises(TypeError):
-        first.settings["alpha"] = 0.5
     assert all(not result.settings for result in first.tests.values())
     assert all(not record["settings"] for record in written["tests"].values())
 

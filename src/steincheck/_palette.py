@@ -5,5 +5,4 @@ MAIN_COLOUR = "#2a6fb0"  # of what is observed
 CONTRAST_COLOUR = "#c2571a"  # of what it is compared with
 MUTED_COLOUR = "#8a8f98"  # of lines that guide the eye
 PAPER_COLOUR = "#ffffff"  # behind words
-ANSWER_COLOUR = {True: "#1c7a45", False: "#b3321f", None: "#8a6100"}
 MAX_BARS = 15  # modes or parameters in one picture: more cannot be read

@@ -45,7 +45,7 @@ def test_agreement_of_a_single_chain_and_of_many():
     drifting = x + np.linspace(0, 1, 2000)[:, None]
     found = agreement(stein_features(drifting), chain, rng)
     assert found.pvalue <= 0.01
-    assert found.n_blocks == found.chains.n_blocks >= 8
+    assert found.chains.n_blocks >= 8
     early = x + 3 * np.maximum(0, 1 - np.arange(2000) / 200)[:, None]
     assert agreement(stein_features(early), chain, rng).start_pvalue <= 0.02
     x, chain = labelled_chains(rng, 30, 100, 2, 0.0)

@@ -47,7 +47,7 @@ def test_modes_of_a_table_are_on_the_scale_of_the_parameters(tmp_path):
     [
         ("{", "cannot be read as JSON"),
         ("[[1, 2]]", 'must hold an object with "locations"'),
-        ('{"locations": [[3, 3]], "search": {}}', "`covariances` must be real numbers, got None"),
+        ('{"locations": [[3, 3]], "search": {}}', "`covariances` must be an array of real numbers, got None"),
         ('{"locations": [[3, 3]], "names": ["a", "c"]}', r"are those of \['a', 'c'\], the target has"),
     ],
 )

@@ -15,7 +15,7 @@ from .axes import axes_or_new, short_name, with_legend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..result.accuracy import ParameterAccuracy
+    from ..result import ParameterAccuracy
 
 
 def null_distribution(result: GofResult, *, ax: Axes | None = None) -> Axes:

@@ -2,11 +2,11 @@
 
 from ..wording.numbers import pvalue_text
 from ..wording.results import cannot_tell
-from .accuracy import AccuracyReason, AccuracyResult, Estimate, ParameterAccuracy
-from .calibration import CalibrationResult
-from .chains import ChainBlocks, ChainWeights
 from .gof import (
     AgreementResult,
+    ChainBlocks,
+    ChainWeights,
+    FeatureKind,
     FluxReason,
     FluxResult,
     FluxVariant,
@@ -14,22 +14,37 @@ from .gof import (
     GofResult,
     KsdaggResult,
     KsdResult,
+    MomentFeature,
+    MomentResult,
     OspksdResult,
     PksdaggResult,
     PksdResult,
+    Result,
     SpksdResult,
-    floor_of,
+    among_all,
 )
-from .mode_table import DisplacementTable, ImportanceWeights, ModeTable, ModeWord, mode_words
-from .modes import Modes, ModeSearch, SignedPermutation
-from .moments import FeatureKind, MomentFeature, MomentResult
-from .plain import as_plain
-from .table import Table
-from .tested import Result, among_all
-from .verdict import Finding, FindingKind, StepEvaluations, Verdict
+from .modes import (
+    DisplacementTable,
+    ImportanceWeights,
+    Modes,
+    ModeSearch,
+    ModeTable,
+    SignedPermutation,
+    mode_words,
+)
+from .record import Table, as_plain
+from .verdict import (
+    AccuracyReason,
+    AccuracyResult,
+    CalibrationResult,
+    Estimate,
+    Finding,
+    ParameterAccuracy,
+    StepEvaluations,
+    Verdict,
+)
 
 __all__ = [
-    "AccuracyReason",
     "AccuracyResult",
     "AgreementResult",
     "CalibrationResult",
@@ -37,12 +52,8 @@ __all__ = [
     "ChainWeights",
     "DisplacementTable",
     "Estimate",
-    "FeatureKind",
     "Finding",
-    "FindingKind",
-    "FluxReason",
     "FluxResult",
-    "FluxVariant",
     "FssdResult",
     "GofResult",
     "ImportanceWeights",
@@ -50,7 +61,6 @@ __all__ = [
     "KsdaggResult",
     "ModeSearch",
     "ModeTable",
-    "ModeWord",
     "Modes",
     "MomentFeature",
     "MomentResult",
@@ -58,16 +68,9 @@ __all__ = [
     "ParameterAccuracy",
     "PksdResult",
     "PksdaggResult",
-    "Result",
     "SignedPermutation",
     "SpksdResult",
     "StepEvaluations",
     "Table",
     "Verdict",
-    "among_all",
-    "as_plain",
-    "cannot_tell",
-    "floor_of",
-    "mode_words",
-    "pvalue_text",
 ]

@@ -3,40 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
 from .._validation import check_level
 from ..wording.flux import weight_reason
-from ..wording.results import floor_remark, result_sentence
-from .chains import ChainBlocks, ChainWeights
-from .html import answer_html, list_html, table_html
-from .mode_table import DisplacementTable, ModeTable
-from .modes import Modes
-from .plain import Record, as_plain
+from ..wording.moments import feature_lines, pairs_examined
+from ..wording.results import blocks_text, changes_text, floor_remark, result_sentence
+from .modes import DisplacementTable, Modes, ModeTable
+from .record import Record
 
+MomentKind = Literal["location", "scale", "correlation", "overall scale"]
+ShapeKind = Literal["skewness", "tails", "extremes", "curvature", "radius", "radius spread"]
+FeatureKind = Literal[MomentKind, ShapeKind]
 FluxVariant = Literal["asymptotic", "exact", "block signs"]
 FluxReason = Literal["nothing moves", "no exchange", "light modes", "stuck chains", "few changes"]
-KernelUnits = Literal["common", "per mode"]
+Result = TypeVar("Result", bound="GofResult")
 
 
-def floor_of(null_distribution: np.ndarray | None) -> float:
-    """The smallest p-value by rank among these replicates; 0 without any."""
-    return 0.0 if null_distribution is None else 1 / (len(null_distribution) + 1)
+@dataclass(frozen=True, eq=False, repr=False)
+class ChainBlocks(Record):
+    """How Markov chains were cut into blocks of nearly independent sums.
+
+    Attributes
+    ----------
+    n_chains, n_blocks : int
+        Number of chains, and of blocks whose signs were flipped.
+    autocorrelation_time, effective_sample_size : float
+        Autocorrelation time of the draws' contributions to the statistic, and the effective sample size.
+    """
+
+    n_chains: int
+    n_blocks: int
+    autocorrelation_time: float
+    effective_sample_size: float
+
+    def __str__(self) -> str:
+        return blocks_text(self)
 
 
-def _equal(p: float, floor: float) -> bool:
-    """Whether the p-value is the floor, up to rounding."""
-    return bool(floor > 0 and abs(p - floor) <= 1e-9 * floor)
+@dataclass(frozen=True, eq=False, repr=False)
+class ChainWeights(ChainBlocks):
+    """What Markov chains can tell about the weights of the modes.
+
+    Attributes
+    ----------
+    n_chains, n_blocks, autocorrelation_time, effective_sample_size
+        As in `ChainBlocks`, for the net flows between modes; 0 blocks and NaN if they were not compared.
+    n_changes : int
+        Number of changes of mode.
+    sojourns : array (M,)
+        Number of sojourns of the chains at each mode.
+    shares : array (C, M)
+        Share of each mode in the draws of each chain.
+    """
+
+    n_changes: int
+    sojourns: np.ndarray
+    shares: np.ndarray
+
+    @property
+    def stuck(self) -> bool:
+        """Whether every chain has more than 99 % of its draws at one mode; the rest may be tails."""
+        return bool((self.shares.max(axis=1) > 0.99).all())
+
+    def __str__(self) -> str:
+        return blocks_text(self) if self.n_blocks else changes_text(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GofResult(Record):
     """Outcome of one goodness-of-fit test of H0: the draws come from the target.
-
-    Every test has a result of its own, with further fields: `KsdResult`, `FluxResult`, `MomentResult`, ...
 
     Attributes
     ----------
@@ -60,7 +99,7 @@ class GofResult(Record):
         too rare for the counts or without draws in a flux test.
     warnings : tuple of str
         What the user should know before believing the p-value.
-    settings : mapping, read-only
+    settings : mapping
         The arguments that run it again, the seed included: ``test(draws, target, **result.settings)``. It
         holds the kernel and functions themselves; `to_dict` writes them as text. A mode search that the clock
         stopped, which a warning says, may find other modes the next time: give `modes` for the same again.
@@ -81,20 +120,18 @@ class GofResult(Record):
     tested_rows: np.ndarray | None = field(default=None, kw_only=True)
     pvalue_floor: float = field(default=np.nan, kw_only=True)
 
+    _derived: ClassVar[tuple[str, ...]] = ("n_tested",)
+
     def __post_init__(self) -> None:
         if np.isnan(self.pvalue_floor):
-            object.__setattr__(self, "pvalue_floor", floor_of(self.null_distribution))
-        super().__post_init__()
+            replicates = self.null_distribution
+            floor = 0.0 if replicates is None else 1 / (len(replicates) + 1)
+            object.__setattr__(self, "pvalue_floor", floor)
 
     @property
     def n_tested(self) -> int:
         """Number of draws tested."""
         return self.n if self.tested_rows is None else len(self.tested_rows)
-
-    @property
-    def seed(self) -> Any:
-        """The `rng` in `settings` that runs the test again; None if there are no settings."""
-        return self.settings.get("rng")
 
     def reject(self, alpha: float | None = None) -> bool:
         """Whether the fit is rejected at level `alpha`; 0.05, or that of an aggregated test, by default."""
@@ -109,46 +146,29 @@ class GofResult(Record):
     @property
     def at_floor(self) -> bool:
         """Whether the p-value is the smallest that replicates can give: the true one may be smaller."""
-        return _equal(self.pvalue, self.pvalue_floor)
+        return self.pvalue_floor > 0 and bool(np.isclose(self.pvalue, self.pvalue_floor, rtol=1e-9, atol=0))
 
     def __str__(self) -> str:
         return self.describe()
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {result_sentence(self, self._level(None))}>"
-
-    def _repr_html_(self) -> str:
-        fits = None if self.inconclusive() else not self.reject()
-        level = self._level(None)
-        lists = list_html(self._remarks(level)) + list_html(self.warnings, "Warnings")
-        return f"<div>{answer_html(self._headline(level), fits)}{lists}</div>"
-
     def inconclusive(self, alpha: float | None = None) -> bool:
         """Whether the test cannot tell at level `alpha`: no p-value, or none attainable would reject."""
-        out_of_reach = self._out_of_reach(self._level(alpha))
-        return not self.reject(alpha) and bool(np.isnan(self.pvalue) or out_of_reach)
+        no_answer = np.isnan(self.pvalue) or self.pvalue_floor > self._level(alpha)
+        return bool(no_answer) and not self.reject(alpha)
 
     def describe(self, alpha: float | None = None) -> str:
         """What the test says at level `alpha`, with its warnings."""
         level = self._level(alpha)
+        answer = f"{self.test}: {result_sentence(self, level)}"
         warnings = [f"warning: {text}" for text in self.warnings]
-        return "\n  ".join([self._headline(level), *self._remarks(level), *warnings])
-
-    def _headline(self, alpha: float) -> str:
-        return f"{self.test}: {result_sentence(self, alpha)}"
+        return "\n  ".join([answer, *self._remarks(level), *warnings])
 
     def _remarks(self, alpha: float) -> list[str]:
         """Remarks that accompany the answer, other than warnings."""
         remarks = [] if self.chains is None else [str(self.chains)]
-        return [*remarks, floor_remark(self.pvalue_floor, alpha)] if self._out_of_reach(alpha) else remarks
-
-    def _out_of_reach(self, alpha: float) -> bool:
-        """Whether a p-value above `alpha` says nothing, since the replicates could not give one below."""
-        return bool(self.pvalue > alpha and self.pvalue_floor > alpha)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        return as_plain(self.__dict__ | {"n_tested": self.n_tested})
+        if self.pvalue > alpha and self.pvalue_floor > alpha:
+            remarks.append(floor_remark(self.pvalue_floor, alpha))
+        return remarks
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -249,7 +269,7 @@ class KsdaggResult(GofResult):
     alpha: float
     levels: np.ndarray
     thresholds: np.ndarray
-    units: KernelUnits = "common"
+    units: Literal["common", "per mode"] = "common"
 
     def _level(self, alpha: float | None) -> float:
         return super()._level(self.alpha if alpha is None else alpha)
@@ -347,31 +367,25 @@ class FluxResult(GofResult):
 
     def describe(self, alpha: float | None = None) -> str:
         """What the test says at level `alpha`, with its warnings and the mode table."""
-        text = super().describe(alpha)
-        return text if self.mode_table is None else f"{text}\n{self.mode_table}"
-
-    def _repr_html_(self) -> str:
-        modes = "" if self.mode_table is None else table_html(self.mode_table.text)
-        return super()._repr_html_() + modes
+        table = [] if self.mode_table is None else [str(self.mode_table)]
+        return "\n".join([super().describe(alpha), *table])
 
     def inconclusive(self, alpha: float | None = None) -> bool:
         """Whether the test cannot tell at level `alpha`; `inconclusive_reason` may say why."""
         unexamined = self.inconclusive_reason is not None and not self.reject(alpha)
-        return super().inconclusive(alpha) or unexamined
+        return unexamined or super().inconclusive(alpha)
 
     def _remarks(self, alpha: float) -> list[str]:
-        reason = weight_reason(self)
-        remarks = super()._remarks(alpha)
-        return [*remarks, reason] if reason and not self.reject(alpha) else remarks
+        reasons = [] if self.reject(alpha) else [weight_reason(self)]
+        return super()._remarks(alpha) + [text for text in reasons if text]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AgreementResult(GofResult):
-    """Outcome of `chains.agreement`, and of the same test in `check`: do Markov chains agree?
+    """Outcome of the test "chains" of `check`: do Markov chains agree?
 
     `statistic` is minus the smaller one of the p-values of the two comparisons; `pvalue` is that of both, NaN
-    if there are too few blocks to tell. `dim` is the number of features, in `check` that of the coordinates.
-    It is run again by ``agreement(features, chain, **result.settings)``.
+    if there are too few blocks to tell.
 
     Attributes
     ----------
@@ -387,16 +401,99 @@ class AgreementResult(GofResult):
     odd_chain: int
 
     @property
-    def n_blocks(self) -> int:
-        """Number of blocks that were permuted."""
-        return 0 if self.chains is None else self.chains.n_blocks
-
-    @property
     def at_floor(self) -> bool:
         """Whether no permutation was as extreme in one of the comparisons, which only bounds the p-value."""
-        return _equal(-self.statistic, self.pvalue_floor)
+        return bool(np.isclose(-self.statistic, self.pvalue_floor, rtol=1e-9, atol=0))
 
     @property
     def starts_differ(self) -> bool:
         """Whether the beginnings differ from the rest more clearly than the chains from each other."""
         return self.start_pvalue < self.between_pvalue
+
+
+@dataclass(frozen=True, eq=False)
+class MomentFeature(Record):
+    """One feature of `moment_test`: a mean, a standard deviation, a correlation or a shape.
+
+    Attributes
+    ----------
+    kind : str
+        "location", "scale", "correlation", "overall scale", "skewness", "tails" (given the scale), "extremes"
+        (tails and scale together), "curvature" (of the regression of the second parameter on the first),
+        "radius" or "radius spread" (mean and spread of the rank of a draw on the ray from the mode).
+    basis : str
+        "parameter": the parameters as named. "given the others": one parameter with all others held fixed.
+        "axis 1", "axis 2", ...: along a principal axis of the mode's covariance, widest first. "all": all
+        parameters together.
+    mode : int or None
+        The mode it is about; None if it is about all of them.
+    parameters : tuple of str
+        One parameter, the two of a correlation or curvature, the main ones of an axis, or none.
+    scales : tuple of str
+        Per parameter the scale on which the statement holds: "log", "logit" or "" for its own; empty if all
+        are on their own.
+    loadings : tuple of float
+        Coefficients of `parameters` in the principal axis, in units of their standard deviations; empty
+        otherwise.
+    t, pvalue : float
+        Studentised mean, and p-value adjusted for all features. Positive t: the mean of the draws is too
+        high, they are too wide, too correlated, too skewed to the right, heavy-tailed, too high where another
+        parameter is far from its middle, too far from the mode or too spread out on the rays from it.
+    """
+
+    kind: FeatureKind
+    basis: str
+    mode: int | None
+    parameters: tuple[str, ...]
+    scales: tuple[str, ...]
+    loadings: tuple[float, ...]
+    t: float
+    pvalue: float
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class MomentResult(GofResult):
+    """Outcome of `moment_test`; `statistic` is the largest balanced |t|.
+
+    Attributes
+    ----------
+    features : tuple of MomentFeature
+        All features that were tested, the largest |t| first. In the statistic each |t| is divided by how much
+        farther the null distribution of its kind reaches than a normal one and, for correlations and shapes,
+        by a number that depends on how many there are (docs/theory/moments.md).
+    modes : Modes
+        The modes in whose coordinates the draws were looked at.
+    n_blocks : int
+        Number of blocks of draws that were resampled.
+    pairs_left_out : int
+        Correlations not examined, because there are too many pairs.
+    """
+
+    features: tuple[MomentFeature, ...]
+    modes: Modes
+    n_blocks: int
+    pairs_left_out: int
+
+    def _remarks(self, alpha: float) -> list[str]:
+        """Those of every result, and the features of single parameters that are most significant."""
+        wrong = [feature for feature in self.significant(alpha) if feature.basis == "parameter"]
+        remarks = super()._remarks(alpha) + feature_lines(wrong)
+        if self.pairs_left_out:
+            own = [f for f in self.features if (f.kind, f.basis) == ("correlation", "parameter")]
+            remarks.append(pairs_examined(len(own)))
+        return remarks
+
+    def significant(self, alpha: float = 0.05) -> tuple[MomentFeature, ...]:
+        """Features whose adjusted p-value is at most `alpha`, the largest |t| first."""
+        check_level(alpha)
+        return tuple(feature for feature in self.features if feature.pvalue <= alpha)
+
+
+def among_all(result: Result, rows: np.ndarray, n: int) -> Result:
+    """The result of a test of the rows `rows` of n draws, as one about all of these."""
+    if isinstance(result, FluxResult) and result.mode_of_draw is not None:
+        mode = np.full(n, -1)
+        mode[rows] = result.mode_of_draw
+        result = replace(result, mode_of_draw=mode)
+    tested = rows if result.tested_rows is None else rows[result.tested_rows]
+    return replace(result, n=n, tested_rows=None if len(tested) == n else tested)

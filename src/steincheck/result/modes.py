@@ -1,19 +1,23 @@
-"""Records of modes: where they are, and how many draws are there."""
+"""Modes: where they are, how they were found, and the shares of the draws and of the density there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from .._validation import as_numbers, as_stored, as_texts, check_shape, listed, require_kind, shown
-from .plain import as_plain
+from .._validation import as_stored, as_texts, check_shape, require_kind, shown
+from ..wording.modes import search_sentence, symmetry_words
+from ..wording.numbers import mode_descriptions
+from ..wording.verdict import share_table
+from .record import Record
 
 SearchEnd = Literal[
     "complete", "max_modes", "max_evaluations", "max_seconds", "one round", "no mode", "improper"
 ]
+ModeWord = Literal["too many draws", "too few draws", "as expected", "not examined"]
 
 
 class SignedPermutation(NamedTuple):
@@ -43,7 +47,7 @@ class SignedPermutation(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModeSearch:
+class ModeSearch(Record):
     """How a mode search went, and why it ended.
 
     Attributes
@@ -72,24 +76,9 @@ class ModeSearch:
     message: str
     seed: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        return as_plain({item.name: getattr(self, item.name) for item in fields(self)})
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> ModeSearch:
-        """The search of a record that `to_dict` made."""
-        require_kind(record, Mapping, "search")
-        values: dict[str, Any] = {item.name: record.get(item.name) for item in fields(cls)}
-        for key, value in values.items():
-            wanted = str if key in ("reason", "message") else int
-            if not isinstance(value, wanted) and not (key == "seed" and value is None):
-                raise ValueError(f"`search` must be one that `to_dict` wrote, got {key} = {shown(value)}")
-        return cls(**values)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Modes:
+class Modes(Record):
     """Modes of a target, highest first: local maxima of log p and the inverse Hessians of -log p there.
 
     At a mode with a flat or pointed top the covariance says where log p has dropped by 1/2. `search` says how
@@ -116,30 +105,27 @@ class Modes:
     symmetries: tuple[SignedPermutation, ...] = ()
     names: tuple[str, ...] = ()
 
+    _derived: ClassVar[tuple[str, ...]] = ("laplace_weights",)
+
     def __post_init__(self) -> None:
         """Shapes and finite locations; covariances are checked where modes are given to a test."""
-        locations = as_stored(self.locations, "locations")
+        names = ("locations", "covariances", "log_density")
+        arrays = {name: as_stored(getattr(self, name), name) for name in names}
+        locations = arrays["locations"]
         if locations.ndim != 2 or not np.isfinite(locations).all():
             rule = "`locations` must be finite, shape (M, d), one mode per row"
             raise ValueError(f"{rule}, got shape {locations.shape} with {shown(self.locations)}")
         count, dim = locations.shape
-        covariances = as_stored(self.covariances, "covariances")
-        check_shape(covariances, (count, dim, dim), "covariances", "a matrix per mode")
-        log_density = as_stored(self.log_density, "log_density")
-        check_shape(log_density, (count,), "log_density", "a number per mode")
+        check_shape(arrays["covariances"], (count, dim, dim), "covariances", "a matrix per mode")
+        check_shape(arrays["log_density"], (count,), "log_density", "a number per mode")
+        if not np.isfinite(arrays["log_density"]).all():
+            raise ValueError(f"`log_density` must be finite, got {shown(self.log_density)}")
         if self.search is not None:
             require_kind(self.search, ModeSearch, "search")
-        stored: dict[str, Any] = {
-            "locations": locations,
-            "covariances": covariances,
-            "log_density": log_density,
-        }
-        stored |= {name: as_texts(getattr(self, name), name) for name in ("warnings", "names")}
-        stored["symmetries"] = tuple(_as_symmetry(g, dim) for g in self.symmetries)
-        for name, value in stored.items():
-            object.__setattr__(self, name, value)
+        texts = {name: as_texts(getattr(self, name), name) for name in ("warnings", "names")}
         if len(self.names) not in (0, dim):
             raise ValueError(f"`names` must name all {dim} coordinates, or be empty, got {shown(self.names)}")
+        self.__dict__.update(arrays, **texts, symmetries=tuple(_as_symmetry(g, dim) for g in self.symmetries))
 
     @property
     def laplace_weights(self) -> np.ndarray:
@@ -159,48 +145,30 @@ class Modes:
         >>> modes.search_sentence  # doctest: +ELLIPSIS
         'evaluated ... points; no mode of weight above 1/1000 was new in the last round'
         """
-        from ..wording.modes import search_sentence
-
         return search_sentence(self.search, self.locations.shape[1])
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        """Where each mode is, in the three coordinates in which the modes differ most."""
+        names = self.names or coordinate_labels(self.locations.shape[1])
+        return mode_descriptions(self.locations, names) if len(self) else ()
 
     def __len__(self) -> int:
         return len(self.locations)
 
     def __repr__(self) -> str:
         count, dim = self.locations.shape
-        highest = f", the highest at ({self._place(0)})" if count else ""
+        highest = f", the highest at {self._places[0]}" if count else ""
         return f"<Modes: {count} in {dim} dimension{'s' * (dim > 1)}{highest}>"
 
     def __str__(self) -> str:
-        from ..wording.modes import symmetry_words
-
         lines = ["mode   log density  Laplace weight  location"]
-        for k, weight in enumerate(self.laplace_weights):
-            lines.append(f"{k:4d} {self.log_density[k]:13.4f} {weight:15.4f}  ({self._place(k)})")
+        for k, (weight, place) in enumerate(zip(self.laplace_weights, self._places, strict=True)):
+            lines.append(f"{k:4d} {self.log_density[k]:13.4f} {weight:15.4f}  {place}")
         lines += [f"symmetry: {symmetry_words(g, self.names)}" for g in self.symmetries]
         if self.search is not None:
             lines.append(f"search ended: {self.search.message}")
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
-
-    def _place(self, k: int) -> str:
-        """The location of a mode, its first coordinates."""
-        x = self.locations[k]
-        rounded = np.where(np.abs(x) > 1e-6 * np.sqrt(np.diag(self.covariances[k])), x, 0.0)
-        return listed([self._entry(i, value) for i, value in enumerate(rounded)], 5)
-
-    def _entry(self, i: int, value: float) -> str:
-        return f"{self.names[i]} = {value:.4g}" if self.names else f"{value:.4g}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        symmetries = [g._asdict() for g in self.symmetries]
-        derived: dict[str, Any] = {
-            "laplace_weights": self.laplace_weights,
-            "search": self.search or {},
-            "symmetries": symmetries,
-        }
-        return as_plain(values | derived)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Modes:
@@ -212,23 +180,22 @@ class Modes:
         >>> import steincheck as sc
         >>> modes = sc.find_modes(sc.models.gaussian_mixture([[0.0], [9.0]], weights=[0.3, 0.7]), rng=0)
         >>> sc.Modes.from_dict(json.loads(json.dumps(modes.to_dict())))
-        <Modes: 2 in 1 dimension, the highest at (9)>
+        <Modes: 2 in 1 dimension, the highest at x[0] = 9>
         """
         require_kind(record, Mapping, "record")
-        arrays = {
-            name: as_numbers(record.get(name), name) for name in ("locations", "covariances", "log_density")
-        }
-        for name, array in arrays.items():
-            if not np.isfinite(array).all():
-                raise ValueError(f"`{name}` must be finite, got {shown(record[name])}")
-        search = record.get("search") or None
-        return cls(
-            **arrays,
-            warnings=record.get("warnings", ()),
-            search=None if search is None else ModeSearch.from_dict(search),
-            symmetries=record.get("symmetries", ()),
-            names=record.get("names", ()),
-        )
+        given: dict[str, Any] = dict.fromkeys(("locations", "covariances", "log_density"))
+        given |= {item.name: record[item.name] for item in fields(cls) if item.name in record}
+        try:
+            given["search"] = ModeSearch(**given["search"]) if given.get("search") else None
+        except TypeError:
+            rule = "`search` must be one that `to_dict` wrote"
+            raise ValueError(f"{rule}, got {shown(given['search'])}") from None
+        return cls(**given)
+
+
+def coordinate_labels(dim: int) -> list[str]:
+    """What coordinates without names are called."""
+    return [f"x[{k}]" for k in range(dim)]
 
 
 def _as_symmetry(g: Any, dim: int) -> SignedPermutation:
@@ -238,3 +205,104 @@ def _as_symmetry(g: Any, dim: int) -> SignedPermutation:
     if not isinstance(g, SignedPermutation) or sorted(g.order) != list(range(dim)) or len(g.sign) != dim:
         raise TypeError(f"`symmetries` must be signed permutations of {dim} coordinates, got {shown(g)}")
     return g
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModeTable(Record):
+    """How many draws are at each mode, and how many the density says there should be.
+
+    Attributes
+    ----------
+    locations : array (M, d)
+        The modes.
+    n_draws : array (M,)
+        Number of draws at each.
+    observed, implied : arrays (M,)
+        Share of the draws, and share of the density, at each mode; an implied share is NaN where it cannot
+        be estimated.
+    implied_interval : array (M, 2)
+        95 % confidence intervals of the implied shares, each for one mode alone.
+    implied_covariance : array (M, M)
+        Covariance of the estimated implied shares, NaN where these are.
+    words : tuple of ModeWord
+        What the net flow into each mode says at the level .05.
+    """
+
+    locations: np.ndarray
+    n_draws: np.ndarray
+    observed: np.ndarray
+    implied: np.ndarray
+    implied_interval: np.ndarray
+    implied_covariance: np.ndarray
+    words: tuple[ModeWord, ...]
+
+    _derived: ClassVar[tuple[str, ...]] = ("missing",)
+
+    @property
+    def error(self) -> np.ndarray:
+        """Realised error (M,) of the shares of the draws: observed minus implied."""
+        return self.observed - self.implied
+
+    @property
+    def error_interval(self) -> np.ndarray:
+        """95 % confidence intervals (M, 2) of the errors, each for one mode alone."""
+        return self.observed[:, None] - self.implied_interval[:, ::-1]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Modes without a single draw."""
+        return tuple(np.flatnonzero(self.n_draws == 0).tolist())
+
+    def __len__(self) -> int:
+        return len(self.n_draws)
+
+    def __repr__(self) -> str:
+        return f"<ModeTable: {len(self)} modes, {len(self.missing)} without draws>"
+
+    def __str__(self) -> str:
+        places = mode_descriptions(self.locations, coordinate_labels(self.locations.shape[1]))
+        return "\n".join(share_table(self, places).lines)
+
+
+@dataclass(frozen=True, eq=False)
+class ImportanceWeights(Record):
+    """Importance weights that give the modes of a set of draws the shares of the density.
+
+    Attributes
+    ----------
+    weights : array (n,)
+        Importance weights of the draws, with mean 1.
+    effective_sample_size : float
+        Effective sample size of the weighted draws.
+    """
+
+    weights: np.ndarray
+    effective_sample_size: float
+
+
+@dataclass(frozen=True, eq=False)
+class DisplacementTable(Record):
+    """Flows of draws along the displacements of a lattice of modes, and against them.
+
+    Attributes
+    ----------
+    displacements : array (V, d)
+    net_flow, net_flow_se : arrays (V,)
+        Along minus against, positive where there are too few draws ahead, and its standard error.
+    """
+
+    displacements: np.ndarray
+    net_flow: np.ndarray
+    net_flow_se: np.ndarray
+
+
+def mode_words(
+    net_flow: np.ndarray, pvalues: np.ndarray, level: float, *, comparable: bool
+) -> tuple[ModeWord, ...]:
+    """What the net flow into each mode (M,) says at a level, by the p-values of the modes.
+
+    No share is as expected unless the weights of all modes that matter are `comparable`.
+    """
+    wrong = np.where(net_flow < 0, "too many draws", "too few draws")
+    right = np.where(np.isfinite(pvalues) & comparable, "as expected", "not examined")
+    return tuple(np.where(pvalues <= level, wrong, right).tolist())

@@ -1,25 +1,200 @@
-"""The verdict of `check` and its findings."""
+"""The answers: how far off the draws' numbers are, the verdict of `check`, the rates of `calibrate`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from scipy import special
 
-from ..wording.verdict import verdict_lines
-from .accuracy import ParameterAccuracy
+from ..wording.numbers import pvalue_text
+from ..wording.verdict import error_table, verdict_lines
 from .gof import GofResult
-from .html import verdict_html
-from .mode_table import ImportanceWeights, ModeTable
-from .modes import Modes
-from .plain import Record, as_plain
-from .table import Table
+from .modes import ImportanceWeights, Modes, ModeTable
+from .record import Record, Table, as_plain
 
 FindingKind = Literal[
     "impossible draws", "missing mode", "mode share", "flow", "mean", "sd", "shape", "chains"
 ]
+AccuracyReason = Literal["max_evaluations", "max_rounds", "low acceptance", "light modes", "unknown shares"]
+Interval = tuple[float, float]
+
+
+class Estimate(NamedTuple):
+    """Numbers with their standard errors and bounds for their biases."""
+
+    value: Any
+    standard_error: Any
+    bias: Any
+    degrees_of_freedom: Any
+
+    def half_width(self, confidence: float = 0.95) -> Any:
+        """sqrt((t standard_error)^2 + bias^2), t being Student's quantile."""
+        quantile = special.stdtrit(self.degrees_of_freedom, 0.5 + confidence / 2)
+        return np.hypot(quantile * self.standard_error, self.bias)
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """The interval of this confidence."""
+        return _interval(self.value, self.half_width(confidence))
+
+    def at(self, k: int) -> Estimate:
+        """One of several numbers."""
+        return Estimate(*(float(values[k]) for values in self))
+
+
+def _interval(value: float, width: float) -> Interval:
+    return float(value - width), float(value + width)
+
+
+@dataclass(frozen=True)
+class ParameterAccuracy(Record):
+    """Mean and standard deviation of one parameter: of the draws, and of the density with 95 % intervals.
+
+    Errors are those of the draws: of the mean in standard deviations of the density, of the standard
+    deviation as log of the ratio of draws to density (.1 is about 10 % too large).
+
+    Attributes
+    ----------
+    parameter : str
+    draws_mean, draws_sd : float
+    mean_estimate, log_sd_estimate : Estimate
+        Of the density: the mean in the parameter's own units, and the log of the standard deviation.
+    rough : bool
+        Whether an interval is longer than .05 sd (or 5 %) to either side, or the start is not forgotten.
+    forgotten : bool
+        Whether the walkers have forgotten where they started; if not, they may all be wrong alike.
+    has_sd : bool
+        Whether the tails are light enough for a value of the standard deviation.
+    """
+
+    parameter: str
+    draws_mean: float
+    draws_sd: float
+    mean_estimate: Estimate
+    log_sd_estimate: Estimate
+    rough: bool
+    forgotten: bool
+    has_sd: bool
+
+    _derived: ClassVar[tuple[str, ...]] = (
+        *("mean", "mean_interval", "mean_error", "mean_error_interval"),
+        *("sd", "sd_interval", "sd_error", "sd_error_interval"),
+    )
+
+    @property
+    def mean(self) -> float:
+        """The density's mean."""
+        return float(self.mean_estimate.value)
+
+    @property
+    def mean_interval(self) -> Interval:
+        """Its 95 % interval."""
+        return self.mean_estimate.interval()
+
+    @property
+    def sd(self) -> float:
+        """The density's standard deviation, NaN if the tails are too heavy."""
+        return float(np.exp(self.log_sd_estimate.value)) if self.has_sd else np.nan
+
+    @property
+    def sd_interval(self) -> Interval:
+        """Its 95 % interval."""
+        low, high = np.exp(self.log_sd_estimate.interval())
+        return float(low), float(high)
+
+    @property
+    def mean_error(self) -> float:
+        """Draws' mean minus the density's, in standard deviations of the density."""
+        return float((self.draws_mean - self.mean) / np.exp(self.log_sd_estimate.value))
+
+    @property
+    def mean_error_interval(self) -> Interval:
+        """Its 95 % interval."""
+        return self.error_intervals()[0]
+
+    @property
+    def sd_error(self) -> float:
+        """Log of the ratio of the standard deviations, draws to density."""
+        with np.errstate(divide="ignore"):
+            return float(np.log(self.draws_sd) - self.log_sd_estimate.value) if self.has_sd else np.nan
+
+    @property
+    def sd_error_interval(self) -> Interval:
+        """Its 95 % interval."""
+        return self.error_intervals()[1]
+
+    @property
+    def largest_error(self) -> float:
+        """The larger of both errors in size; NaN where there is none."""
+        return float(np.fmax(abs(self.mean_error), abs(self.sd_error)))
+
+    def error_intervals(self, confidence: float = 0.95) -> tuple[Interval, Interval]:
+        """Intervals of both errors; that of the mean allows for the density's sd being an estimate."""
+        width = self.mean_estimate.half_width(confidence) / np.exp(self.log_sd_estimate.value)
+        relative = self.log_sd_estimate.half_width(confidence)
+        if self.has_sd:
+            width = np.hypot(width, self.mean_error * relative)
+        return _interval(self.mean_error, width), _interval(self.sd_error, relative)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AccuracyResult(Record):
+    """The accuracy of all parameters, on their own scale.
+
+    Attributes
+    ----------
+    parameters : tuple of ParameterAccuracy
+    n_walkers, n_transitions : int
+        Draws that were moved, and transitions of each.
+    acceptance : float
+        Share of the proposals that were accepted in the last window.
+    evaluations : int
+        Evaluations of the density; a score by finite differences counts 2 d.
+    reasons : tuple of str
+        What was not done: "max_evaluations", "max_rounds", "low acceptance", "light modes", "unknown shares".
+    mean, covariance : arrays (M, d), (M, d, d)
+        Of the density at each mode, in the coordinates of the target; NaN for modes that were left out.
+    warnings : tuple of str
+        The reasons in words.
+    """
+
+    parameters: tuple[ParameterAccuracy, ...]
+    n_walkers: int
+    n_transitions: int
+    acceptance: float
+    evaluations: int
+    reasons: tuple[AccuracyReason, ...]
+    mean: np.ndarray
+    covariance: np.ndarray
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def largest(self) -> ParameterAccuracy | None:
+        """The parameter with the largest error; None if no error is known."""
+        known = [record for record in self.parameters if np.isfinite(record.largest_error)]
+        return max(known, key=lambda record: record.largest_error, default=None)
+
+    def answer(self, tolerance: float) -> bool | None:
+        """Are all errors within the tolerance: True, False, or None if the intervals do not tell.
+
+        True if every 95 % interval is, and none is rough. False if an interval is entirely outside
+        when all are widened to hold jointly (Bonferroni).
+        """
+        joint = 1 - 0.05 / max(2 * len(self.parameters), 1)
+        for low, high in (ends for record in self.parameters for ends in record.error_intervals(joint)):
+            if low > tolerance or high < -tolerance:
+                return False
+        ends = np.array([record.error_intervals() for record in self.parameters if not record.rough])
+        inside = len(ends) == len(self.parameters) > 0 and (np.abs(ends) <= tolerance).all()
+        return True if inside else None
+
+    def __str__(self) -> str:
+        return "\n".join(error_table(self.parameters).lines)
+
+    def __repr__(self) -> str:
+        return f"<AccuracyResult: {len(self.parameters)} parameters, {self.n_walkers} walkers>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +255,7 @@ class Verdict(Record):
         The errors that the user allows; None if the tests alone decide.
     tests, adjusted_pvalues : mappings of str to GofResult and to float
         The tests that ran and their adjusted p-values: "kernel" and "moments" look at the shape, "weights" at
-        the mode weights, "chains" at whether Markov chains agree with each other. Read-only.
+        the mode weights, "chains" at whether Markov chains agree with each other.
     accuracy : tuple of ParameterAccuracy
         Per parameter: mean and standard deviation of the draws, those of the density with 95 % intervals, and
         the errors. Empty where they could not be estimated.
@@ -147,12 +322,6 @@ class Verdict(Record):
     def __str__(self) -> str:
         return "\n".join(verdict_lines(self))
 
-    def _repr_html_(self) -> str:
-        return verdict_html(self)
-
-    def __repr__(self) -> str:
-        return f"<Verdict: {self.sentence} n = {self.n}, d = {self.dim}, {len(self.findings)} findings>"
-
     def summary(self) -> Table:
         """One row per parameter: the draws, the density, the errors, and how well the chains mixed.
 
@@ -175,3 +344,61 @@ class Verdict(Record):
         left_out |= {"mode_of_draw"}
         record = {name: value for name, value in self.__dict__.items() if name not in left_out}
         return as_plain({"schema": 6} | record | {"tests": tests})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibrationResult(Record):
+    """How often a test rejects, over repeated samples: its level, or its power if the sampler is wrong.
+
+    Attributes
+    ----------
+    test : str
+        Name of the test.
+    n, dim, repetitions : int
+        Draws per sample (per chain, if samples are Markov chains), dimension, number of samples.
+    alpha : array (A,)
+        The levels.
+    rates : array (A,)
+        Share of the samples rejected at each level.
+    intervals : array (A, 2)
+        Their 95 % confidence intervals (Clopper and Pearson), each for one level alone.
+    pvalues : array (repetitions,)
+        One p-value per sample, in order; NaN where the test cannot tell.
+    n_inconclusive : int
+        Samples of which a test says that it cannot tell at the largest level, `check` at its own level. The
+        rates do not depend on it: they count the p-values.
+    uniform_pvalue : float
+        Kolmogorov-Smirnov test of the hypothesis that the p-values are uniform, as those of an exact test
+        are when the draws come from the target.
+    excess_pvalue : float
+        The one-sided test: small if the test is anti-conservative at some level a, P(p <= a) > a, as it must
+        not be for correct draws, and large for a conservative test, whose p-values are not uniform either.
+    seed : int or SeedSequence
+        What gives the same samples and p-values again.
+    """
+
+    test: str
+    n: int
+    dim: int
+    repetitions: int
+    alpha: np.ndarray
+    rates: np.ndarray
+    intervals: np.ndarray
+    pvalues: np.ndarray
+    n_inconclusive: int
+    uniform_pvalue: float
+    excess_pvalue: float
+    seed: Any
+
+    def __str__(self) -> str:
+        lines = [f"{self.test}: {self.repetitions} samples, n = {self.n}, d = {self.dim}"]
+        for level, rate, (low, high) in zip(self.alpha, self.rates, self.intervals, strict=True):
+            lines.append(f"  at level {level:<5g} rejection rate {rate:.3f} ({low:.3f} to {high:.3f})")
+        lines.append(
+            "  Kolmogorov-Smirnov tests of the p-values: "
+            f"of uniformity, p {pvalue_text(self.uniform_pvalue)}; "
+            f"one-sided, against p-values that are too small, p {pvalue_text(self.excess_pvalue)}"
+        )
+        if self.n_inconclusive:
+            lines.append(f"  inconclusive: {self.n_inconclusive} samples")
+        return "\n".join(lines)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._validation import RandomSource, integer_seed, listed
 from ..result import Table, Verdict
-from ..result.plain import Record
+from ..result.record import Record
 from ..target import Target
 from ..typing import DrawsLike
 from ..wording.verdict import ANSWERS, mean_text, sd_text, share_text
@@ -25,7 +25,7 @@ class Comparison(Record):
     Attributes
     ----------
     verdicts : mapping of str to Verdict
-        By the name of the sample, the smallest error first; read-only.
+        By the name of the sample, the smallest error first.
     table : Table
         One row per sample: ``sample``; ``error``, its largest error, as in `compare`; ``worst``, what that
         error is; ``answer``, ``pvalue``, ``n``; and ``ess``, the smallest bulk ESS of chains (n for
