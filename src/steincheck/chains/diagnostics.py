@@ -52,7 +52,7 @@ def convergence(values: np.ndarray, chain: np.ndarray) -> Convergence:
     rows = starts[:, None] + np.arange(shortest)
     columns = [values[rows, k] for k in range(values.shape[1])]
     return Convergence(
-        np.array([_ess(_rank_normalised(_halves(column))) for column in columns]),
+        np.array([_ess(normal_scores(_halves(column), offset=3 / 8)) for column in columns]),
         np.array([_ess_tail(column) for column in columns]),
         np.array([_rhat_rank(_halves(column)) for column in columns]),
     )
@@ -64,14 +64,11 @@ def _halves(x: np.ndarray) -> np.ndarray:
     return np.concatenate([x[:, :half], x[:, -half:]])
 
 
-def _rank_normalised(x: np.ndarray) -> np.ndarray:
-    return normal_scores(x, offset=3 / 8)
-
-
 def _rhat_rank(x: np.ndarray) -> float:
     if np.ptp(x) == 0:
         return np.nan
-    return max(_rhat(_rank_normalised(x)), _rhat(_rank_normalised(np.abs(x - np.median(x)))))
+    folded = np.abs(x - np.median(x))
+    return max(_rhat(normal_scores(part, offset=3 / 8)) for part in (x, folded))
 
 
 def _rhat(x: np.ndarray) -> float:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from ..chains.permutation import upper_ranks
+from ..chains.blocks import upper_ranks
 from ..result import ChainWeights, FluxReason
 from .orbits import MAX_ELEMENTS, CountMoments
 

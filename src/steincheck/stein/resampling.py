@@ -10,7 +10,7 @@ import numpy as np
 
 from .._validation import recorded, shown
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
-from ..chains.order import stuck_chains
+from ..chains.reading import stuck_chains
 from ..result import ChainBlocks, Result, among_all, cannot_tell
 from ..wording import stein as wording
 from .bootstrap import Bootstrap, random_blocks

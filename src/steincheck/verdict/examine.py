@@ -9,8 +9,7 @@ import numpy as np
 
 from .._whitening import average_root, whitened, whitened_scores
 from ..aggregate import Aggregation, collection, ksdagg_core
-from ..chains.blocks import Blocks
-from ..chains.permutation import agreement
+from ..chains.blocks import Blocks, agreement
 from ..chains.reading import Sample
 from ..flux import flux_core
 from ..moments.blocks import moment_blocks, plain_features

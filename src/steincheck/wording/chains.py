@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..chains.order import OrderFacts
+    from ..chains.reading import OrderFacts
 
 
 def stuck_chain(chain: int, first: int, last: int) -> str:
