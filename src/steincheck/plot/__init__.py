@@ -1,8 +1,7 @@
 """Pictures of draws and results. Every function takes `ax`, or makes one, and returns it."""
 
-from .results import bandwidth_profile, effect_sizes, mode_shares, null_distribution, theta_profile
+from .results import bandwidth_profile, effect_sizes, mode_shares, null_distribution, theta_profile, witness
 from .samples import draws, pairs
-from .stein import witness
 
 __all__ = [
     "bandwidth_profile",

@@ -14,14 +14,28 @@ from ..draws import as_matrix, to_unconstrained
 from ..draws.coerce import read_as_draws
 from ..modes.arguments import as_covariances, as_pair
 from ..result import Verdict
-from ..target import Target, require_target
+from ..target import Target, log_density_at, require_target
 from ..target.parameter_scale import ParameterScale, parameter_scales
 from ..typing import DrawsLike, ModesLike
 from .axes import MAX_POINTS, axes_or_new, check_coordinates, labels_of, pyplot, with_legend
-from .density import DensityGrid, density_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+class DensityGrid(NamedTuple):
+    """A density of parameters on their own scales, on a grid that covers draws and modes."""
+
+    lines: list[np.ndarray]  # the values of the parameters along each axis
+    height: np.ndarray  # (I,) or (I, J), with integral 1
+    mass: np.ndarray  # (I,) or (I, J) of every point, with sum 1
+
+    def levels(self, shares: Sequence[float]) -> list[float]:
+        """Heights above which these shares of the mass lie."""
+        order = np.argsort(-self.height, axis=None)
+        enclosed = np.cumsum(self.mass.ravel()[order])
+        ranks = np.minimum(np.searchsorted(enclosed, shares), len(order) - 1)
+        return [float(value) for value in self.height.ravel()[order][ranks]]
 
 
 class Scene(NamedTuple):
@@ -40,7 +54,7 @@ class Scene(NamedTuple):
             return None
         variances = None if self.covariances is None else np.diagonal(self.covariances, axis1=1, axis2=2)
         widths = None if variances is None else np.sqrt(variances)
-        return density_grid(self.target, self.scales, self.x, self.centres, widths)
+        return _density_grid(self.target, self.scales, self.x, self.centres, widths)
 
     def parameters(self, points: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
         """Points (n, k) of the chosen coordinates, on the scales of their parameters."""
@@ -103,7 +117,7 @@ def draws(
     >>> left = np.random.default_rng(0).normal([-3.0, 0.0], 1.0, size=(200, 2))
     >>> ax = sc.plot.draws(left, modes=sc.find_modes(target, draws=left, rng=0))
     """
-    scene = _scene(draws, target, verdict, modes, names)
+    scene = scene_of(draws, target, verdict, modes, names)
     chosen = _most_apart(scene)
     if coordinates is not None:
         chosen = check_coordinates(coordinates, scene.x.shape[1])
@@ -152,7 +166,7 @@ def pairs(
     >>> sc.plot.pairs(target.sample(200, 0), target, coordinates=[0, 2]).shape
     (2, 2)
     """
-    scene = _scene(draws, target, verdict, modes, names)
+    scene = scene_of(draws, target, verdict, modes, names)
     chosen = coordinates_that_matter(scene, verdict)
     if coordinates is not None:
         chosen = check_coordinates(coordinates, scene.x.shape[1], most=scene.x.shape[1])
@@ -172,7 +186,7 @@ def pairs(
     return axes
 
 
-def _scene(draws: Any, target: Target | None, verdict: Any, modes: Any, names: Any) -> Scene:
+def scene_of(draws: Any, target: Target | None, verdict: Any, modes: Any, names: Any) -> Scene:
     """Draws and modes in the coordinates of the target, with the labels of their own scales."""
     if verdict is not None:
         require_kind(verdict, Verdict, "verdict")
@@ -206,11 +220,6 @@ def _modes_of(verdict: Verdict) -> Any:
     )
     means = np.where(known[:, None], verdict.mode_means, verdict.modes.locations)
     return means, np.where(known[:, None, None], verdict.mode_covariances, verdict.modes.covariances)
-
-
-def scene_of(x: np.ndarray, target: Target | None, verdict: Verdict) -> Scene:
-    """The scene of a verdict."""
-    return _scene(x, target, verdict, None, None if target is not None else verdict.names)
 
 
 def coordinates_that_matter(scene: Scene, verdict: Verdict | None) -> tuple[int, ...]:
@@ -280,6 +289,41 @@ def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     elif len(centres):
         ax.scatter(centres[:, 0], centres[:, 1], marker="x", color=CONTRAST_COLOUR, label="modes")
     _label(ax, centres, np.ptp(np.concatenate([draws, centres]), axis=0), scene.mode_labels())
+
+
+def _density_grid(
+    target: Target,
+    scales: Sequence[ParameterScale],
+    points: np.ndarray,
+    centres: np.ndarray,
+    widths: np.ndarray | None,
+) -> DensityGrid:
+    """The density of one or two parameters on a grid that covers the points and the modes.
+
+    Modes are at `centres` (M, d) with standard deviations `widths` (M, d), if these are known: the grid
+    reaches 4 of them beyond, and is fine there. Without them it reaches beyond the points by their range.
+    """
+    reach = (np.ptp(points, axis=0) if len(points) else 0) + 1.0 if widths is None else 4 * widths
+    ends = np.concatenate([points, centres - reach, centres + reach])
+    count = 2001 if target.dim == 1 else 200
+    lines = []
+    for k in range(target.dim):
+        parts = [np.linspace(ends[:, k].min(), ends[:, k].max(), count)]
+        if widths is not None:
+            near = np.linspace(-4, 4, 25)
+            parts += [centres[m, k] + widths[m, k] * near for m in range(min(len(centres), 8))]
+        lines.append(np.unique(np.concatenate(parts)))
+    grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
+    log_p = log_density_at(target, grid.reshape(-1, target.dim), proposal=True).reshape(grid.shape[:-1])
+    mass = np.exp(log_p - log_p.max())
+    slope = np.zeros_like(mass)
+    for k, line in enumerate(lines):
+        along = [-1 if axis == k else 1 for axis in range(target.dim)]
+        mass = mass * np.gradient(line).reshape(along)
+        slope = slope + scales[k].log_slope(line).reshape(along)
+    total = np.log(mass.sum()) + log_p.max()
+    parameters = [scales[k].values(line) for k, line in enumerate(lines)]
+    return DensityGrid(parameters, np.exp(log_p - slope - total), mass / mass.sum())
 
 
 def _draw_contours(ax: Any, density: DensityGrid, chosen: tuple[int, ...]) -> None:

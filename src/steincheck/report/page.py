@@ -1,29 +1,46 @@
-"""The page of a verdict: the answer, errors, shares, pictures, tests, settings."""
+"""The page of a verdict: the answer, errors, shares, pictures, tests, settings.
+
+Pictures are SVG elements that take their colours and their font from the page.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import platform
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from string import Template
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import plot
 from .._files import write_text
-from .._validation import require_kind, shown
+from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS, MUTED_COLOUR, PAPER_COLOUR
+from .._validation import require_kind, shown, without_user_warnings
 from ..draws import as_draws, to_unconstrained
+from ..plot.axes import pyplot
+from ..plot.samples import coordinates_that_matter, scene_of
 from ..result import Verdict, as_plain
 from ..target import Target, require_target
 from ..typing import DrawsLike
 from ..wording import report as wording
-from ..wording.verdict import MODE_COLUMNS, mode_rows, test_rows
-from .pictures import figures
+from ..wording.verdict import TextTable, error_table, share_table, test_table
 
 MAX_ROWS = 40  # of a table: the page stays small enough to read, the JSON has all
+COLOURS = {  # drawn in a colour of the palette, then replaced by a variable of the style sheet
+    "#101113": "--ink",
+    PAPER_COLOUR: "--panel",
+    MAIN_COLOUR: "--first",
+    CONTRAST_COLOUR: "--second",
+    MUTED_COLOUR: "--quiet",
+}
 
 
 def write_html(
@@ -84,7 +101,7 @@ def page_html(
     sections = {
         "Errors": _errors(verdict),
         "Modes": _modes(verdict),
-        "Pictures": f'<div class="plots">{"".join(figures(verdict, x, target))}</div>',
+        "Pictures": f'<div class="plots">{"".join(_pictures(verdict, x, target))}</div>',
         "Parameters": _parameters(verdict),
         "Tests": _tests(verdict),
         "How it was examined": _list(verdict.context),
@@ -130,65 +147,38 @@ def _list(texts: Sequence[str], kind: str = "") -> str:
     return f'<ul class="{kind}">{items}</ul>' if texts else ""
 
 
-def _table(
-    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], wrong: Sequence[bool] = ()
-) -> str:
-    """Rows of text; those that are `wrong` are marked. A column is its head and its class for the style."""
+def _table(table: TextTable, wrong: Sequence[bool] = ()) -> str:
+    """Rows of text; those that are `wrong` are marked."""
+    kinds = ["number" if side == "r" else "" for side in table.sides]
 
     def line(cells: Sequence[str], tag: str, mark: str = "") -> str:
-        pairs = zip(cells, columns, strict=True)
-        inner = (f'<{tag} class="{kind}">{escape(cell)}</{tag}>' for cell, (_, kind) in pairs)
+        pairs = zip(cells, kinds, strict=True)
+        inner = (f'<{tag} class="{kind}">{escape(cell)}</{tag}>' for cell, kind in pairs)
         return f"<tr{mark}>{''.join(inner)}</tr>"
 
-    marks = [' class="wrong"' if bad else "" for bad in wrong] or [""] * len(rows)
-    body = "".join(line(row, "td", mark) for row, mark in zip(rows, marks, strict=True))
-    head = line([head for head, _ in columns], "th")
-    return f'<div class="scroll" tabindex="0"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    marks = [' class="wrong"' if bad else "" for bad in wrong] or [""] * len(table.rows)
+    body = "".join(line(row, "td", mark) for row, mark in zip(table.rows, marks, strict=True))
+    inner = f"<table><thead>{line(table.head, 'th')}</thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll" tabindex="0">{inner}</div>' + _note(table.more)
 
 
 def _errors(verdict: Verdict) -> str:
-    """Means and standard deviations of the draws beside those of the density; nothing if they are unknown."""
-    records = verdict.accuracy
-    if not records:
+    """The errors of means and standard deviations, the largest first; nothing if they are unknown."""
+    if not verdict.accuracy:
         return ""
-    heads = ("mean of the draws", "of the density", "error", "sd of the draws", "of the density", "error")
-    columns = [("parameter", ""), *((head, "number") for head in heads), ("", "words")]
-    rows = []
-    for item in records[:MAX_ROWS]:
-        mean = _with_interval(item.mean, item.mean_interval)
-        sd = _with_interval(item.sd, item.sd_interval)
-        off = f"{item.mean_error:+.2f} sd" if np.isfinite(item.mean_error) else "-"
-        ratio = f"{np.expm1(item.sd_error):+.0%}" if np.isfinite(item.sd_error) else "-"
-        draws = f"{item.draws_mean:.4g}", f"{item.draws_sd:.4g}"
-        rough = "rough" if item.rough else ""
-        rows.append((item.parameter, draws[0], mean, off, draws[1], sd, ratio, rough))
+    table = error_table(verdict.accuracy, MAX_ROWS)
     named = {name for finding in verdict.findings for name in finding.parameters}
-    wrong = [item.parameter in named for item in records[:MAX_ROWS]]
-    more = wording.first_of(MAX_ROWS, len(records), "parameters")
-    return _table(columns, rows, wrong) + _note(more) + _note(wording.PageNotes.errors)
-
-
-def _with_interval(value: float, interval: Sequence[float]) -> str:
-    if not np.isfinite([value, *interval]).all():
-        return "-"
-    return f"{value:.4g} ({interval[0]:.4g} to {interval[1]:.4g})"
+    return _table(table, [row[0] in named for row in table.rows]) + _note(wording.PageNotes.errors)
 
 
 def _modes(verdict: Verdict) -> str:
-    table = verdict.mode_table
-    if table is None:
+    """The shares of the draws and of the density; nothing if there are not several modes."""
+    if verdict.mode_table is None:
         return ""
-    places = verdict.mode_descriptions or ("",) * len(table)
-    rows = [(*cells, where) for cells, where in zip(mode_rows(table), places, strict=True)][:MAX_ROWS]
+    places = verdict.mode_descriptions or ("",) * len(verdict.mode_table)
+    table = share_table(verdict.mode_table, places, MAX_ROWS)
     found = {finding.mode for finding in verdict.findings}
-    kinds = ("", "number", "number", "number", "where")
-    columns = list(zip((*MODE_COLUMNS, "where"), kinds, strict=True))
-    more = wording.first_of(MAX_ROWS, len(table), "modes")
-    return (
-        _table(columns, rows, [k in found for k in range(len(rows))])
-        + _note(more)
-        + _note(wording.PageNotes.shares)
-    )
+    return _table(table, [k in found for k in range(len(table.rows))]) + _note(wording.PageNotes.shares)
 
 
 def _parameters(verdict: Verdict) -> str:
@@ -196,18 +186,17 @@ def _parameters(verdict: Verdict) -> str:
     table = verdict.parameter_table
     if not len(table):
         return ""
-    columns = [(name.replace("_", " "), "number" if k else "") for k, name in enumerate(table.columns)]
+    head = tuple(name.replace("_", " ") for name in table.columns)
+    rows = [tuple(row) for row in table.cells()[:MAX_ROWS]]
     more = wording.first_of(MAX_ROWS, len(table), "parameters")
-    return _table(columns, table.cells()[:MAX_ROWS]) + _note(more)
+    return _table(TextTable(head, "l" + "r" * (len(head) - 1), rows, more))
 
 
 def _tests(verdict: Verdict) -> str:
     if not verdict.tests:
         return _note(wording.PageNotes.no_test)
-    columns = [("what was tested", ""), ("p-value", "number"), ("adjusted", "number"), ("result", "words")]
     wrong = [verdict.adjusted_pvalues[name] <= verdict.alpha for name in verdict.tests]
-    note = _note(wording.tests_note(verdict.alpha))
-    return _table(columns, test_rows(verdict), wrong) + note
+    return _table(test_table(verdict), wrong) + _note(wording.tests_note(verdict.alpha))
 
 
 def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -> str:
@@ -215,17 +204,77 @@ def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -
     packages = [f"{name} {version(name)}" for name in ("numpy", "scipy", "jax")]
     digest = hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()[:16]
     given = {name: value for name, value in verdict.settings.items() if value is not None}
+    versions = [f"steincheck {verdict.version}", f"Python {platform.python_version()}", *packages]
     rows = [
-        (
-            "versions",
-            ", ".join([f"steincheck {verdict.version}", f"Python {platform.python_version()}", *packages]),
-        ),
+        ("versions", ", ".join(versions)),
         ("draws", f"{verdict.n} x {verdict.dim}, SHA-256 of the float64 values {digest}..."),
         *((name, shown(as_plain(value))) for name, value in given.items()),
     ]
     words = [f"{name}={value if isinstance(value, (int, float)) else name}" for name, value in given.items()]
     call = f"verdict = steincheck.check(draws, target, {', '.join(words)})"
     text = escape(shlex.join(command) if command else call)
-    table = _table([("setting", ""), ("value", "value")], rows)
+    table = _table(TextTable(("setting", "value"), "ll", rows))
     summary = "<summary>How to reproduce</summary>"
     return f'<details id="how-to-reproduce">{summary}<pre>{text}</pre>{table}</details>'
+
+
+class _Picture(NamedTuple):
+    draw: Callable[..., object]  # on `ax`, or on `axes` of several panels
+    caption: str
+    panels: int = 1
+    rows: int = 0  # with names at the side
+
+
+def _pictures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str]:
+    """The pictures with their captions: errors, shares, draws."""
+    pictures = []
+    if verdict.accuracy:
+        draw = partial(plot.effect_sizes, verdict.accuracy, tolerance=verdict.tolerance)
+        pictures.append(_Picture(draw, wording.Captions.errors, rows=len(verdict.accuracy)))
+    if verdict.mode_table is not None:
+        draw = partial(plot.mode_shares, verdict.mode_table)
+        pictures.append(_Picture(draw, wording.Captions.shares, rows=len(verdict.mode_table)))
+    pictures.append(_draws_picture(verdict, x, target))
+    return [_figure(picture, number) for number, picture in enumerate(pictures)]
+
+
+def _draws_picture(verdict: Verdict, x: np.ndarray, target: Target | None) -> _Picture:
+    """The draws over the density: one picture, or all pairs of the three coordinates that matter most."""
+    names = verdict.names if target is None else None  # a target knows the scales of its parameters
+    chosen = coordinates_that_matter(scene_of(x, target, verdict, None, names), verdict)
+    n_modes = 0 if verdict.modes is None else len(verdict.modes)
+    caption = wording.draws_caption(verdict.dim, len(chosen), n_modes)
+    given: dict[str, Any] = {"target": target, "verdict": verdict, "coordinates": chosen, "names": names}
+    if len(chosen) < 3:
+        return _Picture(partial(plot.draws, x, **given), caption)
+    return _Picture(partial(plot.pairs, x, **given), caption, panels=3)
+
+
+def _figure(picture: _Picture, number: int) -> str:
+    """The picture as an SVG element that takes its colours and its font from the page, with its caption."""
+    plt = pyplot()
+    ink = dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "#101113"
+    )
+    # the reader's own fonts show letters that Matplotlib's lack: text stays text
+    fonts = {"svg.fonttype": "none", "font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
+    style: dict[Any, Any] = {**ink, **fonts, "svg.hashsalt": "steincheck"}
+    buffer = io.StringIO()
+    single = (4.3, 3.0 + 0.13 * max(0, min(picture.rows, MAX_BARS) - 8))  # room for the names of the rows
+    size, kind = (single, "") if picture.panels == 1 else ((6.4, 6.0), "wide")
+    with plt.rc_context(style), without_user_warnings():
+        figure = plt.Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(picture.panels, picture.panels)
+        picture.draw(**{"ax" if picture.panels == 1 else "axes": axes})
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    svg = buffer.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    svg = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{number}-", svg)
+    caption = escape(picture.caption)
+    opening = f'<svg viewBox="\\1" role="img" aria-label="{caption}">'
+    svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, svg)
+    svg = re.sub(r"font-family:[^;\"]*;?", "", svg)
+    for colour, name in COLOURS.items():
+        svg = svg.replace(colour, f"var({name})")
+    return f'<figure class="{kind}">{svg}<figcaption>{caption}</figcaption></figure>'

@@ -17,8 +17,8 @@ class PageNotes:
     """Below the tables."""
 
     errors = (
-        "Errors of means are in standard deviations of the density, errors of standard deviations in per "
-        "cent. In brackets: 95 % intervals. Rough: more than 0.05 sd or 5 % to either side."
+        "Errors of means are in standard deviations of the density, sds of the draws are divided by those of "
+        "the density. In brackets: 95 % intervals. Rough: more than 0.05 sd or 5 % to either side."
     )
     shares = "In brackets: 95 % intervals, each for one mode alone."
     no_test = "No test was run."
