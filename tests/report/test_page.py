@@ -1,3 +1,4 @@
+import functools
 import html
 import re
 from dataclasses import replace
@@ -10,69 +11,29 @@ import steincheck as sc
 from steincheck import report
 from steincheck._files import write_text
 from steincheck.report import page
-from steincheck.result import (
-    Estimate,
-    Finding,
-    GofResult,
-    Modes,
-    ModeTable,
-    ParameterAccuracy,
-    Verdict,
-)
+from steincheck.result import Finding, Modes
 
-ANSWERS = {True: "No misfit found", False: "Misfit found", None: "Cannot tell"}
 EVIL = '<script>alert("1")</script>'
 VOID = {"meta", "link", "br"}
 
 
-def accuracy_of(parameter, **changes):
-    """A mean that is 1.6 sd too high, an sd that is a fifth."""
-    mean, log_sd = Estimate(0.25, 0.02, 0.0, 50), Estimate(np.log(0.155), 0.01, 0.0, 50)
-    fields = {"rough": False, "forgotten": True, "has_sd": True} | changes
-    return ParameterAccuracy(parameter, 0.5, 0.031, mean, log_sd, **fields)
+@functools.cache
+def checked(dim):
+    """The verdict about draws at one of two modes."""
+    modes = np.outer([0.0, 5.0], np.ones(dim))
+    x = np.random.default_rng(0).normal(size=(300, dim))
+    return sc.check(x, sc.models.gaussian_mixture(modes), modes=modes, tolerance=0.1, rng=12)
 
 
-def a_verdict(n, dim, fits=False, **changes):
-    rng = np.random.default_rng(0)
-    kernel = GofResult("KSDAgg test", 0.5, 0.01, rng.normal(size=1999), n, dim)
-    weights = GofResult("flux test", 9.0, 0.001, None, n, dim)
-    ends = np.array([[0.4, 0.6], [0.4, 0.6]])
-    table = ModeTable(
-        np.stack([np.zeros(dim), np.full(dim, 5.0)]),
-        np.array([n, 0]),
-        np.array([1.0, 0.0]),
-        np.array([0.5, 0.5]),
-        ends,
-        ends,
-        ("too many draws", "too few draws"),
-    )
-    modes = Modes(table.locations, np.stack([np.eye(dim)] * 2), np.zeros(2))
-    names = [EVIL, "a$\\frac{", *(f"x[{k}]" for k in range(2, dim))][:dim]
-    fields = {
-        "fits": fits,
-        "pvalue": 0.002,
-        "alpha": 0.05,
-        "tests": {"kernel": kernel, "weights": weights},
-        "adjusted_pvalues": {"kernel": 0.01, "weights": 0.002},
-        "modes": modes,
-        "mode_table": table,
-        "findings": (Finding("missing mode", 1, (), 0.5, (0.4, 0.6), 0.002, f"Mode 1 is missing {EVIL}"),),
-        "advice": (f"start at every mode {EVIL}",),
-        "mode_descriptions": (f"a = 0 {EVIL}", "a = 5"),
-        "inconclusive_reasons": ("few draws",) if fits is None else (),
-        "context": ("searched 100,000 points",),
-        "names": tuple(names),
-        "sentence": f"{ANSWERS[fits]} (p = 0.002).",
-        "not_examined": (EVIL,),
-        "warnings": (EVIL,),
-        "n": n,
-        "dim": dim,
-        "seed": 12,
-        "version": "0.0",
-        "settings": {"modes": None, "alpha": 0.05, "rng": 12, "tolerance": 0.1},
-        "accuracy": (accuracy_of(EVIL), accuracy_of("b", has_sd=False, rough=True)),
-    }
-    return Verdict(**(fields | changes))
+def a_verdict(n, dim, **changes):
+    """The same with texts that a page must escape, said of n draws."""
+    verdict = checked(dim)
+    texts = {name: (EVIL,) for name in ("advice", "not_examined", "warnings")}
+    findings = (Finding("missing mode", 1, (), 0.5, (0.4, 0.6), 0.002, f"Mode 1 is missing {EVIL}"),)
+    texts |= {"findings": findings, "mode_descriptions": (f"a = 0 {EVIL}", "a = 5")}
+    names = (EVIL, "a$\\frac{", *(f"x[{k}]" for k in range(2, dim)))[:dim]
+    accuracy = (replace(verdict.accuracy[0], parameter=EVIL), *verdict.accuracy[1:])
+    return replace(verdict, **({"n": n, "names": names, "accuracy": accuracy} | texts | changes))
 
 
 def page_html(verdict, x, target=None, title=None, command=None):
@@ -132,17 +93,13 @@ def test_user_strings_are_escaped(large):
 
 def test_the_sentence_comes_first_and_everything_follows(large):
     sections = ("Errors", "Modes", "Pictures", "Tests", "How it was examined", "Not examined")
-    parts = ['<h1 class="misfit">Misfit found', "<strong>Warnings", '<ul class="findings">']
+    parts = ['<h1 class="misfit">The draws are off by more', "<strong>Warnings", '<ul class="findings">']
     parts += [*(f">{name}</h2>" for name in sections), "<summary>How to"]
     places = [large.index(part) for part in parts]
     assert places == sorted(places)
-    for text in (
-        "+1.6 (+1.4 to +1.9)",
-        "0.2 (",
-        "50.0% (40.0% to 60.0%)",
-        "SHA-256",
-        f"numpy {np.__version__}",
-    ):
+    table, error = checked(10).mode_table, checked(10).accuracy[1].mean_error
+    share = f"{table.implied[1]:.1%} ({table.implied_interval[1, 0]:.1%} to "
+    for text in (f">{error:+.2g}", share, "SHA-256", f"numpy {np.__version__}"):
         assert text in large
     assert '<td class="">rng</td><td class="">12</td>' in large
 
@@ -158,7 +115,7 @@ def test_colours_come_from_the_page(large):
 @pytest.mark.parametrize(("fits", "kind"), [(True, "fits"), (None, "unknown")])
 def test_other_verdicts(fits, kind):
     x = np.random.default_rng(0).normal(size=(60, 2))
-    text = page_html(a_verdict(60, 2, fits, findings=(), warnings=()), x)
+    text = page_html(a_verdict(60, 2, fits=fits, findings=(), warnings=()), x)
     assert f'<h1 class="{kind}">' in text
     assert ("does not prove a fit" in text) == (fits is True)
     assert "Warnings" not in text
