@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -148,24 +148,23 @@ class Modes(Record):
         return search_sentence(self.search, self.locations.shape[1])
 
     @property
-    def _places(self) -> tuple[str, ...]:
-        """Where each mode is, in the three coordinates in which the modes differ most."""
-        names = self.names or coordinate_labels(self.locations.shape[1])
-        return mode_descriptions(self.locations, names) if len(self) else ()
+    def _labels(self) -> Sequence[str]:
+        return self.names or coordinate_labels(self.locations.shape[1])
 
     def __len__(self) -> int:
         return len(self.locations)
 
     def __repr__(self) -> str:
         count, dim = self.locations.shape
-        highest = f", the highest at {self._places[0]}" if count else ""
+        highest = f", the highest at {mode_descriptions(self.locations, self._labels)[0]}" if count else ""
         return f"<Modes: {count} in {dim} dimension{'s' * (dim > 1)}{highest}>"
 
     def __str__(self) -> str:
         lines = ["mode   log density  Laplace weight  location"]
-        for k, (weight, place) in enumerate(zip(self.laplace_weights, self._places, strict=True)):
+        places = mode_descriptions(self.locations, self._labels) if len(self) else ()
+        for k, (weight, place) in enumerate(zip(self.laplace_weights, places, strict=True)):
             lines.append(f"{k:4d} {self.log_density[k]:13.4f} {weight:15.4f}  {place}")
-        lines += [f"symmetry: {symmetry_words(g, self.names)}" for g in self.symmetries]
+        lines += [f"symmetry: {symmetry_words(g, self._labels)}" for g in self.symmetries]
         if self.search is not None:
             lines.append(f"search ended: {self.search.message}")
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
