@@ -11,7 +11,7 @@ from numpyro.infer import MCMC, NUTS
 import steincheck as sc
 from steincheck.draws import to_unconstrained
 from steincheck.model_files import Source
-from steincheck.target.parameter_scale import to_constrained
+from steincheck.target import to_constrained
 
 from . import posteriors
 

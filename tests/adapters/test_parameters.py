@@ -10,7 +10,7 @@ from scipy import special
 import steincheck as sc
 from steincheck.adapters.parameters import Parameters, with_parameters
 from steincheck.draws import to_unconstrained
-from steincheck.target.parameter_scale import ParameterScale, parameter_scales
+from steincheck.target import ParameterScale, parameter_scales
 
 
 def constrain(u):

@@ -45,8 +45,8 @@ def test_the_jacobian_by_differences_is_that_of_the_transformation(points):
 
 
 def test_a_wrong_sign_and_a_missing_jacobian_are_found():
-    score = sc.target.central_differences
-    right = sc.Target(log_density, lambda x: score(log_density, x), dim=5)
+    differences = sc.target.evaluation.differences
+    right = sc.Target(log_density, lambda x: differences(log_density, x).central, dim=5)
     verify(with_parameters(right, PARAMETERS), PARAMETERS, without_jacobian, "Test")
     with pytest.raises(RuntimeError, match="disagrees with Test's own log density: the sign is reversed"):
         verify(made(lambda u: -log_density(u)), PARAMETERS, without_jacobian, "Test")

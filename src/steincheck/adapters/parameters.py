@@ -11,8 +11,7 @@ import numpy as np
 from .._validation import as_numbers, listed_rows
 from ..draws.coerce import read_as_draws
 from ..draws.names import variable_of
-from ..target import Batch, Target
-from ..target.parameter_scale import probe_points, scale_of
+from ..target import Batch, Target, probe_points, scale_of
 
 STORAGE_ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
 

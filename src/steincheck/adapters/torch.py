@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_count
-from ..target import MAX_DIM, Batch, Target, check_score
-from ..target.parameter_scale import probe_points
+from ..target import MAX_DIM, Batch, Target, check_score, probe_points
 from ..wording.draws import single_precision
 
 

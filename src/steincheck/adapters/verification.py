@@ -6,8 +6,7 @@ import warnings
 
 import numpy as np
 
-from ..target import Batch, Target, check_score
-from ..target.parameter_scale import probe_points
+from ..target import Batch, Target, check_score, probe_points
 from ..wording.draws import unverified_density
 from .parameters import Parameters
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..target import Target, log_density_at
-from ..target.parameter_scale import ParameterScale
+from ..target import ParameterScale, Target, log_density_at
 
 
 class DensityGrid(NamedTuple):

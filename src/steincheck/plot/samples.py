@@ -14,8 +14,7 @@ from ..draws import as_matrix, to_unconstrained
 from ..draws.coerce import read_as_draws
 from ..modes.arguments import as_covariances, as_pair
 from ..result import Verdict
-from ..target import Target, require_target
-from ..target.parameter_scale import ParameterScale, parameter_scales
+from ..target import ParameterScale, Target, parameter_scales, require_target
 from ..typing import DrawsLike, ModesLike
 from .axes import MAX_POINTS, axes_or_new, check_coordinates, labels_of, pyplot, with_legend
 from .density import DensityGrid, density_grid
