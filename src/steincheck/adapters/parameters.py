@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import as_numbers, listed_rows
-from ..draws.coerce import read_as_draws
+from ..draws import read_as_draws
 from ..draws.names import variable_of
 from ..target import Batch, Target, probe_points, scale_of
 

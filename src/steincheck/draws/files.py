@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_count, listed, shown
-from .coerce import read_any, read_as_draws, stacked
-from .containers import from_columns
-from .names import canonical_name, close_names, variable_of
+from .names import close_names
+from .reading import from_columns, read_any, read_as_draws, stacked
 from .record import Draws
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet", ".nc", ".zarr")
@@ -35,11 +34,10 @@ def read_draws(
     ----------
     paths : path or sequence of paths
         ``.csv``, ``.tsv``, ``.txt``: one draw per row, separated by commas or blanks, with or without a line
-        of column names. A comment (``#``) in the first line that holds one name per column names the columns,
-        as ``np.savetxt`` writes them; other comments, empty lines and a column without a name (a row index)
-        are skipped. CmdStan's CSV files are read without their warm-up. ``.npy`` and ``.npz``: arrays;
-        nothing is ever unpickled. ``.parquet`` (needs ``steincheck[parquet]``). ``.nc`` and ``.zarr``, as
-        ArviZ writes them (needs ``steincheck[arviz]``).
+        of column names. Comments (``#``), empty lines and a column without a name (a row index) are skipped.
+        CmdStan's CSV files are read without their warm-up. ``.npy`` and ``.npz``: arrays; nothing is ever
+        unpickled. ``.parquet`` (needs ``steincheck[parquet]``). ``.nc`` and ``.zarr``, as ArviZ writes them
+        (needs ``steincheck[arviz]``).
     dim : int, optional
         Number of coordinates there must be.
     names : sequence of str, optional
@@ -133,7 +131,6 @@ def _read_text(text: str) -> Draws:
     if not body:
         raise ValueError("it holds no draws")
     values = np.loadtxt(body, delimiter=separator, comments=None, ndmin=2, quotechar='"')
-    header = header or _commented_names(lines[0], values.shape[1])
     if header is None:
         return Draws(values)
     if len(header) != values.shape[1]:
@@ -165,10 +162,3 @@ def _n_warm_up(comments: Sequence[str]) -> int:
     if settings.get("save_warmup") not in ("1", "true"):
         return 0
     return -(-int(settings.get("num_warmup", 0)) // int(settings.get("thin", 1)))
-
-
-def _commented_names(line: str, width: int) -> list[str] | None:
-    """The names of the columns if the first line is a comment of so many names, as np.savetxt writes it."""
-    words = _cells(line.lstrip("# "), "," if "," in line else None)
-    are_names = all(variable_of(canonical_name(word)).isidentifier() for word in words)
-    return words if line.startswith("#") and len(words) == width and are_names else None

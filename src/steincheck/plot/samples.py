@@ -10,8 +10,7 @@ import numpy as np
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MUTED_COLOUR, PAPER_COLOUR
 from .._validation import require_kind
 from .._whitening import standardised
-from ..draws import as_matrix, to_unconstrained
-from ..draws.coerce import read_as_draws
+from ..draws import as_matrix, read_as_draws, to_unconstrained
 from ..modes.arguments import as_covariances, as_pair
 from ..result import Verdict
 from ..target import ParameterScale, Target, parameter_scales, require_target
