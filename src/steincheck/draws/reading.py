@@ -441,7 +441,7 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum
     if target.unconstrain is None or names is None:
         return read_as_draws(draws, target.dim, names=target.names, name=name, minimum=minimum)
     read = read_as_draws(draws, name=name, minimum=minimum)
-    coordinates = target.names or ()
+    coordinates = tuple(target.names or ())
     if read.names is not None and not (coordinates and set(coordinates) <= set(read.names)):
         constrained = read_as_draws(draws, len(names), names=names, name=name, minimum=minimum)
         values = np.asarray(target.unconstrain(constrained.values))

@@ -39,7 +39,7 @@ def score_warnings(target: Target, x: np.ndarray, *, check: bool) -> list[str]:
     return []
 
 
-def check_score(target: Target, x: np.ndarray, *, rtol: float = 1e-3) -> None:
+def check_score(target: Target, x: np.ndarray) -> None:
     """Raise if the score disagrees with finite differences of log p at five of the draws `x` (n, d).
 
     At each, log p is differenced along all coordinates, or along ten directions if there are more of them: at
@@ -63,21 +63,21 @@ def check_score(target: Target, x: np.ndarray, *, rtol: float = 1e-3) -> None:
     given = score_at(target, x[rows])
     directions = np.diag(width) if target.dim <= 10 else probe_points(target.dim, 10) * width
     found = differences(target.log_density, x[rows], 3e-4, directions)
-    gap = _excess(given @ directions.T, found, rtol)
+    gap = _excess(given @ directions.T, found)
     if np.isnan(gap).any():
         log_density_at(target, x[rows])  # says which draws have no density
     if (gap <= 0).all():
         return
     worst = int(np.argmax(np.nan_to_num(gap, nan=np.inf).max(axis=1)))
-    raise ValueError(_complaint(target, int(rows[worst]), x[rows[worst]], given[worst], width, rtol))
+    raise ValueError(_complaint(target, int(rows[worst]), x[rows[worst]], given[worst], width))
 
 
-def _excess(given: np.ndarray, found: Differences, rtol: float) -> np.ndarray:
+def _excess(given: np.ndarray, found: Differences) -> np.ndarray:
     """By how much slopes (n, m) differ from differences beyond what is allowed: positive if they disagree."""
     size = np.maximum(np.abs(given), np.abs(found.central)).max(axis=0)
     usual = np.sort(found.bend, axis=0)[-2:][0]  # the second largest: one draw may be beside a kink
     noise = (0.5 * found.bend + 3 * usual) / found.step
-    return np.abs(given - found.central) - (rtol * size + found.rounding + noise)
+    return np.abs(given - found.central) - (1e-3 * size + found.rounding + noise)
 
 
 def _widths(x: np.ndarray) -> np.ndarray:
@@ -89,13 +89,11 @@ def _widths(x: np.ndarray) -> np.ndarray:
     return np.where(width > 0, width, 1.0)
 
 
-def _complaint(
-    target: Target, row: int, x: np.ndarray, given: np.ndarray, width: np.ndarray, rtol: float
-) -> str:
+def _complaint(target: Target, row: int, x: np.ndarray, given: np.ndarray, width: np.ndarray) -> str:
     """Which coordinates disagree at one draw, with both values."""
     found = differences(target.log_density, x[None], 3e-4 * width)
     numeric = found.central[0]
-    gap = np.nan_to_num(_excess(given[None], found, rtol)[0] * width, nan=np.inf)
+    gap = np.nan_to_num(_excess(given[None], found)[0] * width, nan=np.inf)
     wrong = np.flatnonzero((gap > 0) | (gap == gap.max()))
     lines = [
         f"coordinate {k}{f' ({target.names[k]})' if target.names else ''}: the score is {given[k]:.6g}, the "
