@@ -80,8 +80,6 @@ def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: st
     kind = path.suffix.lower()
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
-    if path.is_dir() and kind != ".zarr":
-        raise IsADirectoryError(f"{path} is a directory, not a file of draws")
     if kind not in SUFFIXES:
         raise ValueError(f"`paths` must end in {', '.join(SUFFIXES)}, got {path.name}")
     if key is not None and kind != ".npz":

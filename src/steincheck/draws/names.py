@@ -101,7 +101,7 @@ def _renamed(have: list[str], want: list[str], variable: str) -> list[str]:
         shifted = {name: _shifted(name, by) for name in own}
         if set(new) <= set(shifted.values()):
             return [shifted.get(name, name) for name in have]
-    if len(own) == len(new) and _are_numbered(own) != _are_numbered(new):
+    if len(own) == len(new) and (None in map(_indices, own)) != (None in map(_indices, new)):
         pairs = dict(zip(_in_order(own), _in_order(new), strict=True))
         return [pairs.get(name, name) for name in have]
     return have
@@ -109,20 +109,19 @@ def _renamed(have: list[str], want: list[str], variable: str) -> list[str]:
 
 def _shifted(name: str, by: int) -> str:
     """A canonical name with `by` added to its indices; names without indices, or with labels, stay."""
-    if not _are_numbered([name]):
+    indices = _indices(name)
+    if indices is None:
         return name
-    return f"{variable_of(name)}[{','.join(str(index + by) for index in _indices(name))}]"
+    return f"{variable_of(name)}[{','.join(str(index + by) for index in indices)}]"
 
 
-def _are_numbered(names: Sequence[str]) -> bool:
-    """Whether all names are those of elements counted by numbers."""
-    return all(part.isdigit() for name in names for part in name.partition("[")[2][:-1].split(","))
-
-
-def _indices(name: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in name.partition("[")[2][:-1].split(","))
+def _indices(name: str) -> tuple[int, ...] | None:
+    """The numbers that count an element; None of a name without indices or with labels."""
+    parts = name.partition("[")[2][:-1].split(",")
+    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else None
 
 
 def _in_order(names: list[str]) -> list[str]:
     """Elements in row-major order: labels stand in it."""
-    return sorted(names, key=_indices) if _are_numbered(names) else names
+    numbered = {name: indices for name in names if (indices := _indices(name)) is not None}
+    return sorted(names, key=numbered.__getitem__) if len(numbered) == len(names) else names
