@@ -118,12 +118,6 @@ def stepped(x):
     return normal_log_density(x) + np.where(x[:, 0] > 0, 2.0, 0.0)
 
 
-def refuses_negative(x):
-    if (x < 0).any():
-        raise ValueError("neg")
-    return -x[:, 0]
-
-
 @pytest.mark.parametrize("right_share", [0.5, 0.881])
 def test_a_jump_inside_the_density_is_neither_a_fit_nor_a_misfit(right_share):
     x = rng(1).normal(size=(600, 2))
@@ -149,18 +143,6 @@ def test_an_edge_is_seen_whatever_is_returned_beyond_it(floor):
     assert gap.x[0] == pytest.approx(-1)
 
 
-@pytest.mark.parametrize(
-    "log_density",
-    [lambda x: np.where(x[:, 0] > 0, -x[:, 0], -1e10), refuses_negative],
-    ids=["floor", "raises"],
-)
-def test_a_hard_edge_cannot_tell(log_density):
-    target = sc.Target(log_density, lambda x: -np.ones_like(x), dim=1)
-    verdict = quiet_check(rng(5).exponential(size=(300, 1)), target, max_evaluations=20_000)
-    assert verdict.fits is None
-    assert "the density ends abruptly near (x[0] = " in verdict.sentence
-
-
 def test_single_tests_warn_of_a_jump():
     with pytest.warns(
         UserWarning, match="the density jumps by a factor of 7.39 near x = .*wrong ones accepted"
@@ -168,8 +150,7 @@ def test_single_tests_warn_of_a_jump():
         sc.ksd_test(rng(6).normal(size=(300, 2)), sc.Target(stepped, np.negative, dim=2), rng=0)
 
 
-def correlated(gap):
-    """A log density of two coordinates with correlation 1 - gap, and draws."""
+def correlated(gap=1e-10):
     z = rng(7).normal(size=(500, 2))
     x = np.sqrt(1 - gap / 2) * z[:, :1] + np.sqrt(gap / 2) * z[:, 1:] * [1, -1]
     inverse = np.linalg.inv(np.array([[1, 1 - gap], [1 - gap, 1]]))
@@ -219,15 +200,10 @@ CONTINUOUS = {
     "normal": lambda: (normal_log_density, rng(13).normal(size=(500, 2))),
     "normal, d = 60": lambda: (normal_log_density, rng(13).normal(size=(500, 60))),
     "scales": scales,
-    "correlation 1 - 1e-4": lambda: correlated(1e-4),
-    "correlation 1 - 1e-10": lambda: correlated(1e-10),
+    "correlation 1 - 1e-10": correlated,
     "funnel": funnel,
     "banana": banana,
     "Laplace": lambda: (lambda x: -np.abs(x).sum(axis=1), rng(14).laplace(size=(500, 3))),
-    "Laplace about 1e9": lambda: (
-        lambda x: -np.abs(x - 1e9).sum(axis=1),
-        1e9 + rng(14).laplace(size=(500, 3)),
-    ),
     "Laplace about 1e14": lambda: (
         lambda x: -np.abs(x - 1e14).sum(axis=1),
         1e14 + rng(14).laplace(size=(500, 3)),

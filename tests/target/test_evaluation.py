@@ -12,12 +12,6 @@ from steincheck.target import log_density_anywhere, log_density_at, score_anywhe
 from steincheck.target.evaluation import differences
 
 
-def test_without_a_score_finite_differences_are_used():
-    target = sc.Target(lambda x: np.sum(np.cos(x), axis=1), dim=4)
-    x = np.random.default_rng(1).normal(size=(20, 4)) * 5
-    np.testing.assert_allclose(score_at(target, x), -np.sin(x), atol=1e-8)
-
-
 @pytest.mark.parametrize(("place", "width"), [(0.0, 1.0), (1e6, 1.0), (0.0, 1e-6), (-1e3, 1e-4), (0.0, 1e6)])
 def test_differences_find_the_width_of_the_density(place, width):
     x = place + width * np.array([[-3.0], [-0.5], [0.1], [2.0]])

@@ -10,7 +10,7 @@ from harness import normal_log_density, standard_normal
 from scipy import special
 
 import steincheck as sc
-from steincheck.target import parameter_scales, scale_of, score_at, to_constrained
+from steincheck.target import parameter_scales, score_at, to_constrained
 
 
 @pytest.mark.parametrize(
@@ -119,11 +119,3 @@ def test_without_a_map_coordinates_are_parameters():
     target = sc.Target(lambda u: -np.sum(u**2, axis=1), dim=1, names=["mu"])
     assert parameter_scales(target)["mu"].scale == ""
     assert to_constrained([1.0], target)[1] == ("mu",)
-
-
-@pytest.mark.parametrize(
-    ("map_", "words"), [(np.exp, "log {}"), (special.expit, "logit {}"), (np.sinh, "unconstrained {}")]
-)
-def test_the_scale_of_a_coordinate(map_, words):
-    u = np.linspace(-1, 1, 7)
-    assert scale_of(u, map_(u)) == words
