@@ -66,7 +66,7 @@ def test_a_program_without_parameters_compiles_but_is_refused():
 def test_the_compiled_program_is_kept_by_content(monkeypatch, target_of):
     target_of("stan", "schools")
     monkeypatch.setattr(stan, "_build", lambda *args: pytest.fail("compiled again"))
-    assert stan.compiled(STAN["schools"]) == stan.compiled(STAN["schools"])
+    assert stan.compile_program(STAN["schools"]) == stan.compile_program(STAN["schools"])
 
 
 def test_a_failing_compiler_is_reported(monkeypatch, tmp_path):

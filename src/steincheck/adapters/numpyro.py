@@ -66,10 +66,10 @@ def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Target
         return -util.potential_energy(model, args, kwargs, split(point, shapes))
 
     def constrain(point: Any) -> Any:
-        return _joined(util.constrain_fn(model, args, kwargs, split(point, shapes)), latent)
+        return _flat_values(util.constrain_fn(model, args, kwargs, split(point, shapes)), latent)
 
     def unconstrain(row: Any) -> Any:
-        return _joined(util.unconstrain_fn(model, args, kwargs, split(row, parameter_shapes)), latent)
+        return _flat_values(util.unconstrain_fn(model, args, kwargs, split(row, parameter_shapes)), latent)
 
     names = tuple(name for key, shape in parameter_shapes.items() for name in element_names(key, shape))
     owners = tuple(key for key, shape in shapes.items() for _ in range(int(np.prod(shape))))
@@ -140,5 +140,5 @@ def _check_sites(sites: Mapping[str, Any]) -> None:
             )
 
 
-def _joined(values: dict[str, Any], order: Mapping[str, Any]) -> Any:
+def _flat_values(values: dict[str, Any], order: Mapping[str, Any]) -> Any:
     return jnp.concatenate([jnp.ravel(values[name]) for name in order])

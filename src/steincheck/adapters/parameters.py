@@ -13,7 +13,7 @@ import numpy as np
 from .._validation import as_numbers, listed_rows
 from ..draws import read_as_draws
 from ..draws.names import variable_of
-from ..target import Batch, Target, in_chunks, probe_points, scale_of, traced
+from ..target import Batch, Target, in_chunks, probe_points, scale_of, trace
 
 STORAGE_ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
 
@@ -144,7 +144,7 @@ def with_parameters(target: Target, parameters: Parameters) -> Target:
 
 def compiled_map(function: Callable[[Any], Any], width: int) -> Batch:
     """Batch function of a JAX function of one row of this width, in float64."""
-    return in_chunks(jax.jit(jax.vmap(traced(function, width)[0])), width)
+    return in_chunks(jax.jit(jax.vmap(trace(function, width)[0])), width)
 
 
 def split(row: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:

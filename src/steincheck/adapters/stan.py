@@ -61,7 +61,7 @@ def from_stan(program: Any, data: Any = None) -> Target:
     if hasattr(program, "log_density_gradient"):
         model = BridgeModel(program)
     else:
-        model = StanModel(str(compiled(program)), _as_json(data))
+        model = StanModel(str(compile_program(program)), _as_json(data))
     names = tuple(counted_from_0(name) for name in model.parameter_names)
     owners = tuple(name.partition(".")[0] for name in model.coordinate_names)
     if not owners:
@@ -70,7 +70,7 @@ def from_stan(program: Any, data: Any = None) -> Target:
     return with_parameters(Target(model.log_density, model.score, dim=len(owners)), parameters)
 
 
-def compiled(program: str | os.PathLike[str]) -> Path:
+def compile_program(program: str | os.PathLike[str]) -> Path:
     """The shared library of a Stan program, built if it is not in the cache."""
     try:
         import httpstan
@@ -78,7 +78,7 @@ def compiled(program: str | os.PathLike[str]) -> Path:
         raise ImportError("from_stan needs httpstan to compile: pip install 'steincheck[stan]'") from None
     home = Path(httpstan.__file__).parent
     source = _source(program)
-    cpp = _translated(home, source) + Path(__file__).with_name("stan_batch.cpp").read_text()
+    cpp = _cpp_code(home, source) + Path(__file__).with_name("stan_batch.cpp").read_text()
     mark = hashlib.sha256("\0".join((cpp, *_compiler_options(home))).encode()).hexdigest()
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     library = caches / "steincheck" / "stan" / f"{mark[:32]}.so"
@@ -118,7 +118,7 @@ def _source(program: str | os.PathLike[str]) -> _Source:
     return _Source(path.read_text(encoding="utf-8"), path.resolve().parent, path.name)
 
 
-def _translated(home: Path, source: _Source) -> str:
+def _cpp_code(home: Path, source: _Source) -> str:
     """C++ code by stanc, or its message."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "program.stan"

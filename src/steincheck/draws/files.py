@@ -14,7 +14,7 @@ import numpy as np
 
 from .._validation import as_count, listed, shown
 from .names import close_names
-from .reading import from_columns, read_any, read_as_draws, stacked
+from .reading import from_columns, read_any, read_as_draws, stack_chains
 from .record import Draws
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet", ".nc", ".zarr")
@@ -72,7 +72,7 @@ def read_draws(
     as_count(minimum, "minimum")
     tables = [_read_file(Path(path), dim, names, key) for path in files]
     title = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    table = tables[0] if len(tables) == 1 else stacked(tables)
+    table = tables[0] if len(tables) == 1 else stack_chains(tables)
     return read_as_draws(table, dim, names=names, name=title, minimum=minimum)
 
 

@@ -59,7 +59,7 @@ def counted_from_0(label: str) -> str:
     >>> counted_from_0("theta.1.2"), counted_from_0("mu")
     ('theta[0,1]', 'mu')
     """
-    return _shifted(canonical_name(label), -1)
+    return _shifted_name(canonical_name(label), -1)
 
 
 def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[int]:
@@ -76,7 +76,7 @@ def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[
     want = [canonical_name(name) for name in wanted]
     known = set(have)
     for variable in dict.fromkeys(variable_of(name) for name in want if name not in known):
-        have = _renamed(have, want, variable)
+        have = _renamed_columns(have, want, variable)
     place = {name: k for k, name in enumerate(have)}
     missing = [given for given, name in zip(wanted, want, strict=True) if name not in place]
     if missing:
@@ -93,12 +93,12 @@ def close_names(name: str, known: Sequence[str]) -> str:
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
-def _renamed(have: list[str], want: list[str], variable: str) -> list[str]:
+def _renamed_columns(have: list[str], want: list[str], variable: str) -> list[str]:
     """`have` with the elements of one variable called as in `want`, if it is clear which is which."""
     own = [name for name in have if variable_of(name) == variable]
     new = [name for name in want if variable_of(name) == variable]
     for by in (-1, 1):
-        shifted = {name: _shifted(name, by) for name in own}
+        shifted = {name: _shifted_name(name, by) for name in own}
         if set(new) <= set(shifted.values()):
             return [shifted.get(name, name) for name in have]
     if len(own) == len(new) and (None in map(_indices, own)) != (None in map(_indices, new)):
@@ -107,7 +107,7 @@ def _renamed(have: list[str], want: list[str], variable: str) -> list[str]:
     return have
 
 
-def _shifted(name: str, by: int) -> str:
+def _shifted_name(name: str, by: int) -> str:
     """A canonical name with `by` added to its indices; names without indices, or with labels, stay."""
     indices = _indices(name)
     if indices is None:

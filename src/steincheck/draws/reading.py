@@ -84,7 +84,7 @@ def read_any(draws: Any, dim: int | None, names: Sequence[str] | None, name: str
     if table is not None:
         return table
     if _is_chain_list(draws):
-        return stacked([read_any(part, dim, names, f"{name}[{k}]") for k, part in enumerate(draws)])
+        return stack_chains([read_any(part, dim, names, f"{name}[{k}]") for k, part in enumerate(draws)])
     array = as_numbers(draws, name, "an array of real numbers with one draw per row")
     if dim == 1 and array.ndim == 2 and 1 < array.shape[1] > array.shape[0]:
         array = array[..., None]  # its rows are chains
@@ -139,7 +139,7 @@ def _is_chain_list(draws: Any) -> bool:
     return all(getattr(part, "ndim", 0) == 2 or hasattr(part, "columns") for part in draws)
 
 
-def stacked(tables: Sequence[Draws]) -> Draws:
+def stack_chains(tables: Sequence[Draws]) -> Draws:
     """Tables of one or more chains each below each other; columns by the names of the first."""
     first = tables[0]
     for k, table in enumerate(tables):

@@ -2,7 +2,7 @@
 
 from ..wording.target import NO_SCORE
 from .checks import Discontinuity, check_score, discontinuity, score_warnings, support_warnings
-from .compiled import BATCH_SIZES, from_jax, in_chunks, jax_target, traced
+from .compiled import BATCH_SIZES, from_jax, in_chunks, jax_target, trace
 from .evaluation import log_density_anywhere, log_density_at, raw_score, score_anywhere, score_at
 from .record import (
     MAX_DIM,

@@ -59,7 +59,11 @@ def check_score(target: Target, x: np.ndarray) -> None:
     ValueError: `score` disagrees with finite differences of `log_density` in coordinate 0...
     """
     rows = np.unique(np.linspace(0, len(x) - 1, num=min(5, len(x))).astype(int))
-    width = _widths(x)
+    low, high = np.quantile(x, (0.25, 0.75), axis=0)
+    bulk = (high - low) / 1.349  # a Gaussian's sd; one draw of Cauchy's may be far out
+    spread = x.std(axis=0)
+    width = np.where(bulk > 0, np.minimum(spread, bulk), spread)
+    width = np.where(width > 0, width, 1.0)
     given = score_at(target, x[rows])
     directions = np.diag(width) if target.dim <= 10 else probe_points(target.dim, 10) * width
     found = differences(target.log_density, x[rows], 3e-4, directions)
@@ -78,15 +82,6 @@ def _excess(given: np.ndarray, found: Differences) -> np.ndarray:
     usual = np.sort(found.bend, axis=0)[-2:][0]  # the second largest: one draw may be beside a kink
     noise = (0.5 * found.bend + 3 * usual) / found.step
     return np.abs(given - found.central) - (1e-3 * size + found.rounding + noise)
-
-
-def _widths(x: np.ndarray) -> np.ndarray:
-    """Width (d,) of the bulk of the draws: one of Cauchy's may be a thousand times farther out."""
-    spread = x.std(axis=0)
-    low, high = np.quantile(x, (0.25, 0.75), axis=0)
-    bulk = (high - low) / 1.349  # the quartiles of a Gaussian are 1.349 sd apart
-    width = np.where(bulk > 0, np.minimum(spread, bulk), spread)
-    return np.where(width > 0, width, 1.0)
 
 
 def _complaint(target: Target, row: int, x: np.ndarray, given: np.ndarray, width: np.ndarray) -> str:
@@ -219,13 +214,8 @@ class _Steps(NamedTuple):
 
     part: np.ndarray  #: (m,) its number
     size: np.ndarray  #: (m,) nats by which log p changes over it
-    height: np.ndarray  #: (m,) log p at its higher end
     beside: np.ndarray  #: (m,) the largest change over another part of the line
-
-    def matter(self, least: float, low: float) -> np.ndarray:
-        """Whether the density changes by the share `least`, and that lies above `low`."""
-        share = np.maximum(-np.expm1(-self.size), 1e-300)
-        return (share > least) & (self.height + np.log(share) > low)
+    matter: np.ndarray  #: (m,) whether the density changes by a large share, which is not far below the rest
 
 
 def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -> Discontinuity | None:
@@ -243,14 +233,13 @@ def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -
         t = begin[:, None] + length * np.linspace(0, 1, n_parts + 1)
         points = start[:, None] + t[:, :, None] * way[:, None]
         value = log_density_anywhere(target.log_density, points.reshape(-1, x.shape[1])).reshape(t.shape)
-        steps = _steps(np.maximum(value, low - EDGE_DROP))  # the cut takes nothing from continuity
-        matter = steps.matter(max(0.02, 0.5 / np.sqrt(len(x))), low)
+        steps = _steps(value, max(0.02, 0.5 / np.sqrt(len(x))), low)
         begin = np.take_along_axis(t, steps.part[:, None], axis=1)[:, 0]
         length /= n_parts
-        if length <= smallest or not matter.any():
+        if length <= smallest or not steps.matter.any():
             break
-        start, way, begin, n_parts = start[matter], way[matter], begin[matter], 8
-    sizes = np.where(matter & (steps.size > 10.0 * steps.beside), steps.size, 0.0)
+        start, way, begin, n_parts = start[steps.matter], way[steps.matter], begin[steps.matter], 8
+    sizes = np.where(steps.matter & (steps.size > 10.0 * steps.beside), steps.size, 0.0)
     if not sizes.any():
         return None
     best = int(np.argmax(sizes))
@@ -258,8 +247,12 @@ def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -
     return Discontinuity(kind, start[best] + begin[best] * way[best], float(sizes[best]))
 
 
-def _steps(value: np.ndarray) -> _Steps:
-    """The part of each line on which log p changes least like on its neighbours; `value` (m, k + 1)."""
+def _steps(value: np.ndarray, least: float, low: float) -> _Steps:
+    """The part of each line on which log p changes least like on its neighbours; `value` (m, k + 1).
+
+    It matters if the density changes by the share `least`, and that lies above `low`.
+    """
+    value = np.maximum(value, low - EDGE_DROP)  # the cut takes nothing from continuity
     change = np.diff(value, axis=1)
     wide = np.concatenate([change[:, 1:2], change, change[:, -2:-1]], axis=1)
     part = np.argmax(np.abs(change - 0.5 * (wide[:, :-2] + wide[:, 2:])), axis=1)  # 0 on a parabola
@@ -267,7 +260,9 @@ def _steps(value: np.ndarray) -> _Steps:
     change = np.abs(change)
     size = change[row, part]
     change[row, part] = 0.0
-    return _Steps(part, size, np.maximum(value[row, part], value[row, part + 1]), change.max(axis=1))
+    height = np.maximum(value[row, part], value[row, part + 1])
+    share = np.maximum(-np.expm1(-size), 1e-300)
+    return _Steps(part, size, change.max(axis=1), (share > least) & (height + np.log(share) > low))
 
 
 def _lines(x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -74,7 +74,7 @@ def from_jax(
     if dim is None:
         raise ValueError("`dim` must be given, or `example`, a point in the form that `log_density` takes")
     dim = as_count(dim, "dim", maximum=MAX_DIM)
-    function, returned = traced(log_density, dim)
+    function, returned = trace(log_density, dim)
     if getattr(returned, "shape", None) != () or not jnp.issubdtype(returned.dtype, jnp.floating):
         raise ValueError(
             "`log_density` of from_jax must map one point of shape (d,) to one real number, "
@@ -122,7 +122,7 @@ def _in_double(function: Callable[[Any], Any] | None) -> Batch | None:
     return evaluate
 
 
-def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
+def trace(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
     """The function traced once in float64, with its own copy of the arrays it closes over; and its output.
 
     JAX keeps one converted copy of a NumPy array for as long as a traced function holds it. With copies of

@@ -135,7 +135,7 @@ class Target:
         changed = {
             name: getattr(self, name) for name in recipe.made if getattr(self, name) is not recipe.made[name]
         }
-        return _made_again, (recipe.call, changed)
+        return _remake, (recipe.call, changed)
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
@@ -157,7 +157,7 @@ def made_by(target: AnyTarget, maker: Callable[..., Target], *arguments: Any, **
     return replace(target, _recipe=_Recipe(functools.partial(maker, *arguments, **options), made))
 
 
-def _made_again(call: Callable[[], Target], changed: dict[str, Any]) -> Target:
+def _remake(call: Callable[[], Target], changed: dict[str, Any]) -> Target:
     """The target that was made by `call`, with fields that were replaced later."""
     target = call()
     return replace(target, **changed) if changed else target
