@@ -25,7 +25,7 @@ import numpy as np
 import steincheck as sc
 from steincheck.chains.blocks import autocorrelation_time
 from steincheck.result import AccuracyResult
-from steincheck.target.parameter_scale import to_constrained
+from steincheck.target import to_constrained
 
 from .accuracy_targets import TARGETS, Case, case
 from .tables import RESULTS, Table, commit

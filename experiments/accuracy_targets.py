@@ -18,8 +18,8 @@ from steincheck.accuracy.cells import Cutoff
 from steincheck.accuracy.control import stein_features
 from steincheck.accuracy.intervals import estimate_moments
 from steincheck.perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
+from steincheck.target import to_constrained
 from steincheck.target.counting import CountedTarget
-from steincheck.target.parameter_scale import to_constrained
 
 POOL = 400_000  # exact draws, of which every replicate takes some
 REFERENCE_WALKERS = 400

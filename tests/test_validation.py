@@ -93,7 +93,6 @@ REFUSED = {
     "multinomial, no seed": (lambda: sc.multinomial(5, 3, "seed"), "`rng`"),
     "barker of a dict": (lambda: sc.barker({}), "`log_ratio`"),
     "metropolis of None": (lambda: sc.metropolis(None), "`log_ratio`"),
-    "rows that are not there": (lambda: sc.as_draws(X).take([100]), "`rows`"),
     "three columns of two": (lambda: MIXTURE.score(np.ones((4, 3))), "`x`"),
     "pytree without the key": (lambda: sc.from_jax(lambda p: p["b"], example={"a": 1.0}), "`log_density`"),
     "blocks of text": (

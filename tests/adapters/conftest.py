@@ -16,7 +16,6 @@ collect_ignore = [
         ("arviz", "arviz"),
         ("numpyro", "numpyro"),
         ("pymc", "pymc"),
-        ("samplers", "pymc"),
         ("torch", "torch"),
     )
     if find_spec(package) is None

@@ -10,8 +10,7 @@ from harness import assert_level
 from scipy import integrate, stats
 
 import steincheck as sc
-from steincheck.adapters.verification import log_jacobian
-from steincheck.target import central_differences
+from steincheck.target.evaluation import differences
 
 INF = np.inf
 BOUNDS = [(3, INF), (-INF, 1), (0, 2), (-INF, INF)]
@@ -31,15 +30,8 @@ def score(x):
 
 def sample(n, rng):
     rng = np.random.default_rng(rng)
-    return np.stack(
-        [
-            3 + rng.exponential(size=n),
-            1 - rng.exponential(size=n),
-            2 * rng.beta(2, 2, size=n),
-            rng.normal(size=n),
-        ],
-        axis=1,
-    )
+    waits = rng.exponential(size=(2, n))
+    return np.stack([3 + waits[0], 1 - waits[1], 2 * rng.beta(2, 2, size=n), rng.normal(size=n)], axis=1)
 
 
 def in_numpy():
@@ -73,15 +65,13 @@ def test_there_and_back(free, points):
 
 
 def test_the_jacobian_is_that_of_the_map(free, points):
-    maps = sc.adapters.parameters.Parameters(
-        tuple(free.constrained_names), ("x",) * 4, free.constrain, free.unconstrain
-    )
-    expected = log_density(free.constrain(points)) + log_jacobian(maps, points)
+    slopes = (free.constrain(points + 1e-5) - free.constrain(points - 1e-5)) / 2e-5
+    expected = log_density(free.constrain(points)) + np.log(slopes).sum(axis=1)
     np.testing.assert_allclose(free.log_density(points), expected, atol=1e-7)
 
 
 def test_the_score_is_the_gradient(free, points):
-    np.testing.assert_allclose(free.score(points), central_differences(free.log_density, points), atol=1e-6)
+    np.testing.assert_allclose(free.score(points), differences(free.log_density, points).central, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +123,8 @@ def test_a_transformed_model_pickles():
     ("support", "message"),
     [
         ((1, 1), "`support` must have low < high, coordinate 0 has"),
-        ((np.nan, 1), "`support` must have low < high"),
         ([(0, 1)] * 3, "`support` must be one .* pair or 4 of them"),
         (None, "`support` must be .low, high. pairs of numbers"),
-        ((-(10**400), 10**400), "`support` must be below 1.8e308 in size"),
     ],
 )
 def test_a_bad_support_is_named(support, message):
@@ -164,9 +152,7 @@ def test_the_support_may_be_given_by_name():
     assert by_name.names == by_place.names == ("mu", "log sigma")
     x = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_array_equal(by_name.log_density(x), by_place.log_density(x))
-    with pytest.raises(
-        ValueError, match="`support` must name parameters of the target, mu, sigma, got 'tau'"
-    ):
+    with pytest.raises(ValueError, match=r"`support` must name parameters .*, mu, sigma, got 'tau'"):
         sc.unbounded(base, {"tau": (0.0, 1.0)})
 
 

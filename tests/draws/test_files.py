@@ -45,16 +45,6 @@ def test_text_files(tmp_path, text, name):
     assert read_draws(written(tmp_path, text, name), dim=2).values.tolist() == [[0.5, 1], [2, 3]]
 
 
-def test_a_first_comment_of_as_many_names_as_columns_names_them(tmp_path):
-    x = np.array([[1.0, 2.0], [3.0, 4.0]])
-    for delimiter, header in ((" ", "tau mu"), (",", "tau,mu"), (" ", "tau.1 tau.2")):
-        np.savetxt(tmp_path / "x.txt", x, header=header, delimiter=delimiter)
-        names = ["tau[1]", "tau[0]"] if "1" in header else ["mu", "tau"]
-        np.testing.assert_array_equal(read_draws(tmp_path / "x.txt", names=names), x[:, ::-1])
-    for comment in ("2024 run", "made by hand", "tau, 5"):
-        assert read_draws(written(tmp_path, f"# {comment}\n1 2\n3 4\n")).names is None
-
-
 def test_named_columns_are_taken_in_the_order_of_the_target(tmp_path):
     path = written(tmp_path, "lp__,tau,mu,more\n9,1,2,0\n9,3,4,0\n")
     assert read_draws(path, dim=2, names=["mu", "tau"]).values.tolist() == [[2, 1], [4, 3]]
@@ -70,17 +60,12 @@ def test_named_columns_are_taken_in_the_order_of_the_target(tmp_path):
     ("text", "message"),
     [
         ("a,b\n1,2\n\n3\n", "number of columns changed from 2 to 1 at row 2"),
-        ("1,2\n3,4,5\n", "number of columns changed from 2 to 3 at row 2"),
         ("a,b,c\n1,2\n3,4\n", "the first line has 3 names, the draws have 2 values"),
         ("a,b\n1,2\n3,x\n", "could not convert string 'x' to float64 at row 1, column 2"),
-        ("1,2\n3,\n", "could not convert string '' to float64 at row 1, column 2"),
         ("1,2\n1_5,2\n", "could not convert string '1_5' to float64"),
-        ("1.5,x\n3,4\n", "could not convert string 'x' to float64 at row 0, column 2"),
         ("a,a\n1,2\n3,4\n", "there is more than one column 'a'"),
         ("a,b\n", "it holds no draws"),
-        ("", "it holds no draws"),
         ("i,a,b\n1,3.5,4\n2,4.5,5\n", r"one column per coordinate, 2, got 3 \(i, a, b\); select columns by"),
-        ("1,2\nnan,3\n", r"must be finite: 1 of 2 draws contain NaN or infinity, rows \[1\]"),
     ],
 )
 def test_bad_text_files(tmp_path, text, message):
@@ -130,9 +115,8 @@ def test_frames_in_text_files_are_sorted_by_chain_and_draw_and_weighted(tmp_path
     assert draws.chain.tolist() == [0, 0, 1, 1]
     weight = np.exp([-np.inf, -1, 0, 1])
     np.testing.assert_allclose(draws.weight, weight / weight.sum(), rtol=1e-14)
-    for cell in ("nan", "inf"):
-        with pytest.raises(ValueError, match="`weight` must be finite and not negative, got nan"):
-            read_draws(written(tmp_path, f"a,log_weight\n1,0\n2,{cell}\n"))
+    with pytest.raises(ValueError, match="`weight` must be finite and not negative, got nan"):
+        read_draws(written(tmp_path, "a,log_weight\n1,0\n2,inf\n"))
 
 
 def test_array_files(tmp_path):
@@ -174,9 +158,7 @@ def test_unreadable_files(tmp_path, name):
         read_draws(tmp_path / name)
 
 
-def test_paths_name_files(tmp_path):
-    with pytest.raises(IsADirectoryError, match="is a directory"):
-        read_draws(tmp_path)
+def test_paths_name_files():
     with pytest.raises(ValueError, match="`paths` must name at least one file"):
         read_draws([])
     with pytest.raises(TypeError, match=r"`paths` must be a path or a list of paths, got \[1, 2\]"):

@@ -9,7 +9,7 @@ from steincheck.modes.arguments import as_modes
 from steincheck.moments.columns import Column, feature_columns, feature_record, user_parameters
 from steincheck.moments.coordinates import mode_coordinates
 from steincheck.moments.features import feature_sums
-from steincheck.target.parameter_scale import ParameterScale
+from steincheck.target import ParameterScale
 
 
 def test_columns_and_sums_have_one_order():

@@ -1,6 +1,7 @@
 """Targets from JAX functions: float64, few compilations, data of which JAX keeps copies."""
 
 import functools
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,6 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck.target import raw_value_and_score, score_at
 
 
 def funnel(x):
@@ -63,14 +63,6 @@ def _of_data(y, x):
     return -0.5 * jnp.sum((y - x[0]) ** 2) - x[1] ** 2
 
 
-class _Model:
-    def __init__(self, y):
-        self.y = y
-
-    def log_density(self, x):
-        return _of_data(self.y, x)
-
-
 def _scanned(y, x):
     def add(total, value):
         return total - 0.5 * (value - x[0]) ** 2 - x[1] ** 2 / 20, None
@@ -82,7 +74,6 @@ KINDS = {
     "partial": lambda y: functools.partial(_of_data, y),
     "scan": lambda y: functools.partial(_scanned, y),
     "jitted": lambda y: jax.jit(lambda x: _of_data(y, x)),
-    "method": lambda y: _Model(y).log_density,
 }
 
 
@@ -130,14 +121,41 @@ def test_a_mistake_in_the_function_is_named():
 
 def test_the_jax_function_is_a_field_and_an_argument_of_compiled_code():
     mixture = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 1.0]])
-    own = sc.from_jax(funnel, dim=2)
     given = sc.Target(lambda x: -np.sum(x**2, axis=1), dim=2, jax_log_density=lambda x: -jnp.sum(x**2))
     x = np.array([[0.5, -1.0], [2.0, 0.0]])
     evaluate = jax.jit(lambda log_density, x: jax.vmap(log_density)(x))
-    for target in (mixture, own, given):
+    for target in (mixture, given):
         with jax.enable_x64(True):
             np.testing.assert_allclose(evaluate(target.jax_log_density, x), target.log_density(x), rtol=1e-13)
-        value, score = raw_value_and_score(target, x)
-        np.testing.assert_allclose(value, target.log_density(x), rtol=1e-13)
-        np.testing.assert_allclose(score, score_at(target, x), rtol=1e-8)
     assert sc.Target(funnel, dim=2).jax_log_density is None
+
+
+EXAMPLE = {"mu": 0.0, "layer": {"w": np.zeros(2, dtype=np.float32)}}
+
+
+def tree_log_density(position):
+    scale = np.array([1.0, 2.0])
+    return -0.5 * position["mu"] ** 2 - 0.5 * jnp.sum((position["layer"]["w"] / scale) ** 2)
+
+
+def test_a_function_of_a_pytree_is_a_target_with_names():
+    target = sc.from_jax(tree_log_density, example=EXAMPLE)
+    assert target.names == ("layer.w[0]", "layer.w[1]", "mu")
+    x = np.array([[1.0, 2.0, 3.0]])
+    np.testing.assert_allclose(target.score(x), [[-1, -0.5, -3]])
+    again = pickle.loads(pickle.dumps(target))
+    np.testing.assert_array_equal(again.score(x), target.score(x))
+    assert sc.from_jax(tree_log_density, example=EXAMPLE, names=["a", "b", "c"]).names == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("example", "error", "message"),
+    [
+        ({}, ValueError, "`example` must hold at least one number"),
+        ({"mu": "x"}, TypeError, "`example` must be a pytree of real numbers"),
+        (None, ValueError, "`dim` must be given, or `example`"),
+    ],
+)
+def test_what_is_no_example(example, error, message):
+    with pytest.raises(error, match=message):
+        sc.from_jax(tree_log_density, example=example)

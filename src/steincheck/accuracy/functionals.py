@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..target import Target
-from ..target.parameter_scale import to_constrained
+from ..target import Target, to_constrained
 
 
 class Functionals(NamedTuple):

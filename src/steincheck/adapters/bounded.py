@@ -63,7 +63,8 @@ def unbounded(target: Target, support: BoundsLike | Mapping[str, tuple[float, fl
     if target.sample is not None:
         sample = target.sample
         free = replace(free, sample=lambda n, rng: scale.coordinates(sample(n, rng)))
-    free = replace(with_parameters(free, parameters), names=scale.names(names))
+    labels = [_name(*edges) for edges in zip(names, low.tolist(), high.tolist(), strict=True)]
+    free = replace(with_parameters(free, parameters), names=labels)
     return made_by(free, unbounded, target, support)
 
 
@@ -150,10 +151,6 @@ class _Scale:
             from_low = np.log(x - np.array(self.low))
             from_high = np.log(np.array(self.high) - x)
             return np.asarray(self._chosen(from_low - from_high, from_low, -from_high, x))
-
-    def names(self, parameters: Sequence[str]) -> list[str]:
-        """Names of the coordinates."""
-        return [_name(*edges) for edges in zip(parameters, self.low, self.high, strict=True)]
 
 
 def _name(parameter: str, low: float, high: float) -> str:

@@ -83,7 +83,4 @@ def run_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SystemExit as stop:
         raise ValueError(f"{path} ends the program while it is read ({stop!r})") from None
-    except SyntaxError as error:
-        error.filename = error.filename or str(path)  # Python names no file that holds null bytes
-        raise
     return module

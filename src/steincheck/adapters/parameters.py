@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from .._validation import as_numbers, listed_rows
-from ..draws.coerce import read_as_draws
+from ..draws import read_as_draws
 from ..draws.names import variable_of
-from ..target import Batch, Target
-from ..target.parameter_scale import probe_points, scale_of
+from ..target import Batch, Target, in_chunks, probe_points, scale_of, trace
 
 STORAGE_ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
 
@@ -139,6 +140,24 @@ def with_parameters(target: Target, parameters: Parameters) -> Target:
         constrain=constrain,
         unconstrain=unconstrain,
     )
+
+
+def compiled_map(function: Callable[[Any], Any], width: int) -> Batch:
+    """Batch function of a JAX function of one row of this width, in float64."""
+    return in_chunks(jax.jit(jax.vmap(trace(function, width)[0])), width)
+
+
+def split(row: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """One row, an array of NumPy or JAX, as the values of variables.
+
+    Examples
+    --------
+    >>> split(np.arange(3.0), {"mu": (), "w": (2,)})
+    {'mu': array(0.), 'w': array([1., 2.])}
+    """
+    ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes.values()])
+    parts = zip(shapes.items(), np.concatenate([[0], ends]), ends, strict=False)
+    return {name: row[start:end].reshape(shape) for (name, shape), start, end in parts}
 
 
 def _shown(values: np.ndarray) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import jax
@@ -13,9 +12,7 @@ import numpy as np
 
 from ..draws.names import element_names
 from ..target import Batch, Target, from_jax
-from .jax import split
-from .parameters import Parameters, with_parameters
-from .verification import verify
+from .parameters import Parameters, split, with_parameters
 
 ShapeByName = dict[str, tuple[int, ...]]
 
@@ -71,9 +68,7 @@ def from_pymc(model: Any) -> Target:
         _rows(constrain, free),
         _rows(_function(stand_ins, coordinates), shapes),
     )
-    target = with_parameters(_density(model, free), parameters)
-    verify(target, parameters, partial(_without_jacobian, model, free), "PyMC")
-    return target
+    return with_parameters(_density(model, free), parameters)
 
 
 def _shapes(model: Any, values: Sequence[Any]) -> ShapeByName:
@@ -161,11 +156,3 @@ def _settings_kept() -> Any:
             os.environ.pop("XLA_FLAGS", None)
         else:
             os.environ["XLA_FLAGS"] = flags
-
-
-def _without_jacobian(model: Any, shapes: ShapeByName, points: np.ndarray) -> np.ndarray:
-    """PyMC's own log density of the free variables, by another route than JAX."""
-    function = model.compile_logp(jacobian=False, mode="FAST_COMPILE")
-    keys = [value.name for value in model.value_vars]
-    rows = [dict(zip(keys, split(row, shapes).values(), strict=True)) for row in points]
-    return np.array([float(function(row)) for row in rows])

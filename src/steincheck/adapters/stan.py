@@ -22,7 +22,6 @@ from .._validation import shown
 from ..draws.names import counted_from_0
 from ..target import Target
 from .parameters import Parameters, with_parameters
-from .verification import verify
 
 
 def from_stan(program: Any, data: Any = None) -> Target:
@@ -62,22 +61,24 @@ def from_stan(program: Any, data: Any = None) -> Target:
     if hasattr(program, "log_density_gradient"):
         model = BridgeModel(program)
     else:
-        model = StanModel(str(compiled(program)), _as_json(data))
+        model = StanModel(str(compile_program(program)), _as_json(data))
     names = tuple(counted_from_0(name) for name in model.parameter_names)
     owners = tuple(name.partition(".")[0] for name in model.coordinate_names)
     if not owners:
         raise ValueError("`program` must have parameters: there is nothing to test without any")
     parameters = Parameters(names, owners, model.constrain, model.unconstrain)
-    target = with_parameters(Target(model.log_density, model.score, dim=len(owners)), parameters)
-    verify(target, parameters, partial(model.log_density, jacobian=False), "Stan")
-    return target
+    return with_parameters(Target(model.log_density, model.score, dim=len(owners)), parameters)
 
 
-def compiled(program: str | os.PathLike[str]) -> Path:
+def compile_program(program: str | os.PathLike[str]) -> Path:
     """The shared library of a Stan program, built if it is not in the cache."""
-    home = _home_of_httpstan()
+    try:
+        import httpstan
+    except ImportError:
+        raise ImportError("from_stan needs httpstan to compile: pip install 'steincheck[stan]'") from None
+    home = Path(httpstan.__file__).parent
     source = _source(program)
-    cpp = _translated(home, source) + Path(__file__).with_name("stan_batch.cpp").read_text()
+    cpp = _cpp_code(home, source) + Path(__file__).with_name("stan_batch.cpp").read_text()
     mark = hashlib.sha256("\0".join((cpp, *_compiler_options(home))).encode()).hexdigest()
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     library = caches / "steincheck" / "stan" / f"{mark[:32]}.so"
@@ -100,14 +101,6 @@ def _compiler_options(home: Path) -> list[str]:
     ]
 
 
-def _home_of_httpstan() -> Path:
-    try:
-        import httpstan
-    except ImportError:
-        raise ImportError("from_stan needs httpstan to compile: pip install 'steincheck[stan]'") from None
-    return Path(httpstan.__file__).parent
-
-
 class _Source(NamedTuple):
     code: str
     folder: Path  # of its includes
@@ -125,7 +118,7 @@ def _source(program: str | os.PathLike[str]) -> _Source:
     return _Source(path.read_text(encoding="utf-8"), path.resolve().parent, path.name)
 
 
-def _translated(home: Path, source: _Source) -> str:
+def _cpp_code(home: Path, source: _Source) -> str:
     """C++ code by stanc, or its message."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "program.stan"
@@ -147,7 +140,9 @@ def _build(home: Path, cpp: str, library: Path, name: str) -> None:
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         raise RuntimeError("from_stan needs a C++ compiler: install g++ or clang++, or set CXX")
-    _say(f"Compiling {name}: about half a minute, once; kept in {library.parent} ...")
+    if sys.stderr.isatty() or "ipykernel" in sys.modules:
+        text = f"Compiling {name}: about half a minute, once; kept in {library.parent} ..."
+        print(text, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         source = Path(scratch) / "model.cpp"
         source.write_text(cpp, encoding="utf-8")
@@ -157,12 +152,6 @@ def _build(home: Path, cpp: str, library: Path, name: str) -> None:
         if done.returncode:
             raise RuntimeError(f"{compiler} failed on the code that stanc wrote:\n{done.stderr[-4096:]}")
         made.replace(library)
-
-
-def _say(text: str) -> None:
-    """A sentence on a terminal or in a notebook; nothing in a pipe."""
-    if sys.stderr.isatty() or "ipykernel" in sys.modules:
-        print(text, file=sys.stderr, flush=True)
 
 
 def _as_json(data: Any) -> str:
@@ -213,35 +202,40 @@ class StanModel:
         self._functions.steincheck_names(self._model, which, buffer, ctypes.c_long(size))
         return _text(buffer).split()
 
-    def log_density(self, x: np.ndarray, jacobian: bool = True) -> np.ndarray:
+    def log_density(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n,)"""
         value = np.empty(len(x))
-        self._call("log_density", x, int(jacobian), value, None)
+        self._call("log_density", x, value, None)
         return np.where(np.isnan(value), -np.inf, value)
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, d)"""
         slope = np.empty((len(x), len(self.coordinate_names)))
-        self._call("log_density", x, 1, np.empty(len(x)), slope)
+        self._call("log_density", x, np.empty(len(x)), _pointer(slope))
         return slope
 
     def constrain(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, k)"""
         values = np.empty((len(x), len(self.parameter_names)))
-        self._call("constrain", x, len(self.parameter_names), values)
+        self._call("constrain", x, values, ctypes.c_long(values.shape[1]))
         return values
 
     def unconstrain(self, values: np.ndarray) -> np.ndarray:
         """(n, k) -> (n, d); NaN outside the support."""
         x = np.empty((len(values), len(self.coordinate_names)))
-        self._call("unconstrain", values, len(self.parameter_names), x)
+        self._call("unconstrain", values, x, ctypes.c_long(len(self.parameter_names)))
         return x
 
-    def _call(self, name: str, rows: np.ndarray, option: int, *out: np.ndarray | None) -> None:
+    def _call(self, name: str, rows: np.ndarray, out: np.ndarray, last: Any) -> None:
+        """Fill `out` by a function of rows; its last argument is the gradient or the number of parameters."""
         rows = np.ascontiguousarray(rows, dtype=np.float64)
-        sizes = [ctypes.c_long(size) for size in (len(rows), len(self.coordinate_names), option)]
-        places = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in (rows, *out)]
-        getattr(self._functions, f"steincheck_{name}")(self._model, places[0], *sizes, *places[1:])
+        sizes = ctypes.c_long(len(rows)), ctypes.c_long(len(self.coordinate_names))
+        function = getattr(self._functions, f"steincheck_{name}")
+        function(self._model, _pointer(rows), *sizes, _pointer(out), last)
+
+
+def _pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
 
 
 class BridgeModel:
@@ -252,10 +246,9 @@ class BridgeModel:
         self.parameter_names = model.param_names()
         self.coordinate_names = model.param_unc_names()
 
-    def log_density(self, x: np.ndarray, jacobian: bool = True) -> np.ndarray:
+    def log_density(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n,)"""
-        function = partial(self.model.log_density, propto=False, jacobian=jacobian)
-        return _rows(function, x, 1, -np.inf)[:, 0]
+        return _rows(partial(self.model.log_density, propto=False), x, 1, -np.inf)[:, 0]
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, d)"""

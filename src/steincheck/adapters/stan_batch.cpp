@@ -60,20 +60,18 @@ long steincheck_names(void* model, int which, char* out, long size) {
   return text.size();
 }
 
-// Log density of n points of dimension d, with or without the Jacobian of the transformation; and with it the
-// gradient, unless its pointer is null.
-void steincheck_log_density(void* model, const double* points, long n, long d, long jacobian, double* value,
-                            double* gradient) {
+// Log density of n points of dimension d, with the Jacobian of the transformation; and with it the gradient,
+// unless its pointer is null.
+void steincheck_log_density(void* model, const double* points, long n, long d, double* value, double* gradient) {
   auto& self = *static_cast<steincheck::model_base*>(model);
   Eigen::VectorXd point(d), slope(d);
   for (long i = 0; i < n; ++i) {
     try {
       point = Eigen::Map<const Eigen::VectorXd>(points + i * d, d);
       if (gradient == nullptr) {
-        value[i] = jacobian ? self.log_prob_jacobian(point, nullptr) : self.log_prob(point, nullptr);
+        value[i] = self.log_prob_jacobian(point, nullptr);
       } else {
-        value[i] = jacobian ? stan::model::log_prob_grad<false, true>(self, point, slope, nullptr)
-                            : stan::model::log_prob_grad<false, false>(self, point, slope, nullptr);
+        value[i] = stan::model::log_prob_grad<false, true>(self, point, slope, nullptr);
         std::copy(slope.data(), slope.data() + d, gradient + i * d);
       }
     } catch (const std::exception&) {
@@ -85,7 +83,7 @@ void steincheck_log_density(void* model, const double* points, long n, long d, l
 }
 
 // From n points of dimension d to the k parameters of each.
-void steincheck_constrain(void* model, const double* points, long n, long d, long k, double* out) {
+void steincheck_constrain(void* model, const double* points, long n, long d, double* out, long k) {
   auto& self = *static_cast<steincheck::model_base*>(model);
   auto rng = stan::services::util::create_rng(0, 1);
   Eigen::VectorXd point(d), values(k);
@@ -101,7 +99,7 @@ void steincheck_constrain(void* model, const double* points, long n, long d, lon
 }
 
 // The way back; NaN for a row outside the support.
-void steincheck_unconstrain(void* model, const double* values, long n, long d, long k, double* out) {
+void steincheck_unconstrain(void* model, const double* values, long n, long d, double* out, long k) {
   auto& self = *static_cast<steincheck::model_base*>(model);
   Eigen::VectorXd row(k), point(d);
   for (long i = 0; i < n; ++i) {

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_count, listed, shown
-from .coerce import read_any, read_as_draws, stacked
-from .containers import from_columns
-from .names import canonical_name, close_names, variable_of
+from .names import close_names
+from .reading import from_columns, read_any, read_as_draws, stack_chains
 from .record import Draws
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet", ".nc", ".zarr")
@@ -35,11 +34,10 @@ def read_draws(
     ----------
     paths : path or sequence of paths
         ``.csv``, ``.tsv``, ``.txt``: one draw per row, separated by commas or blanks, with or without a line
-        of column names. A comment (``#``) in the first line that holds one name per column names the columns,
-        as ``np.savetxt`` writes them; other comments, empty lines and a column without a name (a row index)
-        are skipped. CmdStan's CSV files are read without their warm-up. ``.npy`` and ``.npz``: arrays;
-        nothing is ever unpickled. ``.parquet`` (needs ``steincheck[parquet]``). ``.nc`` and ``.zarr``, as
-        ArviZ writes them (needs ``steincheck[arviz]``).
+        of column names. Comments (``#``), empty lines and a column without a name (a row index) are skipped.
+        CmdStan's CSV files are read without their warm-up. ``.npy`` and ``.npz``: arrays; nothing is ever
+        unpickled. ``.parquet`` (needs ``steincheck[parquet]``). ``.nc`` and ``.zarr``, as ArviZ writes them
+        (needs ``steincheck[arviz]``).
     dim : int, optional
         Number of coordinates there must be.
     names : sequence of str, optional
@@ -74,7 +72,7 @@ def read_draws(
     as_count(minimum, "minimum")
     tables = [_read_file(Path(path), dim, names, key) for path in files]
     title = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    table = tables[0] if len(tables) == 1 else stacked(tables)
+    table = tables[0] if len(tables) == 1 else stack_chains(tables)
     return read_as_draws(table, dim, names=names, name=title, minimum=minimum)
 
 
@@ -82,8 +80,6 @@ def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: st
     kind = path.suffix.lower()
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
-    if path.is_dir() and kind != ".zarr":
-        raise IsADirectoryError(f"{path} is a directory, not a file of draws")
     if kind not in SUFFIXES:
         raise ValueError(f"`paths` must end in {', '.join(SUFFIXES)}, got {path.name}")
     if key is not None and kind != ".npz":
@@ -133,7 +129,6 @@ def _read_text(text: str) -> Draws:
     if not body:
         raise ValueError("it holds no draws")
     values = np.loadtxt(body, delimiter=separator, comments=None, ndmin=2, quotechar='"')
-    header = header or _commented_names(lines[0], values.shape[1])
     if header is None:
         return Draws(values)
     if len(header) != values.shape[1]:
@@ -165,10 +160,3 @@ def _n_warm_up(comments: Sequence[str]) -> int:
     if settings.get("save_warmup") not in ("1", "true"):
         return 0
     return -(-int(settings.get("num_warmup", 0)) // int(settings.get("thin", 1)))
-
-
-def _commented_names(line: str, width: int) -> list[str] | None:
-    """The names of the columns if the first line is a comment of so many names, as np.savetxt writes it."""
-    words = _cells(line.lstrip("# "), "," if "," in line else None)
-    are_names = all(variable_of(canonical_name(word)).isidentifier() for word in words)
-    return words if line.startswith("#") and len(words) == width and are_names else None

@@ -59,7 +59,7 @@ def counted_from_0(label: str) -> str:
     >>> counted_from_0("theta.1.2"), counted_from_0("mu")
     ('theta[0,1]', 'mu')
     """
-    return _shifted(canonical_name(label), -1)
+    return _shifted_name(canonical_name(label), -1)
 
 
 def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[int]:
@@ -76,7 +76,7 @@ def positions(columns: Sequence[str], wanted: Sequence[str], what: str) -> list[
     want = [canonical_name(name) for name in wanted]
     known = set(have)
     for variable in dict.fromkeys(variable_of(name) for name in want if name not in known):
-        have = _renamed(have, want, variable)
+        have = _renamed_columns(have, want, variable)
     place = {name: k for k, name in enumerate(have)}
     missing = [given for given, name in zip(wanted, want, strict=True) if name not in place]
     if missing:
@@ -93,36 +93,35 @@ def close_names(name: str, known: Sequence[str]) -> str:
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
-def _renamed(have: list[str], want: list[str], variable: str) -> list[str]:
+def _renamed_columns(have: list[str], want: list[str], variable: str) -> list[str]:
     """`have` with the elements of one variable called as in `want`, if it is clear which is which."""
     own = [name for name in have if variable_of(name) == variable]
     new = [name for name in want if variable_of(name) == variable]
     for by in (-1, 1):
-        shifted = {name: _shifted(name, by) for name in own}
+        shifted = {name: _shifted_name(name, by) for name in own}
         if set(new) <= set(shifted.values()):
             return [shifted.get(name, name) for name in have]
-    if len(own) == len(new) and _are_numbered(own) != _are_numbered(new):
+    if len(own) == len(new) and (None in map(_indices, own)) != (None in map(_indices, new)):
         pairs = dict(zip(_in_order(own), _in_order(new), strict=True))
         return [pairs.get(name, name) for name in have]
     return have
 
 
-def _shifted(name: str, by: int) -> str:
+def _shifted_name(name: str, by: int) -> str:
     """A canonical name with `by` added to its indices; names without indices, or with labels, stay."""
-    if not _are_numbered([name]):
+    indices = _indices(name)
+    if indices is None:
         return name
-    return f"{variable_of(name)}[{','.join(str(index + by) for index in _indices(name))}]"
+    return f"{variable_of(name)}[{','.join(str(index + by) for index in indices)}]"
 
 
-def _are_numbered(names: Sequence[str]) -> bool:
-    """Whether all names are those of elements counted by numbers."""
-    return all(part.isdigit() for name in names for part in name.partition("[")[2][:-1].split(","))
-
-
-def _indices(name: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in name.partition("[")[2][:-1].split(","))
+def _indices(name: str) -> tuple[int, ...] | None:
+    """The numbers that count an element; None of a name without indices or with labels."""
+    parts = name.partition("[")[2][:-1].split(",")
+    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else None
 
 
 def _in_order(names: list[str]) -> list[str]:
     """Elements in row-major order: labels stand in it."""
-    return sorted(names, key=_indices) if _are_numbered(names) else names
+    numbered = {name: indices for name in names if (indices := _indices(name)) is not None}
+    return sorted(names, key=numbered.__getitem__) if len(numbered) == len(names) else names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -98,25 +98,6 @@ class Draws:
     def lengths(self) -> np.ndarray:
         """(n_chains,) number of draws per chain."""
         return np.zeros(0, dtype=int) if self.chain is None else np.bincount(self.chain)
-
-    def take(self, rows: np.ndarray) -> Draws:
-        """Some of the draws, in ascending order of their rows; chains are numbered anew.
-
-        Parameters
-        ----------
-        rows : array of int or bool
-            Which rows, or for each row whether it is taken.
-        """
-        try:
-            chosen = np.arange(len(self))[np.asarray(rows)]
-        except IndexError as error:
-            rule = f"`rows` must be row numbers or truth values of {len(self)} draws"
-            raise ValueError(f"{rule}, got {shown(rows)}: {error}") from None
-        if chosen.ndim != 1 or np.any(np.diff(chosen) <= 0):
-            raise ValueError(f"`rows` must be 1-d and ascend, each row at most once, got {shown(rows)}")
-        chain = chain_of_rows(self.chain, chosen)
-        weight = None if self.weight is None else self.weight[chosen]
-        return replace(self, values=self.values[chosen], chain=chain, weight=weight)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -24,10 +24,8 @@ from .._whitening import standardised
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, ModeSearch, SignedPermutation
 from ..result.modes import SearchEnd
-from ..target import NO_SCORE, Target, require_target
-from ..target.compiled import jax_target
+from ..target import NO_SCORE, Target, jax_target, raw_score, require_target
 from ..target.counting import Budget, CountedTarget
-from ..target.evaluation import raw_score
 from ..typing import BoundsLike, DrawsLike
 from ..wording import modes as words
 from .peaks import FoundModes, tie_order

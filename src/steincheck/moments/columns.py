@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..result import FeatureKind, MomentFeature
-from ..target import Target
-from ..target.parameter_scale import ParameterScale, parameter_scales
+from ..target import ParameterScale, Target, parameter_scales
 from .coordinates import Coordinates
 from .features import BlockSums
 

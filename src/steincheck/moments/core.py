@@ -14,8 +14,7 @@ from ..draws.record import chain_of_rows
 from ..modes.held_out import box_beside, known_modes
 from ..result import Modes, MomentFeature, MomentResult, among_all, cannot_tell
 from ..stein.resampling import identical_draws
-from ..target import Batch, Target, require_target, score_at, score_warnings, support_warnings
-from ..target.parameter_scale import ParameterScale
+from ..target import Batch, ParameterScale, Target, require_target, score_at, score_warnings, support_warnings
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.moments import few_draws, overflowing_moments, repeated_draws
 from .blocks import ResampledBlocks, blocks_of_chains, resampled_blocks

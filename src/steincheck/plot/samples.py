@@ -10,12 +10,10 @@ import numpy as np
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MUTED_COLOUR, PAPER_COLOUR
 from .._validation import require_kind
 from .._whitening import standardised
-from ..draws import as_matrix, to_unconstrained
-from ..draws.coerce import read_as_draws
+from ..draws import as_matrix, read_as_draws, to_unconstrained
 from ..modes.arguments import as_covariances, as_pair
 from ..result import Verdict
-from ..target import Target, log_density_at, require_target
-from ..target.parameter_scale import ParameterScale, parameter_scales
+from ..target import ParameterScale, Target, log_density_at, parameter_scales, require_target
 from ..typing import DrawsLike, ModesLike
 from .axes import MAX_POINTS, axes_or_new, check_coordinates, labels_of, pyplot, with_legend
 

@@ -1,4 +1,4 @@
-"""Targets from JAX functions: traced once in float64, compiled for a few batch shapes."""
+"""Targets from JAX functions, of points or pytrees: traced once in float64, with few compilations."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
 from .._validation import as_count, as_numbers, shown
-from .pytree import flat_function
 from .record import MAX_DIM, Batch, Target, made_by
 
 BATCH_SIZES = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
@@ -67,15 +67,19 @@ def from_jax(
     options: dict[str, Any] = {"names": names, "sample": sample, "constrained_names": constrained_names}
     maps: dict[str, Any] = {"constrain": constrain, "unconstrain": unconstrain}
     if example is not None:
-        flat = flat_function(log_density, example)
-        named = options | {"names": names or flat.names}
-        target = from_jax(flat.function, flat.dim, **named, **maps)
+        flat, own_names = _flat_function(log_density, example)
+        named = options | {"names": names or own_names}
+        target = from_jax(flat, len(own_names), **named, **maps)
         return made_by(target, from_jax, log_density, example=example, **options, **maps)
     if dim is None:
         raise ValueError("`dim` must be given, or `example`, a point in the form that `log_density` takes")
     dim = as_count(dim, "dim", maximum=MAX_DIM)
-    function, returned = traced(log_density, dim)
-    _check_returned(returned, dim)
+    function, returned = trace(log_density, dim)
+    if getattr(returned, "shape", None) != () or not jnp.issubdtype(returned.dtype, jnp.floating):
+        raise ValueError(
+            "`log_density` of from_jax must map one point of shape (d,) to one real number, "
+            f"but for d = {dim} it returns {shown(returned)}"
+        )
     if returned.dtype != jnp.float64:
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
@@ -83,6 +87,27 @@ def from_jax(
     in_double: dict[str, Any] = {name: _in_double(function) for name, function in maps.items()}
     target = replace(jax_target(function, dim), **options, **in_double)
     return made_by(target, from_jax, log_density, dim, **options, **maps)
+
+
+def _flat_function(function: Callable[[Any], Any], example: Any) -> tuple[Callable[[Any], Any], list[str]]:
+    """A function of pytrees like `example` as one of points (d,), and the names of the coordinates.
+
+    Examples
+    --------
+    >>> _flat_function(lambda tree: tree["mu"] ** 2, {"mu": 0.0, "theta": np.zeros(2)})[1]
+    ['mu', 'theta[0]', 'theta[1]']
+    """
+    with jax.enable_x64(True):
+        doubles = jax.tree.map(lambda leaf: as_numbers(leaf, "example", "a pytree of real numbers"), example)
+        flat, restored = ravel_pytree(doubles)
+    if not flat.size:
+        raise ValueError("`example` must hold at least one number")
+    names: list[str] = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(doubles)[0]:
+        variable = jax.tree_util.keystr(path, simple=True, separator=".") or "x"
+        indices = [",".join(map(str, index)) for index in np.ndindex(*np.shape(leaf))]
+        names += [f"{variable}[{index}]" if index else variable for index in indices]
+    return lambda point: function(restored(point)), names
 
 
 def _in_double(function: Callable[[Any], Any] | None) -> Batch | None:
@@ -97,17 +122,7 @@ def _in_double(function: Callable[[Any], Any] | None) -> Batch | None:
     return evaluate
 
 
-def _check_returned(returned: Any, dim: int) -> None:
-    """Raise unless a traced function returns one real number."""
-    scalar = getattr(returned, "shape", None) == ()
-    if not scalar or not jnp.issubdtype(returned.dtype, jnp.floating):
-        raise ValueError(
-            "`log_density` of from_jax must map one point of shape (d,) to one real number, "
-            f"but for d = {dim} it returns {shown(returned)}"
-        )
-
-
-def traced(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
+def trace(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
     """The function traced once in float64, with its own copy of the arrays it closes over; and its output.
 
     JAX keeps one converted copy of a NumPy array for as long as a traced function holds it. With copies of
@@ -153,7 +168,7 @@ def jax_target(log_density: Partial, dim: int) -> Target:
         log_density = jax.tree.map(jnp.asarray, log_density)
     return Target(
         in_chunks(partial(_values, log_density), dim),
-        in_chunks(partial(_scores, log_density), dim),
+        in_chunks(lambda x: values_and_scores(log_density, x)[:, 1:], dim),
         dim=dim,
         hessian=in_chunks(partial(_hessians, log_density), dim, (1, 32)),
         jax_log_density=log_density,
@@ -166,14 +181,9 @@ def _values(log_density: Partial, x: Any) -> Any:
 
 
 @jax.jit
-def _scores(log_density: Partial, x: Any) -> Any:
-    return jax.vmap(jax.grad(log_density))(x)
-
-
-@jax.jit
 def values_and_scores(log_density: Partial, x: Any) -> Any:
-    """log p and score of every row in one program."""
-    return jax.vmap(jax.value_and_grad(log_density))(x)
+    """log p and score of every row in one program, as columns (n, 1 + d)."""
+    return jnp.column_stack(jax.vmap(jax.value_and_grad(log_density))(x))
 
 
 @jax.jit
@@ -181,31 +191,25 @@ def _hessians(log_density: Partial, x: Any) -> Any:
     return jax.vmap(jax.hessian(log_density))(x)
 
 
-def in_chunks(
-    compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int] = BATCH_SIZES
-) -> Callable[..., Any]:
+def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int] = BATCH_SIZES) -> Batch:
     """Evaluate a compiled function of rows at any n, in padded chunks of these sizes: few compilations."""
 
-    def evaluate(x: np.ndarray) -> Any:
+    def evaluate(x: np.ndarray) -> np.ndarray:
         x = as_numbers(x, "x")
         if x.ndim != 2 or x.shape[1] != dim:
             raise ValueError(f"`x` must have shape (n, {dim}), one point per row, got {x.shape}")
-        parts = list[Any]()
+        parts: list[np.ndarray] = []
         start = 0
         while start < len(x) or not parts:
             left = len(x) - start
-            size = _chunk(left, chunks)
+            above = next((size for size in chunks if left <= size), chunks[-1])
+            below = max((size for size in chunks if size <= left), default=chunks[0])
+            # padded if at most half of it is padding, else a smaller one
+            size = above if above <= 2 * left or below == 1 else below
             block = np.resize(x[start : start + size], (size, dim))  # padded with rows of its own
             with jax.enable_x64(True):
-                parts.append(jax.tree.map(lambda leaf, keep=left: np.asarray(leaf)[:keep], compiled(block)))
+                parts.append(np.asarray(compiled(block))[:left])
             start += size
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)  # arrays that may be written to
+        return np.concatenate(parts)  # an array that may be written to
 
     return evaluate
-
-
-def _chunk(left: int, chunks: Sequence[int]) -> int:
-    """The size of the next chunk: padded if at most half of it is padding, else a smaller one."""
-    above = next((c for c in chunks if left <= c), chunks[-1])
-    below = max((c for c in chunks if c <= left), default=chunks[0])
-    return above if above <= 2 * left or below == 1 else below

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
 import numpy as np
 
-from .evaluation import outputs_anywhere, raw_score, raw_value_and_score
+from .compiled import in_chunks, values_and_scores
+from .evaluation import output_anywhere, raw_score
 from .record import Batch, Target
 
 
@@ -67,7 +68,7 @@ class CountedTarget:
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """log p (n,), -inf wherever it is not finite."""
-        (value,) = self._outputs(lambda y: (self._counting.log_density(y),), x, 1, log_density=())
+        value = self._output("log_density", self._counting.log_density, x, (), 1)
         return np.where(np.isfinite(value), value, -np.inf)
 
     def score(self, x: np.ndarray) -> np.ndarray:
@@ -75,8 +76,7 @@ class CountedTarget:
         if self.compiled:
             value, slope = self.log_density_and_score(x)
             return np.where(np.isfinite(value)[:, None], slope, np.nan)
-        shape = (self.target.dim,)
-        (slope,) = self._outputs(lambda y: (raw_score(self._counting, y),), x, self.score_cost, score=shape)
+        slope = self._output("score", partial(raw_score, self._counting), x, x.shape[1:], self.score_cost)
         good = np.isfinite(slope).all(axis=1)
         self.scored |= bool(good.any())
         return np.where(good[:, None], slope, np.nan)
@@ -89,8 +89,8 @@ class CountedTarget:
         A score that needs a call of its own is left 0 where log p is below `floor`.
         """
         if self.compiled:
-            shapes: dict[str, tuple[int, ...]] = {"log_density": (), "score": (self.target.dim,)}
-            value, slope = self._outputs(self._both, x, 1, **shapes)
+            both = self._output("log_density", self._values_and_scores, x, (1 + x.shape[1],), 1)
+            value, slope = both[:, 0], both[:, 1:]
         else:
             value = self.log_density(x)
             slope = np.zeros(x.shape)
@@ -100,28 +100,27 @@ class CountedTarget:
         self.scored |= bool(good.any())
         return np.where(good, value, -np.inf), np.where(good[:, None], slope, 0.0)
 
-    def _both(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _values_and_scores(self, x: np.ndarray) -> np.ndarray:
+        """log p and score as columns (n, 1 + d), in one compiled call."""
         self.budget.made += len(x)
-        return raw_value_and_score(self.target, x)
+        return in_chunks(partial(values_and_scores, self.target.jax_log_density), self.target.dim)(x)
 
-    def _outputs(
-        self, function: Callable[..., tuple[Any, ...]], x: np.ndarray, cost: int, **shapes: tuple[int, ...]
-    ) -> list[np.ndarray]:
-        """The outputs of a batch function; NaN where it raises, at infinite points, beyond the budget."""
-        outputs = [np.full((len(x), *shape), np.nan) for shape in shapes.values()]
+    def _output(
+        self, name: str, function: Batch, x: np.ndarray, shape: tuple[int, ...], cost: int
+    ) -> np.ndarray:
+        """The output of a batch function; NaN where it raises, at infinite points, beyond the budget."""
+        output = np.full((len(x), *shape), np.nan)
         rows = np.flatnonzero(np.isfinite(x).all(axis=1))
         while len(rows) and not self.budget.exhausted:
             part, rows = np.split(rows, [self.budget.affordable(len(rows), cost)])
             begin, before = time.perf_counter(), self.budget.made
-            values, raised = outputs_anywhere(function, x[part], shapes)
+            output[part], raised = output_anywhere(name, function, x[part], shape)
             seconds = (time.perf_counter() - begin) / (self.budget.made - before)
             self.budget.seconds_per_evaluation = min(self.budget.seconds_per_evaluation, seconds)
             self.raised = raised or self.raised
-            for whole, piece in zip(outputs, values, strict=True):
-                whole[part] = piece
-            bad = [np.isnan(piece) | (piece == np.inf) for piece in values]
-            self.failures += int(np.any([b.reshape(len(part), -1).any(axis=1) for b in bad], axis=0).sum())
-        return outputs
+            bad = np.isnan(output[part]) | (output[part] == np.inf)
+            self.failures += int(bad.reshape(len(part), -1).any(axis=1).sum())
+        return output
 
 
 def counting_target(target: Target, budget: Budget) -> Target:

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import as_numbers, listed_rows
-from .compiled import BATCH_SIZES, in_chunks, values_and_scores
+from .._validation import as_host, as_numbers, listed_rows
 from .record import Batch, Target
 
 MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
 MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
 
 
-def raw_value_and_score(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """log p (n,) and score (n, d) at the rows of `x`, as they come; in one compiled call where possible."""
-    if target.jax_log_density is not None:
-        compiled = partial(values_and_scores, target.jax_log_density)
-        return in_chunks(compiled, target.dim, BATCH_SIZES)(x)
-    return target.log_density(read_only(x)), raw_score(target, x)
-
-
 def raw_score(target: Target, x: np.ndarray) -> np.ndarray:
     """The score at the rows of `x` as it comes, by finite differences where the target has none."""
     if target.score is None:
-        return central_differences(target.log_density, x)
+        return differences(target.log_density, np.asarray(x, dtype=float)).central
     return _as_floats("score", call_batch("score", target.score, x), x.shape)
 
 
@@ -36,11 +27,6 @@ def read_only(x: np.ndarray) -> np.ndarray:
     view = np.asarray(x).view()
     view.flags.writeable = False
     return view
-
-
-def central_differences(log_density: Batch, x: np.ndarray, step: np.ndarray | None = None) -> np.ndarray:
-    """Gradient of `log_density` at the rows of `x` by central differences, shape (n, d)."""
-    return differences(log_density, np.asarray(x, dtype=float), step).central
 
 
 class Differences(NamedTuple):
@@ -90,9 +76,8 @@ def differences(
 
 def rounding_of(value: Any) -> float:
     """The relative rounding of what a function returned, by its own dtype."""
-    dtype = getattr(value, "dtype", None)
-    kind = np.dtype(dtype) if isinstance(dtype, (np.dtype, type)) else np.asarray(value).dtype
-    return float(np.finfo(kind if kind.kind == "f" else float).eps)
+    dtype = np.asarray(as_host(value)).dtype
+    return float(np.finfo(dtype if dtype.kind == "f" else float).eps)
 
 
 def _moved_log_density(log_density: Batch, x: np.ndarray, along: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -106,8 +91,7 @@ def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> 
     raw = call_batch("log_density", target.log_density, x)
     value = _as_floats("log_density", raw, (len(x),))
     bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
-    if bad.any():
-        _raise_non_finite("log_density", x, value, bad)
+    _check_finite("log_density", x, value, bad)
     rounding = rounding_of(raw) * np.median(np.abs(value)) if len(value) and not proposal else 0.0
     if rounding > MAX_ROUNDING:
         raise ValueError(
@@ -140,44 +124,39 @@ def _refuse_mixed_rows(target: Target, x: np.ndarray, value: np.ndarray) -> None
 def score_at(target: Target, x: np.ndarray) -> np.ndarray:
     """The score at the rows of `x`, validated, shape (n, d)."""
     value = raw_score(target, x)
-    bad = ~np.isfinite(value).all(axis=1)
-    if bad.any():
-        _raise_non_finite("score", x, value, bad)
+    _check_finite("score", x, value, ~np.isfinite(value).all(axis=1))
     return value
 
 
 def log_density_anywhere(log_density: Batch, x: np.ndarray) -> np.ndarray:
     """log p (n,) at points that may be impossible: -inf where it is not finite or the function raises."""
-    (value,), _ = outputs_anywhere(lambda y: (log_density(y),), x, {"log_density": ()})
+    value = output_anywhere("log_density", log_density, x, ())[0]
     return np.where(np.isfinite(value), value, -np.inf)
 
 
 def score_anywhere(target: Target, x: np.ndarray) -> np.ndarray:
     """The score (n, d) at points that may be impossible: not finite where it cannot be had."""
-    (value,), _ = outputs_anywhere(lambda y: (raw_score(target, y),), x, {"score": (target.dim,)})
-    return value
+    return output_anywhere("score", partial(raw_score, target), x, (target.dim,))[0]
 
 
-def outputs_anywhere(
-    function: Callable[[np.ndarray], tuple[Any, ...]], x: np.ndarray, shapes: Mapping[str, tuple[int, ...]]
-) -> tuple[list[np.ndarray], Exception | None]:
-    """The outputs of a batch function, NaN in the rows where it raises, and the last exception if any.
+def output_anywhere(
+    name: str, function: Callable[[np.ndarray], Any], x: np.ndarray, shape: tuple[int, ...]
+) -> tuple[np.ndarray, Exception | None]:
+    """The output of a batch function, NaN in the rows where it raises, and the last exception if any.
 
-    Those rows are found by halving. `shapes` are those of the outputs at one point, by name.
+    Those rows are found by halving. `shape` is that of the output at one point.
     """
     try:
         with np.errstate(all="ignore"):
-            outputs = function(read_only(x))
+            output = function(read_only(x))
     except Exception as error:  # of the user's function: here it means "not a possible point"
         if len(x) <= 1:
-            return [np.full((len(x), *shape), np.nan) for shape in shapes.values()], error
+            return np.full((len(x), *shape), np.nan), error
         half = len(x) // 2
-        first, first_error = outputs_anywhere(function, x[:half], shapes)
-        second, second_error = outputs_anywhere(function, x[half:], shapes)
-        joined = [np.concatenate(pair) for pair in zip(first, second, strict=True)]
-        return joined, second_error or first_error or error
-    named = zip(shapes.items(), outputs, strict=True)
-    return [_as_floats(name, output, (len(x), *shape)) for (name, shape), output in named], None
+        first, first_error = output_anywhere(name, function, x[:half], shape)
+        second, second_error = output_anywhere(name, function, x[half:], shape)
+        return np.concatenate([first, second]), second_error or first_error or error
+    return _as_floats(name, output, (len(x), *shape)), None
 
 
 def call_batch(name: str, function: Batch, x: np.ndarray) -> Any:
@@ -204,10 +183,12 @@ def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return value
 
 
-def _raise_non_finite(name: str, x: np.ndarray, value: np.ndarray, bad: np.ndarray) -> None:
+def _check_finite(name: str, x: np.ndarray, value: np.ndarray, bad: np.ndarray) -> None:
+    """Raise if any rows are `bad`."""
     rows = np.flatnonzero(bad)
-    raise ValueError(
-        f"`{name}` must be finite at every point: {len(rows)} of {len(x)} rows are not, "
-        f"{listed_rows(rows)}; at row {rows[0]}, x = {np.array2string(x[rows[0]], threshold=8)}, "
-        f"it is {value[rows[0]]}"
-    )
+    if len(rows):
+        raise ValueError(
+            f"`{name}` must be finite at every point: {len(rows)} of {len(x)} rows are not, "
+            f"{listed_rows(rows)}; at row {rows[0]}, x = {np.array2string(x[rows[0]], threshold=8)}, "
+            f"it is {value[rows[0]]}"
+        )

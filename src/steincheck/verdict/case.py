@@ -15,9 +15,8 @@ from ..modes.arguments import as_modes
 from ..modes.held_out import climb_from_draws, hold_out, rounded_location, search_from_draws
 from ..modes.search import no_mode_reason
 from ..result import Modes
-from ..target import Target, score_at, score_warnings
+from ..target import Target, score_at, score_warnings, to_constrained
 from ..target.counting import Budget
-from ..target.parameter_scale import to_constrained
 from ..wording import chains as chain_words
 from ..wording import modes as mode_words
 from ..wording import verdict as words

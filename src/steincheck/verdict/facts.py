@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..draws.unconstrained import read_as_parameters
+from ..draws import read_as_parameters
 from ..result import AgreementResult, Finding
 from ..target import Target
 from ..wording import flux as flux_words

@@ -14,7 +14,7 @@ from ..target.counting import Budget
 from ..target.evaluation import call_batch
 from ..wording import verdict as words
 
-SUPPORT = 3_500  # edges and jumps: 600 to 3,400 (target/support.py)
+SUPPORT = 3_500  # edges and jumps: 600 to 3,400 (target/checks.py)
 RAYS = 2_200  # ranks on rays, 25 x 77, and impossible draws, 20 + 2 x 97 + the score's check
 WALKERS = 20_000  # scores of the first round of `estimate_accuracy` (accuracy_study.csv)
 CLIMBS = 2_000  # from 16 draws to modes that are not known

@@ -25,14 +25,6 @@ def parameters_as_coordinates(name: str, parameters: Sequence[str], gain: float)
     )
 
 
-def unverified_density(source: str, n_points: int) -> str:
-    """The density of a model is 0 or not a number wherever it was tried."""
-    return (
-        f"the log density of the {source} model is not finite at any of {n_points} points near 0 of the "
-        "unconstrained space: sign, Jacobian and score could not be verified"
-    )
-
-
 def single_precision(dtype: object) -> str:
     """A module of PyTorch has parameters of less than double precision."""
     return f"the parameters of `log_density` are {dtype}: precision is lost, module.double() keeps it"

@@ -10,7 +10,7 @@ import numpy as np
 from .._validation import listed
 
 if TYPE_CHECKING:
-    from ..target.support import Discontinuity
+    from ..target import Discontinuity
 
 NO_SCORE = "the target has no score: finite differences of its log density are used"
 

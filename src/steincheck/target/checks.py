@@ -1,4 +1,4 @@
-"""The support of a density as the draws see it: hard edges, jumps.
+"""What speaks against tests of draws: a score that disagrees with log p, edges and jumps of the density.
 
 Found in 48 samples of n = 1000 draws for d = 2 and d = 10, and mean evaluations of log p: a normal density
 cut at -1, -2 or -2.5 sd, an exponential, gammas of shape 1.5 and 2.5: 48 and 48 (540 to 670); a jump by 1.5
@@ -14,11 +14,93 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..wording.target import constant_coordinates, discontinuity_warning
-from .evaluation import log_density_anywhere, log_density_at, read_only, rounding_of
-from .record import Target
+from .._validation import listed
+from ..wording.target import NO_SCORE, constant_coordinates, discontinuity_warning
+from .evaluation import (
+    Differences,
+    differences,
+    log_density_anywhere,
+    log_density_at,
+    read_only,
+    rounding_of,
+    score_at,
+)
+from .record import Target, probe_points
 
 EDGE_DROP = 40.0  # nats: a larger drop within the smallest bracket is an edge, whatever the floor beyond it
+
+
+def score_warnings(target: Target, x: np.ndarray, *, check: bool) -> list[str]:
+    """Compare the score with finite differences if `check`; without a score, say so."""
+    if not target.has_score:
+        return [NO_SCORE]
+    if check:
+        check_score(target, x)
+    return []
+
+
+def check_score(target: Target, x: np.ndarray) -> None:
+    """Raise if the score disagrees with finite differences of log p at five of the draws `x` (n, d).
+
+    At each, log p is differenced along all coordinates, or along ten directions if there are more of them: at
+    most 105 evaluations. Where log p is noisy, as the solution of a differential equation is, it bends at
+    random over a step; three times the second largest bend along a direction is allowed. At a kink the score
+    may be that of either side. Noise of 1e-6 raised no error in 720 targets of dimension 1 to 40; a score
+    with the wrong sign or 1.5 times too large was an error in all 480.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> wrong = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: x, dim=1)
+    >>> check_score(wrong, np.array([[1.0], [2.0]]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: `score` disagrees with finite differences of `log_density` in coordinate 0...
+    """
+    rows = np.unique(np.linspace(0, len(x) - 1, num=min(5, len(x))).astype(int))
+    low, high = np.quantile(x, (0.25, 0.75), axis=0)
+    bulk = (high - low) / 1.349  # a Gaussian's sd; one draw of Cauchy's may be far out
+    spread = x.std(axis=0)
+    width = np.where(bulk > 0, np.minimum(spread, bulk), spread)
+    width = np.where(width > 0, width, 1.0)
+    given = score_at(target, x[rows])
+    directions = np.diag(width) if target.dim <= 10 else probe_points(target.dim, 10) * width
+    found = differences(target.log_density, x[rows], 3e-4, directions)
+    gap = _excess(given @ directions.T, found)
+    if np.isnan(gap).any():
+        log_density_at(target, x[rows])  # says which draws have no density
+    if (gap <= 0).all():
+        return
+    worst = int(np.argmax(np.nan_to_num(gap, nan=np.inf).max(axis=1)))
+    raise ValueError(_complaint(target, int(rows[worst]), x[rows[worst]], given[worst], width))
+
+
+def _excess(given: np.ndarray, found: Differences) -> np.ndarray:
+    """By how much slopes (n, m) differ from differences beyond what is allowed: positive if they disagree."""
+    size = np.maximum(np.abs(given), np.abs(found.central)).max(axis=0)
+    usual = np.sort(found.bend, axis=0)[-2:][0]  # the second largest: one draw may be beside a kink
+    noise = (0.5 * found.bend + 3 * usual) / found.step
+    return np.abs(given - found.central) - (1e-3 * size + found.rounding + noise)
+
+
+def _complaint(target: Target, row: int, x: np.ndarray, given: np.ndarray, width: np.ndarray) -> str:
+    """Which coordinates disagree at one draw, with both values."""
+    found = differences(target.log_density, x[None], 3e-4 * width)
+    numeric = found.central[0]
+    gap = np.nan_to_num(_excess(given[None], found)[0] * width, nan=np.inf)
+    wrong = np.flatnonzero((gap > 0) | (gap == gap.max()))
+    lines = [
+        f"coordinate {k}{f' ({target.names[k]})' if target.names else ''}: the score is {given[k]:.6g}, the "
+        f"finite difference {numeric[k]:.6g}"
+        for k in wrong.tolist()
+    ]
+    sign = " (the sign is reversed)" if np.allclose(given, -numeric, rtol=1e-2) else ""
+    return (
+        "`score` disagrees with finite differences of `log_density` in "
+        f"{listed(lines, 5)} at row {row}{sign}. Correct the score; `check_score=False` makes tests go on "
+        "regardless"
+    )
 
 
 class Discontinuity(NamedTuple):
@@ -132,13 +214,8 @@ class _Steps(NamedTuple):
 
     part: np.ndarray  #: (m,) its number
     size: np.ndarray  #: (m,) nats by which log p changes over it
-    height: np.ndarray  #: (m,) log p at its higher end
     beside: np.ndarray  #: (m,) the largest change over another part of the line
-
-    def matter(self, least: float, low: float) -> np.ndarray:
-        """Whether the density changes by the share `least`, and that lies above `low`."""
-        share = np.maximum(-np.expm1(-self.size), 1e-300)
-        return (share > least) & (self.height + np.log(share) > low)
+    matter: np.ndarray  #: (m,) whether the density changes by a large share, which is not far below the rest
 
 
 def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -> Discontinuity | None:
@@ -156,14 +233,13 @@ def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -
         t = begin[:, None] + length * np.linspace(0, 1, n_parts + 1)
         points = start[:, None] + t[:, :, None] * way[:, None]
         value = log_density_anywhere(target.log_density, points.reshape(-1, x.shape[1])).reshape(t.shape)
-        steps = _steps(np.maximum(value, low - EDGE_DROP))  # the cut takes nothing from continuity
-        matter = steps.matter(max(0.02, 0.5 / np.sqrt(len(x))), low)
+        steps = _steps(value, max(0.02, 0.5 / np.sqrt(len(x))), low)
         begin = np.take_along_axis(t, steps.part[:, None], axis=1)[:, 0]
         length /= n_parts
-        if length <= smallest or not matter.any():
+        if length <= smallest or not steps.matter.any():
             break
-        start, way, begin, n_parts = start[matter], way[matter], begin[matter], 8
-    sizes = np.where(matter & (steps.size > 10.0 * steps.beside), steps.size, 0.0)
+        start, way, begin, n_parts = start[steps.matter], way[steps.matter], begin[steps.matter], 8
+    sizes = np.where(steps.matter & (steps.size > 10.0 * steps.beside), steps.size, 0.0)
     if not sizes.any():
         return None
     best = int(np.argmax(sizes))
@@ -171,8 +247,12 @@ def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -
     return Discontinuity(kind, start[best] + begin[best] * way[best], float(sizes[best]))
 
 
-def _steps(value: np.ndarray) -> _Steps:
-    """The part of each line on which log p changes least like on its neighbours; `value` (m, k + 1)."""
+def _steps(value: np.ndarray, least: float, low: float) -> _Steps:
+    """The part of each line on which log p changes least like on its neighbours; `value` (m, k + 1).
+
+    It matters if the density changes by the share `least`, and that lies above `low`.
+    """
+    value = np.maximum(value, low - EDGE_DROP)  # the cut takes nothing from continuity
     change = np.diff(value, axis=1)
     wide = np.concatenate([change[:, 1:2], change, change[:, -2:-1]], axis=1)
     part = np.argmax(np.abs(change - 0.5 * (wide[:, :-2] + wide[:, 2:])), axis=1)  # 0 on a parabola
@@ -180,7 +260,9 @@ def _steps(value: np.ndarray) -> _Steps:
     change = np.abs(change)
     size = change[row, part]
     change[row, part] = 0.0
-    return _Steps(part, size, np.maximum(value[row, part], value[row, part + 1]), change.max(axis=1))
+    height = np.maximum(value[row, part], value[row, part + 1])
+    share = np.maximum(-np.expm1(-size), 1e-300)
+    return _Steps(part, size, change.max(axis=1), (share > least) & (height + np.log(share) > low))
 
 
 def _lines(x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -1,11 +1,107 @@
-"""Edges and jumps of a density, where Stein's identity fails; steep but continuous ones have none."""
+"""A score against finite differences, noisy ones included; edges and jumps, where Stein's identity fails."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from harness import assert_level, normal_log_density, quiet_check
 
 import steincheck as sc
-from steincheck.target import central_differences, discontinuity, log_density_at
+from steincheck.target import check_score, discontinuity, log_density_at
+from steincheck.target.evaluation import differences
+
+
+class TestCheckScore:
+    scale = np.array([1e-3, 1.0, 1e3])
+
+    def draws(self):
+        return np.random.default_rng(2).normal(size=(100, 3)) * self.scale
+
+    def target(self, score):
+        return sc.Target(
+            lambda x: -0.5 * np.sum((x / self.scale) ** 2, axis=1), score, dim=3, names=["a", "b", "c"]
+        )
+
+    def test_a_right_score_passes_on_all_scales(self):
+        check_score(self.target(lambda x: -x / self.scale**2), self.draws())
+
+    def test_a_reversed_sign_is_named(self):
+        with pytest.raises(ValueError, match="the sign is reversed"):
+            check_score(self.target(lambda x: x / self.scale**2), self.draws())
+
+    def test_a_wrong_coordinate_is_named(self):
+        wrong = np.array([1.0, 1.02, 1.0])
+        with pytest.raises(ValueError, match=r"coordinate 1 \(b\)") as error:
+            check_score(self.target(lambda x: -wrong * x / self.scale**2), self.draws())
+        assert "coordinate 0" not in str(error.value)
+        assert "coordinate 2" not in str(error.value)
+
+    def test_a_forgotten_jacobian_is_found(self):
+        # log density of log(y) for y ~ Exp(1) is x - exp(x); the score without the Jacobian lacks the 1
+        target = sc.Target(lambda x: x[:, 0] - np.exp(x[:, 0]), lambda x: -np.exp(x), dim=1)
+        with pytest.raises(ValueError, match="coordinate 0"):
+            check_score(target, np.random.default_rng(3).normal(size=(50, 1)))
+
+
+@pytest.mark.parametrize("kind", ["outlier", "narrow and far apart", "float32"])
+def test_a_correct_score_is_not_accused(kind):
+    rng = np.random.default_rng(0)
+    if kind == "outlier":
+        target = sc.from_jax(lambda x: -2 * jnp.sum(jnp.log1p(x**2 / 3)), dim=1)
+        x = rng.standard_t(3, size=(1000, 1))
+        x[0] = 1e5
+    elif kind == "narrow and far apart":
+        target = sc.from_jax(
+            lambda x: jnp.logaddexp(*(-2.5 * jnp.log1p(((x[0] - m) / 0.05) ** 2 / 4) for m in (-1e3, 1e3))),
+            dim=1,
+        )
+        x = 1000 * np.sign(rng.normal(size=(500, 1))) + 0.05 * rng.standard_t(4, size=(500, 1))
+    else:
+        target = sc.Target(lambda x: (normal_log_density(x) - 10).astype(np.float32), lambda x: -x, dim=2)
+        x = rng.normal(size=(500, 2))
+    check_score(target, x)
+    wrong = sc.Target(target.log_density, lambda x: 1.5 * target.score(x), dim=target.dim)
+    with pytest.raises(ValueError, match="`score` disagrees"):
+        check_score(wrong, x)
+
+
+def test_a_right_score_is_right_whatever_the_farthest_draw():
+    """At 1 the score of Cauchy's distribution is stationary: a long step looks right to second order."""
+    target = sc.Target(lambda x: -np.log1p(x[:, 0] ** 2), lambda x: -2 * x / (1 + x**2), dim=1)
+    draws = np.concatenate([[1.0], np.linspace(-3, 3, 28), [4947.0]])[:, None]
+    check_score(target, draws)
+    wrong = sc.Target(target.log_density, lambda x: -2.01 * x / (1 + x**2), dim=1)
+    with pytest.raises(ValueError, match="`score` disagrees"):
+        check_score(wrong, draws)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 30])
+def test_noise_of_the_log_density_is_no_fault_of_the_score(dim):
+    """A differential equation solved to 1e-6."""
+    noise = np.random.default_rng(1)
+    evaluations = []
+
+    def log_density(x):
+        evaluations.append(len(x))
+        return normal_log_density(x) + 1e-6 * noise.normal(size=len(x))
+
+    for seed in range(20):
+        x = np.random.default_rng(seed).normal(size=(100, dim))
+        evaluations.clear()
+        check_score(sc.Target(log_density, np.negative, dim=dim), x)
+        assert sum(evaluations) <= 105
+        for wrong in (np.positive, lambda x: 0.7 - x):
+            with pytest.raises(ValueError, match="`score` disagrees"):
+                check_score(sc.Target(log_density, wrong, dim=dim), x)
+
+
+def test_one_wrong_coordinate_of_many_is_named():
+    def score(x):
+        return -x * np.where(np.arange(50) == 37, 1.1, 1.0)
+
+    x = np.random.default_rng(0).normal(size=(100, 50))
+    with pytest.raises(ValueError, match="in coordinate 37: the score is") as error:
+        check_score(sc.Target(normal_log_density, score, dim=50), x)
+    assert "coordinate 36" not in str(error.value)
 
 
 def rng(seed=0):
@@ -20,12 +116,6 @@ def found(log_density, x, seed=0):
 def stepped(x):
     """Seven times as high on the right."""
     return normal_log_density(x) + np.where(x[:, 0] > 0, 2.0, 0.0)
-
-
-def refuses_negative(x):
-    if (x < 0).any():
-        raise ValueError("neg")
-    return -x[:, 0]
 
 
 @pytest.mark.parametrize("right_share", [0.5, 0.881])
@@ -53,18 +143,6 @@ def test_an_edge_is_seen_whatever_is_returned_beyond_it(floor):
     assert gap.x[0] == pytest.approx(-1)
 
 
-@pytest.mark.parametrize(
-    "log_density",
-    [lambda x: np.where(x[:, 0] > 0, -x[:, 0], -1e10), refuses_negative],
-    ids=["floor", "raises"],
-)
-def test_a_hard_edge_cannot_tell(log_density):
-    target = sc.Target(log_density, lambda x: -np.ones_like(x), dim=1)
-    verdict = quiet_check(rng(5).exponential(size=(300, 1)), target, max_evaluations=20_000)
-    assert verdict.fits is None
-    assert "the density ends abruptly near (x[0] = " in verdict.sentence
-
-
 def test_single_tests_warn_of_a_jump():
     with pytest.warns(
         UserWarning, match="the density jumps by a factor of 7.39 near x = .*wrong ones accepted"
@@ -72,8 +150,7 @@ def test_single_tests_warn_of_a_jump():
         sc.ksd_test(rng(6).normal(size=(300, 2)), sc.Target(stepped, np.negative, dim=2), rng=0)
 
 
-def correlated(gap):
-    """A log density of two coordinates with correlation 1 - gap, and draws."""
+def correlated(gap=1e-10):
     z = rng(7).normal(size=(500, 2))
     x = np.sqrt(1 - gap / 2) * z[:, :1] + np.sqrt(gap / 2) * z[:, 1:] * [1, -1]
     inverse = np.linalg.inv(np.array([[1, 1 - gap], [1 - gap, 1]]))
@@ -123,15 +200,10 @@ CONTINUOUS = {
     "normal": lambda: (normal_log_density, rng(13).normal(size=(500, 2))),
     "normal, d = 60": lambda: (normal_log_density, rng(13).normal(size=(500, 60))),
     "scales": scales,
-    "correlation 1 - 1e-4": lambda: correlated(1e-4),
-    "correlation 1 - 1e-10": lambda: correlated(1e-10),
+    "correlation 1 - 1e-10": correlated,
     "funnel": funnel,
     "banana": banana,
     "Laplace": lambda: (lambda x: -np.abs(x).sum(axis=1), rng(14).laplace(size=(500, 3))),
-    "Laplace about 1e9": lambda: (
-        lambda x: -np.abs(x - 1e9).sum(axis=1),
-        1e9 + rng(14).laplace(size=(500, 3)),
-    ),
     "Laplace about 1e14": lambda: (
         lambda x: -np.abs(x - 1e14).sum(axis=1),
         1e14 + rng(14).laplace(size=(500, 3)),
@@ -205,20 +277,13 @@ def test_an_edge_that_is_no_coordinate_is_seen():
 )
 def test_correct_draws_of_positive_parameters_are_no_misfit(log_density, draw):
     """Where the score has no third moment, .1 to .5 of the correct samples would be rejected."""
-    target = sc.Target(log_density, lambda x: central_differences(log_density, x), dim=1)
+    target = sc.Target(log_density, lambda x: differences(log_density, x).central, dim=1)
     answers = [
         quiet_check(draw(rng([26, k])), target, max_evaluations=2000, check_score=False).fits
         for k in range(12)
     ]
     assert_level([fits is False for fits in answers])
     assert answers.count(None) >= 6
-
-
-def test_the_remedy_for_an_edge_is_named():
-    target = sc.Target(gamma(2.0), lambda x: 1 / x - 1, dim=1)
-    verdict = quiet_check(rng(27).gamma(2, size=(300, 1)), target, max_evaluations=20_000)
-    assert "vanishes at its edge only about as the distance to the power" in verdict.sentence
-    assert "steincheck.unbounded" in verdict.sentence
 
 
 @pytest.mark.parametrize("late", ["raises", "nan"])

@@ -1,0 +1,392 @@
+"""Draws of arrays, dicts and the objects of other packages, in the coordinates of a target."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from harness import ar1_chains, normal_log_density
+
+import steincheck as sc
+from steincheck.draws import Draws, as_draws, as_matrix, read_as_parameters, read_draws, to_unconstrained
+
+NAMES = ["mu", "theta[0]", "theta[1]", "theta[2]"]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.uint8, np.float64])
+def test_points_are_copied_as_float64(dtype):
+    x = np.array([[0, 1], [1, 0], [1, 1]], dtype=dtype)
+    points = as_matrix(x, 2)
+    assert points.dtype == np.float64
+    points[0] = 7
+    assert x[0, 0] == 0
+    assert as_matrix([1, 2, 3], 1).shape == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("x", "dim", "error", "message"),
+    [
+        (np.zeros(6), 2, ValueError, r"`x` must have shape \(n, 2\), .* got \(6,\); a single"),
+        (np.zeros((5, 3)), 2, ValueError, r"shape \(n, 2\), one point per row, got \(5, 3\)$"),
+        (np.zeros((2, 5)), 2, ValueError, "it looks transposed"),
+        (np.zeros((4, 3, 2)), 2, ValueError, r"got \(4, 3, 2\)"),
+        (np.zeros((1, 2)), 2, ValueError, "`x` must hold at least 2 draws, got 1"),
+        ([[0, 1], [np.nan, 0], [0, np.inf]], 2, ValueError, r"2 of 3 draws contain .*, rows \[1, 2\]"),
+        ("draws.csv", 1, TypeError, r"got a str \('draws.csv'\)"),
+        ([[1, 2], [3]], 2, TypeError, "must be an array of real numbers"),
+        (np.array([["a"]]), 1, TypeError, "dtype <U1"),
+        (np.zeros((3, 1), dtype=complex), 1, TypeError, "dtype complex128"),
+        (np.ma.masked_greater([[1.0], [2.0], [3.0]], 2.5), 1, TypeError, "an array with 1 masked value"),
+    ],
+)
+def test_bad_points(x, dim, error, message):
+    with pytest.raises(error, match=message):
+        as_matrix(x, dim)
+
+
+def test_arrays_with_and_without_chains():
+    x = np.random.default_rng(0).normal(size=(4, 25, 3))
+    flat = as_draws(x.reshape(100, 3), 3)
+    assert (flat.shape, flat.n_chains, flat.chain) == ((100, 3), 0, None)
+    chains = as_draws(x, 3, names=["a", "b", "c"])
+    np.testing.assert_array_equal(chains.values, x.reshape(100, 3))
+    assert (chains.n_chains, chains.names) == (4, ("a", "b", "c"))
+    assert as_draws(chains, 3).chain is chains.chain
+    assert as_draws([x[0], x[1, :10], x[2]], 3).lengths.tolist() == [25, 10, 25]
+    assert as_draws([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], 2).n_chains == 0
+
+
+def test_one_dimension():
+    assert as_draws([1, 2, 3], 1).shape == (3, 1)
+    assert as_draws(np.arange(5.0)).shape == (5, 1)
+    assert as_draws(np.zeros((4, 25)), 1).n_chains == 4
+
+
+def test_named_draws_are_read_by_name_again():
+    draws = Draws(np.array([[1.0, 2.0], [3.0, 4.0]]), None, ("a", "b"))
+    assert as_draws(draws, names=["b", "a"]).values.tolist() == [[2, 1], [4, 3]]
+    assert as_draws(draws, names=["b"]).names == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("draws", "dim", "error", "message"),
+    [
+        (np.zeros((4, 1, 2)), 2, ValueError, r"at least 2 draws per chain, chain 0 of 4 has 1"),
+        (np.zeros((4, 5, 3)), 2, ValueError, r"one column per coordinate, 2, got 3"),
+        (np.zeros((5, 3)), 2, ValueError, r"shape \(n, 2\) or \(chain, draw, 2\).*got \(5, 3\)"),
+        ([np.zeros((5, 2)), np.zeros((5, 3))], 2, ValueError, r"`draws\[1\]` must have shape \(n, 2\)"),
+        ([np.zeros((5, 2)), np.zeros((0, 2))], 2, ValueError, "chain 1 of 2 has none"),
+        (np.zeros((2, 3, 0)), None, ValueError, "`draws` must have at least one coordinate"),
+        (np.zeros((0, 5, 2)), 2, ValueError, "at least 2 draws, got 0"),
+        (np.ones((50, 2), dtype=bool), 2, TypeError, r"`draws` must be .* got an array of dtype bool"),
+    ],
+)
+def test_bad_chains(draws, dim, error, message):
+    with pytest.raises(error, match=message):
+        as_draws(draws, dim)
+
+
+def test_names_that_do_not_fit_the_columns():
+    with pytest.raises(ValueError, match=r"`draws` must have one column per name of `names`, 2, got 3"):
+        as_draws(np.zeros((5, 3)), names=["a", "b"])
+
+
+def test_values_that_are_not_finite_are_located():
+    x = np.zeros((4, 25, 2))
+    x[2, 17, 1] = np.nan
+    x[3, 0, 0] = np.inf
+    with pytest.raises(
+        ValueError, match="2 of 100 draws contain NaN or infinity, chain 2, draw 17; chain 3, draw 0"
+    ):
+        as_draws(x, 2)
+
+
+@pytest.mark.parametrize(
+    ("walkers", "steps", "correlation"), [(32, 60, 0.95), (100, 40, 0.95), (4, 500, 0.9)]
+)
+def test_steps_before_chains_are_told_by_the_correlations(walkers, steps, correlation):
+    """As emcee's chains are; the right way round nothing is suspected."""
+    for seed in range(8):
+        r = np.random.default_rng([6, seed])
+        x = ar1_chains(r, walkers, steps, 2, correlation)
+        swapped = sc.as_draws(x.swapaxes(0, 1))
+        assert swapped.axes_swapped
+        assert "only draws of successive chains are correlated" in swapped.warnings[0]
+        assert not sc.as_draws(x).axes_swapped
+        assert not sc.as_draws(r.normal(size=(steps, walkers, 2))).axes_swapped
+
+
+def test_many_short_chains_of_independent_draws_are_mentioned():
+    rng = np.random.default_rng(0)
+    (warning,) = as_draws(rng.normal(size=(500, 4, 2)), 2).warnings
+    assert "read as 500 chains of 4 draws, but successive draws are not correlated" in warning
+    assert as_draws(rng.normal(size=(4, 500, 2)), 2).warnings == ()
+    assert as_draws(ar1_chains(rng, 80, 25, 2, 0.9), 2).warnings == ()
+
+
+def test_swapped_axes_of_a_dict_are_told_as_those_of_an_array():
+    x = ar1_chains(np.random.default_rng(3), 4, 300, 2, 0.9)
+    swapped = x.swapaxes(0, 1)
+    as_dict = as_draws({"mu": swapped[..., 0], "tau": swapped[..., 1]}, dim=2)
+    assert as_draws(as_dict).axes_swapped
+    assert as_draws(swapped).warnings == as_dict.warnings
+
+
+@pytest.fixture
+def arrays():
+    rng = np.random.default_rng(0)
+    return {"theta": rng.normal(size=(4, 50, 3)), "mu": rng.normal(size=(4, 50))}
+
+
+def expected(arrays):
+    return np.concatenate([arrays["mu"][..., None], arrays["theta"]], axis=2).reshape(200, 4)
+
+
+def check_same(draws, arrays):
+    np.testing.assert_array_equal(draws.values, expected(arrays))
+    np.testing.assert_array_equal(draws.chain, np.repeat(np.arange(4), 50))
+    assert draws.names == tuple(NAMES)
+
+
+def test_dicts_of_arrays(arrays):
+    check_same(as_draws(arrays, 4, names=NAMES), arrays)
+    assert as_draws(arrays).names == ("theta[0]", "theta[1]", "theta[2]", "mu")
+    flat = {key: value.reshape(200, *value.shape[2:]) for key, value in arrays.items()}
+    np.testing.assert_array_equal(as_draws(flat, names=NAMES).values, expected(arrays))
+    vectors = as_draws({"theta": flat["theta"]}, 3)
+    assert (vectors.chain, vectors.shape) == (None, (200, 3))
+    assert as_draws({"x": np.zeros((4, 1000))}).n_chains == 4
+    matrix = as_draws({"L": np.zeros((10, 2, 2))}, 4)
+    assert matrix.names == ("L[0,0]", "L[0,1]", "L[1,0]", "L[1,1]")
+    more = arrays | {"other": np.zeros(7)}
+    check_same(as_draws(more, names=NAMES), arrays)
+
+
+@pytest.mark.parametrize(
+    ("draws", "dim", "error", "message"),
+    [
+        ({}, None, ValueError, "`draws` must hold draws, got an empty dict"),
+        ({"a": []}, None, TypeError, r"`draws`\['a'\] must be an array of real numbers.* shape \(0,\)"),
+        ({"a": "text"}, None, TypeError, r"`draws`\['a'\] must be an array of real numbers.*dtype <U4"),
+        ({"a": np.zeros(5), "b": np.zeros(7)}, None, ValueError, r"same number of draws, got shapes \[\(5"),
+        ({"a": np.zeros(5), "b": np.zeros(5)}, 1, ValueError, r"got 2 \(a, b\); select columns by the"),
+        ({"chain": [0, np.nan], "mu": [1, 2]}, None, ValueError, r"chains must have no NaN, rows \[1\]"),
+    ],
+)
+def test_bad_dicts(draws, dim, error, message):
+    with pytest.raises(error, match=message):
+        as_draws(draws, dim)
+
+
+def test_columns_of_chains_and_weights_in_a_dict():
+    chain = np.repeat([0, 1], [100, 201])
+    columns = {"chain": chain, "mu": np.arange(301.0), "tau": np.ones(301)}
+    draws = as_draws(columns)
+    assert (draws.names, draws.weight) == (("mu", "tau"), None)
+    np.testing.assert_array_equal(draws.chain, chain)
+    weighted = as_draws(columns | {"log_weight": 1e4 + np.log(np.arange(1, 302))})
+    assert weighted.names == ("mu", "tau")
+    np.testing.assert_allclose(weighted.weight, np.arange(1, 302) / (301 * 151), rtol=1e-9)
+
+
+class Table:
+    """Names of columns and nothing else."""
+
+    columns = ("b", "a")
+
+
+class IndexedTable(Table):
+    def __getitem__(self, name):
+        return np.array([[2.0, 1.0], [4.0, 3.0]])[:, self.columns.index(name)]
+
+
+class CmdStanFit:
+    """As CmdStanPy's fits."""
+
+    def draws_pd(self):
+        return IndexedTable()
+
+
+def test_columns_of_any_table_are_taken_by_name():
+    table = IndexedTable()
+    assert as_draws(table, names=["a", "b"]).values.tolist() == [[1, 2], [3, 4]]
+    assert as_draws([table, table], names=["a", "b"]).lengths.tolist() == [2, 2]
+    assert as_draws(CmdStanFit(), names=["a", "b"]).values.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(ValueError, match="no column 'c'"):
+        as_draws(table, names=["a", "c"])
+    with pytest.raises(TypeError, match=r"`draws` must hold one column of numbers per name, got a Table"):
+        as_draws(Table())
+
+
+def inference_data(arrays):
+    import arviz
+
+    diverging = np.zeros((4, 50), dtype=bool)
+    diverging[1, :3] = True
+    return arviz.from_dict(
+        arrays,
+        sample_stats={"diverging": diverging},
+        coords={"school": ["a", "b", "c"]},
+        dims={"theta": ["school"]},
+    )
+
+
+@pytest.mark.adapters
+@pytest.mark.filterwarnings("ignore")
+def test_arviz(arrays, tmp_path):
+    idata = inference_data(arrays)
+    idata.to_netcdf(tmp_path / "x.nc")
+    for draws in (
+        as_draws(idata, 4, names=NAMES),
+        as_draws(idata.to_datatree(), 4, names=NAMES),
+        read_draws(tmp_path / "x.nc", dim=4, names=NAMES),
+    ):
+        check_same(draws, arrays)
+        assert draws.divergences == 3
+    check_same(as_draws(idata.posterior, names=NAMES), arrays)
+    assert as_draws(idata).names == ("theta[a]", "theta[b]", "theta[c]", "mu")
+    assert as_draws(idata.posterior.isel(chain=1), names=NAMES).n_chains == 1
+    array = idata.posterior["theta"].transpose("school", "draw", "chain")
+    np.testing.assert_array_equal(as_draws(array, names=NAMES[1:]).values, expected(arrays)[:, 1:])
+    with pytest.raises(ValueError, match=r"has no group or variable with dimensions \(chain, draw\)"):
+        as_draws(array.rename(draw="row"))
+    (tmp_path / "bad.nc").write_text("rubbish")
+    with pytest.raises(ValueError, match=r"bad\.nc cannot be read as \.nc"):
+        read_draws(tmp_path / "bad.nc")
+
+
+@pytest.mark.adapters
+@pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("labels", [(".chain", ".iteration"), ("Chain", "draw"), ("chain__", "iter__")])
+def test_tables(arrays, package, labels, tmp_path):
+    table = expected(arrays)
+    order = np.random.default_rng(1).permutation(200)
+    columns = {
+        labels[1]: np.tile(np.arange(50), 4)[order],
+        "theta.3": table[order, 3],
+        "theta.1": table[order, 1],
+        "theta.2": table[order, 2],
+        "lp__": np.full(200, -1.0),
+        "divergent__": np.arange(200) < 2,
+        "who": ["x"] * 200,
+        "mu": table[order, 0],
+        labels[0]: np.repeat([1, 2, 3, 4], 50)[order],
+    }
+    if package == "pyarrow":
+        import pyarrow
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table(columns), tmp_path / "x.parquet")
+        draws = read_draws(tmp_path / "x.parquet", names=NAMES)
+        (tmp_path / "bad.parquet").write_text("rubbish")
+        with pytest.raises(ValueError, match=r"bad\.parquet cannot be read as \.parquet"):
+            read_draws(tmp_path / "bad.parquet")
+    else:
+        frames = pytest.importorskip(package)
+        draws = as_draws(frames.DataFrame(columns), 4, names=NAMES)
+        assert as_draws(frames.DataFrame(columns), 4).names == ("theta[3]", "theta[1]", "theta[2]", "mu")
+    check_same(draws, arrays)
+    assert draws.divergences == 2
+
+
+@pytest.mark.adapters
+def test_pandas_indices_and_unnamed_columns():
+    import pandas
+
+    x = np.arange(6.0).reshape(3, 2)
+    assert as_draws(pandas.DataFrame(x), 2, names=["a", "b"]).names == ("a", "b")
+    frame = pandas.DataFrame(x, columns=pandas.MultiIndex.from_tuples([("th", 1), ("th", 0)]))
+    np.testing.assert_array_equal(as_draws(frame, names=["th[0]", "th[1]"]).values, x[:, ::-1])
+    index = pandas.MultiIndex.from_product([[0, 1], [0, 1]], names=["chain", "draw"])
+    assert as_draws(pandas.DataFrame({"a": range(4)}, index=index), 1).n_chains == 2
+    with pytest.raises(ValueError, match="there is more than one column 'a'"):
+        as_draws(pandas.DataFrame(x, columns=["a", "a"]))
+
+
+@pytest.mark.adapters
+def test_torch():
+    import torch
+
+    assert as_draws(torch.zeros((4, 10, 2), requires_grad=True), 2).n_chains == 4
+
+
+class Mcmc:
+    """As NumPyro's MCMC."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def get_samples(self, group_by_chain):
+        return self.samples
+
+    def get_extra_fields(self):
+        return {"diverging": np.array([True, False])}
+
+
+def test_numpyro(arrays):
+    draws = as_draws(Mcmc(arrays | {"total": arrays["theta"].sum(axis=2)}), 4, names=NAMES)
+    check_same(draws, arrays)
+    assert draws.divergences == 1
+    with pytest.raises(ValueError, match="`draws` must hold draws, got a Mcmc without any"):
+        as_draws(Mcmc({}))
+
+
+@pytest.mark.parametrize("door", ["find_modes", "witness"])
+def test_searches_and_pictures_read_what_the_tests_read(door):
+    """A positive parameter on its own scale, by name; its logarithm is the coordinate of the target."""
+    target = sc.Target(
+        normal_log_density,
+        lambda u: -u,
+        dim=2,
+        names=["log tau", "mu"],
+        constrained_names=["tau", "mu"],
+        constrain=lambda u: np.column_stack([np.exp(u[:, 0]), u[:, 1]]),
+        unconstrain=lambda x: np.column_stack([np.log(x[:, 0]), x[:, 1]]),
+    )
+    u = np.random.default_rng(0).normal(size=(40, 2))
+    columns = {"mu": u[:, 1], "tau": np.exp(u[:, 0])}
+
+    def outcome(draws):
+        if door == "find_modes":
+            return sc.find_modes(target, draws=draws, rng=0).locations
+        return getattr(sc.plot, door)(draws, target, rng=0).collections[0].get_offsets()
+
+    expected = outcome(u)
+    for draws in (columns, sc.as_draws(columns), u.reshape(2, 20, 2), [u[:10], u[10:]]):
+        np.testing.assert_allclose(outcome(draws), expected, rtol=1e-9, atol=1e-9)
+
+
+def gamma_target(names):
+    """mu of a normal and sigma of a Gamma(9) distribution; the coordinates are mu and log sigma."""
+    return sc.from_jax(
+        lambda u: -0.5 * u[0] ** 2 + 9 * u[1] - jnp.exp(u[1]),
+        dim=2,
+        names=names,
+        constrained_names=("mu", "sigma"),
+        constrain=lambda u: np.stack([u[:, 0], np.exp(u[:, 1])], axis=1),
+        unconstrain=lambda c: np.stack([c[:, 0], np.log(c[:, 1])], axis=1),
+    )
+
+
+def test_an_array_of_parameters_is_suspected():
+    rng = np.random.default_rng(0)
+    draws = np.stack([rng.normal(size=300), rng.gamma(9, size=300)], axis=1)
+    by_name = {"mu": draws[:, 0], "sigma": draws[:, 1]}
+    target = gamma_target(["mu", "log_sigma"])
+    other = read_as_parameters(draws, target)
+    assert other.parameters == ("sigma",)
+    assert other.gain > 100
+    (warning,) = to_unconstrained(draws, target).warnings
+    assert "but if it holds sigma itself" in warning
+    with pytest.warns(UserWarning, match="sigma itself|negligible probability") as caught:
+        sc.moment_test(draws, target, modes=[[0.0, np.log(9)]], rng=0)
+    assert str(caught[0].message) == warning
+    assert to_unconstrained(by_name, gamma_target(["mu", "sigma"])).warnings  # names that say nothing
+    assert to_unconstrained(target.unconstrain(draws), target).warnings == ()
+    assert to_unconstrained(by_name, target).warnings == ()
+
+
+def test_weights_stay_with_the_draws():
+    target = gamma_target(["mu", "log_sigma"])
+    columns = {"sigma": np.array([1.0, 2.0]), "mu": np.zeros(2), "log_weight": np.log([1.0, 3.0])}
+    draws = to_unconstrained(columns, target)
+    np.testing.assert_allclose(draws.weight, [0.25, 0.75])
+    np.testing.assert_allclose(draws.values[:, 1], np.log([1, 2]))
