@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
@@ -163,7 +164,7 @@ def _skewed() -> Example:
 def _curved() -> Example:
     """A banana: x1 given x0 is normal about x0^2 / 2."""
 
-    def log_density(x):
+    def log_density(x: jax.Array) -> jax.Array:
         return -0.5 * x[0] ** 2 - 2.0 * (x[1] - 0.5 * x[0] ** 2) ** 2
 
     def sample(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -188,7 +189,7 @@ def _two_modes() -> Example:
     width = np.array([1.0, 0.6])
     weight = np.array([0.3, 0.7])
 
-    def log_density(x):
+    def log_density(x: jax.Array) -> jax.Array:
         squares = jnp.sum((x - middle) ** 2, axis=1) / width**2
         return logsumexp(jnp.log(weight) - 2 * jnp.log(width) - 0.5 * squares)
 
@@ -202,7 +203,7 @@ def _two_modes() -> Example:
 def _funnel() -> Example:
     """A log scale of sd .5 and two coordinates of that scale."""
 
-    def log_density(x):
+    def log_density(x: jax.Array) -> jax.Array:
         return -0.5 * (x[0] / 0.5) ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-2 * x[0]) - 2 * x[0]
 
     def sample(n: int, rng: np.random.Generator) -> np.ndarray:
