@@ -28,7 +28,7 @@ LAYERS = [
     {"ksd", "aggregate", "fssd", "moments", "flux"},
     {"accuracy"},
     {"verdict"},
-    {"calibration"},
+    {"calibration", "testing"},
     {"plot"},
     {"report"},
     {"model_files"},
