@@ -228,7 +228,7 @@ def test_the_door_reads_searches_and_warns():
     result = sc.estimate_accuracy(draws, target, rng=0)
     assert result.largest.parameter == "b"
     assert abs(result.largest.sd - 1) < 0.01
-    assert "draws_sd" in str(result)
+    assert "sd: draws / density" in str(result)
     with pytest.warns(UserWarning, match="max_evaluations"):
         sc.estimate_accuracy(draws, target, modes=[[0.0, 0.0]], max_evaluations=500, rng=0)
     with pytest.raises(ValueError, match="`max_evaluations`"):

@@ -347,7 +347,7 @@ def test_a_mode_search_underflows_quietly_without_standard_error(monkeypatch):
 def test_names_stand_beside_locations():
     target = sc.from_jax(lambda x: -0.5 * jnp.sum((x - 2) ** 2), 2, names=["mu", "tau"])
     modes = find_modes(target, rng=0)
-    assert "(mu = 2, tau = 2)" in str(modes)
+    assert "mu = 2, tau = 2\n" in str(modes)
     assert str(modes).endswith(SEARCH_ENDS["complete"])
 
 

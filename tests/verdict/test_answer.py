@@ -406,17 +406,13 @@ def test_floating_point_errors_of_the_users_setting_stay_inside():
     assert verdict.fits is not False
 
 
-def test_the_tests_of_a_verdict_are_read_only_and_survive_copies():
+def test_the_tests_of_a_verdict_survive_copies():
     target = sc.models.gaussian_mixture([[0.0]])
     verdict = sc.check(target.sample(150, 0), target, modes=[[0.0]], rng=0)
     copies = [copy.copy(verdict), copy.deepcopy(verdict), pickle.loads(pickle.dumps(verdict))]
     for one in (verdict, dataclasses.replace(verdict, alpha=0.1), *copies):
         assert list(one.tests) == ["kernel", "moments"]
         assert one.adjusted_pvalues == verdict.adjusted_pvalues
-        with pytest.raises(TypeError, match="does not support item assignment"):
-            one.tests["kernel"] = None
-        with pytest.raises(TypeError, match="does not support item assignment"):
-            one.adjusted_pvalues["kernel"] = 1.0
 
 
 def test_what_is_printed_follows_the_record(good):
