@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from experiments.tables import ROOT, replace_file, versions
 
 from .peers import PEERS

@@ -1,6 +1,6 @@
 """What the constants of `estimate_accuracy` buy: the same samples with one of them changed.
 
-python -m experiments.accuracy_choices [--replicates R]
+python -m experiments accuracy_choices [CHOICE]
 
 Six targets of experiments.accuracy_targets, four kinds of draws. Writes
 experiments/results/accuracy_choices.csv: coverage of means and sds that are not rough, root mean square
@@ -9,9 +9,8 @@ errors, median half-widths, and evaluations.
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from contextlib import ExitStack
+from itertools import product
 from unittest import mock
 
 import numpy as np
@@ -21,25 +20,15 @@ from steincheck.accuracy import control, exploration, walkers
 
 from .accuracy_study import compare, draws
 from .accuracy_targets import case
-from .tables import RESULTS, Table, commit
+from .rows import commit
+from .running import Study
 
 NAMES = (
-    "lognormal_scales",
-    "sinh_arcsinh",
-    "hidden_markov",
-    "poisson_regression",
-    "hierarchical_counts",
-    "latent_series",
+    *("lognormal_scales", "sinh_arcsinh", "hidden_markov"),
+    *("poisson_regression", "hierarchical_counts", "latent_series"),
 )
+REPLICATES = 2
 KINDS = ("exact_200", "exact_1000", "mean_field", "chain_20")
-CHOICES = Table(
-    RESULTS / "accuracy_choices.csv",
-    (
-        *("choice", "runs", "mean_coverage", "sd_coverage", "mean_error", "sd_error"),
-        *("mean_half_width", "sd_half_width", "median_evaluations", "mean_evaluations", "commit"),
-    ),
-    ("choice",),
-)
 METRIC = walkers.estimate_metric
 
 
@@ -70,40 +59,6 @@ VARIANTS = {
 }
 
 
-def one_choice(choice: str, replicates: int) -> dict[str, object]:
-    """A row of the table."""
-    rows = []
-    with ExitStack() as stack:
-        for module, name, value in VARIANTS[choice]:
-            stack.enter_context(mock.patch.object(module, name, value))
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
-        for name in NAMES:
-            for kind in KINDS:
-                rows += [one_run(name, kind, replicate) for replicate in range(replicates)]
-
-    def total(column: str) -> float:
-        return sum(float(row[column]) for row in rows)
-
-    def rms(column: str) -> str:
-        return f"{np.sqrt(np.nanmean([float(row[column]) ** 2 for row in rows])):.4f}"
-
-    evaluations = [row["evaluations"] for row in rows]
-    return {
-        "choice": choice,
-        "runs": len(rows),
-        "mean_coverage": f"{total('clear_means_covered') / total('clear_means'):.3f}",
-        "sd_coverage": f"{total('clear_sds_covered') / total('clear_sds'):.3f}",
-        "mean_error": rms("after_mean"),
-        "sd_error": rms("after_sd"),
-        "mean_half_width": f"{total('mean_half_width') / len(rows):.4f}",
-        "sd_half_width": f"{total('sd_half_width') / len(rows):.4f}",
-        "median_evaluations": f"{np.median(evaluations):.0f}",
-        "mean_evaluations": f"{np.mean(evaluations):.0f}",
-        "commit": commit(),
-    }
-
-
 def one_run(name: str, kind: str, replicate: int) -> dict[str, object]:
     """What one sample says."""
     known = case(name)
@@ -117,16 +72,32 @@ def one_run(name: str, kind: str, replicate: int) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """All choices that have no row yet."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replicates", type=int, default=2)
-    options = parser.parse_args()
-    done = CHOICES.keys()
-    for choice in VARIANTS:
-        if (choice,) not in done:
-            CHOICES.merge([one_choice(choice, options.replicates)])
+def row(choice: str) -> list[dict[str, object]]:
+    """Coverage, errors, half-widths and evaluations over all samples."""
+    with ExitStack() as stack:
+        for module, name, value in VARIANTS[choice]:
+            stack.enter_context(mock.patch.object(module, name, value))
+        rows = [one_run(*cell) for cell in product(NAMES, KINDS, range(REPLICATES))]
+
+    def total(column: str) -> float:
+        return sum(float(row[column]) for row in rows)
+
+    def rms(column: str) -> str:
+        return f"{np.sqrt(np.nanmean([float(row[column]) ** 2 for row in rows])):.4f}"
+
+    evaluations = [row["evaluations"] for row in rows]
+    values = (
+        *(choice, len(rows)),
+        *(f"{total(f'clear_{kind}_covered') / total(f'clear_{kind}'):.3f}" for kind in ("means", "sds")),
+        *(rms("after_mean"), rms("after_sd")),
+        *(f"{total(f'{kind}_half_width') / len(rows):.4f}" for kind in ("mean", "sd")),
+        *(f"{np.median(evaluations):.0f}", f"{np.mean(evaluations):.0f}", commit()),
+    )
+    return [dict(zip(FIELDS, values, strict=True))]
 
 
-if __name__ == "__main__":
-    main()
+FIELDS = (
+    *("choice", "runs", "mean_coverage", "sd_coverage", "mean_error", "sd_error"),
+    *("mean_half_width", "sd_half_width", "median_evaluations", "mean_evaluations", "commit"),
+)
+STUDIES = (Study("accuracy_choices", FIELDS, ("choice",), lambda: ((name,) for name in VARIANTS), row),)

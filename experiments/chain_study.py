@@ -1,6 +1,6 @@
 """Level and power of `check` and of every single test on Markov chains, beside tests for independent draws.
 
-    python -m experiments.chain_study [CASE] [--repetitions R] [--n-jobs J]
+    python -m experiments chain_study [CASE] [--repetitions R] [--n-jobs J]
 
 Rows go to results/chain_study.csv: the event "check" is a rejection by `check` at level 0.05, "check cannot
 tell" that it has no answer, and so for every test. Where `check` is run, the tests that it makes are not run
@@ -21,7 +21,7 @@ import numpy as np
 
 import steincheck as sc
 
-from .counting import Case, Events, Study
+from .counting import Case, CountedStudy, Events
 
 LEVEL = 0.05
 AS_PVALUE = {True: 1.0, False: 0.0, None: np.nan}  # answers of `check`, which are not p-values alone
@@ -353,20 +353,13 @@ def run(case: Chains, size: tuple[int, int], rng: np.random.Generator, repetitio
     return events
 
 
-STUDY = Study(
-    "chain_study",
-    2028,
-    {
-        name: Case(functools.partial(run, chains), ((chains.chains, chains.length),), RUNS)
-        for name, chains in CHAINS.items()
-    },
+STUDIES = (
+    CountedStudy(
+        "chain_study",
+        2028,
+        {
+            name: Case(functools.partial(run, chains), ((chains.chains, chains.length),), RUNS)
+            for name, chains in CHAINS.items()
+        },
+    ),
 )
-
-
-def main() -> None:
-    """Run what is not in the results yet."""
-    STUDY.main(__doc__)
-
-
-if __name__ == "__main__":
-    main()

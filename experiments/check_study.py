@@ -1,6 +1,6 @@
 """Level and power of `check`: how often it rejects true draws, and names what is missing or wrong.
 
-    python -m experiments.check_study [CASE] [--repetitions R] [--n-jobs J]
+    python -m experiments check_study [CASE] [--repetitions R] [--n-jobs J]
 
 level: exact independent draws, modes given. searched: the same, modes searched briefly. needles: the flux
 test on true draws of a density with 30 needles, of which a search misses some. edges: exact independent draws
@@ -24,7 +24,7 @@ from jax.scipy import stats
 import steincheck as sc
 
 from . import mode_targets
-from .counting import Case, Events, Study
+from .counting import Case, CountedStudy, Events
 
 SHORT_SEARCH = 20_000  # evaluations: the level does not depend on how many modes are found
 SEARCHED = (
@@ -195,13 +195,4 @@ def cases() -> Iterator[tuple[str, Case]]:
             yield f"wrong, {fault}, d = {d}", Case(partial(wrong, gaussian(d), sample), (1000,), 100)
 
 
-STUDY = Study("check_study", 2026, dict(cases()))
-
-
-def main() -> None:
-    """Run what is not in the results yet."""
-    STUDY.main(__doc__)
-
-
-if __name__ == "__main__":
-    main()
+STUDIES = (CountedStudy("check_study", 2026, dict(cases())),)

@@ -1,6 +1,6 @@
 """The flux test: level, power beside a test given the labels, coverage of shares.
 
-    python -m experiments.flux_study [CASE] [--repetitions R] [--n-jobs J]
+    python -m experiments flux_study [CASE] [--repetitions R] [--n-jobs J]
 
 Rows go to results/flux_study.csv: rejections at level 0.05 with a 95 % interval (Clopper-Pearson); for the
 cases `shares` the count is that of intervals which cover the truth. "oracle" is the chi-square test (binomial
@@ -25,8 +25,8 @@ from steincheck.flux import Anchors, local_anchors
 from steincheck.flux.anchors import assign, mode_anchors
 from steincheck.flux.orbits import orbits
 
-from .counting import Case, Events, Study
-from .oracles import label_test, sign_test
+from .counting import Case, CountedStudy, Events
+from .methods import label_test, sign_test
 
 SEED = 20230
 LEVEL = 0.05
@@ -355,13 +355,4 @@ CASES: dict[str, Case] = {
 }
 
 
-STUDY = Study("flux_study", SEED, CASES)
-
-
-def main() -> None:
-    """Run what is not in the results yet."""
-    STUDY.main(__doc__)
-
-
-if __name__ == "__main__":
-    main()
+STUDIES = (CountedStudy("flux_study", SEED, CASES),)

@@ -1,6 +1,6 @@
 """How often independent draws are taken for interleaved chains, or their axes for swapped.
 
-    python -m experiments.guard_study [CASE] [--repetitions R]
+    python -m experiments guard_study [CASE] [--repetitions R]
 
 Rows go to results/guard_study.csv: "dependent" counts independent draws that are called dependent in their
 order, "interleaved" those that are called interleaved chains, "swapped axes" those that are read as four
@@ -19,7 +19,7 @@ import numpy as np
 import steincheck as sc
 from steincheck.chains.order import find_dependence
 
-from .counting import Case, Events, Study
+from .counting import Case, CountedStudy, Events
 
 REPETITIONS = {100: 2000, 1000: 1000, 10_000: 50}  # by n
 SHAPES = ((1, 0.0), (2, 0.99999), (10, 0.0), (10, 0.99), (10, 0.99999), (50, 0.0), (50, 0.99999))
@@ -50,24 +50,17 @@ def run(kind: str, d: int, correlation: float, n: int, rng: np.random.Generator,
     }
 
 
-STUDY = Study(
-    "guard_study",
-    2030,
-    {
-        f"{kind}, d={d}, correlation {correlation:g}, n={n}": Case(
-            partial(run, kind, d, correlation), (n,), repetitions
-        )
-        for n, repetitions in REPETITIONS.items()
-        for d, correlation in SHAPES
-        for kind in KINDS
-    },
+STUDIES = (
+    CountedStudy(
+        "guard_study",
+        2030,
+        {
+            f"{kind}, d={d}, correlation {correlation:g}, n={n}": Case(
+                partial(run, kind, d, correlation), (n,), repetitions
+            )
+            for n, repetitions in REPETITIONS.items()
+            for d, correlation in SHAPES
+            for kind in KINDS
+        },
+    ),
 )
-
-
-def main() -> None:
-    """Run what is not in the results yet."""
-    STUDY.main(__doc__)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """The moment test: level, power beside an oracle, what it names.
 
-    python -m experiments.moment_study [CASE] [--repetitions R]
+    python -m experiments moment_study [CASE] [--repetitions R]
 
 Rows go to results/moment_study.csv: how often an event happened, with a 95 % interval (Clopper-Pearson).
 Draws are exact and independent. "moments" is a rejection at level 0.05, "oracle" one by the likelihood-ratio
@@ -23,7 +23,7 @@ import steincheck as sc
 from steincheck.modes.arguments import as_modes
 from steincheck.moments import impossible_draws
 
-from .counting import Case, Events, Study
+from .counting import Case, CountedStudy, Events
 
 LEVEL = 0.05
 
@@ -272,13 +272,4 @@ def cases() -> dict[str, Case]:
     return table
 
 
-STUDY = Study("moment_study", 1408, cases())
-
-
-def main() -> None:
-    """Run what is not in the results yet."""
-    STUDY.main(__doc__)
-
-
-if __name__ == "__main__":
-    main()
+STUDIES = (CountedStudy("moment_study", 1408, cases()),)

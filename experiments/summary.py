@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .cells import Row, read_rows
 from .drawing import LEVEL, STYLE
-from .running import FIGURES, RESULTS
+from .rows import RESULTS, Row, read_rows
+from .running import FIGURES
 
 README = Path(__file__).parent / "README.md"
 
@@ -79,8 +79,3 @@ def filled(text: str) -> str:
             flags=re.DOTALL,
         )
     return text
-
-
-def main() -> None:
-    """Write the tables."""
-    README.write_text(filled(README.read_text()))
