@@ -1,6 +1,6 @@
 """python -m experiments NAME [options]: a figure of the paper, all of them, or a study.
 
-Figures take ``--repetitions R --n-jobs J --quick --methods A,B --results FOLDER``, studies a part of the
+Figures take ``--repetitions R --n-jobs J --quick --results FOLDER``, studies a part of the
 names of the cells to run and ``--repetitions R --n-jobs J --renew --summary --results FOLDER``.
 """
 
@@ -36,9 +36,6 @@ def main(words: list[str]) -> None:
     size.add_argument("--repetitions", type=positive, help="of every setting; by default the paper's")
     size.add_argument("--quick", action="store_true", help="one repetition of a few settings and methods")
     parser.add_argument("--n-jobs", type=positive, default=1, help="worker processes, one core each")
-    parser.add_argument(
-        "--methods", type=lambda text: text.split(","), help="only these, separated by commas"
-    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
     options = vars(parser.parse_args(words))
     del options["name"]

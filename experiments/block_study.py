@@ -35,6 +35,7 @@ from steincheck.stein.quadratic import flip_signs
 
 from .rows import commit, stream
 from .running import Study
+from .summary import markdown
 
 BLOCKS = (20, 50, 100, 200)
 REPETITIONS = {200: 400, 1000: 200}  # by n
@@ -143,31 +144,25 @@ def summary(rows: list[dict[str, str]]) -> str:
         (row["case"], row["test"], int(row["blocks"])): (row["rate"], row["repetitions"])
         for row in RATES.table().read()
     }
-    lines = ["| case | test | one sign per draw | 100 blocks | samples |", "|---|---|---|---|---|"]
+    numbers = [["case", "test", "one sign per draw", "100 blocks", "samples"]]
     for (case, test, q), (rate, count) in rates.items():
         if q == CASES[case][0]:
-            lines.append(f"| {case} | `{test}_test` | {rate} | {rates[case, test, 100][0]} | {count} |")
+            numbers.append([case, f"`{test}_test`", rate, rates[case, test, 100][0], count])
     table = np.array([[float(row[name]) for name in COLUMNS] for row in rows])
-    lines += [
-        "",
-        "Rejected with the wild bootstrap / with blocks, two modes:",
-        "",
-        f"| case | samples | {' | '.join(f'`{test}_test`' for test in TESTS)} |",
-        "|---|---|" + "---|" * len(TESTS),
-    ]
+    tests = [["case", "samples", *(f"`{test}_test`" for test in TESTS)]]
     for case in TEST_CASES:
         chosen = table[[row["case"] == case for row in rows]] <= 0.05
         rejected = {name: f"{rate:.3f}" for name, rate in zip(COLUMNS, chosen.mean(axis=0), strict=True)}
         pairs = [" / ".join(rejected[f"{test} {name}"] for name in BOOTSTRAPS) for test in TESTS]
-        lines.append(f"| {case} | {len(chosen)} | {' | '.join(pairs)} |")
-    lines += ["", "| test | median difference of p | only one rejects | samples |", "|---|---|---|---|"]
+        tests.append([case, str(len(chosen)), *pairs])
+    differences = [["test", "median difference of p", "only one rejects", "samples"]]
     for test in TESTS:
         one, other = (table[:, COLUMNS.index(f"{test} {name}")] for name in BOOTSTRAPS)
-        differ = np.mean((one <= 0.05) != (other <= 0.05))
-        lines.append(
-            f"| `{test}_test` | {np.median(np.abs(one - other)):.3f} | {differ:.1%} | {len(table)} |"
-        )
-    return "\n".join(lines)
+        only_one = np.mean((one <= 0.05) != (other <= 0.05))
+        median = np.median(np.abs(one - other))
+        differences.append([f"`{test}_test`", f"{median:.3f}", f"{only_one:.1%}", str(len(table))])
+    words = "Rejected with the wild bootstrap / with blocks, two modes:"
+    return "\n\n".join([markdown(numbers), words, markdown(tests), markdown(differences)])
 
 
 RATES = Study(

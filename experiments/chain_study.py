@@ -95,19 +95,17 @@ def _wrong_cases() -> dict[str, Chains]:
         "independent, width 1.1, d=5, 4x250": Chains(0.0, 5, 4, 250, flaw="width", size=1.1),
         "one chain shifted 0.4, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="one chain", size=0.4),
         "one chain shifted 0.4, d=5, AR .9, 4x1000": Chains(0.9, 5, 4, 1000, flaw="one chain", size=0.4),
-        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x250": Chains(
-            0.5, 5, 4, 250, flaw="one coordinate", size=0.4
-        ),
-        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x1000": Chains(
-            0.5, 5, 4, 1000, flaw="one coordinate", size=0.4
-        ),
+        **{
+            f"one chain, one coordinate shifted 0.4, d=5, AR .5, 4x{length}": Chains(
+                0.5, 5, 4, length, flaw="one coordinate", size=0.4
+            )
+            for length in (250, 1000)
+        },
         "burn-in 3, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="burn-in", size=3.0),
         "burn-in 3, d=5, AR .5, 4x1000": Chains(0.5, 5, 4, 1000, flaw="burn-in", size=3.0),
         "burn-in 3, d=5, AR .9, 4x1000": Chains(0.9, 5, 4, 1000, flaw="burn-in", size=3.0),
         "burn-in 3, d=5, AR .5, 1x4000": Chains(0.5, 5, 1, 4000, flaw="burn-in", size=3.0),
-        "stuck 4:0, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", 4),
-        "stuck 3:1, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", 3),
-        "stuck 2:2, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", 2),
+        **{f"stuck {k}:{4 - k}, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", k) for k in (4, 3, 2)},
     }
 
 

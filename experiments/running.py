@@ -149,7 +149,6 @@ def run_figure(
     repetitions: int | None = None,
     n_jobs: int = 1,
     quick: bool = False,
-    methods: Sequence[str] | None = None,
     results: Path = RESULTS,
 ) -> list[Row]:
     """Compute the missing rows of a figure, then write its settings and draw it; all rows asked for."""
@@ -159,15 +158,10 @@ def run_figure(
     settings = json.loads(json.dumps(module.SETTINGS))
     if record.exists() and json.loads(record.read_text())["settings"] != settings:
         raise RuntimeError(f"{record} has other settings than {figure}.py now: move the old results away")
-    known = list(dict.fromkeys(m for cell in cells for m in cell.methods))
-    if unknown := [m for m in methods or () if m not in known]:
-        raise ValueError(f"`methods` must be among {', '.join(known)}, got {', '.join(unknown)}")
-
     done = {row[:3] for row in read_rows(path)}
     todo = []
     for cell in cells:
-        wanted = [m for m in cell.methods if methods is None or m in methods]
-        if left := [m for m in wanted if (cell.setting, cell.repetition, m) not in done]:
+        if left := [m for m in cell.methods if (cell.setting, cell.repetition, m) not in done]:
             todo.append((cell, left))
     table = figure_table(path, list(dict.fromkeys(cell.setting for cell in cells_of(figure, 1))))
     table.merge([])

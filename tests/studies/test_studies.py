@@ -49,7 +49,6 @@ CHEAPEST = {  # a case and a size of each study that counts events
     "moment_study": ("level, Gaussian d=1", 200),
 }
 SMALL = {  # what the other studies compute for one of their rows, or for a few samples of one
-    "accuracy_choices": lambda module: module.one_run("lognormal_scales", "exact_200", 0),
     "accuracy_study": lambda module: module.one_run("logistic_line", "chain_5", 0),
     "block_study": lambda module: module.rejections("level, n = 200", 0),
     "calibration": lambda module: module.row("power: shift .3", "flux", 100, 4),

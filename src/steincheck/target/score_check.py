@@ -26,8 +26,7 @@ def check_score(target: Target, x: np.ndarray, *, rtol: float = 1e-3) -> None:
     At each, log p is differenced along all coordinates, or along ten directions if there are more of them: at
     most 105 evaluations. Where log p is noisy, as the solution of a differential equation is, it bends at
     random over a step; three times the second largest bend along a direction is allowed. At a kink the score
-    may be that of either side. Noise of 1e-6 raised no error in 720 targets of dimension 1 to 40; a score
-    with the wrong sign or 1.5 times too large was an error in all 480.
+    may be that of either side.
 
     Examples
     --------
