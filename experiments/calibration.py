@@ -16,9 +16,9 @@ import numpy as np
 
 import steincheck as sc
 
-from .calibration_models import MODELS, build, modes_of
 from .rows import commit
 from .running import Study
+from .targets import MODELS, build, modes_of
 
 SEED = 2026
 LEVELS = (0.01, 0.05, 0.1)

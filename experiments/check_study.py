@@ -24,8 +24,8 @@ from jax.scipy import stats
 import steincheck as sc
 
 from . import mode_targets
-from .calibration_models import Sampler, gaussian, log_gamma, student
 from .counting import Case, CountedStudy, Events
+from .targets import Sampler, gaussian, log_gamma, student
 
 SHORT_SEARCH = 20_000  # evaluations: the level does not depend on how many modes are found
 SEARCHED = (
@@ -42,7 +42,7 @@ def level_cases() -> Iterator[tuple[str, int, sc.Target, Sampler, np.ndarray]]:
         yield f"Gaussian, d = {d}", 500, *gaussian(d), np.zeros((1, d))
     yield "t3, d = 10", 500, *student(3, 10), np.zeros((1, 10))
     for shape in (0.5, 3.0):
-        yield f"log-gamma({shape:g}), d = 2", 500, *log_gamma(shape), np.full((1, 2), np.log(shape))
+        yield f"log-gamma({shape:g}), d = 2", 500, *log_gamma(shape, 2), np.full((1, 2), np.log(shape))
     pair = sc.models.gaussian_mixture([[-3.0], [3.0]])
     yield "two Gaussians 6 apart, d = 1", 500, pair, pair.sample, np.array([[-3.0], [3.0]])
     means = np.zeros((3, 10))

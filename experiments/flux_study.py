@@ -329,9 +329,6 @@ CASES: dict[str, Case] = {
     "sensors, one anchor per mode, level": Case(
         sensor_case(anchors="one", methods=("flux", "Hotelling")), (300, 1000), 1000
     ),
-    "sensors, one anchor per mode, weights tilted by 10 %": Case(
-        sensor_case(tilt=0.1, anchors="one"), (1000,), 200
-    ),
     "sensors, anchors=None, level": Case(sensor_case(anchors="chosen"), (1000,), 500),
     "sensors, one mode dropped": Case(sensor_case(drop=True), (300, 1000), 200),
     "sensors, weights tilted by 10 %": Case(sensor_case(tilt=0.1), (1000,), 200),
