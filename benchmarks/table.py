@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.tables import ROOT, replace_file, versions
+from experiments.rows import ROOT, replace_file, versions
 
 from .peers import PEERS
 

@@ -1,8 +1,8 @@
 """Coverage, errors, answers and cost of `estimate_accuracy` on targets that it was not developed on.
 
-python -m experiments.accuracy_study [--replicates R] [--target NAME] [--kind NAME] [--summary]
+python -m experiments accuracy_study [PART OF "TARGET, KIND, REPLICATE"] [--summary]
 
-Writes experiments/results/accuracy_study.csv, one row per replicate as it goes; a study that was cut resumes.
+Writes experiments/results/accuracy_study.csv, one row per replicate.
 Kinds: exact_200, exact_1000: independent draws. chain_5, chain_20: four stationary chains of random-walk
 Metropolis, thinned to these autocorrelation times (of the slowest coordinate, measured in a long run).
 half_converged: the same with time 60, from starts 2 sd off. mean_field, full_rank: Gaussians of largest ELBO.
@@ -11,11 +11,9 @@ laplace: at the mode. wide: the first coordinate x1.2. shifted: the first coordi
 
 from __future__ import annotations
 
-import argparse
 import time
-import warnings
-from collections.abc import Iterable
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 import jax
@@ -28,23 +26,15 @@ from steincheck.result import AccuracyResult
 from steincheck.target import to_constrained
 
 from .accuracy_targets import TARGETS, Case, case
-from .tables import RESULTS, Table, commit
+from .rows import commit
+from .running import Study
 
 KINDS = (
     *("exact_200", "exact_1000", "chain_5", "chain_20", "mean_field", "full_rank", "laplace"),
     *("half_converged", "wide", "shifted"),
 )
-RUNS = Table(
-    RESULTS / "accuracy_study.csv",
-    (
-        *("target", "kind", "replicate", "parameters", "answer", "largest_error", "evaluations", "seconds"),
-        *("clear_means", "clear_means_covered", "rough_means", "rough_means_covered"),
-        *("clear_sds", "clear_sds_covered", "rough_sds", "rough_sds_covered", "no_sd", "not_forgotten"),
-        *("raw_mean", "after_mean", "raw_sd", "after_sd", "commit"),
-    ),
-    ("target", "kind", "replicate"),
-)
 TOLERANCE = 0.1
+REPLICATES = 20
 HARD = ("t4",)  # without a fourth moment
 
 
@@ -167,11 +157,9 @@ def one_run(name: str, kind: str, replicate: int) -> dict[str, object]:
     known = case(name)
     rng = np.random.default_rng([list(TARGETS).index(name), KINDS.index(kind), replicate])
     sample = draws(name, kind, rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        begin = time.perf_counter()
-        result = sc.estimate_accuracy(sample, known.target, modes=known.modes, rng=rng)
-        seconds = time.perf_counter() - begin
+    begin = time.perf_counter()
+    result = sc.estimate_accuracy(sample, known.target, modes=known.modes, rng=rng)
+    seconds = time.perf_counter() - begin
     return {
         "target": name,
         "kind": kind,
@@ -223,27 +211,31 @@ def _rms(values: np.ndarray) -> str:
     return f"{np.sqrt(np.mean(values**2)):.5f}" if len(values) else "nan"
 
 
-def summarise(rows: Iterable[dict[str, str]]) -> None:
-    """Print coverage, errors, answers and cost, per kind and per target."""
-    rows = list(rows)
+def summary(rows: list[dict[str, str]]) -> str:
+    """Coverage, errors, answers and cost, per kind and per target."""
+    lines = []
     for column in ("kind", "target"):
-        print(f"{column:20s} runs cover mean/sd  rough mean/sd  before -> after (mean; sd) scores no_sd")
+        lines.append(
+            f"{column:20s} runs cover mean/sd  rough mean/sd  before -> after (mean; sd) scores no_sd"
+        )
         for name in dict.fromkeys(row[column] for row in rows):
-            print(f"{name:20s} {_line([row for row in rows if row[column] == name])}")
+            lines.append(f"{name:20s} {_line([row for row in rows if row[column] == name])}")
     easy = [row for row in rows if row["target"] not in HARD]
     for label, low, high in (("< .07", 0, 0.07), (".07-.1", 0.07, 0.1), ("> .1", 0.1, np.inf)):
         part = [row["answer"] for row in easy if low <= float(row["largest_error"]) < high]
         counts = {answer: part.count(answer) for answer in ("True", "False", "None")}
-        print(f"true error {label}: {len(part)} runs, {counts}")
+        lines.append(f"true error {label}: {len(part)} runs, {counts}")
     hard = [row["answer"] for row in rows if row["target"] in HARD]
-    print(f"{', '.join(HARD)}: fits {hard.count('True')} of {len(hard)}")
+    lines.append(f"{', '.join(HARD)}: fits {hard.count('True')} of {len(hard)}")
+    return "\n".join(lines)
 
 
 def _line(rows: list[dict[str, str]]) -> str:
-    total = {name: sum(float(row[name]) for row in rows) for name in RUNS.fields[8:18]}
+    def total(name: str) -> float:
+        return sum(float(row[name]) for row in rows)
 
     def ratio(kind: str) -> str:
-        return f"{total[f'{kind}_covered'] / total[kind]:.3f}" if total[kind] else "-"
+        return f"{total(f'{kind}_covered') / total(kind):.3f}" if total(kind) else "-"
 
     def rms(name: str) -> str:
         squares = [float(row[name]) ** 2 for row in rows if row[name] != "nan"]
@@ -252,30 +244,23 @@ def _line(rows: list[dict[str, str]]) -> str:
     cover = f"{ratio('clear_means')}/{ratio('clear_sds')} {ratio('rough_means')}/{ratio('rough_sds')}"
     errors = f"{rms('raw_mean')} -> {rms('after_mean')}; {rms('raw_sd')} -> {rms('after_sd')}"
     scores = np.median([float(row["evaluations"]) for row in rows])
-    share = total["no_sd"] / sum(float(row["parameters"]) for row in rows)
-    return f"{len(rows):5d} {cover} {errors} {scores:.0f} {share:.2f}"
+    return f"{len(rows):5d} {cover} {errors} {scores:.0f} {total('no_sd') / total('parameters'):.2f}"
 
 
-def main() -> None:
-    """Run what is missing, replicate after replicate."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replicates", type=int, default=20)
-    parser.add_argument("--target", choices=list(TARGETS))
-    parser.add_argument("--kind", choices=KINDS)
-    parser.add_argument("--summary", action="store_true", help="print the committed figures only")
-    options = parser.parse_args()
-    if options.summary:
-        summarise(RUNS.read())
-        return
-    done = RUNS.keys()
-    for replicate in range(options.replicates):
-        for name in [options.target] if options.target else TARGETS:
-            kinds = [options.kind] if options.kind else KINDS
-            missing = [kind for kind in kinds if (name, kind, str(replicate)) not in done]
-            RUNS.merge([one_run(name, kind, replicate) for kind in missing])
-        print(f"replicate {replicate} done", flush=True)
-    summarise(RUNS.read())
-
-
-if __name__ == "__main__":
-    main()
+KEY = ("target", "kind", "replicate")
+FIELDS = (
+    *(*KEY, "parameters", "answer", "largest_error", "evaluations", "seconds"),
+    *("clear_means", "clear_means_covered", "rough_means", "rough_means_covered"),
+    *("clear_sds", "clear_sds_covered", "rough_sds", "rough_sds_covered", "no_sd", "not_forgotten"),
+    *("raw_mean", "after_mean", "raw_sd", "after_sd", "commit"),
+)
+STUDIES = (
+    Study(
+        "accuracy_study",
+        FIELDS,
+        KEY,
+        lambda: ((name, kind, k) for k, name, kind in product(range(REPLICATES), TARGETS, KINDS)),
+        lambda *cell: [one_run(*cell)],
+        summary,
+    ),
+)

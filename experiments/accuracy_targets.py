@@ -21,6 +21,8 @@ from steincheck.perturbation.hamiltonian import Trajectory, Walkers, hamiltonian
 from steincheck.target import to_constrained
 from steincheck.target.counting import CountedTarget
 
+from .mode_targets import gaussians
+
 POOL = 400_000  # exact draws, of which every replicate takes some
 REFERENCE_WALKERS = 400
 REFERENCE_TRANSITIONS = 1000
@@ -100,30 +102,16 @@ def sinh_arcsinh() -> tuple[sc.Target, Callable]:
     return sc.from_jax(log_density, 8), sample
 
 
-def mixture(centres: np.ndarray, weights: np.ndarray, widths: np.ndarray) -> tuple[sc.Target, Callable]:
-    """Spherical Gaussians."""
-    d = centres.shape[1]
-
-    def log_density(x):
-        squares = jnp.sum((x - centres) ** 2, axis=1) / widths**2
-        return special.logsumexp(jnp.log(weights) - d * jnp.log(widths) - 0.5 * squares)
-
-    def sample(n, rng):
-        k = rng.choice(len(weights), p=weights, size=n)
-        return centres[k] + widths[k, None] * rng.normal(size=(n, d))
-
-    return sc.from_jax(log_density, d), sample
-
-
 def overlap() -> tuple[sc.Target, Callable]:
     """Two overlapping Gaussians, 3 sd apart, d = 3."""
-    return mixture(np.array([[0.0, 0, 0], [3.0, 0, 0]]), np.array([0.6, 0.4]), np.array([1.0, 0.8]))
+    made = gaussians([[0.0, 0, 0], [3.0, 0, 0]], [1.0, 0.8], [0.6, 0.4])
+    return made.target, made.sample
 
 
 def three_modes() -> tuple[sc.Target, Callable]:
     """Three Gaussians far apart, d = 4."""
-    centres = np.array([[0.0, 0, 0, 0], [9.0, 0, 0, 0], [0, 8.0, 4, 0]])
-    return mixture(centres, np.array([0.5, 0.3, 0.2]), np.array([1.0, 0.7, 1.2]))
+    made = gaussians([[0.0, 0, 0, 0], [9.0, 0, 0, 0], [0, 8.0, 4, 0]], [1.0, 0.7, 1.2], [0.5, 0.3, 0.2])
+    return made.target, made.sample
 
 
 def logistic_regression() -> tuple[sc.Target, None]:

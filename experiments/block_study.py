@@ -1,6 +1,6 @@
 """Random blocks of independent draws: how many does it take, and what do they cost in level and power?
 
-``python -m experiments.block_study`` makes two tables, in minutes and half an hour, and resumes what was cut:
+``python -m experiments block_study`` makes two tables, in minutes and half an hour:
 
 - results/block_study.csv: level and power of sign flips of q blocks. With q = n every draw has its own sign:
   the wild bootstrap. Rows of one case come from the same samples.
@@ -11,7 +11,7 @@ The alternatives were chosen after pilot runs so that there is power to compare.
 n = 200 the KSD test rejected in .117 of the samples with blocks and in .128 with one sign per draw: the
 scale became 1.25.
 
-``python -m experiments.block_study --summary`` prints both in short and writes block_tests.md.
+``python -m experiments block_study --summary`` prints both in short; block_tests.md is what it prints.
 
 It reaches into the package, since no public argument says how many blocks there are, and since the committed
 p-values belong to perturbations drawn from the stream that goes on to seed the tests.
@@ -19,8 +19,7 @@ p-values belong to perturbations drawn from the stream that goes on to seed the 
 
 from __future__ import annotations
 
-import argparse
-import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -34,8 +33,9 @@ from steincheck.stein.bootstrap import pvalue, random_blocks
 from steincheck.stein.kernels import stein_kernel
 from steincheck.stein.quadratic import flip_signs
 
-from .cells import stream
-from .tables import RESULTS, Table, commit
+from .rows import commit, stream
+from .running import Study
+from .summary import markdown
 
 BLOCKS = (20, 50, 100, 200)
 REPETITIONS = {200: 400, 1000: 200}  # by n
@@ -62,12 +62,6 @@ THETA = np.linspace(0.5, 1.5, 5)
 BOOTSTRAPS: dict[str, Any] = {"wild": sc.wild, "blocks": "blocks"}
 TESTS = ("ksd", "ksdagg", "spksd", "ospksd", "pksdagg")
 COLUMNS = tuple(f"{test} {name}" for name in BOOTSTRAPS for test in TESTS)
-RATES = Table(
-    RESULTS / "block_study.csv",
-    ("case", "test", "blocks", "repetitions", "rate", "first_ten", "commit"),
-    ("case", "test", "blocks"),
-)
-PVALUES = Table(RESULTS / "block_tests.csv", ("case", "repetition", *COLUMNS), ("case", "repetition"))
 
 
 def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
@@ -97,26 +91,16 @@ def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
     return found
 
 
-def block_numbers() -> None:
-    """Run the cases that are missing in the table of numbers of blocks."""
-    done = {row["case"] for row in RATES.read()}
-    for case in (case for case in CASES if case not in done):
-        runs = [rejections(case, repetition) for repetition in range(REPETITIONS[CASES[case][0]])]
-        rows = []
-        for test, q in runs[0]:
-            rejected = [run[test, q] for run in runs]
-            rows.append(
-                {
-                    "case": case,
-                    "test": test,
-                    "blocks": q,
-                    "repetitions": len(runs),
-                    "rate": f"{np.mean(rejected):.3f}",
-                    "first_ten": "r" + "".join("01"[value] for value in rejected[:10]),
-                    "commit": commit(),
-                }
-            )
-        RATES.merge(rows)
+def rates(case: str) -> list[dict[str, Any]]:
+    """Rejection rates of both tests by the number of blocks, and the first ten decisions."""
+    runs = [rejections(case, repetition) for repetition in range(REPETITIONS[CASES[case][0]])]
+    rows = []
+    for test, q in runs[0]:
+        rejected = [run[test, q] for run in runs]
+        first = "r" + "".join("01"[value] for value in rejected[:10])
+        values = (case, test, q, len(runs), f"{np.mean(rejected):.3f}", first, commit())
+        rows.append(dict(zip(RATES.fields, values, strict=True)))
+    return rows
 
 
 def pvalues(case: str, repetition: int) -> dict[str, float]:
@@ -142,67 +126,53 @@ def pvalues(case: str, repetition: int) -> dict[str, float]:
     return found
 
 
-def named_tests(minutes: float) -> None:
-    """Run the repetitions that are missing in the table of tests, for some minutes."""
-    end = time.monotonic() + 60 * minutes
-    done = PVALUES.keys()
-    longest = max(count for *_, count in TEST_CASES.values())
-    todo = [(case, k) for k in range(longest) for case in TEST_CASES if k < TEST_CASES[case][3]]
-    for case, k in ((case, k) for case, k in todo if (case, str(k)) not in done):
-        if time.monotonic() > end:
-            return
-        found = {name: f"{p:.4g}" for name, p in pvalues(case, k).items()}
-        PVALUES.merge([{"case": case, "repetition": k, **found}])
+def row(case: str, repetition: int) -> list[dict[str, Any]]:
+    """P-values of one sample."""
+    found = {name: f"{p:.4g}" for name, p in pvalues(case, repetition).items()}
+    return [{"case": case, "repetition": repetition, **found}]
 
 
-def summary() -> str:
+def samples() -> Iterator[tuple[str, int]]:
+    """Case and repetition, so that a study that is cut has something of every case."""
+    for k in range(max(count for *_, count in TEST_CASES.values())):
+        yield from ((case, k) for case in TEST_CASES if k < TEST_CASES[case][3])
+
+
+def summary(rows: list[dict[str, str]]) -> str:
     """Rejection rates with 100 blocks and with one sign per draw, and how p-values differ, in Markdown."""
     rates = {
         (row["case"], row["test"], int(row["blocks"])): (row["rate"], row["repetitions"])
-        for row in RATES.read()
+        for row in RATES.table().read()
     }
-    lines = ["| case | test | one sign per draw | 100 blocks | samples |", "|---|---|---|---|---|"]
+    numbers = [["case", "test", "one sign per draw", "100 blocks", "samples"]]
     for (case, test, q), (rate, count) in rates.items():
         if q == CASES[case][0]:
-            lines.append(f"| {case} | `{test}_test` | {rate} | {rates[case, test, 100][0]} | {count} |")
-    rows = PVALUES.read()
+            numbers.append([case, f"`{test}_test`", rate, rates[case, test, 100][0], count])
     table = np.array([[float(row[name]) for name in COLUMNS] for row in rows])
-    lines += [
-        "",
-        "Rejected with the wild bootstrap / with blocks, two modes:",
-        "",
-        f"| case | samples | {' | '.join(f'`{test}_test`' for test in TESTS)} |",
-        "|---|---|" + "---|" * len(TESTS),
-    ]
+    tests = [["case", "samples", *(f"`{test}_test`" for test in TESTS)]]
     for case in TEST_CASES:
         chosen = table[[row["case"] == case for row in rows]] <= 0.05
         rejected = {name: f"{rate:.3f}" for name, rate in zip(COLUMNS, chosen.mean(axis=0), strict=True)}
         pairs = [" / ".join(rejected[f"{test} {name}"] for name in BOOTSTRAPS) for test in TESTS]
-        lines.append(f"| {case} | {len(chosen)} | {' | '.join(pairs)} |")
-    lines += ["", "| test | median difference of p | only one rejects | samples |", "|---|---|---|---|"]
+        tests.append([case, str(len(chosen)), *pairs])
+    differences = [["test", "median difference of p", "only one rejects", "samples"]]
     for test in TESTS:
         one, other = (table[:, COLUMNS.index(f"{test} {name}")] for name in BOOTSTRAPS)
-        differ = np.mean((one <= 0.05) != (other <= 0.05))
-        lines.append(
-            f"| `{test}_test` | {np.median(np.abs(one - other)):.3f} | {differ:.1%} | {len(table)} |"
-        )
-    return "\n".join(lines)
+        only_one = np.mean((one <= 0.05) != (other <= 0.05))
+        median = np.median(np.abs(one - other))
+        differences.append([f"`{test}_test`", f"{median:.3f}", f"{only_one:.1%}", str(len(table))])
+    words = "Rejected with the wild bootstrap / with blocks, two modes:"
+    return "\n\n".join([markdown(numbers), words, markdown(tests), markdown(differences)])
 
 
-def main() -> None:
-    """Make what is missing in both tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=np.inf, help="stop the second table after so many")
-    parser.add_argument("--summary", action="store_true", help="print both in short and write them")
-    options = parser.parse_args()
-    if options.summary:
-        text = summary()
-        PVALUES.path.with_suffix(".md").write_text(text + "\n")
-        print(text)
-        return
-    named_tests(options.minutes)
-    block_numbers()
-
-
-if __name__ == "__main__":
-    main()
+RATES = Study(
+    "block_study",
+    ("case", "test", "blocks", "repetitions", "rate", "first_ten", "commit"),
+    ("case",),
+    lambda: ((case,) for case in CASES),
+    rates,
+)
+PVALUES = Study(
+    "block_tests", ("case", "repetition", *COLUMNS), ("case", "repetition"), samples, row, summary
+)
+STUDIES = (RATES, PVALUES)

@@ -1,6 +1,6 @@
 """The weights of the modes from Markov chains: level, power, and how often the test cannot tell.
 
-    python -m experiments.chain_flux_study [CASE] [--repetitions R]
+    python -m experiments chain_flux_study [CASE] [--repetitions R]
 
 Rows go to results/chain_flux_study.csv. A repetition is a set of chains. It is "rejected" (p <= 0.05),
 "cannot tell" (there is no p-value: the chains change mode too rarely for a test) or neither. "independent"
@@ -24,9 +24,9 @@ from steincheck.flux.displacements import StepFlows, compare_steps
 from steincheck.flux.orbits import Orbits, count_moments
 from steincheck.flux.shares import mode_table
 
-from .counting import Case, Events, Study
+from .counting import Case, CountedStudy, Events
 from .flux_study import LUMPY_COVARIANCES, LUMPY_MEANS, lumpy
-from .oracles import label_test
+from .methods import label_test
 
 LEVEL = 0.05
 RUNS = 400
@@ -226,13 +226,4 @@ KINDS |= {
 
 
 CASES = {name: Case(run, sizes, RUNS) for name, (run, sizes) in KINDS.items()}
-STUDY = Study("chain_flux_study", 20271, CASES)
-
-
-def main() -> None:
-    """Run what is not in the results yet."""
-    STUDY.main(__doc__)
-
-
-if __name__ == "__main__":
-    main()
+STUDIES = (CountedStudy("chain_flux_study", 20271, CASES),)

@@ -1,6 +1,6 @@
 """Level and power of `check` and of every single test on Markov chains, beside tests for independent draws.
 
-    python -m experiments.chain_study [CASE] [--repetitions R] [--n-jobs J]
+    python -m experiments chain_study [CASE] [--repetitions R] [--n-jobs J]
 
 Rows go to results/chain_study.csv: the event "check" is a rejection by `check` at level 0.05, "check cannot
 tell" that it has no answer, and so for every test. Where `check` is run, the tests that it makes are not run
@@ -21,15 +21,15 @@ import numpy as np
 
 import steincheck as sc
 
-from .counting import Case, Events, Study
+from .counting import Case, CountedStudy, Events
 
 LEVEL = 0.05
 AS_PVALUE = {True: 1.0, False: 0.0, None: np.nan}  # answers of `check`, which are not p-values alone
 RUNS = 400
 PARTS = {"ksdagg_test": "kernel", "moment_test": "moments", "flux_test": "weights", "agreement": "chains"}
-WEIGHT_TESTS = ("spksd_test", "pksdagg_test", "ospksd_test")
 BESIDE = ("ksd_test, independent", "moment_test, independent")
-TESTS = ("check", *PARTS, "ksd_test", "fssd_test", *WEIGHT_TESTS, *BESIDE, "check, independent")
+STREAMS = {name: k for k, name in enumerate(("check", *PARTS, "ksd_test", "fssd_test"))}
+STREAMS |= {"ksd_test, independent": 10, "moment_test, independent": 11, "check, independent": 12}
 MIXTURES = ("random walk", "near modes", "jumping", "stuck", "Gibbs")
 NUTS = ("NUTS, eight schools", "NUTS, regression")
 
@@ -55,10 +55,10 @@ class Chains:
         if self.flaw:
             beside = ("check, independent",) if self.kind == "AR(1)" and self.rho == 0 else ()
             return (*in_check, *beside)
+        if self.kind in MIXTURES:
+            return in_check
         if self.length >= 500:
             return (*in_check, "ksd_test")
-        if self.kind in MIXTURES:
-            return (*in_check, *WEIGHT_TESTS, "check, independent")
         return (*in_check, "ksd_test", *(("fssd_test",) if self.dim == 5 else ()), *BESIDE)
 
 
@@ -95,19 +95,17 @@ def _wrong_cases() -> dict[str, Chains]:
         "independent, width 1.1, d=5, 4x250": Chains(0.0, 5, 4, 250, flaw="width", size=1.1),
         "one chain shifted 0.4, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="one chain", size=0.4),
         "one chain shifted 0.4, d=5, AR .9, 4x1000": Chains(0.9, 5, 4, 1000, flaw="one chain", size=0.4),
-        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x250": Chains(
-            0.5, 5, 4, 250, flaw="one coordinate", size=0.4
-        ),
-        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x1000": Chains(
-            0.5, 5, 4, 1000, flaw="one coordinate", size=0.4
-        ),
+        **{
+            f"one chain, one coordinate shifted 0.4, d=5, AR .5, 4x{length}": Chains(
+                0.5, 5, 4, length, flaw="one coordinate", size=0.4
+            )
+            for length in (250, 1000)
+        },
         "burn-in 3, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="burn-in", size=3.0),
         "burn-in 3, d=5, AR .5, 4x1000": Chains(0.5, 5, 4, 1000, flaw="burn-in", size=3.0),
         "burn-in 3, d=5, AR .9, 4x1000": Chains(0.9, 5, 4, 1000, flaw="burn-in", size=3.0),
         "burn-in 3, d=5, AR .5, 1x4000": Chains(0.5, 5, 1, 4000, flaw="burn-in", size=3.0),
-        "stuck 4:0, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", 4),
-        "stuck 3:1, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", 3),
-        "stuck 2:2, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", 2),
+        **{f"stuck {k}:{4 - k}, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", k) for k in (4, 3, 2)},
     }
 
 
@@ -330,10 +328,8 @@ def public_test(name: str, draws: Any, problem: Problem, rng: np.random.Generato
     """A test by name, with the modes given; ", independent" takes the draws for independent."""
     function, _, independent = name.partition(", ")
     options: dict[str, Any] = {"independent": bool(independent), "rng": rng}
-    if function in ("check", "moment_test", *WEIGHT_TESTS):
+    if function in ("check", "moment_test"):
         options["modes"] = problem.modes
-    if function in WEIGHT_TESTS:
-        options["theta"] = np.linspace(0.5, 1.5, 11)
     found = getattr(sc, function)(draws, problem.target, **options)
     if function == "check":
         return AS_PVALUE[found.fits]
@@ -344,29 +340,22 @@ def run(case: Chains, size: tuple[int, int], rng: np.random.Generator, repetitio
     """What the tests say of one fresh set of chains; each test has its own random stream."""
     draws = sc.as_draws(simulate(case, rng), case.dim)
     problem = problem_of(case.kind, case.dim)
-    streams = dict(zip(TESTS, rng.spawn(len(TESTS)), strict=True))
-    found = check_and_parts(draws, problem, streams["check"])
+    streams = rng.spawn(13)
+    found = check_and_parts(draws, problem, streams[STREAMS["check"]])
     events = {}
     for test in case.tests:
-        p = found[test] if test in found else public_test(test, draws, problem, streams[test])
+        p = found[test] if test in found else public_test(test, draws, problem, streams[STREAMS[test]])
         events |= {test: p <= LEVEL, f"{test} cannot tell": bool(np.isnan(p))}
     return events
 
 
-STUDY = Study(
-    "chain_study",
-    2028,
-    {
-        name: Case(functools.partial(run, chains), ((chains.chains, chains.length),), RUNS)
-        for name, chains in CHAINS.items()
-    },
+STUDIES = (
+    CountedStudy(
+        "chain_study",
+        2028,
+        {
+            name: Case(functools.partial(run, chains), ((chains.chains, chains.length),), RUNS)
+            for name, chains in CHAINS.items()
+        },
+    ),
 )
-
-
-def main() -> None:
-    """Run what is not in the results yet."""
-    STUDY.main(__doc__)
-
-
-if __name__ == "__main__":
-    main()

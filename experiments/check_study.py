@@ -1,6 +1,6 @@
 """Level and power of `check`: how often it rejects true draws, and names what is missing or wrong.
 
-    python -m experiments.check_study [CASE] [--repetitions R] [--n-jobs J]
+    python -m experiments check_study [CASE] [--repetitions R] [--n-jobs J]
 
 level: exact independent draws, modes given. searched: the same, modes searched briefly. needles: the flux
 test on true draws of a density with 30 needles, of which a search misses some. edges: exact independent draws
@@ -13,7 +13,7 @@ Rows go to results/check_study.csv.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
 
@@ -24,7 +24,8 @@ from jax.scipy import stats
 import steincheck as sc
 
 from . import mode_targets
-from .counting import Case, Events, Study
+from .counting import Case, CountedStudy, Events
+from .targets import Sampler, gaussian, log_gamma, student
 
 SHORT_SEARCH = 20_000  # evaluations: the level does not depend on how many modes are found
 SEARCHED = (
@@ -33,37 +34,13 @@ SEARCHED = (
 )
 ONE_MODE = ("corr_20", "funnel_10", "t3_20", "gauss_100", "gp_3", "shekel_4", "schools_10")
 ABOUT_MODES = {"missing mode", "mode share", "flow"}  # kinds of findings
-Sampler = Callable[[int, np.random.Generator], np.ndarray]
-
-
-def gaussian(d: int) -> sc.Target:
-    """Standard normal."""
-    return sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), d)
-
-
-def t3(d: int) -> tuple[sc.Target, Sampler]:
-    """Independent t with 3 degrees of freedom."""
-    target = sc.from_jax(lambda x: -2.0 * jnp.sum(jnp.log1p(x**2 / 3)), d)
-    return target, lambda n, rng: rng.standard_t(3, size=(n, d))
-
-
-def log_gamma(shape: float, d: int) -> tuple[sc.Target, Sampler]:
-    """Logarithms of independent gamma variables."""
-    target = sc.from_jax(lambda x: jnp.sum(shape * x - jnp.exp(x)), d)
-    return target, lambda n, rng: np.log(rng.gamma(shape, size=(n, d)))
 
 
 def level_cases() -> Iterator[tuple[str, int, sc.Target, Sampler, np.ndarray]]:
     """Name, n, target, exact sampler, mode locations."""
     for d in (1, 5, 20, 50):
-        yield (
-            f"Gaussian, d = {d}",
-            500,
-            gaussian(d),
-            lambda n, rng, d=d: rng.normal(size=(n, d)),
-            np.zeros((1, d)),
-        )
-    yield "t3, d = 10", 500, *t3(10), np.zeros((1, 10))
+        yield f"Gaussian, d = {d}", 500, *gaussian(d), np.zeros((1, d))
+    yield "t3, d = 10", 500, *student(3, 10), np.zeros((1, 10))
     for shape in (0.5, 3.0):
         yield f"log-gamma({shape:g}), d = 2", 500, *log_gamma(shape, 2), np.full((1, 2), np.log(shape))
     pair = sc.models.gaussian_mixture([[-3.0], [3.0]])
@@ -192,16 +169,7 @@ def cases() -> Iterator[tuple[str, Case]]:
             yield f"missing, {name}", Case(partial(missing, name), (mode_targets.N_HELD,), 3)
     for d in (5, 20, 50):
         for fault, sample in wrong_cases(d):
-            yield f"wrong, {fault}, d = {d}", Case(partial(wrong, gaussian(d), sample), (1000,), 100)
+            yield f"wrong, {fault}, d = {d}", Case(partial(wrong, gaussian(d).target, sample), (1000,), 100)
 
 
-STUDY = Study("check_study", 2026, dict(cases()))
-
-
-def main() -> None:
-    """Run what is not in the results yet."""
-    STUDY.main(__doc__)
-
-
-if __name__ == "__main__":
-    main()
+STUDIES = (CountedStudy("check_study", 2026, dict(cases())),)

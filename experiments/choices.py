@@ -1,6 +1,6 @@
 """Choices of the design, measured: what docs/theory says of alternatives.
 
-    python -m experiments.choices [CHOICE ...]
+    python -m experiments choices [CHOICE]
 
 One process; rows go to results/choices.csv. About half an hour. It reaches into the package for one
 alternative that was not chosen, pKSDAgg with a statistic for every jump scale, which no public test makes.
@@ -8,20 +8,22 @@ alternative that was not chosen, pKSDAgg with a statistic for every jump scale, 
 
 from __future__ import annotations
 
-import argparse
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.signal import lfilter
 
-from .tables import RESULTS, Table
+import steincheck as sc
+from steincheck.aggregate import min_p
+from steincheck.stein.tiles import quadratic_forms
+
+from . import fig4, flux_study, table1
+from .methods import THETA
+from .running import Study
 
 SEED = 31
-MEASURED = Table(
-    RESULTS / "choices.csv",
-    ("choice", "setting", "quantity", "value", "repetitions", "seed", "version"),
-    ("choice",),  # all rows of a choice are measured together
-)
 CHAINS, ITERATIONS, STEP = 200_000, 10, 2.0
 MEANS, SCALES, WEIGHTS = np.array([[-2.0, 0.0], [2.0, 1.0]]), np.array([1.0, 0.5]), np.array([0.35, 0.65])
 LAWS = ("drawn anew", "carried over", "forced downhill")  # of z
@@ -32,26 +34,48 @@ CHAINS_IN_BLOCKS = {  # autocorrelation, shift of the first coordinate in standa
     "AR(1) .9, correct, 4 x 1000": (0.9, 0.0, (1, 5, 20)),
     "AR(1) 0, off by 2.8 standard errors, 4 x 1000": (0.0, 2.8, (1, 5)),
 }
-THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
 CORRELATION = 0.64  # of the statistics that are aggregated
 AGGREGATED = {(3, 99, 99): 20_000, (10, 99, 99): 20_000, (10, 500, 500): 4000}  # K, B1, B2: repetitions
 
 
+SEARCHED = {  # how a target is made with a seed, half the width of the box, number of seeds
+    "one Gaussian, d = 50": (lambda seed: sc.models.gaussian_mixture(np.zeros((1, 50))), 10.0, 4),
+    "t-banana mixture, d = 50": (lambda seed: sc.models.t_banana_mixture(50, rng=seed), 20.0, 4),
+    "GB-RBM, 5 hidden units, d = 50": (lambda seed: sc.models.gb_rbm(6 * np.eye(50, 5)), 10.0, 4),
+    "sensor posterior, d = 8": (lambda seed: sc.models.sensor_network(), 1.5, 8),
+}
+
+
+def search_costs() -> list[tuple]:
+    """Modes found by `box_search`, its evaluations and CPU seconds."""
+    rows = []
+    for name, (make, box, seeds) in SEARCHED.items():
+        found, evaluations, seconds = [], [], []
+        for seed in range(seeds):
+            target, start = make(seed), time.process_time()
+            modes = sc.box_search(target, bounds=(-box, box), rng=SEED + seed)
+            seconds.append(time.process_time() - start)
+            found.append(len(modes))
+            evaluations.append(modes.search.n_evaluations)
+        rows += [
+            (name, "fewest modes found", min(found), seeds),
+            (name, "most modes found", max(found), seeds),
+            (name, "median evaluations", round(float(np.median(evaluations))), seeds),
+            (name, "median CPU seconds", round(float(np.median(seconds)), 1), seeds),
+        ]
+    return rows
+
+
 def sensor_modes() -> list[tuple]:
     """Shares of the eight modes of the sensor posterior, from a million exact draws."""
-    from .flux_study import SEED as SEED_OF_DRAWS
-    from .flux_study import sensor_shares
-
     return [
-        ("sensor posterior", f"mode {k}, seed {SEED_OF_DRAWS}", "share", round(float(share), 4), 10**6)
-        for k, share in enumerate(sensor_shares())
+        (f"mode {k}, seed {flux_study.SEED}", "share", round(float(share), 4), 10**6)
+        for k, share in enumerate(flux_study.sensor_shares())
     ]
 
 
 def useful_scales() -> list[tuple]:
     """Of the paper's 51 jump scales, those at which true draws of Fig. 4 and of the sensors move."""
-    from . import fig4, table1
-
     rows = []
     for name, case in (("t-banana, d = 50", fig4.problem(50)), ("sensors", table1.problem())):
         sample, jumps = np.random.default_rng(SEED).spawn(2)
@@ -60,16 +84,12 @@ def useful_scales() -> list[tuple]:
         share = np.any(moved != x, axis=2).mean(axis=1)
         for part, count in (("any", np.sum(share > 0)), ("a tenth", np.sum(share >= 0.1))):
             setting = f"{name}, {part} of 1000 draws moved"
-            rows.append(("jump scales", setting, "number of 51 scales", int(count), 1))
+            rows.append((setting, "number of 51 scales", int(count), 1))
     return rows
 
 
 def aggregation() -> list[tuple]:
     """Power of pKSDAgg with the sum over theta, and with a statistic of its own for every theta."""
-    import steincheck as sc
-    from steincheck.aggregate import min_p
-    from steincheck.stein.tiles import quadratic_forms
-
     target, n = sc.models.gaussian_mixture([[0.0], [6.0]]), 1000
     modes = ([[0.0], [6.0]], np.ones((2, 1, 1)))
     sizes = {"n_resamples": RESAMPLES, "n_level_resamples": RESAMPLES}
@@ -91,7 +111,7 @@ def aggregation() -> list[tuple]:
         rejected[1] += min_p(statistics, *both, weights, 0.05).pvalue <= 0.05
     names = ("one statistic for the sum over theta", "one statistic for every theta")
     return [
-        ("pKSDAgg, weight 0.4", name, "power", round(float(count) / SAMPLES, 3), SAMPLES)
+        (name, "power", round(float(count) / SAMPLES, 3), SAMPLES)
         for name, count in zip(names, rejected, strict=True)
     ]
 
@@ -100,7 +120,6 @@ def replicates() -> list[tuple]:
     """Level at .05 of the smallest of K weighted p-values, by the numbers of replicates of both kinds."""
     return [
         (
-            "replicates of aggregated tests",
             f"K = {k}, B1 = {first}, B2 = {second}",
             "rejected",
             share_aggregated(k, first, second, repetitions),
@@ -112,8 +131,6 @@ def replicates() -> list[tuple]:
 
 def share_aggregated(k: int, first: int, second: int, repetitions: int) -> float:
     """The share rejected at .05 of Gaussian vectors of `k` correlated statistics, their weights equal."""
-    from steincheck.aggregate import min_p
-
     rng = np.random.default_rng([SEED, k, first, second])
     weights = np.full(k, 1 / k)
     count = 0
@@ -137,7 +154,7 @@ def chain_blocks() -> list[tuple]:
         for d in dimensions:
             for count in BLOCKS:
                 share = share_rejected(rho, shift, d, count)
-                rows.append(("blocks of chains", f"{what}, d = {d}, {count} blocks", "rejected", share, RUNS))
+                rows.append((f"{what}, d = {d}, {count} blocks", "rejected", share, RUNS))
     return rows
 
 
@@ -149,8 +166,6 @@ def share_rejected(rho: float, shift: float, d: int, count: int) -> float:
 
 def _signs_reject(rho: float, shift: float, d: int, count: int, rng: np.random.Generator) -> bool:
     """Whether random signs of so many blocks reject; the first coordinate is off by `shift`."""
-    from scipy.signal import lfilter
-
     noise = rng.normal(size=(4, 1000, d))
     noise[:, 0] /= np.sqrt(1 - rho**2)  # stationary from the beginning
     x = lfilter([np.sqrt(1 - rho**2)], [1, -rho], noise, axis=1)
@@ -163,9 +178,7 @@ def _signs_reject(rho: float, shift: float, d: int, count: int, rng: np.random.G
 
 def invariance(laws: Sequence[str] = LAWS) -> list[tuple]:
     """Hotelling's T2 of exact draws moved by repelling-attracting Metropolis, by the law of z."""
-    from steincheck import models
-
-    target = models.gaussian_mixture(MEANS, SCALES[:, None, None] ** 2 * np.eye(2), WEIGHTS)
+    target = sc.models.gaussian_mixture(MEANS, SCALES[:, None, None] ** 2 * np.eye(2), WEIGHTS)
     rows = []
     for law in laws:
         for seed in (SEED, SEED + 1):
@@ -174,7 +187,7 @@ def invariance(laws: Sequence[str] = LAWS) -> list[tuple]:
             mean = moved.mean(axis=0)
             t2 = CHAINS * mean @ np.linalg.solve(np.cov(moved.T), mean)
             setting = f"z {law}, {len(mean)} degrees of freedom, seed {seed}"
-            rows.append(("repelling-attracting Metropolis", setting, "T2", round(float(t2), 1), CHAINS))
+            rows.append((setting, "T2", round(float(t2), 1), CHAINS))
     return rows
 
 
@@ -220,27 +233,21 @@ def _forced(target: Any, x: np.ndarray, block: int, sign: int, rng: np.random.Ge
 
 
 CHOICES: dict[str, Callable[[], list[tuple]]] = {
-    "sensors": sensor_modes,
-    "scales": useful_scales,
-    "aggregation": aggregation,
-    "replicates": replicates,
-    "invariance": invariance,
-    "blocks": chain_blocks,
+    "search of modes": search_costs,
+    "sensor posterior": sensor_modes,
+    "jump scales": useful_scales,
+    "pKSDAgg, weight 0.4": aggregation,
+    "replicates of aggregated tests": replicates,
+    "repelling-attracting Metropolis": invariance,
+    "blocks of chains": chain_blocks,
 }
+FIELDS = ("choice", "setting", "quantity", "value", "repetitions", "seed", "version")
 
 
-def main() -> None:
-    """Measure what is asked for; the rows of a choice are written as soon as it is measured."""
-    from steincheck import __version__
-
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.choices", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("choices", nargs="*", choices=[*CHOICES, []], help="all by default")
-    for name in parser.parse_args().choices or CHOICES:
-        rows = [(*row, SEED, __version__) for row in CHOICES[name]()]
-        MEASURED.merge(dict(zip(MEASURED.fields, row, strict=True)) for row in rows)
+def rows(choice: str) -> list[dict[str, Any]]:
+    """All rows of a choice: they are measured together."""
+    made_by = (SEED, sc.__version__)
+    return [dict(zip(FIELDS, (choice, *row, *made_by), strict=True)) for row in CHOICES[choice]()]
 
 
-if __name__ == "__main__":
-    main()
+STUDIES = (Study("choices", FIELDS, ("choice",), lambda: ((name,) for name in CHOICES), rows),)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cells import Row, parts
+from .rows import Row, parts
 
 LEVEL = 0.05
 # colour-blind safe (Okabe and Ito); the paper's tests warm, those beyond it blue, benchmarks grey to green
@@ -49,7 +49,27 @@ def select(rows: Sequence[Row], **wanted: float | str) -> list[Row]:
     return [row for row in rows if texts.items() <= parts(row.setting).items()]
 
 
-def power_curves(ax: Any, rows: Sequence[Row], name: str, *, even: bool = False, legend: bool = False) -> Any:
+class Panel(NamedTuple):
+    """Rows, the part of the setting that they are drawn against, and what is written at the axes."""
+
+    rows: Sequence[Row]
+    name: str
+    labels: dict[str, Any]
+    even: bool = False
+
+
+def power_figure(figsize: tuple[float, float], *panels: Panel) -> Any:
+    """Panels of rejection rates side by side, with one legend below."""
+    from matplotlib import pyplot
+
+    picture, axes = pyplot.subplots(1, len(panels), figsize=figsize, layout="constrained", sharey=True)
+    for ax, panel in zip(np.ravel(axes), panels, strict=True):
+        power_curves(ax, panel.rows, panel.name, even=panel.even).set(**panel.labels)
+    key_below(picture, axes)
+    return picture
+
+
+def power_curves(ax: Any, rows: Sequence[Row], name: str, *, even: bool = False) -> Any:
     """Rejection rate against a part of the setting, 95 % intervals shaded; `even` spaces values evenly."""
     for method, (colour, marker, line) in STYLE.items():
         x, rejections, n = rates(rows, name, method)
@@ -58,15 +78,12 @@ def power_curves(ax: Any, rows: Sequence[Row], name: str, *, even: bool = False,
         at = np.arange(len(x)) if even else x
         low, high = wilson(rejections, n)
         ax.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
-        ax.plot(
-            at, rejections / n, line, color=colour, marker=marker, markersize=3.5, linewidth=1.2, label=method
-        )
+        style = {"color": colour, "marker": marker, "markersize": 3.5, "linewidth": 1.2}
+        ax.plot(at, rejections / n, line, **style, label=method)
         if even:
             ax.set_xticks(at, [f"{value:g}" for value in x])
     ax.axhline(LEVEL, color="black", linewidth=0.6, linestyle=":")
     ax.set(ylim=(-0.03, 1.03), ylabel="rejection rate")
-    if legend:
-        ax.legend(frameon=False, fontsize=7, loc="best")
     return ax
 
 

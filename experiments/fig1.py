@@ -10,28 +10,18 @@ import numpy as np
 
 from steincheck import models
 
-from .cells import Cell, Row, make_cells, setting
 from .drawing import key_below, power_curves
-from .methods import ALL, CONSTANTS, Problem, evaluate, modes_of
-from .oracles import label_test
+from .methods import ALL, CONSTANTS, Problem, evaluate, label_test, modes_of
+from .rows import Cell, Row, setting
 
-REPETITIONS = 100
 SEPARATIONS = (1, 2, 4, 6, 8, 10)
 N, STEPS = 1000, 10
+CELLS = [  # two unit Gaussians up to 2 apart have one mode only, and no flux to test
+    ([setting(separation=s) for s in SEPARATIONS if s <= 2], tuple(m for m in ALL if m != "flux")),
+    ([setting(separation=s) for s in SEPARATIONS if s > 2], ALL),
+]
+QUICK = {"separation=6": ("KSD", "spKSD", "ospKSD", "flux")}
 SETTINGS = CONSTANTS | {"n": N, "n_steps": STEPS, "weights": [0.5, 0.5], "box": [-10, 10]}
-
-
-def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
-    """With two unit Gaussians up to 2 apart there is one mode only, and no flux to test."""
-    separations, methods = ((6,), ("KSD", "spKSD", "ospKSD", "flux")) if quick else (SEPARATIONS, ALL)
-    return [
-        Cell(
-            c.figure, c.setting, c.repetition, tuple(m for m in methods if m != "flux" or c["separation"] > 2)
-        )
-        for c in make_cells(
-            "fig1", [setting(separation=s) for s in separations], 2 if quick else repetitions, ALL
-        )
-    ]
 
 
 @lru_cache

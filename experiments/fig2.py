@@ -9,24 +9,20 @@ import numpy as np
 
 import steincheck as sc
 
-from .cells import Cell, Row, make_cells, setting
 from .drawing import STYLE
 from .fig1 import STEPS, N, density_after, mixture, normal, problem
 from .methods import CONSTANTS, THETA
+from .rows import Cell, Row
 
-REPETITIONS = 100
 METHODS = ("KSD", *(f"pKSD {theta:.2f}" for theta in THETA))
+CELLS = [(["separation=6"], METHODS)]
+QUICK = {"separation=6": METHODS}
 SETTINGS = CONSTANTS | {
     "n": N,
     "n_steps": STEPS,
     "separation": 6,
     "statistic": "U-statistic; no p-value is needed",
 }
-
-
-def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
-    """One setting; the jump scales are the methods."""
-    return make_cells("fig2", [setting(separation=6)], 1 if quick else repetitions, METHODS)
 
 
 def run(cell: Cell, methods: Sequence[str]) -> list[Row]:

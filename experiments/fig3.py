@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Cell, Row, make_cells, setting
-from .drawing import key_below, power_curves
+from .drawing import Panel, power_figure
 from .fig1 import STEPS, N, problem
-from .methods import ALL, CONSTANTS, evaluate
-from .oracles import label_test
+from .methods import ALL, CONSTANTS, evaluate, label_test
+from .rows import Cell, Row, setting
 
-REPETITIONS = 100
 WEIGHTS = (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
+CELLS = [([setting(weight=w) for w in WEIGHTS], ALL)]  # weights of the first mode in the sample
+QUICK = {"weight=0.4": ("KSD", "KSDAgg", "spKSD", "oracle")}
 SETTINGS = CONSTANTS | {
     "n": N,
     "n_steps": STEPS,
@@ -22,12 +22,6 @@ SETTINGS = CONSTANTS | {
     "target_weights": [0.5, 0.5],
     "box": [-10, 10],
 }
-
-
-def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
-    """Weights of the first mode in the sample."""
-    weights, methods = ((0.4,), ("KSD", "KSDAgg", "spKSD", "oracle")) if quick else (WEIGHTS, ALL)
-    return make_cells("fig3", [setting(weight=w) for w in weights], 2 if quick else repetitions, methods)
 
 
 def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
@@ -39,11 +33,5 @@ def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
 
 def figure(rows: Sequence[Row]) -> Any:
     """Rejection rates."""
-    from matplotlib import pyplot
-
-    picture, ax = pyplot.subplots(figsize=(5.5, 3.4), layout="constrained")
-    power_curves(ax, rows, "weight").set(
-        xlabel=r"weight $\pi$ of the first mode in the sample", xticks=np.linspace(0, 1, 11)
-    )
-    key_below(picture, ax)
-    return picture
+    labels = {"xlabel": r"weight $\pi$ of the first mode in the sample", "xticks": np.linspace(0, 1, 11)}
+    return power_figure((5.5, 3.4), Panel(rows, "weight", labels))

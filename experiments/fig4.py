@@ -11,16 +11,19 @@ import numpy as np
 
 from steincheck import models
 
-from .cells import Cell, Row, make_cells, parts, setting
-from .drawing import key_below, power_curves, select
-from .methods import ALL, CONSTANTS, Problem, evaluate, modes_of
-from .oracles import label_test
+from .drawing import Panel, power_figure, select
+from .methods import ALL, CONSTANTS, Problem, evaluate, label_test, modes_of
+from .rows import Cell, Row, parts, setting
 
-REPETITIONS = 100
 SIGMAS = (0, 0.2, 0.5, 1, 2, 5)
 DIMS = (2, 10, 25, 50)
 N, STEPS, CENTRES = 1000, 100, 2023
 DF = 7  # degrees of freedom, the default of the model
+CELLS = [
+    ([setting(dim=50, sigma=s) for s in SIGMAS] + [setting(dim=d, sigma=1) for d in DIMS if d != 50], ALL),
+    ([setting(dim=50, sigma=2, grid="narrow")], ("spKSD", "ospKSD")),
+]
+QUICK = {"dim=2 sigma=1": ("KSD", "KSDAgg", "FSSD", "oracle")}
 SETTINGS = CONSTANTS | {
     "n": N,
     "n_steps": STEPS,
@@ -30,16 +33,6 @@ SETTINGS = CONSTANTS | {
     "grid=narrow": "51 theta in [0.96, 1.04], where jumps are accepted",
     "weights": "1/20 in the target, proportional to exp(sigma z) in the sample, z fresh for every repetition",
 }
-
-
-def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
-    """sigma in 50 dimensions, and sigma = 1 in fewer."""
-    if quick:
-        return make_cells("fig4", [setting(dim=2, sigma=1)], 1, ("KSD", "KSDAgg", "FSSD", "oracle"))
-    pairs = [(50, s) for s in SIGMAS] + [(d, 1) for d in DIMS if d != 50]
-    cells = make_cells("fig4", [setting(dim=d, sigma=s) for d, s in pairs], repetitions, ALL)
-    narrow = [setting(dim=50, sigma=2, grid="narrow")]
-    return cells + make_cells("fig4", narrow, repetitions, ("spKSD", "ospKSD"))
 
 
 @lru_cache
@@ -88,12 +81,11 @@ def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
 
 def figure(rows: Sequence[Row]) -> Any:
     """Rejection rates against sigma and against the dimension."""
-    from matplotlib import pyplot
-
-    picture, axes = pyplot.subplots(1, 2, figsize=(7.5, 3.2), layout="constrained", sharey=True)
     rows = [row for row in rows if "grid" not in row.setting]
-    power_curves(axes[0], select(rows, dim=50), "sigma", even=True)
-    axes[0].set(xlabel=r"$\sigma_s$ of the log weights", title="d = 50")
-    power_curves(axes[1], select(rows, sigma=1), "dim").set(xlabel="dimension d", title=r"$\sigma_s$ = 1")
-    key_below(picture, axes)
-    return picture
+    weights = {"xlabel": r"$\sigma_s$ of the log weights", "title": "d = 50"}
+    dimensions = {"xlabel": "dimension d", "title": r"$\sigma_s$ = 1"}
+    return power_figure(
+        (7.5, 3.2),
+        Panel(select(rows, dim=50), "sigma", weights, even=True),
+        Panel(select(rows, sigma=1), "dim", dimensions),
+    )

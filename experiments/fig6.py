@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Cell, Row, make_cells, parts, setting
 from .drawing import key_below, power_curves, pvalue_curves, select
 from .fig1 import STEPS, problem
-from .methods import ALL, CONSTANTS, evaluate
-from .oracles import label_test
+from .methods import ALL, CONSTANTS, evaluate, label_test
+from .rows import Cell, Row, parts, setting
 
-REPETITIONS = 100
 DIM = 50
 SIZES = (100, 200, 500, 1000)
+CELLS = [([setting(case=case, n=n) for n in SIZES for case in ("level", "power")], ALL)]
+QUICK = dict.fromkeys(CELLS[0][0][:2], ("KSD", "spKSD", "ospKSD", "flux"))
 SETTINGS = CONSTANTS | {
     "dim": DIM,
     "n_steps": STEPS,
@@ -23,13 +23,6 @@ SETTINGS = CONSTANTS | {
     "target_weights": [0.5, 0.5],
     "box": [-10, 10],
 }
-
-
-def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
-    """The null and the left mode alone, for every n."""
-    sizes, methods = ((100,), ("KSD", "spKSD", "ospKSD", "flux")) if quick else (SIZES, ALL)
-    settings = [setting(case=case, n=n) for n in sizes for case in ("level", "power")]
-    return make_cells("fig6", settings, 1 if quick else repetitions, methods)
 
 
 def run(cell: Cell, methods: Sequence[str]) -> list[Row]:

@@ -10,15 +10,15 @@ import numpy as np
 
 from steincheck import models
 
-from .cells import Cell, Row, make_cells, setting, stream
-from .drawing import key_below, power_curves
+from .drawing import Panel, power_figure
 from .fig8 import one_logarithm
 from .methods import ALL, CONSTANTS, Problem, evaluate, modes_of
+from .rows import Cell, Row, setting, stream
 
-REPETITIONS = 100
 NOISES = (0, 0.01, 0.02, 0.04, 0.06)
 N, DIM, HIDDEN, STEPS = 1000, 50, 5, 50
-METHODS = tuple(m for m in ALL if m != "oracle")
+CELLS = [([setting(noise=s) for s in NOISES], tuple(m for m in ALL if m != "oracle"))]
+QUICK = {"noise=0.06": ("KSD", "ospKSD")}
 SETTINGS = CONSTANTS | {
     "n": N,
     "dim": DIM,
@@ -28,12 +28,6 @@ SETTINGS = CONSTANTS | {
     "target": "one draw of B from {-1, 1} and b, c from N(0, 1), seed 'fig7/target', for all repetitions",
     "sample": "B plus Gaussian noise, fresh for every repetition",
 }
-
-
-def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
-    """Standard deviations of the noise."""
-    noises, methods = ((0.06,), ("KSD", "ospKSD")) if quick else (NOISES, METHODS)
-    return make_cells("fig7", [setting(noise=s) for s in noises], 1 if quick else repetitions, methods)
 
 
 @lru_cache
@@ -72,9 +66,5 @@ def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
 
 def figure(rows: Sequence[Row]) -> Any:
     """Rejection rates."""
-    from matplotlib import pyplot
-
-    picture, ax = pyplot.subplots(figsize=(5.5, 3.4), layout="constrained")
-    power_curves(ax, rows, "noise").set(xlabel=r"standard deviation $\sigma$ of the noise on B")
-    key_below(picture, ax)
-    return picture
+    labels = {"xlabel": r"standard deviation $\sigma$ of the noise on B"}
+    return power_figure((5.5, 3.4), Panel(rows, "noise", labels))

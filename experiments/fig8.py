@@ -10,15 +10,16 @@ import numpy as np
 
 from steincheck import find_modes, models
 
-from .cells import Cell, Row, make_cells, setting
-from .drawing import key_below, power_curves, select
-from .methods import ALL, CONSTANTS, Problem, evaluate, modes_of
-from .oracles import sign_test
+from .drawing import Panel, power_figure, select
+from .methods import ALL, CONSTANTS, Problem, evaluate, modes_of, sign_test
+from .rows import Cell, Row, setting
 
-REPETITIONS = 100
 TILTS = (0, 0.1, 0.2, 0.5, 1, 5)
 HIDDEN = (5, 10, 20, 30, 40)
 N, DIM, WIDTH, STEPS = 1000, 50, 6.0, 50
+PAIRS = [(5, c) for c in TILTS] + [(h, c) for h in HIDDEN[1:] for c in (1, 5)]
+CELLS = [([setting(hidden=h, tilt=c) for h, c in PAIRS], ALL)]
+QUICK = {"hidden=20 tilt=1": ("KSD", "flux", "oracle")}
 SETTINGS = CONSTANTS | {
     "n": N,
     "dim": DIM,
@@ -28,14 +29,6 @@ SETTINGS = CONSTANTS | {
     "modes_of_the_perturbed_tests": "all that 500 uniform starts end at",
     "modes_of_the_flux_test": "find_modes with its walk to the neighbours, 64 at most",
 }
-
-
-def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
-    """Tilts c0 of d_h = 5, then d_h for c0 = 1 and c0 = 5."""
-    if quick:
-        return make_cells("fig8", [setting(hidden=20, tilt=1)], 1, ("KSD", "flux", "oracle"))
-    pairs = [(5, c) for c in TILTS] + [(h, c) for h in HIDDEN[1:] for c in (1, 5)]
-    return make_cells("fig8", [setting(hidden=h, tilt=c) for h, c in pairs], repetitions, ALL)
 
 
 @lru_cache
@@ -74,13 +67,9 @@ def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
 
 def figure(rows: Sequence[Row]) -> Any:
     """Rejection rates against c0 and against the number of hidden units."""
-    from matplotlib import pyplot
-
-    picture, axes = pyplot.subplots(1, 3, figsize=(9.5, 3.1), layout="constrained", sharey=True)
-    power_curves(axes[0], select(rows, hidden=5), "tilt", even=True).set(xlabel=r"$c_0$", title=r"$d_h$ = 5")
-    for ax, tilt in zip(axes[1:], (5, 1), strict=True):
-        power_curves(ax, select(rows, tilt=tilt), "hidden").set(
-            xlabel=r"hidden units $d_h$", title=f"$c_0$ = {tilt}"
-        )
-    key_below(picture, axes)
-    return picture
+    few = Panel(select(rows, hidden=5), "tilt", {"xlabel": r"$c_0$", "title": r"$d_h$ = 5"}, True)
+    more = [
+        Panel(select(rows, tilt=c), "hidden", {"xlabel": r"hidden units $d_h$", "title": f"$c_0$ = {c}"})
+        for c in (5, 1)
+    ]
+    return power_figure((9.5, 3.1), few, *more)

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jax.tree_util import Partial
+from scipy import stats
 
 import steincheck as sc
 
-from .cells import Cell, Row
+from .rows import Cell, Row
 
 THETA = np.linspace(0.5, 1.5, 51)
 N_RESAMPLES = 800  # the authors' code; the paper does not say
@@ -131,3 +132,16 @@ def outcome_of(method: str, x: np.ndarray, problem: Problem, moved: Any, rng: An
         options["perturbation"] = moved
     result = test(x, problem.target, **options, rng=rng)
     return result.statistic, result.pvalue, detail(result)
+
+
+def label_test(labels: np.ndarray, weights: Any) -> float:
+    """Chi-square test of the true components' counts, exact for two components."""
+    count = np.bincount(labels, minlength=len(weights))
+    if len(weights) == 2:
+        return float(stats.binomtest(int(count[0]), len(labels), weights[0]).pvalue)
+    return float(stats.chisquare(count, len(labels) * np.asarray(weights)).pvalue)
+
+
+def sign_test(h: np.ndarray) -> float:
+    """Chi-square test that every hidden unit of h (n, d_h) is +1 and -1 equally often, independently."""
+    return float(stats.chi2.sf(np.sum(h.sum(axis=0, dtype=float) ** 2) / len(h), h.shape[1]))

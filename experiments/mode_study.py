@@ -1,9 +1,9 @@
-"""Which modes `find_modes` finds from draws of one mode: python -m experiments.mode_study [names | frontier]
+"""Which modes `find_modes` finds from draws of one mode: python -m experiments mode_study [NAME]
 
-Writes experiments/results/mode_study.csv, one row per target, seed and search (usual or thorough) as it goes;
-rows of other targets are kept. Where modes are not known in closed form, the truth is the union of the modes
-of weight above 1e-4 that any seed of either search finds. `frontier` writes mode_frontier.csv: how often a
-mode narrower than that of the draws is found, 10 standard deviations away in a random direction.
+Writes experiments/results/mode_study.csv, one row per target, seed and search (usual or thorough). Where
+modes are not known in closed form, the truth is the union of the modes of weight above 1e-4 that any seed of
+either search finds. In mode_frontier.csv is how often a mode narrower than that of the draws is found, 10
+standard deviations away in a random direction.
 
 It reaches into the package for the rule by which points are one mode, as the union over seeds is to use the
 rule of the search.
@@ -11,9 +11,8 @@ rule of the search.
 
 from __future__ import annotations
 
-import sys
 import time
-import warnings
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,19 +21,9 @@ import steincheck as sc
 from steincheck.modes.peaks import FoundModes, Peak
 
 from .mode_targets import TARGETS, Case, gaussians
-from .tables import RESULTS, Table, commit
+from .rows import commit
+from .running import Study
 
-FIELDS = (
-    *("target", "search", "seed", "dim", "expected", "found", "missed_mass", "evaluations", "cpu_seconds"),
-    *("rounds", "stopped", "version", "commit"),
-)
-SEARCHES = Table(RESULTS / "mode_study.csv", FIELDS, ("target", "search", "seed"))
-NARROW_MODES = Table(
-    RESULTS / "mode_frontier.csv",
-    ("dim", "ratio", "search", "repetitions", "found", "evaluations", "version", "commit"),
-    ("dim", "ratio", "search"),
-)
-RUNS = tuple((search, seed) for search in ("usual", "thorough") for seed in (0, 1, 2))
 FRONTIER = {2: (0.1, 0.03, 0.01), 5: (0.5, 0.3, 0.2), 10: (0.7, 0.5), 20: (0.9, 0.8), 50: (0.9,)}
 HEAVY = 1e-3  # modes of this share of the heaviest count as found
 
@@ -42,11 +31,9 @@ HEAVY = 1e-3  # modes of this share of the heaviest count as found
 def run(name: str, case: Case, search: str, seed: int) -> tuple[dict, sc.Modes]:
     """One search; its CPU time includes compilation with the first seed only."""
     options: dict[str, Any] = {"thorough": search == "thorough", "progress": False, "rng": seed}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        begin = time.process_time()
-        modes = sc.find_modes(case.target, draws=case.draws, max_seconds=None, **options)
-        seconds = time.process_time() - begin
+    begin = time.process_time()
+    modes = sc.find_modes(case.target, draws=case.draws, max_seconds=None, **options)
+    seconds = time.process_time() - begin
     weights = modes.laplace_weights
     row = {
         "target": name,
@@ -90,26 +77,16 @@ def missed_mass(case: Case, found: list[sc.Modes]) -> list[float]:
     return shares
 
 
-def study(names: list[str]) -> None:
-    """Run all targets with the first seed, then with the next, and write the table after each run."""
-    cases = {}
-    rows: dict[str, list[dict]] = {name: [] for name in names}
-    found: dict[str, list[sc.Modes]] = {name: [] for name in names}
-    for search, seed in RUNS:
-        for name in names:
-            if name not in cases:
-                cases[name] = TARGETS[name]()
-            row, modes = run(name, cases[name], search, seed)
-            rows[name].append(row)
-            found[name].append(modes)
-            for earlier, share in zip(rows[name], missed_mass(cases[name], found[name]), strict=True):
-                earlier["missed_mass"] = f"{share:.4f}"
-            SEARCHES.merge(rows[name])
-            print(*(row[key] for key in FIELDS[:11]), flush=True)
+def searches(name: str) -> list[dict[str, Any]]:
+    """The rows of a target: what it misses is known when all searches are done."""
+    case = TARGETS[name]()
+    found = [run(name, case, *each) for each in product(("usual", "thorough"), (0, 1, 2))]
+    shares = missed_mass(case, [modes for _, modes in found])
+    return [row | {"missed_mass": f"{share:.4f}"} for (row, _), share in zip(found, shares, strict=True)]
 
 
-def how_often(dim: int, ratio: float, search: str, repetitions: int) -> dict:
-    """One row of the frontier: how often a mode `ratio` times as wide is found."""
+def how_often(dim: int, ratio: float, search: str, repetitions: int = 5) -> list[dict[str, Any]]:
+    """How often a mode of equal mass, `ratio` times as wide, is found from draws of the wider one."""
     found = 0
     evaluations = []
     for seed in range(repetitions):
@@ -119,26 +96,26 @@ def how_often(dim: int, ratio: float, search: str, repetitions: int) -> dict:
         found += len(modes) == 2
         evaluations.append(row["evaluations"])
     counts = {"repetitions": repetitions, "found": found, "evaluations": int(np.median(evaluations))}
-    return {"dim": dim, "ratio": ratio, "search": search} | counts
+    made_by = {"version": sc.__version__, "commit": commit()}
+    return [{"dim": dim, "ratio": ratio, "search": search} | counts | made_by]
 
 
-def frontier(repetitions: int = 5) -> None:
-    """Two Gaussians of equal mass, draws of the wider one: how often the narrower is found."""
-    for search in ("usual", "thorough"):
-        for dim, ratios in FRONTIER.items():
-            for ratio in ratios:
-                row = how_often(dim, ratio, search, repetitions)
-                NARROW_MODES.merge([row | {"version": sc.__version__, "commit": commit()}])
-                print(row, flush=True)
-
-
-def main() -> None:
-    """Run the targets that are named, all by default, or the frontier."""
-    if sys.argv[1:] == ["frontier"]:
-        frontier()
-    else:
-        study(sys.argv[1:] or list(TARGETS))
-
-
-if __name__ == "__main__":
-    main()
+STUDIES = (
+    Study(
+        "mode_study",
+        (
+            *("target", "search", "seed", "dim", "expected", "found", "missed_mass", "evaluations"),
+            *("cpu_seconds", "rounds", "stopped", "version", "commit"),
+        ),
+        ("target",),
+        lambda: ((name,) for name in TARGETS),
+        searches,
+    ),
+    Study(
+        "mode_frontier",
+        ("dim", "ratio", "search", "repetitions", "found", "evaluations", "version", "commit"),
+        ("dim", "ratio", "search"),
+        lambda: ((d, r, s) for s in ("usual", "thorough") for d, ratios in FRONTIER.items() for r in ratios),
+        how_often,
+    ),
+)

@@ -19,6 +19,8 @@ from jax.scipy.special import logsumexp
 
 import steincheck as sc
 
+from . import targets
+
 N_HELD = 50  # held-out draws of one mode, all that the search is given
 
 
@@ -455,25 +457,15 @@ def correlated() -> Case:
 @case("funnel_10")
 def funnel() -> Case:
     """Neal's funnel."""
-
-    def log_density(x: Any) -> Any:
-        return -0.5 * x[0] ** 2 / 9 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 4.5 * x[0]
-
-    rng = np.random.default_rng(1)
-    neck = 3 * rng.standard_normal((N_HELD, 1))
-    draws = np.hstack([neck, np.exp(neck / 2) * rng.standard_normal((N_HELD, 9))])
-    return one_mode(sc.from_jax(log_density, 10), draws, [-40.5] + [0.0] * 9)
+    target, sample = targets.funnel(10, 3.0)
+    return one_mode(target, sample(N_HELD, np.random.default_rng(1)), [-40.5] + [0.0] * 9)
 
 
 @case("t3_20")
 def heavy_tails() -> Case:
     """One t distribution with 3 degrees of freedom."""
-
-    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
-        return rng.standard_normal((n, 20)) / np.sqrt(rng.chisquare(3, (n, 1)) / 3)
-
-    draws = sample(N_HELD, np.random.default_rng(1))
-    return one_mode(sc.from_jax(lambda x: -11.5 * jnp.log1p(x @ x / 3), 20), draws, np.zeros(20), sample)
+    target, sample = targets.multivariate_t(3, 20)
+    return one_mode(target, sample(N_HELD, np.random.default_rng(1)), np.zeros(20), sample)
 
 
 @case("gauss_100")

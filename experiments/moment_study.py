@@ -1,6 +1,6 @@
 """The moment test: level, power beside an oracle, what it names.
 
-    python -m experiments.moment_study [CASE] [--repetitions R]
+    python -m experiments moment_study [CASE] [--repetitions R]
 
 Rows go to results/moment_study.csv: how often an event happened, with a 95 % interval (Clopper-Pearson).
 Draws are exact and independent. "moments" is a rejection at level 0.05, "oracle" one by the likelihood-ratio
@@ -23,7 +23,8 @@ import steincheck as sc
 from steincheck.modes.arguments import as_modes
 from steincheck.moments import impossible_draws
 
-from .counting import Case, Events, Study
+from . import targets
+from .counting import Case, CountedStudy, Events
 
 LEVEL = 0.05
 
@@ -55,43 +56,25 @@ def gaussian(d: int, correlation: float = 0.0) -> Problem:
 @lru_cache
 def student(d: int, df: float = 3.0) -> Problem:
     """Multivariate t."""
-    import jax.numpy as jnp
-
-    target = sc.from_jax(lambda x: -0.5 * (df + d) * jnp.log1p(jnp.sum(x**2) / df), d)
-
-    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
-        return rng.normal(size=(n, d)) / np.sqrt(rng.chisquare(df, size=(n, 1)) / df)
-
+    target, sample = targets.multivariate_t(df, d)
     return Problem(target, np.zeros((1, d)), sample)
 
 
 @lru_cache
 def log_gamma(d: int, shape: float) -> Problem:
-    """Logarithms of independent gamma variables: skew, with one light and one heavy side."""
-    import jax.numpy as jnp
+    """Logarithms of independent gamma variables: log G(a) is log G(a + 1) + log(U) / a without underflow."""
 
-    target = sc.from_jax(lambda x: jnp.sum(shape * x - jnp.exp(x)), d)
-    return Problem(target, np.full((1, d), np.log(shape)), lambda n, rng: _log_gamma_draws(n, d, shape, rng))
+    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+        return np.log(rng.gamma(shape + 1, size=(n, d))) + np.log(rng.random((n, d))) / shape
 
-
-def _log_gamma_draws(n: int, d: int, shape: float, rng: np.random.Generator) -> np.ndarray:
-    """log G(a) is log G(a + 1) + log(U) / a: no underflow for small shapes."""
-    return np.log(rng.gamma(shape + 1, size=(n, d))) + np.log(rng.random((n, d))) / shape
+    return Problem(targets.log_gamma(shape, d).target, np.full((1, d), np.log(shape)), sample)
 
 
 @lru_cache
 def funnel(d: int = 5) -> Problem:
-    """Neal's funnel: x_0 ~ N(0, 3^2), the others N(0, exp(x_0))."""
-    import jax.numpy as jnp
-
-    def log_density(x: Any) -> Any:
-        return -(x[0] ** 2) / 18 - 0.5 * (d - 1) * x[0] - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0])
-
-    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
-        first = 3 * rng.normal(size=(n, 1))
-        return np.concatenate([first, np.exp(0.5 * first) * rng.normal(size=(n, d - 1))], axis=1)
-
-    return Problem(sc.from_jax(log_density, d), np.array([[-4.5 * (d - 1), *[0.0] * (d - 1)]]), sample)
+    """Neal's funnel."""
+    target, sample = targets.funnel(d, 3.0)
+    return Problem(target, np.array([[-4.5 * (d - 1), *[0.0] * (d - 1)]]), sample)
 
 
 @lru_cache
@@ -263,22 +246,12 @@ def cases() -> dict[str, Case]:
         "one of five modes 1.5 times too wide": Case(one_of_five, (2000,), 100),
         "mean-field d=10, rho=.9": Case(mean_field, (1000, 4000), 100),
     }
-    for d in (2, 10, 50):
-        table[f"power, bent d={d}"] = Case(partial(bent, d), (500,), 100)
-    exact = ("Gaussian d=20", "t3 d=2", "t3 d=10", "log-gamma(0.5) d=10", "funnel d=5", "t-banana d=10")
+    table["power, bent d=10"] = Case(partial(bent, 10), (500,), 100)
+    exact = ("Gaussian d=20", "t3 d=2", "t3 d=10", "log-gamma(0.5) d=10", "funnel d=5")
     for name in exact:
         table[f"impossible, {name}"] = Case(partial(impossible, made[f"level, {name}"]), (1000,), 1000)
     table["impossible, Cauchy d=5"] = Case(partial(impossible, partial(student, 5, 1.0)), (1000,), 1000)
     return table
 
 
-STUDY = Study("moment_study", 1408, cases())
-
-
-def main() -> None:
-    """Run what is not in the results yet."""
-    STUDY.main(__doc__)
-
-
-if __name__ == "__main__":
-    main()
+STUDIES = (CountedStudy("moment_study", 1408, cases()),)

@@ -1,6 +1,6 @@
 """Posteriors of others: `check` on reference draws of posteriordb, right and made wrong.
 
-python -m experiments.posteriordb PATH [--only NAME]
+POSTERIORDB=PATH python -m experiments posteriordb [NAME]
 
 PATH is a clone of posteriordb, or a folder with its posteriors/, models/, data/ and draws/. Needs httpstan;
 about a minute of compilation per program. Writes experiments/results/posteriordb.csv, one row per posterior
@@ -13,9 +13,8 @@ as wide about its mean. shifted: by .2 sd. mean_field, full_rank: Gaussians of t
 
 from __future__ import annotations
 
-import argparse
 import json
-import warnings
+import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,28 +23,10 @@ from typing import Any
 import numpy as np
 
 import steincheck as sc
+from steincheck.target.parameter_scale import to_constrained
 
-from .tables import RESULTS, Table, commit
-
-ROWS = Table(
-    RESULTS / "posteriordb.csv",
-    (
-        "posterior",
-        "dim",
-        "kind",
-        "samples",
-        "misfit",
-        "cannot_tell",
-        "worst",
-        "means",
-        "means_covered",
-        "rough",
-        "evaluations",
-        "version",
-        "commit",
-    ),
-    ("posterior", "kind"),
-)
+from .rows import commit
+from .running import Study
 
 
 def read_json(path: Path) -> Any:
@@ -87,55 +68,56 @@ def row(name: str, kind: str, samples: list[np.ndarray], target: sc.Target, trut
                 reach = np.hypot((high - low) / 2, 1.96 * error)
                 clear += 1
                 covered += int(abs(item.mean - mean) <= reach)
-    return {
-        "posterior": name,
-        "dim": target.dim,
-        "kind": kind,
-        "samples": len(samples),
-        "misfit": sum(verdict.fits is False for verdict in found),
-        "cannot_tell": sum(verdict.fits is None for verdict in found),
-        "worst": next((f.text for verdict in found for f in verdict.findings), ""),
-        "means": clear,
-        "means_covered": covered,
-        "rough": rough,
-        "evaluations": int(np.median([sum(step.made for step in verdict.evaluations) for verdict in found])),
-        "version": sc.__version__,
-        "commit": commit(),
-    }
+    values = (
+        *(name, target.dim, kind, len(samples)),
+        sum(verdict.fits is False for verdict in found),
+        sum(verdict.fits is None for verdict in found),
+        next((f.text for verdict in found for f in verdict.findings), ""),
+        *(clear, covered, rough),
+        int(np.median([sum(step.made for step in verdict.evaluations) for verdict in found])),
+        *(sc.__version__, commit()),
+    )
+    return dict(zip(FIELDS, values, strict=True))
 
 
-def posterior(path: Path, name: str) -> tuple[sc.Target, np.ndarray, np.ndarray]:
+def posterior(name: str) -> tuple[sc.Target, np.ndarray, np.ndarray]:
     """The target, the draws (10, 1000, d) in its coordinates, and mean, sd and error of its parameters."""
+    path = data_folder()
     about = read_json(path / "posteriors" / f"{name}.json")
     data = read_json(path / "data" / f"{about['data_name']}.json")
     target = sc.from_stan(path / "models" / f"{about['model_name']}.stan", data)
     chains = read_json(path / "draws" / f"{name}.json")
     fit = {key: np.array([chain[key] for chain in chains]) for key in chains[0]}
     x = target.unconstrain(fit).reshape(len(chains), -1, target.dim)
-    values = (
-        x.reshape(-1, target.dim) if target.constrain is None else target.constrain(x.reshape(-1, target.dim))
-    )
+    values = to_constrained(x.reshape(-1, target.dim), target)[0]
     sd = values.std(axis=0)
     return target, x, np.stack([values.mean(axis=0), sd, sd / np.sqrt(len(values))])
 
 
-def main() -> None:
-    """All posteriors of the folder, or one."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.posteriordb", description=__doc__)
-    parser.add_argument("path", type=Path)
-    parser.add_argument("--only", default="", help="posteriors whose name holds this")
-    options = parser.parse_args()
-    for file in sorted((options.path / "posteriors").glob("*.json")):
-        if options.only not in file.stem:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            target, x, truth = posterior(options.path, file.stem)
-            for kind, samples in kinds(x, np.random.default_rng(0)):
-                found = row(file.stem, kind, samples, target, truth)
-                ROWS.merge([found])
-                print(found, flush=True)
+def data_folder() -> Path:
+    """Where posteriordb is."""
+    if "POSTERIORDB" not in os.environ:
+        raise RuntimeError("the environment variable POSTERIORDB must name a folder with posteriordb's data")
+    return Path(os.environ["POSTERIORDB"])
 
 
-if __name__ == "__main__":
-    main()
+def rows(name: str) -> list[dict[str, Any]]:
+    """The rows of a posterior."""
+    target, x, truth = posterior(name)
+    made = kinds(x, np.random.default_rng(0))
+    return [row(name, kind, samples, target, truth) for kind, samples in made]
+
+
+FIELDS = (
+    *("posterior", "dim", "kind", "samples", "misfit", "cannot_tell", "worst", "means", "means_covered"),
+    *("rough", "evaluations", "version", "commit"),
+)
+STUDIES = (
+    Study(
+        "posteriordb",
+        FIELDS,
+        ("posterior",),
+        lambda: ((path.stem,) for path in sorted((data_folder() / "posteriors").glob("*.json"))),
+        rows,
+    ),
+)

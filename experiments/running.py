@@ -7,14 +7,28 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .cells import Cell, Row, Store, read_rows
-from .tables import RESULTS, provenance, replace_file, versions
+from .rows import (
+    RESULTS,
+    Cell,
+    Row,
+    Table,
+    figure_table,
+    line_of,
+    make_cells,
+    provenance,
+    read_rows,
+    replace_file,
+    versions,
+)
 
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "table1", "fig6", "fig7", "fig8")
+REPETITIONS = dict.fromkeys(FIGURES, 100) | {"table1": 10}  # the paper's
 
 
 def keep_worker() -> None:
@@ -27,11 +41,105 @@ def keep_worker() -> None:
     process_executor._MAX_MEMORY_LEAK_SIZE = 4e9
 
 
-def run_cell(figure: str, cell: Cell, methods: Sequence[str]) -> tuple[list[Row], float]:
-    """The rows of one cell and the seconds they took; what runs in a worker."""
+def in_parallel(function: Callable, tasks: Iterable[tuple], n_jobs: int) -> Iterator[Any]:
+    """What the function returns for each task, in the order of the tasks."""
+    if n_jobs == 1:
+        yield from (_result(function, task) for task in tasks)
+        return
+    from joblib import Parallel, delayed
+
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)
+    yield from parallel(delayed(_result)(function, task) for task in tasks)
+
+
+def _result(function: Callable, task: tuple) -> Any:
     keep_worker()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is the subject of the studies
+        return function(*task)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table whose rows are made cell by cell.
+
+    Attributes
+    ----------
+    name : str
+        Of the file of the rows.
+    fields, key : tuple of str
+        Columns, and those that name a cell.
+    cells : callable
+        Returns all cells, tuples of the values of `key`.
+    rows : callable
+        Makes the rows of a cell.
+    summary : callable, optional
+        Says in short what all rows say.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    key: tuple[str, ...]
+    cells: Callable[[], Iterable[tuple]]
+    rows: Callable[..., list[dict[str, Any]]]
+    summary: Callable[[list[dict[str, str]]], str] | None = None
+
+    def table(self, folder: Path = RESULTS) -> Table:
+        """The rows on disk."""
+        return Table(folder / f"{self.name}.csv", self.fields, self.key)
+
+    def missing(
+        self, part: str, old: Sequence[dict[str, str]], options: argparse.Namespace
+    ) -> Iterator[list[dict[str, Any]]]:
+        """The rows of the cells that are not among the `old` ones and have `part` in their names."""
+        done = {tuple(row[name] for name in self.key) for row in old}
+        names = {tuple(map(str, cell)): cell for cell in self.cells()}
+        todo = [cell for name, cell in names.items() if name not in done and part in ", ".join(name)]
+        yield from in_parallel(self.rows, todo, options.n_jobs)
+
+
+def run_studies(name: str, words: Sequence[str]) -> None:
+    """Make what is missing in the tables of a study and print it; at the end, say in short what they say."""
+    module = importlib.import_module(f"experiments.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"python -m experiments {name}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("part", nargs="?", default="", help="part of the names of the cells to run")
+    parser.add_argument(
+        "--repetitions", type=positive, help="at most so many of counted events, old included"
+    )
+    parser.add_argument("--renew", action="store_true", help="begin anew instead of going on")
+    parser.add_argument("--summary", action="store_true", help="run nothing")
+    parser.add_argument("--n-jobs", type=positive, default=1, help="worker processes, one core each")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the rows")
+    options = parser.parse_args(words)
+    for study in module.STUDIES:
+        table = study.table(options.results)
+        old = [] if options.renew else table.read()
+        for rows in study.missing(options.part, old, options) if not options.summary else ():
+            table.merge(rows)
+            print(*(" | ".join(map(str, row.values())) for row in rows), sep="\n", flush=True)
+        if study.summary is not None:
+            print(study.summary(table.read()))
+
+
+def cells_of(figure: str, repetitions: int, quick: bool = False) -> list[Cell]:
+    """The cells of a figure; `quick` has one repetition of a few settings and methods."""
+    module = importlib.import_module(f"experiments.{figure}")
+    groups = [([text], methods) for text, methods in module.QUICK.items()] if quick else module.CELLS
+    return [
+        cell
+        for settings, methods in groups
+        for cell in make_cells(figure, settings, 1 if quick else repetitions, methods)
+    ]
+
+
+def run_cell(cell: Cell, methods: Sequence[str]) -> tuple[list[Row], float]:
+    """The rows of one cell and the seconds they took; what runs in a worker."""
     start = time.perf_counter()
-    rows = importlib.import_module(f"experiments.{figure}").run(cell, tuple(methods))
+    rows = importlib.import_module(f"experiments.{cell.figure}").run(cell, tuple(methods))
     return rows, time.perf_counter() - start
 
 
@@ -41,52 +149,33 @@ def run_figure(
     repetitions: int | None = None,
     n_jobs: int = 1,
     quick: bool = False,
-    methods: Sequence[str] | None = None,
     results: Path = RESULTS,
 ) -> list[Row]:
-    """Compute the missing rows of a figure, then sort its file, write its settings and draw it.
-
-    Returns
-    -------
-    list of Row
-        All rows of the cells asked for.
-    """
+    """Compute the missing rows of a figure, then write its settings and draw it; all rows asked for."""
     module = importlib.import_module(f"experiments.{figure}")
-    cells = module.cells(module.REPETITIONS if repetitions is None else repetitions, quick)
+    cells = cells_of(figure, repetitions or REPETITIONS[figure], quick)
     path, record = results / f"{figure}.csv", results / f"{figure}.json"
     settings = json.loads(json.dumps(module.SETTINGS))
     if record.exists() and json.loads(record.read_text())["settings"] != settings:
         raise RuntimeError(f"{record} has other settings than {figure}.py now: move the old results away")
-
-    known = list(dict.fromkeys(m for cell in cells for m in cell.methods))
-    if unknown := [m for m in methods or () if m not in known]:
-        raise ValueError(f"`methods` must be among {', '.join(known)}, got {', '.join(unknown)}")
-
-    def chosen(cell: Cell) -> list[str]:
-        return [m for m in cell.methods if methods is None or m in methods]
-
-    with Store(path) as store:
-        if not record.exists():
-            _write_settings(record, module, (), 0.0, 0.0, 0)
-        done = {(row.setting, row.repetition, row.method) for row in read_rows(path)}
-        todo = [
-            (cell, missing)
-            for cell in cells
-            if (missing := [m for m in chosen(cell) if (cell.setting, cell.repetition, m) not in done])
-        ]
-        start, busy, ready = time.perf_counter(), 0.0, 0
-        try:
-            for rows, seconds in _shown(_compute(figure, todo, n_jobs), figure, len(todo)):
-                store.append(rows)
-                busy, ready = busy + seconds, ready + 1
-        finally:  # also if the run is cut
-            order = dict.fromkeys(cell.setting for cell in module.cells(1))
-            store.sort({text: k for k, text in enumerate(order)})
-            rows = read_rows(path)
-            _write_settings(record, module, rows, time.perf_counter() - start, busy, ready)
+    done = {row[:3] for row in read_rows(path)}
+    todo = []
+    for cell in cells:
+        if left := [m for m in cell.methods if (cell.setting, cell.repetition, m) not in done]:
+            todo.append((cell, left))
+    table = figure_table(path, list(dict.fromkeys(cell.setting for cell in cells_of(figure, 1))))
+    table.merge([])
+    start, busy = time.perf_counter(), 0.0
+    try:
+        for rows, seconds in _shown(in_parallel(run_cell, todo, n_jobs), figure, len(todo)):
+            table.merge(map(line_of, rows))
+            busy += seconds
+    finally:  # also if the run is cut
+        rows = read_rows(path)
+        _write_settings(record, figure, settings, rows, time.perf_counter() - start, busy)
     draw(figure, rows, results)
-    wanted = {(cell.setting, cell.repetition) for cell in cells}
-    return [row for row in rows if (row.setting, row.repetition) in wanted]
+    asked = {(cell.setting, cell.repetition) for cell in cells}
+    return [row for row in rows if row[:2] in asked]
 
 
 def draw(figure: str, rows: Sequence[Row], results: Path) -> None:
@@ -103,19 +192,6 @@ def draw(figure: str, rows: Sequence[Row], results: Path) -> None:
         pyplot.close(picture)
 
 
-def _compute(
-    figure: str, todo: Sequence[tuple[Cell, list[str]]], n_jobs: int
-) -> Iterator[tuple[list[Row], float]]:
-    """Results in the order in which they are ready."""
-    if n_jobs == 1 or not todo:
-        yield from (run_cell(figure, cell, methods) for cell, methods in todo)
-        return
-    from joblib import Parallel, delayed
-
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-    yield from parallel(delayed(run_cell)(figure, cell, methods) for cell, methods in todo)
-
-
 def _shown(results: Iterator[Any], figure: str, total: int) -> Iterator[Any]:
     """The same results, with a progress bar and the time left on a terminal."""
     from rich.console import Console
@@ -126,23 +202,22 @@ def _shown(results: Iterator[Any], figure: str, total: int) -> Iterator[Any]:
 
 
 def _write_settings(
-    path: Path, module: Any, rows: Sequence[Row], wall: float, busy: float, cells: int
+    path: Path, figure: str, settings: Any, rows: Sequence[Row], wall: float, busy: float
 ) -> None:
     """What the rows were made with; times add up over runs that were cut and resumed."""
     old = json.loads(path.read_text()) if path.exists() else {}
-    count = {(row.setting, row.repetition) for row in rows}
     record = {
-        "figure": module.__name__.rpartition(".")[2],
-        "settings": module.SETTINGS,
+        "figure": figure,
+        "settings": settings,
         "repetitions": 1 + max((row.repetition for row in rows), default=-1),
-        "cells": len(count),
+        "cells": len({row[:2] for row in rows}),
         "seed": "SeedSequence of the SHA-256 of 'figure/setting/repetition/purpose'",
         "minutes_of_wall_time": round(old.get("minutes_of_wall_time", 0.0) + wall / 60, 2),
         "minutes_of_work": round(old.get("minutes_of_work", 0.0) + busy / 60, 2),
         "versions": versions("steincheck", "numpy", "scipy", "jax", "python"),
         "provenance": provenance(),
     }
-    if not cells and old:
+    if not busy and old:
         kept = ("versions", "provenance", "minutes_of_wall_time", "minutes_of_work")
         record |= {name: old[name] for name in kept if name in old}
     replace_file(path, (json.dumps(record, indent=1) + "\n").encode())

@@ -1,27 +1,26 @@
 """Level of the quadratic tests on 5 to 30 draws: bootstraps of the draws against flipped signs.
 
-Correct draws, in 1 to 200 dimensions: standard normal for the tests without modes, two equal normals 6 apart
+Correct draws, in 1 and 10 dimensions: standard normal for the tests without modes, two equal normals 6 apart
 for the others, with five jump scales. Every test runs twice on the same samples: with the bootstrap that is
 its default from 50 draws on, and by default.
 
-``python -m experiments.small_samples`` makes what is missing of results/small_samples.csv, an hour in all,
-and with ``--dim 10`` what is missing in 10 dimensions.
+``python -m experiments small_samples`` makes what is missing of results/small_samples.csv, an hour in all.
 """
 
 from __future__ import annotations
 
-import argparse
-import warnings
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 import steincheck as sc
 
-from .cells import stream
-from .tables import RESULTS, Table, commit
+from .rows import commit, stream
+from .running import Study
 
-DIMENSIONS = (1, 10, 50, 200)
+DIMENSIONS = (1, 10)
 SIZES = (5, 10, 15, 20, 30)
 REPETITIONS = 400
 THETA = np.linspace(0.5, 1.5, 5)
@@ -34,15 +33,9 @@ BOOTSTRAPS = {  # of the draws, by test: the default from 50 draws on
     "pksdagg": sc.wild,
 }
 WITHOUT_MODES = ("ksd", "ksdagg")
-MAX_DIMENSION_WITH_MODES = 50  # of tests that move draws, which are slower
-COUNTS = Table(
-    RESULTS / "small_samples.csv",
-    ("test", "bootstrap", "n", "dim", "repetitions", "count_05", "count_01", "first", "commit"),
-    ("test", "bootstrap", "n", "dim"),
-)
 
 
-def pvalue(test: str, bootstrap: Any, n: int, dim: int, repetition: int) -> float:
+def pvalue(test: str, bootstrap: str, n: int, dim: int, repetition: int) -> float:
     """The p-value of one test on one sample, which is the same for all bootstraps."""
     rng = stream("small_samples", test, str(n), str(dim), str(repetition))
     options: dict[str, Any] = {"n_resamples": 199, "independent": True, "check_score": False}
@@ -58,50 +51,26 @@ def pvalue(test: str, bootstrap: Any, n: int, dim: int, repetition: int) -> floa
         options["theta"] = THETA
     if "agg" in test:
         options["n_level_resamples"] = 199
+    own = None if bootstrap == "default" else BOOTSTRAPS[test]
     run = getattr(sc, f"{test}_test")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return run(x, target, bootstrap=bootstrap, rng=int(rng.integers(2**32)), **options).pvalue
+    return run(x, target, bootstrap=own, rng=int(rng.integers(2**32)), **options).pvalue
 
 
-def study(test: str, bootstrap: Any, n: int, dim: int) -> dict[str, Any]:
-    """One row: how often the test rejects, and what it says of the first ten samples."""
+def row(test: str, bootstrap: str, n: int, dim: int) -> list[dict[str, Any]]:
+    """How often the test rejects, and what it says of the first ten samples."""
     p = np.array([pvalue(test, bootstrap, n, dim, repetition) for repetition in range(REPETITIONS)])
-    return {
-        "test": test,
-        "bootstrap": _name(bootstrap),
-        "n": n,
-        "dim": dim,
-        "repetitions": REPETITIONS,
-        "count_05": int(np.sum(p <= 0.05)),
-        "count_01": int(np.sum(p <= 0.01)),
-        "first": " ".join(f"{value:.3g}" for value in p[:10]),
-        "commit": commit(),
-    }
+    counts = (int(np.sum(p <= 0.05)), int(np.sum(p <= 0.01)))
+    first = " ".join(f"{value:.3g}" for value in p[:10])
+    values = (test, bootstrap, n, dim, REPETITIONS, *counts, first, commit())
+    return [dict(zip(FIELDS, values, strict=True))]
 
 
-def _name(bootstrap: Any) -> str:
-    return "default" if bootstrap is None else bootstrap.__name__
+def cells() -> Iterator[tuple[str, str, int, int]]:
+    """Test, bootstrap, n and dimension."""
+    for dim, n, (test, own) in product(DIMENSIONS, SIZES, BOOTSTRAPS.items()):
+        yield from ((test, name, n, dim) for name in (own.__name__, "default"))
 
 
-def main() -> None:
-    """Make the rows that are missing."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--dim", type=int, choices=DIMENSIONS, help="one dimension; by default all")
-    options = parser.parse_args()
-    done = COUNTS.keys()
-    cells = [
-        (test, bootstrap, n, dim)
-        for dim in (DIMENSIONS if options.dim is None else (options.dim,))
-        for n in SIZES
-        for test, own in BOOTSTRAPS.items()
-        for bootstrap in (own, None)
-        if test in WITHOUT_MODES or dim <= MAX_DIMENSION_WITH_MODES
-    ]
-    for test, bootstrap, n, dim in cells:
-        if (test, _name(bootstrap), str(n), str(dim)) not in done:
-            COUNTS.merge([study(test, bootstrap, n, dim)])
-
-
-if __name__ == "__main__":
-    main()
+KEY = ("test", "bootstrap", "n", "dim")
+FIELDS = (*KEY, "repetitions", "count_05", "count_01", "first", "commit")
+STUDIES = (Study("small_samples", FIELDS, KEY, cells, row),)

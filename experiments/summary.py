@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .cells import Row, read_rows
 from .drawing import LEVEL, STYLE
-from .running import FIGURES, RESULTS
+from .rows import RESULTS, Row, read_rows
+from .running import FIGURES
 
 README = Path(__file__).parent / "README.md"
 
@@ -22,7 +22,7 @@ def rates(rows: Sequence[Row]) -> str:
         p = {m: [r.pvalue for r in rows if r.setting == setting and r.method == m] for m in methods}
         counts = sorted({len(v) for v in p.values() if v})
         lines.append([setting, *(_rate(p[m]) for m in methods), " to ".join(map(str, counts))])
-    return _markdown(lines)
+    return markdown(lines)
 
 
 def _rate(p: Sequence[float]) -> str:
@@ -33,7 +33,7 @@ def discrepancies(rows: Sequence[Row]) -> str:
     """Fig. 2: mean U-statistics at some jump scales."""
     chosen = ("KSD", *(f"pKSD {theta:.2f}" for theta in (0.5, 0.78, 1, 1.28, 1.5)))
     values = [[r.statistic for r in rows if r.method == m] for m in chosen]
-    return _markdown([["", *chosen], ["mean", *(f"{sum(v) / len(v):.4f}" for v in values)]])
+    return markdown([["", *chosen], ["mean", *(f"{sum(v) / len(v):.4f}" for v in values)]])
 
 
 def rejections(rows: Sequence[Row]) -> str:
@@ -54,10 +54,11 @@ def rejections(rows: Sequence[Row]) -> str:
                 ("" if not v else f"{min(v):.3g}") + (f" to {max(v):.3g}" if v and min(v) < max(v) else "")
             )
         lines.append(line)
-    return _markdown(lines)
+    return markdown(lines)
 
 
-def _markdown(lines: Sequence[Sequence[str]]) -> str:
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    """A table; the first line is its head."""
     head, *body = ("| " + " | ".join(line) + " |" for line in lines)
     return "\n".join([head, "|" + "---|" * len(lines[0]), *body])
 
@@ -79,8 +80,3 @@ def filled(text: str) -> str:
             flags=re.DOTALL,
         )
     return text
-
-
-def main() -> None:
-    """Write the tables."""
-    README.write_text(filled(README.read_text()))

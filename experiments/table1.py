@@ -19,11 +19,9 @@ import numpy as np
 import steincheck as sc
 from steincheck import models
 
-from .cells import Cell, Row, make_cells, parts, setting, stream
-from .methods import ALL, CONSTANTS, PAPER, Problem, evaluate, modes_of
-from .oracles import label_test
+from .methods import ALL, CONSTANTS, PAPER, Problem, evaluate, label_test, modes_of
+from .rows import Cell, Row, parts, setting, stream
 
-REPETITIONS = 10
 SCALES = ("0.1", "0.5", "1.08")
 SOURCES = (*SCALES, "exact")
 BURN_IN, KEPT, STEPS = 20_000, 400_000, 1000
@@ -31,6 +29,13 @@ LEAST = 10  # draws that a test is made with
 CACHE = Path(__file__).parent / "cache"
 CLOUDS = Path(__file__).parent / "results" / "table1_clouds.npz"
 FACTS = ("modes visited", "ESS of the mode", "split R-hat")
+CELLS = [
+    ([setting(source=s, n=n) for n in (4000, 1000) for s in SOURCES], ALL),
+    ([setting(source=s, n="ESS") for s in SCALES], ("KSD", "spKSD", "ospKSD", "flux", "oracle", *FACTS)),
+    ([setting(source=s, n=4000, grid="narrow") for s in SCALES], ("spKSD", "ospKSD")),
+    ([setting(source=s, n=4000, reshuffle=1) for s in SCALES], PAPER),
+]
+QUICK = {"source=exact n=1000": ("KSD", "KSDAgg", "flux")}
 SETTINGS = CONSTANTS | {
     "n_steps": STEPS,
     "box": [-1.5, 1.5],
@@ -41,19 +46,6 @@ SETTINGS = CONSTANTS | {
     "jumps": "independent over theta (rejection-free), where the library shares the pairs of modes",
     "exact": "independent draws of the posterior instead of a chain",
 }
-
-
-def cells(repetitions: int = REPETITIONS, quick: bool = False) -> list[Cell]:
-    """Chains of every scale thinned to both sizes and to their ESS, one chain reshuffled, exact draws."""
-    if quick:
-        return make_cells("table1", [setting(source="exact", n=1000)], 1, ("KSD", "KSDAgg", "flux"))
-    kinds: list[tuple[list[str], tuple[str, ...]]] = [
-        ([setting(source=s, n=n) for n in (4000, 1000) for s in SOURCES], ALL),
-        ([setting(source=s, n="ESS") for s in SCALES], ("KSD", "spKSD", "ospKSD", "flux", "oracle", *FACTS)),
-        ([setting(source=s, n=4000, grid="narrow") for s in SCALES], ("spKSD", "ospKSD")),
-        ([setting(source=s, n=4000, reshuffle=1) for s in SCALES], PAPER),
-    ]
-    return [cell for settings, tests in kinds for cell in make_cells("table1", settings, repetitions, tests)]
 
 
 @lru_cache

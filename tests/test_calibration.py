@@ -16,7 +16,7 @@ from scipy import stats
 
 import steincheck as sc
 from experiments.calibration import test_of as calibrated
-from experiments.calibration_models import build
+from experiments.targets import build
 
 TARGET = sc.models.gaussian_mixture([[0.0, 0.0]])
 QUICK = functools.partial(sc.ksd_test, n_resamples=99)

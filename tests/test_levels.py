@@ -88,3 +88,12 @@ def test_level_over_all_models(test):
 def test_power(test, name):
     rng = np.random.default_rng([99, list(TESTS).index(test), list(MODELS).index(name)])
     assert_power([pvalue(test, name, wrong_draws(test, name, rng), rng) for _ in range(3)], 1.0)
+
+
+@pytest.mark.parametrize("name", ["Gaussian", "Gaussian mixture", "Boltzmann machine"])
+def test_level_of_check_over_500_samples(name):
+    rng = np.random.default_rng([500, list(MODELS).index(name)])
+    assert_level(
+        [pvalue("check", name, MODELS[name][0].sample(N_DRAWS, rng), rng) for _ in range(500)],
+        (0.05, 0.2, 0.5),
+    )

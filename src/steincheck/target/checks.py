@@ -1,12 +1,4 @@
-"""What speaks against tests of draws: a score that disagrees with log p, edges and jumps of the density.
-
-Found in 48 samples of n = 1000 draws for d = 2 and d = 10, and mean evaluations of log p: a normal density
-cut at -1, -2 or -2.5 sd, an exponential, gammas of shape 1.5 and 2.5: 48 and 48 (540 to 670); a jump by 1.5
-at 0: 48 and 47 (3,400, 3,100); a jump by 3 at 1 sd: 48 and 46 (3,300, 3,200). Nothing was found in 1000
-samples each of n = 100 and n = 1000 draws of a normal (d = 2, 50), t with 3 degrees of freedom, a Laplace
-density, a banana, a mixture with a narrow part and the logarithm of a gamma of shape .1 (2,000 to 2,300). A
-gamma of shape 5 counts as a slow edge in .12 of the samples of n = 100, in none of n = 1000.
-"""
+"""What speaks against tests of draws: a score that disagrees with log p, edges and jumps of the density."""
 
 from __future__ import annotations
 

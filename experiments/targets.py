@@ -1,4 +1,4 @@
-"""Targets with exact draws, independent or as stationary chains, on which tests are calibrated."""
+"""Targets with exact draws, independent or as stationary chains; `MODELS` are those of the calibration."""
 
 from __future__ import annotations
 
@@ -128,18 +128,24 @@ def sensors() -> Model:
     return Model(target, target.sample)
 
 
-@model("funnel, d = 3")
-def funnel() -> Model:
-    """A log scale v ~ N(0, 1) and two coordinates with standard deviation exp(v/2)."""
+@model("funnel, d = 3", 3, 1.0)
+def funnel(d: int, sd: float) -> Model:
+    """A log scale v ~ N(0, sd^2) and other coordinates with standard deviation exp(v/2)."""
 
     def log_density(x: Any) -> Any:
-        return -0.5 * x[0] ** 2 - x[0] - 0.5 * jnp.exp(-x[0]) * jnp.sum(x[1:] ** 2)
+        return -0.5 * (x[0] / sd) ** 2 - 0.5 * (d - 1) * x[0] - 0.5 * jnp.exp(-x[0]) * jnp.sum(x[1:] ** 2)
 
     def sample(n: int, rng: np.random.Generator) -> np.ndarray:
-        v = rng.normal(size=(n, 1))
-        return np.concatenate([v, np.exp(v / 2) * rng.normal(size=(n, 2))], axis=1)
+        v = sd * rng.normal(size=(n, 1))
+        return np.concatenate([v, np.exp(v / 2) * rng.normal(size=(n, d - 1))], axis=1)
 
-    return Model(sc.from_jax(log_density, 3), sample)
+    return Model(sc.from_jax(log_density, d), sample)
+
+
+def multivariate_t(df: float, d: int) -> Model:
+    """One t distribution in d dimensions."""
+    target = sc.from_jax(lambda x: -0.5 * (df + d) * jnp.log1p(jnp.sum(x**2) / df), d)
+    return Model(target, lambda n, rng: rng.normal(size=(n, d)) / np.sqrt(rng.chisquare(df, (n, 1)) / df))
 
 
 @model("ring, d = 2")
@@ -167,12 +173,12 @@ def student(df: int, d: int) -> Model:
     return Model(target, lambda n, rng: rng.standard_t(df, size=(n, d)))
 
 
-@model("log-gamma .3, d = 2", 0.3)
-@model("log-gamma 2, d = 2", 2.0)
-def log_gamma(shape: float) -> Model:
+@model("log-gamma .3, d = 2", 0.3, 2)
+@model("log-gamma 2, d = 2", 2.0, 2)
+def log_gamma(shape: float, d: int) -> Model:
     """Logarithms of gamma variables."""
-    target = sc.from_jax(lambda x: jnp.sum(shape * x - jnp.exp(x)), 2)
-    return Model(target, lambda n, rng: np.log(rng.gamma(shape, size=(n, 2)).clip(1e-300)))
+    target = sc.from_jax(lambda x: jnp.sum(shape * x - jnp.exp(x)), d)
+    return Model(target, lambda n, rng: np.log(rng.gamma(shape, size=(n, d)).clip(1e-300)))
 
 
 @model("Gumbel, d = 3")
