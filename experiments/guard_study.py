@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 import steincheck as sc
-from steincheck.chains.order import find_dependence
+from steincheck.chains.reading import find_dependence
 
 from .counting import Case, CountedStudy, Events
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import steincheck as sc
-from steincheck.target.parameter_scale import to_constrained
+from steincheck.target import to_constrained
 
 from .rows import commit
 from .running import Study

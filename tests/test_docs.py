@@ -102,7 +102,7 @@ def public():
 
 def test_every_public_name_is_on_the_api_page():
     listed = re.findall(r"auto(?:function|class):: steincheck\.(\S+)", (DOCS / "api.md").read_text())
-    of_rooms = ("result.", "verdict.", "perturbation.", "flux.")  # classes of results
+    of_rooms = ("result.", "verdict.", "perturbation.", "flux.", "testing.")  # not at the root
     assert sorted(n for n in listed if not n.startswith(of_rooms)) == sorted(name for name, _ in public())
 
 
