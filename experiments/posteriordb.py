@@ -1,6 +1,6 @@
 """Posteriors of others: `check` on reference draws of posteriordb, right and made wrong.
 
-POSTERIORDB=PATH python -m experiments posteriordb [NAME]
+    python -m experiments posteriordb PATH [NAME]
 
 PATH is a clone of posteriordb, or a folder with its posteriors/, models/, data/ and draws/. Needs httpstan;
 about a minute of compilation per program. Writes experiments/results/posteriordb.csv, one row per posterior
@@ -14,7 +14,6 @@ as wide about its mean. shifted: by .2 sd. mean_field, full_rank: Gaussians of t
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +25,7 @@ import steincheck as sc
 from steincheck.target import to_constrained
 
 from .rows import commit
-from .running import Study
+from .running import Study, data_folder
 
 
 def read_json(path: Path) -> Any:
@@ -94,13 +93,6 @@ def posterior(name: str) -> tuple[sc.Target, np.ndarray, np.ndarray]:
     return target, x, np.stack([values.mean(axis=0), sd, sd / np.sqrt(len(values))])
 
 
-def data_folder() -> Path:
-    """Where posteriordb is."""
-    if "POSTERIORDB" not in os.environ:
-        raise RuntimeError("the environment variable POSTERIORDB must name a folder with posteriordb's data")
-    return Path(os.environ["POSTERIORDB"])
-
-
 def rows(name: str) -> list[dict[str, Any]]:
     """The rows of a posterior."""
     target, x, truth = posterior(name)
@@ -112,6 +104,7 @@ FIELDS = (
     *("posterior", "dim", "kind", "samples", "misfit", "cannot_tell", "worst", "means", "means_covered"),
     *("rough", "evaluations", "version", "commit"),
 )
+READS_DATA = True
 STUDIES = (
     Study(
         "posteriordb",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 import time
 import warnings
@@ -29,6 +30,12 @@ from .rows import (
 
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "table1", "fig6", "fig7", "fig8")
 REPETITIONS = dict.fromkeys(FIGURES, 100) | {"table1": 10}  # the paper's
+DATA_FOLDER = "STEINCHECK_DATA"
+
+
+def data_folder() -> Path:
+    """The folder that was named on the command line of a study with READS_DATA."""
+    return Path(os.environ[DATA_FOLDER])
 
 
 def keep_worker() -> None:
@@ -106,6 +113,8 @@ def run_studies(name: str, words: Sequence[str]) -> None:
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    if getattr(module, "READS_DATA", False):
+        parser.add_argument("data", type=Path, help="folder of the data, which are not in this repository")
     parser.add_argument("part", nargs="?", default="", help="part of the names of the cells to run")
     parser.add_argument(
         "--repetitions", type=positive, help="at most so many of counted events, old included"
@@ -115,6 +124,8 @@ def run_studies(name: str, words: Sequence[str]) -> None:
     parser.add_argument("--n-jobs", type=positive, default=1, help="worker processes, one core each")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the rows")
     options = parser.parse_args(words)
+    if "data" in options:
+        os.environ[DATA_FOLDER] = str(options.data)  # workers inherit it
     for study in module.STUDIES:
         table = study.table(options.results)
         old = [] if options.renew else table.read()
