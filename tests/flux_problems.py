@@ -31,7 +31,7 @@ def odd_anchors(modes):
     count = 2 * len(modes)
     centres = np.repeat(modes.locations, 2, axis=0) + np.tile([[-0.7], [0.9]], (len(modes), 1))
     covariances = np.repeat(modes.covariances, 2, axis=0) * np.linspace(0.5, 1.5, count)[:, None, None]
-    return Anchors(np.repeat(np.arange(len(modes)), 2), centres, covariances, np.linspace(-1, 1, count))
+    return Anchors(centres, covariances, np.linspace(-1, 1, count), np.repeat(np.arange(len(modes)), 2))
 
 
 def arcs():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -74,23 +76,37 @@ def decorrelated(values: np.ndarray) -> np.ndarray:
     return centred @ (vectors[:, kept] / np.sqrt(eigenvalues[kept]))
 
 
-def log_gaussians(
-    x: np.ndarray, centres: np.ndarray, inverse_roots: np.ndarray, offset: np.ndarray
-) -> np.ndarray:
-    """offset_k - |A_k^(-1/2) (x - mu_k)|^2 / 2 at every row of x (n, d), shape (n, M).
+@dataclass(frozen=True, eq=False)
+class Gaussians:
+    """Gaussians with weights, and what they say of points: which is largest, and by how much."""
 
-    A term that is common to all Gaussians is left out where they have one covariance. With the log weights
-    minus log det A_k^(1/2) as `offset`, the softmax along the last axis are the responsibilities of the
-    Gaussians, and the argmax is the Gaussian that is largest at each row.
-    """
-    count, d = centres.shape
-    middle = centres.mean(axis=0)
-    if np.all(inverse_roots == inverse_roots[0]):  # |x|^2 is common to all and left out
-        flat = (centres - middle) @ inverse_roots[0]
-        return (x - middle) @ (inverse_roots[0] @ flat.T) + (offset - 0.5 * np.sum(flat**2, axis=1))
-    z = (x - middle) @ inverse_roots.transpose(1, 0, 2).reshape(
-        d, count * d
-    )  # symmetric: one product for all
-    z -= np.einsum("kij,kj->ki", inverse_roots, centres - middle).ravel()
-    z = z.reshape(-1, count, d)
-    return offset - 0.5 * np.einsum("nkd,nkd->nk", z, z)
+    centres: np.ndarray  #: (K, d)
+    covariances: np.ndarray  #: (K, d, d)
+    log_weight: np.ndarray  #: (K,)
+
+    @cached_property
+    def roots(self) -> SymmetricRoots:
+        """Roots of the covariances."""
+        return symmetric_roots(self.covariances)
+
+    def heights(self, x: np.ndarray) -> np.ndarray:
+        """Log of weight times density (n, K) at the rows of x, up to a number per row.
+
+        Their softmax along the last axis are the responsibilities of the Gaussians.
+        """
+        count, d = self.centres.shape
+        inverse = self.roots.inverse
+        offset = self.log_weight - self.roots.half_log_det
+        middle = self.centres.mean(axis=0)
+        if np.all(inverse == inverse[0]):  # |x|^2 is common to all and left out
+            flat = (self.centres - middle) @ inverse[0]
+            return (x - middle) @ (inverse[0] @ flat.T) + (offset - 0.5 * np.sum(flat**2, axis=1))
+        z = (x - middle) @ inverse.transpose(1, 0, 2).reshape(d, count * d)  # symmetric: one product for all
+        z -= np.einsum("kij,kj->ki", inverse, self.centres - middle).ravel()
+        z = z.reshape(-1, count, d)
+        return offset - 0.5 * np.einsum("nkd,nkd->nk", z, z)
+
+    def largest(self, x: np.ndarray) -> np.ndarray:
+        """The Gaussian (n,) that is largest at each row of x, some thousand rows at a time."""
+        chunks = np.split(x, range(4096, len(x), 4096))
+        return np.concatenate([self.heights(chunk).argmax(axis=1) for chunk in chunks])

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from harness import numpy_mixture
 
-from steincheck.modes.arguments import as_modes
-from steincheck.modes.symmetry import images_of_modes, matching_map, verified_maps
+from steincheck.modes.symmetry import matching_map, verified_maps
 from steincheck.result import SignedPermutation
 from steincheck.wording.modes import symmetry_words
 
@@ -38,15 +36,6 @@ def test_only_exact_symmetries_are_kept():
     swap, flip = SignedPermutation((0, 2, 1), (1, 1, 1)), SignedPermutation((0, 1, 2), (-1, 1, 1))
     points = np.random.default_rng(0).normal(size=(4, 3))
     assert verified_maps(log_density, [swap, flip], points) == [swap]
-
-
-def test_modes_as_images_of_each_other():
-    target = numpy_mixture([[4.0, 1.0], [1.0, 4.0], [-4.0, -4.0]])
-    modes = as_modes([[4.0, 1.0], [1.0, 4.0], [-4.0, -4.0]], target)
-    first, second, third = images_of_modes(target, modes, np.random.default_rng(0))
-    assert first is None
-    assert third is None
-    assert (second.mode, second.symmetry.order) == (0, (1, 0))
 
 
 @pytest.mark.parametrize(

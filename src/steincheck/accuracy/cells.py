@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._whitening import Gaussians
 from ..flux.anchors import mode_anchors
 from ..result import Modes
 
@@ -18,41 +19,32 @@ class Cutoff(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The cell of one mode among Gaussians of heights offset - (x - centre)' precision (x - centre) / 2."""
+    """The cell of one mode: where its Gaussian is the largest."""
 
     own: int
-    centres: np.ndarray  #: (M, d)
-    precisions: np.ndarray  #: (M, d, d)
-    offsets: np.ndarray  #: (M,)
-
-    def heights(self, x: np.ndarray) -> np.ndarray:
-        """Heights (n, M) of the Gaussians at the rows of x."""
-        gap = x[:, None] - self.centres
-        return self.offsets - 0.5 * np.einsum("nki,kij,nkj->nk", gap, self.precisions, gap, optimize=True)
+    gaussians: Gaussians
 
     def contains(self, x: np.ndarray) -> np.ndarray:
         """Whether the rows of x are in the cell."""
-        if len(self.centres) == 1:
-            return np.ones(len(x), dtype=bool)
-        return np.asarray(self.heights(x).argmax(axis=1) == self.own)
+        return np.asarray(self.gaussians.largest(x) == self.own)
 
     def cutoff(self, x: np.ndarray) -> Cutoff:
         """h = 1 - exp(-margin), the margin being the own height less the largest of the others."""
-        if len(self.centres) == 1:
+        centres = self.gaussians.centres
+        if len(centres) == 1:
             return Cutoff(np.ones(len(x)), np.zeros_like(x))
-        others = self.heights(x)
+        others = self.gaussians.heights(x)
         own = others[:, self.own].copy()
         others[:, self.own] = -np.inf
         second = others.argmax(axis=1)
-        slope = np.einsum("nij,nj->ni", self.precisions[second], x - self.centres[second])
-        slope -= (x - self.centres[self.own]) @ self.precisions[self.own]
+        inverse = self.gaussians.roots.inverse
+        slope = np.einsum("nij,nj->ni", inverse[second] @ inverse[second], x - centres[second])
+        slope -= (x - centres[self.own]) @ inverse[self.own] @ inverse[self.own]
         near = np.exp(-np.maximum(own - others.max(axis=1), 0))
         return Cutoff(1 - near, near[:, None] * slope)
 
 
 def cells_of_modes(modes: Modes) -> list[Cell]:
     """The cells of all modes."""
-    anchors = mode_anchors(modes)
-    precisions = np.linalg.inv(anchors.covariances)
-    offsets = anchors.log_weight + 0.5 * np.linalg.slogdet(precisions)[1]
-    return [Cell(k, anchors.centres, precisions, offsets) for k in range(len(modes))]
+    gaussians = mode_anchors(modes)
+    return [Cell(k, gaussians) for k in range(len(modes))]

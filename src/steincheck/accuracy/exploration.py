@@ -141,8 +141,8 @@ def _heavy_cells(cells: list[Cell], shares: Shares | None) -> list[Cell]:
         return cells
     if shares is None or np.isnan(shares.share).any():
         return []
-    weight, centres = shares.share[:, None], cells[0].centres
-    within = np.diagonal(np.linalg.inv(cells[0].precisions), axis1=1, axis2=2)
+    weight, centres = shares.share[:, None], cells[0].gaussians.centres
+    within = np.diagonal(cells[0].gaussians.covariances, axis1=1, axis2=2)
     between = weight * (centres - (weight * centres).sum(axis=0)) ** 2
     part = (between / np.sum(weight * within + between, axis=0)).max(axis=1)
     return [cell for cell in cells if shares.share[cell.own] > LIGHT_SHARE or part[cell.own] > NO_PART]

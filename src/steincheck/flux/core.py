@@ -26,7 +26,7 @@ from ..result import (
 from ..target import Target, log_density_at, require_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.flux import close_modes, few_moving, moved_by_displacements, weight_reason
-from .anchors import Anchors, assign, local_anchors_core, mode_anchors
+from .anchors import Anchors, local_anchors, mode_anchors
 from .chains import WEIGHTY_SHARE, compare_chain_modes, compare_chain_steps
 from .counts import (
     N_FLUX_RESAMPLES,
@@ -58,7 +58,7 @@ class FluxCase(NamedTuple):
     modes: Modes
     chain: np.ndarray | None  #: (n,) 0, 1, ... in order; None for independent draws
     variant: Variant
-    anchors: int | Anchors | None
+    anchors: int | None
     n_resamples: int
     anchor_stream: np.random.Generator
     test_stream: np.random.Generator
@@ -71,7 +71,7 @@ def flux_test(
     modes: ModesLike | None = None,
     bounds: BoundsLike | None = None,
     variant: Variant = "asymptotic",
-    anchors: int | Anchors | None = None,
+    anchors: int | None = None,
     n_resamples: int = N_FLUX_RESAMPLES,
     independent: bool = False,
     rng: RandomSource = None,
@@ -116,9 +116,9 @@ def flux_test(
         How the p-value of independent draws is found: from the limit distribution, or from `n_resamples`
         samples in which every draw has jumped by its probabilities, which is exact for any n. "asymptotic"
         turns to "exact" by itself where a direction of the counts has a variance below 10, or n < 100.
-    anchors : int or Anchors, optional
+    anchors : int, optional
         Gaussians per mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
-        from short local chains (`local_anchors`). By default 1, or 4 if 1 is inefficient.
+        from short chains that start at the modes. By default 1, or 4 if 1 is inefficient.
     n_resamples : int
         Samples of the exact variant, and random signs of the blocks of Markov chains.
     independent : bool
@@ -161,8 +161,6 @@ def flux_test(
     if modes is None:
         known = _modes_that_expect_draws(known, len(rows))
     _check_number_of_modes(known, searched=modes is None, in_box=box is not None)
-    if isinstance(anchors, Anchors):
-        _check_anchors(anchors, known)
     chain = chain_of_rows(read.chain, rows)
     sample = (read.x[rows], read.log_p[rows])
     result = flux_core(*sample, target, known, chain=chain, rng=generator, **options)
@@ -184,7 +182,7 @@ def flux_core(
     modes: Modes,
     *,
     variant: Variant = "asymptotic",
-    anchors: int | Anchors | None = None,
+    anchors: int | None = None,
     n_resamples: int = N_FLUX_RESAMPLES,
     chain: np.ndarray | None = None,
     rng: np.random.Generator,
@@ -251,15 +249,13 @@ def _carried_draws(case: FluxCase) -> tuple[Orbits, CountMoments]:
         return found, count_moments(found)
 
     anchors = case.anchors
-    if isinstance(anchors, Anchors):
-        return carried(anchors)
     if anchors is not None and anchors > 1:
-        return carried(local_anchors_core(case.target, case.modes, int(anchors), case.anchor_stream))
+        return carried(local_anchors(case.target, case.modes, anchors, case.anchor_stream))
     single = carried(mode_anchors(case.modes))
     if anchors == 1 or single[1].efficiency >= MIN_EFFICIENCY:
         return single
     # four per mode are enough for rings and bananas
-    several = carried(local_anchors_core(case.target, case.modes, 4, case.anchor_stream))
+    several = carried(local_anchors(case.target, case.modes, 4, case.anchor_stream))
     return several if several[1].efficiency > single[1].efficiency else single
 
 
@@ -361,10 +357,7 @@ def _check_arguments(target: Any, variant: Any, anchors: Any) -> None:
     variants = get_args(Variant)
     if variant not in variants:
         raise ValueError(f"`variant` must be {' or '.join(map(repr, variants))}, got {variant!r}")
-    count = isinstance(anchors, (int, np.integer)) and not isinstance(anchors, bool) and anchors >= 1
-    if not (anchors is None or isinstance(anchors, Anchors) or count):
-        raise ValueError(f"`anchors` must be a positive integer, Anchors or None, got {anchors!r}")
-    if count:
+    if anchors is not None:
         as_count(anchors, "anchors")
 
 
@@ -375,18 +368,4 @@ def _check_number_of_modes(modes: Modes, *, searched: bool, in_box: bool) -> Non
         raise ValueError(
             f"`modes` must hold at least two modes, got {len(modes)}: {advice}; if "
             "the density has only one there is nothing to compare, see ksd_test for the fit within it"
-        )
-
-
-def _check_anchors(anchors: Anchors, modes: Modes) -> None:
-    count, d = modes.locations.shape
-    full = np.array_equal(np.unique(anchors.mode), range(count))
-    if not full or np.any(np.diff(anchors.mode) < 0):
-        raise ValueError(f"`anchors` must be sorted by mode, at least one for each of {count} modes")
-    if anchors.centres.shape[1:] != (d,):
-        raise ValueError(f"`anchors` must have dimension {d}, got {anchors.centres.shape[1:]}")
-    home = anchors.mode[assign(modes.locations, anchors)]
-    if not np.array_equal(home, np.arange(count)):
-        raise ValueError(
-            f"`anchors` must be made for these `modes`: got anchors nearest to modes {home.tolist()}"
         )

@@ -11,7 +11,7 @@ from .._whitening import average_root, symmetric_roots, whitened
 from ..result import Modes
 from ..stein.bootstrap import pvalue
 from ..target import Target, log_density_at
-from .anchors import assign, mode_anchors, shape_difference
+from .anchors import mode_anchors, shape_difference
 from .counts import FlowComparison, Variant
 from .orbits import MAX_ELEMENTS
 
@@ -83,7 +83,7 @@ def _leads_further(target: Target, modes: Modes, z: np.ndarray, basis: np.ndarra
 def share_at_listed_modes(x: np.ndarray, log_p: np.ndarray, modes: Modes) -> float:
     """Share of the draws whose log density is not far above the Gaussian of the nearest listed mode."""
     anchors = mode_anchors(modes)
-    home = assign(x, anchors)
+    home = anchors.largest(x)
     inverse = symmetric_roots(anchors.covariances).inverse
     gap = np.einsum("nij,nj->ni", inverse[home], x - anchors.centres[home])
     height = modes.log_density[home] - 0.5 * np.sum(gap**2, axis=1)

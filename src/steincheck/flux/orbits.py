@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..target import Target, log_density_at
-from .anchors import Anchors, assign
+from .anchors import Anchors
 
 MAX_ELEMENTS = 4_000_000  # numbers in the largest temporary array
 
@@ -48,7 +48,7 @@ def orbits(x: np.ndarray, log_p: np.ndarray, target: Target, anchors: Anchors) -
     """
     n = len(x)
     count, d = anchors.centres.shape
-    home = assign(x, anchors)
+    home = anchors.largest(x)
     log_weight = np.empty((n, count), order="F")  # sums over modes are faster
     rows = max(1, MAX_ELEMENTS // (count * d))
     for start in range(0, n, rows):
@@ -79,7 +79,7 @@ def _log_density_of_images(x: np.ndarray, home: np.ndarray, anchors: Anchors, ta
     for k in np.unique(home):
         u[home == k] = u[home == k] @ inverse[k]
     images = (u @ root.transpose(1, 0, 2).reshape(d, -1)).reshape(n, -1, d) + anchors.centres
-    counted = np.stack([assign(images[:, k], anchors) == k for k in range(len(anchors))], axis=1)
+    counted = np.stack([anchors.largest(images[:, k]) == k for k in range(len(anchors))], axis=1)
     counted[np.arange(n), home] = False  # the draw itself, whose log density is known
     log_p = np.full(counted.shape, -np.inf)
     if counted.any():

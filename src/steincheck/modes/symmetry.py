@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import NamedTuple
-
 import numpy as np
 
-from ..result import Modes, SignedPermutation
-from ..target import Batch, Target, log_density_anywhere
+from ..result import SignedPermutation
+from ..target import Batch
 
 MAX_SYMMETRIES = 64  # kept, at most
 EQUAL_SHAPE = 0.01  # standard deviations, and relative differences of Hessians, left by the search for a mode
@@ -61,37 +58,3 @@ def matching_map(x: np.ndarray, hessians: np.ndarray, width: np.ndarray) -> Sign
         return None
     gap = np.abs(g.conjugate(hessians[0]) - hessians[1]).max()
     return g if gap <= EQUAL_SHAPE * np.abs(hessians[1]).max() else None
-
-
-class Image(NamedTuple):
-    """A mode as the image of another."""
-
-    mode: int
-    symmetry: SignedPermutation
-
-
-def images_of_modes(target: Target, modes: Modes, rng: np.random.Generator) -> list[Image | None]:
-    """For every mode the earlier mode of which it is an exact image, or None.
-
-    Modes of equal height are matched coordinate by coordinate; the match counts if log p(g x) = log p(x) at
-    random points near the mode and far from it.
-    """
-    hessians = np.linalg.inv(modes.covariances)
-    widths = np.sqrt(np.einsum("nii->ni", modes.covariances))
-    height = modes.log_density
-    log_density = partial(log_density_anywhere, target.log_density)
-    found: list[Image | None] = []
-    for k in range(len(modes)):
-        found.append(None)
-        for j in (j for j in range(k) if found[j] is None):
-            if abs(height[k] - height[j]) > 1e-6 * (1 + abs(height[j])):
-                continue
-            g = matching_map(modes.locations[[j, k]], hessians[[j, k]], widths[j])
-            if g is None:
-                continue
-            root = np.linalg.cholesky(modes.covariances[j])
-            points = np.concatenate([probes(modes.locations[j], root, rng) for _ in range(3)])
-            if verified_maps(log_density, [g], points):
-                found[k] = Image(j, g)
-                break
-    return found

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .._whitening import average_root, log_gaussians, standardised, symmetric_roots
+from .._whitening import Gaussians, average_root, standardised
 from ..result import Modes
 from .kernels import Kernel
 from .quadratic import Replicated, flip_signs
@@ -36,9 +36,8 @@ def widths_differ(modes: Modes) -> bool:
 
 def laplace_responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
     """Shares (M, n) of the modes' Gaussians, with Laplace weights, in the density at each draw."""
-    roots = symmetric_roots(modes.covariances)
-    offset = np.log(modes.laplace_weights.clip(1e-300)) - roots.half_log_det
-    return special.softmax(log_gaussians(x, modes.locations, roots.inverse, offset), axis=1).T
+    log_weight = np.log(modes.laplace_weights.clip(1e-300))
+    return special.softmax(Gaussians(modes.locations, modes.covariances, log_weight).heights(x), axis=1).T
 
 
 def gaussian_score(x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.ndarray:

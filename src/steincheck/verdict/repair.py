@@ -6,7 +6,7 @@ import numpy as np
 
 from ..chains.reading import Sample
 from ..flux import importance_weights
-from ..flux.anchors import assign, mode_anchors
+from ..flux.anchors import mode_anchors
 from ..flux.shares import time_within_modes
 from ..result import FluxResult, ImportanceWeights, Modes, ModeTable
 
@@ -20,7 +20,7 @@ def mode_of_every_draw(x: np.ndarray, known: Modes, weights: FluxResult | None) 
     mode = weights.mode_of_draw.copy()
     held = np.flatnonzero(mode < 0)
     if len(held):
-        mode[held] = assign(x[held], mode_anchors(known))
+        mode[held] = mode_anchors(known).largest(x[held])
     return mode
 
 
