@@ -30,11 +30,6 @@ SENTENCES_LEFT = {
 }
 # files that still decide by text
 COMPARISONS_LEFT = {
-    "moments/table.py",
-    "result/verdict.py",
-    "verdict/answer.py",
-    "wording/groups.py",
-    "wording/moments.py",
 }
 
 

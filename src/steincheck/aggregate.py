@@ -30,7 +30,7 @@ from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
 from .stein.resampling import Resampling, chain_blocks, resampling, with_settings
 from .target import Target, score_at
 from .typing import BoundsLike, DrawsLike, ModesLike
-from .wording.kernel_tests import other_units
+from .wording.results import other_units
 
 
 @dataclass(frozen=True)

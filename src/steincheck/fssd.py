@@ -20,7 +20,7 @@ from .stein.inputs import QuadraticOptions, Streams, check_fraction, prepare, sp
 from .stein.kernels import median_squared_distance
 from .target import Target, require_target, score_at
 from .typing import DrawsLike
-from .wording.kernel_tests import UNSEEN_DRAWS, few_tested_draws
+from .wording.results import UNSEEN_DRAWS, few_draws
 
 ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n
 
@@ -203,7 +203,7 @@ def fssd_core(
         len(x),
         dim,
         (
-            *([few_tested_draws(len(x), least)] if len(x) < least else []),
+            *([few_draws(len(x), least)] if len(x) < least else []),
             *found.warnings,
             *([cannot_tell(UNSEEN_DRAWS)] if unseen else []),
         ),

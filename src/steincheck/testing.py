@@ -20,7 +20,7 @@ from .result import AccuracyResult, Verdict
 from .target import Target, from_jax, require_target
 from .typing import DrawsLike, ModesLike
 from .verdict import check
-from .wording import testing as words
+from .wording import verdict as words
 
 Sampler = Callable[[int, np.random.Generator], DrawsLike]
 
@@ -124,13 +124,13 @@ def assert_fits(
         log_evidence += log_e_value(verdict.pvalue)
         pooled = np.concatenate([pooled, to_unconstrained(draws, target).values])
         if log_evidence >= -np.log(false_alarm):
-            raise AssertionError(words.failure(verdict, len(pooled), false_alarm))
+            raise AssertionError(words.sampler_failure(verdict, len(pooled), false_alarm))
         with warnings.catch_warnings():  # they are in the outcome
             warnings.simplefilter("ignore", UserWarning)
             accuracy = estimate_accuracy(pooled, target, modes=known, rng=checking)
         if log_evidence < np.log(20) and _within(accuracy, tolerance):
             return Outcome(len(pooled), float(np.exp(log_evidence)), accuracy, verdict)
-    raise Inconclusive(words.inconclusive(accuracy, len(pooled), tolerance, np.exp(log_evidence)))
+    raise Inconclusive(words.sampler_undecided(accuracy, len(pooled), tolerance, np.exp(log_evidence)))
 
 
 def _within(accuracy: AccuracyResult, tolerance: float) -> bool:

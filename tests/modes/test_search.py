@@ -23,7 +23,7 @@ from steincheck.modes.search import (
     uncorrelated_coordinates,
 )
 from steincheck.target.counting import Budget, CountedTarget
-from steincheck.wording.modes import SEARCH_ENDS
+from steincheck.wording.results import SEARCH_ENDS
 
 SLOW = pytest.mark.slow
 MEANS = np.array([[0.0, 0.0, 0.0], [30.0, -20.0, 5.0], [-8.0, 9.0, 40.0]])

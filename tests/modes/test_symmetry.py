@@ -5,7 +5,7 @@ import pytest
 
 from steincheck.modes.symmetry import matching_map, verified_maps
 from steincheck.result import SignedPermutation
-from steincheck.wording.modes import symmetry_words
+from steincheck.wording.results import symmetry_words
 
 
 def test_a_map_moves_points_and_matrices_alike():

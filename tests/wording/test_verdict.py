@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from steincheck.wording.advice import Situation, advice
-from steincheck.wording.verdict import _all_of, impossible_text, limited_texts, mixing_warnings, more_text
+from steincheck.wording.verdict import (
+    Situation,
+    _all_of,
+    advice,
+    impossible_text,
+    limited_texts,
+    mixing_warnings,
+    more_text,
+)
 
 
 @pytest.mark.parametrize(

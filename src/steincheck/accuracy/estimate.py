@@ -12,7 +12,7 @@ from ..result import AccuracyResult, Estimate, Modes, ParameterAccuracy
 from ..target import Target, require_target, score_at
 from ..target.counting import Budget, CountedTarget
 from ..typing import DrawsLike, ModesLike
-from ..wording.accuracy import accuracy_warnings
+from ..wording.results import accuracy_warnings
 from .exploration import MIN_ACCEPTANCE, DrawsWithScores, Exploration, Fit, explore
 from .functionals import Functionals, functionals_of
 from .intervals import Shares

@@ -16,7 +16,7 @@ import numpy as np
 from .._series import index_in_chain, initial_monotone, lagged_products, pair_sums
 from .._whitening import decorrelated
 from ..result import AgreementResult, ChainBlocks, cannot_tell
-from ..wording import chains as wording
+from ..wording import draws as wording
 
 TIMES_PER_CUT = 10  # autocorrelation times per cut: each cut hides tau^2/2 of a variance of N tau, 5 % in all
 MAX_SIGN_BLOCKS = 20  # in all: 40 blocks reject .06 to .09 of correct chains, see docs/theory/chains.md

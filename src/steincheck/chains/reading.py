@@ -18,7 +18,7 @@ from .._whitening import decorrelated
 from ..draws import Draws, to_unconstrained
 from ..draws.record import chain_of_rows
 from ..target import Target, log_density_at
-from ..wording import chains as wording
+from ..wording import draws as wording
 
 FALSE_ALARM = 1e-4  # probability that independent draws are called dependent, over all series and lags
 MIN_EQUAL = 10  # equal draws in a row that no sampler has which moves at all: fewer are not reported

@@ -25,7 +25,7 @@ from ..result import (
 )
 from ..target import Target, log_density_at, require_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.flux import close_modes, few_moving, moved_by_displacements, weight_reason
+from ..wording.results import close_modes, few_moving, moved_by_displacements, weight_reason
 from .anchors import Anchors, local_anchors, mode_anchors
 from .chains import WEIGHTY_SHARE, compare_chain_modes, compare_chain_steps
 from .counts import (

@@ -27,7 +27,7 @@ from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, jax_target, raw_score, require_target
 from ..target.counting import Budget, CountedTarget
 from ..typing import BoundsLike, DrawsLike
-from ..wording import modes as words
+from ..wording import results as words
 from .peaks import FoundModes, tie_order
 from .rounds import THOROUGH, USUAL, Origin, Search, Thoroughness, neighbours_first, search_in_rounds
 

@@ -16,7 +16,7 @@ from ..result import Modes, MomentFeature, MomentResult, among_all, cannot_tell
 from ..stein.resampling import identical_draws
 from ..target import Batch, ParameterScale, Target, require_target, score_at, score_warnings, support_warnings
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.moments import few_draws, overflowing_moments, repeated_draws
+from ..wording.results import few_draws, overflowing_moments, repeats_counted
 from .blocks import ResampledBlocks, blocks_of_chains, resampled_blocks
 from .columns import Columns, feature_columns, feature_record, user_parameters
 from .coordinates import Coordinates, mode_coordinates
@@ -144,7 +144,7 @@ def _sample_warnings(sample: Sample) -> list[str]:
     n = len(sample.x)
     identity = identical_draws(sample.x) if sample.chain is None else None
     if identity is not None:
-        found.append(repeated_draws(n - len(np.unique(identity)), n))
+        found.append(repeats_counted(n - len(np.unique(identity)), n))
     if n < MIN_MOMENT_DRAWS:
         found.append(few_draws(n, MIN_MOMENT_DRAWS))
     return found

@@ -18,7 +18,7 @@ from ..result import Modes, as_plain
 from ..stein.inputs import Prepared
 from ..target import Target, log_density_at, require_target
 from ..typing import DrawsLike, ModesLike
-from ..wording import stein as wording
+from ..wording import results as wording
 from .maps import Accept, JumpKernel, JumpMaps, jump_maps, metropolis
 from .runs import run
 

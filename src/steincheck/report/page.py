@@ -30,8 +30,8 @@ from ..plot.samples import coordinates_that_matter, scene_of
 from ..result import Verdict, as_plain
 from ..target import Target, require_target
 from ..typing import DrawsLike
-from ..wording import report as wording
-from ..wording.verdict import TextTable, error_table, share_table, test_table
+from ..wording import page as wording
+from ..wording.page import TextTable, error_table, share_table, test_table
 
 MAX_ROWS = 40  # of a table: the page stays small enough to read, the JSON has all
 COLOURS = {  # drawn in a colour of the palette, then replaced by a variable of the style sheet

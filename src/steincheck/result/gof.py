@@ -9,9 +9,15 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from .._validation import check_level
-from ..wording.flux import weight_reason
-from ..wording.moments import feature_lines, pairs_examined
-from ..wording.results import blocks_text, changes_text, floor_remark, result_sentence
+from ..wording.results import (
+    blocks_text,
+    changes_text,
+    feature_lines,
+    floor_remark,
+    pairs_examined,
+    result_sentence,
+    weight_reason,
+)
 from .modes import DisplacementTable, Modes, ModeTable
 from .record import Record
 

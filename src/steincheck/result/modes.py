@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from .._validation import as_stored, as_texts, check_shape, require_kind, shown
-from ..wording.modes import search_sentence, symmetry_words
 from ..wording.numbers import mode_descriptions
-from ..wording.verdict import share_table
+from ..wording.page import share_table
+from ..wording.results import search_sentence, symmetry_words
 from .record import Record
 
 SearchEnd = Literal[

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from ..wording.numbers import pvalue_text
-from ..wording.verdict import error_table, verdict_lines
+from ..wording.page import error_table, verdict_lines
 from .gof import GofResult
 from .modes import ImportanceWeights, Modes, ModeTable
 from .record import Record, Table, as_plain

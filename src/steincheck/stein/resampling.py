@@ -12,7 +12,7 @@ from .._validation import recorded, shown
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
 from ..chains.reading import stuck_chains
 from ..result import ChainBlocks, Result, among_all, cannot_tell
-from ..wording import stein as wording
+from ..wording import results as wording
 from .bootstrap import Bootstrap, random_blocks
 from .inputs import Prepared, Streams
 from .kernels import Kernel
@@ -61,13 +61,13 @@ def resampling(
         return _signs_of_chains(x, blocks, n_resamples, streams)
     identity = identical_draws(x)
     function = bootstrap_used(bootstrap, default, x)
-    warnings = [] if identity is None else [wording.repeated_draws(n - len(np.unique(identity)), n)]
+    warnings = [] if identity is None else [wording.repeats_in_blocks(n - len(np.unique(identity)), n)]
     if function == "blocks":
         block = random_blocks(n, streams.blocks, identity=identity)
         signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
         return Resampling(signs, block, warnings=tuple(warnings))
     if n < MIN_DRAWS_WITHOUT_BLOCKS:
-        warnings.append(wording.few_draws(n, MIN_DRAWS_WITHOUT_BLOCKS))
+        warnings.append(wording.few_draws(n, MIN_DRAWS_WITHOUT_BLOCKS, bootstrap=True))
     if n * n_resamples > 2 * 10**10:  # one byte each, as `multinomial` and `wild` return them
         raise ValueError(
             f"`n_resamples` must be smaller: {n_resamples} weights for each of {n} draws take "

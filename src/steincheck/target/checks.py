@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from .._validation import listed
-from ..wording.target import NO_SCORE, constant_coordinates, discontinuity_warning
+from ..wording.draws import NO_SCORE, constant_coordinates, discontinuity_warning
 from .evaluation import (
     Differences,
     differences,

@@ -25,7 +25,6 @@ from ..target import Target, require_target
 from ..target.counting import counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import verdict as words
-from ..wording.advice import advice
 from .case import Remarks, find_known_modes, join_notes, notes_on_unknown_modes, read_case
 from .combine import combine
 from .examine import run_tests
@@ -197,7 +196,7 @@ def _compose(
         accuracy=measured.parameters,
         mode_table=tested.mode_table,
         findings=tuple(findings),
-        advice=advice(fits, facts.situation(target, findings, reweightable=weights is not None)),
+        advice=words.advice(fits, facts.situation(target, findings, reweightable=weights is not None)),
         importance_weights=weights,
         modes=known.modes,
         mode_descriptions=known.descriptions,

@@ -17,8 +17,8 @@ from ..modes.search import no_mode_reason
 from ..result import Modes
 from ..target import Target, score_at, score_warnings, to_constrained
 from ..target.counting import Budget
-from ..wording import chains as chain_words
-from ..wording import modes as mode_words
+from ..wording import draws as chain_words
+from ..wording import results as mode_words
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
 from .plan import CLIMBS, scored_rows, search_allowance

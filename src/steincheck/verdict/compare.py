@@ -14,7 +14,8 @@ from ..result import Table, Verdict
 from ..result.record import Record
 from ..target import Target
 from ..typing import DrawsLike
-from ..wording.verdict import ANSWERS, mean_text, sd_text, share_text
+from ..wording.page import ANSWERS
+from ..wording.verdict import mean_text, sd_text, share_text
 from .answer import check
 
 

@@ -23,10 +23,10 @@ from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
 from ..target import Target, discontinuity
 from ..target.counting import Budget
-from ..wording import chains as chain_words
+from ..wording import draws as chain_words
 from ..wording import verdict as words
+from ..wording.draws import discontinuity_remedy, discontinuity_text
 from ..wording.numbers import mode_descriptions
-from ..wording.target import discontinuity_remedy, discontinuity_text
 from .case import Case, ModesOfCase, Remarks, join_notes
 from .plan import MIN_SCORED, MIN_WEIGHED, RAYS, SUPPORT
 

@@ -10,9 +10,9 @@ import numpy as np
 from ..draws import read_as_parameters
 from ..result import AgreementResult, Finding
 from ..target import Target
-from ..wording import flux as flux_words
+from ..wording import results as flux_words
 from ..wording import verdict as words
-from ..wording.advice import Obstacle, Situation
+from ..wording.verdict import Obstacle, Situation
 from .case import Case, ModesOfCase, Remarks
 from .combine import Combined
 from .examine import Tested

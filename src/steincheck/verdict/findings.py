@@ -10,7 +10,7 @@ from scipy import stats
 
 from ..result import AgreementResult, Finding, FluxResult, Modes, MomentResult, ParameterAccuracy
 from ..wording import verdict as words
-from ..wording.moments import describe_feature
+from ..wording.results import describe_feature
 from .combine import Combined
 from .facts import Facts
 

@@ -1,1 +1,1 @@
-"""Every sentence that a user reads: one module per room."""
+"""Every sentence that a user reads, except errors."""

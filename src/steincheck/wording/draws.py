@@ -1,10 +1,20 @@
-"""Warnings about how draws and models were read."""
+"""What draws, their order and the density at them say, in sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .._validation import listed
+
+if TYPE_CHECKING:
+    from ..chains.reading import OrderFacts
+    from ..target import Discontinuity
+
+
+# --- how draws and models were read ---
 
 
 def doubtful_axes(name: str, n_chains: int, length: int, *, swapped: bool) -> str:
@@ -28,3 +38,118 @@ def parameters_as_coordinates(name: str, parameters: Sequence[str], gain: float)
 def single_precision(dtype: object) -> str:
     """A module of PyTorch has parameters of less than double precision."""
     return f"the parameters of `log_density` are {dtype}: precision is lost, module.double() keeps it"
+
+
+# --- their order, and chains ---
+
+
+def stuck_chain(chain: int, first: int, last: int) -> str:
+    """A chain that stands still."""
+    remedy = "fix the sampler; running it longer will not help"
+    return f"chain {chain} is stuck from draw {first} to draw {last}: {remedy}"
+
+
+def equal_chains(one: int, two: int, n_equal: int, length: int) -> str:
+    """Two chains that are the same."""
+    return f"chains {one} and {two} are the same in {n_equal} of {length} draws: was one seed used twice?"
+
+
+def tested_as_one_chain(lag: int, correlation: float, series: str) -> str:
+    """Draws given without chains, but autocorrelated in their order."""
+    which = "successive draws" if lag == 1 else f"draws {lag} apart"
+    remedy = "if they are independent, shuffle them or give `independent=True`"
+    return f"{which} are correlated ({correlation:.2f} in {series}): they were tested as one chain; {remedy}"
+
+
+def interleaved_chains(lag: int) -> str:
+    """Why draws whose autocorrelation is largest at a lag of more than 1 have no valid p-value."""
+    seen = f"draws {lag} apart are correlated, successive draws are not"
+    return f"{lag} chains seem to be interleaved ({seen}): give them in shape (chain, draw, d)"
+
+
+def repeated_draws(n_repeats: int, n: int, atom: np.ndarray | None, n_atom: int) -> str:
+    """Why draws that repeat others have no valid p-value."""
+    if atom is None:
+        remedy = "give every draw once, and chains in their order; a continuous density has no repeats"
+        return f"{n_repeats} of {n} draws repeat others exactly: {remedy}"
+    place = np.array2string(atom, precision=4, threshold=8)
+    return f"{n_atom} of {n} draws are identical, {place}: were the draws clipped or padded?"
+
+
+def invalidity_reasons(order: OrderFacts) -> list[str]:
+    """Why no p-value of draws in this order would be valid."""
+    reasons = [equal_chains(*fact) for fact in order.equal]
+    if order.repeats is not None and not reasons:
+        reasons.append(repeated_draws(*order.repeats))
+    if order.dependence is not None and order.dependence.interleaved:
+        reasons.append(interleaved_chains(order.dependence.lag))
+    return reasons
+
+
+def too_few_blocks(n: int, n_chains: int, tau: float, times_longer: float, *, stuck: bool) -> str:
+    """What to do where there are too few blocks."""
+    if stuck:
+        return "a chain is stuck: fix the sampler; running it longer will not help"
+    if np.isinf(times_longer):
+        return "the chains differ too much in length: run them all to the length of the longest one"
+    size = f"{n / tau:.0f} (autocorrelation time {tau:.3g}), and about {n / tau * times_longer:.0f} is needed"
+    run = f"run the {'chain' if n_chains == 1 else 'chains'} about {times_longer:.2g} times as long"
+    return f"the effective sample size of the {n} draws is about {size}: {run}"
+
+
+def effective_size(n: int, blocks: Any) -> str:
+    """The effective sample size of n draws for the tests within modes, with `blocks` a `ChainBlocks`."""
+    size = f"{blocks.effective_sample_size:.0f} for the shape"
+    how = f"autocorrelation time {blocks.autocorrelation_time:.3g}; {blocks.n_blocks} blocks were compared"
+    return f"The effective sample size of the {n} tested draws is about {size} ({how})."
+
+
+def chain_context(chain: np.ndarray, convergence: Any) -> str:
+    """How the draws were treated, with what is commonly reported of chains, a `Convergence`."""
+    n_chains = int(chain[-1]) + 1
+    chains = "one chain" if n_chains == 1 else f"{n_chains} chains"
+    treated = (
+        f"The {len(chain)} draws were tested as {chains}: H0 is that they are stationary at the density."
+    )
+    if not np.isfinite(convergence.rhat).all():  # chains of a few draws have none
+        return treated
+    sizes = f"bulk ESS is at least {min(convergence.ess_bulk):.0f}, tail ESS {min(convergence.ess_tail):.0f}"
+    return f"{treated} Over all coordinates {sizes}, R-hat at most {max(convergence.rhat):.3f}."
+
+
+# --- the density at the draws ---
+
+
+NO_SCORE = "the target has no score: finite differences of its log density are used"
+
+
+def constant_coordinates(coordinates: Sequence[int]) -> str:
+    """Coordinates that are the same in all draws."""
+    return (
+        f"coordinate {listed(coordinates, 5)} is the same in all draws: no density produces this, "
+        "whatever the p-value"
+    )
+
+
+def discontinuity_warning(gap: Discontinuity) -> str:
+    """Where a density is discontinuous, and what that does to Stein tests."""
+    where = np.array2string(gap.x, precision=4, threshold=8)
+    return (
+        f"the density {discontinuity_text(gap)} near x = {where}: Stein tests {discontinuity_remedy(gap)}; "
+        "correct draws may be rejected and wrong ones accepted"
+    )
+
+
+def discontinuity_text(gap: Discontinuity) -> str:
+    """What the density does there, to follow "the density"."""
+    if gap.kind == "slow edge":
+        return f"vanishes at its edge only about as the distance to the power {gap.exponent:.2g}"
+    return "ends abruptly" if gap.kind == "edge" else f"jumps by a factor of {np.exp(gap.drop):.3g}"
+
+
+def discontinuity_remedy(gap: Discontinuity) -> str:
+    """What tests of the shape need instead, to follow their name."""
+    if gap.kind == "jump":
+        return "need a continuous one: check the parts on either side separately"
+    need = "a power of at least 2" if gap.kind == "slow edge" else "one that vanishes at its edge"
+    return f"need {need}: transform the parameters to unconstrained space, as steincheck.unbounded does"

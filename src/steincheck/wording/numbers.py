@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..result import ModeTable
 
 USUAL_LEVELS = (0.01, 0.05, 0.1)
 
@@ -83,3 +87,11 @@ def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
         ]
         lines.append("  " + "  ".join(cells).rstrip())
     return lines
+
+
+def share_of_density(table: ModeTable, k: int) -> str:
+    """The implied share of mode k with its interval; a dash where it is unknown."""
+    low, high = table.implied_interval[k]
+    if np.isnan(table.implied[k]):
+        return "-"
+    return f"{table.implied[k]:.1%}" + ("" if np.isnan(low) else f" ({low:.1%} to {high:.1%})")

@@ -1,15 +1,107 @@
-"""What a single test says."""
+"""What mode searches, single tests and the accuracy of draws say, in sentences."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import listed
 from .numbers import pvalue_text
 
 if TYPE_CHECKING:
-    from ..result import ChainBlocks, ChainWeights, GofResult
+    from ..result import ChainBlocks, ChainWeights, FluxResult, GofResult, MomentFeature
+    from ..result.modes import Modes, ModeSearch, SignedPermutation
+
+
+# --- mode searches ---
+
+
+SEARCH_ENDS = {
+    "complete": "no mode of weight above 1/1000 was new in the last round",
+    "max_modes": "there are more modes than `max_modes`",
+    "max_evaluations": "`max_evaluations` reached",
+    "max_seconds": "`max_seconds` reached",
+    "one round": "all starts were climbed from",
+}
+WHY_NO_MODE = {
+    "raises": "the target raises {}",
+    "not finite": "the density or its score is 0 or not finite at all starts; begin inside its support",
+    "limit": "`{}` was reached before a local optimisation converged",
+    "not converged": "no local optimisation converged",
+    "improper": "the density does not fall off on a line through {}: it is improper, or its sign is reversed",
+    "grows": "the density grows towards {}",
+}
+
+
+def no_mode_message(kind: str, detail: str = "") -> str:
+    """Why a search found no mode."""
+    return "no mode found: " + WHY_NO_MODE[kind].format(detail)
+
+
+def search_sentence(search: ModeSearch | None, dim: int) -> str:
+    """How thorough a search was, and what it could not have found."""
+    if search is None:
+        return "the modes were given"
+    text = f"evaluated {search.n_evaluations:,} points; {search.message}"
+    if dim >= 10:
+        text += f". A mode much narrower than these in {dim} dimensions would not have been found"
+    return text
+
+
+def search_context(modes: Modes, names: Sequence[str]) -> tuple[str, ...]:
+    """How the search went and which symmetries it found, as sentences of a verdict."""
+    sentence = f"Mode search: {search_sentence(modes.search, modes.locations.shape[1])}."
+    if not modes.symmetries:
+        return (sentence,)
+    symmetries = "; ".join(symmetry_words(symmetry, names) for symmetry in modes.symmetries)
+    return (sentence, f"Symmetries of the density: {symmetries}.")
+
+
+def early_end_warning(message: str) -> str:
+    """What a search that reached a limit may have missed."""
+    return f"the mode search ended early: {message}; modes may be missing"
+
+
+def flat_tops_warning(flat: int, total: int) -> str:
+    """What the width of modes without a Hessian is."""
+    top = "modes have a flat or pointed top: their width is where the log density has dropped by 1/2"
+    return f"{flat} of {total} {top}"
+
+
+def growth_warning(place: str) -> str:
+    """Where a climb went on far above all modes."""
+    return f"the density is still growing at {place}, far above all modes: it may be unbounded"
+
+
+def symmetry_words(g: SignedPermutation, names: Sequence[Any] | None = None) -> str:
+    """A symmetry in words.
+
+    Examples
+    --------
+    >>> from steincheck.result.modes import SignedPermutation
+    >>> symmetry_words(SignedPermutation((2, 3, 0, 1), (1, 1, 1, 1)))
+    'exchange of coordinates (0, 1) and (2, 3)'
+    """
+    label = [str(name) for name in (names or range(len(g.order)))]
+    flips = [label[i] for i, sign in enumerate(g.sign) if sign < 0]
+    signs = f"change of sign of {_group(flips)}"
+    if g.kind == "change of sign":
+        return signs
+    words = f"permutation of coordinates {_group([label[i] for i in g.moved])}"
+    if all(g.order[g.order[i]] == i for i in g.moved):
+        first = [i for i in g.moved if i < g.order[i]]
+        second = [label[g.order[i]] for i in first]
+        words = f"exchange of coordinates {_group([label[i] for i in first])} and {_group(second)}"
+    return f"{words}, with {signs}" if flips else words
+
+
+def _group(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+# --- every test ---
 
 
 def cannot_tell(reason: str) -> str:
@@ -47,3 +139,190 @@ def changes_text(chains: ChainWeights) -> str:
     count = "one chain" if chains.n_chains == 1 else f"{chains.n_chains} chains"
     changes = "1 mode change" if chains.n_changes == 1 else f"{chains.n_changes or 'no'} mode changes"
     return f"{count} with {changes} in all"
+
+
+# --- kernel tests ---
+
+
+UNSEEN_DRAWS = "all locations are too far from the draws to see any of them"
+
+
+def few_draws(n: int, least: int, *, bootstrap: bool = False) -> str:
+    """So few draws that the null distribution is far off."""
+    remedy = "; without `bootstrap` signs are flipped instead" if bootstrap else ""
+    return f"only {n} draws are tested: below {least} correct samples are rejected too often{remedy}"
+
+
+def other_units(smallest: float, largest: float) -> str:
+    """Standard deviations for which KSDAgg's published bandwidths are not made."""
+    return (
+        "the default bandwidths are made for draws of unit scale, these have standard deviations from "
+        f"{smallest:.2g} to {largest:.2g}: give `precondition`, as the covariance matrix at "
+        'a mode, or bandwidths="paper"'
+    )
+
+
+def repeats_in_blocks(n_repeats: int, n: int) -> str:
+    """Draws that are given as independent, but repeat others."""
+    return (
+        f"{n_repeats} of {n} draws repeat others exactly, as those of Markov chains do: identical draws are "
+        "put into one block, unless `bootstrap` is a function"
+    )
+
+
+def one_mode() -> str:
+    """A perturbation that does nothing."""
+    return "only one mode is known: the perturbation leaves every draw where it is"
+
+
+def low_acceptance(least: float) -> str:
+    """Jumps that are hardly ever accepted."""
+    return (
+        f"fewer than {least:.0%} of the jumps are accepted at every theta: the perturbation hardly moves the "
+        "draws; the modes may be wrong or far from elliptic, or more steps are needed"
+    )
+
+
+def far_origin() -> str:
+    """Maps between modes that depend on an origin which is far from all of them."""
+    return (
+        "the modes have different covariances and lie far from the origin: jumps with theta other than 1 "
+        "miss them; centre the draws and shift the target accordingly"
+    )
+
+
+# --- the moment test ---
+
+
+SENTENCES = {  # with the word for positive t, and for negative
+    "location": ("the mean of {0} is too {word}", "high", "low"),
+    "scale": ("{0} is too {word}", "wide", "narrow"),
+    "correlation": ("the correlation of {0} and {1} is too {word}", "high", "low"),
+    "overall scale": ("the draws are too {word} in all directions", "wide", "narrow"),
+    "skewness": ("{0} is too skewed to the {word}", "right", "left"),
+    "tails": ("the tails of {0} are {word} than the density's", "heavier", "lighter"),
+    "extremes": ("the extremes of {0} lie too far {word}", "out", "in"),
+    "curvature": ("{1} is too {word} where {0} is far from its middle", "high", "low"),
+    "radius": ("the draws lie too {word} the mode", "far from", "close to"),
+    "radius spread": ("too {word} draws lie very close to the mode or very far from it", "many", "few"),
+}
+
+
+def describe_feature(feature: MomentFeature) -> str:
+    """What a feature says, without a size: "mode 1: the tails of tau (log scale) are heavier than ..."."""
+    sentence, high, low = SENTENCES[feature.kind]
+    mode = "" if feature.mode is None else f"mode {feature.mode}: "
+    return mode + sentence.format(*_subjects(feature), word=high if feature.t > 0 else low)
+
+
+def _subjects(feature: MomentFeature) -> list[str]:
+    """The parameter or the two of a pair, or the axis: "principal axis 1 (0.71 a -0.71 log b)"."""
+    scales = feature.scales or ("",) * len(feature.parameters)
+    if feature.basis == "all":
+        return ["the distances from the mode"]
+    if feature.loadings:
+        parts = zip(feature.loadings, scales, feature.parameters, strict=True)
+        terms = " ".join(f"{value:+.2f} {f'{scale} {name}'.strip()}" for value, scale, name in parts)
+        return [f"principal {feature.basis} ({terms.removeprefix('+')})"]
+    pairs = zip(feature.parameters, scales, strict=True)
+    names = [f"{name} ({scale} scale)" if scale else name for name, scale in pairs]
+    given = " given the others" if feature.basis == "given the others" else ""
+    return [name + given for name in names] or [f"principal {feature.basis}"]
+
+
+def feature_lines(features: Sequence[MomentFeature], most: int = 5) -> list[str]:
+    """The significant features of a printed result."""
+    lines = [f"{describe_feature(feature)} (t = {feature.t:.1f})" for feature in features[:most]]
+    more = len(features) - most
+    return [*lines, f"and {more} more in `features`"] if more > 0 else lines
+
+
+def pairs_examined(count: int) -> str:
+    """Which correlations were tested where there are too many."""
+    return f"correlations were examined for the {count} pairs of parameters most correlated at the modes"
+
+
+def repeats_counted(repeated: int, n: int) -> str:
+    """A warning about draws that are not independent."""
+    return f"{repeated} of {n} draws repeat others exactly: this test counts each as an independent draw"
+
+
+def overflowing_moments(count: int, total: int) -> str:
+    """A warning about features that cannot be computed."""
+    return f"{count} of {total} moments overflow and were left out"
+
+
+# --- the flux test ---
+
+
+NEW_CHAINS = "start chains in every mode, or use a sampler that moves between modes"
+
+
+def weight_reason(result: FluxResult) -> str:
+    """Why the flux test cannot tell, and what would help; empty if it can."""
+    if result.inconclusive_reason in ("stuck chains", "few changes"):
+        return _reason_of_chains(result)
+    apart = [] if result.mode_table is None else np.flatnonzero(np.isnan(result.mode_table.implied)).tolist()
+    texts = {
+        None: "",
+        "nothing moves": "the mode weights could not be compared: no draw can be mapped to another mode with "
+        "appreciable probability; check that the modes are those of the draws, or give `flux_test` more "
+        "`anchors` per mode",
+        "no exchange": f"hardly any draw can be mapped between modes {listed(apart, 10)} and the others, "
+        "whose weights were not compared; give `flux_test` more `anchors` per mode",
+        "light modes": "all modes but one hold less than 1 % of the draws and of the density",
+    }
+    return texts[result.inconclusive_reason]
+
+
+def _reason_of_chains(result: FluxResult) -> str:
+    chains, table = result.chains, result.mode_table
+    if chains is None or table is None:
+        return "the chains move along the displacements between modes too rarely to compare the flows"
+    if result.inconclusive_reason == "stuck chains":
+        everywhere = bool(np.all(table.n_draws[table.implied > 0.01] > 0))
+        remedy = "reweight the draws by the implied shares" if everywhere else NEW_CHAINS
+        return f"the chains never change mode: shares of modes are those of the starting points; {remedy}"
+    return (
+        f"the chains change mode too rarely to compare the weights ({chains.n_changes} changes in all, "
+        f"{chains.sojourns.min()} sojourns at the mode visited least): run them longer, or {NEW_CHAINS}"
+    )
+
+
+def few_moving(share: float) -> str:
+    """A warning that most draws contribute nothing."""
+    return (
+        f"only {share:.0%} of the draws can be mapped to another mode; the others contribute nothing: "
+        "modes are far from elliptic (`flux_test` takes more `anchors`), or draws belong to unknown modes"
+    )
+
+
+def close_modes(pairs: Sequence[tuple[int, int]]) -> str:
+    """A warning that modes overlap."""
+    which = listed([f"{i} and {j}" for i, j in pairs], 3)
+    return f"modes {which} overlap: their shares depend on where the line between them is drawn"
+
+
+def moved_by_displacements() -> str:
+    """A warning that no modes were compared."""
+    return "the modes are part of a larger lattice: draws were moved by its displacements, not between modes"
+
+
+# --- accuracy ---
+
+
+REASONS = {
+    "max_evaluations": "accuracy: `max_evaluations` ended the walkers after {n_transitions} transitions: "
+    "intervals are longer than they could be, or there are none",
+    "max_rounds": "accuracy: some intervals are still rough after {n_transitions} transitions; give "
+    "`max_evaluations` to allow more",
+    "low acceptance": "accuracy: only {acceptance:.0%} of the moves were accepted; no numbers are given",
+    "light modes": "accuracy: modes with less than 1 % of the density that hardly change an sd were left out",
+    "unknown shares": "accuracy: the shares of the modes are unknown, hence no means over all of them",
+}
+
+
+def accuracy_warnings(reasons: Sequence[str], n_transitions: int, acceptance: float) -> tuple[str, ...]:
+    """What was not done."""
+    known = {"n_transitions": n_transitions, "acceptance": acceptance}
+    return tuple(REASONS[reason].format(**known) for reason in reasons)

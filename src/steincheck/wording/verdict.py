@@ -1,20 +1,18 @@
-"""The answer of `check`, what is wrong, and the page that a printed verdict is."""
+"""The answer of `check`, what is wrong, and what to do about it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .numbers import aligned, count_text, estimate_text, interval_text, list_text, pvalue_text
+from .numbers import count_text, estimate_text, interval_text, list_text, pvalue_text, share_of_density
 
 if TYPE_CHECKING:
-    from ..result import AgreementResult, GofResult, ModeTable, ParameterAccuracy, Verdict
+    from ..result import AgreementResult, ModeTable, ParameterAccuracy
     from ..verdict.combine import Combined
-
-ANSWERS = {True: "no misfit found", False: "misfit found", None: "cannot tell"}
-MODE_COLUMNS = ("mode", "draws", "share of the draws", "share of the density")
 
 
 class Phrases:
@@ -117,6 +115,11 @@ def unknown_modes_text(n_unknown: int, n_examined: int, where: str, *, given: bo
     )
 
 
+def step_line(name: str, made: int, seconds: float) -> str:
+    """The end of a step of `check`, for those who watch it."""
+    return f"steincheck: {name} done after {seconds:.1f} s and {made:,} evaluations\n"
+
+
 # --- the answer ---
 
 
@@ -203,7 +206,7 @@ def share_text(table: ModeTable, k: int, where: str) -> str:
         observed = " is missing: no draws"
     elif table.observed[k] < 0.1 * table.implied_interval[k, 0]:
         observed = f" is nearly missing{observed}"
-    return f"Mode {k} ({where}){observed}, {_share(table, k)} of the density"
+    return f"Mode {k} ({where}){observed}, {share_of_density(table, k)} of the density"
 
 
 def more_text(count: int, noun: str, where: str) -> str:
@@ -240,119 +243,131 @@ def agreement_text(result: AgreementResult) -> str:
     return f"Chain {result.odd_chain} differs from the others"
 
 
-# --- the page ---
+# --- what to do ---
 
 
-class TextTable(NamedTuple):
-    """A table of words: how it is aligned, and how many rows it does not show."""
+Obstacle = Literal["few draws", "order of the draws", "density", "wide intervals"]
 
-    head: tuple[str, ...]
-    sides: str
-    rows: Sequence[tuple[str, ...]]
-    more: str = ""
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What is known about the draws and their misfit when advice is given.
+
+    Attributes
+    ----------
+    kinds : frozenset of str
+        The kinds of the findings.
+    chains : bool
+        The draws are Markov chains.
+    reweightable, stuck, relabelled : bool
+        Every mode has draws, so that weights can correct the shares; there are chains at every mode, which
+        hardly ever leave it; modes differ by the labels of components alone.
+    warm_up, misread : bool, sequence of str
+        The beginnings of the chains are what is wrong; parameters that the draws may hold on another scale.
+    obstacle : str or None
+        What stands in the way of an answer.
+    locations : str
+        The expression that gives the mode locations in the user's parameters.
+    """
+
+    kinds: frozenset[str]
+    chains: bool
+    reweightable: bool = False
+    stuck: bool = False
+    relabelled: bool = False
+    warm_up: bool = False
+    misread: Sequence[str] = ()
+    obstacle: Obstacle | None = None
+    locations: str = "verdict.modes.locations"
 
     @property
-    def lines(self) -> list[str]:
-        """The table as lines of text."""
-        return [*aligned([self.head, *self.rows], self.sides), *([f"  {self.more}"] if self.more else [])]
+    def shares_wrong(self) -> bool:
+        """Whether a finding is about the weights of the modes."""
+        return bool(self.kinds & {"missing mode", "mode share", "flow"})
 
 
-def verdict_lines(verdict: Verdict) -> list[str]:
-    """All that ``print(verdict)`` shows: the answer with the first finding, what qualifies it, the rest."""
-    lines = [verdict.sentence]
-    lines += [f"  Warning: {text}" for text in verdict.warnings]
-    lines += [f"  - {finding.text}" for finding in verdict.findings[1:]]
-    if verdict.advice:
-        lines += ["", "What to do:", *(f"  - {text}" for text in verdict.advice)]
-    for table in (*size_tables(verdict), test_table(verdict)):
-        lines += ["", *table.lines] if table.rows else []
-    if verdict.context:
-        lines += ["", *verdict.context]
-    if verdict.not_examined:
-        lines += ["", "Not examined:", *(f"  - {text}" for text in verdict.not_examined)]
-    return [*lines, "", foot(verdict)]
+def advice(fits: bool | None, situation: Situation) -> tuple[str, ...]:
+    """Steps that follow from the answer, the most urgent first; none if no misfit was found."""
+    if fits:
+        return ()
+    steps = []
+    if situation.misread:
+        steps.append(
+            f"if the draws hold {list_text(situation.misread)} on the original scale, give them by name, or "
+            "map them by `target.unconstrain` first"
+        )
+    if situation.warm_up:
+        steps.append("discard the warm-up: leave out the first draws of every chain, then check again")
+    if situation.shares_wrong or situation.stuck:
+        steps += _about_shares(situation)
+    if not situation.warm_up:
+        steps += _about_draws(situation)
+    return tuple(steps) or (_about_obstacle(situation),)
 
 
-def foot(verdict: Verdict) -> str:
-    """What identifies the run."""
-    return f"n = {verdict.n}, d = {verdict.dim}, seed {verdict.seed}, steincheck {verdict.version}"
+def _about_shares(situation: Situation) -> list[str]:
+    """To correct the shares of the modes."""
+    steps = []
+    if situation.relabelled:
+        steps.append(
+            "decide whether the shares matter: some modes differ by the labels of components alone (label "
+            "switching), and quantities that do not depend on the labels do not depend on the shares"
+        )
+    if situation.reweightable:
+        steps.append("weight the draws: `verdict.importance_weights` restore the mode shares of the density")
+    if situation.stuck:
+        steps.append("use a sampler that moves between modes, such as tempering or sequential Monte Carlo")
+    elif not situation.reweightable:
+        again = "start chains in every mode" if situation.chains else "sample again from every mode"
+        steps.append(f"{again} (locations: `{situation.locations}`), then check again")
+    return steps
 
 
-def size_tables(verdict: Verdict) -> list[TextTable]:
-    """The errors of means and standard deviations, and the shares of the modes."""
-    table = verdict.mode_table
-    shares = [] if table is None else [share_table(table, verdict.mode_descriptions)]
-    return [error_table(verdict.accuracy), *shares]
+def _about_draws(situation: Situation) -> list[str]:
+    """To correct means, standard deviations and shapes, single draws and single chains."""
+    steps = []
+    by_numbers = situation.kinds & {"mean", "sd"} and not situation.shares_wrong
+    if by_numbers or "shape" in situation.kinds:
+        steps.append(
+            "do not use these chains: look at step size, divergences and warm-up, and run them longer"
+            if situation.chains
+            else "if the draws come from an approximation, use a richer family (full rank, a flow) or MCMC; "
+            "otherwise compare the density that was sampled with this one"
+        )
+    if "impossible draws" in situation.kinds:
+        steps.append("inspect the draws named above: a few wrong ones can spoil means and sds")
+    if "chains" in situation.kinds:
+        steps.append("look at the trace of the chain named above, and at where it started")
+    return steps
 
 
-def error_table(accuracy: Sequence[ParameterAccuracy], most: int = 10) -> TextTable:
-    """The largest errors, at most `most` of them."""
-    order = sorted(accuracy, key=lambda item: -np.nan_to_num(item.largest_error))
-    head = ("parameter", "mean", "sd", "error of the mean in sd", "sd: draws / density", "")
-    more = f"and {len(order) - most} with smaller errors: `verdict.summary()`" if len(order) > most else ""
-    return TextTable(head, "lrrrrl", [_error_row(item) for item in order[:most]], more)
-
-
-def _error_row(item: ParameterAccuracy) -> tuple[str, ...]:
-    mean = estimate_text(item.mean_error, item.mean_error_interval, "{:+.2g}")
-    ratio = "no value: heavy tails"
-    if item.has_sd:
-        ratio = estimate_text(float(np.exp(item.sd_error)), np.exp(item.sd_error_interval).tolist())
-    state = "rough" if item.rough else ""
-    return (item.parameter, f"{item.draws_mean:.3g}", f"{item.draws_sd:.3g}", mean, ratio, state)
-
-
-def share_table(table: ModeTable, descriptions: Sequence[str], most: int = 15) -> TextTable:
-    """The shares of at most `most` modes, with descriptions of the modes."""
-    rows = [(*row, where) for row, where in zip(mode_rows(table), descriptions, strict=True)]
-    more = f"and {count_text(len(rows) - most, 'more mode')}" if len(rows) > most else ""
-    return TextTable((*MODE_COLUMNS, ""), "rrrrl", rows[:most], more)
-
-
-def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str]]:
-    """The modes as rows of text: number, draws, share of the draws, share of the density."""
-    return [
-        (str(k), str(table.n_draws[k]), f"{table.observed[k]:.1%}", _share(table, k))
-        for k in range(len(table))
-    ]
-
-
-def _share(table: ModeTable, k: int) -> str:
-    low, high = table.implied_interval[k]
-    if np.isnan(table.implied[k]):
-        return "-"
-    return f"{table.implied[k]:.1%}" + ("" if np.isnan(low) else f" ({low:.1%} to {high:.1%})")
-
-
-def test_table(verdict: Verdict) -> TextTable:
-    """The tests and their answers."""
-    return TextTable(("what was tested", "p", "adjusted", ""), "lrrl", test_rows(verdict))
-
-
-def test_rows(verdict: Verdict) -> list[tuple[str, ...]]:
-    """The tests as rows of text: what was tested, p-value, adjusted p-value, what it says."""
-    names = {
-        "kernel": "shape (kernel test)",
-        "moments": "location, spread, correlation, tails (moment test)",
-        "weights": "mode weights (flux test)",
-        "chains": "agreement of the chains within modes (block permutation test)",
+def _about_obstacle(situation: Situation) -> str:
+    """To get an answer where there is none."""
+    more = "run the chains longer" if situation.chains else "take more draws"
+    steps = {
+        "few draws": more,
+        "order of the draws": "give the draws as the sentence above says",
+        "density": "correct or transform the density as the sentence above says",
+        "wide intervals": f"allow more evaluations of the density, or {more}",
+        None: "remove the obstacle that the sentence above names",
     }
-    rows = []
-    for key, result in verdict.tests.items():
-        adjusted = verdict.adjusted_pvalues[key]
-        pvalues = (result.pvalue, np.nan if np.isnan(result.pvalue) else adjusted)
-        texts = [pvalue_text(p, smallest=result.at_floor).removeprefix("= ") for p in pvalues]
-        rows.append((names[key], *texts, _test_answer(result, adjusted, verdict)))
-    return rows
+    return f"{steps[situation.obstacle]}, then check again"
 
 
-def _test_answer(result: GofResult, adjusted: float, verdict: Verdict) -> str:
-    out_of_reach = len(verdict.tests) * result.pvalue_floor > verdict.alpha
-    if adjusted <= verdict.alpha:
-        return ANSWERS[False]
-    return ANSWERS[None if out_of_reach or np.isnan(result.pvalue) else True]
+# --- tests of samplers ---
 
 
-def step_line(name: str, made: int, seconds: float) -> str:
-    """The end of a step of `check`, for those who watch it."""
-    return f"steincheck: {name} done after {seconds:.1f} s and {made:,} evaluations\n"
+def sampler_failure(verdict: Any, n_draws: int, false_alarm: float) -> str:
+    """What is wrong with the draws, and how sure that is."""
+    return (
+        f"the sampler does not fit the density (false alarms below {false_alarm:.0e}, {n_draws} draws); "
+        f"the last {verdict.n} draws:\n{verdict}"
+    )
+
+
+def sampler_undecided(accuracy: Any, n_draws: int, tolerance: float, evidence: float) -> str:
+    """Why neither answer was reached."""
+    return (
+        f"after {n_draws} draws not every error is within {tolerance:g} and the evidence against the sampler "
+        f"is an e-value of {evidence:.3g}; raise `max_draws` or `tolerance`. The errors:\n{accuracy}"
+    )

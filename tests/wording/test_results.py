@@ -3,7 +3,7 @@
 import pytest
 
 from steincheck.result import MomentFeature
-from steincheck.wording.moments import describe_feature, feature_lines
+from steincheck.wording.results import describe_feature, feature_lines
 
 
 def feature(kind, basis="parameter", mode=None, parameters=("sigma",), scales=(), loadings=(), t=9.0):

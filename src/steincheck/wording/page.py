@@ -1,0 +1,174 @@
+"""The page that a printed verdict is, its tables, and captions of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .numbers import aligned, count_text, estimate_text, pvalue_text, share_of_density
+
+if TYPE_CHECKING:
+    from ..result import GofResult, ModeTable, ParameterAccuracy, Verdict
+
+ANSWERS = {True: "no misfit found", False: "misfit found", None: "cannot tell"}
+MODE_COLUMNS = ("mode", "draws", "share of the draws", "share of the density")
+
+
+class TextTable(NamedTuple):
+    """A table of words: how it is aligned, and how many rows it does not show."""
+
+    head: tuple[str, ...]
+    sides: str
+    rows: Sequence[tuple[str, ...]]
+    more: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The table as lines of text."""
+        return [*aligned([self.head, *self.rows], self.sides), *([f"  {self.more}"] if self.more else [])]
+
+
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """All that ``print(verdict)`` shows: the answer with the first finding, what qualifies it, the rest."""
+    lines = [verdict.sentence]
+    lines += [f"  Warning: {text}" for text in verdict.warnings]
+    lines += [f"  - {finding.text}" for finding in verdict.findings[1:]]
+    if verdict.advice:
+        lines += ["", "What to do:", *(f"  - {text}" for text in verdict.advice)]
+    for table in (*size_tables(verdict), test_table(verdict)):
+        lines += ["", *table.lines] if table.rows else []
+    if verdict.context:
+        lines += ["", *verdict.context]
+    if verdict.not_examined:
+        lines += ["", "Not examined:", *(f"  - {text}" for text in verdict.not_examined)]
+    return [*lines, "", foot(verdict)]
+
+
+def foot(verdict: Verdict) -> str:
+    """What identifies the run."""
+    return f"n = {verdict.n}, d = {verdict.dim}, seed {verdict.seed}, steincheck {verdict.version}"
+
+
+def size_tables(verdict: Verdict) -> list[TextTable]:
+    """The errors of means and standard deviations, and the shares of the modes."""
+    table = verdict.mode_table
+    shares = [] if table is None else [share_table(table, verdict.mode_descriptions)]
+    return [error_table(verdict.accuracy), *shares]
+
+
+def error_table(accuracy: Sequence[ParameterAccuracy], most: int = 10) -> TextTable:
+    """The largest errors, at most `most` of them."""
+    order = sorted(accuracy, key=lambda item: -np.nan_to_num(item.largest_error))
+    head = ("parameter", "mean", "sd", "error of the mean in sd", "sd: draws / density", "")
+    more = f"and {len(order) - most} with smaller errors: `verdict.summary()`" if len(order) > most else ""
+    return TextTable(head, "lrrrrl", [_error_row(item) for item in order[:most]], more)
+
+
+def _error_row(item: ParameterAccuracy) -> tuple[str, ...]:
+    mean = estimate_text(item.mean_error, item.mean_error_interval, "{:+.2g}")
+    ratio = "no value: heavy tails"
+    if item.has_sd:
+        ratio = estimate_text(float(np.exp(item.sd_error)), np.exp(item.sd_error_interval).tolist())
+    state = "rough" if item.rough else ""
+    return (item.parameter, f"{item.draws_mean:.3g}", f"{item.draws_sd:.3g}", mean, ratio, state)
+
+
+def share_table(table: ModeTable, descriptions: Sequence[str], most: int = 15) -> TextTable:
+    """The shares of at most `most` modes, with descriptions of the modes."""
+    rows = [(*row, where) for row, where in zip(mode_rows(table), descriptions, strict=True)]
+    more = f"and {count_text(len(rows) - most, 'more mode')}" if len(rows) > most else ""
+    return TextTable((*MODE_COLUMNS, ""), "rrrrl", rows[:most], more)
+
+
+def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str]]:
+    """The modes as rows of text: number, draws, share of the draws, share of the density."""
+    return [
+        (str(k), str(table.n_draws[k]), f"{table.observed[k]:.1%}", share_of_density(table, k))
+        for k in range(len(table))
+    ]
+
+
+def test_table(verdict: Verdict) -> TextTable:
+    """The tests and their answers."""
+    return TextTable(("what was tested", "p", "adjusted", ""), "lrrl", test_rows(verdict))
+
+
+def test_rows(verdict: Verdict) -> list[tuple[str, ...]]:
+    """The tests as rows of text: what was tested, p-value, adjusted p-value, what it says."""
+    names = {
+        "kernel": "shape (kernel test)",
+        "moments": "location, spread, correlation, tails (moment test)",
+        "weights": "mode weights (flux test)",
+        "chains": "agreement of the chains within modes (block permutation test)",
+    }
+    rows = []
+    for key, result in verdict.tests.items():
+        adjusted = verdict.adjusted_pvalues[key]
+        pvalues = (result.pvalue, np.nan if np.isnan(result.pvalue) else adjusted)
+        texts = [pvalue_text(p, smallest=result.at_floor).removeprefix("= ") for p in pvalues]
+        rows.append((names[key], *texts, _test_answer(result, adjusted, verdict)))
+    return rows
+
+
+def _test_answer(result: GofResult, adjusted: float, verdict: Verdict) -> str:
+    out_of_reach = len(verdict.tests) * result.pvalue_floor > verdict.alpha
+    if adjusted <= verdict.alpha:
+        return ANSWERS[False]
+    return ANSWERS[None if out_of_reach or np.isnan(result.pvalue) else True]
+
+
+# --- the report ---
+
+
+class Captions:
+    """Below the pictures."""
+
+    errors = (
+        "Errors of the draws, with 95 % intervals: of means in standard deviations of the density, of "
+        "standard deviations as the log of the ratio (0.1 is about 10 % too wide); rough ones are hollow."
+    )
+    shares = "Share of the draws at each mode, and the share the density gives it, with 95 % intervals."
+
+
+class PageNotes:
+    """Below the tables."""
+
+    errors = (
+        "Errors of means are in standard deviations of the density, sds of the draws are divided by those of "
+        "the density. In brackets: 95 % intervals. Rough: more than 0.05 sd or 5 % to either side."
+    )
+    shares = "In brackets: 95 % intervals, each for one mode alone."
+    no_test = "No test was run."
+
+
+def tests_note(alpha: float) -> str:
+    """How the p-values are to be read."""
+    return f"Adjusted p-values account for the number of tests (Holm's method); the level is {alpha:g}."
+
+
+def meaning(fits: bool | None, n: int, dim: int) -> str:
+    """What an answer about `n` draws is worth."""
+    worth = "A small p-value is evidence against the fit."
+    if fits:
+        worth = "No misfit found does not prove a fit; what was not examined is listed below."
+    return f"{n} draws of dimension {dim}. {worth}"
+
+
+def first_of(shown: int, total: int, what: str) -> str:
+    """That a table shows only some of its rows; nothing if it shows all."""
+    return "" if total <= shown else f"The first {shown} of {total} {what}; the JSON has all."
+
+
+def draws_caption(dim: int, drawn: int, n_modes: int) -> str:
+    """What is in the picture of the draws, of which `drawn` coordinates are drawn."""
+    what = "the modes" if n_modes > 1 else "the mode"
+    if dim == 1:
+        return f"The draws, the density and {what}."
+    if dim == 2:
+        return f"The draws and the density; numbers mark {what}."
+    return (
+        "The draws, and ellipses of 1 and 2 standard deviations of the density about its mean within "
+        f"{what}, in the {drawn} coordinates that matter most."
+    )
