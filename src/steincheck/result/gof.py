@@ -9,15 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from .._validation import check_level
-from ..wording.results import (
-    blocks_text,
-    changes_text,
-    feature_lines,
-    floor_remark,
-    pairs_examined,
-    result_sentence,
-    weight_reason,
-)
+from ..wording import results as words
 from .modes import DisplacementTable, Modes, ModeTable
 from .record import Record
 
@@ -47,7 +39,7 @@ class ChainBlocks(Record):
     effective_sample_size: float
 
     def __str__(self) -> str:
-        return blocks_text(self)
+        return words.blocks_text(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,7 +68,7 @@ class ChainWeights(ChainBlocks):
         return bool((self.shares.max(axis=1) > 0.99).all())
 
     def __str__(self) -> str:
-        return blocks_text(self) if self.n_blocks else changes_text(self)
+        return words.blocks_text(self) if self.n_blocks else words.changes_text(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,7 +157,7 @@ class GofResult(Record):
     def describe(self, alpha: float | None = None) -> str:
         """What the test says at level `alpha`, with its warnings."""
         level = self._level(alpha)
-        answer = f"{self.test}: {result_sentence(self, level)}"
+        answer = f"{self.test}: {words.result_sentence(self, level)}"
         warnings = [f"warning: {text}" for text in self.warnings]
         return "\n  ".join([answer, *self._remarks(level), *warnings])
 
@@ -173,7 +165,7 @@ class GofResult(Record):
         """Remarks that accompany the answer, other than warnings."""
         remarks = [] if self.chains is None else [str(self.chains)]
         if self.pvalue > alpha and self.pvalue_floor > alpha:
-            remarks.append(floor_remark(self.pvalue_floor, alpha))
+            remarks.append(words.floor_remark(self.pvalue_floor, alpha))
         return remarks
 
 
@@ -382,7 +374,7 @@ class FluxResult(GofResult):
         return unexamined or super().inconclusive(alpha)
 
     def _remarks(self, alpha: float) -> list[str]:
-        reasons = [] if self.reject(alpha) else [weight_reason(self)]
+        reasons = [] if self.reject(alpha) else [words.weight_reason(self)]
         return super()._remarks(alpha) + [text for text in reasons if text]
 
 
@@ -483,10 +475,10 @@ class MomentResult(GofResult):
     def _remarks(self, alpha: float) -> list[str]:
         """Those of every result, and the features of single parameters that are most significant."""
         wrong = [feature for feature in self.significant(alpha) if feature.basis == "parameter"]
-        remarks = super()._remarks(alpha) + feature_lines(wrong)
+        remarks = super()._remarks(alpha) + words.feature_lines(wrong)
         if self.pairs_left_out:
             own = [f for f in self.features if (f.kind, f.basis) == ("correlation", "parameter")]
-            remarks.append(pairs_examined(len(own)))
+            remarks.append(words.pairs_examined(len(own)))
         return remarks
 
     def significant(self, alpha: float = 0.05) -> tuple[MomentFeature, ...]:

@@ -226,8 +226,8 @@ def _subjects(feature: MomentFeature) -> list[str]:
         return [f"principal {feature.basis} ({terms.removeprefix('+')})"]
     pairs = zip(feature.parameters, scales, strict=True)
     names = [f"{name} ({scale} scale)" if scale else name for name, scale in pairs]
-    given = " given the others" if feature.basis == "given the others" else ""
-    return [name + given for name in names] or [f"principal {feature.basis}"]
+    which = {"parameter": "", "given the others": " given the others"}.get(feature.basis, "")
+    return [name + which for name in names] or [f"principal {feature.basis}"]
 
 
 def feature_lines(features: Sequence[MomentFeature], most: int = 5) -> list[str]:
