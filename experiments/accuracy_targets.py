@@ -19,7 +19,7 @@ from steincheck.accuracy.control import stein_features
 from steincheck.accuracy.intervals import estimate_moments
 from steincheck.perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
 from steincheck.target import to_constrained
-from steincheck.target.counting import CountedTarget
+from steincheck.target.evaluation import CountedTarget
 
 from .mode_targets import gaussians
 

@@ -11,7 +11,7 @@ from scipy import special
 import steincheck as sc
 from steincheck.accuracy import Shares, accuracy_core
 from steincheck.result import Modes
-from steincheck.target.counting import Budget
+from steincheck.target.evaluation import Budget
 
 COVARIANCE = np.linalg.inv(np.eye(10) + 0.8 * np.ones((10, 10)))
 

@@ -7,7 +7,7 @@ import steincheck as sc
 from steincheck.accuracy.cells import cells_of_modes
 from steincheck.accuracy.walkers import OutOfBudget, WalkerCoordinates, estimate_metric, run, start_ensemble
 from steincheck.result import Modes
-from steincheck.target.counting import Budget, CountedTarget
+from steincheck.target.evaluation import Budget, CountedTarget
 
 RNG = np.random.default_rng(0)
 ROOT = RNG.normal(size=(4, 4)) + 2 * np.eye(4)

@@ -8,9 +8,9 @@ import pytest
 from scipy import special
 
 import steincheck as sc
-from steincheck.adapters.parameters import Parameters, with_parameters
+from steincheck.adapters.parameters import Parameters, ParameterScale, parameter_scales, with_parameters
 from steincheck.draws import to_unconstrained
-from steincheck.target import ParameterScale, parameter_scales
+from steincheck.draws.names import element_names
 
 
 def constrain(u):
@@ -42,6 +42,32 @@ def points():
 
 def test_names_of_coordinates_tell_the_scale():
     assert made().names == ("mu", "log tau", "unconstrained w[0]", "unconstrained w[1]", "logit p")
+
+
+def intervals(u):
+    """rho in (-1, 1), s above 2, b below 10; a Cholesky factor of a 3 x 3 correlation matrix by its rows."""
+    z = np.tanh(u[:, 3:])
+    rest = np.sqrt(1 - z**2)
+    one, zero = np.ones(len(u)), np.zeros(len(u))
+    second = [z[:, 0], rest[:, 0], zero]
+    third = [z[:, 1], rest[:, 1] * z[:, 2], rest[:, 1] * rest[:, 2]]
+    edges = [np.tanh(u[:, 0] / 2), 2 + np.exp(u[:, 1]), 10 - np.exp(-u[:, 2])]
+    return np.column_stack([*edges, one, zero, zero, *second, *third])
+
+
+def test_coordinates_are_named_by_the_interval_or_by_the_element_they_begin():
+    names = ("rho", "s", "b", *element_names("L", (3, 3)))
+    parameters = Parameters(names, ("rho", "s", "b", "L", "L", "L"), intervals, None)
+    target = with_parameters(sc.Target(lambda u: -np.sum(u**2, axis=1), dim=6), parameters)
+    assert target.names[:3] == ("logit rho in (-1, 1)", "log(s - 2)", "-log(10 - b)")
+    assert target.names[3:] == tuple(f"unconstrained L[{index}]" for index in ("1,0", "2,0", "2,1"))
+    scales = [parameter_scales(target)[name] for name in target.names[:3]]
+    assert [scale.scale for scale in scales] == ["logit", "log", "log"]
+    u = np.linspace(-2, 2, 5)
+    for j, scale in enumerate(scales):
+        columns = np.zeros((5, 6))
+        columns[:, j] = u
+        np.testing.assert_allclose(scale.values(u), intervals(columns)[:, j], rtol=1e-12)
 
 
 def test_named_draws_are_transformed_and_chains_kept(points):
@@ -93,7 +119,7 @@ def test_scales_do_not_depend_on_the_spelling_of_names(names):
         unconstrain=lambda c: np.stack([c[:, 0], np.log(c[:, 1])], axis=1),
     )
     second = "x[1]" if names is None else names[1]
-    assert parameter_scales(target)[second] == ParameterScale("sigma", 1, "log")
+    assert parameter_scales(target)[second] == ParameterScale("sigma", 1, low=0.0)
     rng = np.random.default_rng(0)
     draws = {"mu": rng.normal(size=500), "sigma": 2 * rng.gamma(9, size=500)}
     result = sc.moment_test(draws, target, modes=[[0.0, np.log(9)]], rng=0)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from steincheck import models
-from steincheck.target.compiled import _values
 from steincheck.target.evaluation import differences
+from steincheck.target.record import _values
 
 PLANE = (
     [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],

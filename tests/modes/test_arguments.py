@@ -9,7 +9,7 @@ from harness import numpy_mixture
 
 import steincheck as sc
 from steincheck.modes.arguments import as_modes
-from steincheck.target.counting import Budget
+from steincheck.target.evaluation import Budget
 
 
 def test_locations_are_climbed_to_their_maxima_in_the_users_order():

@@ -8,7 +8,7 @@ from harness import standard_normal
 import steincheck as sc
 from steincheck.modes.climb import climb, flat_top, join, settle, starts_at
 from steincheck.modes.peaks import Peak, recognise
-from steincheck.target.counting import Budget, CountedTarget
+from steincheck.target.evaluation import Budget, CountedTarget
 
 
 def quadratic(d, *, compiled=True):

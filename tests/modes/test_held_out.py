@@ -8,7 +8,7 @@ from harness import numpy_mixture
 import steincheck as sc
 from steincheck.modes.arguments import as_modes
 from steincheck.modes.held_out import box_beside, climb_from_draws, hold_out, known_modes, search_from_draws
-from steincheck.target.counting import Budget
+from steincheck.target.evaluation import Budget
 
 
 def search(target, x, budget=None):

@@ -14,7 +14,7 @@ from steincheck.modes.rounds import (
     score_residuals,
     screened_starts,
 )
-from steincheck.target.counting import CountedTarget
+from steincheck.target.evaluation import CountedTarget
 
 
 def unit_peak(x, log_density=0.0):

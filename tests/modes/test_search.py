@@ -22,7 +22,7 @@ from steincheck.modes.search import (
     search_modes,
     uncorrelated_coordinates,
 )
-from steincheck.target.counting import Budget, CountedTarget
+from steincheck.target.evaluation import Budget, CountedTarget
 from steincheck.wording.results import SEARCH_ENDS
 
 SLOW = pytest.mark.slow

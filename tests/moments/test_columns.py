@@ -5,11 +5,11 @@ import pytest
 from harness import CORRELATED, gaussian_with_modes
 
 import steincheck as sc
+from steincheck.adapters.parameters import ParameterScale
 from steincheck.modes.arguments import as_modes
 from steincheck.moments.columns import Column, feature_columns, feature_record, user_parameters
 from steincheck.moments.coordinates import mode_coordinates
 from steincheck.moments.features import feature_sums
-from steincheck.target import ParameterScale
 
 
 def test_columns_and_sums_have_one_order():
@@ -32,7 +32,7 @@ def test_columns_and_sums_have_one_order():
 def test_an_axis_is_named_by_its_main_parameters():
     target, modes = gaussian_with_modes(np.array([[1.0, 0.9, 0], [0.9, 1.0, 0], [0, 0, 1.0]]))
     coordinates = mode_coordinates(as_modes(modes, target), np.zeros((5, 3)))
-    parameters = [ParameterScale(name, j, "") for j, name in enumerate("abc")]
+    parameters = [ParameterScale(name, j) for j, name in enumerate("abc")]
     wide = feature_record(Column("scale", "axis 1", None, (3,)), 2.0, 0.1, coordinates, parameters)
     assert wide.parameters == ("a", "b")
     assert wide.loadings == pytest.approx((0.5**0.5, 0.5**0.5))

@@ -1,8 +1,10 @@
-"""The record of a target: its arguments, its names, pickling, the scales of its coordinates."""
+"""The record of a target: arguments, names, pickling, scales; functions traced by JAX in float64."""
 
 import dataclasses
+import functools
 import pickle
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from harness import normal_log_density, standard_normal
 from scipy import special
 
 import steincheck as sc
-from steincheck.target import parameter_scales, score_at, to_constrained
+from steincheck.adapters.parameters import parameter_scales
+from steincheck.target import score_at, to_constrained
 
 
 @pytest.mark.parametrize(
@@ -119,3 +122,153 @@ def test_without_a_map_coordinates_are_parameters():
     target = sc.Target(lambda u: -np.sum(u**2, axis=1), dim=1, names=["mu"])
     assert parameter_scales(target)["mu"].scale == ""
     assert to_constrained([1.0], target)[1] == ("mu",)
+
+
+def funnel(x):
+    return -0.5 * x[0] ** 2 / 9 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 0.5 * (x.shape[0] - 1) * x[0]
+
+
+def test_from_jax_gives_float64_derivatives_and_leaves_the_flag_alone():
+    target = sc.from_jax(funnel, dim=3)
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    value, score, hessian = target.log_density(x), target.score(x), target.hessian(x[:4])
+    assert value.dtype == score.dtype == np.float64
+    assert (value.shape, score.shape, hessian.shape) == ((300,), (300, 3), (4, 3, 3))
+    v, r = x[:, 0], np.sum(x[:, 1:] ** 2, axis=1)
+    np.testing.assert_allclose(value, -(v**2) / 18 - 0.5 * r * np.exp(-v) - v, rtol=1e-13)
+    np.testing.assert_allclose(score[:, 0], -v / 9 + 0.5 * r * np.exp(-v) - 1, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(score[:, 1:], -x[:, 1:] * np.exp(-v)[:, None], rtol=1e-13)
+    np.testing.assert_allclose(hessian[:, 1, 1], -np.exp(-v[:4]), rtol=1e-13)
+    assert jnp.zeros(1).dtype == jnp.float32
+
+
+def test_from_jax_compiles_once_for_all_n():
+    traces = []
+
+    def log_density(x):
+        traces.append(1)
+        return -jnp.sum(x**2)
+
+    target = sc.from_jax(log_density, dim=2)
+    for n in (1, 2, 256, 257, 5000):
+        target.log_density(np.zeros((n, 2)))
+    seen = len(traces)
+    for n in (3, 100, 1000, 1001, 9000):
+        assert target.log_density(np.ones((n, 2))).tolist() == [-2.0] * n
+    assert len(traces) == seen
+
+
+def test_from_jax_refuses_what_is_not_a_scalar_function():
+    with pytest.raises(ValueError, match="must map one point of shape"):
+        sc.from_jax(lambda x: -(x**2), dim=2)
+    with pytest.raises(TypeError, match="`log_density` must be a function"):
+        sc.from_jax(3.0, dim=2)
+    with pytest.raises(ValueError, match="`dim` must be a positive integer, got 0"):
+        sc.from_jax(funnel, dim=0)
+
+
+def test_from_jax_warns_of_lost_precision():
+    with pytest.warns(UserWarning, match="returns float32"):
+        sc.from_jax(lambda x: jnp.sum(x.astype(jnp.float32)), dim=2)
+
+
+def _of_data(y, x):
+    return -0.5 * jnp.sum((y - x[0]) ** 2) - x[1] ** 2
+
+
+def _scanned(y, x):
+    def add(total, value):
+        return total - 0.5 * (value - x[0]) ** 2 - x[1] ** 2 / 20, None
+
+    return jax.lax.scan(add, jnp.zeros((), x.dtype), y)[0]
+
+
+KINDS = {
+    "partial": lambda y: functools.partial(_of_data, y),
+    "scan": lambda y: functools.partial(_scanned, y),
+    "jitted": lambda y: jax.jit(lambda x: _of_data(y, x)),
+}
+
+
+def _use_in_single_precision(function):
+    zero = jnp.zeros(2)
+    assert zero.dtype == jnp.float32
+    return jax.jit(function)(zero), jax.jit(jax.grad(function))(zero)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpy_data_are_used_in_float64_and_later_in_float32(kind):
+    """JAX keeps one copy of a NumPy array that a function holds, for all precisions."""
+    y = np.random.default_rng(3).normal(size=20)
+    function = KINDS[kind](y)
+    target = sc.from_jax(function, dim=2)
+    x = np.array([[0.3, -1.2], [1.0, 2.0]])
+    expected = -0.5 * np.sum((y - x[:, :1]) ** 2, axis=1) - x[:, 1] ** 2
+    np.testing.assert_allclose(target.log_density(x), expected, rtol=1e-14)
+    np.testing.assert_allclose(target.score(x)[:, 0], np.sum(y - x[:, :1], axis=1), rtol=1e-13)
+    value, gradient = _use_in_single_precision(function)
+    assert value == pytest.approx(-0.5 * np.sum(y**2), rel=1e-5)
+    assert gradient[0] == pytest.approx(np.sum(y), rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpy_data_that_jax_holds_in_float32_are_an_error_with_a_cure(kind):
+    y = np.random.default_rng(3).normal(size=20)
+    function = KINDS[kind](y)
+    kept = jax.jit(function)
+    kept(jnp.zeros(2))
+    with pytest.raises(ValueError, match=r"float32 copies.*jax.numpy.asarray\(data\).*jax_enable_x64"):
+        sc.from_jax(function, dim=2)
+    cured = KINDS[kind](jnp.asarray(y))
+    _use_in_single_precision(cured)
+    target = sc.from_jax(cured, dim=2)
+    assert target.log_density(np.zeros((1, 2)))[0] == pytest.approx(-0.5 * np.sum(y**2), rel=1e-6)
+
+
+def test_a_mistake_in_the_function_is_named():
+    with pytest.raises(ValueError, match=r"fails for a point of shape \(2,\) in float64: .*Error"):
+        sc.from_jax(lambda x: np.ones(3) @ x, dim=2)
+    with pytest.raises(TypeError, match=r"must be written with jax\.numpy"):
+        sc.from_jax(lambda x: float(x[0]), dim=2)
+
+
+def test_the_jax_function_is_a_field_and_an_argument_of_compiled_code():
+    mixture = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 1.0]])
+    given = sc.Target(lambda x: -np.sum(x**2, axis=1), dim=2, jax_log_density=lambda x: -jnp.sum(x**2))
+    x = np.array([[0.5, -1.0], [2.0, 0.0]])
+    evaluate = jax.jit(lambda log_density, x: jax.vmap(log_density)(x))
+    for target in (mixture, given):
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(evaluate(target.jax_log_density, x), target.log_density(x), rtol=1e-13)
+    assert sc.Target(funnel, dim=2).jax_log_density is None
+
+
+EXAMPLE = {"mu": 0.0, "layer": {"w": np.zeros(2, dtype=np.float32)}}
+
+
+def tree_log_density(position):
+    scale = np.array([1.0, 2.0])
+    return -0.5 * position["mu"] ** 2 - 0.5 * jnp.sum((position["layer"]["w"] / scale) ** 2)
+
+
+def test_a_function_of_a_pytree_is_a_target_with_names():
+    target = sc.from_jax(tree_log_density, example=EXAMPLE)
+    assert target.names == ("layer.w[0]", "layer.w[1]", "mu")
+    x = np.array([[1.0, 2.0, 3.0]])
+    np.testing.assert_allclose(target.score(x), [[-1, -0.5, -3]])
+    again = pickle.loads(pickle.dumps(target))
+    np.testing.assert_array_equal(again.score(x), target.score(x))
+    assert sc.from_jax(tree_log_density, example=EXAMPLE, names=["a", "b", "c"]).names == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("example", "error", "message"),
+    [
+        ({}, ValueError, "`example` must hold at least one number"),
+        ({"mu": "x"}, TypeError, "`example` must be a pytree of real numbers"),
+        (None, ValueError, "`dim` must be given, or `example`"),
+    ],
+)
+def test_what_is_no_example(example, error, message):
+    with pytest.raises(error, match=message):
+        sc.from_jax(tree_log_density, example=example)

@@ -10,7 +10,7 @@ from ..flux import flux_core
 from ..modes.held_out import known_modes
 from ..result import AccuracyResult, Estimate, Modes, ParameterAccuracy
 from ..target import Target, require_target, score_at
-from ..target.counting import Budget, CountedTarget
+from ..target.evaluation import Budget, CountedTarget
 from ..typing import DrawsLike, ModesLike
 from ..wording.results import accuracy_warnings
 from .exploration import MIN_ACCEPTANCE, DrawsWithScores, Exploration, Fit, explore

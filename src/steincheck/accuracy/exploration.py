@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from ..result import AccuracyReason, Modes
-from ..target.counting import CountedTarget
+from ..target.evaluation import CountedTarget
 from .cells import Cell, cells_of_modes
 from .control import stein_features
 from .functionals import Functionals, tail_weights

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._whitening import symmetric_roots
 from ..perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
-from ..target.counting import CountedTarget
+from ..target.evaluation import CountedTarget
 from .cells import Cell
 
 BLOCK = 5  # transitions; the third of each has steps a quarter as long, for necks and curved tails

@@ -2,20 +2,173 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy import special
 
 from .._validation import as_numbers, listed_rows
 from ..draws import read_as_draws
 from ..draws.names import variable_of
-from ..target import Batch, Target, in_chunks, probe_points, scale_of, trace
+from ..target import Batch, Target, in_chunks, probe_points, trace
 
 STORAGE_ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Parameters x between `low` and `high` as functions of real coordinates y, with which they rise.
+
+    x is low + exp(y), high - exp(-y), low + (high - low) / (1 + exp(-y)) or y itself. Edges are numbers or
+    arrays (d,); arithmetic is that of `xp`, NumPy or jax.numpy.
+    """
+
+    low: Any = -np.inf
+    high: Any = np.inf
+
+    @property
+    def kinds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Whether there are two edges, a lower one only, an upper one only."""
+        below, above = np.isfinite(self.low), np.isfinite(self.high)
+        return below & above, below & ~above, above & ~below
+
+    def _chosen(self, both: Any, low: Any, high: Any, none: Any, xp: Any = np) -> Any:
+        """Of four formulas, the one that holds for each coordinate."""
+        two, lower, upper = self.kinds
+        return xp.where(two, both, xp.where(lower, low, xp.where(upper, high, none)))
+
+    def parameters(self, y: Any, xp: Any = np) -> Any:
+        """x of y."""
+        two, lower, upper = self.kinds
+        low = np.where(two | lower, self.low, 0.0)
+        high = np.where(two | upper, self.high, 0.0)
+        with np.errstate(over="ignore"):  # infinite far out, where the density is 0
+            up = xp.exp(xp.where(lower, y, 0.0))
+            down = xp.exp(xp.where(upper, -y, 0.0))
+        both = low + (high - low) * xp.exp(-xp.logaddexp(0.0, -y))
+        return self._chosen(both, low + up, high - down, y, xp)
+
+    def log_slope(self, y: Any, xp: Any = np) -> Any:
+        """log dx/dy."""
+        width = np.where(self.kinds[0], np.subtract(self.high, self.low), 1.0)
+        both = np.log(width) - xp.logaddexp(0.0, -y) - xp.logaddexp(0.0, y)
+        return self._chosen(both, y, -y, xp.zeros_like(y), xp)
+
+    def slope_of_log_slope(self, y: np.ndarray) -> np.ndarray:
+        """d log(dx/dy) / dy."""
+        return np.asarray(self._chosen(-np.tanh(0.5 * y), 1.0, -1.0, 0.0))
+
+    def coordinates(self, x: Any) -> np.ndarray:
+        """y of x; NaN or infinite at the edges and beyond them."""
+        x = np.asarray(x, dtype=float)
+        with np.errstate(all="ignore"):
+            from_low, from_high = np.log(x - self.low), np.log(self.high - x)
+            return np.asarray(self._chosen(from_low - from_high, from_low, -from_high, x))
+
+
+class ParameterScale(NamedTuple):
+    """How one coordinate of a target shows one of the user's parameters: on the scale of an interval."""
+
+    parameter: str  #: the user's own name
+    column: int  #: where `constrain` puts it
+    low: float = -np.inf
+    high: float = np.inf
+
+    @property
+    def scale(self) -> str:
+        """Empty if the coordinate is the parameter itself, else "log" or "logit"."""
+        return ("", "log", "logit")[int(np.isfinite(self.low)) + int(np.isfinite(self.high))]
+
+    def values(self, coordinate: np.ndarray) -> np.ndarray:
+        """Values of the parameter at values of the coordinate."""
+        return np.asarray(Scale(self.low, self.high).parameters(coordinate))
+
+    def log_slope(self, coordinate: np.ndarray) -> np.ndarray:
+        """log of the derivative of the parameter by the coordinate."""
+        return np.asarray(Scale(self.low, self.high).log_slope(coordinate))
+
+    @property
+    def coordinate(self) -> str:
+        """The name of the coordinate: "mu", "log tau", "logit p", "log(tau - 2)", "logit rho in (-1, 1)"."""
+        name, low, high = self.parameter, self.low, self.high
+        if np.isfinite(low) and np.isfinite(high):
+            return f"logit {name}" if (low, high) == (0, 1) else f"logit {name} in ({low:g}, {high:g})"
+        if np.isfinite(low):
+            return f"log {name}" if low == 0 else f"log({name} - {low:g})".replace("- -", "+ ")
+        return f"-log({high:g} - {name})" if np.isfinite(high) else name
+
+
+def parameter_scales(target: Target) -> dict[str, ParameterScale]:
+    """Per name of a coordinate: the user's parameter and the scale on which the coordinate shows it.
+
+    Found from the values of `constrain` at a few points, whatever the coordinates are called. Coordinates
+    that mix several parameters (of a simplex, of ordered vectors) are not in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(
+    ...     lambda u: u[:, 0] - np.exp(u[:, 0]), dim=1, names=["log tau"], constrained_names=["tau"],
+    ...     constrain=np.exp, unconstrain=np.log,
+    ... )
+    >>> parameter_scales(target)["log tau"]
+    ParameterScale(parameter='tau', column=0, low=0.0, high=inf)
+    """
+    names = target.coordinate_names
+    if target.constrain is None or target.constrained_names is None:
+        return {name: ParameterScale(name, k) for k, name in enumerate(names)}
+    points = probe_points(target.dim)
+    values = np.asarray(target.constrain(points), dtype=np.float64)
+    return {names[j]: scale for j, scale in _scales(points, values, target.constrained_names).items()}
+
+
+def _scales(points: np.ndarray, values: np.ndarray, names: Sequence[str]) -> dict[int, ParameterScale]:
+    """The scales of coordinates that show one parameter, from coordinates (4, d) and parameters (4, k).
+
+    A parameter between edges is an increasing linear function of y, exp y, -exp(-y) or 1 / (1 + exp(-y)).
+    """
+    found: dict[int, ParameterScale] = {}
+    shapes = {
+        (False, False): points,
+        (True, False): np.exp(points),
+        (False, True): -np.exp(-points),
+        (True, True): special.expit(points),
+    }
+    for (below, above), images in shapes.items():
+        column = _same_column(images, values)
+        for j in np.flatnonzero(column >= 0).tolist():
+            x, y = values[:, column[j]], images[:, j]
+            slope = _short((x[1] - x[0]) / (y[1] - y[0]), 1.0)
+            start = _short(x[0] - slope * y[0], np.abs(x).max())
+            end = start + slope if below else start
+            if slope > 0 if below and above else slope == 1 and (below or above or start == 0):
+                edges = (start if below else -np.inf, end if above else np.inf)
+                found.setdefault(j, ParameterScale(names[column[j]], int(column[j]), *edges))
+    return found
+
+
+def _short(number: float, unit: float) -> float:
+    """The number without rounding errors: nine digits, or 0 if it is small beside `unit`."""
+    return 0.0 if abs(number) < 1e-9 * unit else float(f"{number:.9g}")
+
+
+def _same_column(images: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Which column of `values` (4, k) is a linear function of each column of `images` (4, d); -1 if none."""
+    with np.errstate(all="ignore"):
+        sought, given = ((x[2:] - x[0]) / (x[1] - x[0]) for x in (images, values))
+    order = np.argsort(given[0], kind="stable")
+    ordered = given[0, order]
+    after = np.searchsorted(ordered, sought[0]).clip(max=len(order) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = np.abs(ordered[before] - sought[0]) < np.abs(ordered[after] - sought[0])
+    column = order[np.where(nearer, before, after)]
+    same = np.isclose(sought, given[:, column], rtol=1e-7, atol=0).all(axis=0)
+    return np.where(same, column, -1)
 
 
 class Block(NamedTuple):
@@ -65,16 +218,24 @@ class Parameters:
         return [group for group in groups.values() if np.allclose(values[:, group].sum(axis=1), 1, rtol=1e-9)]
 
     def coordinate_names(self) -> list[str]:
-        """Names (d,) of the coordinates: "mu", "log tau", "logit p", "unconstrained w[0]"."""
+        """Names (d,) of the coordinates: "mu", "log tau", "logit p", "unconstrained w[0]".
+
+        One that shows no single parameter has the name of the first element that changes with it and has not
+        named another: L[1,0] of a Cholesky factor, w[0] of a simplex.
+        """
         points, values = self.example
-        names = [""] * len(self.owners)
-        for variable, coordinates, columns in self.blocks:
-            matched = len(coordinates) == len(columns)
-            for i, j in enumerate(coordinates):
-                label = self.names[columns[i]] if matched else f"{variable}[{i}]"
-                column = values[:, columns[i]] if matched else np.full(len(values), np.nan)
-                names[j] = scale_of(points[:, j], column).format(label)
-        return names
+        scales = _scales(points, values, self.names)
+        names = {j: scale.coordinate for j, scale in scales.items()}
+        others = [j for j in range(len(self.owners)) if j not in names]
+        moved = np.tile(points[0], (len(others), 1))
+        moved[range(len(others)), others] += 0.5
+        changed = np.asarray(self.constrain(moved)) != values[0] if others else ()
+        taken = {scale.column for scale in scales.values()}
+        for j, change in zip(others, changed, strict=True):
+            k = next(k for k in np.flatnonzero(change).tolist() if k not in taken)
+            taken.add(k)
+            names[j] = f"unconstrained {self.names[k]}"
+        return [names[j] for j in range(len(self.owners))]
 
     def coordinates_of(self, values: np.ndarray) -> np.ndarray:
         """Coordinates (n, d) of draws (n, k) of the parameters; an error names rows outside the support."""

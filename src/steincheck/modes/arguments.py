@@ -11,7 +11,7 @@ from .._validation import as_numbers, asymmetries, listed, listed_rows
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, log_density_at
-from ..target.counting import Budget, CountedTarget
+from ..target.evaluation import Budget, CountedTarget
 from .climb import Ends, differenced_hessians, starts_at
 from .peaks import FoundModes, Peak
 from .rounds import Origin, Search, absorb, climb_from

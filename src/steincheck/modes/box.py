@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, announce, as_count, as_one_positive, integer_seed
 from ..result import Modes
 from ..target import Target, require_target
-from ..target.counting import Budget, CountedTarget
+from ..target.evaluation import Budget, CountedTarget
 from ..typing import BoundsLike
 from .climb import starts_at
 from .peaks import FoundModes

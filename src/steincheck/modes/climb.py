@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..target.counting import CountedTarget
+from ..target.evaluation import CountedTarget
 from .peaks import MIN_HESSIAN_EIGENVALUE, Peak, dot, mode_root, recognise, spectrum
 
 CORRECTION_PAIRS = 10  # steps and gradients that a climb remembers

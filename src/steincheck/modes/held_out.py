@@ -8,7 +8,7 @@ import numpy as np
 
 from ..result import Modes
 from ..target import Target
-from ..target.counting import Budget, CountedTarget
+from ..target.evaluation import Budget, CountedTarget
 from .arguments import as_modes
 from .climb import starts_at
 from .peaks import FoundModes, Peak

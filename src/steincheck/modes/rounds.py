@@ -17,7 +17,7 @@ import numpy as np
 
 from ..result import SignedPermutation
 from ..result.modes import SearchEnd
-from ..target.counting import CountedTarget
+from ..target.evaluation import CountedTarget
 from .climb import TOP_DROP, Ends, Starts, climb, flat_top, join, settle, starts_at
 from .peaks import FoundModes, Peak, dot, recognise
 from .symmetry import MAX_SYMMETRIES, matching_map, probes, verified_maps

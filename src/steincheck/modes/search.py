@@ -25,7 +25,7 @@ from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, ModeSearch, SignedPermutation
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, jax_target, raw_score, require_target
-from ..target.counting import Budget, CountedTarget
+from ..target.evaluation import Budget, CountedTarget
 from ..typing import BoundsLike, DrawsLike
 from ..wording import results as words
 from .peaks import FoundModes, tie_order

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..adapters.parameters import ParameterScale, parameter_scales
 from ..result import FeatureKind, MomentFeature
-from ..target import ParameterScale, Target, parameter_scales
+from ..target import Target
 from .coordinates import Coordinates
 from .features import BlockSums
 
@@ -85,7 +86,7 @@ def user_parameters(target: Target) -> list[ParameterScale]:
     """The user's own parameter behind each coordinate: "sigma" on the scale "log" where it is "log sigma"."""
     known = parameter_scales(target)
     names = enumerate(target.coordinate_names)
-    return [known.get(name, ParameterScale(name, j, "")) for j, name in names]
+    return [known.get(name, ParameterScale(name, j)) for j, name in names]
 
 
 def feature_record(

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, check_switch, recorded, resample_warnings, seeded
+from ..adapters.parameters import ParameterScale
 from ..chains.blocks import Blocks
 from ..chains.reading import Sample, read_sample
 from ..draws.record import chain_of_rows
 from ..modes.held_out import box_beside, known_modes
 from ..result import Modes, MomentFeature, MomentResult, among_all, cannot_tell
 from ..stein.resampling import identical_draws
-from ..target import Batch, ParameterScale, Target, require_target, score_at, score_warnings, support_warnings
+from ..target import Batch, Target, require_target, score_at, score_warnings, support_warnings
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.results import few_draws, overflowing_moments, repeats_counted
 from .blocks import ResampledBlocks, blocks_of_chains, resampled_blocks

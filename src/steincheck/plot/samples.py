@@ -10,10 +10,11 @@ import numpy as np
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MUTED_COLOUR, PAPER_COLOUR
 from .._validation import require_kind
 from .._whitening import standardised
+from ..adapters.parameters import ParameterScale, parameter_scales
 from ..draws import as_matrix, read_as_draws, to_unconstrained
 from ..modes.arguments import as_covariances, as_pair
 from ..result import Verdict
-from ..target import ParameterScale, Target, log_density_at, parameter_scales, require_target
+from ..target import Target, log_density_at, require_target
 from ..typing import DrawsLike, ModesLike
 from .axes import MAX_POINTS, axes_or_new, check_coordinates, labels_of, pyplot, with_legend
 
@@ -201,7 +202,7 @@ def scene_of(draws: Any, target: Target | None, verdict: Any, modes: Any, names:
     dim = x.shape[1]
     known = {} if target is None else parameter_scales(target)
     coordinates = labels_of(names, dim) if target is None else target.coordinate_names
-    scales = [known.get(name, ParameterScale(name, k, "")) for k, name in enumerate(coordinates)]
+    scales = [known.get(name, ParameterScale(name, k)) for k, name in enumerate(coordinates)]
     labels = labels_of([item.parameter for item in scales] if names is None else names, dim)
     centres = np.empty((0, dim)) if modes is None else as_matrix(locations, dim, minimum=1, name="modes")
     if covariances is not None:

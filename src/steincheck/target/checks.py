@@ -10,15 +10,16 @@ from .._validation import listed
 from ..wording.draws import NO_SCORE, constant_coordinates, discontinuity_warning
 from .evaluation import (
     Differences,
+    call_batch,
     differences,
     log_density_anywhere,
     log_density_at,
-    read_only,
     rounding_of,
     score_at,
 )
 from .record import Target, probe_points
 
+N_MOVED = 125  # draws from which edges are looked for, to and fro: 250 evaluations
 EDGE_DROP = 40.0  # nats: a larger drop within the smallest bracket is an edge, whatever the floor beyond it
 
 
@@ -126,48 +127,12 @@ def discontinuity(
     """
     of_lines = rng.spawn(1)[0]
     low = float(np.median(log_p)) - 5 - 0.5 * np.log(len(x))
-    found = _edge(target, x, log_p, low, rng) or (_jump(target, x, low, of_lines) if jumps else None)
+    found = _edge(target, x, low, rng) or (_jump(target, x, low, of_lines) if jumps else None)
     log_density_at(target, x[:5])  # what fails now is a fault of the function, not an edge
     return found
 
 
-class _Brackets(NamedTuple):
-    """Pairs of points, of which the first is inside the support and the second outside."""
-
-    start: np.ndarray  #: (m, d) draws from which they began
-    inside: np.ndarray  #: (m, d)
-    height: np.ndarray  #: (m,) log p at `inside`
-    outside: np.ndarray  #: (m, d)
-    beyond: np.ndarray  #: (m,) log p at `outside`
-
-    def rows(self, rows: np.ndarray) -> _Brackets:
-        """Some of the brackets."""
-        return _Brackets(*(part[rows] for part in self))
-
-    def halved(self, target: Target, floor: float) -> _Brackets:
-        """Brackets of half the length; a point is inside if log p is above `floor`."""
-        middle = 0.5 * (self.inside + self.outside)
-        value = log_density_anywhere(target.log_density, middle)
-        within = value > floor
-        return _Brackets(
-            self.start,
-            np.where(within[:, None], middle, self.inside),
-            np.where(within, value, self.height),
-            np.where(within[:, None], self.outside, middle),
-            np.where(within, self.beyond, value),
-        )
-
-    def nearest(self, spread: np.ndarray) -> _Brackets:
-        """The brackets that may be among the five whose edges are nearest to their draws."""
-        near = np.linalg.norm((self.inside - self.start) / spread, axis=1)
-        far = np.linalg.norm((self.outside - self.start) / spread, axis=1)
-        last = min(5, len(far)) - 1
-        return self.rows(near <= np.partition(far, last)[last])
-
-
-def _edge(
-    target: Target, x: np.ndarray, log_p: np.ndarray, low: float, rng: np.random.Generator
-) -> Discontinuity | None:
+def _edge(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -> Discontinuity | None:
     """An edge at which the density ends above `low`, or falls too slowly; some draws are moved to find it.
 
     Where p vanishes as the distance to the power a, the score has moments of orders below a + 1: without the
@@ -175,30 +140,42 @@ def _edge(
     to the edge as the nearest draws come twice as near. A continuous density that is merely steep has no drop
     left in the last brackets.
     """
-    floor = low - 1000  # nats: below every draw, above what users return for log 0
-    rows = np.unique(np.linspace(0, len(x) - 1, num=125).astype(int))
+    start, inside, outside = _brackets(target, x, low - 1000, rng)  # below every draw, above users' log 0
+    height = log_density_anywhere(target.log_density, inside)
+    ends = np.flatnonzero(log_density_anywhere(target.log_density, outside) < height - EDGE_DROP)
+    if not len(ends):
+        return None
+    highest = ends[np.argmax(height[ends])]
+    if height[highest] > low:
+        return Discontinuity("edge", inside[highest], np.inf)
+    near = (start - inside)[ends] * min(1, N_MOVED / len(x))  # as near as the nearest of all draws
+    near_and_halfway = np.concatenate([inside[ends] + near, inside[ends] + 0.5 * near])
+    fall = -np.diff(log_density_anywhere(target.log_density, near_and_halfway).reshape(2, -1), axis=0)
+    exponent = float(np.median(fall) / np.log(2))
+    return Discontinuity("slow edge", inside[ends[0]], np.inf, exponent) if exponent < 2 else None
+
+
+def _brackets(target: Target, x: np.ndarray, floor: float, rng: np.random.Generator) -> np.ndarray:
+    """Draws, and pairs of points between which log p falls below `floor`, (3, m, d).
+
+    Draws are moved to and fro; where that leads below the floor the way is halved down to the resolution of
+    the numbers, for the draws that may be among the five nearest to an edge.
+    """
+    rows = np.unique(np.linspace(0, len(x) - 1, num=N_MOVED).astype(int))
     spread = x.std(axis=0)
+    unit = np.where(spread > 0, spread, 1.0)
     moves = 0.9 * spread * rng.standard_normal((len(rows), x.shape[1]))
     start = np.tile(x[rows], (2, 1))
     outside = start + np.concatenate([moves, -moves])
-    height = np.tile(log_p[rows], 2)
-    beyond = log_density_anywhere(target.log_density, outside)
-    left = _Brackets(start, start, height, outside, beyond).rows(beyond <= floor)
-    for _ in range(60):  # down to the resolution of the numbers
-        if not len(left.start):
-            return None
-        left = left.halved(target, floor).nearest(np.where(spread > 0, spread, 1.0))
-    left = left.rows(left.height - left.beyond > EDGE_DROP)
-    if not len(left.start):
-        return None
-    highest = int(np.argmax(left.height))
-    if left.height[highest] > low:
-        return Discontinuity("edge", left.inside[highest], np.inf)
-    near = (left.start - left.inside) * len(rows) / len(x)  # as near as the nearest of all draws
-    near_and_halfway = np.concatenate([left.inside + near, left.inside + 0.5 * near])
-    fall = -np.diff(log_density_anywhere(target.log_density, near_and_halfway).reshape(2, -1), axis=0)
-    exponent = float(np.median(fall) / np.log(2))
-    return Discontinuity("slow edge", left.inside[0], np.inf, exponent) if exponent < 2 else None
+    found = np.stack([start, start, outside])[:, log_density_anywhere(target.log_density, outside) <= floor]
+    for _ in range(60 if found.size else 0):
+        start, inside, outside = found
+        middle = 0.5 * (inside + outside)
+        within = (log_density_anywhere(target.log_density, middle) > floor)[:, None]
+        found = np.stack([start, np.where(within, middle, inside), np.where(within, outside, middle)])
+        near, far = np.linalg.norm((found[1:] - start) / unit, axis=2)
+        found = found[:, near <= np.sort(far)[:5][-1]]
+    return found
 
 
 class _Steps(NamedTuple):
@@ -232,9 +209,9 @@ def _jump(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -
             break
         start, way, begin, n_parts = start[steps.matter], way[steps.matter], begin[steps.matter], 8
     sizes = np.where(steps.matter & (steps.size > 10.0 * steps.beside), steps.size, 0.0)
-    if not sizes.any():
-        return None
     best = int(np.argmax(sizes))
+    if not sizes[best]:
+        return None
     kind: Literal["edge", "jump"] = "edge" if sizes[best] >= EDGE_DROP else "jump"
     return Discontinuity(kind, start[best] + begin[best] * way[best], float(sizes[best]))
 
@@ -277,4 +254,4 @@ def _smallest_part(target: Target, x: np.ndarray) -> float:
         return np.inf
     size = (np.abs(x).max(axis=0) / np.where(spread > 0, spread, np.inf)).max()
     # below 1e-13 of a line a continuous log density does not change
-    return max(1e-13, 64 * rounding_of(target.log_density(read_only(x[:1]))) * float(size))
+    return max(1e-13, 64 * rounding_of(call_batch("log_density", target.log_density, x[:1])) * float(size))

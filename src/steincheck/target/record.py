@@ -1,29 +1,24 @@
-"""The target: a density known up to a constant, as batch callables over draws of shape (n, d).
-
-Its coordinates show the user's own parameters as they are, or as their log or logit.
-"""
+"""The target, a density known up to a constant: batch functions of points (n, d), or one traced by JAX."""
 
 from __future__ import annotations
 
-import functools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, fields, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
-from scipy import special
 
-from .._validation import as_count, check_names, check_switch, listed
+from .._validation import as_count, as_numbers, check_names, check_switch, listed, shown
 
 MAX_DIM = 10**6  # a matrix of this order is beyond any memory
+BATCH_SIZES = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that a new n costs no compilation
 Batch = Callable[[np.ndarray], np.ndarray]
-# per scale of a coordinate, how a parameter follows from it
-SCALES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "": np.asarray,
-    "log": np.exp,
-    "logit": special.expit,
-}
 
 
 class _PointByPoint(NamedTuple):
@@ -154,7 +149,7 @@ AnyTarget = TypeVar("AnyTarget", bound=Target)
 def made_by(target: AnyTarget, maker: Callable[..., Target], *arguments: Any, **options: Any) -> AnyTarget:
     """The target, to be pickled as this call, since compiled functions cannot be."""
     made = {item.name: getattr(target, item.name) for item in fields(target) if item.name != "_recipe"}
-    return replace(target, _recipe=_Recipe(functools.partial(maker, *arguments, **options), made))
+    return replace(target, _recipe=_Recipe(partial(maker, *arguments, **options), made))
 
 
 def _remake(call: Callable[[], Target], changed: dict[str, Any]) -> Target:
@@ -180,82 +175,6 @@ def require_target(target: Any) -> None:
         raise TypeError(f"`target` must be a steincheck.Target (see from_jax), got {type(target).__name__}")
 
 
-class ParameterScale(NamedTuple):
-    """How one coordinate of a target shows one of the user's parameters."""
-
-    parameter: str  #: the user's own name
-    column: int  #: where `constrain` puts it
-    scale: str  #: "" if the coordinate is the parameter itself, "log" or "logit"
-
-    def values(self, coordinate: np.ndarray) -> np.ndarray:
-        """Values of the parameter at values of the coordinate."""
-        return np.asarray(SCALES[self.scale](coordinate))
-
-    def log_slope(self, coordinate: np.ndarray) -> np.ndarray:
-        """log of the derivative of the parameter by the coordinate."""
-        if self.scale == "log":
-            return np.asarray(coordinate)
-        if self.scale == "logit":
-            return np.asarray(special.log_expit(coordinate) + special.log_expit(-coordinate))
-        return np.zeros_like(coordinate)
-
-
-def parameter_scales(target: Target) -> dict[str, ParameterScale]:
-    """Per name of a coordinate: the user's parameter and the scale on which the coordinate shows it.
-
-    Found from the values of `constrain` at a few points, whatever the coordinates are called. Coordinates
-    that mix several parameters (of a simplex, of ordered vectors) are not in it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import steincheck as sc
-    >>> target = sc.Target(
-    ...     lambda u: u[:, 0] - np.exp(u[:, 0]), dim=1, names=["log tau"], constrained_names=["tau"],
-    ...     constrain=np.exp, unconstrain=np.log,
-    ... )
-    >>> parameter_scales(target)["log tau"]
-    ParameterScale(parameter='tau', column=0, scale='log')
-    """
-    names = target.coordinate_names
-    if target.constrain is None or target.constrained_names is None:
-        return {name: ParameterScale(name, k, "") for k, name in enumerate(names)}
-    points = probe_points(target.dim)
-    values = np.asarray(target.constrain(points), dtype=np.float64)
-    found: dict[str, ParameterScale] = {}
-    for scale, inverse in SCALES.items():
-        column = _same_column(inverse(points), values)
-        for j in np.flatnonzero(column >= 0).tolist():
-            parameter = target.constrained_names[column[j]]
-            found.setdefault(names[j], ParameterScale(parameter, int(column[j]), scale))
-    return found
-
-
-def scale_of(coordinate: np.ndarray, parameter: np.ndarray) -> str:
-    """How a coordinate shows a parameter, with {} for its name, from values of both."""
-    for scale, inverse in SCALES.items():
-        if np.allclose(inverse(coordinate), parameter, rtol=1e-9, atol=0):
-            return f"{scale} {{}}".lstrip()
-    return "unconstrained {}"
-
-
-def _same_column(images: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Which column of `values` (n, k) equals each column of `images` (n, d), as (d,); -1 if none does."""
-    order = np.argsort(values[0], kind="stable")
-    ordered = values[0, order]
-    after = np.searchsorted(ordered, images[0]).clip(max=len(order) - 1)
-    before = np.maximum(after - 1, 0)
-    nearer = np.abs(ordered[before] - images[0]) < np.abs(ordered[after] - images[0])
-    column = order[np.where(nearer, before, after)]
-    same = np.isclose(images, values[:, column], rtol=1e-9, atol=0).all(axis=0)
-    return np.where(same, column, -1)
-
-
-def probe_points(dim: int, n: int = 3) -> np.ndarray:
-    """A few fixed points (n, dim) near 0 without any symmetry."""
-    return 0.8 * np.sin(np.outer(np.sqrt(np.arange(2, n + 2)), np.arange(1, dim + 1)))
-
-
 def to_constrained(points: Any, target: Target) -> tuple[np.ndarray, tuple[str, ...]]:
     """Points (n, d) of the target, such as mode locations, as values (n, k) of the user's parameters.
 
@@ -277,3 +196,208 @@ def to_constrained(points: Any, target: Target) -> tuple[np.ndarray, tuple[str, 
     if target.constrain is not None and target.constrained_names is not None:
         return np.asarray(target.constrain(points)), tuple(target.constrained_names)
     return points, target.coordinate_names
+
+
+def probe_points(dim: int, n: int = 4) -> np.ndarray:
+    """A few fixed points (n, dim) near 0 without any symmetry."""
+    return 0.8 * np.sin(np.outer(np.sqrt(np.arange(2, n + 2)), np.arange(1, dim + 1)))
+
+
+def from_jax(
+    log_density: Callable[[Any], Any],
+    dim: int | None = None,
+    *,
+    example: Any = None,
+    names: Sequence[str] | None = None,
+    sample: Callable[[int, Any], np.ndarray] | None = None,
+    constrained_names: Sequence[str] | None = None,
+    constrain: Callable[[Any], Any] | None = None,
+    unconstrain: Callable[[Any], Any] | None = None,
+) -> Target:
+    """Make a `Target` from a JAX function of one point; score and Hessian by automatic differentiation.
+
+    Everything is computed in float64 whatever the global JAX setting, which is left alone, and compiled
+    once: draws are evaluated in padded chunks of fixed size, so a new number of draws compiles nothing.
+    NumPy data that `log_density` holds are used in float64 too, JAX arrays in float32 as they are.
+
+    Parameters
+    ----------
+    log_density : callable
+        (d,) -> scalar, written with ``jax.numpy``; with `example`, pytree -> scalar.
+    dim : int, optional
+        The dimension d; not needed with `example`.
+    example : pytree of arrays, optional
+        One position, such as a dict of arrays, of the same structure as the argument of `log_density`. The
+        coordinates are named as ArviZ writes them.
+    names, sample, constrained_names, constrain, unconstrain
+        As in `Target`; the maps take many points, (n, d) and (n, k), and may be written with ``jax.numpy``.
+
+    Returns
+    -------
+    Target
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.from_jax(lambda x: -0.5 * jnp.sum(x**2), dim=2)
+    >>> target.score(np.ones((3, 2))).shape
+    (3, 2)
+    """
+    if not callable(log_density):
+        raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
+    options: dict[str, Any] = {"example": example, "names": names, "sample": sample}
+    maps: dict[str, Any] = {"constrain": constrain, "unconstrain": unconstrain}
+    again = partial(from_jax, log_density, dim, constrained_names=constrained_names, **options, **maps)
+    if example is not None:
+        log_density, own_names = _flat_function(log_density, example)
+        dim, names = len(own_names), names or own_names
+    if dim is None:
+        raise ValueError("`dim` must be given, or `example`, a point in the form that `log_density` takes")
+    dim = as_count(dim, "dim", maximum=MAX_DIM)
+    function, returned = trace(log_density, dim)
+    if getattr(returned, "shape", None) != () or not jnp.issubdtype(returned.dtype, jnp.floating):
+        raise ValueError(
+            "`log_density` of from_jax must map one point of shape (d,) to one real number, "
+            f"but for d = {dim} it returns {shown(returned)}"
+        )
+    if returned.dtype != jnp.float64:
+        warnings.warn(
+            f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
+        )
+    target = replace(
+        jax_target(function, dim),
+        names=names,
+        sample=sample,
+        constrained_names=constrained_names,
+        constrain=_in_double(constrain),
+        unconstrain=_in_double(unconstrain),
+    )
+    return made_by(target, again)
+
+
+def _flat_function(function: Callable[[Any], Any], example: Any) -> tuple[Callable[[Any], Any], list[str]]:
+    """A function of pytrees like `example` as one of points (d,), and the names of the coordinates.
+
+    Examples
+    --------
+    >>> _flat_function(lambda tree: tree["mu"] ** 2, {"mu": 0.0, "theta": np.zeros(2)})[1]
+    ['mu', 'theta[0]', 'theta[1]']
+    """
+    with jax.enable_x64(True):
+        doubles = jax.tree.map(lambda leaf: as_numbers(leaf, "example", "a pytree of real numbers"), example)
+        flat, restored = ravel_pytree(doubles)
+    if not flat.size:
+        raise ValueError("`example` must hold at least one number")
+    names: list[str] = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(doubles)[0]:
+        variable = jax.tree_util.keystr(path, simple=True, separator=".") or "x"
+        indices = [",".join(map(str, index)) for index in np.ndindex(*np.shape(leaf))]
+        names += [f"{variable}[{index}]" if index else variable for index in indices]
+    return lambda point: function(restored(point)), names
+
+
+def _in_double(function: Callable[[Any], Any] | None) -> Batch | None:
+    """A batch function of NumPy arrays, which computes in float64 also where it is written with JAX."""
+    if not callable(function):
+        return function
+
+    def evaluate(x: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+            return np.asarray(function(x))
+
+    return evaluate
+
+
+def trace(log_density: Callable[[Any], Any], dim: int) -> tuple[Partial, Any]:
+    """The function traced once in float64, with its own copy of the arrays it closes over; and its output.
+
+    JAX keeps one converted copy of a NumPy array for as long as a traced function holds it. With copies of
+    our own, that of the user's array is let go, and the user may go on in float32.
+    """
+    function = getattr(log_density, "__wrapped__", log_density)  # of jax.jit, whose programs hold arrays too
+    point = jax.ShapeDtypeStruct((dim,), np.float64)
+
+    def evaluate(constants: list[Any], x: Any) -> Any:
+        return jax.core.eval_jaxpr(jaxpr, constants, x)[0]
+
+    with jax.enable_x64(True):
+        try:
+            # a new function object each time: JAX would answer from its cache for one it has traced before
+            closed, out = jax.make_jaxpr(lambda x: function(x), return_shape=True)(point)
+            jaxpr = closed.jaxpr
+            constants = [jnp.array(value) for value in closed.consts]
+            if getattr(out, "shape", None) == ():
+                jax.jit(evaluate).lower(constants, point)  # where precisions clash within loops, it fails
+        except (TypeError, ValueError, LookupError) as error:
+            raise _trace_error(error, dim) from error
+    return Partial(evaluate, constants), out
+
+
+def _trace_error(error: Exception, dim: int) -> Exception:
+    """What the user should know about an error of a function that was traced in float64."""
+    reason = str(error).partition("\n")[0]
+    if isinstance(error, jax.errors.JAXTypeError):
+        return TypeError(
+            "`log_density` of from_jax must be written with jax.numpy, without float(), NumPy functions and "
+            f"`if` on values; a NumPy function goes into steincheck.Target: {reason}"
+        )
+    return ValueError(
+        f"`log_density` of from_jax fails for a point of shape {(dim,)} in float64: {type(error).__name__}: "
+        f"{reason}; if it ran in float32 before, JAX keeps float32 copies of the NumPy arrays it holds: hold "
+        'jax.numpy.asarray(data) instead, or start with jax.config.update("jax_enable_x64", True)'
+    )
+
+
+def jax_target(log_density: Partial, dim: int) -> Target:
+    """Target of a JAX function of one point; compiled once for all parameters of one shape."""
+    with jax.enable_x64(True):
+        log_density = jax.tree.map(jnp.asarray, log_density)
+    return Target(
+        in_chunks(partial(_values, log_density), dim),
+        in_chunks(lambda x: values_and_scores(log_density, x)[:, 1:], dim),
+        dim=dim,
+        hessian=in_chunks(partial(_hessians, log_density), dim, (1, 32)),
+        jax_log_density=log_density,
+    )
+
+
+@jax.jit
+def _values(log_density: Partial, x: Any) -> Any:
+    return jax.vmap(log_density)(x)
+
+
+@jax.jit
+def values_and_scores(log_density: Partial, x: Any) -> Any:
+    """log p and score of every row in one program, as columns (n, 1 + d)."""
+    return jnp.column_stack(jax.vmap(jax.value_and_grad(log_density))(x))
+
+
+@jax.jit
+def _hessians(log_density: Partial, x: Any) -> Any:
+    return jax.vmap(jax.hessian(log_density))(x)
+
+
+def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int] = BATCH_SIZES) -> Batch:
+    """Evaluate a compiled function of rows at any n, in padded chunks of these sizes: few compilations."""
+
+    def evaluate(x: np.ndarray) -> np.ndarray:
+        x = as_numbers(x, "x")
+        if x.ndim != 2 or x.shape[1] != dim:
+            raise ValueError(f"`x` must have shape (n, {dim}), one point per row, got {x.shape}")
+        parts: list[np.ndarray] = []
+        start = 0
+        while start < len(x) or not parts:
+            left = len(x) - start
+            above = next((size for size in chunks if left <= size), chunks[-1])
+            below = max((size for size in chunks if size <= left), default=chunks[0])
+            # padded if at most half of it is padding, else a smaller one
+            size = above if above <= 2 * left or below == 1 else below
+            block = np.resize(x[start : start + size], (size, dim))  # padded with rows of its own
+            with jax.enable_x64(True):
+                parts.append(np.asarray(compiled(block))[:left])
+            start += size
+        return np.concatenate(parts)  # an array that may be written to
+
+    return evaluate

@@ -22,7 +22,7 @@ from ..draws import to_unconstrained
 from ..modes.held_out import box_beside
 from ..result import Finding, StepEvaluations, Verdict
 from ..target import Target, require_target
-from ..target.counting import counting_target
+from ..target.evaluation import counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import verdict as words
 from .case import Remarks, find_known_modes, join_notes, notes_on_unknown_modes, read_case

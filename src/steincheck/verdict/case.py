@@ -16,7 +16,7 @@ from ..modes.held_out import climb_from_draws, hold_out, rounded_location, searc
 from ..modes.search import no_mode_reason
 from ..result import Modes
 from ..target import Target, score_at, score_warnings, to_constrained
-from ..target.counting import Budget
+from ..target.evaluation import Budget
 from ..wording import draws as chain_words
 from ..wording import results as mode_words
 from ..wording import verdict as words

@@ -22,7 +22,7 @@ from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
 from ..target import Target, discontinuity
-from ..target.counting import Budget
+from ..target.evaluation import Budget
 from ..wording import draws as chain_words
 from ..wording import verdict as words
 from ..wording.draws import discontinuity_remedy, discontinuity_text

@@ -11,7 +11,7 @@ import numpy as np
 from ..accuracy import Shares, accuracy_core
 from ..result import AccuracyResult, ParameterAccuracy, Table
 from ..target import Target
-from ..target.counting import Budget
+from ..target.evaluation import Budget
 from ..wording import verdict as words
 from .case import Case, ModesOfCase, Remarks
 from .examine import Tested

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..result import StepEvaluations
 from ..target import Target
-from ..target.counting import Budget
-from ..target.evaluation import call_batch
+from ..target.evaluation import Budget, call_batch
 from ..wording import verdict as words
 
 SUPPORT = 3_500  # edges and jumps: 600 to 3,400 (target/checks.py)
