@@ -9,10 +9,9 @@ import steincheck as sc
 from steincheck.chains.reading import (
     equal_chains,
     find_dependence,
-    order_facts,
     read_sample,
-    repeats,
     stuck_chains,
+    values_per_draw,
 )
 
 MODES = [[-3.0, 0.0], [3.0, 0.0]]
@@ -137,25 +136,39 @@ def test_interleaved_chains_are_no_misfit(walkers, steps):
 
 def test_facts_about_chains():
     x, chain = labelled_chains(np.random.default_rng(6), 4, 100, 2, 0.5)
-    assert order_facts(x, chain, None) == (None, (), (), None)
+    assert stuck_chains(x, chain) == equal_chains(x, chain) == ()
     still = x.copy()
     still[150:190] = still[150]
     assert stuck_chains(still, chain) == ((1, 50, 89),)
-    assert repeats(still).n_repeats == 39
-    np.testing.assert_array_equal(repeats(still).atom, still[150])
-    assert order_facts(still, chain, None).repeats is None  # a rejection is no repeat
     same = x.copy()
     same[300:] = same[100:200]
     assert equal_chains(same, chain) == ((1, 3, 100, 100),)
-    assert order_facts(same, chain, None).repeats.atom is None
 
 
-def test_a_few_repeats_do_not_matter():
+def test_copies_are_groups_and_count_once():
     x = np.random.default_rng(7).normal(size=(100, 1))
-    x[95:] = x[:5]
-    assert repeats(x) is None  # the variance is 1.1 times that of independent draws
-    x[90:] = x[:10]
-    assert repeats(x).n_repeats == 10
+    target = standard_normal(1)
+    assert read_sample(x, target).group is None
+    sample = read_sample(np.concatenate([x, x]), target, independent=True)
+    assert sample.effective_size == pytest.approx(100)
+    np.testing.assert_array_equal(sample.group[:100], sample.group[100:])
+    assert len(np.unique(sample.rows(np.array([0, 100, 1])).group)) == 2
+
+
+def test_weighted_draws_are_no_chain_whatever_their_order():
+    x = np.sort(np.random.default_rng(8).normal(size=(200, 1)), axis=0)
+    weight = np.linspace(0.0, 2.0, 200)
+    target = standard_normal(1)
+    assert read_sample(x, target).chain is not None
+    sample = read_sample(x, target, weights=weight)
+    assert sample.chain is None
+    assert len(sample.x) == 199  # a draw of weight 0 is left out
+    assert sample.weight.mean() == pytest.approx(1)
+    assert sample.effective_size == pytest.approx(weight.sum() ** 2 / np.sum(weight**2))
+    logs = read_sample(x[1:], target, log_weights=np.log(weight[1:]) + 700)
+    np.testing.assert_allclose(logs.weight, sample.weight)
+    read = sc.as_draws(x, weights=weight)
+    np.testing.assert_array_equal(values_per_draw(np.arange(200.0), read, "log_q"), np.arange(1.0, 200.0))
 
 
 def switching(rng, n_chains, length, correlation, rate):

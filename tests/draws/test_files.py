@@ -109,13 +109,13 @@ def test_several_files_are_chains(tmp_path):
 
 
 def test_frames_in_text_files_are_sorted_by_chain_and_draw_and_weighted(tmp_path):
-    text = ".chain,.iteration,x,lp__,.log_weight\n2,1,30,0,0\n1,2,20,0,-1\n1,1,10,0,-inf\n2,2,40,0,1\n"
+    text = ".chain,.iteration,x,lp__,.log_weight\n2,1,30,0,0\n1,2,20,0,-1\n1,1,10,0,-2\n2,2,40,0,1\n"
     draws = read_draws(written(tmp_path, text), dim=1)
     assert draws.values[:, 0].tolist() == [10, 20, 30, 40]
     assert draws.chain.tolist() == [0, 0, 1, 1]
-    weight = np.exp([-np.inf, -1, 0, 1])
-    np.testing.assert_allclose(draws.weight, weight / weight.sum(), rtol=1e-14)
-    with pytest.raises(ValueError, match="`weight` must be finite and not negative, got nan"):
+    weight = np.exp([-2, -1, 0, 1])
+    np.testing.assert_allclose(draws.weight, weight / weight.mean(), rtol=1e-14)
+    with pytest.raises(ValueError, match="`weights` must be finite and not negative, got nan"):
         read_draws(written(tmp_path, "a,log_weight\n1,0\n2,inf\n"))
 
 

@@ -184,7 +184,7 @@ def test_columns_of_chains_and_weights_in_a_dict():
     np.testing.assert_array_equal(draws.chain, chain)
     weighted = as_draws(columns | {"log_weight": 1e4 + np.log(np.arange(1, 302))})
     assert weighted.names == ("mu", "tau")
-    np.testing.assert_allclose(weighted.weight, np.arange(1, 302) / (301 * 151), rtol=1e-9)
+    np.testing.assert_allclose(weighted.weight, np.arange(1, 302) / 151, rtol=1e-9)
 
 
 class Table:
@@ -388,5 +388,32 @@ def test_weights_stay_with_the_draws():
     target = gamma_target(["mu", "log_sigma"])
     columns = {"sigma": np.array([1.0, 2.0]), "mu": np.zeros(2), "log_weight": np.log([1.0, 3.0])}
     draws = to_unconstrained(columns, target)
-    np.testing.assert_allclose(draws.weight, [0.25, 0.75])
+    np.testing.assert_allclose(draws.weight, [0.5, 1.5])
     np.testing.assert_allclose(draws.values[:, 1], np.log([1, 2]))
+
+
+class DynestyLike:
+    """Fields of `dynesty.results.Results`."""
+
+    samples = np.arange(8.0).reshape(4, 2)
+    logwt = np.array([-800.0, -3.0, -2.0, -2.0])
+    samples_id = np.array([5, 0, 5, 9])
+
+
+def test_results_of_nested_sampling_have_weights_and_threads():
+    x = np.random.default_rng(0).normal(size=(5, 2))
+    draws = as_draws(DynestyLike(), 2)
+    np.testing.assert_array_equal(draws.values, DynestyLike.samples[1:])  # exp(-798) is 0
+    np.testing.assert_allclose(draws.weight, 3 * np.exp([-1, 0, 0]) / (2 + np.exp(-1)))
+    assert draws.group.tolist() == [0, 1, 2]
+    assert draws.kept.tolist() == [False, True, True, True]
+    points = {"points": x, "weights": np.ones(5), "logl": np.zeros(5)}
+    ultranest = as_draws({"weighted_samples": points, "paramnames": ["b", "a"]}, names=["a", "b"])
+    np.testing.assert_array_equal(ultranest.values, x[:, ::-1])
+
+
+def test_one_kind_of_weights_is_given():
+    with pytest.raises(ValueError, match="`weights` and `log_weights` must not both be given"):
+        as_draws(np.eye(4), weights=np.ones(4), log_weights=np.zeros(4))
+    with pytest.raises(ValueError, match=r"`weights` must hold the weight of each draw, shape"):
+        as_draws(np.eye(4), log_weights=np.zeros(3))

@@ -6,8 +6,9 @@ import pytest
 from harness import BIMODAL_MODES, assert_level, assert_power, bimodal, bimodal_draws, standard_normal
 
 import steincheck as sc
+from steincheck.chains.reading import groups_of_copies
 from steincheck.stein.kernels import stein_kernel
-from steincheck.stein.resampling import bootstrap_used, identical_draws
+from steincheck.stein.resampling import bootstrap_used
 
 
 def test_the_statistic_of_blocks_leaves_out_pairs_within_them(normal_target):
@@ -87,7 +88,7 @@ def test_identical_draws_are_one_block(normal_target):
     different = np.any(x[:, None] != x, axis=2)
     assert found.settings["bootstrap"] == "blocks"
     assert found.statistic == pytest.approx(u[different].mean(), rel=1e-5)
-    identity = identical_draws(x)
+    identity = groups_of_copies(x)
     np.testing.assert_array_equal(identity[-20:], identity[:20])
     assert len(np.unique(identity)) == 60
 

@@ -333,15 +333,13 @@ def test_impossible_draws_are_found_where_moments_are_not_tested(normal_target):
 
 
 def test_copies_are_no_evidence(normal_target):
-    """Right draws, repeated: no verdict, where the tests by themselves would reject most of them."""
+    """Equal chains: no verdict, where the tests by themselves would reject most of them."""
     rng = np.random.default_rng(1)
     chains = np.repeat(rng.normal(size=(1, 300, 2)), 4, axis=0)
-    shuffled = rng.permutation(np.repeat(rng.normal(size=(200, 2)), 5, axis=0))
-    for draws, said in ((chains, "chains 0 and 1 are the same"), (shuffled, "800 of 1000 draws repeat")):
-        verdict = sc.check(draws, normal_target, modes=[[0.0, 0.0]], rng=0)
-        assert verdict.fits is None
-        assert said in verdict.sentence
-        assert not verdict.tests
+    verdict = sc.check(chains, normal_target, modes=[[0.0, 0.0]], rng=0)
+    assert verdict.fits is None
+    assert "chains 0 and 1 are the same" in verdict.sentence
+    assert not verdict.tests
     rounded = np.round(rng.normal(size=(1000, 1)), 2)
     one = standard_normal(1)
     assert sc.check(rounded, one, modes=[[0.0]], rng=0).tests
@@ -371,13 +369,11 @@ def test_swapped_axes_are_no_evidence_but_many_short_chains_are(normal_target):
 
 
 def test_clipped_draws_are_told_by_the_point_they_share():
-    """A density has no atoms, so that order and chains are not to blame."""
     x = np.random.default_rng(3).standard_t(3, size=(1000, 1))
     x[np.random.default_rng(4).permutation(1000)[:25]] = 4.0
     target = sc.Target(lambda x: -2 * np.log1p(x[:, 0] ** 2 / 3), lambda x: -4 * x / (3 + x**2), dim=1)
     verdict = quiet_check(x, target, modes=[[0.0]])
-    assert verdict.fits is None
-    assert "25 of 1000 draws are identical, [4.]" in verdict.sentence
+    assert any("25 of them are at [4.]" in warning for warning in verdict.warnings)
 
 
 def test_rejections_of_a_chain_are_no_copies():

@@ -50,22 +50,12 @@ class EqualChains(NamedTuple):
     length: int  #: number of draws compared
 
 
-class Repeats(NamedTuple):
-    """Draws that repeat others which a continuous density would not."""
-
-    n_repeats: int  #: how many draws repeat an earlier one
-    n: int  #: of how many; rejections of chains do not count
-    atom: np.ndarray | None  #: the point that most of them are at, if there is one
-    n_atom: int  #: number of draws there
-
-
 class OrderFacts(NamedTuple):
     """What the order of draws shows; all empty where nothing is wrong."""
 
     dependence: Dependence | None = None
     stuck: tuple[StuckChain, ...] = ()
     equal: tuple[EqualChains, ...] = ()
-    repeats: Repeats | None = None
 
 
 class Sample(NamedTuple):
@@ -75,46 +65,109 @@ class Sample(NamedTuple):
     log_p: np.ndarray  #: (n,) log density at the draws
     chain: np.ndarray | None = None  #: (n,) chain of each draw, 0, 1, ...; None for independent draws
     scores: np.ndarray = np.empty((0, 0))  #: (n, d) scores at the draws; empty until they are asked for
+    weight: np.ndarray | None = None  #: (n,) importance weights, of mean 1 over all draws; None if equal
+    group: np.ndarray | None = None  #: (n,) of int; groups are independent, draws of one may be copies
     order: OrderFacts = OrderFacts()  #: what the order of all draws shows
     warnings: tuple[str, ...] = ()  #: what the user should know
 
     def rows(self, index: np.ndarray) -> Sample:
         """Some of the draws, their chains numbered anew."""
         scores = self.scores[index] if len(self.scores) else self.scores
-        chain = chain_of_rows(self.chain, index)
-        return self._replace(x=self.x[index], log_p=self.log_p[index], chain=chain, scores=scores)
+        return self._replace(
+            x=self.x[index],
+            log_p=self.log_p[index],
+            chain=chain_of_rows(self.chain, index),
+            scores=scores,
+            weight=None if self.weight is None else self.weight[index],
+            group=chain_of_rows(self.group, index),
+        )
+
+    @property
+    def effective_size(self) -> float:
+        """(sum W)^2 / sum W^2 with the total weights W of the groups: Kish's effective sample size."""
+        weight = np.ones(len(self.x)) if self.weight is None else self.weight
+        total = weight if self.group is None else np.bincount(self.group, weight)
+        return float(total.sum() ** 2 / np.sum(total**2))
 
 
-def read_sample(draws: Any, target: Target, *, independent: bool = False, minimum: int = 2) -> Sample:
+def read_sample(
+    draws: Any,
+    target: Target,
+    *,
+    weights: Any = None,
+    log_weights: Any = None,
+    independent: bool = False,
+    minimum: int = 2,
+) -> Sample:
     """Read draws in any form and find out whether they are chains."""
     check_switch(independent, "independent")
-    return evaluate_sample(to_unconstrained(draws, target, minimum=minimum), target, independent=independent)
+    read = to_unconstrained(draws, target, minimum=minimum, weights=weights, log_weights=log_weights)
+    return evaluate_sample(read, target, independent=independent)
 
 
 def evaluate_sample(read: Draws, target: Target, *, independent: bool, known: Any = None) -> Sample:
     """Evaluate the log density at draws, once, and find out whether they are chains.
 
-    Draws that come with chains are chains; an array (n, d) whose order shows autocorrelation is one chain.
-    With `independent` neither is. Log densities (n,) that are `known` are not evaluated.
+    Draws that come with chains are chains; an array (n, d) whose order shows autocorrelation is one chain,
+    unless it has weights or groups, as those of nested sampling, which stand in the order of their density.
+    With `independent` neither is. Identical rows of independent draws are one group: copies are no further
+    evidence. Log densities (n,) that are `known` are not evaluated.
     """
     x = read.values
-    log_p = log_density_at(target, x) if known is None else _verified_log_density(known, target, x)
+    log_p = log_density_at(target, x) if known is None else _verified_log_density(known, target, read)
     chain = None if independent else read.chain
     dependence = None
-    if chain is None and not independent:
+    if chain is None and read.weight is None and read.group is None and not independent:
         dependence = find_dependence(x, log_p)
     if dependence is not None:
         chain = np.zeros(len(x), dtype=int)
-    order = order_facts(x, chain, dependence)
-    warnings = (*read.warnings, *_order_warnings(order, target.coordinate_names))
-    return Sample(x, log_p, chain, order=order, warnings=warnings)
+    order = OrderFacts(dependence)
+    group = None
+    if chain is not None:
+        order = OrderFacts(dependence, stuck_chains(x, chain), equal_chains(x, chain))
+    else:
+        group = groups_of_copies(x) if read.group is None else read.group
+    warnings = (*read.warnings, *_order_warnings(order, target.coordinate_names), *_copies(x, group, read))
+    return Sample(x, log_p, chain, weight=read.weight, group=group, order=order, warnings=warnings)
 
 
-def _verified_log_density(known: Any, target: Target, x: np.ndarray) -> np.ndarray:
+def groups_of_copies(x: np.ndarray) -> np.ndarray | None:
+    """A number per row of x (n, d), equal for identical rows; None if all differ.
+
+    Examples
+    --------
+    >>> groups_of_copies(np.array([[2.0], [1.0], [2.0]]))
+    array([1, 0, 1])
+    """
+    if len(np.unique(x[:, 0])) == len(x):
+        return None
+    points, group = np.unique(x, axis=0, return_inverse=True)
+    return None if len(points) == len(x) else group.ravel()
+
+
+def _copies(x: np.ndarray, group: np.ndarray | None, read: Draws) -> list[str]:
+    """A warning of identical rows, which independent draws of a density never have."""
+    if group is None or read.group is not None:
+        return []
+    count = np.bincount(group)
+    most = int(np.argmax(count))
+    return [wording.copies(len(x) - len(count), len(x), x[group == most][0], int(count[most]))]
+
+
+def values_per_draw(values: Any, draws: Draws, name: str) -> np.ndarray:
+    """Finite numbers (n,), one per draw; of draws that were left out there may be values too."""
+    numbers = as_numbers(values, name).ravel()
+    if draws.kept is not None and numbers.shape == draws.kept.shape:
+        numbers = numbers[draws.kept]
+    if numbers.shape != (len(draws),) or not np.isfinite(numbers).all():
+        raise ValueError(f"`{name}` must be a finite number per draw, {len(draws)}, got {shown(values)}")
+    return numbers
+
+
+def _verified_log_density(known: Any, target: Target, draws: Draws) -> np.ndarray:
     """Known log densities, shifted by the constant in which they differ from the target's at five draws."""
-    values = as_numbers(known, "log_density").ravel()
-    if values.shape != (len(x),) or not np.isfinite(values).all():
-        raise ValueError(f"`log_density` must be a finite number per draw, {len(x)}, got {shown(known)}")
+    x = draws.values
+    values = values_per_draw(known, draws, "log_density")
     rows = np.linspace(0, len(x) - 1, 5).astype(int)
     gap = log_density_at(target, x[rows]) - values[rows]
     if np.ptp(gap) > 1e-3 * (1 + np.ptp(values)):
@@ -126,7 +179,7 @@ def _verified_log_density(known: Any, target: Target, x: np.ndarray) -> np.ndarr
 
 
 def _order_warnings(order: OrderFacts, names: Sequence[str]) -> list[str]:
-    """What every test says of the order of the draws; repeats are reported where they matter."""
+    """What every test says of the order of the draws."""
     stuck = [wording.stuck_chain(*fact) for fact in order.stuck]
     equal = [wording.equal_chains(*fact) for fact in order.equal]
     if order.dependence is None:
@@ -136,15 +189,6 @@ def _order_warnings(order: OrderFacts, names: Sequence[str]) -> list[str]:
         return [wording.interleaved_chains(lag), *stuck, *equal]
     label = names[series] if isinstance(series, int) else f"the {series}"
     return [wording.tested_as_one_chain(lag, correlation, label), *stuck, *equal]
-
-
-def order_facts(x: np.ndarray, chain: np.ndarray | None, dependence: Dependence | None) -> OrderFacts:
-    """The facts about draws (n, d) of the chains `chain` (n,), None for independent draws."""
-    if chain is None:
-        return OrderFacts(dependence, repeats=repeats(x))
-    arrivals = np.ones(len(x), dtype=bool)  # a rejection repeats the draw before it
-    arrivals[1:] = np.any(x[1:] != x[:-1], axis=1) | (chain[1:] != chain[:-1])
-    return OrderFacts(dependence, stuck_chains(x, chain), equal_chains(x, chain), repeats(x[arrivals]))
 
 
 def find_dependence(x: np.ndarray, log_p: np.ndarray | None = None) -> Dependence | None:
@@ -213,35 +257,6 @@ def _autocorrelations(series: np.ndarray, n_lags: int) -> np.ndarray:
     products = sum(lagged_products(column[None])[1 : n_lags + 1] for column in centred.T)
     correlations = products / (n * total)
     return np.stack([correlations, (correlations + 1 / n) * total * np.sqrt(n / np.sum(covariance**2))])
-
-
-def repeats(x: np.ndarray, *, max_inflation: float = 1.1) -> Repeats | None:
-    """Draws (n, d) that repeat others too often to be taken for independent, or None.
-
-    Copies count as further evidence where there is none: with multiplicities m the variance of a mean is
-    ``sum m^2 / n`` times that of n independent draws. A tenth more is too much.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(50, 1))
-    >>> repeats(np.concatenate([x, x])).n_repeats
-    50
-    """
-    n = len(x)
-    if len(np.unique(x[:, 0])) == n:
-        return None
-    points, count = np.unique(x, axis=0, return_counts=True)
-    if np.sum(count**2) <= max_inflation * n or _is_rounded(points):
-        return None
-    most = int(np.argmax(count))
-    one_point = 2 * count[most] ** 2 > np.sum(count[count > 1] ** 2)
-    return Repeats(n - len(count), n, points[most] if one_point else None, int(count[most]))
-
-
-def _is_rounded(points: np.ndarray) -> bool:
-    """Whether all numbers have at most four decimals: rounded draws repeat without being copies."""
-    scaled = points * 1e4
-    return bool(np.all(np.abs(scaled - np.round(scaled)) < 1e-6 * np.maximum(np.abs(scaled), 1)))
 
 
 def equal_chains(x: np.ndarray, chain: np.ndarray) -> tuple[EqualChains, ...]:

@@ -17,13 +17,20 @@ from ..target import Target, log_density_anywhere
 from ..typing import DrawsLike
 from ..wording.draws import doubtful_axes, parameters_as_coordinates
 from .names import canonical_name, element_names, positions, variable_of
-from .record import Draws
+from .record import Draws, chain_of_rows
 
 # columns of tables that are no coordinates; points before and underscores around the word do not matter
 ROLES = ("chain", "iteration", "iter", "draw", "log_weight", "divergent")
 
 
-def as_draws(draws: DrawsLike, dim: int | None = None, *, names: Sequence[str] | None = None) -> Draws:
+def as_draws(
+    draws: DrawsLike,
+    dim: int | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    weights: Any = None,
+    log_weights: Any = None,
+) -> Draws:
     """Read draws in any of the forms in which users have them.
 
     Parameters
@@ -33,15 +40,19 @@ def as_draws(draws: DrawsLike, dim: int | None = None, *, names: Sequence[str] |
         length; ArviZ InferenceData or DataTree, or an xarray Dataset or DataArray; a pandas, polars or
         PyArrow table, sorted by its columns ``chain`` (``.chain``) and ``draw`` (``.draw``,
         ``.iteration``); a dict of arrays (chain, draw, ...), or (draw, ...) if one of them is 1-d or only
-        this gives `dim` columns; NumPyro's MCMC; fits of CmdStanPy; ``Draws``. A column ``log_weight``
-        (``.log_weight``) of a table becomes the weights of the draws. For anything else that ArviZ converts
-        use ``arviz.convert_to_inference_data``.
+        this gives `dim` columns; NumPyro's MCMC; fits of CmdStanPy; results of dynesty and UltraNest, a
+        Sampler of nautilus; ``Draws``. A column ``log_weight`` (``.log_weight``) of a table, or a variable
+        ``log_weight`` or ``importance_weight`` of ArviZ's ``sample_stats``, becomes the weights of the draws.
+        For anything else that ArviZ converts use ``arviz.convert_to_inference_data``.
     dim : int, optional
         Dimension of the target.
     names : sequence of str, optional
         Coordinates to take, in this order; by default all. Draws that have names are read by name; theta.1,
         theta[1] and ("theta", 1) are one name. Indices from 1 match those from 0, and labels such as
         theta[a] match indices in their order.
+    weights, log_weights : array (n,) or (chain, draw), optional
+        Importance weights p/q of draws from a density q, up to a constant, or their logarithms: at most one
+        of both. ``verdict.importance_weights`` may be given as it is. Draws of weight 0 are left out.
 
     Returns
     -------
@@ -55,7 +66,7 @@ def as_draws(draws: DrawsLike, dim: int | None = None, *, names: Sequence[str] |
     >>> as_draws({"tau": np.ones((4, 100)), "mu": np.zeros((4, 100))}, names=["mu", "tau"]).values[0]
     array([0., 1.])
     """
-    return read_as_draws(draws, dim, names=names)
+    return read_as_draws(draws, dim, names=names, weights=weights, log_weights=log_weights)
 
 
 def read_as_draws(
@@ -65,6 +76,8 @@ def read_as_draws(
     names: Sequence[str] | None = None,
     name: str = "draws",
     minimum: int = 2,
+    weights: Any = None,
+    log_weights: Any = None,
 ) -> Draws:
     """As `as_draws`, for an argument called `name` that holds at least `minimum` draws."""
     if dim is not None:
@@ -72,8 +85,30 @@ def read_as_draws(
     if names is not None:
         check_names(names, "names")
     found = _selected_columns(read_any(draws, dim, names, name), dim, names, name)
+    if weights is not None and log_weights is not None:
+        raise ValueError("`weights` and `log_weights` must not both be given")
+    if log_weights is not None:
+        weights = _weights(as_numbers(log_weights, "log_weights"))
+    if weights is not None:
+        found = replace(found, weight=weights)
+    if found.weight is not None:
+        found = _with_positive_weights(found, found.weight > 0)
     _check_draws(found, name, minimum)
     return found
+
+
+def _with_positive_weights(draws: Draws, kept: np.ndarray) -> Draws:
+    """The draws that are `kept` (n,): one of weight 0 may be anywhere, and adds nothing."""
+    if kept.all() or draws.weight is None:
+        return draws
+    return replace(
+        draws,
+        values=draws.values[kept],
+        chain=chain_of_rows(draws.chain, kept),
+        weight=draws.weight[kept],
+        group=chain_of_rows(draws.group, kept),
+        kept=kept,
+    )
 
 
 def read_any(draws: Any, dim: int | None, names: Sequence[str] | None, name: str) -> Draws:
@@ -216,6 +251,9 @@ def _check_draws(draws: Draws, name: str, minimum: int) -> None:
 
 def _read_container(draws: Any, dim: int | None, names: Sequence[str] | None, name: str) -> Draws | None:
     """The draws of an object of another package, or None if it is not such an object."""
+    nested = _from_nested_sampling(draws)
+    if nested is not None:
+        return nested
     if hasattr(draws, "posterior") or hasattr(draws, "data_vars"):
         return _from_arviz(draws, name)
     if hasattr(draws, "dims") and hasattr(draws, "to_dataset"):
@@ -228,6 +266,23 @@ def _read_container(draws: Any, dim: int | None, names: Sequence[str] | None, na
         return _from_mapping(draws, dim, names, name)
     if hasattr(draws, "columns"):
         return _from_frame(draws, name)
+    return None
+
+
+def _from_nested_sampling(draws: Any) -> Draws | None:
+    """Results of dynesty and UltraNest, or a Sampler of nautilus, with their weights; None otherwise.
+
+    The threads of dynesty, one per live point, are groups: they are independent runs (Higson et al. 2018,
+    "Sampling errors in nested sampling parameter estimation").
+    """
+    if hasattr(draws, "logwt") and hasattr(draws, "samples_id"):
+        return Draws(draws.samples, weight=_weights(draws.logwt), group=draws.samples_id)
+    if isinstance(draws, Mapping) and "weighted_samples" in draws:
+        points = draws["weighted_samples"]
+        return Draws(points["points"], names=draws.get("paramnames"), weight=points["weights"])
+    if type(draws).__module__.partition(".")[0] == "nautilus" and hasattr(draws, "posterior"):
+        points, log_weights, *_ = draws.posterior()
+        return Draws(points, weight=_weights(log_weights))
     return None
 
 
@@ -285,7 +340,7 @@ def _row_order(roles: Mapping[str, np.ndarray], n: int) -> np.ndarray:
 
 def _weights(logarithms: Any) -> np.ndarray:
     """Weights of which the largest is 1; NaN where the logarithms are no numbers below infinity."""
-    numbers = np.asarray(logarithms, dtype=np.float64)
+    numbers = np.asarray(logarithms, dtype=np.float64).ravel()
     with np.errstate(invalid="ignore"):
         return np.asarray(np.exp(numbers - numbers.max()))
 
@@ -340,8 +395,18 @@ def _from_arviz(draws: Any, name: str) -> Draws:
             labels[str(key)] = [_axis(ordered, dim) for dim in ordered.dims[2:]]
     if not arrays:
         raise ValueError(f"`{name}` has no group or variable with dimensions (chain, draw)")
-    divergences = _divergences(getattr(draws, "sample_stats", {}))
-    return replace(_from_arrays(arrays, 2, labels), divergences=divergences)
+    statistics = getattr(draws, "sample_stats", {})
+    table = replace(_from_arrays(arrays, 2, labels), divergences=_divergences(statistics))
+    if "log_weight" in statistics:
+        return replace(table, weight=_weights(_per_draw(statistics["log_weight"])))
+    if "importance_weight" in statistics:
+        return replace(table, weight=_per_draw(statistics["importance_weight"]))
+    return table
+
+
+def _per_draw(variable: Any) -> np.ndarray:
+    """A variable of ArviZ with dimensions (chain, draw), one number per draw."""
+    return np.asarray(variable.transpose("chain", "draw").values).ravel()
 
 
 def _axis(array: Any, dim: Any) -> int | list[str]:
@@ -404,7 +469,15 @@ def _lag_1_strengths(array: np.ndarray) -> tuple[float, float]:
     return strength(scores[:, 1:], scores[:, :-1]), strength(scores[1:], scores[:-1])
 
 
-def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum: int = 2) -> Draws:
+def to_unconstrained(
+    draws: Any,
+    target: Target,
+    *,
+    name: str = "draws",
+    minimum: int = 2,
+    weights: Any = None,
+    log_weights: Any = None,
+) -> Draws:
     """Draws as their owner has them, in the coordinates of the target.
 
     Parameters
@@ -420,6 +493,8 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum
         The argument's name, for messages.
     minimum : int
         Fewest draws allowed.
+    weights, log_weights : array (n,), optional
+        As in `as_draws`.
 
     Returns
     -------
@@ -438,12 +513,13 @@ def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", minimum
     array([0., 1.])
     """
     names = target.constrained_names
+    weighted = {"weights": weights, "log_weights": log_weights}
     if target.unconstrain is None or names is None:
-        return read_as_draws(draws, target.dim, names=target.names, name=name, minimum=minimum)
-    read = read_as_draws(draws, name=name, minimum=minimum)
+        return read_as_draws(draws, target.dim, names=target.names, name=name, minimum=minimum, **weighted)
+    read = read_as_draws(draws, name=name, minimum=minimum, **weighted)
     coordinates = tuple(target.names or ())
     if read.names is not None and not (coordinates and set(coordinates) <= set(read.names)):
-        constrained = read_as_draws(draws, len(names), names=names, name=name, minimum=minimum)
+        constrained = read_as_draws(draws, len(names), names=names, name=name, minimum=minimum, **weighted)
         values = np.asarray(target.unconstrain(constrained.values))
         return replace(constrained, values=values, names=coordinates or None)
     taken = read_as_draws(read, target.dim, names=target.names, name=name, minimum=minimum)

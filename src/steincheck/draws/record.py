@@ -43,7 +43,12 @@ class Draws:
     axes_swapped : bool
         Only draws of successive chains are correlated: the array seems to be (draw, chain, d).
     weight : array (n,) or None
-        The importance weight of each draw; they sum to 1. None if all are equal.
+        The importance weight of each draw, of mean 1; None if all are equal. Draws of weight 0 are left out.
+    group : array (n,) of int or None
+        Draws of one group may depend on each other in any way, groups are independent, as are the threads of
+        a run of nested sampling. None if no groups are known.
+    kept : array (N,) of bool or None
+        Which draws of the source have a positive weight; None if all have.
 
     Examples
     --------
@@ -60,7 +65,9 @@ class Draws:
     divergences: int | None = None  #: divergent transitions, where the source tells
     warnings: tuple[str, ...] = ()  #: what the user should know about how the draws were read
     axes_swapped: bool = False  #: whether an array (draw, chain, d) seems to have been read as chains
-    weight: np.ndarray | None = None  #: (n,) importance weights, of sum 1; None if all are equal
+    weight: np.ndarray | None = None  #: (n,) importance weights, of mean 1; None if all are equal
+    group: np.ndarray | None = None  #: (n,) of int; draws of different groups are independent
+    kept: np.ndarray | None = None  #: (N,) of bool, draws of the source with a positive weight
 
     def __post_init__(self) -> None:
         """Shapes and order; that all are finite is checked where draws are read for a test."""
@@ -82,6 +89,10 @@ class Draws:
             as_count(self.divergences, "divergences", minimum=0, maximum=sys.maxsize)
         if self.weight is not None:
             object.__setattr__(self, "weight", _normalised_weights(self.weight, len(values)))
+        if self.group is not None:
+            group = as_whole(self.group, "group")
+            check_shape(group, (len(values),), "group", "the group of each draw")
+            object.__setattr__(self, "group", np.unique(group, return_inverse=True)[1])
         object.__setattr__(self, "warnings", as_texts(self.warnings, "warnings"))
 
     @property
@@ -121,18 +132,18 @@ class Draws:
 
 
 def _normalised_weights(weight: Any, n: int) -> np.ndarray:
-    """Weights (n,) divided by their sum; an error if they are no weights."""
-    numbers = as_numbers(weight, "weight", "an array of real numbers")
-    check_shape(numbers, (n,), "weight", "the weight of each draw")
+    """Weights (n,) divided by their mean; an error if they are no weights."""
+    numbers = as_numbers(getattr(weight, "weights", weight), "weights").ravel()
+    check_shape(numbers, (n,), "weights", "the weight of each draw")
     bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
     if len(bad):
         found = f"{numbers[bad[0]]:g} at row {bad[0]}"
-        raise ValueError(f"`weight` must be finite and not negative, got {found}")
+        raise ValueError(f"`weights` must be finite and not negative, got {found}")
     if not numbers.any():
-        raise ValueError(f"`weight` must not be 0 for all draws, got {n} zeros")
-    relative = numbers / numbers.max()  # of which the sum is finite
-    total = relative.sum() * numbers.max()
-    return numbers if abs(total - 1) < 1e-12 else np.asarray(relative / relative.sum())
+        raise ValueError(f"`weights` must not be 0 for all draws, got {n} zeros")
+    relative = numbers / numbers.max()  # of which the mean is finite
+    mean = relative.mean() * numbers.max()
+    return numbers if abs(mean - 1) < 1e-12 else np.asarray(relative / relative.mean())
 
 
 def _check_order(chain: np.ndarray) -> None:
@@ -149,5 +160,5 @@ def _check_order(chain: np.ndarray) -> None:
 
 
 def chain_of_rows(chain: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
-    """The chains of some of the draws, numbered anew."""
+    """The chains, or groups, of some of the draws, numbered anew."""
     return None if chain is None else np.unique(chain[rows], return_inverse=True)[1]

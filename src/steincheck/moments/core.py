@@ -14,10 +14,9 @@ from ..chains.reading import Sample, read_sample
 from ..draws.record import chain_of_rows
 from ..modes.held_out import box_beside, known_modes
 from ..result import Modes, MomentFeature, MomentResult, among_all, cannot_tell
-from ..stein.resampling import identical_draws
 from ..target import Batch, Target, require_target, score_at, score_warnings, support_warnings
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.results import few_draws, overflowing_moments, repeats_counted
+from ..wording.results import few_draws, overflowing_moments
 from .blocks import ResampledBlocks, blocks_of_chains, resampled_blocks
 from .columns import Columns, feature_columns, feature_record, user_parameters
 from .coordinates import Coordinates, mode_coordinates
@@ -140,15 +139,9 @@ def moment_test(
 
 
 def _sample_warnings(sample: Sample) -> list[str]:
-    """Warnings if draws are few, or some of them identical: independent ones of a density never are."""
-    found = []
+    """A warning if draws are few."""
     n = len(sample.x)
-    identity = identical_draws(sample.x) if sample.chain is None else None
-    if identity is not None:
-        found.append(repeats_counted(n - len(np.unique(identity)), n))
-    if n < MIN_MOMENT_DRAWS:
-        found.append(few_draws(n, MIN_MOMENT_DRAWS))
-    return found
+    return [few_draws(n, MIN_MOMENT_DRAWS)] if n < MIN_MOMENT_DRAWS else []
 
 
 def moment_core(

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._validation import recorded, shown
 from ..chains.blocks import Blocks, autocorrelation_time, block_signs, cut_blocks
-from ..chains.reading import stuck_chains
+from ..chains.reading import groups_of_copies, stuck_chains
 from ..result import ChainBlocks, Result, among_all, cannot_tell
 from ..wording import results as wording
 from .bootstrap import Bootstrap, random_blocks
@@ -33,14 +33,6 @@ class Resampling(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def identical_draws(x: np.ndarray) -> np.ndarray | None:
-    """A number per draw, equal for identical ones; None if all differ."""
-    if len(np.unique(x[:, 0])) == len(x):
-        return None
-    values, group = np.unique(x, axis=0, return_inverse=True)
-    return None if len(values) == len(x) else group.ravel()
-
-
 def resampling(
     x: np.ndarray,
     bootstrap: Any,
@@ -59,13 +51,13 @@ def resampling(
     n_resamples = int(n_resamples)
     if blocks is not None:
         return _signs_of_chains(x, blocks, n_resamples, streams)
-    identity = identical_draws(x)
+    identity = groups_of_copies(x)
     function = bootstrap_used(bootstrap, default, x)
-    warnings = [] if identity is None else [wording.repeats_in_blocks(n - len(np.unique(identity)), n)]
+    warnings = []
     if function == "blocks":
         block = random_blocks(n, streams.blocks, identity=identity)
         signs = block_signs(int(block.max()) + 1, n_resamples, streams.bootstrap)
-        return Resampling(signs, block, warnings=tuple(warnings))
+        return Resampling(signs, block)
     if n < MIN_DRAWS_WITHOUT_BLOCKS:
         warnings.append(wording.few_draws(n, MIN_DRAWS_WITHOUT_BLOCKS, bootstrap=True))
     if n * n_resamples > 2 * 10**10:  # one byte each, as `multinomial` and `wild` return them
@@ -86,7 +78,7 @@ def bootstrap_used(
     """
     if bootstrap is not None:
         return bootstrap
-    if chains or not MIN_DRAWS_WITHOUT_BLOCKS <= len(x) <= 10_000 or identical_draws(x) is not None:
+    if chains or not MIN_DRAWS_WITHOUT_BLOCKS <= len(x) <= 10_000 or groups_of_copies(x) is not None:
         return "blocks"
     return default
 

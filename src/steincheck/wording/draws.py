@@ -67,20 +67,16 @@ def interleaved_chains(lag: int) -> str:
     return f"{lag} chains seem to be interleaved ({seen}): give them in shape (chain, draw, d)"
 
 
-def repeated_draws(n_repeats: int, n: int, atom: np.ndarray | None, n_atom: int) -> str:
-    """Why draws that repeat others have no valid p-value."""
-    if atom is None:
-        remedy = "give every draw once, and chains in their order; a continuous density has no repeats"
-        return f"{n_repeats} of {n} draws repeat others exactly: {remedy}"
-    place = np.array2string(atom, precision=4, threshold=8)
-    return f"{n_atom} of {n} draws are identical, {place}: were the draws clipped or padded?"
+def copies(n_copies: int, n: int, point: np.ndarray, n_equal: int) -> str:
+    """Independent draws of which some are identical, with the point at which most are."""
+    place = np.array2string(point, precision=4, threshold=8)
+    most = f"; {n_equal} of them are at {place}: were they clipped or padded?" if n_equal > 10 else ""
+    return f"{n_copies} of {n} draws repeat others exactly: identical draws count as one block{most}"
 
 
 def invalidity_reasons(order: OrderFacts) -> list[str]:
     """Why no p-value of draws in this order would be valid."""
     reasons = [equal_chains(*fact) for fact in order.equal]
-    if order.repeats is not None and not reasons:
-        reasons.append(repeated_draws(*order.repeats))
     if order.dependence is not None and order.dependence.interleaved:
         reasons.append(interleaved_chains(order.dependence.lag))
     return reasons

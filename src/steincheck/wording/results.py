@@ -162,14 +162,6 @@ def other_units(smallest: float, largest: float) -> str:
     )
 
 
-def repeats_in_blocks(n_repeats: int, n: int) -> str:
-    """Draws that are given as independent, but repeat others."""
-    return (
-        f"{n_repeats} of {n} draws repeat others exactly, as those of Markov chains do: identical draws are "
-        "put into one block, unless `bootstrap` is a function"
-    )
-
-
 def one_mode() -> str:
     """A perturbation that does nothing."""
     return "only one mode is known: the perturbation leaves every draw where it is"
@@ -240,11 +232,6 @@ def feature_lines(features: Sequence[MomentFeature], most: int = 5) -> list[str]
 def pairs_examined(count: int) -> str:
     """Which correlations were tested where there are too many."""
     return f"correlations were examined for the {count} pairs of parameters most correlated at the modes"
-
-
-def repeats_counted(repeated: int, n: int) -> str:
-    """A warning about draws that are not independent."""
-    return f"{repeated} of {n} draws repeat others exactly: this test counts each as an independent draw"
 
 
 def overflowing_moments(count: int, total: int) -> str:
