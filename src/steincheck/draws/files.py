@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_count, listed, shown
+from .containers import from_columns
 from .names import close_names
-from .reading import from_columns, read_any, read_as_draws, stack_chains
+from .reading import read_any, read_as_draws, stack_chains
 from .record import Draws
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet", ".nc", ".zarr")
