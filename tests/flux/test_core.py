@@ -190,7 +190,7 @@ def test_close_modes_are_flagged():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"modes": [[0.0]]}, ValueError, "at least two modes, got 1: give all `modes` you know"),
+        ({"modes": [[0.0]]}, ValueError, "at least two modes that expect a draw, got 1: give all `modes` you know"),
         ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer, got 0"),
         ({"variant": "fast"}, ValueError, "`variant` must be 'asymptotic' or 'exact', got 'fast'"),
         ({"anchors": 0}, ValueError, "`anchors` must be a positive integer, got 0"),

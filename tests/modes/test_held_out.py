@@ -63,7 +63,10 @@ def test_modes_lighter_than_one_draw_are_left_out_unless_draws_are_there():
         lambda x: jnp.logaddexp(-0.5 * jnp.sum(x**2), -16 - 0.5 * jnp.sum((x - 9) ** 2 / 0.5)), 2
     )
     x = np.random.default_rng(0).normal(size=(600, 2))
-    np.testing.assert_allclose(search(target, x)[0].locations, [[0, 0]], atol=1e-6)
+    for given in (None, [[0.0, 0.0], [9.0, 9.0]]):
+        known = known_modes(given, target, x, None, chain=None, rng=np.random.default_rng(0))
+        np.testing.assert_allclose(known.modes.locations, [[0, 0]], atol=1e-6)
+    assert sc.check(x, target, modes=given, rng=0).fits
     x[::2] += 9
     held = np.arange(100)
     both = search_from_draws(target, x, held, None, rng=np.random.default_rng(0))

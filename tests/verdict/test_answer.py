@@ -115,17 +115,19 @@ def test_the_words_fit_a_density_with_one_mode(scaled):
     assert "share" not in str(verdict)
 
 
-def test_weights_that_cannot_be_certified_are_no_pass(two_modes):
-    left = np.random.default_rng(0).normal(-3, 1, size=(500, 1))
-    nowhere = ([[-3.0], [30.0]], [[[1.0]], [[1.0]]])  # no draw could be at the second
-    verdict = sc.check(left, two_modes, modes=nowhere, rng=0)
+def test_weights_that_cannot_be_certified_are_no_pass():
+    places = np.repeat([[-3.0], [3.0]], 10, axis=1)
+    target = sc.models.gaussian_mixture(places)
+    left = target.sample(500, 0, weights=[1, 0])
+    nowhere = (places, [np.eye(10), np.diag([1e4, 1e-4] * 5)])  # no draw is mapped to where the second is
+    verdict = sc.check(left, target, modes=nowhere, rng=0)
     assert verdict.fits is None
     assert "no draw can be mapped to another mode" in verdict.sentence
     assert str(verdict).count("no draw can be mapped to another mode") == 1
     assert verdict.to_dict()["tests"]["weights"]["pvalue"] is None
     assert "cannot tell" in str(verdict)
     jsonschema.validate(verdict.to_dict(), SCHEMA)
-    wrong = sc.check(1.5 * left, two_modes, modes=nowhere, rng=0)
+    wrong = sc.check(1.5 * (left + 3) - 3, target, modes=nowhere, rng=0)
     assert wrong.fits is False
     assert any("no draw can be mapped to another mode" in text for text in wrong.not_examined)
 

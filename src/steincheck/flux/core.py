@@ -108,8 +108,8 @@ def flux_test(
     target : Target
         The density; its score is used only to search for modes and to run local chains.
     modes : Modes, (locations, covariances) or locations, optional
-        At least two. They must not be chosen by looking at the draws; searched for if not given, and modes
-        that expect less than one draw are then left out.
+        At least two. They must not be chosen by looking at the draws; searched for if not given. Modes that
+        expect less than one draw and hold none are left out.
     bounds : (low, high), or one such pair per coordinate, optional
         A box that the mode search covers as well. Mutually exclusive with `modes`.
     variant : "asymptotic" or "exact"
@@ -158,8 +158,6 @@ def flux_test(
         )
     (search_stream,) = generator.spawn(1)
     known, rows, mode_warnings = known_modes(modes, target, read.x, box, chain=read.chain, rng=search_stream)
-    if modes is None:
-        known = _modes_that_expect_draws(known, len(rows))
     _check_number_of_modes(known, searched=modes is None, in_box=box is not None)
     chain = chain_of_rows(read.chain, rows)
     sample = (read.x[rows], read.log_p[rows])
@@ -342,16 +340,6 @@ def _warnings_of_close_modes(modes: Modes, target: Target) -> tuple[str, ...]:
     return (close_modes(pairs),) if pairs else ()
 
 
-def _modes_that_expect_draws(modes: Modes, n: int) -> Modes:
-    """The modes whose Laplace weight is at least 1/n of the largest."""
-    weight = modes.laplace_weights
-    kept = weight >= weight.max() / n
-    if kept.all():
-        return modes
-    names = ("locations", "covariances", "log_density")
-    return replace(modes, **{name: getattr(modes, name)[kept] for name in names})
-
-
 def _check_arguments(target: Any, variant: Any, anchors: Any) -> None:
     require_target(target)
     variants = get_args(Variant)
@@ -366,6 +354,6 @@ def _check_number_of_modes(modes: Modes, *, searched: bool, in_box: bool) -> Non
         wider = "widen `bounds`" if in_box else "give `bounds` to search a box as well"
         advice = f"{wider}, or give the `modes` you know" if searched else "give all `modes` you know"
         raise ValueError(
-            f"`modes` must hold at least two modes, got {len(modes)}: {advice}; if "
+            f"`modes` must hold at least two modes that expect a draw, got {len(modes)}: {advice}; if "
             "the density has only one there is nothing to compare, see ksd_test for the fit within it"
         )

@@ -8,15 +8,13 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, announce, as_count, as_one_positive, integer_seed
 from ..result import Modes
 from ..target import Target, require_target
-from ..target.evaluation import Budget, CountedTarget
+from ..target.evaluation import Budget, CountedTarget, as_budget
 from ..typing import BoundsLike
 from .climb import starts_at
 from .peaks import FoundModes
 from .rounds import Origin, Search, climb_and_absorb
 from .search import (
-    MAX_EVALUATIONS,
     as_box,
-    as_budget,
     as_starts,
     modes_record,
     require_mode,
@@ -33,7 +31,8 @@ def box_search(
     n_starts: int = 512,
     max_modes: int = 64,
     beta: float = 1.0,
-    max_evaluations: int = MAX_EVALUATIONS,
+    max_evaluations: int | None = None,
+    max_seconds: float | None = 60.0,
     rng: RandomSource = None,
 ) -> Modes:
     """Find the modes of a target from uniform starts in a box (paper, Alg. 2).
@@ -54,8 +53,10 @@ def box_search(
         Modes returned, at most: the heaviest by Laplace weight.
     beta : float
         Merge modes whose squared distance, weighted by the average of their Hessians, is below this.
-    max_evaluations : int
+    max_evaluations : int, optional
         Points at which the density is evaluated, at most.
+    max_seconds : float or None
+        The search stops after so many seconds; None for no limit.
     rng : int, Generator or SeedSequence, optional
 
     Returns
@@ -74,7 +75,7 @@ def box_search(
     n_starts = as_count(n_starts, "n_starts")
     max_modes = as_count(max_modes, "max_modes")
     as_one_positive(beta, "beta")
-    budget = as_budget(max_evaluations, None)
+    budget = as_budget(max_evaluations, max_seconds)
     if bounds is None and starts is None:
         raise ValueError("give `bounds`, (low, high) or one such pair per coordinate, or `starts`, or both")
     seed = integer_seed(rng)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._whitening import Gaussians
 from ..result import Modes
 from ..target import Target
 from ..target.evaluation import Budget, CountedTarget
@@ -14,8 +16,6 @@ from .climb import starts_at
 from .peaks import FoundModes, Peak
 from .rounds import Origin, Search, absorb, climb_from, score_residuals
 from .search import (
-    MAX_EVALUATIONS,
-    MAX_SECONDS,
     Location,
     SearchOptions,
     as_box,
@@ -92,13 +92,36 @@ def known_modes(
     rng: np.random.Generator,
     budget: Budget | None = None,
 ) -> KnownModes:
-    """The user's modes, or those found from some of the draws `x` (n, d), which are not tested."""
+    """The user's modes, or those found from some of the draws `x` (n, d), which are not tested.
+
+    The search takes half of the budget.
+    """
+    budget = Budget() if budget is None else budget
     if modes is not None:
-        return KnownModes(as_modes(modes, target, budget), np.arange(len(x)), ())
+        given = modes_with_mass(as_modes(modes, target, budget), x, len(x))
+        return KnownModes(given, np.arange(len(x)), ())
     held, tested = hold_out(len(x), chain)
-    found = search_from_draws(target, x, held, box, rng=rng, budget=budget)
+    part = budget.part(0.5)
+    found = search_from_draws(target, x, held, box, rng=rng, budget=part)
+    budget.made += part.made
     require_mode(found)
     return KnownModes(found, tested, found.warnings)
+
+
+def modes_with_mass(modes: Modes, x: np.ndarray, n: int) -> Modes:
+    """The modes that should hold one of `n` draws, by their Laplace weight, or that hold some of `x` (m, d).
+
+    A mode of less than 1/n of the weight of the heaviest can neither be tested nor be missed. Where it holds
+    draws, its weight is larger than Laplace's.
+    """
+    if not len(modes):
+        return modes
+    weight = modes.laplace_weights
+    log_weight = np.log(np.maximum(weight, 1e-300))
+    home = Gaussians(modes.locations, modes.covariances, log_weight).largest(x)
+    kept = (weight * n >= weight.max()) | np.isin(np.arange(len(modes)), home)
+    arrays = {name: getattr(modes, name)[kept] for name in ("locations", "covariances", "log_density")}
+    return replace(modes, **arrays)
 
 
 def search_from_draws(
@@ -114,13 +137,12 @@ def search_from_draws(
 ) -> Modes:
     """Search from the rows `held` of the draws `x` (n, d); from median and MAD of all if none is held out.
 
-    Modes of Laplace weight below 1/n of the heaviest are left out, unless held-out draws climb to them.
+    Modes without mass are left out; which of them hold draws, only the held-out draws say.
     """
-    budget = Budget(MAX_EVALUATIONS, MAX_SECONDS) if budget is None else budget
     extra = with_uniform(starts, box, 256, target.dim, rng)
     origin = origin_at(x[held], extra) if len(held) else origin_about(rounded_location(x), extra, rng)
-    options = SearchOptions(cut=float(np.log(len(x))), progress=progress)
-    return search_modes(CountedTarget(target, budget), origin, options, rng)
+    found = search_modes(CountedTarget(target, budget), origin, SearchOptions(progress=progress), rng)
+    return modes_with_mass(found, x[held], len(x))
 
 
 def rounded_location(x: np.ndarray) -> Location:

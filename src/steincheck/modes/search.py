@@ -15,7 +15,6 @@ from .._validation import (
     RandomSource,
     announce,
     as_count,
-    as_one_positive,
     as_pairs,
     check_switch,
     integer_seed,
@@ -25,14 +24,11 @@ from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, ModeSearch, SignedPermutation
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, jax_target, raw_score, require_target
-from ..target.evaluation import Budget, CountedTarget
+from ..target.evaluation import CountedTarget, as_budget
 from ..typing import BoundsLike, DrawsLike
 from ..wording import results as words
 from .peaks import FoundModes, tie_order
 from .rounds import THOROUGH, USUAL, Origin, Search, Thoroughness, neighbours_first, search_in_rounds
-
-MAX_EVALUATIONS = 1_000_000  # most searches end before 100,000 (mode_study.csv)
-MAX_SECONDS = 60.0
 
 
 def find_modes(
@@ -44,8 +40,8 @@ def find_modes(
     n_starts: int = 256,
     max_modes: int = 64,
     thorough: bool = False,
-    max_evaluations: int = MAX_EVALUATIONS,
-    max_seconds: float | None = MAX_SECONDS,
+    max_evaluations: int | None = None,
+    max_seconds: float | None = 60.0,
     progress: bool | None = None,
     rng: RandomSource = None,
 ) -> Modes:
@@ -71,7 +67,7 @@ def find_modes(
         Modes returned, at most: the heaviest by Laplace weight.
     thorough : bool
         Look harder for modes much narrower than those known, at about six times the evaluations.
-    max_evaluations : int
+    max_evaluations : int, optional
         Points at which the density is evaluated, at most. Without a gradient a score takes 2 d + 1 of them.
     max_seconds : float or None
         The search stops after so many seconds; None for no limit. A search that the clock stopped may find
@@ -121,17 +117,11 @@ def find_modes(
     else:
         about = median_and_mad(extra) if len(extra) else Location(np.zeros(target.dim), np.ones(target.dim))
         origin = origin_about(about, extra, stream)
-    options = SearchOptions(max_modes, None, THOROUGH if thorough else USUAL, progress)
+    options = SearchOptions(max_modes, THOROUGH if thorough else USUAL, progress)
     modes = search_modes(density, origin, options, stream)
     require_mode(modes)
     announce([*(() if sample is None else sample.warnings), *modes.warnings])
     return with_seed(modes, seed)
-
-
-def as_budget(max_evaluations: Any, max_seconds: Any) -> Budget:
-    """The budget of a function that has both limits among its arguments."""
-    number = as_count(max_evaluations, "max_evaluations", maximum=10**12)
-    return Budget(number, np.inf if max_seconds is None else as_one_positive(max_seconds, "max_seconds"))
 
 
 def as_starts(starts: Any, dim: int) -> np.ndarray:
@@ -207,7 +197,6 @@ class SearchOptions(NamedTuple):
     """What a search returns, and how hard it looks."""
 
     max_modes: int = 64
-    cut: float | None = None  #: nats of weight below the heaviest mode; modes beyond are left out; 20 + d/2
     thoroughness: Thoroughness = USUAL
     progress: bool | None = None
 
@@ -228,7 +217,7 @@ def search_modes(
     state = Search(density, origin, FoundModes(options.max_modes), rng, options.thoroughness)
     with progress_bar(options.progress) as tick:
         home = search_in_rounds(state, tick)
-        heavy = state.found.within(20 + target.dim / 2 if options.cut is None else options.cut)
+        heavy = state.found.within(20 + target.dim / 2)
         order = list(dict.fromkeys([*home, *heavy]))
         if state.reason == "max_modes":
             order = neighbours_first(state, order)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._validation import as_host, as_numbers, listed_rows
+from .._validation import as_count, as_host, as_numbers, as_one_positive, listed_rows
 from .record import Batch, Target, in_chunks, values_and_scores
 
 MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
@@ -218,6 +218,11 @@ class Budget:
             return "max_evaluations"
         return "max_seconds" if time.perf_counter() - self.began > self.max_seconds else None
 
+    def part(self, fraction: float) -> Budget:
+        """A budget for one step: this fraction of the evaluations and of the time that are left."""
+        seconds = self.max_seconds - (time.perf_counter() - self.began)
+        return Budget(fraction * self.left, fraction * max(0.0, seconds))
+
     def affordable(self, n: int, cost: int) -> int:
         """Of `n` points with `cost` evaluations each, how many to evaluate before limits are looked at.
 
@@ -228,6 +233,14 @@ class Budget:
             seconds = cost * min(self.seconds_per_evaluation, self.max_seconds)
             n = int(min(n, max(8, 0.05 * self.max_seconds / seconds)))
         return max(1, n)
+
+
+def as_budget(max_evaluations: Any, max_seconds: Any) -> Budget:
+    """The budget of a function that has both limits among its arguments; None is no limit."""
+    number = np.inf
+    if max_evaluations is not None:
+        number = as_count(max_evaluations, "max_evaluations", maximum=10**12)
+    return Budget(number, np.inf if max_seconds is None else as_one_positive(max_seconds, "max_seconds"))
 
 
 class CountedTarget:

@@ -12,7 +12,13 @@ from ..chains.diagnostics import Convergence, convergence
 from ..chains.reading import Sample, evaluate_sample
 from ..draws import Draws
 from ..modes.arguments import as_modes
-from ..modes.held_out import climb_from_draws, hold_out, rounded_location, search_from_draws
+from ..modes.held_out import (
+    climb_from_draws,
+    hold_out,
+    modes_with_mass,
+    rounded_location,
+    search_from_draws,
+)
 from ..modes.search import no_mode_reason
 from ..result import Modes
 from ..target import Target, score_at, score_warnings, to_constrained
@@ -114,7 +120,7 @@ def find_known_modes(
     n = len(x)
     if modes is not None:
         notes = Remarks(context=(words.Phrases.modes_given,), not_examined=(words.Phrases.other_modes,))
-        given = as_modes(modes, target, budget)
+        given = modes_with_mass(as_modes(modes, target, budget), x, n)
         return ModesOfCase(given, np.arange(n), _descriptions(given, target), True, False, notes)
     held, tested = hold_out(n, case.sample.chain)
     allowed = Budget(search_allowance(target, n, budget))
