@@ -14,9 +14,7 @@ import numpy as np
 from jax.scipy import special, stats
 
 import steincheck as sc
-from steincheck.accuracy.cells import Cutoff
-from steincheck.accuracy.control import stein_features
-from steincheck.accuracy.intervals import estimate_moments
+from steincheck.accuracy.control import estimate_moments, stein_features
 from steincheck.perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
 from steincheck.target import to_constrained
 from steincheck.target.evaluation import CountedTarget
@@ -276,18 +274,18 @@ def _truth_of_walkers(target: sc.Target, pool: np.ndarray) -> Truth:
     """
     plain = _truth(pool, to_constrained(pool, target)[0], walkers=True)
     x = pool.reshape(-1, REFERENCE_WALKERS, target.dim)[::10].reshape(-1, target.dim)
-    whole = Cutoff(np.ones(len(x)), np.zeros_like(x))
+    border = np.ones(len(x)), np.zeros_like(x)
     metric = np.cov(pool, rowvar=False)
-    features = stein_features(x - pool.mean(axis=0), target.score(x), metric, whole, 300)
+    features = stein_features(x - pool.mean(axis=0), target.score(x), metric, *border, 300)
     moments = estimate_moments(to_constrained(x, target)[0], features, REFERENCE_WALKERS, ordered=False)
-    mean, log_sd = moments.mean, moments.log_sd
-    better = mean.standard_error < plain.mean_error
-    better_sd = log_sd.standard_error < plain.log_sd_error
+    (mean, log_sd), (mean_error, log_sd_error) = moments.estimate[:2]
+    better = mean_error < plain.mean_error
+    better_sd = log_sd_error < plain.log_sd_error
     return Truth(
-        np.where(better, mean.value, plain.mean),
-        np.where(better_sd, np.exp(log_sd.value), plain.sd),
-        np.where(better, mean.standard_error, plain.mean_error),
-        np.where(better_sd, log_sd.standard_error, plain.log_sd_error),
+        np.where(better, mean, plain.mean),
+        np.where(better_sd, np.exp(log_sd), plain.sd),
+        np.where(better, mean_error, plain.mean_error),
+        np.where(better_sd, log_sd_error, plain.log_sd_error),
         pool,
     )
 

@@ -1,4 +1,4 @@
-"""Stein features have mean 0 under the density; control variates leave means unchanged."""
+"""Stein features have mean 0 under the density; standard errors, moments of several modes, tails."""
 
 import jax
 import jax.numpy as jnp
@@ -6,14 +6,26 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck.accuracy.cells import Cutoff, cells_of_modes
-from steincheck.accuracy.control import Features, residuals, stein_features
+from steincheck.accuracy.control import (
+    Features,
+    Moments,
+    combine_modes,
+    estimate_moments,
+    residuals,
+    standard_error,
+    stein_features,
+    tail_weights,
+)
+from steincheck.accuracy.estimate import HEAVY_TAIL, functionals_of
+from steincheck.accuracy.walkers import cutoff
+from steincheck.flux.anchors import mode_anchors
+from steincheck.result import Estimate
 
 METRIC = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.3], [0.1, -0.3, 0.5]])
 
 
 def everywhere(x):
-    return Cutoff(np.ones(len(x)), np.zeros_like(x))
+    return np.ones(len(x)), np.zeros_like(x)
 
 
 def fields(u, root, width, d):
@@ -35,7 +47,7 @@ def test_features_are_divergences_by_automatic_differentiation():
     z, scores = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
     slope = rng.normal(size=3)
     value = np.exp(z @ slope)
-    features = stein_features(z, scores, METRIC, Cutoff(value, value[:, None] * slope), 10**6)
+    features = stein_features(z, scores, METRIC, value, value[:, None] * slope, 10**6)
     width = np.sqrt(np.diag(METRIC))
     with jax.enable_x64(True):
         for row in range(2):
@@ -54,21 +66,22 @@ def test_features_are_divergences_by_automatic_differentiation():
 def test_features_have_mean_0_under_the_density_in_a_cell(own):
     target = sc.models.gaussian_mixture([[-1.2, 0.0], [1.2, 0.5]])
     modes = sc.Modes(np.array([[-1.2, 0.0], [1.2, 0.5]]), np.stack([np.eye(2)] * 2), np.zeros(2))
-    cell = cells_of_modes(modes)[own]
+    gaussians = mode_anchors(modes)
     x = target.sample(200_000, rng=1)
-    x = x[cell.contains(x)]
+    x = x[gaussians.largest(x) == own]
+    border = cutoff(x, own, gaussians)
     centre = x.mean(axis=0)
-    features = stein_features(x - centre, target.score(x), np.cov(x.T), cell.cutoff(x), 10**6)
+    features = stein_features(x - centre, target.score(x), np.cov(x.T), *border, 10**6)
     t = features.values.mean(axis=0) / features.values.std(axis=0) * np.sqrt(len(x))
     assert np.abs(t).max() < 4.5
-    plain = stein_features(x - centre, target.score(x), np.cov(x.T), everywhere(x), 10**6)
+    plain = stein_features(x - centre, target.score(x), np.cov(x.T), *everywhere(x), 10**6)
     biased = plain.values.mean(axis=0) / plain.values.std(axis=0) * np.sqrt(len(x))
     assert np.abs(biased).max() > 20  # without the cutoff the border counts
 
 
 def test_orders_stop_at_the_limit():
     z = np.random.default_rng(2).normal(size=(50, 3))
-    sizes = {limit: stein_features(z, -z, np.eye(3), everywhere(z), limit).sizes for limit in (2, 3, 14, 15)}
+    sizes = {limit: stein_features(z, -z, np.eye(3), *everywhere(z), limit).sizes for limit in (2, 3, 14, 15)}
     assert sizes == {2: [], 3: [3], 14: [3, 6, 12], 15: [3, 6, 12, 15]}
 
 
@@ -92,3 +105,106 @@ def test_cross_fitting_equals_regressions_on_the_other_folds():
                 expected = (targets[rows] - scaled[rows, :size] @ beta).mean(axis=0)
                 np.testing.assert_allclose(left[order, part, i], expected, rtol=1e-9)
     np.testing.assert_allclose(left[0].mean(axis=(0, 1)), targets.mean(axis=0))
+
+
+def test_groups_of_neighbours_lengthen_the_intervals_of_dependent_walkers():
+    rng = np.random.default_rng(0)
+    independent = rng.normal(size=(200, 3))
+    dependent = np.repeat(rng.normal(size=(20, 3)), 10, axis=0)
+    error, freedom = standard_error(dependent, True)
+    assert np.all(error > 2 * standard_error(dependent, False)[0])
+    assert np.all(freedom == 19)
+    np.testing.assert_allclose(standard_error(independent, False)[0], 1 / np.sqrt(200), rtol=0.2)
+    assert np.all(standard_error(independent, False)[1] == 199)
+
+
+def test_without_features_moments_are_those_of_the_states():
+    x = np.random.default_rng(1).gamma(2.0, size=(10 * 50, 2))
+    moments = estimate_moments(x, Features(np.empty((500, 0)), []), 50, ordered=False)
+    np.testing.assert_allclose(moments.estimate.value[0], x.mean(axis=0))
+    np.testing.assert_allclose(np.exp(moments.estimate.value[1]), x.std(axis=0))
+    walkers = x.reshape(10, 50, 2).mean(axis=0)
+    np.testing.assert_allclose(moments.estimate.standard_error[0], walkers.std(axis=0, ddof=1) / np.sqrt(50))
+
+
+def test_a_drift_within_the_window_widens_the_interval():
+    x = np.random.default_rng(2).normal(size=(10, 50, 1))
+    nothing = Features(np.empty((500, 0)), [])
+    still = estimate_moments(x.reshape(500, 1), nothing, 50, ordered=False)
+    x[5:] += 1.0
+    moving = estimate_moments(x.reshape(500, 1), nothing, 50, ordered=False)
+    assert moving.estimate.bias[0] > 0.4 > 5 * still.estimate.bias[0]
+
+
+def test_the_delta_method_equals_the_spread_of_many_replicates():
+    rng = np.random.default_rng(3)
+    share = np.array([0.5, 0.3, 0.2])
+    covariance = (np.diag(share) - np.outer(share, share)) / 4000
+    mean, log_sd = np.array([[0.0], [4.0], [-3.0]]), np.log([[1.0], [0.5], [2.0]])
+    mean_se, log_se = np.array([[0.01], [0.02], [0.03]]), np.array([[0.01], [0.015], [0.01]])
+
+    def modes(means, logs):
+        zero = np.zeros((2, 1))
+        values, errors = np.stack([means, logs], axis=1), np.stack([mean_se, log_se], axis=1)
+        pairs = zip(values, errors, strict=True)
+        return [Moments(Estimate(value, error, zero, zero + 99), zero[0]) for value, error in pairs]
+
+    told = combine_modes(modes(mean, log_sd), share, covariance)
+    values = []
+    for _ in range(1500):
+        w = rng.multinomial(4000, share) / 4000
+        means, logs = mean + mean_se * rng.normal(size=(3, 1)), log_sd + log_se * rng.normal(size=(3, 1))
+        one = combine_modes(modes(means, logs), w, covariance)
+        values.append(one.estimate.value[:, 0])
+    spread = np.std(values, axis=0)
+    np.testing.assert_allclose(told.estimate.standard_error[:, 0], spread, rtol=0.06)
+    variance = np.sum(share[:, None] * (np.exp(2 * log_sd) + mean**2)) - np.sum(share[:, None] * mean) ** 2
+    np.testing.assert_allclose(np.exp(2 * told.estimate.value[1, 0]), variance)
+
+
+def weights(x, scores, **own_scale):
+    target = sc.Target(lambda x: x[:, 0], dim=x.shape[1], **own_scale)
+    return tail_weights(x, scores, functionals_of(target, x).values)
+
+
+@pytest.mark.parametrize("nu", [1, 2, 3, 4, 6, 10])
+def test_the_tail_index_of_student_t(nu):
+    x = np.random.default_rng(nu).standard_t(nu, size=(2000, 2))
+    np.testing.assert_allclose(weights(x, -(nu + 1) * x / (nu + x**2)), 1 / (nu + 1), atol=0.01)
+
+
+@pytest.mark.parametrize("nu", [3, 10])
+def test_the_tail_index_of_margins_of_a_multivariate_t(nu):
+    rng = np.random.default_rng(nu)
+    x = rng.normal(size=(2000, 5)) / np.sqrt(rng.chisquare(nu, size=(2000, 1)) / nu)
+    scores = -(nu + 5) * x / (nu + np.sum(x**2, axis=1, keepdims=True))
+    assert np.all((weights(x, scores) > HEAVY_TAIL) == (nu == 3))
+
+
+def test_light_tails_are_light():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 20))
+    assert weights(x, -x).max() < 0.05
+    u = np.log(rng.gamma(3, size=(2000, 1)))
+    assert weights(u, 3 - np.exp(u)).max() < HEAVY_TAIL
+
+
+def test_tails_on_the_scale_of_the_parameter():
+    rng = np.random.default_rng(1)
+    own_scale = {"constrained_names": ["tau"], "constrain": np.exp}
+    for shape, heavy in ((3, True), (20, False)):  # inverse gamma: tail index `shape`
+        u = -np.log(rng.gamma(shape, size=(2000, 1)))
+        assert (weights(u, np.exp(-u) - shape, **own_scale)[0] > HEAVY_TAIL) == heavy
+    v = rng.normal(size=(2000, 1))
+    bounded = {"constrained_names": ["p"], "constrain": lambda u: 1 / (1 + np.exp(-3 * u))}
+    assert weights(v, -v, **bounded)[0] < HEAVY_TAIL
+
+
+def test_constant_parameters_are_left_out():
+    target = sc.Target(
+        lambda x: x[:, 0],
+        dim=1,
+        constrained_names=["one", "x"],
+        constrain=lambda x: np.hstack([np.ones_like(x), x]),
+    )
+    assert functionals_of(target, np.arange(5.0)[:, None]).draws == [("x", 2.0, np.sqrt(2.0))]

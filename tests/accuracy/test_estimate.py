@@ -9,8 +9,9 @@ import pytest
 from scipy import special
 
 import steincheck as sc
-from steincheck.accuracy import Shares, accuracy_core
-from steincheck.result import Modes
+from steincheck.accuracy import accuracy_core
+from steincheck.chains.reading import Sample
+from steincheck.result import Modes, ModeTable
 from steincheck.target.evaluation import Budget
 
 COVARIANCE = np.linalg.inv(np.eye(10) + 0.8 * np.ones((10, 10)))
@@ -38,14 +39,9 @@ def at_origin(d):
 
 def estimate(target, draws, rng=0, **options):
     """Without a search for modes."""
-    return accuracy_core(
-        draws,
-        target.score(draws),
-        target,
-        options.pop("modes", at_origin(target.dim)),
-        rng=np.random.default_rng(rng),
-        **options,
-    )
+    modes = options.pop("modes", at_origin(target.dim))
+    sample = Sample(draws, target.log_density(draws), scores=target.score(draws))
+    return accuracy_core(sample, target, modes, rng=np.random.default_rng(rng), **options)
 
 
 def test_mean_field_draws_of_a_gaussian_show_its_moments():
@@ -137,12 +133,17 @@ def test_names_the_scales_that_a_mean_field_fit_gets_wrong():
 
 TWO = sc.models.gaussian_mixture([[-4.0, 0.0], [4.0, 1.0]])
 TWO_MODES = Modes(np.array([[-4.0, 0.0], [4.0, 1.0]]), np.stack([np.eye(2)] * 2), np.zeros(2))
-HALVES = Shares(np.array([0.5, 0.5]), 1e-6 * np.array([[1.0, -1.0], [-1.0, 1.0]]))
+
+
+def mode_table(implied):
+    share, nothing = np.array(implied), np.zeros((2, 2))
+    covariance = 1e-6 * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    return ModeTable(TWO_MODES.locations, np.zeros(2), share, share, nothing, covariance, ("fits", "fits"))
 
 
 def test_a_mode_without_draws_counts_by_its_share():
     draws = TWO.sample(500, rng=0, weights=[1.0, 0.0])
-    result = estimate(TWO, draws, modes=TWO_MODES, shares=HALVES)
+    result = estimate(TWO, draws, modes=TWO_MODES, mode_table=mode_table([0.5, 0.5]))
     first = result.parameters[0]
     assert abs(first.mean) < 0.05
     assert abs(np.log(first.sd / np.sqrt(17))) < 0.01
@@ -157,20 +158,10 @@ def test_without_shares_nothing_is_said_about_several_modes():
     assert result.answer(0.1) is None
     assert np.isnan(result.parameters[0].mean)
     assert result.largest is None
-    light = Shares(np.array([1 - 1e-5, 1e-5]), np.zeros((2, 2)))
-    only_one = estimate(TWO, TWO.sample(500, rng=1), modes=TWO_MODES, shares=light)
+    light = mode_table([1 - 1e-5, 1e-5])
+    only_one = estimate(TWO, TWO.sample(500, rng=1), modes=TWO_MODES, mode_table=light)
     assert only_one.reasons == ("light modes",)
     assert abs(only_one.parameters[0].mean + 4) < 0.05
-
-
-def test_weights_choose_walkers_and_count_in_the_draws_own_moments():
-    rng = np.random.default_rng(4)
-    draws = 2 * rng.normal(size=(4000, 2))
-    log_weight = 0.5 * np.sum(draws**2, axis=1) * (0.25 - 1)
-    result = estimate(gaussian(np.eye(2)), draws, weight=np.exp(log_weight))
-    for record in result.parameters:
-        assert abs(record.draws_mean) < 0.2
-        assert abs(record.sd_error) < 0.1
 
 
 def test_parameters_are_on_their_own_scale():
@@ -201,7 +192,7 @@ def test_parameters_are_on_their_own_scale():
 def test_the_limit_is_obeyed_and_said():
     draws = np.random.default_rng(6).standard_t(3, size=(500, 2))
     for limit in (1000, 5000, 20_000, 40_000):
-        result = estimate(student(3), draws, budget=Budget(limit), rounds=5)
+        result = estimate(student(3), draws, budget=Budget(limit))
         assert result.evaluations <= limit
         if limit == 1000:
             assert result.reasons == ("max_evaluations",)

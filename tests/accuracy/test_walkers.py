@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck.accuracy.cells import cells_of_modes
-from steincheck.accuracy.walkers import OutOfBudget, WalkerCoordinates, estimate_metric, run, start_ensemble
+from steincheck.accuracy.walkers import OutOfBudget, estimate_metric, move, start_ensembles
+from steincheck.chains.reading import Sample
 from steincheck.result import Modes
 from steincheck.target.evaluation import Budget, CountedTarget
 
@@ -21,9 +21,9 @@ TARGET = sc.Target(
 def ensemble(limit=None, m=40):
     modes = Modes(np.zeros((1, 4)), COVARIANCE[None], np.zeros(1))
     x = np.random.default_rng(1).normal(size=(m, 4))
-    coordinates = WalkerCoordinates(np.zeros(4), np.eye(4))
+    sample = Sample(x, TARGET.log_density(x), scores=TARGET.score(x))
     density = CountedTarget(TARGET, Budget() if limit is None else Budget(limit))
-    return start_ensemble(x, coordinates, cells_of_modes(modes)[0], density, np.random.default_rng(2))
+    return start_ensembles(sample, density, modes, {0: 1.0}, np.random.default_rng(2))[0], density
 
 
 def test_the_metric_of_a_gaussian_is_its_covariance_for_wrong_draws():
@@ -46,18 +46,17 @@ def test_passes_keep_strong_correlations():
 
 
 def test_walkers_find_step_and_metric():
-    one = ensemble()
+    one = move(*ensemble(), 10)
     assert 0.3 < one.step < 3
-    one, window = run(one, 10)
-    assert 0.5 < window.acceptance <= 1
-    assert window.x.shape == (400, 4)
-    np.testing.assert_allclose(window.scores, TARGET.score(window.x))
-    ratio = np.linalg.eigvals(PRECISION @ window.coordinates.metric).real
+    assert 0.5 < one.acceptance <= 1
+    assert one.states.x.shape == (400, 4)
+    np.testing.assert_allclose(one.states.score, TARGET.score(one.states.x))
+    ratio = np.linalg.eigvals(PRECISION @ one.metric).real
     assert ratio.max() / ratio.min() < 10
 
 
 def test_evaluations_are_counted_and_obey_the_limit():
-    density = ensemble().density
+    _, density = ensemble()
     assert density.budget.made > 40 * 10
     with pytest.raises(OutOfBudget):
         ensemble(limit=1000)
@@ -68,6 +67,6 @@ def test_evaluations_are_counted_and_obey_the_limit():
 
 
 def test_states_are_thinned_to_an_even_number():
-    _, window = run(ensemble(m=100), 90)
-    assert len(window.x) <= 4000
-    assert len(window.x) // 100 % 2 == 0
+    states = move(*ensemble(m=100), 90).states
+    assert len(states.x) <= 4000
+    assert len(states.x) // 100 % 2 == 0

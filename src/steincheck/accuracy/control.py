@@ -1,16 +1,23 @@
-"""Control variates: features of mean 0 under the density, and residuals of a cross-fitted regression."""
+"""Means and log sds of functionals from states of walkers: control variates, intervals, tails."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
+from scipy import special
 
-from .cells import Cutoff
+from ..result import Estimate
 
-RIDGE = 1e-3  # in units of the features' variances
+_Influences = tuple[np.ndarray, np.ndarray]
+
+
+class Moments(NamedTuple):
+    """Of q functionals."""
+
+    estimate: Estimate  #: arrays (2, q): means, and logs of the standard deviations
+    memory: np.ndarray  #: (q,) correlation over walkers between the halves of the window, the larger of both
 
 
 class Features(NamedTuple):
@@ -21,7 +28,7 @@ class Features(NamedTuple):
 
 
 def stein_features(
-    z: np.ndarray, scores: np.ndarray, metric: np.ndarray, cutoff: Cutoff, limit: int
+    z: np.ndarray, scores: np.ndarray, metric: np.ndarray, h: np.ndarray, slope: np.ndarray, limit: int
 ) -> Features:
     """Features at states less their centre z (n, d); orders are added while there are at most `limit`.
 
@@ -29,64 +36,196 @@ def stein_features(
 
         g(u_i) t_j + h g'(u_i) R_ij,    t_j = (M (h s + grad h))_j / sqrt(M_jj),
 
-    R being the correlation matrix of M. h ends at the border of the walkers' cell.
+    R being the correlation matrix of M. h (n,), with gradient `slope` (n, d), is 0 at the border of the
+    walkers' cell.
     """
     d = len(metric)
     width = np.sqrt(np.diag(metric))
     correlation = metric / np.outer(width, width)
     u = z / width
-    h = cutoff.value[:, None]
-    t = (h * scores + cutoff.gradient) @ (metric / width)
+    h = h[:, None]
+    t = (h * scores + slope) @ (metric / width)
     q = 1 + u**2 / 9  # squares and cubes are damped beyond three standard deviations
-    square, slope = u**2 / q, 2 * u / q**2
+    square, twice = u**2 / q, 2 * u / q**2
     low, high = np.triu_indices(d, 1)
     i, j = np.hstack([low, high]), np.hstack([high, low])
-    orders: tuple[Callable[[], np.ndarray], ...] = (
+    orders = (
         lambda: t,
         lambda: u * t + h,
-        lambda: np.hstack([square * t + h * slope, (u / q**0.5) ** 3 * t + 3 * h * u**2 / q**2.5]),
+        lambda: np.hstack([square * t + h * twice, (u / q**0.5) ** 3 * t + 3 * h * u**2 / q**2.5]),
         lambda: u[:, low] * t[:, high] + u[:, high] * t[:, low] + 2 * h * correlation[low, high],
-        lambda: square[:, i] * t[:, j] + h * slope[:, i] * correlation[i, j],
+        lambda: square[:, i] * t[:, j] + h * twice[:, i] * correlation[i, j],
     )
     sizes = [size for size in np.cumsum([d, d, 2 * d, len(low), len(i)]).tolist() if size <= limit]
     return Features(np.hstack([t[:, :0], *(order() for order in orders[: len(sizes)])]), sizes)
 
 
-def residuals(features: Features, targets: np.ndarray, n_walkers: int, n_folds: int = 5) -> np.ndarray:
+def residuals(features: Features, targets: np.ndarray, n_walkers: int) -> np.ndarray:
     """Means (orders + 1, 2, m, c) of targets less control variates, per half of the window and walker.
 
-    `targets` (T m, c) and the features stand transition after transition. The coefficients of a walker come
-    from walkers of other folds, so that a feature of mean 0 leaves the mean of a target unchanged. Sums of
-    products are made once per fold. Orders are nested, hence so are the Cholesky factors. Order 0 is no
-    control variate.
+    `targets` (T m, c) and the features stand transition after transition. The coefficients of each of five
+    folds of walkers come from the others, so that a feature of mean 0 leaves the mean of a target unchanged.
+    The ridge is 1e-3, in units of the features' variances. Order 0 is no control variate.
     """
-    p = features.values.shape[1]
-    shape = (len(targets) // n_walkers, n_walkers, -1)
-    spread = features.values.std(axis=0)
-    constant = spread <= 1e-9 * np.abs(features.values).mean(axis=0)  # as for a density with an edge
-    f = (features.values / np.where(constant, 1.0, spread)).reshape(*shape[:2], p)
-    y = (targets - targets.mean(axis=0)).reshape(shape)
-    f_halves, y_halves = (np.array([part.mean(axis=0) for part in np.split(both, 2)]) for both in (f, y))
-    left = np.repeat(y_halves[None], len(features.sizes) + 1, axis=0)
-    folds = np.array_split(np.arange(n_walkers), n_folds) if p else []
-    sums = [_products(f[:, fold].reshape(-1, p), y[:, fold].reshape(-1, y.shape[2])) for fold in folds]
-    for fold, own in zip(folds, sums, strict=True):
-        factor, half_solved = _factorise(sum(sums) - own, p)
-        for order, size in enumerate(features.sizes, start=1):
-            beta = linalg.solve_triangular(factor[:size, :size], half_solved[:size], trans=1, lower=True)
-            left[order][:, fold] -= f_halves[:, fold, :size] @ beta
-    return left + targets.mean(axis=0)
+    values, sizes = features
+    p = values.shape[1]
+    spread = values.std(axis=0)
+    spread[spread <= 1e-9 * np.abs(values).mean(axis=0)] = 1.0  # constant, as for a density with an edge
+    centre = targets.mean(axis=0)
+    both = np.hstack([values / spread, np.ones((len(values), 1)), targets - centre])
+    both = both.reshape(-1, n_walkers, both.shape[1])
+    halves = np.array([half.mean(axis=0) for half in np.split(both, 2)])
+    left = np.repeat(halves[None, :, :, p + 1 :], len(sizes) + 1, axis=0)
+    folds = np.array_split(np.arange(n_walkers), 5)
+    blocks = [both[:, fold].reshape(-1, both.shape[2]) for fold in folds]
+    sums = np.array([block[:, : p + 1].T @ block for block in blocks])
+    sums = sums.sum(axis=0) - sums
+    sums /= sums[:, p, None, p, None]
+    covariances = sums[:, :p] - sums[:, :p, p, None] * sums[:, None, p]
+    covariances[:, range(p), range(p)] += 1e-3
+    for order, size in enumerate(sizes, start=1):
+        beta = np.linalg.solve(covariances[:, :size, :size], covariances[:, :size, p + 1 :])
+        for fold, coefficients in zip(folds, beta, strict=True):
+            left[order][:, fold] -= halves[:, fold, :size] @ coefficients
+    return left + centre
 
 
-def _products(f: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Sums (p + 1, p + 1 + c) of products of features and 1 with features, 1 and targets."""
-    left = np.concatenate([f, np.ones((len(f), 1))], axis=1)
-    return left.T @ np.concatenate([left, y], axis=1)
+def estimate_moments(values: np.ndarray, features: Features, n_walkers: int, ordered: bool) -> Moments:
+    """Moments of the columns of values (T m, q) over a window.
+
+    Per column and power the order of control variates is the one whose walker means vary least. With
+    `ordered`, walkers that started at neighbouring draws of chains may be dependent.
+    """
+    centre, scale = values.mean(axis=0), values.std(axis=0)
+    g = (values - centre) / scale
+    left = residuals(features, np.hstack([g, g**2]), n_walkers)
+    best = left.mean(axis=1).var(axis=1).argmin(axis=0)
+    chosen = np.take_along_axis(left, best[None, None, None], axis=0)[0]
+    usable = np.isfinite(_influences(chosen)[0][1])  # else the variance is not positive
+    chosen = np.where(np.tile(usable, 2), chosen, left[0])
+    value, error, bias, freedom, memory = _errors(_influences(chosen), _influences(left[0]), ordered)
+    unit = np.stack([scale, np.ones_like(scale)])
+    value = unit * value + np.stack([centre, np.log(scale)])
+    return Moments(Estimate(value, unit * error, unit * bias, freedom), memory)
 
 
-def _factorise(sums: np.ndarray, p: int) -> tuple[np.ndarray, np.ndarray]:
-    """The Cholesky factor L of the features' covariance plus ridge, and L^-1 cov(features, targets)."""
-    n = sums[p, p]
-    centred = sums[:p] / n - np.outer(sums[:p, p], sums[p]) / n**2
-    factor = np.linalg.cholesky(centred[:, :p] + RIDGE * np.eye(p))
-    return factor, linalg.solve_triangular(factor, centred[:, p + 1 :], lower=True)
+def _influences(means: np.ndarray) -> _Influences:
+    """Mean and log sd (2, q), and influences (2, m, 2, q) on them of halves of walkers.
+
+    From residual means (2, m, 2 q) of functionals and of their squares, by the delta method.
+    """
+    first, second = np.split(means, 2, axis=2)
+    mean, square = first.mean(axis=(0, 1)), second.mean(axis=(0, 1))
+    variance = square - mean**2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        on_log_sd = (second - square - 2 * mean * (first - mean)) / (2 * variance)
+        return np.stack([mean, 0.5 * np.log(variance)]), np.stack([first - mean, on_log_sd], axis=2)
+
+
+def _errors(corrected: _Influences, plain: _Influences, ordered: bool) -> tuple[np.ndarray, ...]:
+    """Estimate, noise between walkers, bias, degrees of freedom (2, q), and memory (q,).
+
+    The bias is drift within the window and by how much more than noise the control moved the estimate.
+    """
+    value, influence = corrected
+    early, late = influence - influence.mean(axis=1, keepdims=True)
+    spread = np.maximum(early.std(axis=0) * late.std(axis=0), 1e-300)
+    memory = np.clip(np.mean(early * late, axis=0) / spread, 0, 0.95)
+    shift = np.diff(influence.mean(axis=1), axis=0)[0]
+    drift = np.abs(shift) * (1 + memory) / (2 * (1 - memory))
+    noise, _ = standard_error((plain[1] - influence).mean(axis=0), False)
+    gap = np.maximum(np.abs(plain[0] - value) - 2 * noise, 0)
+    error, freedom = standard_error(influence.mean(axis=0), ordered)
+    return value, error, np.hypot(drift, gap), freedom, memory.max(axis=0)
+
+
+def standard_error(influence: np.ndarray, ordered: bool, n_groups: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors (...) of means over walkers (m, ...), and their degrees of freedom.
+
+    With `ordered`, those of groups of neighbours where these give the longer interval.
+    """
+    m = len(influence)
+    error = influence.std(axis=0, ddof=1) / np.sqrt(m)
+    if not ordered or m < 2 * n_groups:
+        return error, np.full(error.shape, m - 1.0)
+    groups = np.array([part.mean(axis=0) for part in np.array_split(influence, n_groups)])
+    coarse = groups.std(axis=0, ddof=1) / np.sqrt(n_groups)
+    fine_quantile, coarse_quantile = special.stdtrit([m - 1.0, n_groups - 1.0], 0.975)
+    longer = coarse_quantile * coarse > fine_quantile * error
+    return np.where(longer, coarse, error), np.where(longer, n_groups - 1.0, m - 1.0)
+
+
+def combine_modes(within: Sequence[Moments], share: np.ndarray, covariance: np.ndarray) -> Moments:
+    """m = sum w_k m_k and v = sum w_k (v_k + (m_k - m)^2), the latter as log sd, by the delta method.
+
+    w are the shares (M,) of the density at the modes, with their covariance (M, M). With g_k = m_k - m and
+    c_k = v_k + g_k^2 - v::
+
+        var(m) = g' Cov(w) g + sum w_k^2 var(m_k)
+        var(v) = c' Cov(w) c + sum w_k^2 (var(v_k) + 4 g_k^2 var(m_k))
+
+    Bounds of bias are combined as standard errors are, without the part of the shares.
+    """
+    if len(within) == 1:
+        return within[0]
+    w = share[:, None]
+    value, error, bias, freedom = map(np.array, zip(*(one.estimate for one in within), strict=True))
+    mean = np.sum(w * value[:, 0], axis=0)
+    g, v = value[:, 0] - mean, np.exp(2 * value[:, 1])
+    variance = np.sum(w * (v + g**2), axis=0)
+
+    def combined(errors: np.ndarray) -> np.ndarray:
+        of_mean = np.sum((w * errors[:, 0]) ** 2, axis=0)
+        of_variance = np.sum((2 * w) ** 2 * ((v * errors[:, 1]) ** 2 + (g * errors[:, 0]) ** 2), axis=0)
+        return np.stack([of_mean, of_variance / (2 * variance) ** 2])
+
+    slopes = np.stack([g, (v + g**2 - variance) / (2 * variance)])
+    between = np.einsum("pkq,kl,plq->pq", slopes, covariance, slopes)
+    total = np.stack([mean, 0.5 * np.log(variance)])
+    errors = np.sqrt(combined(error) + between), np.sqrt(combined(bias))
+    memory = np.max([one.memory for one in within], axis=0)
+    return Moments(Estimate(total, *errors, np.broadcast_to(freedom.min(axis=(0, 1)), total.shape)), memory)
+
+
+def tail_weights(
+    x: np.ndarray, scores: np.ndarray, functionals: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """The larger 1 / (nu + 1) of both tails (q,) of functionals at states x (n, d), nu being the tail index.
+
+    Let f have the marginal density ~ (1 + f^2 / (nu s^2))^(-(nu + 1) / 2) far from its centre. Then
+    y = -f (log p)'(f) obeys y (alpha + beta / f^2) = 1 with alpha = 1 / (nu + 1). The equation is linear in
+    y, whose mean given f is known: (log p)'(f) = E[s.v + div v | f] for any field v with v.grad f = 1. Here v
+    is w / (w.grad f), w = cov(x, f), with derivatives along w by differences.
+    """
+    values = functionals(x)
+    size = min(max(len(x) // 10, 20), len(x) // 2)
+    weights = np.zeros(values.shape[1])
+    for j, column in enumerate(values.T):
+        f = column - np.median(column)
+        w = (x - x.mean(axis=0)).T @ f / len(x)
+        h = 1e-4 * np.median(x.std(axis=0) / np.maximum(np.abs(w), 1e-300))
+        order = np.argsort(f)
+        for rows in (order[:size], order[-size:]):
+            behind, ahead = functionals(x[rows] - h * w)[:, j], functionals(x[rows] + h * w)[:, j]
+            with np.errstate(all="ignore"):  # states at which f does not change along w are left out
+                first = (ahead - behind) / (2 * h)
+                second = (ahead - 2 * column[rows] + behind) / h**2
+                y = -f[rows] * (scores[rows] @ w / first - second / first**2)
+            weights[j] = max(weights[j], _tail_weight(f[rows], y, f.std()))
+    return weights
+
+
+def _tail_weight(f: np.ndarray, y: np.ndarray, sd: float) -> float:
+    """alpha less its standard error, from sum y (alpha + beta / f^2) = n and the same with weights 1 / f^2.
+
+    A side that ends within 2.5 sd has no tail.
+    """
+    usable = np.isfinite(y) & (f != 0)
+    y, f = y[usable], f[usable]
+    if len(y) < 3 or np.abs(f).max() < 2.5 * sd:
+        return 0.0
+    both = np.stack([np.ones(len(f)), np.mean(f**2) / f**2])
+    inverse = np.linalg.pinv(both * y @ both.T, rcond=1e-10)
+    solution = inverse @ both.sum(axis=1)
+    influence = inverse[0] @ (both * (y * (solution @ both) - 1))
+    return float(solution[0] - np.sqrt(np.sum(influence**2)))

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, seeded
-from ..chains.reading import read_sample
+from ..chains.reading import Sample, read_sample
 from ..flux import flux_core
 from ..modes.held_out import known_modes
-from ..result import AccuracyResult, Estimate, Modes, ParameterAccuracy
-from ..target import Target, require_target, score_at
+from ..result import AccuracyReason, AccuracyResult, Estimate, Modes, ModeTable, ParameterAccuracy
+from ..target import Target, require_target, score_at, to_constrained
 from ..target.evaluation import Budget, CountedTarget
 from ..typing import DrawsLike, ModesLike
 from ..wording.results import accuracy_warnings
-from .exploration import MIN_ACCEPTANCE, DrawsWithScores, Exploration, Fit, explore
-from .functionals import Functionals, functionals_of
-from .intervals import Shares
+from .control import Moments, combine_modes, estimate_moments, stein_features, tail_weights
+from .walkers import BLOCK, Ensemble, OutOfBudget, cutoff, move, start_ensembles, with_new_metric
+
+ROUGH = 0.05  # half-width, in sds or as log ratio
+REMEMBERS = 0.7  # correlation between the halves of a window
+HEAVY_TAIL = 0.19  # 1 / (tail index + 1); without a fourth moment it is above 1/5
+LIGHT = 0.002  # part in every variance of modes that are left out: sds change by less than .1 %
+MIN_ACCEPTANCE = 0.3  # below, the step did not adapt and nothing can be trusted
+Records = tuple[ParameterAccuracy, ...]
+
+
+class Functionals(NamedTuple):
+    """Parameters as functions of the coordinates."""
+
+    draws: list[tuple[str, float, float]]  #: their names, means and standard deviations over the draws
+    values: Callable[[np.ndarray], np.ndarray]  #: (n, d) -> (n, q)
 
 
 def estimate_accuracy(
@@ -41,8 +57,9 @@ def estimate_accuracy(
         Searched for if not given. Walkers stay at their mode; several modes are combined by the shares that
         `flux_test` implies.
     max_evaluations : int, optional
-        Of the density by the walkers. By default they stop after at most three rounds of 10, 20 and 40
-        transitions, about 20,000 to 100,000 evaluations; with a limit after at most five.
+        Of the density by the walkers. They stop when no interval is rough, by default after at most three
+        rounds of 10, 20 and 40 transitions, about 20,000 to 100,000 evaluations, with a limit after at most
+        five.
     rng : int, Generator or SeedSequence, optional
 
     Returns
@@ -73,94 +90,136 @@ def estimate_accuracy(
     sample = read_sample(draws, target, minimum=20)
     search, flux, walk = generator.spawn(3)
     known, _, told = known_modes(modes, target, sample.x, None, chain=sample.chain, rng=search)
-    warnings = [*sample.warnings, *told]
-    shares = None
+    table = None
     if len(known) > 1:
         tested = flux_core(sample.x, sample.log_p, target, known, chain=sample.chain, rng=flux)
-        shares = None if tested.mode_table is None else Shares.of(tested.mode_table)
-    result = accuracy_core(
-        sample.x,
-        score_at(target, sample.x),
-        target,
-        known,
-        chain=sample.chain,
-        shares=shares,
-        budget=Budget() if max_evaluations is None else Budget(max_evaluations),
-        rounds=3 if max_evaluations is None else 5,
-        rng=walk,
-    )
-    announce([*warnings, *result.warnings])
+        table = tested.mode_table
+    budget = Budget() if max_evaluations is None else Budget(max_evaluations)
+    sample = sample._replace(scores=score_at(target, sample.x))
+    result = accuracy_core(sample, target, known, mode_table=table, budget=budget, rng=walk)
+    announce([*sample.warnings, *told, *result.warnings])
     return result
 
 
 def accuracy_core(
-    x: np.ndarray,
-    scores: np.ndarray,
+    sample: Sample,
     target: Target,
     modes: Modes,
     *,
-    chain: np.ndarray | None = None,
-    weight: np.ndarray | None = None,
-    shares: Shares | None = None,
+    mode_table: ModeTable | None = None,
     budget: Budget | None = None,
-    rounds: int = 3,
     rng: np.random.Generator,
 ) -> AccuracyResult:
-    """The accuracy of draws x (n, d) with their scores, all of it validated.
+    """The accuracy of a sample with scores, all of it validated.
 
-    `shares` are needed where there are several modes.
+    The shares of `mode_table` are needed where there are several modes.
     """
     density = CountedTarget(target, budget)
     made = density.budget.made
-    weight = np.full(len(x), 1 / len(x)) if weight is None else weight / weight.sum()
-    functionals = functionals_of(target, x)
-    draws = DrawsWithScores(x, scores, weight, chain is not None)
-    found = explore(draws, functionals, density, modes, shares, rounds, rng)
-    acceptance = float(np.mean([window.acceptance for window in found.windows])) if found.windows else np.nan
-    fit, reasons = found.fit, found.reasons
-    if acceptance < MIN_ACCEPTANCE:
-        fit, reasons = None, (*reasons, "low acceptance")
-    mean, covariance = _moments_of_modes(found, modes)
+    ensembles, parameters, n_transitions, reasons = _explore(sample, density, modes, mode_table, rng)
+    n_walkers = sum(len(one.walkers.x) for one in ensembles)
+    acceptance = float(np.mean([one.acceptance for one in ensembles])) if ensembles else np.nan
+    means = np.full(modes.locations.shape, np.nan)
+    covariances = np.full(modes.covariances.shape, np.nan)
+    for one in ensembles:
+        means[one.mode] = one.states.x.mean(axis=0)
+        covariances[one.mode] = np.cov(one.states.x, rowvar=False)
+    made = density.budget.made - made
+    told = accuracy_warnings(reasons, n_transitions, acceptance)
     return AccuracyResult(
-        _records(draws, functionals, fit),
-        found.n_walkers,
-        found.n_transitions,
-        acceptance,
-        density.budget.made - made,
-        reasons,
-        mean,
-        covariance,
-        accuracy_warnings(reasons, found.n_transitions, acceptance),
+        parameters, n_walkers, n_transitions, acceptance, made, reasons, means, covariances, told
     )
 
 
-def _moments_of_modes(found: Exploration, modes: Modes) -> tuple[np.ndarray, np.ndarray]:
-    """Means (M, d) and covariances (M, d, d) of the states at each mode; NaN where there are none."""
-    means = np.full(modes.locations.shape, np.nan)
-    covariances = np.full(modes.covariances.shape, np.nan)
-    for cell, window in zip(found.cells, found.windows, strict=True):
-        means[cell.own] = window.x.mean(axis=0)
-        covariances[cell.own] = np.cov(window.x, rowvar=False)
-    return means, covariances
+def functionals_of(target: Target, x: np.ndarray) -> Functionals:
+    """All parameters but those that are constant, such as the diagonal of a correlation matrix.
+
+    A parameter that only the draws x keep constant is none of these, hence the points beside the draws.
+    """
+    beside = x + 1e-3 * (1 + np.abs(x))
+    every, names = to_constrained(np.concatenate([x, beside]), target)
+    columns = np.flatnonzero(np.ptp(every, axis=0) > 0)
+    kept = every[: len(x), columns]
+    draws = zip(
+        (names[k] for k in columns), kept.mean(axis=0).tolist(), kept.std(axis=0).tolist(), strict=True
+    )
+
+    def values(points: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return to_constrained(points, target)[0][:, columns]
+
+    return Functionals(list(draws), values)
 
 
-def _records(
-    draws: DrawsWithScores, functionals: Functionals, fit: Fit | None
-) -> tuple[ParameterAccuracy, ...]:
-    """One record per parameter; without a fit all numbers of the density are NaN."""
-    values = functionals.values(draws.x)
-    mean = draws.weight @ values
-    sd = np.sqrt(draws.weight @ (values - mean) ** 2)
+def _explore(
+    sample: Sample, density: CountedTarget, modes: Modes, table: ModeTable | None, rng: np.random.Generator
+) -> tuple[list[Ensemble], Records, int, tuple[AccuracyReason, ...]]:
+    """Move walkers at every mode, round after round, until nothing is rough; the last whole round counts.
+
+    Returned are the ensembles, the records, the number of transitions and what was not done.
+    """
+    functionals = functionals_of(density.target, sample.x)
     nothing = Estimate(np.nan, np.inf, 0.0, 1.0)
-    records = []
-    for k, name in enumerate(functionals.names):
-        told = (nothing, nothing, True, False, False)
-        if fit is not None:
-            density_mean = fit.moments.mean.at(k) if fit.has_mean[k] else nothing
-            log_sd = fit.moments.log_sd.at(k)
-            if not fit.has_sd[k]:  # a unit for errors of means, but no more than that
-                log_sd = log_sd._replace(standard_error=np.inf)
-            flags = (bool(fit.rough[k]), bool(fit.forgotten[k]), bool(fit.has_sd[k]))
-            told = (density_mean, log_sd, *flags)
-        records.append(ParameterAccuracy(name, float(mean[k]), float(sd[k]), *told))
-    return tuple(records)
+    empty = tuple(ParameterAccuracy(*row, nothing, nothing, True, False, False) for row in functionals.draws)
+    share, covariance = np.ones(1), np.zeros((1, 1))
+    if len(modes) > 1:
+        if table is None or np.isnan(table.implied).any():
+            return [], empty, 0, ("unknown shares",)
+        share, covariance = table.implied, table.implied_covariance
+    kept = _heavy_modes(modes, share)
+    share, covariance = share[kept] / share[kept].sum(), covariance[np.ix_(kept, kept)]
+    reasons: tuple[AccuracyReason, ...] = ("light modes",) if len(kept) < len(modes) else ()
+    found: tuple[list[Ensemble], Records, int] = [], empty, 0
+    try:
+        ensembles = start_ensembles(sample, density, modes, dict(zip(kept, share, strict=True)), rng)
+        for r in range(3 if np.isinf(density.budget.left) else 5):
+            window = 2 * BLOCK * 2**r
+            adapted = [move(with_new_metric(one), density, BLOCK, adapt=True) for one in ensembles]
+            ensembles = [move(one, density, window) for one in adapted]
+            within = [_moments(one, functionals, sample.chain is not None) for one in ensembles]
+            records = _records(functionals, ensembles, combine_modes(within, share, covariance))
+            found = ensembles, records, (r + 1) * BLOCK + 2 * window
+            if min(one.acceptance for one in ensembles) < MIN_ACCEPTANCE:
+                return ensembles, empty, found[2], (*reasons, "low acceptance")
+            if not any(record.rough for record in records):
+                return *found, reasons
+    except OutOfBudget:
+        return *found, (*reasons, "max_evaluations")
+    return *found, (*reasons, "max_rounds")
+
+
+def _heavy_modes(modes: Modes, share: np.ndarray) -> np.ndarray:
+    """Modes that have a part in the variance of a coordinate, by their width or their distance."""
+    weight, centres = share[:, None], modes.locations
+    between = (centres - (weight * centres).sum(axis=0)) ** 2
+    part = weight * (np.diagonal(modes.covariances, axis1=1, axis2=2) + between)
+    return np.flatnonzero((part / part.sum(axis=0)).max(axis=1) > LIGHT)
+
+
+def _moments(ensemble: Ensemble, functionals: Functionals, ordered: bool) -> Moments:
+    """Moments within one mode."""
+    x, _, scores = ensemble.states
+    border = cutoff(x, ensemble.mode, ensemble.gaussians)
+    features = stein_features(x - ensemble.centre, scores, ensemble.metric, *border, len(x) // 5)
+    return estimate_moments(functionals.values(x), features, len(ensemble.walkers.x), ordered)
+
+
+def _records(functionals: Functionals, ensembles: list[Ensemble], moments: Moments) -> Records:
+    """One record per parameter: no mean without second moments, no sd without fourth ones.
+
+    Such an sd is a unit for errors of means, and no more.
+    """
+    x, _, scores = (np.concatenate(parts) for parts in zip(*(one.states for one in ensembles), strict=True))
+    tails = tail_weights(x, scores, functionals.values)
+    value, error, bias, freedom = moments.estimate
+    known = np.stack([tails < 1 / 3, tails < HEAVY_TAIL])
+    width = moments.estimate.half_width() / np.stack([np.exp(value[1]), np.ones_like(tails)])
+    forgotten = moments.memory <= REMEMBERS
+    rough = ~(known[0] & forgotten & ((width <= ROUGH) | ~known).all(axis=0))
+    estimate = Estimate(value, np.where(known, error, np.inf), bias, freedom)
+    estimate.value[0, ~known[0]] = np.nan
+    flags = zip(rough.tolist(), forgotten.tolist(), known[1].tolist(), strict=True)
+    return tuple(
+        ParameterAccuracy(*row, estimate.at((0, k)), estimate.at((1, k)), *told)
+        for k, (row, told) in enumerate(zip(functionals.draws, flags, strict=True))
+    )

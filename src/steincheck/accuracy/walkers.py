@@ -1,4 +1,4 @@
-"""Walkers: draws that move by Hamiltonian transitions which leave the density invariant."""
+"""Walkers: draws that move by Hamiltonian transitions which leave the density invariant, mode by mode."""
 
 from __future__ import annotations
 
@@ -6,109 +6,121 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._whitening import symmetric_roots
+from .._whitening import Gaussians, symmetric_roots
+from ..chains.reading import Sample
+from ..flux.anchors import mode_anchors
 from ..perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
+from ..result import Modes
 from ..target.evaluation import CountedTarget
-from .cells import Cell
 
+N_WALKERS = 200
 BLOCK = 5  # transitions; the third of each has steps a quarter as long, for necks and curved tails
-WINDOW = 10  # transitions of the first window; later ones are twice as long each
 MAX_STATES = 4000  # of a window that enter the regressions
-
-
-class WalkerCoordinates(NamedTuple):
-    """Where the density is, as known before a window begins."""
-
-    centre: np.ndarray  #: (d,)
-    metric: np.ndarray  #: (d, d)
-
-
-class Ensemble(NamedTuple):
-    """Walkers of one mode and how they move."""
-
-    walkers: Walkers
-    coordinates: WalkerCoordinates
-    step: float
-    cell: Cell
-    density: CountedTarget
-    rng: np.random.Generator
-
-
-class Window(NamedTuple):
-    """States (T m, d), transition after transition, made with coordinates and step fixed."""
-
-    x: np.ndarray
-    scores: np.ndarray
-    n_walkers: int
-    coordinates: WalkerCoordinates
-    acceptance: float
 
 
 class OutOfBudget(Exception):
     """The next transition would take more evaluations than are left."""
 
 
-def start_ensemble(
-    x: np.ndarray,
-    coordinates: WalkerCoordinates,
-    cell: Cell,
-    density: CountedTarget,
-    rng: np.random.Generator,
-) -> Ensemble:
-    """Walkers at the rows of x (m, d), moved by two adapting blocks."""
-    walkers = Walkers(x, *density.log_density_and_score(x))
-    ensemble = Ensemble(walkers, coordinates, min(1.0, 1.2 * x.shape[1] ** -0.25), cell, density, rng)
-    for _ in range(2):
-        ensemble, window = run(ensemble, BLOCK, adapting=True)
-        ensemble = ensemble._replace(coordinates=coordinates_of(window))
-    return ensemble
+class Ensemble(NamedTuple):
+    """Walkers at one mode, how they move, and the states of their last window."""
+
+    mode: int
+    gaussians: Gaussians  #: of all modes; walkers stay where their own is the largest
+    walkers: Walkers
+    centre: np.ndarray  #: (d,), known before the window began
+    metric: np.ndarray  #: (d, d), likewise
+    step: float
+    states: Walkers  #: T m of them, transition after transition
+    acceptance: float
+    rng: np.random.Generator
 
 
-def adapt(ensemble: Ensemble) -> Ensemble:
-    """One block in which the step adapts."""
-    return run(ensemble, BLOCK, adapting=True)[0]
+def start_ensembles(
+    sample: Sample, density: CountedTarget, modes: Modes, shares: dict[int, float], rng: np.random.Generator
+) -> list[Ensemble]:
+    """Walkers at modes with these shares: at their draws, or about the mode itself where it has too few."""
+    d = sample.x.shape[1]
+    gaussians = mode_anchors(modes)
+    owner = gaussians.largest(sample.x)
+    cost = 50 * np.ceil(np.pi / 2 / 1.2 * d**0.25) * density.score_cost  # per walker, to the first estimate
+    ensembles = []
+    for stream, (k, share) in zip(rng.spawn(len(shares)), shares.items(), strict=True):
+        size = int(min(N_WALKERS * max(share, 0.25), density.budget.left / (cost * len(shares))))
+        if size < 20:
+            raise OutOfBudget
+        rows = np.flatnonzero(owner == k)
+        if len(rows) < 20:
+            centre, metric = modes.locations[k], modes.covariances[k]
+            x = centre + 0.5 * stream.standard_normal((size, d)) @ np.linalg.cholesky(metric).T
+            x[gaussians.largest(x) != k] = centre
+        else:
+            metric = estimate_metric(sample.x[rows], sample.scores[rows])
+            size = min(size, len(rows))
+            weight = np.cumsum(np.ones(len(rows)))
+            x = sample.x[rows[np.searchsorted(weight, (np.arange(size) + 0.5) / size * weight[-1])]]
+            centre = x.mean(axis=0)
+        walkers = Walkers(x, *density.log_density_and_score(x))
+        step = min(1.0, 1.2 * d**-0.25)
+        one = Ensemble(k, gaussians, walkers, centre, metric, step, walkers, np.nan, stream)
+        one = with_new_metric(move(one, density, BLOCK, adapt=True))
+        ensembles.append(move(one, density, BLOCK, adapt=True))
+    return ensembles
 
 
-def coordinates_of(window: Window) -> WalkerCoordinates:
-    """The coordinates that the states of a window imply."""
-    usable = np.isfinite(window.scores).all(axis=1)
-    x, scores = window.x[usable], window.scores[usable]
-    return WalkerCoordinates(x.mean(axis=0), estimate_metric(x, scores)) if len(x) > 1 else window.coordinates
+def move(ensemble: Ensemble, density: CountedTarget, n_transitions: int, *, adapt: bool = False) -> Ensemble:
+    """Make transitions and keep their states, at most `MAX_STATES`, an even number per walker.
 
-
-def run(ensemble: Ensemble, n_transitions: int, *, adapting: bool = False) -> tuple[Ensemble, Window]:
-    """Make transitions, and keep their states; at most `MAX_STATES`, and an even number per walker.
-
-    A trajectory is a quarter period long, after which a Gaussian has forgotten its start.
+    A trajectory is a quarter period long, after which a Gaussian has forgotten its start. With `adapt` the
+    step changes towards an acceptance of .8.
     """
-    walkers, step = ensemble.walkers, ensemble.step
-    root = np.linalg.cholesky(ensemble.coordinates.metric)
+    walkers, step, rng = ensemble.walkers, ensemble.step, ensemble.rng
+    root = np.linalg.cholesky(ensemble.metric)
+    m = len(walkers.x)
+
+    def in_cell(x: np.ndarray) -> np.ndarray:
+        return np.asarray(ensemble.gaussians.largest(x) == ensemble.mode)
+
     states, rates = [], []
     for k in range(n_transitions):
         part = 4 if k % BLOCK == 2 else 1
         n_steps = part * min(int(np.ceil(np.pi / 2 / step)), 32)
-        walkers, rate = _move(ensemble, walkers, Trajectory(root, step / part, n_steps))
-        if adapting and part == 1:
-            step *= np.exp(0.5 * (rate - 0.8))  # acceptance .8
+        if density.budget.exhausted or (n_steps + 1) * m * density.score_cost > density.budget.left:
+            raise OutOfBudget
+        trajectory = Trajectory(root, step / part * rng.uniform(0.6, 1.2), n_steps)
+        walkers, moved = hamiltonian_transition(walkers, density, trajectory, rng, in_cell)
+        if adapt and part == 1:
+            step *= np.exp(0.5 * (moved.mean() - 0.8))
         states.append(walkers)
-        rates.append(rate)
-    n_walkers = len(walkers.x)
-    thinning = -(-n_transitions * n_walkers // MAX_STATES)
+        rates.append(moved.mean())
+    thinning = -(-n_transitions * m // MAX_STATES)
     kept = states[thinning - 1 :: thinning]
     kept = kept[len(kept) % 2 :]
-    x, scores = (np.concatenate([getattr(state, name) for state in kept]) for name in ("x", "score"))
-    window = Window(x, scores, n_walkers, ensemble.coordinates, float(np.mean(rates)))
-    return ensemble._replace(walkers=walkers, step=step), window
+    together = Walkers(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
+    return ensemble._replace(walkers=walkers, step=step, states=together, acceptance=float(np.mean(rates)))
 
 
-def _move(ensemble: Ensemble, walkers: Walkers, trajectory: Trajectory) -> tuple[Walkers, float]:
-    """One transition with a random step, if it can be afforded, and the share of walkers that moved."""
-    density, rng = ensemble.density, ensemble.rng
-    if (trajectory.n_steps + 1) * len(walkers.x) * density.score_cost > density.budget.left:
-        raise OutOfBudget
-    trajectory = trajectory._replace(step=trajectory.step * rng.uniform(0.6, 1.2))
-    walkers, moved = hamiltonian_transition(walkers, density, trajectory, rng, ensemble.cell.contains)
-    return walkers, float(moved.mean())
+def with_new_metric(ensemble: Ensemble) -> Ensemble:
+    """The ensemble with the centre and metric that its last states imply."""
+    x, _, scores = ensemble.states
+    return ensemble._replace(centre=x.mean(axis=0), metric=estimate_metric(x, scores))
+
+
+def cutoff(x: np.ndarray, mode: int, gaussians: Gaussians) -> tuple[np.ndarray, np.ndarray]:
+    """h (n,), 0 at the border of the mode's cell and nearly 1 inside, and its gradient (n, d).
+
+    h = 1 - exp(-margin), the margin being the log height of the mode's Gaussian less the largest other,
+    infinite if there is none.
+    """
+    centres, inverse = gaussians.centres, gaussians.roots.inverse
+    heights = gaussians.heights(x)
+    own = heights[:, mode].copy()
+    heights[:, mode] = -np.inf
+    second = heights.argmax(axis=1)
+    slope = np.einsum("nij,nj->ni", (inverse @ inverse)[second], x - centres[second])
+    slope -= (x - centres[mode]) @ inverse[mode] @ inverse[mode]
+    near = np.exp(-np.maximum(own - heights.max(axis=1), 0))
+    return 1 - near, near[:, None] * slope
 
 
 def estimate_metric(x: np.ndarray, scores: np.ndarray, passes: int = 3) -> np.ndarray:
@@ -120,20 +132,17 @@ def estimate_metric(x: np.ndarray, scores: np.ndarray, passes: int = 3) -> np.nd
     the identity, so that strong correlations are shrunk less and less.
     """
     n, d = x.shape
-    kept = 1 - d / (d + n)
+
+    def covariance(rows: np.ndarray) -> np.ndarray:
+        full = np.cov(rows, rowvar=False, ddof=0).reshape(d, d)
+        return (n * full + d * np.diag(np.diag(full))) / (d + n)
+
     if np.any(scores.std(axis=0) <= 1e-9 * np.abs(scores).mean(axis=0)):  # an edge: the score knows no width
-        return _covariance(x, kept) + np.diag(x.std(axis=0) == 0)
+        return covariance(x) + np.diag(x.std(axis=0) == 0)
     root = np.diag(np.sqrt(np.maximum(x.std(axis=0), 1e-150) / scores.std(axis=0)))
     for _ in range(passes):
-        a = _covariance(np.linalg.solve(root, x.T).T, kept)
-        b = _covariance(scores @ root, kept)
+        a = covariance(np.linalg.solve(root, x.T).T)
         half = symmetric_roots(a, floor=1e-12).root
-        middle = symmetric_roots(half @ b @ half, floor=1e-12).inverse
+        middle = symmetric_roots(half @ covariance(scores @ root) @ half, floor=1e-12).inverse
         root = root @ np.linalg.cholesky(half @ middle @ half)
     return root @ root.T
-
-
-def _covariance(x: np.ndarray, kept: float) -> np.ndarray:
-    """The covariance of rows, with a part `kept` of its off-diagonal entries."""
-    full = np.cov(x, rowvar=False, ddof=0).reshape(x.shape[1], x.shape[1])
-    return kept * full + (1 - kept) * np.diag(np.diag(full))

@@ -39,7 +39,7 @@ class Estimate(NamedTuple):
         """The interval of this confidence."""
         return _interval(self.value, self.half_width(confidence))
 
-    def at(self, k: int) -> Estimate:
+    def at(self, k: tuple[int, ...]) -> Estimate:
         """One of several numbers."""
         return Estimate(*(float(values[k]) for values in self))
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..accuracy import Shares, accuracy_core
+from ..accuracy import accuracy_core
 from ..result import AccuracyResult, ParameterAccuracy, Table
 from ..target import Target
 from ..target.evaluation import Budget
@@ -50,22 +50,12 @@ def measure(
     rng: np.random.Generator,
 ) -> Measured:
     """Means and standard deviations of the density beside those of the draws."""
-    several = len(known.modes) > 1
-    weights = None if tested.mode_table is None else Shares.of(tested.mode_table)
+    unknown_shares = len(known.modes) > 1 and tested.mode_table is None
     n_scored = len(case.scored)
-    if known.improper or (several and weights is None) or n_scored < len(case.sample.x):
+    if known.improper or unknown_shares or n_scored < len(case.sample.x):
         return Measured(None, parameter_table(case, ()), Remarks(not_examined=(words.Phrases.accuracy,)))
     sample = case.sample.rows(np.setdiff1d(np.arange(len(case.values)), tested.improbable_rows(case)))
-    found = accuracy_core(
-        sample.x,
-        sample.scores,
-        target,
-        known.modes,
-        chain=sample.chain,
-        shares=weights,
-        budget=budget,
-        rng=rng,
-    )
+    found = accuracy_core(sample, target, known.modes, mode_table=tested.mode_table, budget=budget, rng=rng)
     found = replace(found, parameters=_with_moments_of_all(found.parameters, case))
     known_errors = found.parameters if found.largest is not None else ()
     return Measured(found, parameter_table(case, known_errors), Remarks(not_examined=found.warnings))
