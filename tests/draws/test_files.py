@@ -3,7 +3,7 @@ import sys
 import numpy as np
 import pytest
 
-from steincheck.draws import read_draws
+from steincheck.draws import as_draws, read_draws
 
 CMDSTAN = """# stan_version_major = 2
 # method = sample (Default)
@@ -42,18 +42,18 @@ def written(folder, text, name="draws.csv"):
 )
 @pytest.mark.parametrize("name", ["draws.csv", "draws.TSV", "draws.txt"])
 def test_text_files(tmp_path, text, name):
-    assert read_draws(written(tmp_path, text, name), dim=2).values.tolist() == [[0.5, 1], [2, 3]]
+    assert read_draws(written(tmp_path, text, name)).values.tolist() == [[0.5, 1], [2, 3]]
 
 
 def test_named_columns_are_taken_in_the_order_of_the_target(tmp_path):
     path = written(tmp_path, "lp__,tau,mu,more\n9,1,2,0\n9,3,4,0\n")
-    assert read_draws(path, dim=2, names=["mu", "tau"]).values.tolist() == [[2, 1], [4, 3]]
+    assert as_draws(read_draws(path), names=["mu", "tau"]).values.tolist() == [[2, 1], [4, 3]]
     with pytest.raises(
         ValueError, match=r"no column 'tua' \(did you mean tau\?\); its columns are tau, mu, more"
     ):
-        read_draws(path, names=["mu", "tua"])
+        as_draws(read_draws(path), names=["mu", "tua"])
     quoted = written(tmp_path, '"th[1,1]","th[1,2]"\n1.5,2\n3,4\n')
-    assert read_draws(quoted, names=["th[1,2]", "th[1,1]"]).values.tolist() == [[2, 1.5], [4, 3]]
+    assert as_draws(read_draws(quoted), names=["th[1,2]", "th[1,1]"]).values.tolist() == [[2, 1.5], [4, 3]]
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,11 @@ def test_named_columns_are_taken_in_the_order_of_the_target(tmp_path):
         ("1,2\n1_5,2\n", "could not convert string '1_5' to float64"),
         ("a,a\n1,2\n3,4\n", "there is more than one column 'a'"),
         ("a,b\n", "it holds no draws"),
-        ("i,a,b\n1,3.5,4\n2,4.5,5\n", r"one column per coordinate, 2, got 3 \(i, a, b\); select columns by"),
     ],
 )
 def test_bad_text_files(tmp_path, text, message):
     with pytest.raises(ValueError, match=message) as caught:
-        read_draws(written(tmp_path, text), dim=2)
+        read_draws(written(tmp_path, text))
     assert "draws.csv" in str(caught.value)
 
 
@@ -85,7 +84,7 @@ def test_cmdstan_files_without_their_warm_up(tmp_path, saved):
     warm_up = "" if saved == "0" else WARM_UP
     texts = [CMDSTAN.format(chain=chain, saved=saved, warm_up=warm_up) for chain in (0, 1)]
     paths = [written(tmp_path, text, f"m-{chain}.csv") for chain, text in enumerate(texts)]
-    draws = read_draws(paths, dim=4, names=["theta[0]", "theta[1]", "theta[2]", "mu"])
+    draws = as_draws(read_draws(paths), names=["theta[0]", "theta[1]", "theta[2]", "mu"])
     assert draws.lengths.tolist() == [3, 3]
     assert draws.values[4].tolist() == [1.4, 0.5, 0.6, 0.6]
     one = read_draws(paths[0])
@@ -98,7 +97,7 @@ def test_several_files_are_chains(tmp_path):
         written(tmp_path, "a,b\n1,2\n3,4\n", "one.csv"),
         written(tmp_path, "b,a\n2,1\n4,3\n6,5\n", "two.csv"),
     ]
-    draws = read_draws(paths, dim=2)
+    draws = read_draws(paths)
     assert draws.chain.tolist() == [0, 0, 1, 1, 1]
     assert draws.values.tolist() == [[1, 2], [3, 4], [1, 2], [3, 4], [5, 6]]
     with pytest.raises(ValueError, match="same coordinates, got 2 and 3 columns"):
@@ -110,7 +109,7 @@ def test_several_files_are_chains(tmp_path):
 
 def test_frames_in_text_files_are_sorted_by_chain_and_draw_and_weighted(tmp_path):
     text = ".chain,.iteration,x,lp__,.log_weight\n2,1,30,0,0\n1,2,20,0,-1\n1,1,10,0,-2\n2,2,40,0,1\n"
-    draws = read_draws(written(tmp_path, text), dim=1)
+    draws = read_draws(written(tmp_path, text))
     assert draws.values[:, 0].tolist() == [10, 20, 30, 40]
     assert draws.chain.tolist() == [0, 0, 1, 1]
     weight = np.exp([-2, -1, 0, 1])
@@ -128,8 +127,8 @@ def test_array_files(tmp_path):
         np.testing.assert_array_equal(read_draws(tmp_path / name, key=key), x)
     assert read_draws(tmp_path / "two.npz").names == ("x[0]", "x[1]", "mu")
     np.save(tmp_path / "chains.npy", np.zeros((3, 5, 2)))
-    assert read_draws(tmp_path / "chains.npy", dim=2).lengths.tolist() == [5, 5, 5]
-    with pytest.raises(ValueError, match=r"two.npz has no array 'tau'; it holds x, mu"):
+    assert read_draws(tmp_path / "chains.npy").lengths.tolist() == [5, 5, 5]
+    with pytest.raises(ValueError, match=r"two.npz .*: it has no array 'tau', but x, mu"):
         read_draws(tmp_path / "two.npz", key="tau")
     with pytest.raises(ValueError, match=r"`key` selects an array of an .npz file, but x.npy is not one"):
         read_draws(tmp_path / "x.npy", key="x")

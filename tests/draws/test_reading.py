@@ -72,7 +72,7 @@ def test_named_draws_are_read_by_name_again():
         (np.zeros((4, 1, 2)), 2, ValueError, r"at least 2 draws per chain, chain 0 of 4 has 1"),
         (np.zeros((4, 5, 3)), 2, ValueError, r"one column per coordinate, 2, got 3"),
         (np.zeros((5, 3)), 2, ValueError, r"shape \(n, 2\) or \(chain, draw, 2\).*got \(5, 3\)"),
-        ([np.zeros((5, 2)), np.zeros((5, 3))], 2, ValueError, r"`draws\[1\]` must have shape \(n, 2\)"),
+        ([np.zeros((5, 2)), np.zeros((5, 3))], 2, ValueError, r"`draws` must have shape \(n, 2\)"),
         ([np.zeros((5, 2)), np.zeros((0, 2))], 2, ValueError, "chain 1 of 2 has none"),
         (np.zeros((2, 3, 0)), None, ValueError, "`draws` must have at least one coordinate"),
         (np.zeros((0, 5, 2)), 2, ValueError, "at least 2 draws, got 0"),
@@ -237,7 +237,7 @@ def test_arviz(arrays, tmp_path):
     for draws in (
         as_draws(idata, 4, names=NAMES),
         as_draws(idata.to_datatree(), 4, names=NAMES),
-        read_draws(tmp_path / "x.nc", dim=4, names=NAMES),
+        as_draws(read_draws(tmp_path / "x.nc"), names=NAMES),
     ):
         check_same(draws, arrays)
         assert draws.divergences == 3
@@ -275,7 +275,7 @@ def test_tables(arrays, package, labels, tmp_path):
         from pyarrow import parquet
 
         parquet.write_table(pyarrow.table(columns), tmp_path / "x.parquet")
-        draws = read_draws(tmp_path / "x.parquet", names=NAMES)
+        draws = as_draws(read_draws(tmp_path / "x.parquet"), names=NAMES)
         (tmp_path / "bad.parquet").write_text("rubbish")
         with pytest.raises(ValueError, match=r"bad\.parquet cannot be read as \.parquet"):
             read_draws(tmp_path / "bad.parquet")

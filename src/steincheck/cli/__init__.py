@@ -23,10 +23,11 @@ from .._files import write_text
 from .._validation import without_user_warnings
 from .._version import __version__
 from ..adapters.loading import load_named
+from ..draws import read_draws
 from ..model_files import Source, explain, load_target, share_with_workers
 from ..result import Verdict, pvalue_text
 from ..target import Target
-from .inputs import as_bounds, check_outputs, load_draws, load_modes
+from .inputs import as_bounds, check_outputs, load_modes
 from .options import make_parser
 
 TESTS: Mapping[str, Callable[..., Any]] = {
@@ -166,7 +167,7 @@ def _read(options: Namespace, *outputs: Path | None) -> tuple[Target, Any]:
     files = options.draws or ()
     check_outputs(*outputs, inputs=(*files, options.modes, *options.source))
     density = options.source.load()
-    return density, load_draws(files, density, options.key) if files else None
+    return density, read_draws(files, key=options.key) if files else None
 
 
 def _given(options: Namespace, *names: str) -> dict[str, Any]:

@@ -8,23 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from .._files import check_output
-from ..draws import Draws, read_draws, to_unconstrained
+from ..draws import read_draws, to_unconstrained
 from ..result import Modes
 from ..target import Target
-
-
-def load_draws(paths: list[Path], target: Target, key: str | None, minimum: int = 2) -> Draws:
-    """Draws of files, one chain per file if there are several."""
-    if target.unconstrain is not None:  # named parameters of a model, on their own scale
-        return read_draws(paths, key=key, minimum=minimum)
-    return read_draws(paths, dim=target.dim, names=target.names, key=key, minimum=minimum)
 
 
 def load_modes(path: Path, target: Target) -> Any:
     """Modes from a file: locations (M, d) of one like those of draws, or all that JSON has of them."""
     if path.suffix.lower() != ".json":
-        places = load_draws([path], target, None, minimum=1)
-        return to_unconstrained(places, target, name="modes", minimum=1).values
+        return to_unconstrained(read_draws(path), target, name="modes", minimum=1).values
     try:
         record = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -18,23 +18,23 @@ from .record import Draws
 ROLES = ("chain", "iteration", "iter", "draw", "log_weight", "divergent")
 
 
-def read_container(draws: Any, dim: int | None, names: Sequence[str] | None, name: str) -> Draws | None:
+def read_container(draws: Any, dim: int | None, names: Sequence[str] | None) -> Draws | None:
     """The draws of an object of another package, or None if it is not such an object."""
     nested = _from_nested_sampling(draws)
     if nested is not None:
         return nested
     if hasattr(draws, "posterior") or hasattr(draws, "data_vars"):
-        return _from_arviz(draws, name)
+        return _from_arviz(draws)
     if hasattr(draws, "dims") and hasattr(draws, "to_dataset"):
-        return _from_arviz(draws.to_dataset(name=draws.name or "x"), name)
+        return _from_arviz(draws.to_dataset(name=draws.name or "x"))
     if callable(getattr(draws, "get_samples", None)):
-        return _from_numpyro(draws, name)
+        return _from_numpyro(draws)
     if callable(getattr(draws, "draws_pd", None)):
-        return _from_frame(draws.draws_pd(), name)  # of CmdStanPy
+        return _from_frame(draws.draws_pd())  # of CmdStanPy
     if isinstance(draws, Mapping):
-        return _from_mapping(draws, dim, names, name)
+        return _from_mapping(draws, dim, names)
     if hasattr(draws, "columns"):
-        return _from_frame(draws, name)
+        return _from_frame(draws)
     return None
 
 
@@ -114,15 +114,15 @@ def weights_of(logarithms: Any) -> np.ndarray:
         return np.asarray(np.exp(numbers - numbers.max()))
 
 
-def _from_mapping(draws: Mapping[Any, Any], dim: int | None, names: Sequence[str] | None, name: str) -> Draws:
+def _from_mapping(draws: Mapping[Any, Any], dim: int | None, names: Sequence[str] | None) -> Draws:
     """A dict of arrays (chain, draw, ...), or (draw, ...) if one is 1-d or only this gives `dim` columns."""
     arrays = {str(key): np.asarray(as_host(value)) for key, value in draws.items()}
     if not arrays:
-        raise ValueError(f"`{name}` must hold draws, got an empty {type(draws).__name__}")
+        raise ValueError(f"`draws` must hold draws, got an empty {type(draws).__name__}")
     for key, value in arrays.items():
         if value.dtype.kind not in "biuf" or not value.ndim or not value.size:
             got = f"dtype {value.dtype}, shape {value.shape}"
-            raise TypeError(f"`{name}`[{key!r}] must be an array of real numbers, one per draw, got {got}")
+            raise TypeError(f"`draws`[{key!r}] must be an array of real numbers, one per draw, got {got}")
     wanted = {variable_of(canonical_name(label)) for label in names or ()}
     used = [value.shape for key, value in arrays.items() if variable_of(canonical_name(key)) in wanted]
     shapes = used or [value.shape for value in arrays.values()]
@@ -130,10 +130,10 @@ def _from_mapping(draws: Mapping[Any, Any], dim: int | None, names: Sequence[str
     axes = 1 if without_chains else 2
     if len({shape[:axes] for shape in shapes}) > 1:
         raise ValueError(
-            f"`{name}` must contain arrays with the same number of draws, got shapes {shapes[:5]}"
+            f"`draws` must contain arrays with the same number of draws, got shapes {shapes[:5]}"
         )
     same = {key: value for key, value in arrays.items() if value.shape[:axes] == shapes[0][:axes]}
-    return _from_arrays(same, axes) if axes == 1 else with_examined_axes(_from_arrays(same, axes), name)
+    return _from_arrays(same, axes) if axes == 1 else with_examined_axes(_from_arrays(same, axes))
 
 
 def _from_arrays(
@@ -152,7 +152,7 @@ def _from_arrays(
     return replace(table, chain=np.repeat(np.arange(n_chains), length))
 
 
-def _from_arviz(draws: Any, name: str) -> Draws:
+def _from_arviz(draws: Any) -> Draws:
     """ArviZ InferenceData, DataTree, or an xarray Dataset of draws; labels of text name the elements."""
     arrays: dict[str, np.ndarray] = {}
     labels: dict[str, list[int | list[str]]] = {}
@@ -163,7 +163,7 @@ def _from_arviz(draws: Any, name: str) -> Draws:
             arrays[str(key)] = ordered.values
             labels[str(key)] = [_axis(ordered, dim) for dim in ordered.dims[2:]]
     if not arrays:
-        raise ValueError(f"`{name}` has no group or variable with dimensions (chain, draw)")
+        raise ValueError("`draws` has no group or variable with dimensions (chain, draw)")
     statistics = getattr(draws, "sample_stats", {})
     table = replace(_from_arrays(arrays, 2, labels), divergences=_divergences(statistics))
     if "log_weight" in statistics:
@@ -184,11 +184,11 @@ def _axis(array: Any, dim: Any) -> int | list[str]:
     return labels if labels and all(isinstance(label, str) for label in labels) else int(array.sizes[dim])
 
 
-def _from_numpyro(mcmc: Any, name: str) -> Draws:
+def _from_numpyro(mcmc: Any) -> Draws:
     """NumPyro's MCMC, or anything whose ``get_samples`` groups by chain."""
     samples = mcmc.get_samples(group_by_chain=True)
     if not samples:
-        raise ValueError(f"`{name}` must hold draws, got a {type(mcmc).__name__} without any")
+        raise ValueError(f"`draws` must hold draws, got a {type(mcmc).__name__} without any")
     arrays = {key: np.asarray(as_host(value)) for key, value in samples.items()}
     extra = mcmc.get_extra_fields() if hasattr(mcmc, "get_extra_fields") else {}
     return replace(_from_arrays(arrays, 2), divergences=_divergences(extra))
@@ -198,7 +198,7 @@ def _divergences(statistics: Any) -> int | None:
     return int(np.sum(np.asarray(statistics["diverging"]))) if "diverging" in statistics else None
 
 
-def _from_frame(frame: Any, name: str) -> Draws:
+def _from_frame(frame: Any) -> Draws:
     """A pandas or polars data frame, or another table with names of columns."""
     index_names = getattr(getattr(frame, "index", None), "names", [])
     if any(canonical_name(label).strip("._").lower() == "chain" for label in index_names):
@@ -208,10 +208,10 @@ def _from_frame(frame: Any, name: str) -> Draws:
         return from_columns(labels, [np.asarray(frame[label]) for label in labels])
     except (KeyError, TypeError) as error:
         kind = type(frame).__name__
-        raise TypeError(f"`{name}` must hold one column of numbers per name, got a {kind}: {error}") from None
+        raise TypeError(f"`draws` must hold one column of numbers per name, got a {kind}: {error}") from None
 
 
-def with_examined_axes(draws: Draws, name: str) -> Draws:
+def with_examined_axes(draws: Draws) -> Draws:
     """The draws, with a warning if chains whose axes nobody named seem to be (draw, chain) in fact."""
     n_chains = draws.n_chains
     length = len(draws) // max(n_chains, 1)
@@ -223,7 +223,7 @@ def with_examined_axes(draws: Draws, name: str) -> Draws:
     swapped = along_chains > max(5, 2 * along_draws)
     if not swapped and (n_chains <= length or along_draws >= 4):  # chains are autocorrelated as a rule
         return draws
-    warning = doubtful_axes(name, n_chains, length, swapped=swapped)
+    warning = doubtful_axes(n_chains, length, swapped=swapped)
     return replace(draws, axes_swapped=swapped, warnings=(*draws.warnings, warning))
 
 

@@ -12,23 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_count, listed, shown
+from .._validation import listed, shown
 from .containers import from_columns
 from .names import close_names
-from .reading import read_any, read_as_draws, stack_chains
+from .reading import read_any, stack_chains
 from .record import Draws
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet", ".nc", ".zarr")
 
 
-def read_draws(
-    paths: str | Path | Sequence[str | Path],
-    *,
-    dim: int | None = None,
-    names: Sequence[str] | None = None,
-    key: str | None = None,
-    minimum: int = 2,
-) -> Draws:
+def read_draws(paths: str | Path | Sequence[str | Path], *, key: str | None = None) -> Draws:
     r"""Read draws from a file, or from several files with one chain each.
 
     Parameters
@@ -39,18 +32,13 @@ def read_draws(
         CmdStan's CSV files are read without their warm-up. ``.npy`` and ``.npz``: arrays; nothing is ever
         unpickled. ``.parquet`` (needs ``steincheck[parquet]``). ``.nc`` and ``.zarr``, as ArviZ writes them
         (needs ``steincheck[arviz]``).
-    dim : int, optional
-        Number of coordinates there must be.
-    names : sequence of str, optional
-        When the file names its columns, these are taken, in this order.
     key : str, optional
         Which array of an npz file; by default all, as a dict of arrays.
-    minimum : int
-        Fewest draws allowed.
 
     Returns
     -------
     Draws
+        All columns; a test takes those that the target names.
 
     Examples
     --------
@@ -59,9 +47,8 @@ def read_draws(
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "draws.csv"
     ...     _ = file.write_text("mu,tau\n0.1,2\n0.3,4\n")
-    ...     read_draws(file, names=["tau", "mu"]).values
-    array([[2. , 0.1],
-           [4. , 0.3]])
+    ...     read_draws(file).names
+    ('mu', 'tau')
     """
     files = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     if not isinstance(files, (list, tuple)) or not all(isinstance(f, (str, os.PathLike)) for f in files):
@@ -70,14 +57,11 @@ def read_draws(
         raise ValueError("`paths` must name at least one file")
     if key is not None and not isinstance(key, str):
         raise TypeError(f"`key` must be the name of an array, got {shown(key)}")
-    as_count(minimum, "minimum")
-    tables = [_read_file(Path(path), dim, names, key) for path in files]
-    title = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    table = tables[0] if len(tables) == 1 else stack_chains(tables)
-    return read_as_draws(table, dim, names=names, name=title, minimum=minimum)
+    tables = [_read_file(Path(path), key) for path in files]
+    return tables[0] if len(tables) == 1 else stack_chains(tables)
 
 
-def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: str | None) -> Draws:
+def _read_file(path: Path, key: str | None) -> Draws:
     kind = path.suffix.lower()
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
@@ -87,17 +71,22 @@ def _read_file(path: Path, dim: int | None, names: Sequence[str] | None, key: st
         raise ValueError(f"`key` selects an array of an .npz file, but {path.name} is not one")
     try:
         content = _content(path, kind)
+        if kind == ".npz" and (key is not None or len(content) == 1):
+            content = content[_known_key(key or next(iter(content)), content)]
+        return read_any(content)
     except ImportError as error:
         extra = "parquet" if kind == ".parquet" else "arviz"
         raise ImportError(f"{kind} files need more packages: pip install 'steincheck[{extra}]'") from error
     except Exception as error:  # every package has its own kinds
         raise ValueError(f"{path} cannot be read as {kind}: {error}") from None
-    if key is not None and key not in content:
-        known = list(content)
-        raise ValueError(f"{path} has no array {key!r}{close_names(key, known)}; it holds {listed(known)}")
-    if kind == ".npz" and (key is not None or len(content) == 1):
-        content = content[key or next(iter(content))]
-    return read_any(content, dim, names, str(path))
+
+
+def _known_key(key: str, arrays: dict[str, np.ndarray]) -> str:
+    if key not in arrays:
+        raise ValueError(
+            f"it has no array {key!r}{close_names(key, list(arrays))}, but {listed(list(arrays))}"
+        )
+    return key
 
 
 def _content(path: Path, kind: str) -> Any:

@@ -79,7 +79,7 @@ def read_as_draws(
         as_count(dim, "dim")
     if names is not None:
         check_names(names, "names")
-    found = _selected_columns(read_any(draws, dim, names, name), dim, names, name)
+    found = _selected_columns(read_any(draws, dim, names), dim, names, name)
     if weights is not None and log_weights is not None:
         raise ValueError("`weights` and `log_weights` must not both be given")
     if log_weights is not None:
@@ -106,23 +106,23 @@ def _with_positive_weights(draws: Draws, kept: np.ndarray) -> Draws:
     )
 
 
-def read_any(draws: Any, dim: int | None, names: Sequence[str] | None, name: str) -> Draws:
+def read_any(draws: Any, dim: int | None = None, names: Sequence[str] | None = None) -> Draws:
     """The draws in any form; columns are not chosen yet."""
     if isinstance(draws, Draws):
         return draws
-    table = read_container(draws, dim, names, name)
+    table = read_container(draws, dim, names)
     if table is not None:
         return table
     if _is_chain_list(draws):
-        return stack_chains([read_any(part, dim, names, f"{name}[{k}]") for k, part in enumerate(draws)])
-    array = as_numbers(draws, name, "an array of real numbers with one draw per row")
+        return stack_chains([read_any(part, dim, names) for part in draws])
+    array = as_numbers(draws, "draws", "an array of real numbers with one draw per row")
     if dim == 1 and array.ndim == 2 and 1 < array.shape[1] > array.shape[0]:
         array = array[..., None]  # its rows are chains
     if array.ndim == 3:
         chain = np.repeat(np.arange(array.shape[0]), array.shape[1])
-        return with_examined_axes(Draws(array.reshape(len(chain), array.shape[2]), chain), name)
+        return with_examined_axes(Draws(array.reshape(len(chain), array.shape[2]), chain))
     width = "d" if dim is None else dim
-    return Draws(_rows(array, dim, name, f"(n, {width}) or (chain, draw, {width})"))
+    return Draws(_rows(array, dim, "draws", f"(n, {width}) or (chain, draw, {width})"))
 
 
 def as_matrix(x: Any, dim: int, *, minimum: int = 2, name: str = "x") -> np.ndarray:

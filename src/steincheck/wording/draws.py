@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 # --- how draws and models were read ---
 
 
-def doubtful_axes(name: str, n_chains: int, length: int, *, swapped: bool) -> str:
+def doubtful_axes(n_chains: int, length: int, *, swapped: bool) -> str:
     """Chains and draws may be the other way round; `swapped` if correlations say so."""
     seen = "only draws of successive chains are" if swapped else "successive draws are not"
     return (
-        f"`{name}` was read as {n_chains} chains of {length} draws, but {seen} correlated: if its axes are "
+        f"`draws` was read as {n_chains} chains of {length} draws, but {seen} correlated: if its axes are "
         "(draw, chain, ...), swap the first two"
     )
 
