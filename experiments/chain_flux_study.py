@@ -19,10 +19,9 @@ from collections.abc import Callable
 import numpy as np
 
 import steincheck as sc
-from steincheck.flux.chains import compare_chain_modes, compare_chain_steps
-from steincheck.flux.displacements import StepFlows, compare_steps
-from steincheck.flux.orbits import Orbits, count_moments
-from steincheck.flux.shares import mode_table
+from steincheck.chains.reading import Sample
+from steincheck.flux.comparison import compare_in_blocks, compare_steps, hotelling
+from steincheck.flux.orbits import Orbits, StepFlows, count_moments, mode_table
 
 from .counting import Case, CountedStudy, Events
 from .flux_study import LUMPY_COVARIANCES, LUMPY_MEANS, lumpy
@@ -99,11 +98,11 @@ def label_case(weights: tuple[float, ...], paths: Callable) -> Callable:
         n_chains, length = size
         mode = paths(n_chains, length, rng).ravel()
         n, n_modes = len(mode), len(weights)
-        found = Orbits(mode, np.tile(np.log(weights), (n, 1)))
-        chain = np.repeat(np.arange(n_chains), length)
+        found = Orbits(mode, np.tile(np.log(weights), (n, 1)), np.ones(n))
+        sample = Sample(np.zeros((n, 1)), np.zeros(n), np.repeat(np.arange(n_chains), length))
         locations = 10.0 * np.arange(n_modes)[:, None]
-        table = mode_table(found, np.zeros(n_modes, dtype=int), locations, chain)
-        part = compare_chain_modes(count_moments(found), mode, chain, table, N_RESAMPLES, rng)
+        table = mode_table(found, np.zeros(n_modes, dtype=int), locations, sample)
+        part = compare_in_blocks(sample, found, count_moments(found), table, N_RESAMPLES, rng)
         return {
             "rejected": bool(part.comparison.pvalue <= LEVEL),
             "cannot tell": bool(np.isnan(part.comparison.pvalue)),
@@ -124,13 +123,13 @@ def lattice_case(n_units: int, rate: float, up: float = 0.5) -> Callable:
         bits = np.concatenate([first, np.stack(others, axis=2)], axis=2).reshape(-1, n_units)
         accept = np.stack([1.0 - bits, bits], axis=1)
         flows = StepFlows(np.eye(n_units), accept, np.ones(n_units, dtype=bool))
-        chain = np.repeat(np.arange(n_chains), length)
-        outcome, _ = compare_chain_steps(flows, chain, N_RESAMPLES, rng)
-        independent = compare_steps(flows, "asymptotic", N_RESAMPLES, rng)
+        n = len(bits)
+        sample = Sample(np.zeros((n, 1)), np.zeros(n), np.repeat(np.arange(n_chains), length))
+        outcome = compare_steps(flows, sample, "asymptotic", N_RESAMPLES, rng).comparison
         return {
             "rejected": bool(outcome.pvalue <= LEVEL),
             "cannot tell": bool(np.isnan(outcome.pvalue)),
-            "independent": bool(independent.pvalue <= LEVEL),
+            "independent": bool(hotelling(flows.net).pvalue <= LEVEL),
         }
 
     return run

@@ -21,8 +21,9 @@ import numpy as np
 from scipy import stats
 
 import steincheck as sc
+from steincheck.chains.reading import Sample
 from steincheck.flux.anchors import mode_anchors
-from steincheck.flux.orbits import orbits
+from steincheck.flux.orbits import carry_to_anchors
 
 from .counting import Case, CountedStudy, Events
 from .methods import label_test, sign_test
@@ -67,8 +68,8 @@ class Problem(NamedTuple):
 
 def hotelling(x: np.ndarray, problem: Problem) -> float:
     """Metropolis flows between modes and Hotelling's T2 with the estimated covariance, for comparison."""
-    log_p = problem.target.log_density(x)
-    found = orbits(x, log_p, problem.target, mode_anchors(problem.modes))
+    sample = Sample(x, problem.target.log_density(x))
+    found = carry_to_anchors(sample, problem.target, mode_anchors(problem.modes))
     n = len(x)
     accept = np.exp(np.minimum(found.log_weight - found.log_weight[np.arange(n), found.mode, None], 0))
     accept[np.arange(n), found.mode] = 0

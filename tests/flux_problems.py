@@ -4,6 +4,7 @@ import numpy as np
 from harness import mixture_draws, numpy_mixture
 
 import steincheck as sc
+from steincheck.chains.reading import Sample
 from steincheck.flux.anchors import Anchors
 from steincheck.flux.orbits import Orbits
 from steincheck.modes.arguments import as_modes
@@ -84,7 +85,12 @@ def label_chain(weights, rate, n_chains, length, rng):
 
 def labels_as_orbits(mode, weights):
     """Orbits of draws at modes of one shape, which say nothing but the weights."""
-    return Orbits(mode, np.tile(np.log(weights), (len(mode), 1)))
+    return Orbits(mode, np.tile(np.log(weights), (len(mode), 1)), np.ones(len(mode)))
+
+
+def as_sample(x, target=None, chain=None):
+    """Draws with their log density, if there is a target."""
+    return Sample(x, np.zeros(len(x)) if target is None else target.log_density(x), chain)
 
 
 def at_two_modes(labels, rng):

@@ -13,7 +13,7 @@ from harness import mixture_log_density, normal_log_density
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
-from steincheck.flux.displacements import lattice_steps
+from steincheck.flux.anchors import lattice_steps
 from steincheck.modes.search import (
     Location,
     SearchOptions,

@@ -92,7 +92,7 @@ def estimate_accuracy(
     known, _, told = known_modes(modes, target, sample.x, None, chain=sample.chain, rng=search)
     table = None
     if len(known) > 1:
-        tested = flux_core(sample.x, sample.log_p, target, known, chain=sample.chain, rng=flux)
+        tested = flux_core(sample, target, known, rng=flux)
         table = tested.mode_table
     budget = Budget() if max_evaluations is None else Budget(max_evaluations)
     sample = sample._replace(scores=score_at(target, sample.x))

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from .._validation import RandomSource, announce, as_count, recorded, resample_warnings, seeded
-from ..chains.blocks import block_standard_error, block_sums
-from ..chains.reading import read_sample
-from ..draws.record import chain_of_rows
+from ..chains.reading import Sample, read_sample
 from ..modes.held_out import box_beside, known_modes
 from ..result import (
     DisplacementTable,
@@ -18,33 +16,34 @@ from ..result import (
     FluxResult,
     FluxVariant,
     Modes,
-    ModeTable,
     among_all,
     cannot_tell,
     mode_words,
 )
 from ..target import Target, log_density_at, require_target
+from ..target.evaluation import Budget
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.results import close_modes, few_moving, moved_by_displacements, weight_reason
-from .anchors import Anchors, local_anchors, mode_anchors
-from .chains import WEIGHTY_SHARE, compare_chain_modes, compare_chain_steps
-from .counts import (
-    N_FLUX_RESAMPLES,
+from .anchors import lattice_steps, local_anchors, mode_anchors, share_at_listed_modes
+from .comparison import (
+    WEIGHTY_SHARE,
     FlowComparison,
-    ModeComparison,
     Variant,
-    compare_independent,
-    exchange_groups,
-)
-from .displacements import (
-    DRAWS_PER_DISPLACEMENT,
+    compare_given_orbits,
+    compare_in_blocks,
     compare_steps,
-    lattice_steps,
-    share_at_listed_modes,
-    step_flows,
+    exchange_groups,
+    given_orbits,
 )
-from .orbits import CountMoments, Orbits, count_moments, orbits
-from .shares import MODE_TABLE_LEVEL, NEGLIGIBLE_SHARE, mode_table
+from .orbits import (
+    NEGLIGIBLE_SHARE,
+    CountMoments,
+    Orbits,
+    carry_along_steps,
+    carry_to_anchors,
+    count_moments,
+    mode_table,
+)
 
 MIN_EFFICIENCY = 0.7  # of one anchor per mode; below, anchors=None tries four (flux_study, "sensors")
 
@@ -52,14 +51,13 @@ MIN_EFFICIENCY = 0.7  # of one anchor per mode; below, anchors=None tries four (
 class FluxCase(NamedTuple):
     """The draws of a test and how it is made; streams are independent of each other."""
 
-    x: np.ndarray  #: (n, d)
-    log_p: np.ndarray  #: (n,)
+    sample: Sample
     target: Target
     modes: Modes
-    chain: np.ndarray | None  #: (n,) 0, 1, ... in order; None for independent draws
     variant: Variant
     anchors: int | None
     n_resamples: int
+    budget: Budget
     anchor_stream: np.random.Generator
     test_stream: np.random.Generator
 
@@ -72,7 +70,7 @@ def flux_test(
     bounds: BoundsLike | None = None,
     variant: Variant = "asymptotic",
     anchors: int | None = None,
-    n_resamples: int = N_FLUX_RESAMPLES,
+    n_resamples: int = 999,
     independent: bool = False,
     rng: RandomSource = None,
 ) -> FluxResult:
@@ -159,9 +157,7 @@ def flux_test(
     (search_stream,) = generator.spawn(1)
     known, rows, mode_warnings = known_modes(modes, target, read.x, box, chain=read.chain, rng=search_stream)
     _check_number_of_modes(known, searched=modes is None, in_box=box is not None)
-    chain = chain_of_rows(read.chain, rows)
-    sample = (read.x[rows], read.log_p[rows])
-    result = flux_core(*sample, target, known, chain=chain, rng=generator, **options)
+    result = flux_core(read.rows(rows), target, known, rng=generator, **options)
     warnings = [*read.warnings, *mode_warnings, *result.warnings]
     if result.inconclusive_reason is not None:
         warnings.append(cannot_tell(weight_reason(result)))
@@ -174,46 +170,58 @@ def flux_test(
 
 
 def flux_core(
-    x: np.ndarray,
-    log_p: np.ndarray,
+    sample: Sample,
     target: Target,
     modes: Modes,
     *,
     variant: Variant = "asymptotic",
     anchors: int | None = None,
-    n_resamples: int = N_FLUX_RESAMPLES,
-    chain: np.ndarray | None = None,
+    n_resamples: int = 999,
+    budget: Budget | None = None,
     rng: np.random.Generator,
 ) -> FluxResult:
-    """The flux test of draws x (n, d) with log density `log_p` (n,), all of them validated.
+    """The flux test of draws, all of it validated, of as many of them as the budget allows to carry.
 
-    `chain` (n,) numbers the chains, 0, 1, ... in order; None for independent draws.
+    Orbits stay whole, so that the level is kept; at least 20 draws are carried.
     """
-    case = FluxCase(x, log_p, target, modes, chain, variant, anchors, n_resamples, *rng.spawn(2))
+    budget = Budget() if budget is None else budget
+    n = len(sample.x)
+    count = int(np.clip(budget.left / (len(modes) - 1), min(20, n), n))
+    rows = np.arange(count) * n // count
+    sample = sample.rows(rows)
+    case = FluxCase(sample, target, modes, variant, anchors, n_resamples, budget, *rng.spawn(2))
     # by displacements where the modes are part of a lattice, and most draws are at modes that are not listed
     steps = lattice_steps(target, modes) if anchors is None else None
-    if steps is None or share_at_listed_modes(x, log_p, modes) >= 0.5:
-        return _test_modes(case)
-    return _test_displacements(case, steps)
+    if steps is None or share_at_listed_modes(sample.x, sample.log_p, modes) >= 0.5:
+        return among_all(_test_modes(case), rows, n)
+    return among_all(_test_displacements(case, steps), rows, n)
 
 
 def _test_modes(case: FluxCase) -> FluxResult:
     """Compare the weights mode by mode."""
-    found, moments = _carried_draws(case)
+    sample, modes = case.sample, case.modes
+    found, moments = _carry_draws(case)
     group = exchange_groups(moments.covariance, moments.expected)
-    table = mode_table(found, group, case.modes.locations, case.chain)
-    part = _compare_modes(case, found, moments, table)
-    reason = part.reason or _why_apart(group, table, case.modes)
-    words = mode_words(part.net_flow, part.mode_pvalues, MODE_TABLE_LEVEL, comparable=reason is None)
-    leave = 1 - moments.probabilities[np.arange(len(case.x)), found.mode]
-    warnings = _warnings_of_close_modes(case.modes, case.target)
-    if np.sum(np.fmax(table.implied, table.observed) > NEGLIGIBLE_SHARE) > 1:  # few move to a light mode
-        warnings += _warnings_of_few_moving(leave, part.comparison)
+    table = mode_table(found, group, modes.locations, sample)
+    if given_orbits(sample):
+        part = compare_given_orbits(
+            moments, modes.locations, case.variant, case.n_resamples, case.test_stream
+        )
+    else:
+        part = compare_in_blocks(sample, found, moments, table, case.n_resamples, case.test_stream)
+    implied = np.where(np.isnan(table.implied), modes.laplace_weights, table.implied)
+    weighty = np.maximum(implied, table.observed) > WEIGHTY_SHARE
+    apart: FluxReason | None = "no exchange" if len(np.unique(group[weighty])) > 1 else None
+    reason = part.reason or apart
+    words = mode_words(part.net_flow, part.mode_pvalues, 0.05, comparable=reason is None)
+    leave = 1 - moments.probabilities[np.arange(len(sample.x)), found.mode]
+    several = np.sum(np.fmax(table.implied, table.observed) > NEGLIGIBLE_SHARE) > 1
     return _as_result(
         case,
         part.comparison,
         leave,
-        warnings=warnings,
+        warnings=_warnings_of_close_modes(modes, case.target),
+        few_matter=bool(several),  # few move to a light mode
         mode_table=replace(table, words=words),
         mode_of_draw=found.mode,
         net_flow=part.net_flow,
@@ -224,110 +232,80 @@ def _test_modes(case: FluxCase) -> FluxResult:
     )
 
 
-def _compare_modes(case: FluxCase, found: Orbits, moments: CountMoments, table: ModeTable) -> ModeComparison:
-    """The counts against their distribution given the orbits, or the net flows of chains in blocks."""
-    size, rng = case.n_resamples, case.test_stream
-    if case.chain is None:
-        return compare_independent(moments, table.locations, case.variant, size, rng)
-    return compare_chain_modes(moments, found.mode, case.chain, table, size, rng)
-
-
-def _why_apart(group: np.ndarray, table: ModeTable, modes: Modes) -> FluxReason | None:
-    """Whether some of the modes that matter exchange no draws, by their `group` (M,)."""
-    implied = np.where(np.isnan(table.implied), modes.laplace_weights, table.implied)
-    weighty = np.maximum(implied, table.observed) > WEIGHTY_SHARE
-    return "no exchange" if len(np.unique(group[weighty])) > 1 else None
-
-
-def _carried_draws(case: FluxCase) -> tuple[Orbits, CountMoments]:
-    """The draws carried by the anchors asked for, or by as many as make the test efficient."""
-
-    def carried(chosen: Anchors) -> tuple[Orbits, CountMoments]:
-        found = orbits(case.x, case.log_p, case.target, chosen)
-        return found, count_moments(found)
-
-    anchors = case.anchors
-    if anchors is not None and anchors > 1:
-        return carried(local_anchors(case.target, case.modes, anchors, case.anchor_stream))
-    single = carried(mode_anchors(case.modes))
-    if anchors == 1 or single[1].efficiency >= MIN_EFFICIENCY:
-        return single
-    # four per mode are enough for rings and bananas
-    several = carried(local_anchors(case.target, case.modes, 4, case.anchor_stream))
-    return several if several[1].efficiency > single[1].efficiency else single
+def _carry_draws(case: FluxCase) -> tuple[Orbits, CountMoments]:
+    """The draws carried by the anchors asked for, or by four per mode if that makes the test efficient."""
+    found = carry_to_anchors(case.sample, case.target, mode_anchors(case.modes))
+    moments = count_moments(found)
+    if case.anchors == 1 or (case.anchors is None and moments.efficiency >= MIN_EFFICIENCY):
+        return found, moments
+    several = local_anchors(case.target, case.modes, case.anchors or 4, case.anchor_stream, case.budget)
+    if several is None or case.budget.left < len(case.sample.x) * (len(several.mode) - 1):
+        return found, moments
+    again = carry_to_anchors(case.sample, case.target, several)
+    other = count_moments(again)
+    if case.anchors is None and other.efficiency <= moments.efficiency:
+        return found, moments
+    return again, other
 
 
 def _test_displacements(case: FluxCase, steps: np.ndarray) -> FluxResult:
     """Compare the flows along the displacements of a lattice with those against them."""
-    n = len(case.x)
-    shortest = steps[: max(1, n // DRAWS_PER_DISPLACEMENT)]
-    flows = step_flows(case.x, case.log_p, case.target, shortest)
-    net = flows.net
+    sample = case.sample
+    shortest = steps[: max(1, len(sample.x) // 10)]  # at most one displacement for ten draws
+    flows = carry_along_steps(sample, case.target, shortest)
+    part = compare_steps(flows, sample, case.variant, case.n_resamples, case.test_stream)
     reason: FluxReason | None = None
-    if case.chain is None:
-        comparison = compare_steps(flows, case.variant, case.n_resamples, case.test_stream)
-        error = np.std(net, axis=0) / np.sqrt(n)
-    else:
-        comparison, blocks = compare_chain_steps(flows, case.chain, case.n_resamples, case.test_stream)
-        error = block_standard_error(block_sums(net - net.mean(axis=0), blocks.label)) / n
-    if np.isnan(comparison.pvalue):
-        reason = "nothing moves" if case.chain is None else "few changes"
-    leave = flows.accept.max(axis=(1, 2))
+    if np.isnan(part.comparison.pvalue):
+        reason = "nothing moves" if sample.chain is None else "few changes"
     return _as_result(
         case,
-        comparison,
-        leave,
-        warnings=(moved_by_displacements(), *_warnings_of_few_moving(leave, comparison)),
-        lattice=DisplacementTable(flows.steps, net.mean(axis=0), error),
+        part.comparison,
+        flows.accept.max(axis=(1, 2)),
+        warnings=(moved_by_displacements(),),
+        lattice=DisplacementTable(flows.steps, part.net_flow, part.standard_error),
         inconclusive_reason=reason,
     )
 
 
-def _as_result(case: FluxCase, comparison: FlowComparison, leave: np.ndarray, **fields: Any) -> FluxResult:
+def _as_result(
+    case: FluxCase,
+    comparison: FlowComparison,
+    leave: np.ndarray,
+    *,
+    warnings: tuple[str, ...],
+    few_matter: bool = True,
+    **fields: Any,
+) -> FluxResult:
     """The result of a comparison; `leave` (n,) is the probability of each draw to leave its mode."""
+    moving = int(np.sum(leave > 0.01))
+    if few_matter and moving < 0.5 * len(leave) and not np.isnan(comparison.pvalue):
+        warnings += (few_moving(moving / len(leave)),)
+    variant: FluxVariant = "block signs"
+    if given_orbits(case.sample):
+        variant = case.variant if comparison.null is None else "exact"
     return FluxResult(
         "flux test",
         comparison.statistic,
         comparison.pvalue,
         comparison.null,
-        len(case.x),
+        len(leave),
         case.target.dim,
+        warnings=warnings,
         modes=case.modes,
-        n_contributing=_n_contributing(leave),
+        n_contributing=moving,
         degrees_of_freedom=comparison.degrees_of_freedom,
         trend_pvalue=comparison.trend_pvalue,
-        variant=_variant(case, comparison),
+        variant=variant,
         **fields,
     )
 
 
-def _variant(case: FluxCase, comparison: FlowComparison) -> FluxVariant:
-    """How the p-value was found."""
-    if case.chain is not None:
-        return "block signs"
-    return case.variant if comparison.null is None else "exact"
-
-
-def _n_contributing(leave: np.ndarray) -> int:
-    """Number of draws with a probability above 1 % to leave their mode."""
-    return int(np.sum(leave > 0.01))
-
-
-def _warnings_of_few_moving(leave: np.ndarray, comparison: FlowComparison) -> tuple[str, ...]:
-    """A warning if most draws contribute nothing to a test that was made."""
-    moving = _n_contributing(leave) / len(leave)
-    return (few_moving(moving),) if moving < 0.5 and not np.isnan(comparison.pvalue) else ()
-
-
 def _warnings_of_close_modes(modes: Modes, target: Target) -> tuple[str, ...]:
     """A warning of modes that have hardly a dip of the density between them."""
-    squared = np.empty((len(modes), len(modes)))
-    for k, hessian in enumerate(np.linalg.inv(modes.covariances)):
-        gap = modes.locations - modes.locations[k]
-        squared[k] = np.sum((gap @ hessian) * gap, axis=1)
+    gap = modes.locations[:, None] - modes.locations
+    squared = np.einsum("kli,kij,klj->kl", gap, np.linalg.inv(modes.covariances), gap, optimize=True)
     # modes more than 6 standard deviations apart need no dip to be told apart
-    near = squared + squared.T < 2 * 6.0**2
-    first, second = np.nonzero(np.triu(near, 1))
+    first, second = np.nonzero(np.triu(squared + squared.T < 2 * 6.0**2, 1))
     if not len(first):
         return ()
     fraction = np.linspace(0, 1, 11)[1:-1, None, None]
@@ -335,8 +313,8 @@ def _warnings_of_close_modes(modes: Modes, target: Target) -> tuple[str, ...]:
     height = log_density_at(target, between.reshape(-1, target.dim), proposal=True)
     lowest = height.reshape(len(fraction), -1).min(axis=0)
     dip = np.minimum(modes.log_density[first], modes.log_density[second]) - lowest
-    close = np.flatnonzero(dip < 1.0)  # modes are apart if log p dips by a nat between them
-    pairs = [(int(first[k]), int(second[k])) for k in close]
+    close = dip < 1.0  # modes are apart if log p dips by a nat between them
+    pairs = list(zip(first[close].tolist(), second[close].tolist(), strict=True))
     return (close_modes(pairs),) if pairs else ()
 
 

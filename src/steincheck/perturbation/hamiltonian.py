@@ -12,27 +12,27 @@ class Density(Protocol):
     """What a Hamiltonian transition asks of a density."""
 
     def score(self, x: np.ndarray) -> np.ndarray:
-        """The score (n, d) at the rows of x, not finite where it cannot be had."""
+        """The score (..., d) at the points of x, not finite where it cannot be had."""
         ...
 
     def log_density_and_score(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The log density (n,), -inf where there is none, and the score (n, d)."""
+        """The log density (...), -inf where there is none, and the score (..., d)."""
         ...
 
 
 class Walkers(NamedTuple):
     """Points, and what the density says there."""
 
-    x: np.ndarray  #: (n, d)
-    log_p: np.ndarray  #: (n,)
-    score: np.ndarray  #: (n, d)
+    x: np.ndarray  #: (..., d)
+    log_p: np.ndarray  #: (...)
+    score: np.ndarray  #: (..., d)
 
 
 class Trajectory(NamedTuple):
     """How walkers move: leapfrog steps in coordinates z with x = root z and standard normal momenta."""
 
-    root: np.ndarray  #: (d, d), a root of the metric
-    step: float
+    root: np.ndarray  #: (..., d, d), a root of the metric
+    step: float | np.ndarray  #: common to all walkers, or (..., 1)
     n_steps: int
 
 
@@ -52,11 +52,11 @@ def hamiltonian_transition(
     """
     root, step, n_steps = trajectory
     momentum = rng.standard_normal(walkers.x.shape)
-    energy = walkers.log_p - 0.5 * np.sum(momentum**2, axis=1)
+    energy = walkers.log_p - 0.5 * np.sum(momentum**2, axis=-1)
     x, force = walkers.x, _force(walkers.score, root)
     for k in range(n_steps):
         momentum = momentum + 0.5 * step * force
-        x = x + (step * momentum) @ root.T
+        x = x + (step * momentum) @ root.swapaxes(-1, -2)
         if k < n_steps - 1:
             score = density.score(x)
         else:
@@ -64,13 +64,14 @@ def hamiltonian_transition(
         force = _force(score, root)
         momentum = momentum + 0.5 * step * force
     with np.errstate(invalid="ignore", over="ignore"):
-        gain = log_p - 0.5 * np.sum(momentum**2, axis=1) - energy
-    accepted = -rng.standard_exponential(len(x)) < np.where(np.isfinite(log_p), gain, -np.inf)
-    accepted &= np.isfinite(score).all(axis=1)
+        gain = log_p - 0.5 * np.sum(momentum**2, axis=-1) - energy
+    accepted = -rng.standard_exponential(log_p.shape) < np.where(np.isfinite(log_p), gain, -np.inf)
+    accepted &= np.isfinite(score).all(axis=-1)
     if inside is not None:
         accepted &= inside(x)
-    moved = (np.where(accepted[:, None], x, walkers.x), np.where(accepted, log_p, walkers.log_p))
-    return Walkers(*moved, np.where(accepted[:, None], score, walkers.score)), accepted
+    taken = accepted[..., None]
+    moved = (np.where(taken, x, walkers.x), np.where(accepted, log_p, walkers.log_p))
+    return Walkers(*moved, np.where(taken, score, walkers.score)), accepted
 
 
 def _force(score: np.ndarray, root: np.ndarray) -> np.ndarray:

@@ -17,7 +17,9 @@ MomentKind = Literal["location", "scale", "correlation", "overall scale"]
 ShapeKind = Literal["skewness", "tails", "extremes", "curvature", "radius", "radius spread"]
 FeatureKind = Literal[MomentKind, ShapeKind]
 FluxVariant = Literal["asymptotic", "exact", "block signs"]
-FluxReason = Literal["nothing moves", "no exchange", "light modes", "stuck chains", "few changes"]
+FluxReason = Literal[
+    "nothing moves", "no exchange", "light modes", "stuck chains", "few changes", "few groups"
+]
 Result = TypeVar("Result", bound="GofResult")
 
 
@@ -342,11 +344,12 @@ class FluxResult(GofResult):
     trend_pvalue : float
         p-value of a trend of the weights over the mode locations; NaN where these span too many dimensions.
     variant : str
-        How the p-value was found: "asymptotic", "exact", or for chains "block signs".
+        How the p-value was found: "asymptotic", "exact", or for chains, groups and weighted draws "block
+        signs".
     inconclusive_reason : FluxReason or None
         Why a large p-value is not evidence of a fit, or why there is none: "nothing moves" (no draw can be
         mapped to another mode), "no exchange" (none between some modes of more than 5 %), "light modes" (all
-        but one hold less than 1 %), "stuck chains" or "few changes".
+        but one hold less than 1 %), "stuck chains", "few changes" or "few groups" (of draws).
     """
 
     modes: Modes

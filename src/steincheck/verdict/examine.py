@@ -106,8 +106,7 @@ def run_tests(
 def _weight_test(
     sample: Sample, rows: np.ndarray, target: Target, modes: Modes, size: int, rng: np.random.Generator
 ) -> FluxResult:
-    part = sample.rows(rows)
-    result = flux_core(part.x, part.log_p, target, modes, chain=part.chain, n_resamples=size - 1, rng=rng)
+    result = flux_core(sample.rows(rows), target, modes, n_resamples=size - 1, rng=rng)
     return among_all(result, rows, len(sample.x))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..chains.reading import Sample
 from ..flux import importance_weights
 from ..flux.anchors import mode_anchors
-from ..flux.shares import time_within_modes
+from ..flux.orbits import time_within_modes
 from ..result import FluxResult, ImportanceWeights, Modes, ModeTable
 
 MIN_DRAWS_TO_WEIGHT = 20  # at every mode, before weights are offered

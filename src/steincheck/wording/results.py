@@ -257,6 +257,7 @@ def weight_reason(result: FluxResult) -> str:
         "`anchors` per mode",
         "no exchange": f"hardly any draw can be mapped between modes {listed(apart, 10)} and the others, "
         "whose weights were not compared; give `flux_test` more `anchors` per mode",
+        "few groups": "there are fewer than 8 independent groups of draws",
         "light modes": "all modes but one hold less than 1 % of the draws and of the density",
     }
     return texts[result.inconclusive_reason]
