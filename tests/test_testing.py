@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from experiments.testing_study import WRONG, hamiltonian
 from steincheck.testing import Inconclusive, assert_fits, log_e_value, targets
 
 
@@ -27,28 +28,6 @@ def wide(name):
         return x
 
     return wrong
-
-
-def metropolis(name, steps=60, step=0.5, accept=None, metric=1.0):
-    """Hamiltonian Monte Carlo from exact draws, one trajectory per step, with room for an error."""
-    target = targets[name].target
-    accept = accept or (lambda log_ratio, rng: np.log(rng.random(len(log_ratio))) < log_ratio)
-
-    def sample(n, rng):
-        x = targets[name].sample(n, rng)
-        for _ in range(steps):
-            p = rng.normal(size=x.shape)
-            y, q = x.copy(), p + 0.5 * step * target.score(x)
-            for _ in range(3):
-                y = y + step * q
-                q = q + step * target.score(y)
-            q = q - 0.5 * step * target.score(y)
-            kinetic = 0.5 * metric * (np.sum(p**2, axis=1) - np.sum(q**2, axis=1))
-            take = accept(target.log_density(y) - target.log_density(x) + kinetic, rng)
-            x = np.where(take[:, None], y, x)
-        return x
-
-    return sample
 
 
 def test_exact_draws_pass_and_wide_ones_fail():
@@ -87,35 +66,12 @@ def test_every_target_has_exact_draws(name):
 
 @pytest.mark.slow
 def test_a_right_sampler_passes():
-    assert assert_fits(metropolis("correlated", step=0.1), targets["correlated"].target).n_draws <= 5000
-
-
-def no_jacobian(n, rng):
-    """Logarithms of draws of the density without the Jacobian of the logarithm: shapes one less."""
-    return np.log(rng.gamma([0.5, 3.0], size=(n, 2)))
-
-
-def one_mode(n, rng):
-    return np.array([3.0, 1.0]) + 0.6 * rng.normal(size=(n, 2))
-
-
-def biased(log_ratio, rng):
-    """Accept by the root of the ratio."""
-    return np.log(rng.random(len(log_ratio))) < 0.5 * log_ratio
+    assert assert_fits(hamiltonian("correlated", 0.1), targets["correlated"].target).n_draws <= 5000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("skewed", no_jacobian),
-        ("two_modes", one_mode),
-        ("heavy_tails", metropolis("heavy_tails", step=1.2, metric=2.0)),
-        ("skewed", metropolis("skewed", step=0.7, accept=lambda r, rng: np.ones(len(r), dtype=bool))),
-        ("heavy_tails", metropolis("heavy_tails", step=1.2, accept=biased)),
-    ],
-    ids=["Jacobian", "missing mode", "kinetic energy twice", "no correction", "biased acceptance"],
-)
-def test_classical_errors_are_found(name, wrong):
+@pytest.mark.parametrize("error", WRONG)
+def test_classical_errors_are_found(error):
+    name, sample = WRONG[error]
     with pytest.raises(AssertionError):
-        assert_fits(wrong, targets[name].target)
+        assert_fits(sample, targets[name].target)

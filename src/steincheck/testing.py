@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -224,13 +223,11 @@ def _heavy_tails() -> Example:
 
 
 #: Densities that show classical errors of samplers, which symmetric Gaussians hide.
-targets: Mapping[str, Example] = MappingProxyType(
-    {
-        "skewed": _skewed(),
-        "curved": _curved(),
-        "correlated": _correlated(),
-        "two_modes": _two_modes(),
-        "funnel": _funnel(),
-        "heavy_tails": _heavy_tails(),
-    }
-)
+targets: dict[str, Example] = {
+    "skewed": _skewed(),
+    "curved": _curved(),
+    "correlated": _correlated(),
+    "two_modes": _two_modes(),
+    "funnel": _funnel(),
+    "heavy_tails": _heavy_tails(),
+}

@@ -47,6 +47,7 @@ CHEAPEST = {  # a case and a size of each study that counts events
     "guard_study": ("Gaussian, d=1, correlation 0, n=100", 100),
     "flux_study": ("bimodal 6 apart, level", 1000),
     "moment_study": ("level, Gaussian d=1", 200),
+    "testing_study": ("missing mode", 20_000),
 }
 SMALL = {  # what the other studies compute for one of their rows, or for a few samples of one
     "accuracy_study": lambda module: module.one_run("logistic_line", "chain_5", 0),
