@@ -53,7 +53,7 @@ SMALL = {  # what the other studies compute for one of their rows, or for a few 
     "accuracy_study": lambda module: module.one_run("logistic_line", "chain_5", 0),
     "block_study": lambda module: module.rejections("level, n = 200", 0),
     "calibration": lambda module: module.row("power: shift .3", "flux", 100, 4),
-    "choices": lambda module: module.share_aggregated(3, 99, 99, 20),
+    "choices": lambda module: module.share_rejected(0.9, 0.0, 1, 12, 20),
     "fssd_study": lambda module: module.one_repetition("variance 1.69", "steincheck", 0),
     "mode_study": lambda module: module.how_often(2, 0.1, "usual", 1),
     "small_samples": lambda module: module.pvalue("ksd", "default", 30, 10, 0),
