@@ -1,10 +1,9 @@
-"""The paper's figures and tables, one module each; run them with ``python -m experiments FIGURE``.
+"""The paper's figures and tables, and studies; run them with ``python -m experiments FIGURE``.
 
-A figure module offers its settings and methods (``CELLS``, and a few in ``QUICK``), ``run(cell, methods) ->
-rows`` and ``figure(rows)``; a study module ``STUDIES``, each a table whose rows are made cell by cell. A
-cell is one repetition of one setting: all methods see the same sample, and all its random numbers come from
-seeds made of the figure's name, the setting and the repetition, so that results do not depend on who
-computes what when.
+A module of figures has ``FIGURES`` by name, a module of studies ``STUDIES``, each a table whose rows are made
+cell by cell. A cell is one repetition of one setting: all methods see the same sample, and all its random
+numbers come from seeds made of the figure's name, the setting and the repetition, so that results do not
+depend on who computes what when.
 """
 
 import os

@@ -12,27 +12,13 @@ import numpy as np
 from steincheck import models
 
 from .drawing import Panel, power_figure, select
-from .methods import ALL, CONSTANTS, Problem, evaluate, label_test, modes_of
-from .rows import Cell, Row, parts, setting
+from .methods import ALL, Problem, evaluate_mixture, modes_of
+from .rows import Cell, Figure, Row, parts, setting
 
 SIGMAS = (0, 0.2, 0.5, 1, 2, 5)
 DIMS = (2, 10, 25, 50)
 N, STEPS, CENTRES = 1000, 100, 2023
 DF = 7  # degrees of freedom, the default of the model
-CELLS = [
-    ([setting(dim=50, sigma=s) for s in SIGMAS] + [setting(dim=d, sigma=1) for d in DIMS if d != 50], ALL),
-    ([setting(dim=50, sigma=2, grid="narrow")], ("spKSD", "ospKSD")),
-]
-QUICK = {"dim=2 sigma=1": ("KSD", "KSDAgg", "FSSD", "oracle")}
-SETTINGS = CONSTANTS | {
-    "n": N,
-    "n_steps": STEPS,
-    "box": [-20, 20],
-    "n_starts": 2000,
-    "seed_of_the_centres": CENTRES,
-    "grid=narrow": "51 theta in [0.96, 1.04], where jumps are accepted",
-    "weights": "1/20 in the target, proportional to exp(sigma z) in the sample, z fresh for every repetition",
-}
 
 
 @lru_cache
@@ -75,11 +61,10 @@ def run(cell: Cell, methods: Sequence[str]) -> list[Row]:
     if "grid" in parts(cell.setting):
         case = replace(case, theta=np.linspace(0.96, 1.04, 51))
     weights = np.exp(cell["sigma"] * cell.rng("weights").standard_normal(20))
-    x, labels = case.target.sample_with_labels(N, cell.rng("sample"), weights=weights / weights.sum())
-    return evaluate(cell, methods, case, x, lambda: label_test(labels, np.full(20, 1 / 20)))
+    return evaluate_mixture(cell, methods, case, N, weights / weights.sum(), np.full(20, 1 / 20))
 
 
-def figure(rows: Sequence[Row]) -> Any:
+def draw(rows: Sequence[Row]) -> Any:
     """Rejection rates against sigma and against the dimension."""
     rows = [row for row in rows if "grid" not in row.setting]
     weights = {"xlabel": r"$\sigma_s$ of the log weights", "title": "d = 50"}
@@ -89,3 +74,17 @@ def figure(rows: Sequence[Row]) -> Any:
         Panel(select(rows, dim=50), "sigma", weights, even=True),
         Panel(select(rows, sigma=1), "dim", dimensions),
     )
+
+
+FIGURES = {
+    "fig4": Figure(
+        [
+            ([setting(dim=50, sigma=s) for s in SIGMAS], ALL),
+            ([setting(dim=d, sigma=1) for d in DIMS if d != 50], ALL),
+            ([setting(dim=50, sigma=2, grid="narrow")], ("spKSD", "ospKSD")),
+        ],
+        {"dim=2 sigma=1": ("KSD", "KSDAgg", "FSSD", "oracle")},
+        run,
+        draw,
+    )
+}

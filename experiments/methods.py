@@ -26,12 +26,6 @@ PAPER = ("KSD", "KSDAgg", "FSSD", "spKSD", "ospKSD")
 ALL = (*PAPER, "pKSDAgg", "flux", "oracle")
 COMMON: dict[str, Any] = {"check_score": False, "independent": True}  # as in the paper, of chains too
 RESAMPLED: dict[str, Any] = {"n_resamples": N_RESAMPLES, "bootstrap": sc.multinomial}  # whatever n
-CONSTANTS = {
-    "n_resamples": N_RESAMPLES,
-    "theta": "51 equally spaced in [0.5, 1.5]",
-    "kernel": "IMQ, median squared distance",
-    "level": 0.05,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +92,14 @@ def evaluate(
                 outcome = outcome_of(method, x, problem, moved, cell.rng(method))
             rows.append(Row(cell.setting, cell.repetition, method, *outcome))
     return rows
+
+
+def evaluate_mixture(
+    cell: Cell, methods: Sequence[str], problem: Problem, n: int, weights: Any, true_weights: Any
+) -> list[Row]:
+    """Rows for a sample of a mixture with other weights; the oracle sees its components."""
+    x, labels = problem.target.sample_with_labels(n, cell.rng("sample"), weights=weights)
+    return evaluate(cell, methods, problem, x, lambda: label_test(labels, true_weights))
 
 
 class Method(NamedTuple):

@@ -125,6 +125,15 @@ class Row(NamedTuple):
     detail: str = ""
 
 
+class Figure(NamedTuple):
+    """How a figure is made."""
+
+    cells: list[tuple[list[str], tuple[str, ...]]]  #: settings, and the methods that are run on them
+    quick: dict[str, tuple[str, ...]]  #: a few settings and methods, for tests
+    run: Callable[[Cell, Sequence[str]], list[Row]]
+    draw: Callable[[Sequence[Row]], Any]
+
+
 def setting(**pairs: float | str) -> str:
     """Text of a setting: ``setting(n=100, c0=0.5)`` is "n=100 c0=0.5"."""
     return " ".join(

@@ -17,6 +17,7 @@ from typing import Any
 from .rows import (
     RESULTS,
     Cell,
+    Figure,
     Row,
     Table,
     figure_table,
@@ -28,7 +29,13 @@ from .rows import (
     versions,
 )
 
-FIGURES = ("fig1", "fig2", "fig3", "fig4", "table1", "fig6", "fig7", "fig8")
+FIGURES = {  # modules
+    **dict.fromkeys(("fig1", "fig2", "fig3"), "two_gaussians"),
+    "fig4": "fig4",
+    "table1": "table1",
+    "fig6": "two_gaussians",
+    **dict.fromkeys(("fig7", "fig8"), "boltzmann"),
+}
 REPETITIONS = dict.fromkeys(FIGURES, 100) | {"table1": 10}  # the paper's
 DATA_FOLDER = "STEINCHECK_DATA"
 
@@ -136,10 +143,15 @@ def run_studies(name: str, words: Sequence[str]) -> None:
             print(study.summary(table.read()))
 
 
+def figure_of(name: str) -> Figure:
+    """A figure by its name."""
+    return importlib.import_module(f"experiments.{FIGURES[name]}").FIGURES[name]
+
+
 def cells_of(figure: str, repetitions: int, quick: bool = False) -> list[Cell]:
     """The cells of a figure; `quick` has one repetition of a few settings and methods."""
-    module = importlib.import_module(f"experiments.{figure}")
-    groups = [([text], methods) for text, methods in module.QUICK.items()] if quick else module.CELLS
+    known = figure_of(figure)
+    groups = [([text], methods) for text, methods in known.quick.items()] if quick else known.cells
     return [
         cell
         for settings, methods in groups
@@ -150,7 +162,7 @@ def cells_of(figure: str, repetitions: int, quick: bool = False) -> list[Cell]:
 def run_cell(cell: Cell, methods: Sequence[str]) -> tuple[list[Row], float]:
     """The rows of one cell and the seconds they took; what runs in a worker."""
     start = time.perf_counter()
-    rows = importlib.import_module(f"experiments.{cell.figure}").run(cell, tuple(methods))
+    rows = figure_of(cell.figure).run(cell, tuple(methods))
     return rows, time.perf_counter() - start
 
 
@@ -162,13 +174,9 @@ def run_figure(
     quick: bool = False,
     results: Path = RESULTS,
 ) -> list[Row]:
-    """Compute the missing rows of a figure, then write its settings and draw it; all rows asked for."""
-    module = importlib.import_module(f"experiments.{figure}")
+    """Compute the missing rows of a figure, then write what made them and draw it; all rows asked for."""
     cells = cells_of(figure, repetitions or REPETITIONS[figure], quick)
     path, record = results / f"{figure}.csv", results / f"{figure}.json"
-    settings = json.loads(json.dumps(module.SETTINGS))
-    if record.exists() and json.loads(record.read_text())["settings"] != settings:
-        raise RuntimeError(f"{record} has other settings than {figure}.py now: move the old results away")
     done = {row[:3] for row in read_rows(path)}
     todo = []
     for cell in cells:
@@ -183,7 +191,7 @@ def run_figure(
             busy += seconds
     finally:  # also if the run is cut
         rows = read_rows(path)
-        _write_settings(record, figure, settings, rows, time.perf_counter() - start, busy)
+        _write_record(record, figure, rows, time.perf_counter() - start, busy)
     draw(figure, rows, results)
     asked = {(cell.setting, cell.repetition) for cell in cells}
     return [row for row in rows if row[:2] in asked]
@@ -196,9 +204,8 @@ def draw(figure: str, rows: Sequence[Row], results: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    module = importlib.import_module(f"experiments.{figure}")
     with matplotlib.rc_context({"svg.hashsalt": figure, "font.size": 8, "svg.fonttype": "none"}):
-        picture = module.figure(rows)
+        picture = figure_of(figure).draw(rows)
         picture.savefig(results / f"{figure}.svg", dpi=100, metadata={"Date": None, "Creator": None})
         pyplot.close(picture)
 
@@ -212,14 +219,11 @@ def _shown(results: Iterator[Any], figure: str, total: int) -> Iterator[Any]:
     yield from track(results, figure, total, console=Console(stderr=True), disable=hidden)
 
 
-def _write_settings(
-    path: Path, figure: str, settings: Any, rows: Sequence[Row], wall: float, busy: float
-) -> None:
+def _write_record(path: Path, figure: str, rows: Sequence[Row], wall: float, busy: float) -> None:
     """What the rows were made with; times add up over runs that were cut and resumed."""
     old = json.loads(path.read_text()) if path.exists() else {}
     record = {
         "figure": figure,
-        "settings": settings,
         "repetitions": 1 + max((row.repetition for row in rows), default=-1),
         "cells": len({row[:2] for row in rows}),
         "seed": "SeedSequence of the SHA-256 of 'figure/setting/repetition/purpose'",

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import counting, fig1, fig2, fig4, fig8, rows, running, summary
+from experiments import boltzmann, counting, fig4, rows, running, summary, two_gaussians
 from experiments.__main__ import STUDIES
 from steincheck import models
 
@@ -110,7 +110,7 @@ def test_the_tables_of_the_readme_are_those_of_the_rows():
 
 @pytest.mark.parametrize("name", ["t-banana", "RBM"])
 def test_the_faster_formula_is_the_models(name):
-    formula = fig4.one_product if name == "t-banana" else fig8.diagonal
+    formula = fig4.one_product if name == "t-banana" else boltzmann.diagonal
     rng = np.random.default_rng(0)
     rbm = 6 * np.eye(7, 3), rng.standard_normal(7), rng.standard_normal(3)
     target = models.t_banana_mixture(7, rng=3) if name == "t-banana" else models.gb_rbm(*rbm)
@@ -124,9 +124,9 @@ def test_the_faster_formula_is_the_models(name):
 @pytest.mark.slow
 def test_exact_densities_have_mass_one_and_reach_the_limit():
     for theta in (0.8, 1.0):
-        x, density = fig1.density_after(2000, theta)
+        x, density = two_gaussians.density_after(2000, theta)
         assert density.sum() * (x[1] - x[0]) == pytest.approx(1, abs=1e-10)
-        np.testing.assert_allclose(density, fig2.limit_density(x, theta), atol=1e-4)
+        np.testing.assert_allclose(density, two_gaussians.limit_density(x, theta), atol=1e-4)
 
 
 def test_a_half_written_line_is_dropped(tmp_path):
