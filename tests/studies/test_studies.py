@@ -58,7 +58,7 @@ SMALL = {  # what the other studies compute for one of their rows, or for a few 
     "mode_study": lambda module: module.how_often(2, 0.1, "usual", 1),
     "small_samples": lambda module: module.pvalue("ksd", "default", 30, 10, 0),
 }
-OF_OTHERS = {"posteriordb", "sbi"}  # need data that are not here
+OF_OTHERS = {"posteriordb", "sbi", "nested_study"}  # need data that are not here, or dynesty
 
 
 @pytest.mark.slow
