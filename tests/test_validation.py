@@ -74,7 +74,6 @@ REFUSED = {
     "median of NaN": (lambda: sc.median_bandwidth(np.full((5, 1), np.nan)), "`draws`"),
     "median of huge": (lambda: sc.median_bandwidth(1e300 * X), "`draws`"),
     "read None": (lambda: sc.read_draws(None), "`paths`"),
-    "anchors of nothing": (lambda: sc.flux.local_anchors(None, [[0.0]]), "`target`"),
     "anchors, huge": (
         lambda: sc.flux_test(X, NORMAL, modes=([[-1, 0], [1, 0]], [np.eye(2)] * 2), anchors=2**63, rng=0),
         "`anchors`",

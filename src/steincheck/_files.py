@@ -14,19 +14,13 @@ def write_text(path: str | Path, text: str) -> None:
 
     Characters of file names that are no UTF-8 are escaped.
     """
-    write_bytes(path, text.encode(errors="backslashreplace"))
-
-
-def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write to a temporary file beside `path` and move it there: all or nothing."""
     place = Path(os.path.realpath(check_output(path)))
     part = place.with_name(f".steincheck-{os.getpid()}-{threading.get_ident()}.part")
+    in_place = place.exists() and not place.is_file()  # a pipe or a terminal: there is nothing to move
     try:
-        if place.exists() and not place.is_file():  # a pipe or a terminal: there is nothing to move
-            place.write_bytes(content)
-            return
-        part.write_bytes(content)
-        os.replace(part, place)
+        (place if in_place else part).write_text(text, encoding="utf-8", errors="backslashreplace")
+        if not in_place:
+            os.replace(part, place)
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}") from error
     finally:

@@ -33,8 +33,6 @@ def as_numbers(values: Any, name: str, rule: str = "real numbers", *, verb: str 
             raise TypeError
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        if _beyond_floats(values):
-            raise ValueError(f"`{name}` must be below 1.8e308 in size, {verb} {shown(values)}") from None
         raise TypeError(f"`{name}` must be {rule}, {verb} {_describe(values)}") from None
 
 
@@ -81,17 +79,6 @@ def check_shape(array: np.ndarray, shape: tuple[int, ...], name: str, words: str
     """Raise unless the array of a record has this shape, `words` being what it holds."""
     if array.shape != shape:
         raise ValueError(f"`{name}` must hold {words}, shape {shape}, got shape {array.shape}")
-
-
-def _beyond_floats(values: Any) -> bool:
-    """Whether an integer among the values is larger than any float."""
-    try:
-        array = np.asarray(values)
-        if array.dtype == object:
-            array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        return isinstance(error, OverflowError)
-    return False
 
 
 def as_positive(values: Any, name: str) -> np.ndarray:
@@ -243,11 +230,12 @@ def check_level(alpha: float) -> None:
         raise ValueError(f"`alpha` must lie strictly between 0 and 1, got {shown(alpha)}")
 
 
-def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:
+def seeded(rng: Any, *, spawn: bool = False) -> tuple[np.random.Generator, Seed]:
     """A Generator for `rng`, and what recreates it: the seed itself, or one drawn afresh when `rng` is None.
 
     A Generator is recorded by its seed sequence as it is now: doors use it for nothing but to spawn streams.
-    What is recorded never changes, however often it is used.
+    A door that draws numbers itself does so from a stream that the user's Generator is asked to `spawn`. What
+    is recorded never changes, however often it is used.
 
     Examples
     --------
@@ -256,25 +244,19 @@ def seeded(rng: Any) -> tuple[np.random.Generator, Seed]:
     True
     """
     if isinstance(rng, np.random.Generator):
-        return rng, _copied(rng.bit_generator.seed_seq)
+        own = rng.spawn(1)[0] if spawn else rng
+        return own, _copied(own.bit_generator.seed_seq)
     if isinstance(rng, np.random.SeedSequence):
         return as_generator(rng), _copied(rng)
     if rng is None:
         rng = np.random.SeedSequence().generate_state(1)[0]
-    return as_generator(int(rng) if isinstance(rng, np.integer) else rng), rng
-
-
-def own_stream(rng: Any) -> tuple[np.random.Generator, Seed]:
-    """As `seeded`, for a door that draws numbers itself: from a stream spawned by the user's Generator."""
-    if isinstance(rng, np.random.Generator):
-        rng = rng.spawn(1)[0].bit_generator.seed_seq
-    return seeded(rng)
+    return as_generator(rng), int(rng)
 
 
 def integer_seed(rng: Any) -> int:
     """The seed itself, a new one, or one from a stream that a Generator spawns: always a number to write."""
-    _, seed = own_stream(rng)
-    return int(as_generator(seed).integers(2**32)) if isinstance(seed, np.random.SeedSequence) else int(seed)
+    _, seed = seeded(rng, spawn=True)
+    return int(as_generator(seed).integers(2**32)) if isinstance(seed, np.random.SeedSequence) else seed
 
 
 def resample_warnings(count: int, name: str) -> list[str]:

@@ -53,7 +53,7 @@ def test_options_are_arguments_of_check(run, monkeypatch):
     monkeypatch.setattr(cli.verdict, "check", check)
     status, _, err = run(
         *("check", "good.csv", *TARGET, "--alpha", 0.1, "--tolerance", 0.2, "--independent", "--seed", 3),
-        *("--max-evaluations", 5000, "--max-seconds", 2.5, "--bounds=-9,9;-8,8"),
+        *("--max-evaluations", 5000, "--max-seconds", 2.5, "--bounds", "-9,9;-8,8"),
     )
     assert (status, err) == (130, "interrupted\n")
     assert given == {

@@ -22,9 +22,8 @@ from .. import report as pages
 from .._files import write_text
 from .._validation import without_user_warnings
 from .._version import __version__
-from ..adapters.loading import load_named
 from ..draws import read_draws
-from ..model_files import Source, explain, load_target, share_with_workers
+from ..model_files import Source, explain, load_named, load_target, share_with_workers
 from ..result import Verdict, pvalue_text
 from ..target import Target
 from .inputs import as_bounds, check_outputs, load_modes
@@ -48,7 +47,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # names that the terminal cannot show are escaped
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    options = make_parser(list(TESTS)).parse_args()
+    # argparse would take the -5,5 of `--bounds -5,5` for an option
+    words = "\0".join(sys.argv[1:]).replace("--bounds\0-", "--bounds=-").split("\0")
+    options = make_parser(list(TESTS)).parse_args([word for word in words if word])
     _keep_compiled_programs()
     commands = {"check": _check, "test": _test, "modes": _modes, "calibrate": _calibrate, "demo": _demo}
     try:
@@ -78,8 +79,7 @@ def _check(options: Namespace) -> int:
     given = _given(options, "alpha", "tolerance", "independent", "max_evaluations", "max_seconds")
     with _working(options):
         answer = verdict.check(sample, density, rng=options.seed, **given, **_known(options, density))
-    _say(str(answer), options)
-    _write_json(answer.to_json(), options)
+    _print_and_write(str(answer), answer.to_json(), options)
     title = f"{', '.join(path.name for path in options.draws)} and {options.source.name}"
     _write_report(answer, sample, density, title, options)
     return {True: 0, False: 1, None: 3}[answer.fits]
@@ -96,11 +96,8 @@ def _test(options: Namespace) -> int:
     given = _given(options, *(name for name in ("independent", "n_resamples", "alpha") if name in taken))
     with _working(options):
         result = run(sample, density, rng=options.seed, **given, **known)
-    _say(
-        f"{result.describe(options.alpha)}\n  seed {result.settings['rng']}, steincheck {__version__}",
-        options,
-    )
-    _write_json(result.to_json(), options)
+    origin = f"seed {result.settings['rng']}, steincheck {__version__}"
+    _print_and_write(f"{result.describe(options.alpha)}\n  {origin}", result.to_json(), options)
     return 3 if result.inconclusive(options.alpha) else int(result.reject(options.alpha))
 
 
@@ -110,8 +107,8 @@ def _modes(options: Namespace) -> int:
     given = _given(options, "max_evaluations") | _known(options, density)
     with _working(options):
         found = modes.find_modes(density, draws=sample, rng=options.seed, **given)
-    _say(f"{found}\nsteincheck {__version__}", options)
-    _write_json(dumps(found.to_dict(), indent=2, allow_nan=False), options)
+    record = dumps(found.to_dict(), indent=2, allow_nan=False)
+    _print_and_write(f"{found}\nsteincheck {__version__}", record, options)
     return 0
 
 
@@ -126,8 +123,8 @@ def _calibrate(options: Namespace) -> int:
     given = _given(options, "n", "repetitions") | {"n_jobs": options.jobs, "rng": options.seed}
     with _working(options):
         found = calibration.calibrate(density, sample, test=test, **given)
-    _say(f"{found}\n  seed {found.seed}, steincheck {__version__}", options)
-    _write_json(found.to_json(), options)
+    text = f"{found}\n  seed {found.seed}, steincheck {__version__}"
+    _print_and_write(text, found.to_json(), options)
     return 0
 
 
@@ -141,20 +138,11 @@ def _demo(options: Namespace) -> int:
         "Which tests see that half is missing? (A small p-value is evidence against the fit.)\n",
         options,
     )
-    about = {
-        "ksd": "looks only within modes that have draws",
-        "spksd": "moves draws from mode to mode first, at many jump scales",
-        "ospksd": "learns the jump scale from half of the draws",
-        "flux": "compares the flow between the modes",
-    }
     with _working(options):
-        for name, words in about.items():
+        for name in ("ksd", "spksd", "ospksd", "flux"):
             result = TESTS[name](x, target, rng=options.seed)
             p = pvalue_text(result.pvalue, smallest=result.at_floor)
-            _say(
-                f"  {result.test:<18}{words:<57} p {p:<8}  {'sees it' if result.reject() else 'blind'}",
-                options,
-            )
+            _say(f"  {result.test:<18} p {p:<8}  {'sees it' if result.reject() else 'blind'}", options)
         answer = verdict.check(x, target, rng=options.seed)
     _say(f"\nAll in one, steincheck.check says:\n\n{answer}", options)
     _write_report(answer, x, target, "Demo: one of two modes is missing", options)
@@ -188,9 +176,11 @@ def _working(options: Namespace) -> Iterator[None]:
         yield
 
 
-def _write_json(text: str, options: Namespace) -> None:
+def _print_and_write(text: str, record: str, options: Namespace) -> None:
+    """Print the outcome, and write its JSON if that is asked for."""
+    _say(text, options)
     if options.json:
-        write_text(options.json, text + "\n")
+        write_text(options.json, record + "\n")
         _say(f"wrote {options.json}", options)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._validation import RandomSource, Seed, announce, as_count, as_numbers, as_positive, own_stream, shown
+from .._validation import RandomSource, Seed, announce, as_count, as_numbers, as_positive, seeded, shown
 from ..chains.reading import Sample
 from ..draws import to_unconstrained
 from ..modes.arguments import as_modes
@@ -136,7 +136,7 @@ def perturb(
     require_target(target)
     x = to_unconstrained(draws, target, minimum=1).values
     jumps = Jumps(theta=as_positive(theta, "theta"), n_steps=_check_steps(n_steps, accept), accept=accept)
-    generator, seed = own_stream(rng)
+    generator, seed = seeded(rng, spawn=True)
     sample = Sample(x, log_density_at(target, x))
     moved = perturb_core(sample, target, as_modes(modes, target), jumps, generator)
     announce(moved.warnings)

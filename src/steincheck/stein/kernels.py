@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike
 
-from .._validation import RandomSource, as_numbers, is_number, own_stream, shown
+from .._validation import RandomSource, as_numbers, is_number, seeded, shown
 
 MAX_MEDIAN_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
 
@@ -293,7 +293,7 @@ def median_bandwidth(draws: ArrayLike, *, rng: RandomSource = None) -> float:
     x = as_numbers(draws, "draws", "an array of real numbers with one draw per row")
     if x.ndim != 2 or len(x) < 2 or not x.shape[1] or not np.isfinite(x).all():
         raise ValueError(f"`draws` must hold at least 2 finite draws, shape (n, d), got shape {x.shape}")
-    generator, _ = own_stream(rng)
+    generator, _ = seeded(rng, spawn=True)
     return median_squared_distance(x, generator)
 
 
