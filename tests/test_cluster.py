@@ -1,4 +1,4 @@
-"""Tiles shared out through joblib: threads, and a real Dask cluster on the loopback interface."""
+"""Tiles and slow densities shared out through joblib: threads, processes, and a Dask cluster."""
 
 import os
 import shutil
@@ -14,7 +14,10 @@ import pytest
 from harness import standard_normal
 
 import steincheck as sc
-from steincheck.stein import sharing, tiles
+from steincheck import _sharing as sharing
+from steincheck.stein import tiles
+from steincheck.target import log_density_at
+from steincheck.target.evaluation import Budget, CountedTarget
 
 N = 3000
 
@@ -132,6 +135,51 @@ def kill_when_busy(cluster):
     while not any(cluster.client.has_what().values()):
         time.sleep(0.005)
     cluster.workers[0].kill()
+
+
+def slow_log_density(x):
+    if (x > 50).any():
+        raise OverflowError("too far")
+    time.sleep(0.01 * len(x))
+    return -0.5 * np.sum(x**2, axis=1)
+
+
+def processes(x):
+    """The process in which each row is evaluated."""
+    time.sleep(0.01 * len(x))
+    return np.full(len(x), float(os.getpid()))
+
+
+def assert_shared():
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    found = set(log_density_at(sc.Target(processes, dim=2, jax_log_density=np.sum), rows))
+    assert len(found) == 3  # two workers, and this process for the first two rows
+    budget = Budget()
+    density = CountedTarget(sc.Target(slow_log_density, dim=2), budget)
+    np.testing.assert_allclose(density.log_density(rows), -0.5 * np.sum(rows**2, axis=1))
+    np.testing.assert_allclose(density.score(rows[:10]), -rows[:10], atol=1e-6)
+    assert budget.made == 60 + 5 * 10
+    far = np.concatenate([rows, [[99.0, 0.0]]])
+    assert np.isneginf(density.log_density(far)).tolist() == [False] * 60 + [True]
+
+
+@pytest.mark.slow
+def test_slow_densities_are_shared_out_among_processes():
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        assert_shared()
+        mixture = sc.models.gaussian_mixture([[0.0, 0.0]])  # compiled: it stays here
+        assert mixture.log_density(np.zeros((20, 2))).shape == (20,)
+        unknown = (lambda lock: lambda x: slow_log_density(x) + 0 * len([lock]))(threading.Lock())
+        assert log_density_at(sc.Target(unknown, dim=2), np.zeros((20, 2))).tolist() == [0.0] * 20
+
+
+@pytest.mark.slow
+def test_slow_densities_are_shared_out_on_a_dask_cluster(cluster):
+    if any(worker.poll() is not None for worker in cluster.workers):
+        cluster.add_worker()
+        cluster.client.wait_for_workers(2, timeout=30)
+    with joblib.parallel_config(backend="dask"):
+        assert_shared()
 
 
 def square(numbers, k, fails):

@@ -15,7 +15,7 @@ import steincheck as sc
 PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS = [
-    {"_palette", "_progress", "_series", "_validation", "_version", "_whitening"},
+    {"_palette", "_progress", "_series", "_sharing", "_validation", "_version", "_whitening"},
     {"wording"},
     {"_files", "result"},
     {"target"},

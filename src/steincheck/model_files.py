@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._sharing import cloudpickle
 from .adapters import from_numpyro, from_pymc, from_stan
 from .draws.names import close_names
 from .target import Target
@@ -106,13 +107,8 @@ def load_named(spec: str) -> Any:
 
 def share_with_workers() -> None:
     """Let worker processes have the files of the user's by value: they cannot import them by name."""
-    try:
-        from joblib.externals import cloudpickle  # which joblib brought along up to 1.5
-    except ImportError:
-        import cloudpickle
-
     for name in [name for name in sys.modules if name.startswith(MODULE_PREFIX)]:
-        cloudpickle.register_pickle_by_value(sys.modules[name])
+        cloudpickle().register_pickle_by_value(sys.modules[name])
 
 
 def explain(error: BaseException) -> str:

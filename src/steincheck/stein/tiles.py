@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._progress import ticking
+from .._sharing import n_workers, share_out
 from .kernels import Kernel, products_with_columns, stein_values, with_bandwidth, without_bandwidth
-from .sharing import n_workers, share_out
 
 SMALL_TILE = 256  # rows and columns
 LARGE_TILE = 1024  # for more than 4096 draws; below, too much of it would be padding

@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from .._sharing import can_be_sent, n_workers, share_out
 from .._validation import as_count, as_host, as_numbers, as_one_positive, listed_rows
 from .record import Batch, Target, in_chunks, values_and_scores
 
@@ -49,7 +52,7 @@ def differences(
     a shorter step bends no less, by noise or a jump of log p, they are left as they are.
     """
     along = np.eye(x.shape[1]) if directions is None else directions
-    raw = np.asarray(log_density(read_only(x)))
+    raw = np.asarray(call_shared(log_density, x))
     eps = rounding_of(raw)
     middle = raw.astype(float)[:, None]
     noise = 10 * eps * np.abs(middle)
@@ -84,8 +87,8 @@ def rounding_of(value: Any) -> float:
 
 def _moved_log_density(log_density: Batch, x: np.ndarray, along: np.ndarray, step: np.ndarray) -> np.ndarray:
     """log p (n, m) with each row moved by its steps (n, m) along each direction (m, d) in turn."""
-    points = x + along[:, None, :] * step.T[:, :, None]  # (m, n, d)
-    return np.asarray(log_density(points.reshape(-1, x.shape[1])), dtype=float).reshape(step.T.shape).T
+    points = (x + along[:, None, :] * step.T[:, :, None]).reshape(-1, x.shape[1])  # (m n, d)
+    return np.asarray(call_shared(log_density, points), dtype=float).reshape(step.T.shape).T
 
 
 def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
@@ -132,7 +135,7 @@ def score_at(target: Target, x: np.ndarray) -> np.ndarray:
 
 def log_density_anywhere(log_density: Batch, x: np.ndarray) -> np.ndarray:
     """log p (n,) at points that may be impossible: -inf where it is not finite or the function raises."""
-    value = output_anywhere("log_density", log_density, x, ())[0]
+    value = output_anywhere("log_density", partial(call_shared, log_density), x, ())[0]
     return np.where(np.isfinite(value), value, -np.inf)
 
 
@@ -164,7 +167,7 @@ def output_anywhere(
 def call_batch(name: str, function: Batch, x: np.ndarray) -> Any:
     """What a function of the user's returns for all rows of `x`; its errors name it."""
     try:
-        return function(read_only(x))
+        return call_shared(function, x)
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
             f"`{name}` fails for all {len(x)} points at once, a read-only array of shape {x.shape} with one "
@@ -315,15 +318,50 @@ class CountedTarget:
         return output
 
 
+@dataclass(frozen=True)
+class _Counted:
+    """A batch function of the user's that counts its evaluations."""
+
+    function: Batch
+    budget: Budget
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        self.budget.made += len(x)
+        return call_shared(self.function, x)
+
+
 def counting_target(target: Target, budget: Budget) -> Target:
     """The target with functions that count their evaluations; they never refuse one."""
+    score = None if target.score is None else _Counted(target.score, budget)
+    return replace(target, log_density=_Counted(target.log_density, budget), score=score)
 
-    def counting(function: Batch) -> Batch:
-        def counted(x: np.ndarray) -> np.ndarray:
-            budget.made += len(x)
-            return function(x)
 
-        return counted
+def call_shared(function: Batch, x: np.ndarray) -> Any:
+    """A batch function of the user's at all rows, if it is slow in parts among joblib's active workers.
 
-    score = None if target.score is None else counting(target.score)
-    return replace(target, log_density=counting(target.log_density), score=score)
+    What the first two rows take says whether it is slow. A function that cannot be pickled stays here.
+    """
+    x = read_only(x)
+    if len(x) < 8 or isinstance(function, _Counted) or n_workers() == 1:
+        return function(x)
+    begin = time.perf_counter()
+    outputs = [as_host(function(x[:2]))]
+    seconds = (time.perf_counter() - begin) * len(x) / 2
+    if seconds < 0.05 or not can_be_sent(function):  # of which the workers would save half
+        return np.concatenate([*outputs, as_host(function(x[2:]))])
+    n_parts = min(2 * n_workers(), len(x) // 4)
+    cuts = np.linspace(2, len(x), n_parts + 1).astype(int).tolist()
+    parts = [(function, start, end) for start, end in pairwise(cuts)]
+    for _, output in sorted(share_out(_output_of_part, [x], parts), key=itemgetter(0)):
+        if isinstance(output, Exception):
+            raise output
+        outputs.append(output)
+    return np.concatenate(outputs)
+
+
+def _output_of_part(x: np.ndarray, function: Batch, start: int, end: int) -> tuple[int, Any]:
+    """Its first row and the output, or the error of the user's function: others mean a lost worker."""
+    try:
+        return start, np.asarray(as_host(function(x[start:end])))
+    except Exception as error:
+        return start, error

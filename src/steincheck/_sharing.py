@@ -17,6 +17,24 @@ def n_workers() -> int:
     return 1 if joblib is None else int(joblib.effective_n_jobs(None))
 
 
+def can_be_sent(value: Any) -> bool:
+    """Whether other processes can have it."""
+    try:
+        cloudpickle().dumps(value)
+    except Exception:  # of any kind: every class has its own
+        return False
+    return True
+
+
+def cloudpickle() -> Any:
+    """The package by which joblib and Dask send functions."""
+    try:
+        from joblib.externals import cloudpickle as found  # which joblib brought along up to 1.5
+    except ImportError:
+        import cloudpickle as found
+    return found
+
+
 def share_out(
     function: Callable[..., Any],
     arrays: Sequence[Any],
