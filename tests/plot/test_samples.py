@@ -70,12 +70,12 @@ def test_ellipses_of_a_verdict_are_those_of_the_density_within_its_modes():
     x = rng.normal(3.0, 0.5, size=(200, 3))
     target = standard_normal(3)
     verdict = sc.check(rng.normal(size=(200, 3)), target, modes=np.zeros((1, 3)), rng=0)
-    known = replace(verdict, mode_means=np.full((1, 3), 3.0), mode_covariances=0.25 * np.eye(3)[None])
+    known = replace(verdict, mode_moments=(np.full((1, 3), 3.0), 0.25 * np.eye(3)[None]))
     ax = plot.draws(x, verdict=known)
     points = np.array(ax.lines[1].get_data())  # two standard deviations
     np.testing.assert_allclose(np.hypot(*(points - 3.0)), 1.0)
     assert [text.get_text() for text in ax.texts] == ["0"]
-    unknown = replace(known, mode_covariances=np.full((1, 3, 3), np.nan))
+    unknown = replace(known, mode_moments=(np.full((1, 3), 3.0), np.full((1, 3, 3), np.nan)))
     points = np.array(plot.draws(x, verdict=unknown).lines[1].get_data())
     np.testing.assert_allclose(np.hypot(*points), 2.0, rtol=1e-6)
 

@@ -249,7 +249,7 @@ def test_draws_at_a_hard_edge_cannot_tell():
     x = np.random.default_rng(0).normal(size=(2000, 1))
     verdict = sc.check(x[x[:, 0] < 1.5][:1000], target, modes=[[0.0]], rng=0)
     assert verdict.fits is None
-    assert "transform the parameters" in verdict.sentence
+    assert "transform the parameters" in verdict.advice[0]
 
 
 def test_a_density_that_grows_without_bound_cannot_be_fitted():
@@ -408,7 +408,7 @@ def test_the_tests_of_a_verdict_survive_copies():
     target = sc.models.gaussian_mixture([[0.0]])
     verdict = sc.check(target.sample(150, 0), target, modes=[[0.0]], rng=0)
     copies = [copy.copy(verdict), copy.deepcopy(verdict), pickle.loads(pickle.dumps(verdict))]
-    for one in (verdict, dataclasses.replace(verdict, alpha=0.1), *copies):
+    for one in (verdict, dataclasses.replace(verdict, warnings=()), *copies):
         assert list(one.tests) == ["kernel", "moments"]
         assert one.adjusted_pvalues == verdict.adjusted_pvalues
 
@@ -425,7 +425,7 @@ def test_modes_that_were_given_are_said_to_be():
     assert "modes other than those given" in verdict.not_examined
     assert "The modes were given: none was searched for." in verdict.context
     both = sc.check(target.sample(300, 0), target, modes=[[-3.0, 0.0]], rng=0)
-    assert any("add them to `modes`, or leave `modes` out" in text for text in both.inconclusive_reasons)
+    assert any("add them to `modes`, or leave `modes` out" in text for text in both.advice)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.001])

@@ -5,7 +5,7 @@ import pytest
 from harness import assert_level
 
 from steincheck.result import GofResult
-from steincheck.verdict.combine import combine, holm
+from steincheck.verdict.examine import combine, holm
 
 
 def results(pvalues):

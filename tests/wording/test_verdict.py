@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from steincheck.wording.verdict import (
-    Situation,
     _all_of,
     advice,
+    few_draws,
     impossible_text,
+    level_out_of_reach,
     limited_texts,
     mixing_warnings,
-    more_text,
 )
 
 
@@ -23,21 +23,29 @@ def test_some_or_all_numbers(count, total, text):
 
 
 def test_singular_and_plural():
-    assert more_text(1, "mode", "x") == "And 1 more mode: see `x`"
     assert impossible_text([3, 5], 100).startswith("2 of 100 draws are of negligible probability")
     assert mixing_warnings(np.array([1.0, np.nan]), ["a", "b"]) == []
     assert limited_texts(None, 10) == limited_texts(10, 10) == ()
 
 
-@pytest.mark.parametrize("obstacle", [None, "few draws", "order of the draws", "density", "wide intervals"])
-def test_every_answer_but_yes_has_advice(obstacle):
-    situation = Situation(kinds=frozenset(), chains=False, obstacle=obstacle)
-    assert advice(True, situation) == ()
-    assert advice(None, situation)[0].endswith(", then check again")
-
-
-def test_wrong_shares_alone_do_not_call_for_a_richer_family():
-    situation = Situation(kinds=frozenset({"mode share", "mean", "sd"}), chains=False, reweightable=True)
-    assert advice(False, situation) == (
-        "weight the draws: `verdict.importance_weights` restore the mode shares of the density",
+def test_an_answer_without_a_finding_has_the_remedies_of_its_reasons():
+    remarks = [few_draws(20, 50, "take more draws"), level_out_of_reach("ksd test", 1e-6, 1e-3)]
+    assert advice((), remarks) == (
+        "take more draws, then check again",
+        "choose `alpha` above 0.001, then check again",
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [
+        (("wrong shares", "reweightable", "stuck"), "weight the draws"),
+        (("wrong shares", "Markov chains"), "start chains in every mode (at `verdict.starting_points`)"),
+        (("wrong shares",), "sample again from every mode"),
+        (("wrong numbers", "Markov chains"), "do not use these chains"),
+        (("wrong numbers",), "if the draws come from an approximation"),
+        (("warm-up", "odd chain", "wrong numbers", "Markov chains"), "discard the warm-up"),
+    ],
+)
+def test_advice_follows_the_findings_and_the_source(given, first):
+    assert advice(given, ())[0].startswith(first)

@@ -212,13 +212,12 @@ def scene_of(draws: Any, target: Target | None, verdict: Any, modes: Any, names:
 
 def _modes_of(verdict: Verdict) -> Any:
     """Mean and covariance of the density within each mode, or the mode and its curvature where unknown."""
-    if verdict.modes is None or verdict.mode_means is None or verdict.mode_covariances is None:
+    if verdict.mode_moments is None:
         return verdict.modes
-    known = np.isfinite(verdict.mode_covariances).all(axis=(1, 2)) & np.isfinite(verdict.mode_means).all(
-        axis=1
-    )
-    means = np.where(known[:, None], verdict.mode_means, verdict.modes.locations)
-    return means, np.where(known[:, None, None], verdict.mode_covariances, verdict.modes.covariances)
+    means, covariances = verdict.mode_moments
+    known = np.isfinite(covariances).all(axis=(1, 2)) & np.isfinite(means).all(axis=1)
+    means = np.where(known[:, None], means, verdict.modes.locations)
+    return means, np.where(known[:, None, None], covariances, verdict.modes.covariances)
 
 
 def coordinates_that_matter(scene: Scene, verdict: Verdict | None) -> tuple[int, ...]:

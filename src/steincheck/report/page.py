@@ -131,7 +131,7 @@ def _answer(verdict: Verdict, title: str) -> str:
     ]
     if verdict.warnings:
         parts.append(f'<div class="warnings"><strong>Warnings</strong>{_list(verdict.warnings)}</div>')
-    parts.append(_list([finding.text for finding in verdict.findings], "findings"))
+    parts.append(_list(wording.shown_findings(verdict.findings), "findings"))
     if verdict.advice:
         parts.append(f'<div class="advice"><strong>What to do</strong>{_list(verdict.advice)}</div>')
     parts.append(_note(wording.meaning(verdict.fits, verdict.n, verdict.dim)))
@@ -164,9 +164,9 @@ def _table(table: TextTable, wrong: Sequence[bool] = ()) -> str:
 
 def _errors(verdict: Verdict) -> str:
     """The errors of means and standard deviations, the largest first; nothing if they are unknown."""
-    if not verdict.accuracy:
-        return ""
     table = error_table(verdict.accuracy, MAX_ROWS)
+    if not table.rows:
+        return ""
     named = {name for finding in verdict.findings for name in finding.parameters}
     return _table(table, [row[0] in named for row in table.rows]) + _note(wording.PageNotes.errors)
 
@@ -175,17 +175,14 @@ def _modes(verdict: Verdict) -> str:
     """The shares of the draws and of the density; nothing if there are not several modes."""
     if verdict.mode_table is None:
         return ""
-    places = verdict.mode_descriptions or ("",) * len(verdict.mode_table)
-    table = share_table(verdict.mode_table, places, MAX_ROWS)
+    table = share_table(verdict.mode_table, verdict.mode_descriptions, MAX_ROWS)
     found = {finding.mode for finding in verdict.findings}
     return _table(table, [k in found for k in range(len(table.rows))]) + _note(wording.PageNotes.shares)
 
 
 def _parameters(verdict: Verdict) -> str:
     """The summary, one row per parameter."""
-    table = verdict.parameter_table
-    if not len(table):
-        return ""
+    table = verdict.summary()
     head = tuple(name.replace("_", " ") for name in table.columns)
     rows = [tuple(row) for row in table.cells()[:MAX_ROWS]]
     more = wording.first_of(MAX_ROWS, len(table), "parameters")
@@ -228,9 +225,10 @@ class _Picture(NamedTuple):
 def _pictures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str]:
     """The pictures with their captions: errors, shares, draws."""
     pictures = []
-    if verdict.accuracy:
-        draw = partial(plot.effect_sizes, verdict.accuracy, tolerance=verdict.tolerance)
-        pictures.append(_Picture(draw, wording.Captions.errors, rows=len(verdict.accuracy)))
+    known = [item for item in verdict.accuracy if np.isfinite(item.largest_error)]
+    if known:
+        draw = partial(plot.effect_sizes, known, tolerance=verdict.tolerance)
+        pictures.append(_Picture(draw, wording.Captions.errors, rows=len(known)))
     if verdict.mode_table is not None:
         draw = partial(plot.mode_shares, verdict.mode_table)
         pictures.append(_Picture(draw, wording.Captions.shares, rows=len(verdict.mode_table)))
@@ -242,8 +240,7 @@ def _draws_picture(verdict: Verdict, x: np.ndarray, target: Target | None) -> _P
     """The draws over the density: one picture, or all pairs of the three coordinates that matter most."""
     names = verdict.names if target is None else None  # a target knows the scales of its parameters
     chosen = coordinates_that_matter(scene_of(x, target, verdict, None, names), verdict)
-    n_modes = 0 if verdict.modes is None else len(verdict.modes)
-    caption = wording.draws_caption(verdict.dim, len(chosen), n_modes)
+    caption = wording.draws_caption(verdict.dim, len(chosen), len(verdict.modes))
     given: dict[str, Any] = {"target": target, "verdict": verdict, "coordinates": chosen, "names": names}
     if len(chosen) < 3:
         return _Picture(partial(plot.draws, x, **given), caption)

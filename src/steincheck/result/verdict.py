@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy import special
 
-from ..wording.numbers import pvalue_text
+from ..wording.numbers import mode_descriptions, pvalue_text
 from ..wording.page import error_table, verdict_lines
-from .gof import GofResult
+from .gof import FluxResult, GofResult
 from .modes import ImportanceWeights, Modes, ModeTable
 from .record import Record, Table, as_plain
 
@@ -67,6 +67,8 @@ class ParameterAccuracy(Record):
         Whether the walkers have forgotten where they started; if not, they may all be wrong alike.
     has_sd : bool
         Whether the tails are light enough for a value of the standard deviation.
+    ess_bulk, ess_tail, r_hat : float
+        Of chains, as ArviZ computes them; NaN for independent draws.
     """
 
     parameter: str
@@ -77,11 +79,20 @@ class ParameterAccuracy(Record):
     rough: bool
     forgotten: bool
     has_sd: bool
+    ess_bulk: float = np.nan
+    ess_tail: float = np.nan
+    r_hat: float = np.nan
 
     _derived: ClassVar[tuple[str, ...]] = (
         *("mean", "mean_interval", "mean_error", "mean_error_interval"),
         *("sd", "sd_interval", "sd_error", "sd_error_interval"),
     )
+
+    @classmethod
+    def unknown(cls, parameter: str) -> ParameterAccuracy:
+        """A parameter of which nothing is known yet."""
+        nothing = Estimate(np.nan, np.nan, np.nan, np.inf)
+        return cls(parameter, np.nan, np.nan, nothing, nothing, rough=True, forgotten=False, has_sd=False)
 
     @property
     def mean(self) -> float:
@@ -176,6 +187,11 @@ class AccuracyResult(Record):
         known = [record for record in self.parameters if np.isfinite(record.largest_error)]
         return max(known, key=lambda record: record.largest_error, default=None)
 
+    @property
+    def mode_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and covariances of the density within modes."""
+        return self.mean, self.covariance
+
     def answer(self, tolerance: float) -> bool | None:
         """Are all errors within the tolerance: True, False, or None if the intervals do not tell.
 
@@ -249,78 +265,108 @@ class Verdict(Record):
         for the reasons in `inconclusive_reasons`.
     sentence : str
         The answer in one sentence.
-    pvalue, alpha : float
-        Smallest p-value of the tests, adjusted for their number by Holm's method, and the level.
-    tolerance : float or None
-        The errors that the user allows; None if the tests alone decide.
     tests, adjusted_pvalues : mappings of str to GofResult and to float
-        The tests that ran and their adjusted p-values: "kernel" and "moments" look at the shape, "weights" at
-        the mode weights, "chains" at whether Markov chains agree with each other.
+        The tests that ran and their p-values, adjusted for their number by Holm's method: "kernel" and
+        "moments" look at the shape, "weights" at the mode weights, "chains" at whether Markov chains agree
+        with each other.
     accuracy : tuple of ParameterAccuracy
         Per parameter: mean and standard deviation of the draws, those of the density with 95 % intervals, and
-        the errors. Empty where they could not be estimated.
-    mode_table : ModeTable or None
-        Share of the draws and of the density at each mode; None unless at least two modes can be listed.
+        the errors; NaN where they could not be estimated.
     findings : tuple of Finding
         What is wrong and by how much; empty unless `fits` is False.
     advice : tuple of str
         What to do about the answer.
     importance_weights : ImportanceWeights or None
         Weights of the draws, in the user's order, that give the modes the shares of the density. None if a
-        mode has no draws, or its share is unknown.
-    modes : Modes or None
+        mode has no draws, if its share is unknown, or if so few draws would count that they say nothing.
+    modes : Modes
         The modes of the density, given or found.
-    mode_descriptions : tuple of str
-        Where each mode is, in the user's own parameters: "mu = 2.03, tau = 0.5".
-    mode_means, mode_covariances : arrays (M, d), (M, d, d), or None
-        Mean and covariance of the density within each mode, in the coordinates of the target.
+    mode_parameters : array (M, k)
+        The modes in the user's own parameters.
+    mode_moments : pair of arrays (M, d), (M, d, d), or None
+        Means and covariances of the density within modes, in the coordinates of the target.
     mode_of_draw : array (n,) or None
         The mode of each draw.
-    parameter_table : Table
-        What `summary` returns.
     inconclusive_reasons, not_examined, context, warnings : tuples of str
         Why a non-rejection is inconclusive; what the answer does not cover; how the draws were treated; what
         qualifies the answer. None of it is raised as a Python warning.
     evaluations : tuple of StepEvaluations
         Evaluations of the density per step.
-    n, dim, names : int, int, tuple of str
-        Number of draws given, their dimension, and the coordinate names.
-    seed, version, settings : int, str, mapping
+    n, names : int, tuple of str
+        Number of draws given, and the coordinate names.
+    version, settings : str, mapping
         ``check(draws, target, **verdict.settings)`` gives the same verdict again.
     """
 
     fits: bool | None
     sentence: str
-    pvalue: float
-    alpha: float
-    tolerance: float | None = None
     tests: Mapping[str, GofResult]
     adjusted_pvalues: Mapping[str, float]
-    accuracy: tuple[ParameterAccuracy, ...] = ()
-    mode_table: ModeTable | None = None
+    accuracy: tuple[ParameterAccuracy, ...]
     findings: tuple[Finding, ...] = ()
     advice: tuple[str, ...] = ()
     importance_weights: ImportanceWeights | None = None
-    modes: Modes | None = None
-    mode_descriptions: tuple[str, ...] = ()
-    mode_means: np.ndarray | None = None
-    mode_covariances: np.ndarray | None = None
+    modes: Modes
+    mode_parameters: np.ndarray
+    mode_moments: tuple[np.ndarray, np.ndarray] | None = None
     mode_of_draw: np.ndarray | None = None
-    parameter_table: Table = field(default_factory=lambda: Table(("parameter",), ()))
     inconclusive_reasons: tuple[str, ...] = ()
     not_examined: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     evaluations: tuple[StepEvaluations, ...] = ()
     n: int
-    dim: int
     names: tuple[str, ...]
-    seed: int
     version: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any]
 
     def __str__(self) -> str:
         return "\n".join(verdict_lines(self))
+
+    @property
+    def pvalue(self) -> float:
+        """Smallest p-value of the tests, adjusted for their number; 1 if no test ran."""
+        return min(self.adjusted_pvalues.values(), default=1.0)
+
+    @property
+    def alpha(self) -> float:
+        """The level."""
+        return float(self.settings["alpha"])
+
+    @property
+    def tolerance(self) -> float | None:
+        """The errors that the user allows; None if the tests alone decide."""
+        return self.settings["tolerance"]
+
+    @property
+    def seed(self) -> int:
+        """What gives the same numbers again."""
+        return int(self.settings["rng"])
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the draws."""
+        return len(self.names)
+
+    @property
+    def mode_table(self) -> ModeTable | None:
+        """Share of the draws and of the density at each mode; None unless several modes can be listed."""
+        weights = self.tests.get("weights")
+        return weights.mode_table if isinstance(weights, FluxResult) else None
+
+    @property
+    def mode_descriptions(self) -> tuple[str, ...]:
+        """Where each mode is, in the user's own parameters: "mu = 2.03, tau = 0.5"."""
+        return mode_descriptions(self.mode_parameters, [item.parameter for item in self.accuracy])
+
+    @property
+    def starting_points(self) -> tuple[dict[str, Any], ...]:
+        """The modes as samplers take them: per mode a number or an array for each of the user's parameters.
+
+        "theta[0]", "theta[1]" are the entries of an array ``theta``.
+        """
+        names = [item.parameter for item in self.accuracy]
+        return tuple(_by_parameter(names, point) for point in self.mode_parameters)
 
     def summary(self) -> Table:
         """One row per parameter: the draws, the density, the errors, and how well the chains mixed.
@@ -330,7 +376,16 @@ class Verdict(Record):
         density, each with the ends of its 95 % interval; ``rough``, whether the density is hard to explore
         there; ``ess_bulk``, ``ess_tail`` and ``r_hat`` as ArviZ computes them (NaN for independent draws).
         """
-        return self.parameter_table
+        errors = [f"{name}{end}" for name in ("mean_error", "sd_ratio") for end in ("", "_low", "_high")]
+        of_chains = ("ess_bulk", "ess_tail", "r_hat")
+        columns = ("parameter", "mean", "sd", "density_mean", "density_sd", *errors, "rough", *of_chains)
+        rows = []
+        for item in self.accuracy:
+            ratio = np.exp([item.sd_error, *item.sd_error_interval]).tolist()
+            numbers = (item.draws_mean, item.draws_sd, item.mean, item.sd, item.mean_error)
+            ends = (*item.mean_error_interval, *ratio, item.rough)
+            rows.append((item.parameter, *numbers, *ends, item.ess_bulk, item.ess_tail, item.r_hat))
+        return Table(columns, tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
@@ -340,10 +395,39 @@ class Verdict(Record):
             | {"adjusted_pvalue": self.adjusted_pvalues[name]}
             for name, result in self.tests.items()
         }
-        left_out = {"adjusted_pvalues", "importance_weights", "modes", "mode_means", "mode_covariances"}
-        left_out |= {"mode_of_draw"}
+        left_out = {"tests", "adjusted_pvalues", "modes", "mode_moments"}
+        left_out |= {"importance_weights", "mode_of_draw"}
         record = {name: value for name, value in self.__dict__.items() if name not in left_out}
-        return as_plain({"schema": 6} | record | {"tests": tests})
+        derived = ("pvalue", "alpha", "tolerance", "seed", "dim", "mode_table", "mode_descriptions")
+        return as_plain(
+            {"schema": 7, "tests": tests} | record | {name: getattr(self, name) for name in derived}
+        )
+
+
+def _by_parameter(names: Sequence[str], values: np.ndarray) -> dict[str, Any]:
+    """Numbers by the names of parameters; entries of arrays are put together.
+
+    Examples
+    --------
+    >>> _by_parameter(["mu", "theta[a]", "theta[b]"], np.array([1.0, 2.0, 3.0]))
+    {'mu': 1.0, 'theta': array([2., 3.])}
+    """
+    entries: dict[str, dict[tuple[str, ...], float]] = {}
+    for name, value in zip(names, values.tolist(), strict=True):
+        base, _, index = name.partition("[")
+        key = tuple(index.removesuffix("]").split(",")) if index else ()
+        entries.setdefault(base, {})[key] = value
+    found: dict[str, Any] = {}
+    for base, values_at in entries.items():
+        axes = [sorted(set(labels), key=labels.index) for labels in zip(*values_at, strict=True)]
+        if not axes:
+            found[base] = values_at[()]
+            continue
+        array = np.full([len(labels) for labels in axes], np.nan)
+        for key, value in values_at.items():
+            array[tuple(labels.index(label) for labels, label in zip(axes, key, strict=True))] = value
+        found[base] = array
+    return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)

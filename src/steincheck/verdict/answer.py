@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,20 +18,27 @@ from .._validation import (
 )
 from .._version import __version__
 from ..draws import to_unconstrained
+from ..flux import importance_weights
+from ..flux.anchors import mode_anchors
+from ..flux.orbits import time_within_modes
 from ..modes.held_out import box_beside
-from ..result import Finding, StepEvaluations, Verdict
-from ..target import Target, require_target
-from ..target.evaluation import counting_target
+from ..result import AgreementResult, Finding, ImportanceWeights, StepEvaluations, Verdict
+from ..target import Target, require_target, to_constrained
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import verdict as words
-from .case import Remarks, find_known_modes, join_notes, notes_on_unknown_modes, read_case
-from .combine import combine
-from .examine import run_tests
-from .facts import Facts
-from .findings import all_findings
-from .measure import measure
-from .plan import affordable_budget, end_step, evaluations
-from .repair import importance_weights_of, mode_of_every_draw
+from ..wording.verdict import Circumstance, Remark
+from .case import (
+    MIN_DRAWS,
+    affordable_budget,
+    end_step,
+    find_known_modes,
+    planned_evaluations,
+    read_case,
+    step_evaluations,
+    unknown_mode_remarks,
+)
+from .examine import combine, measure, run_tests
+from .findings import USUAL_TOLERANCE, Evidence, all_findings, answer
 
 
 class StepStreams(NamedTuple):
@@ -41,6 +47,7 @@ class StepStreams(NamedTuple):
     modes: np.random.Generator
     tests: np.random.Generator
     accuracy: np.random.Generator
+    support: np.random.Generator
 
 
 @np.errstate(under="ignore")  # whatever the user has set
@@ -139,25 +146,25 @@ def check(
         max_seconds=max_seconds,
         rng=integer_seed(0 if rng is None else rng),
     )
-    streams = StepStreams(*np.random.default_rng(settings["rng"]).spawn(3))
+    streams = StepStreams(*np.random.default_rng(settings["rng"]).spawn(4))
     read = to_unconstrained(draws, target)
     budget = affordable_budget(target, read.values, max_evaluations, max_seconds)
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
         settings |= {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
-    counted = counting_target(target, budget)
-    case = read_case(read, counted, budget, log_density, independent=independent, check_score=check_score)
-    made = [end_step("draws", budget, progress)]
-    known = find_known_modes(case, target, modes, box, budget=budget, progress=progress, rng=streams.modes)
+    options = {"independent": independent, "check_score": check_score}
+    case = read_case(read, target, budget, log_density, rng=streams.support, **options)
+    later = sum(planned_evaluations(case, None, given=modes is not None).values()) - budget.made
+    made = [end_step("draws", budget, progress, left=int(min(later, budget.left)))]
+    known = find_known_modes(case, modes, box, progress=progress, rng=streams.modes)
     made.append(end_step("modes", budget, progress))
-    tested = run_tests(case, counted, known, alpha, budget, streams.tests)
-    unknown = notes_on_unknown_modes(case, target, known, budget)
+    tested = run_tests(case, known, alpha, streams.tests)
+    unknown = unknown_mode_remarks(case, known, USUAL_TOLERANCE)
     made.append(end_step("tests", budget, progress))
-    measured = measure(case, target, known, tested, budget=budget, rng=streams.accuracy)
+    measured = measure(case, known, tested, streams.accuracy)
     made.append(end_step("accuracy", budget, progress))
-    steps = evaluations(target, len(read.values), len(known.modes), made)
-    facts = Facts(case, known, tested, combine(tested.tests, alpha), measured, tolerance)
-    notes = join_notes(case.notes, known.notes, tested.notes, unknown, measured.notes, facts.notes)
-    return _compose(facts, target, notes, settings, steps)
+    steps = step_evaluations(planned_evaluations(case, known, given=modes is not None), made)
+    evidence = Evidence(case, known, tested, combine(tested.tests, alpha), measured, tolerance)
+    return _verdict(evidence, unknown, settings, steps)
 
 
 def _check_arguments(target: Any, alpha: Any, tolerance: Any, max_evaluations: Any, max_seconds: Any) -> None:
@@ -172,60 +179,98 @@ def _check_arguments(target: Any, alpha: Any, tolerance: Any, max_evaluations: A
         as_one_positive(max_seconds, "max_seconds")
 
 
-def _compose(
-    facts: Facts,
-    target: Target,
-    notes: Remarks,
+def _verdict(
+    evidence: Evidence,
+    unknown: tuple[Remark, ...],
     settings: dict[str, Any],
     steps: tuple[StepEvaluations, ...],
 ) -> Verdict:
     """The answer, and everything that is known about it in words."""
-    case, known, tested, combined, measured, tolerance = facts
-    fits = facts.answer(notes.reasons)
-    findings = all_findings(facts, target.coordinate_names) if fits is False else ()
-    mode = mode_of_every_draw(case.sample.x, known.modes, tested.weights)
-    weights = importance_weights_of(case.sample, tested.mode_table, mode)
+    case, known, tested, combined, measured, tolerance = evidence
+    made = (case.remarks, known.remarks, tested.remarks, unknown, measured.remarks, evidence.reasons)
+    remarks = tuple(dict.fromkeys(remark for part in made for remark in part))
+    texts = {
+        kind: tuple(dict.fromkeys(remark.text for remark in remarks if remark.kind == kind))
+        for kind in ("warning", "context", "reason", "not examined")
+    }
+    fits = answer(evidence, texts["reason"])
+    findings = all_findings(evidence, case.target.coordinate_names) if fits is False else ()
+    mode = _mode_of_every_draw(evidence)
+    weights = None if mode is None else _importance_weights(evidence, mode)
+    detail = _detail(fits, evidence, findings)
+    limited = words.limited_texts(settings["max_evaluations"], sum(max(step[1:]) for step in steps))
     return Verdict(
         fits=fits,
-        sentence=words.headline(fits, combined, tolerance, _detail(fits, facts, findings), notes.reasons),
-        pvalue=combined.pvalue,
-        alpha=combined.alpha,
-        tolerance=tolerance,
+        sentence=words.headline(fits, combined, tolerance, detail, texts["reason"]),
         tests=combined.tests,
         adjusted_pvalues=combined.adjusted_pvalues,
         accuracy=measured.parameters,
-        mode_table=tested.mode_table,
-        findings=tuple(findings),
-        advice=words.advice(fits, facts.situation(target, findings, reweightable=weights is not None)),
+        findings=findings,
+        advice=() if fits else words.advice(_circumstances(evidence, findings, weights), remarks),
         importance_weights=weights,
         modes=known.modes,
-        mode_descriptions=known.descriptions,
-        mode_means=measured.mode_means,
-        mode_covariances=measured.mode_covariances,
+        mode_parameters=to_constrained(known.modes.locations, case.target)[0],
+        mode_moments=None if measured.accuracy is None else measured.accuracy.mode_moments,
         mode_of_draw=mode,
-        parameter_table=measured.table,
-        inconclusive_reasons=notes.reasons,
-        not_examined=(
-            *notes.not_examined,
-            *(() if fits is None else notes.reasons),
-            *words.limited_texts(settings["max_evaluations"], sum(max(step[1:]) for step in steps)),
-        ),
-        context=notes.context,
-        warnings=notes.warnings,
+        inconclusive_reasons=texts["reason"],
+        not_examined=(*texts["not examined"], *(() if fits is None else texts["reason"]), *limited),
+        context=texts["context"],
+        warnings=texts["warning"],
         evaluations=steps,
-        n=len(case.sample.x),
-        dim=target.dim,
-        names=target.coordinate_names,
-        seed=settings["rng"],
+        n=len(case.values),
+        names=case.target.coordinate_names,
         version=__version__,
         settings=settings,
     )
 
 
-def _detail(fits: bool | None, facts: Facts, findings: Sequence[Finding]) -> str:
+def _detail(fits: bool | None, evidence: Evidence, findings: tuple[Finding, ...]) -> str:
     """What the answer adds in numbers: the first finding, or how accurate the draws are."""
     if findings:
         return words.sentence(findings[0].text)
-    if fits is None or not facts.measured.parameters:
+    if fits is None:
         return ""
-    return words.accuracy_sentence(facts.measured.parameters, facts.allowed_error)
+    return words.accuracy_sentence(evidence.measured.parameters, evidence.allowed_error)
+
+
+def _mode_of_every_draw(evidence: Evidence) -> np.ndarray | None:
+    """The mode of each draw by the flux test; those held out belong to the nearest one."""
+    weights = evidence.tested.weights
+    if weights is None or weights.mode_of_draw is None:
+        return None
+    x = evidence.case.sample.x
+    nearest = mode_anchors(evidence.known.modes).largest(x)
+    return np.where(weights.mode_of_draw < 0, nearest, weights.mode_of_draw)
+
+
+def _importance_weights(evidence: Evidence, mode: np.ndarray) -> ImportanceWeights | None:
+    """Weights that give the modes the shares of the density, if the draws are then enough for a verdict."""
+    sample, table = evidence.case.sample, evidence.tested.mode_table
+    if table is None or np.isnan(table.implied).any() or np.any(table.n_draws[table.implied > 0.01] == 0):
+        return None
+    tau = 1.0 if sample.chain is None else time_within_modes(sample.x, sample.log_p, mode, sample.chain)
+    weights = importance_weights(table, mode, tau)
+    return weights if weights.effective_sample_size >= MIN_DRAWS else None
+
+
+def _circumstances(
+    evidence: Evidence, findings: tuple[Finding, ...], weights: ImportanceWeights | None
+) -> list[Circumstance]:
+    """What advice depends on."""
+    kinds = {finding.kind for finding in findings}
+    chains = evidence.combined.tests.get("chains")
+    wrong_shares = bool(kinds & {"missing mode", "mode share", "flow"}) or (
+        evidence.stuck and weights is not None
+    )
+    holds: dict[Circumstance, bool] = {
+        "wrong shares": wrong_shares,
+        "wrong numbers": "shape" in kinds or (bool(kinds & {"mean", "sd"}) and not wrong_shares),
+        "impossible draws": "impossible draws" in kinds,
+        "odd chain": "chains" in kinds,
+        "warm-up": "chains" in kinds and isinstance(chains, AgreementResult) and chains.starts_differ,
+        "Markov chains": evidence.case.sample.chain is not None,
+        "stuck": evidence.stuck,
+        "reweightable": weights is not None,
+        "relabelled": any(g.kind == "exchange of coordinates" for g in evidence.known.modes.symmetries),
+    }
+    return [name for name, true in holds.items() if true]

@@ -1,8 +1,10 @@
-"""What a verdict is about: draws evaluated once, and the modes of the density."""
+"""What a verdict is about: draws evaluated once within a budget, and the modes of the density."""
 
 from __future__ import annotations
 
-from itertools import chain as joined
+import sys
+import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,44 +22,44 @@ from ..modes.held_out import (
     search_from_draws,
 )
 from ..modes.search import no_mode_reason
-from ..result import Modes
-from ..target import Target, score_at, score_warnings, to_constrained
-from ..target.evaluation import Budget
-from ..wording import draws as chain_words
-from ..wording import results as mode_words
+from ..result import Modes, StepEvaluations
+from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
+from ..target.evaluation import Budget, call_batch, counting_target
 from ..wording import verdict as words
+from ..wording.draws import draws_context
 from ..wording.numbers import mode_descriptions
-from .plan import CLIMBS, scored_rows, search_allowance
+from ..wording.results import search_context
+from ..wording.verdict import Remark, remarks_of
 
-MAX_UNKNOWN_SHARE = 0.1  # of the draws at unknown modes, beyond which a non-rejection is inconclusive
-
-
-class Remarks(NamedTuple):
-    """What a step says beside its result, in sentences."""
-
-    warnings: tuple[str, ...] = ()
-    context: tuple[str, ...] = ()
-    reasons: tuple[str, ...] = ()  #: why a non-rejection is inconclusive
-    not_examined: tuple[str, ...] = ()
-
-
-def join_notes(*parts: Remarks) -> Remarks:
-    """All of them, each sentence once."""
-    return Remarks(
-        *(tuple(dict.fromkeys(joined.from_iterable(column))) for column in zip(*parts, strict=True))
-    )
+MIN_DRAWS = 50  # tested draws below which a non-rejection is inconclusive
+COSTS = {  # evaluations of parts of `check` that do not depend on the number of draws
+    "support": 3_500,  # edges and jumps: 600 to 3,400 (target/checks.py)
+    "search": 14_000,  # of one mode (mode_study.csv)
+    "rays": 2_200,  # ranks on rays, 25 x 77, and impossible draws, 20 + 2 x 97 + the score's check
+    "climbs": 2_000,  # from 16 draws to modes that are not known
+    "walkers": 20_000,  # scores of the first round of `estimate_accuracy` (accuracy_study.csv)
+}
 
 
 class Case(NamedTuple):
     """The draws of a verdict, and what is known of them before any test."""
 
+    target: Target
+    counted: Target  #: the target, every evaluation counted in `budget`
+    budget: Budget
     sample: Sample
     scored: np.ndarray  #: rows of the draws whose scores are known
     values: np.ndarray  #: (n, k) the user's own parameters
     names: tuple[str, ...]  #: (k,) of the parameters
     convergence: Convergence | None  #: None for independent draws
     valid: bool  #: whether the order of the draws permits p-values
-    notes: Remarks
+    smooth: bool  #: whether no edge or jump of the density was found
+    remarks: tuple[Remark, ...]
+
+    @property
+    def score_cost(self) -> int:
+        """Evaluations that a score takes."""
+        return 1 if self.target.has_score else 2 * self.target.dim
 
     @property
     def effective_sizes(self) -> np.ndarray:
@@ -68,99 +70,176 @@ class Case(NamedTuple):
         return n / np.maximum(autocorrelation_time(self.values, self.sample.chain), 1.0)
 
 
+def affordable_budget(
+    target: Target, x: np.ndarray, max_evaluations: int | None, max_seconds: float | None
+) -> Budget:
+    """The evaluations that both limits allow, to two digits: of the time, by the cost at the first draws.
+
+    Where an evaluation takes less than a hundredth of a millisecond, the time sets no limit.
+    """
+    limit = np.inf if max_evaluations is None else float(max_evaluations)
+    if limit < len(x):
+        raise ValueError(
+            f"`max_evaluations` must be at least the number of draws, {len(x)}, got {max_evaluations}"
+        )
+    if max_seconds is None:
+        return Budget(limit)
+    seconds = np.inf
+    for call, size in enumerate((8, 8, 256, 256)[: 2 if limit <= 10_000 else 4]):  # a first call may compile
+        begin = time.perf_counter()
+        call_batch("log_density", target.log_density, x[:size])
+        seconds = min(seconds, (time.perf_counter() - begin) / len(x[:size]))
+        if call == 1 and seconds > 2e-3:
+            break
+    if seconds < 1e-5:
+        return Budget(limit)
+    in_time = max_seconds / seconds
+    digits = 10 ** np.floor(np.log10(in_time) - 1)
+    return Budget(min(limit, float(np.floor(in_time / digits) * digits)))
+
+
 def read_case(
-    read: Draws, target: Target, budget: Budget, known: Any, *, independent: bool, check_score: bool
+    read: Draws,
+    target: Target,
+    budget: Budget,
+    known: Any,
+    *,
+    independent: bool,
+    check_score: bool,
+    rng: np.random.Generator,
 ) -> Case:
-    """Evaluate log density, unless it is known, and score once, and find out whether the draws are chains."""
-    sample = evaluate_sample(read, target, independent=independent, known=known)
-    scored = scored_rows(target, len(sample.x), budget)
-    warnings = [*sample.warnings, *score_warnings(target, sample.x, check=check_score)]
+    """Evaluate log density, unless it is known, and score once; look for chains, edges and jumps."""
+    counted = counting_target(target, budget)
+    sample = evaluate_sample(read, counted, independent=independent, known=known)
+    warnings = [*sample.warnings, *score_warnings(counted, sample.x, check=check_score)]
+    scored = _scored_rows(target, len(sample.x), budget)
     scores = np.full(sample.x.shape, np.nan)
-    scores[scored] = score_at(target, sample.x[scored])
-    sample = sample._replace(scores=scores)
+    scores[scored] = score_at(counted, sample.x[scored])
+    values, names = to_constrained(sample.x, target)
+    mixing = None if sample.chain is None else convergence(values, sample.chain)
     if read.divergences:
         warnings.append(words.divergence_warning(read.divergences))
-    values, names = to_constrained(sample.x, target)
-    mixing = None
-    context = words.Phrases.independent
-    if sample.chain is not None:
-        mixing = convergence(values, sample.chain)
-        context = chain_words.chain_context(sample.chain, mixing)
+    if mixing is not None:
         warnings += words.mixing_warnings(mixing.rhat, names)
-    reasons = chain_words.invalidity_reasons(sample.order)
-    if sample.chain is not None and read.axes_swapped and not sample.order.equal:
-        reasons = [words.Phrases.swapped_axes]
-    notes = Remarks(tuple(warnings), (context,), tuple(reasons))
-    return Case(sample, scored, values, names, mixing, not reasons, notes)
+    invalid = words.invalid_order(sample.order, swapped=read.axes_swapped and sample.chain is not None)
+    gap = _support_remarks(counted, sample, budget, rng)
+    remarks = (
+        *remarks_of("warning", *warnings),
+        *remarks_of("context", draws_context(sample.chain, mixing)),
+        *invalid,
+        *gap,
+    )
+    smooth = not any(remark.kind == "reason" for remark in gap)
+    sample = sample._replace(scores=scores)
+    return Case(target, counted, budget, sample, scored, values, names, mixing, not invalid, smooth, remarks)
 
 
-class ModesOfCase(NamedTuple):
+def _scored_rows(target: Target, n: int, budget: Budget) -> np.ndarray:
+    """Rows of draws whose scores are evaluated: all, or where they are differenced half of the budget's."""
+    allowed = budget.left if target.has_score else budget.left / (4 * target.dim)
+    count = int(min(n, allowed))
+    return np.arange(n) if count == n else (np.arange(count) * n) // max(count, 1)
+
+
+def _support_remarks(
+    counted: Target, sample: Sample, budget: Budget, rng: np.random.Generator
+) -> tuple[Remark, ...]:
+    """A reason if the density jumps or ends abruptly, where no test of the shape is valid."""
+    jumps = budget.left >= COSTS["support"]
+    gap = discontinuity(counted, sample.x, sample.log_p, rng, jumps=jumps)
+    if gap is not None:
+        where = mode_descriptions(gap.x[None], counted.coordinate_names)[0]
+        return (words.discontinuity_reason(gap, where),)
+    return () if jumps else remarks_of("not examined", words.Phrases.support)
+
+
+class CaseModes(NamedTuple):
     """The modes of the density, and the draws that may be tested with them."""
 
     modes: Modes
     rows: np.ndarray
     descriptions: tuple[str, ...]
-    given: bool
-    improper: bool
-    notes: Remarks
+    given: bool = False
+    improper: bool = False
+    remarks: tuple[Remark, ...] = ()
 
 
 def find_known_modes(
-    case: Case,
-    target: Target,
-    modes: Any,
-    box: np.ndarray | None,
-    *,
-    budget: Budget,
-    progress: bool | None,
-    rng: np.random.Generator,
-) -> ModesOfCase:
+    case: Case, modes: Any, box: np.ndarray | None, *, progress: bool | None, rng: np.random.Generator
+) -> CaseModes:
     """The modes given or found from held-out draws; without any, the spread of the draws stands in."""
-    x = case.sample.x
-    n = len(x)
+    x, target, budget = case.sample.x, case.target, case.budget
     if modes is not None:
-        notes = Remarks(context=(words.Phrases.modes_given,), not_examined=(words.Phrases.other_modes,))
-        given = modes_with_mass(as_modes(modes, target, budget), x, n)
-        return ModesOfCase(given, np.arange(n), _descriptions(given, target), True, False, notes)
-    held, tested = hold_out(n, case.sample.chain)
-    allowed = Budget(search_allowance(target, n, budget))
+        given = modes_with_mass(as_modes(modes, target, budget), x, len(x))
+        context = remarks_of("context", words.Phrases.modes_given)
+        remarks = context + remarks_of("not examined", words.Phrases.other_modes)
+        return CaseModes(given, np.arange(len(x)), _descriptions(given, target), True, remarks=remarks)
+    held, tested = hold_out(len(x), case.sample.chain)
+    later = len(x) + COSTS["rays"] + COSTS["climbs"] + COSTS["walkers"] * case.score_cost
+    allowed = Budget(max(budget.left / 2, budget.left - later))
     found = search_from_draws(target, x, held, box, budget=allowed, progress=progress, rng=rng)
     budget.made += allowed.made
-    notes = Remarks(warnings=found.warnings, not_examined=words.held_out_texts(len(held), len(tested)))
+    remarks = remarks_of("warning", *found.warnings)
+    if len(held):
+        remarks += remarks_of("not examined", words.held_out_text(len(held), len(tested)))
     if not len(found):
-        end = None if found.search is None else found.search.reason
-        reason = words.Phrases.improper if end == "improper" else words.Phrases.no_mode
-        limited = end in ("max_evaluations", "max_seconds")
-        missing = Remarks(not_examined=(reason,)) if limited else Remarks(reasons=(reason,))
-        missing = missing._replace(warnings=(no_mode_reason(found),))
-        spread = _spread_of_draws(x[held] if len(held) else x, found)
-        descriptions = _descriptions(spread, target)
-        return ModesOfCase(spread, tested, descriptions, False, end == "improper", join_notes(notes, missing))
-    context = mode_words.search_context(found, target.coordinate_names)
-    notes = join_notes(notes, Remarks(context=context, not_examined=(words.Phrases.modes_not_found,)))
-    return ModesOfCase(found, tested, _descriptions(found, target), False, False, notes)
+        return _without_mode(case, found, x[held] if len(held) else x, tested, remarks)
+    remarks += remarks_of("context", *search_context(found, target.coordinate_names))
+    remarks += remarks_of("not examined", words.Phrases.modes_not_found)
+    return CaseModes(found, tested, _descriptions(found, target), remarks=remarks)
 
 
-def _spread_of_draws(x: np.ndarray, none: Modes) -> Modes:
-    """Units for the tests of a density without a known mode."""
+def _without_mode(
+    case: Case, none: Modes, x: np.ndarray, tested: np.ndarray, remarks: tuple[Remark, ...]
+) -> CaseModes:
+    """The spread of the draws `x` as the units of the tests of a density without a known mode."""
+    end = None if none.search is None else none.search.reason
+    remarks += (Remark("warning", no_mode_reason(none)), words.no_mode(end))
     centre, scale = rounded_location(x)
-    places = (centre[None], np.diag(scale**2)[None], np.zeros(1))
-    return Modes(*places, search=none.search)
+    spread = Modes(centre[None], np.diag(scale**2)[None], np.zeros(1), search=none.search)
+    descriptions = _descriptions(spread, case.target)
+    return CaseModes(spread, tested, descriptions, improper=end == "improper", remarks=remarks)
 
 
 def _descriptions(modes: Modes, target: Target) -> tuple[str, ...]:
     return mode_descriptions(*to_constrained(modes.locations, target))
 
 
-def notes_on_unknown_modes(case: Case, target: Target, known: ModesOfCase, budget: Budget) -> Remarks:
-    """Climb from some draws; many that reach unknown modes make a non-rejection inconclusive."""
+def unknown_mode_remarks(case: Case, known: CaseModes, allowed_share: float) -> tuple[Remark, ...]:
+    """Climb from some draws: a large share at unknown modes makes a non-rejection inconclusive."""
     part = case.sample.rows(case.scored)
-    if not len(part.x) or budget.left < CLIMBS:
-        return Remarks(not_examined=(words.Phrases.unknown_modes,))
-    climbed = climb_from_draws(part.x, part.scores, target, known.modes, budget)
+    if not len(part.x) or case.budget.left < COSTS["climbs"]:
+        return remarks_of("not examined", words.Phrases.unknown_modes)
+    climbed = climb_from_draws(part.x, part.scores, case.target, known.modes, case.budget)
     if not climbed.n_unknown:
-        return Remarks()
-    where = mode_descriptions(*to_constrained(climbed.locations[:1], target))[0]
-    text = words.unknown_modes_text(climbed.n_unknown, len(part.x), where, given=known.given)
-    many = climbed.n_unknown > MAX_UNKNOWN_SHARE * len(part.x)
-    return Remarks(reasons=(text,)) if many else Remarks(not_examined=(text,))
+        return ()
+    where = mode_descriptions(*to_constrained(climbed.locations[:1], case.target))[0]
+    remark = words.unknown_modes(climbed.n_unknown, len(part.x), where, given=known.given)
+    many = climbed.n_unknown > allowed_share * len(part.x)
+    return (remark if many else remark._replace(kind="not examined"),)
+
+
+def planned_evaluations(case: Case, known: CaseModes | None = None, *, given: bool = False) -> dict[str, int]:
+    """Evaluations per step that leave nothing out; of one mode, as long as none is known."""
+    n = len(case.values)
+    jumps = 0 if known is None else n * (len(known.modes) - 1)
+    return {
+        "draws": n * (1 + case.score_cost) + COSTS["support"],
+        "modes": 0 if given else COSTS["search"] * case.score_cost,
+        "tests": COSTS["rays"] + COSTS["climbs"] + jumps,
+        "accuracy": COSTS["walkers"] * case.score_cost,
+    }
+
+
+def step_evaluations(planned: dict[str, int], made: Sequence[int]) -> tuple[StepEvaluations, ...]:
+    """Evaluations planned and made per step, from those made when each ended."""
+    counts = np.diff(made, prepend=0).tolist()
+    return tuple(StepEvaluations(*step) for step in zip(planned, planned.values(), counts, strict=True))
+
+
+def end_step(name: str, budget: Budget, progress: bool | None, left: int = 0) -> int:
+    """The evaluations made so far; with `progress` a line on standard error says so, and what is `left`."""
+    if progress and sys.stderr is not None:
+        seconds = time.perf_counter() - budget.began
+        sys.stderr.write(words.step_line(name, budget.made, seconds, left))
+    return budget.made

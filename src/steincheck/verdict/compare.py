@@ -135,6 +135,6 @@ def largest_error(verdict: Verdict) -> LargestError:
 
 def _row(name: str, verdict: Verdict, worst: LargestError) -> tuple[Any, ...]:
     """One row of the table."""
-    sizes = [size for size in verdict.parameter_table["ess_bulk"] if np.isfinite(size)]
+    sizes = [item.ess_bulk for item in verdict.accuracy if np.isfinite(item.ess_bulk)]
     ess = min(sizes, default=float(verdict.n))
     return name, worst.size, worst.text, ANSWERS[verdict.fits], verdict.pvalue, verdict.n, ess

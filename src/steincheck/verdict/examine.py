@@ -1,13 +1,15 @@
-"""The tests that a verdict is made of."""
+"""The tests of a verdict, taken together at one level, and the accuracy of the draws' own numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from .._whitening import average_root, whitened, whitened_scores
+from ..accuracy import accuracy_core
 from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks, agreement
 from ..chains.reading import Sample
@@ -16,19 +18,24 @@ from ..moments.blocks import moment_blocks, plain_features
 from ..moments.columns import user_parameters
 from ..moments.core import MIN_MOMENT_DRAWS, moment_core
 from ..moments.impossible import impossible_draws
-from ..result import FluxResult, GofResult, KsdaggResult, Modes, ModeTable, among_all
+from ..result import (
+    AccuracyResult,
+    FluxResult,
+    GofResult,
+    KsdaggResult,
+    Modes,
+    ModeTable,
+    ParameterAccuracy,
+    among_all,
+)
 from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ
 from ..stein.mode_units import widths_differ
 from ..stein.resampling import chain_blocks
-from ..target import Target, discontinuity
-from ..target.evaluation import Budget
-from ..wording import draws as chain_words
 from ..wording import verdict as words
-from ..wording.draws import discontinuity_remedy, discontinuity_text
-from ..wording.numbers import mode_descriptions
-from .case import Case, ModesOfCase, Remarks, join_notes
-from .plan import MIN_SCORED, MIN_WEIGHED, RAYS, SUPPORT
+from ..wording.draws import effective_size
+from ..wording.verdict import Remark, remarks_of
+from .case import COSTS, MIN_DRAWS, Case, CaseModes
 
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
 
@@ -40,15 +47,14 @@ class TestStreams(NamedTuple):
     moments: np.random.Generator
     weights: np.random.Generator
     chains: np.random.Generator
-    support: np.random.Generator
 
 
 class Tested(NamedTuple):
-    """Results of the tests, draws of negligible probability, and what is said beside them."""
+    """Results of the tests, rows of draws of negligible probability, and what is said beside them."""
 
     tests: dict[str, GofResult]
-    impossible_rows: tuple[int, ...]
-    notes: Remarks
+    improbable_rows: np.ndarray
+    remarks: tuple[Remark, ...]
 
     @property
     def weights(self) -> FluxResult | None:
@@ -56,58 +62,43 @@ class Tested(NamedTuple):
         result = self.tests.get("weights")
         return result if isinstance(result, FluxResult) else None
 
-    def improbable_rows(self, case: Case) -> np.ndarray:
-        """Rows of draws whose log density is nearer to that of impossible draws than to the median."""
-        log_p = case.sample.log_p
-        lowest = log_p[list(self.impossible_rows)].max(initial=-np.inf)
-        return np.flatnonzero(log_p <= 0.5 * (np.median(log_p) + lowest))
-
     @property
     def mode_table(self) -> ModeTable | None:
         """Shares of the modes, if there are several."""
         return None if self.weights is None else self.weights.mode_table
 
 
-def run_tests(
-    case: Case, target: Target, known: ModesOfCase, alpha: float, budget: Budget, rng: np.random.Generator
-) -> Tested:
+def run_tests(case: Case, known: CaseModes, alpha: float, rng: np.random.Generator) -> Tested:
     """The tests that apply, in the order of the verdict, as far as the budget goes."""
-    sample = case.sample
-    rows: tuple[int, ...] = ()
-    if case.valid and budget.left >= RAYS:
-        rows = impossible_draws(target.log_density, sample.x, sample.log_p, known.modes).rows
+    improbable = _improbable_rows(case, known.modes)
     if known.improper or not case.valid:
-        return Tested({}, rows, Remarks())
-    streams = TestStreams(*rng.spawn(5))
+        return Tested({}, improbable, ())
+    streams = TestStreams(*rng.spawn(4))
     size = n_replicates(alpha)
-    shape_rows = np.intersect1d(known.rows, case.scored)
-    shape = Tested({}, (), Remarks(reasons=(words.few_scores(len(shape_rows), MIN_SCORED),)))
-    if len(shape_rows) >= min(MIN_SCORED, len(known.rows)):
-        shape = _shape_tests(sample.rows(shape_rows), target, known.modes, alpha, budget, streams)
-    tests = {name: among_all(result, shape_rows, len(sample.x)) for name, result in shape.tests.items()}
-    notes = [shape.notes]
+    rows = np.intersect1d(known.rows, case.scored)
+    part = case.sample.rows(rows)
+    tests: dict[str, GofResult] = {}
+    remarks: tuple[Remark, ...] = ()
+    if len(rows) < min(MIN_DRAWS, len(known.rows)):
+        remarks = (words.few_scores(len(rows), MIN_DRAWS),)
+    elif case.smooth:
+        tests, remarks = _shape_tests(case, part, known.modes, alpha, streams)
+    if part.chain is not None and len(rows):
+        chains = _agreement_test(part, known.modes, size, streams.chains)
+        if np.isnan(chains.pvalue):
+            remarks += remarks_of("not examined", words.Phrases.few_blocks)
+        else:
+            tests["chains"] = chains
+    tests = {name: among_all(result, rows, len(case.values)) for name, result in tests.items()}
     if len(known.modes) > 1:
-        count = int(min(len(known.rows), budget.left // (len(known.modes) - 1)))
-        thinned = known.rows[(np.arange(count) * len(known.rows)) // max(count, 1)]
-        if count >= min(MIN_WEIGHED, len(known.rows)):
-            tests["weights"] = _weight_test(sample, thinned, target, known.modes, size, streams.weights)
+        rows = _affordable_rows(case, known)
+        if len(rows) >= min(MIN_DRAWS, len(known.rows)):
+            tests["weights"] = _weight_test(case, rows, known.modes, size, streams.weights)
         else:
-            notes.append(Remarks(not_examined=(words.Phrases.weights,)))
-    if sample.chain is not None and len(shape_rows):
-        agreed = _agreement_test(sample.rows(shape_rows), known.modes, size, streams.chains)
-        if np.isnan(agreed.pvalue):
-            notes.append(Remarks(not_examined=(words.Phrases.few_blocks,)))
-        else:
-            tests["chains"] = among_all(agreed, shape_rows, len(sample.x))
-    notes.append(Remarks(warnings=tuple(text for result in tests.values() for text in result.warnings)))
-    return Tested(tests, rows, join_notes(*notes))
-
-
-def _weight_test(
-    sample: Sample, rows: np.ndarray, target: Target, modes: Modes, size: int, rng: np.random.Generator
-) -> FluxResult:
-    result = flux_core(sample.rows(rows), target, modes, n_resamples=size - 1, rng=rng)
-    return among_all(result, rows, len(sample.x))
+            remarks += remarks_of("not examined", words.Phrases.weights)
+    remarks += remarks_of("warning", *(text for result in tests.values() for text in result.warnings))
+    order = [name for name in ("kernel", "moments", "weights", "chains") if name in tests]
+    return Tested({name: tests[name] for name in order}, improbable, remarks)
 
 
 def n_replicates(alpha: float) -> int:
@@ -115,46 +106,59 @@ def n_replicates(alpha: float) -> int:
     return int(np.clip(50 / alpha, 1000, 10_000))
 
 
+def _improbable_rows(case: Case, modes: Modes) -> np.ndarray:
+    """Rows of draws whose log density is nearer to that of impossible draws than to the median."""
+    if not case.valid or case.budget.left < COSTS["rays"]:
+        return np.arange(0)
+    log_p = case.sample.log_p
+    impossible = impossible_draws(case.counted.log_density, case.sample.x, log_p, modes).rows
+    lowest = log_p[list(impossible)].max(initial=-np.inf)
+    return np.flatnonzero(log_p <= 0.5 * (np.median(log_p) + lowest))
+
+
+def _affordable_rows(case: Case, known: CaseModes) -> np.ndarray:
+    """Rows of draws that can be carried between modes within the budget, evenly spaced."""
+    count = int(min(len(known.rows), case.budget.left // (len(known.modes) - 1)))
+    return known.rows[(np.arange(count) * len(known.rows)) // max(count, 1)]
+
+
+def _weight_test(
+    case: Case, rows: np.ndarray, modes: Modes, size: int, rng: np.random.Generator
+) -> FluxResult:
+    result = flux_core(case.sample.rows(rows), case.counted, modes, n_resamples=size - 1, rng=rng)
+    return among_all(result, rows, len(case.values))
+
+
 def _shape_tests(
-    part: Sample, target: Target, modes: Modes, alpha: float, budget: Budget, streams: TestStreams
-) -> Tested:
-    """Kernel and moment test, unless the density jumps or the chains are too short."""
-    size = n_replicates(alpha)
-    notes = Remarks(not_examined=(words.Phrases.support,)) if budget.left < SUPPORT else Remarks()
-    jumps = budget.left >= SUPPORT
-    gap = discontinuity(target, part.x, part.log_p, streams.support, jumps=jumps)
-    if gap is not None:
-        where = mode_descriptions(gap.x[None], target.coordinate_names)[0]
-        reason = words.discontinuity_reason(discontinuity_text(gap), where, discontinuity_remedy(gap))
-        return Tested({}, (), Remarks(reasons=(reason,)))
+    case: Case, part: Sample, modes: Modes, alpha: float, streams: TestStreams
+) -> tuple[dict[str, GofResult], tuple[Remark, ...]]:
+    """Kernel and moment test, unless the chains are too short."""
     whiten = average_root(modes.covariances)
-    blocks = None if part.chain is None else _blocks_of_chains(part, whiten)
-    if blocks is not None:
+    blocks = cut = None
+    remarks: tuple[Remark, ...] = ()
+    if part.chain is not None:
+        blocks = _blocks_of_chains(part, whiten)
         if not blocks.enough:
-            return Tested({}, (), Remarks(reasons=(words.shape_untested(blocks.remedy),)))
-        notes = join_notes(notes, Remarks(context=(chain_words.effective_size(len(part.x), blocks.record),)))
-    kernel = _kernel_test(part, whiten, modes, blocks, alpha, size, streams.kernel)
-    tests: dict[str, GofResult] = {"kernel": kernel}
-    if kernel.tested_rows is not None:
-        thinned = words.thinned_kernel_test(kernel.n_tested, kernel.n)
-        notes = join_notes(notes, Remarks(not_examined=(thinned,)))
-    cut = None
-    if blocks is not None and part.chain is not None:
+            return {}, (words.shape_untested(blocks.remedy),)
+        remarks = remarks_of("context", effective_size(len(part.x), blocks.record))
         cut = moment_blocks(blocks, plain_features(part.x, part.scores, whiten), part.chain)
+    kernel = _kernel_test(part, whiten, modes, blocks, alpha, streams.kernel)
+    if kernel.tested_rows is not None:
+        remarks += remarks_of("not examined", words.thinned_kernel_test(kernel.n_tested, kernel.n))
     if len(part.x) < MIN_MOMENT_DRAWS or (cut is not None and not cut.enough):
         untested = words.moments_untested(None if cut is None else cut.remedy, MIN_MOMENT_DRAWS)
-        return Tested(tests, (), join_notes(notes, Remarks(not_examined=(untested,))))
-    tests["moments"] = moment_core(
+        return {"kernel": kernel}, remarks + remarks_of("not examined", untested)
+    moments = moment_core(
         part.x,
         part.scores,
         modes,
-        user_parameters(target),
+        user_parameters(case.target),
         blocks=cut,
-        log_density=target.log_density if budget.left >= RAYS else None,
-        n_resamples=size - 1,
+        log_density=case.counted.log_density if case.budget.left >= COSTS["rays"] else None,
+        n_resamples=n_replicates(alpha) - 1,
         rng=streams.moments,
     )
-    return Tested(tests, (), notes)
+    return {"kernel": kernel, "moments": moments}, remarks
 
 
 def _blocks_of_chains(part: Sample, whiten: np.ndarray) -> Blocks:
@@ -181,10 +185,10 @@ def _kernel_test(
     modes: Modes,
     blocks: Blocks | None,
     alpha: float,
-    size: int,
     rng: np.random.Generator,
 ) -> KsdaggResult:
     """KSDAgg in units of the average covariance, or of each mode where their widths differ."""
+    size = n_replicates(alpha)
     step = -(-len(part.x) // MAX_KERNEL_DRAWS)
     result = ksdagg_core(
         part.x[::step],
@@ -196,3 +200,90 @@ def _kernel_test(
         streams=spawn_streams(rng),
     )
     return among_all(result, np.arange(0, len(part.x), step), len(part.x))
+
+
+class Combined(NamedTuple):
+    """The tests that ran, taken together at one level."""
+
+    tests: Mapping[str, GofResult]
+    adjusted_pvalues: dict[str, float]  #: p-values, by Holm's method
+    alpha: float
+
+    @property
+    def pvalue(self) -> float:
+        """Smallest adjusted p-value; 1 if no test ran."""
+        return min(self.adjusted_pvalues.values(), default=1.0)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether any test rejects."""
+        return self.pvalue <= self.alpha
+
+    def rejects(self, name: str) -> bool:
+        """Whether one test rejects; one that did not run does not."""
+        return self.adjusted_pvalues.get(name, 1.0) <= self.alpha
+
+
+def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
+    """Adjust p-values so that comparing each with alpha keeps the family-wise level alpha.
+
+    Examples
+    --------
+    >>> holm({"a": 0.01, "b": 0.2, "c": 0.04})
+    {'a': 0.03, 'c': 0.08, 'b': 0.2}
+    """
+    adjusted = {}
+    largest = 0.0
+    for k, name in enumerate(sorted(pvalues, key=lambda name: pvalues[name])):
+        largest = max(largest, min(1.0, (len(pvalues) - k) * pvalues[name]))
+        adjusted[name] = largest
+    return adjusted
+
+
+def combine(tests: Mapping[str, GofResult], alpha: float) -> Combined:
+    """Adjust the p-values by Holm's method; a test without a p-value counts as one with p = 1."""
+    pvalues = {name: 1.0 if np.isnan(result.pvalue) else result.pvalue for name, result in tests.items()}
+    return Combined(dict(tests), holm(pvalues), float(alpha))
+
+
+class Measured(NamedTuple):
+    """How far off the draws' own numbers are."""
+
+    accuracy: AccuracyResult | None  #: None where it could not be estimated
+    parameters: tuple[ParameterAccuracy, ...]  #: one per parameter of the user, NaN where unknown
+    remarks: tuple[Remark, ...] = ()
+
+
+def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generator) -> Measured:
+    """Means and standard deviations of the density beside those of the draws.
+
+    Walkers do not start at improbable draws; the means and sds of the draws are those of all of them.
+    """
+    table = tested.mode_table
+    if known.improper or (len(known.modes) > 1 and table is None) or len(case.scored) < len(case.values):
+        return Measured(None, _parameters(case, ()), remarks_of("not examined", words.Phrases.accuracy))
+    sample = case.sample.rows(np.setdiff1d(np.arange(len(case.values)), tested.improbable_rows))
+    found = accuracy_core(sample, case.target, known.modes, mode_table=table, budget=case.budget, rng=rng)
+    parameters = _parameters(case, found.parameters if found.largest is not None else ())
+    found = replace(found, parameters=parameters)
+    return Measured(found, parameters, remarks_of("not examined", *found.warnings))
+
+
+def _parameters(case: Case, accuracy: tuple[ParameterAccuracy, ...]) -> tuple[ParameterAccuracy, ...]:
+    """One record per parameter, with the numbers of all draws and of the chains."""
+    by_name = {item.parameter: item for item in accuracy}
+    mixing = case.convergence
+    of_chains = np.full((3, len(case.names)), np.nan)
+    if mixing is not None:
+        of_chains = np.array([mixing.ess_bulk, mixing.ess_tail, mixing.rhat])
+    return tuple(
+        replace(
+            by_name.get(name, ParameterAccuracy.unknown(name)),
+            draws_mean=float(values.mean()),
+            draws_sd=float(values.std()),
+            ess_bulk=float(numbers[0]),
+            ess_tail=float(numbers[1]),
+            r_hat=float(numbers[2]),
+        )
+        for name, values, numbers in zip(case.names, case.values.T, of_chains.T, strict=True)
+    )

@@ -1,66 +1,151 @@
-"""What is wrong and by how much: facts, shares, errors of means and standard deviations, shape, chains."""
+"""The answer, and what is wrong by how much: shares, errors of means and sds, shape, chains."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from ..result import AgreementResult, Finding, FluxResult, Modes, MomentResult, ParameterAccuracy
+from ..result import AgreementResult, Finding, FluxResult, MomentResult, ParameterAccuracy
 from ..wording import verdict as words
 from ..wording.results import describe_feature
-from .combine import Combined
-from .facts import Facts
+from ..wording.verdict import Remark
+from .case import MIN_DRAWS, Case, CaseModes
+from .examine import Combined, Measured, Tested
 
-MOST_NAMED = 6  # modes, and errors of means and sds; the mode table and the summary have the rest
+USUAL_TOLERANCE = 0.1  # of shares of modes, if the user gives none
 
 
-def all_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
+class Evidence(NamedTuple):
+    """What the steps of `check` found."""
+
+    case: Case
+    known: CaseModes
+    tested: Tested
+    combined: Combined
+    measured: Measured
+    tolerance: float | None
+
+    @property
+    def allowed_error(self) -> float:
+        """The tolerance, or the usual one."""
+        return USUAL_TOLERANCE if self.tolerance is None else self.tolerance
+
+    @property
+    def stuck(self) -> bool:
+        """Whether chains change mode too rarely for a test of the mode weights."""
+        weights = self.tested.weights
+        return weights is not None and weights.chains is not None and bool(np.isnan(weights.pvalue))
+
+    @property
+    def wrong_shares(self) -> np.ndarray:
+        """Which modes have a share in the draws that is off by more than the allowed error."""
+        table = self.tested.mode_table
+        low, high = np.empty((2, 0)) if table is None else table.error_interval.T
+        return (low > self.allowed_error) | (high < -self.allowed_error)
+
+    @property
+    def share_answer(self) -> bool | None:
+        """Whether all shares are within the allowed error; True with one mode."""
+        table = self.tested.mode_table
+        if table is None:
+            return True if len(self.known.modes) == 1 else None
+        within = np.abs(table.error_interval) <= self.allowed_error
+        return False if self.wrong_shares.any() else True if within.all() else None
+
+    @property
+    def error_answer(self) -> bool | None:
+        """Whether all errors are within the tolerance, if there is one."""
+        if self.tolerance is None or self.measured.accuracy is None:
+            return None
+        if not self.case.valid or self.known.improper:
+            return None
+        answers = (self.measured.accuracy.answer(self.tolerance), self.share_answer)
+        return False if False in answers else True if all(answers) else None
+
+    @property
+    def reasons(self) -> tuple[Remark, ...]:
+        """Why a non-rejection is inconclusive, beside what the steps say."""
+        found = []
+        n = len(self.case.values)
+        more = "take more draws" if self.case.sample.chain is None else "run the chains longer"
+        if n < MIN_DRAWS:
+            found.append(words.few_draws(n, MIN_DRAWS, more))
+        weights = self.tested.weights
+        harmless = (None, "light modes")  # where all modes but one are light there is nothing to compare
+        if weights is not None and weights.inconclusive_reason not in harmless:
+            found.append(words.unexamined_weights(weights))
+        tests = self.combined.tests
+        for result in tests.values():
+            floor = len(tests) * result.pvalue_floor
+            if floor > self.combined.alpha:
+                found.append(words.level_out_of_reach(result.test, self.combined.alpha, floor))
+        if self.tolerance is not None and self.error_answer is None:
+            found.append(words.wide_intervals(self.tolerance, more))
+        return tuple(found)
+
+
+def answer(evidence: Evidence, reasons: Sequence[str]) -> bool | None:
+    """Whether the draws fit: by the tests and facts, or by the errors if there is a tolerance."""
+    if evidence.tolerance is not None:
+        return evidence.error_answer
+    wrong_by_fact = evidence.stuck and evidence.share_answer is False
+    if evidence.combined.rejected or len(evidence.tested.improbable_rows) or wrong_by_fact:
+        return False
+    return None if reasons else True
+
+
+def all_findings(evidence: Evidence, names: Sequence[str]) -> tuple[Finding, ...]:
     """What is wrong, in one order; impossible draws are the finding if no test finds anything else."""
-    found = weight_findings(facts, names)
-    if facts.combined.rejected or facts.tolerance is not None:
-        found += error_findings(facts)
-        found += [*shape_findings(facts, sized=bool(found)), *agreement_findings(facts.combined)]
-    rows = facts.tested.improbable_rows(facts.case)
+    shares = weight_findings(evidence, names)
+    found = shares
+    if evidence.combined.rejected or evidence.tolerance is not None:
+        errors = error_findings(evidence)
+        several = len(evidence.known.modes) > 1
+        explained = shares if several else errors  # wrong shares bend the shape, and errors are those of all
+        found = [*shares, *errors, *([] if explained else shape_findings(evidence.combined, several=several))]
+        found += agreement_findings(evidence.combined)
+    rows = evidence.tested.improbable_rows
     if len(rows) and not found:
-        text = words.impossible_text(rows.tolist(), len(facts.case.values))
-        found.append(Finding(kind="impossible draws", text=text))
-    return found
+        text = words.impossible_text(rows.tolist(), len(evidence.case.values))
+        found = [Finding(kind="impossible draws", text=text)]
+    return tuple(found)
 
 
-def weight_findings(facts: Facts, names: Sequence[str]) -> list[Finding]:
+def weight_findings(evidence: Evidence, names: Sequence[str]) -> list[Finding]:
     """Wrong shares: those that the test finds; with a tolerance, or without a test, those that exceed it."""
-    weights = facts.tested.weights
+    weights, combined = evidence.tested.weights, evidence.combined
     if weights is None:
         return []
+    pvalue = combined.adjusted_pvalues["weights"]
     table = weights.mode_table
-    pvalue = facts.combined.adjusted_pvalues["weights"]
-    rejected = facts.combined.rejects("weights")
-    if table is None:
-        return [flow_finding(weights, names, pvalue)] if rejected else []
-    if facts.stuck or facts.tolerance is not None:
-        wrong, pvalue = facts.wrong_shares, np.nan
-    elif rejected and weights.mode_pvalues is not None:
-        wrong = facts.combined.holm_factor("weights") * weights.mode_pvalues <= facts.combined.alpha
+    if evidence.stuck or evidence.tolerance is not None:
+        wrong, pvalue = evidence.wrong_shares, np.nan
+    elif not combined.rejects("weights"):
+        return []
+    elif table is None or weights.mode_pvalues is None:
+        return [flow_finding(weights, names, pvalue)]
+    else:
+        factor = sum(not result.pvalue < weights.pvalue for result in combined.tests.values())  # Holm's
+        wrong = factor * weights.mode_pvalues <= combined.alpha
         if not wrong.any():
             return [Finding(kind="mode share", pvalue=pvalue, text=words.Phrases.weights_wrong)]
-    else:
+    if table is None:
         return []
-    found = [
+    return [
         Finding(
             kind="missing mode" if table.n_draws[k] == 0 else "mode share",
             mode=int(k),
             estimate=float(table.implied[k]),
             interval=(float(table.implied_interval[k, 0]), float(table.implied_interval[k, 1])),
             pvalue=pvalue,
-            text=words.share_text(table, k, facts.known.descriptions[k]),
+            text=words.share_text(table, k, evidence.known.descriptions[k]),
         )
         for k in np.argsort(table.error, kind="stable")
         if wrong[k]
     ]
-    return _shortened(found, "mode", "verdict.mode_table")
 
 
 def flow_finding(weights: FluxResult, names: Sequence[str], pvalue: float) -> Finding:
@@ -70,84 +155,72 @@ def flow_finding(weights: FluxResult, names: Sequence[str], pvalue: float) -> Fi
     error = np.where(lattice.net_flow_se > 0, lattice.net_flow_se, np.inf)
     k = int(np.argmax(np.abs(lattice.net_flow) / error))
     step = lattice.displacements[k] * np.sign(lattice.net_flow[k])
-    largest = np.argsort(-np.abs(step), kind="stable")[:3]
-    chosen = [int(j) for j in largest if abs(step[j]) > 0.1 * np.abs(step).max()]
-    named = tuple(names[j] for j in chosen)
+    chosen = np.argsort(-np.abs(step), kind="stable")[:3]
+    chosen = chosen[np.abs(step[chosen]) > 0.1 * np.abs(step).max()]
+    named = tuple(names[j] for j in chosen.tolist())
     return Finding(kind="flow", parameters=named, pvalue=pvalue, text=words.flow_text(step[chosen], named))
 
 
-def error_findings(facts: Facts) -> list[Finding]:
+def error_findings(evidence: Evidence) -> list[Finding]:
     """Means and standard deviations that are off by more than chance allows, the largest errors first.
 
     The error of a mean has the variance h^2 + 1 / m, h the half-width of its interval over 1.96 and m the
     effective number of draws; that of a log sd has h^2 + (kurtosis - 1) / (4 m). Bonferroni's method allows
     for the number of errors. With a tolerance, an interval outside it decides.
     """
-    accuracy = facts.measured.parameters
-    if not accuracy:
-        return []
-    sizes = facts.case.effective_sizes
-    kurtosis = stats.kurtosis(facts.case.values, axis=0, fisher=False)
+    sizes = evidence.case.effective_sizes
+    kurtosis = stats.kurtosis(evidence.case.values, axis=0, fisher=False)
     variances = np.stack([1 / sizes, np.maximum(kurtosis - 1, 1.0) / (4 * sizes)], axis=1)
-    by_name = dict(zip(facts.case.names, variances, strict=True))
-    single = [finding for item in accuracy for finding in _errors(item, by_name[item.parameter])]
-    if facts.tolerance is None:
-        adjusted = [replace(finding, pvalue=len(single) * finding.pvalue) for finding in single]
-        wrong = [finding for finding in adjusted if finding.pvalue <= facts.combined.alpha]
+    errors = [
+        error
+        for item, variance in zip(evidence.measured.parameters, variances, strict=True)
+        for error in _errors(item, variance)
+    ]
+    if evidence.tolerance is None:
+        adjusted = [error._replace(pvalue=len(errors) * error.pvalue) for error in errors]
+        wrong = [error for error in adjusted if error.pvalue <= evidence.combined.alpha]
     else:
-        wrong = [replace(finding, pvalue=np.nan) for finding in single if _exceeds(finding, facts.tolerance)]
-    return _shortened(sorted(wrong, key=_size, reverse=True), "error", "verdict.summary()")
+        tolerance = evidence.tolerance
+        outside = [error for error in errors if error.low > tolerance or error.high < -tolerance]
+        wrong = [error._replace(pvalue=np.nan) for error in outside]
+    return [error.finding for error in sorted(wrong, key=lambda error: -abs(error.size))]
 
 
-def _errors(item: ParameterAccuracy, variance_of_draws: np.ndarray) -> list[Finding]:
-    """Both errors of one parameter, with their p-values."""
-    about = (item.parameter,)
-    errors = (item.mean_error, item.sd_error)
-    intervals = np.array([item.mean_error_interval, item.sd_error_interval])
-    halves = np.array([np.ptp(item.mean_error_interval) / 2, item.log_sd_estimate.half_width()])
+class _Error(NamedTuple):
+    """An error of a mean in sds of the density, or the log of the ratio of sds, with its interval."""
+
+    item: ParameterAccuracy
+    size: float
+    low: float
+    high: float
+    pvalue: float
+    of_sd: bool
+
+    @property
+    def finding(self) -> Finding:
+        """The finding; the ratio itself for a standard deviation."""
+        numbers = (self.size, self.low, self.high)
+        estimate, low, high = np.exp(numbers).tolist() if self.of_sd else numbers
+        text = words.sd_text(self.item) if self.of_sd else words.mean_text(self.item)
+        kind: Literal["mean", "sd"] = "sd" if self.of_sd else "mean"
+        return Finding(kind, None, (self.item.parameter,), estimate, (low, high), self.pvalue, text)
+
+
+def _errors(item: ParameterAccuracy, variance_of_draws: np.ndarray) -> list[_Error]:
+    """The errors of one parameter that are known, with their p-values."""
+    sizes = np.array([item.mean_error, item.sd_error])
+    intervals = item.error_intervals()
+    halves = np.array([np.ptp(intervals[0]) / 2, item.log_sd_estimate.half_width()])
     widths = halves / stats.norm.ppf(0.975)
-    p_mean, p_sd = 2 * stats.norm.sf(np.abs(errors) / np.sqrt(widths**2 + variance_of_draws))
-    (low, high), ratios = intervals[0].tolist(), np.exp(intervals[1]).tolist()
-    mean = Finding("mean", None, about, item.mean_error, (low, high), p_mean, words.mean_text(item))
-    if not item.has_sd:
-        return [mean]
-    ratio = float(np.exp(item.sd_error))
-    return [mean, Finding("sd", None, about, ratio, (ratios[0], ratios[1]), p_sd, words.sd_text(item))]
+    pvalues = 2 * stats.norm.sf(np.abs(sizes) / np.sqrt(widths**2 + variance_of_draws))
+    known = np.flatnonzero(~np.isnan(sizes)).tolist()
+    return [_Error(item, float(sizes[k]), *intervals[k], float(pvalues[k]), k == 1) for k in known]
 
 
-def _size(finding: Finding) -> float:
-    return abs(finding.estimate if finding.kind == "mean" else float(np.log(finding.estimate)))
-
-
-def _exceeds(finding: Finding, tolerance: float) -> bool:
-    """Whether the interval of an error is entirely outside the tolerance."""
-    low, high = finding.interval if finding.kind == "mean" else np.log(finding.interval).tolist()
-    return low > tolerance or high < -tolerance
-
-
-def _shortened(found: list[Finding], noun: str, where: str) -> list[Finding]:
-    """The first few, and how many more there are."""
-    rest = found[MOST_NAMED:]
-    if not rest:
-        return found
-    last = Finding(kind=rest[0].kind, pvalue=rest[-1].pvalue, text=words.more_text(len(rest), noun, where))
-    return [*found[:MOST_NAMED], last]
-
-
-def modes_apart(modes: Modes) -> bool:
-    """Whether there are several modes, all so far apart that tests of the shape see nothing of the shares."""
-    precision = np.linalg.inv(modes.covariances)
-    gap = modes.locations[:, None] - modes.locations
-    distance = np.sqrt(np.einsum("kli,kij,klj->kl", gap, precision, gap))
-    return len(modes) > 1 and bool(np.min(distance[~np.eye(len(modes), dtype=bool)]) >= 5.0)
-
-
-def shape_findings(facts: Facts, *, sized: bool) -> list[Finding]:
-    """A wrong shape, where no wrong mean, sd or share explains it."""
-    combined = facts.combined
+def shape_findings(combined: Combined, *, several: bool) -> list[Finding]:
+    """A wrong shape, with the clearest feature of the moment test."""
     pvalue = min(combined.adjusted_pvalues.get(name, 1.0) for name in ("kernel", "moments"))
-    several = len(facts.known.modes) > 1
-    if pvalue > combined.alpha or (sized and not modes_apart(facts.known.modes)):
+    if pvalue > combined.alpha:
         return []
     moments = combined.tests.get("moments")
     features = moments.significant(combined.alpha) if isinstance(moments, MomentResult) else ()

@@ -74,11 +74,12 @@ def copies(n_copies: int, n: int, point: np.ndarray, n_equal: int) -> str:
     return f"{n_copies} of {n} draws repeat others exactly: identical draws count as one block{most}"
 
 
-def invalidity_reasons(order: OrderFacts) -> list[str]:
-    """Why no p-value of draws in this order would be valid."""
-    reasons = [equal_chains(*fact) for fact in order.equal]
+def order_reasons(order: OrderFacts) -> list[tuple[str, str]]:
+    """Why no p-value of draws in this order would be valid, each with its remedy."""
+    reasons = [(equal_chains(*fact), "run every chain with a seed of its own") for fact in order.equal]
     if order.dependence is not None and order.dependence.interleaved:
-        reasons.append(interleaved_chains(order.dependence.lag))
+        remedy = "give the chains in shape (chain, draw, d)"
+        reasons.append((interleaved_chains(order.dependence.lag), remedy))
     return reasons
 
 
@@ -100,8 +101,10 @@ def effective_size(n: int, blocks: Any) -> str:
     return f"The effective sample size of the {n} tested draws is about {size} ({how})."
 
 
-def chain_context(chain: np.ndarray, convergence: Any) -> str:
+def draws_context(chain: np.ndarray | None, convergence: Any) -> str:
     """How the draws were treated, with what is commonly reported of chains, a `Convergence`."""
+    if chain is None:
+        return "The draws were tested as independent."
     n_chains = int(chain[-1]) + 1
     chains = "one chain" if n_chains == 1 else f"{n_chains} chains"
     treated = (
@@ -130,9 +133,10 @@ def constant_coordinates(coordinates: Sequence[int]) -> str:
 def discontinuity_warning(gap: Discontinuity) -> str:
     """Where a density is discontinuous, and what that does to Stein tests."""
     where = np.array2string(gap.x, precision=4, threshold=8)
+    need, remedy = discontinuity_remedy(gap)
     return (
-        f"the density {discontinuity_text(gap)} near x = {where}: Stein tests {discontinuity_remedy(gap)}; "
-        "correct draws may be rejected and wrong ones accepted"
+        f"the density {discontinuity_text(gap)} near x = {where}: Stein tests need {need}, and correct draws "
+        f"may be rejected and wrong ones accepted; {remedy}"
     )
 
 
@@ -143,9 +147,9 @@ def discontinuity_text(gap: Discontinuity) -> str:
     return "ends abruptly" if gap.kind == "edge" else f"jumps by a factor of {np.exp(gap.drop):.3g}"
 
 
-def discontinuity_remedy(gap: Discontinuity) -> str:
-    """What tests of the shape need instead, to follow their name."""
+def discontinuity_remedy(gap: Discontinuity) -> tuple[str, str]:
+    """What tests of the shape need instead, and how to get it."""
     if gap.kind == "jump":
-        return "need a continuous one: check the parts on either side separately"
+        return "a continuous one", "check the parts on either side separately"
     need = "a power of at least 2" if gap.kind == "slow edge" else "one that vanishes at its edge"
-    return f"need {need}: transform the parameters to unconstrained space, as steincheck.unbounded does"
+    return need, "transform the parameters to unconstrained space, as steincheck.unbounded does"

@@ -10,7 +10,7 @@ import numpy as np
 from .numbers import aligned, count_text, estimate_text, pvalue_text, share_of_density
 
 if TYPE_CHECKING:
-    from ..result import GofResult, ModeTable, ParameterAccuracy, Verdict
+    from ..result import Finding, GofResult, ModeTable, ParameterAccuracy, Verdict
 
 ANSWERS = {True: "no misfit found", False: "misfit found", None: "cannot tell"}
 MODE_COLUMNS = ("mode", "draws", "share of the draws", "share of the density")
@@ -34,7 +34,7 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     """All that ``print(verdict)`` shows: the answer with the first finding, what qualifies it, the rest."""
     lines = [verdict.sentence]
     lines += [f"  Warning: {text}" for text in verdict.warnings]
-    lines += [f"  - {finding.text}" for finding in verdict.findings[1:]]
+    lines += [f"  - {text}" for text in shown_findings(verdict.findings)[1:]]
     if verdict.advice:
         lines += ["", "What to do:", *(f"  - {text}" for text in verdict.advice)]
     for table in (*size_tables(verdict), test_table(verdict)):
@@ -44,6 +44,13 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     if verdict.not_examined:
         lines += ["", "Not examined:", *(f"  - {text}" for text in verdict.not_examined)]
     return [*lines, "", foot(verdict)]
+
+
+def shown_findings(findings: Sequence[Finding], most: int = 7) -> list[str]:
+    """The first findings, and how many more there are."""
+    more = len(findings) - most
+    texts = [finding.text for finding in findings[:most]]
+    return [*texts, f"and {count_text(more, 'more finding')}: `verdict.findings`"] if more > 0 else texts
 
 
 def foot(verdict: Verdict) -> str:
@@ -60,7 +67,8 @@ def size_tables(verdict: Verdict) -> list[TextTable]:
 
 def error_table(accuracy: Sequence[ParameterAccuracy], most: int = 10) -> TextTable:
     """The largest errors, at most `most` of them."""
-    order = sorted(accuracy, key=lambda item: -np.nan_to_num(item.largest_error))
+    known = [item for item in accuracy if np.isfinite(item.largest_error)]
+    order = sorted(known, key=lambda item: -item.largest_error)
     head = ("parameter", "mean", "sd", "error of the mean in sd", "sd: draws / density", "")
     more = f"and {len(order) - most} with smaller errors: `verdict.summary()`" if len(order) > most else ""
     return TextTable(head, "lrrrrl", [_error_row(item) for item in order[:most]], more)

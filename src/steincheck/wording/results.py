@@ -242,38 +242,44 @@ def overflowing_moments(count: int, total: int) -> str:
 # --- the flux test ---
 
 
-NEW_CHAINS = "start chains in every mode, or use a sampler that moves between modes"
-
-
 def weight_reason(result: FluxResult) -> str:
     """Why the flux test cannot tell, and what would help; empty if it can."""
-    if result.inconclusive_reason in ("stuck chains", "few changes"):
-        return _reason_of_chains(result)
-    apart = [] if result.mode_table is None else np.flatnonzero(np.isnan(result.mode_table.implied)).tolist()
-    texts = {
-        None: "",
-        "nothing moves": "the mode weights could not be compared: no draw can be mapped to another mode with "
-        "appreciable probability; check that the modes are those of the draws, or give `flux_test` more "
-        "`anchors` per mode",
-        "no exchange": f"hardly any draw can be mapped between modes {listed(apart, 10)} and the others, "
-        "whose weights were not compared; give `flux_test` more `anchors` per mode",
-        "few groups": "there are fewer than 8 independent groups of draws",
-        "light modes": "all modes but one hold less than 1 % of the draws and of the density",
-    }
-    return texts[result.inconclusive_reason]
+    return "; ".join(weight_reason_and_remedy(result))
 
 
-def _reason_of_chains(result: FluxResult) -> str:
+def weight_reason_and_remedy(result: FluxResult) -> tuple[str, ...]:
+    """Why the flux test cannot tell; what would help, where something would."""
+    anchors = "give `flux_test` more `anchors` per mode"
+    new_chains = "start chains in every mode, or use a sampler that moves between modes"
     chains, table = result.chains, result.mode_table
-    if chains is None or table is None:
-        return "the chains move along the displacements between modes too rarely to compare the flows"
-    if result.inconclusive_reason == "stuck chains":
-        everywhere = bool(np.all(table.n_draws[table.implied > 0.01] > 0))
-        remedy = "reweight the draws by the implied shares" if everywhere else NEW_CHAINS
-        return f"the chains never change mode: shares of modes are those of the starting points; {remedy}"
+    implied = np.empty(0) if table is None else table.implied
+    match result.inconclusive_reason:
+        case None:
+            return ()
+        case "nothing moves":
+            text = "no draw can be mapped to another mode with appreciable probability"
+            return (
+                f"the mode weights could not be compared: {text}",
+                f"check that the modes are those of the draws, or {anchors}",
+            )
+        case "no exchange":
+            apart = listed(np.flatnonzero(np.isnan(implied)).tolist(), 10)
+            text = f"hardly any draw can be mapped between modes {apart} and the others"
+            return (f"{text}, whose weights were not compared", anchors)
+        case "few groups":
+            return ("there are fewer than 8 independent groups of draws", "take more independent draws")
+        case "light modes":
+            return ("all modes but one hold less than 1 % of the draws and of the density",)
+        case "stuck chains" if table is not None:
+            everywhere = bool(np.all(table.n_draws[implied > 0.01] > 0))
+            remedy = "reweight the draws by the implied shares" if everywhere else new_chains
+            return ("the chains never change mode: shares of modes are those of the starting points", remedy)
+    if chains is None:
+        return ("the chains move along the displacements between modes too rarely", new_chains)
     return (
         f"the chains change mode too rarely to compare the weights ({chains.n_changes} changes in all, "
-        f"{chains.sojourns.min()} sojourns at the mode visited least): run them longer, or {NEW_CHAINS}"
+        f"{chains.sojourns.min()} sojourns at the mode visited least)",
+        f"run them longer, or {new_chains}",
     )
 
 

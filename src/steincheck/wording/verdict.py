@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from .draws import discontinuity_remedy, discontinuity_text, order_reasons
 from .numbers import count_text, estimate_text, interval_text, list_text, pvalue_text, share_of_density
+from .results import weight_reason_and_remedy
 
 if TYPE_CHECKING:
-    from ..result import AgreementResult, ModeTable, ParameterAccuracy
-    from ..verdict.combine import Combined
+    from ..chains.reading import OrderFacts
+    from ..result import AgreementResult, FluxResult, ModeTable, ParameterAccuracy
+    from ..target import Discontinuity
+    from ..verdict.examine import Combined
 
 
 class Phrases:
     """What is said in the same words every time."""
 
-    independent = "The draws were tested as independent."
     modes_given = "The modes were given: none was searched for."
     other_modes = "modes other than those given"
     modes_not_found = "modes that the search did not find"
-    no_mode = "no mode was found, so that the mode weights could not be examined"
-    improper = "the density appears to be improper, or the sign of the log density is reversed"
-    swapped_axes = "draws are correlated across chains, not within them: the axes seem to be swapped"
     unknown_modes = "whether draws belong to unknown modes"
     support = "whether the density jumps or ends abruptly"
     weights = "whether the mode weights are right"
@@ -33,14 +32,28 @@ class Phrases:
     few_blocks = "whether the chains agree: there are too few blocks to compare"
 
 
+RemarkKind = Literal["warning", "context", "reason", "not examined"]
+
+
+class Remark(NamedTuple):
+    """What a step of `check` says beside its result; a reason is one why a non-rejection is inconclusive."""
+
+    kind: RemarkKind
+    text: str
+    remedy: str = ""  #: what to do about a reason
+
+
+def remarks_of(kind: RemarkKind, *texts: str) -> tuple[Remark, ...]:
+    """Remarks of one kind."""
+    return tuple(Remark(kind, text) for text in texts)
+
+
 # --- how the draws were examined ---
 
 
-def held_out_texts(n_held: int, n_tested: int) -> tuple[str, ...]:
+def held_out_text(n_held: int, n_tested: int) -> str:
     """The draws that started the mode search."""
-    if not n_held:
-        return ()
-    return (f"the {n_held} held-out draws that started the mode search: the other {n_tested} were tested",)
+    return f"the {n_held} held-out draws that started the mode search: the other {n_tested} were tested"
 
 
 def divergence_warning(count: int) -> str:
@@ -56,16 +69,6 @@ def mixing_warnings(rhat: np.ndarray, names: Sequence[str]) -> list[str]:
     return [f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"]
 
 
-def discontinuity_reason(what: str, where: str, remedy: str) -> str:
-    """Why the shape of a density with a jump or an edge is not tested."""
-    return f"the density {what} near ({where}), and tests of the shape {remedy}"
-
-
-def shape_untested(remedy: str) -> str:
-    """Chains too short for the tests of the shape."""
-    return f"the shape could not be tested: {remedy}"
-
-
 def moments_untested(remedy: str | None, least: int) -> str:
     """Too few draws or blocks for the moment test."""
     return f"location, spread and correlation: {remedy or f'this requires at least {least} tested draws'}"
@@ -74,14 +77,6 @@ def moments_untested(remedy: str | None, least: int) -> str:
 def thinned_kernel_test(n_tested: int, n: int) -> str:
     """A kernel test of some of the draws."""
     return f"the shape at all draws: the kernel test costs n^2 and used {n_tested} of the {n} draws"
-
-
-def few_scores(n: int, least: int) -> str:
-    """Too few evaluations for scores."""
-    return (
-        f"the evaluations allowed are enough for the score at {n} draws, and at least {least} are needed for "
-        "a test of the shape: allow more evaluations; where the target has no score, give it one"
-    )
 
 
 def limited_texts(limit: int | None, enough: int) -> tuple[str, ...]:
@@ -94,30 +89,85 @@ def limited_texts(limit: int | None, enough: int) -> tuple[str, ...]:
     )
 
 
-def few_draws_reason(n: int, least: int) -> str:
-    """Too few draws for any answer but a misfit."""
-    return f"{n} draws are too few: below {least} a non-rejection is inconclusive"
+def step_line(name: str, made: int, seconds: float, left: int) -> str:
+    """The end of a step of `check`, for those who watch it, and how long the rest may take."""
+    rest = f"; about {left:,} are left, {seconds * left / max(made, 1):.0f} s" if left else ""
+    return f"steincheck: {name} done after {seconds:.1f} s and {made:,} evaluations{rest}\n"
 
 
-def level_reason(test: str, alpha: float, floor: float) -> str:
-    """A level that the replicates of a test cannot reach."""
-    return f"the {test} cannot reach the level {alpha:g}: its smallest adjusted p-value is {floor:.2g}"
+# --- why there is no answer, and what to do about it ---
 
 
-def unknown_modes_text(n_unknown: int, n_examined: int, where: str, *, given: bool) -> str:
-    """Draws that climb to modes that are not listed."""
-    remedy = "give `modes`, or a larger `max_evaluations`"
-    if given:
-        remedy = "add them to `modes`, or leave `modes` out to have them searched for"
-    return (
-        f"the weights of modes not listed: {n_unknown} of {n_examined} draws examined belong to unknown "
-        f"modes, for example ({where}); {remedy}"
+def invalid_order(order: OrderFacts, *, swapped: bool) -> tuple[Remark, ...]:
+    """Draws whose order permits no p-value; `swapped` are chains and draws the other way round."""
+    if swapped and not order.equal:
+        text = "draws are correlated across chains, not within them: the axes seem to be swapped"
+        return (Remark("reason", text, "swap the first two axes of the draws"),)
+    return tuple(Remark("reason", text, remedy) for text, remedy in order_reasons(order))
+
+
+def no_mode(search_end: str | None) -> Remark:
+    """A search without a mode; one that a limit ended is no obstacle to the tests of the shape."""
+    if search_end == "improper":
+        text = "the density appears to be improper, or the sign of the log density is reversed"
+        return Remark("reason", text, "correct the log density: its sign, or a prior that makes it proper")
+    text = "no mode was found, so that the mode weights could not be examined"
+    limited = search_end in ("max_evaluations", "max_seconds")
+    return Remark("not examined" if limited else "reason", text, "give `modes`, or correct the score")
+
+
+def discontinuity_reason(gap: Discontinuity, where: str) -> Remark:
+    """Why the shape of a density with a jump or an edge is not tested."""
+    text = f"the density {discontinuity_text(gap)} near ({where}), and tests of the shape need "
+    need, remedy = discontinuity_remedy(gap)
+    return Remark("reason", text + need, remedy)
+
+
+def shape_untested(remedy: str) -> Remark:
+    """Chains too short for the tests of the shape."""
+    return Remark("reason", f"the shape could not be tested: {remedy}", "run longer chains")
+
+
+def few_scores(n: int, least: int) -> Remark:
+    """Too few evaluations for scores."""
+    text = (
+        f"the evaluations allowed are enough for the score at {n} draws, and tests of the shape need {least}"
     )
+    return Remark("reason", text, "allow more evaluations; where the target has no score, give it one")
 
 
-def step_line(name: str, made: int, seconds: float) -> str:
-    """The end of a step of `check`, for those who watch it."""
-    return f"steincheck: {name} done after {seconds:.1f} s and {made:,} evaluations\n"
+def few_draws(n: int, least: int, more: str) -> Remark:
+    """Too few draws for any answer but a misfit."""
+    return Remark("reason", f"{n} draws are too few: below {least} a non-rejection is inconclusive", more)
+
+
+def level_out_of_reach(test: str, alpha: float, floor: float) -> Remark:
+    """A level that the replicates of a test cannot reach."""
+    text = f"the {test} cannot reach the level {alpha:g}: its smallest adjusted p-value is {floor:.2g}"
+    return Remark("reason", text, f"choose `alpha` above {floor:.2g}")
+
+
+def wide_intervals(tolerance: float, more: str) -> Remark:
+    """Intervals of errors that are neither within the tolerance nor outside."""
+    text = f"the intervals of some errors are not all within {tolerance:g}, and none is outside"
+    return Remark("reason", text, f"allow more evaluations of the density, or {more}")
+
+
+def unexamined_weights(result: FluxResult) -> Remark:
+    """Why a flux test cannot tell."""
+    return Remark("reason", *weight_reason_and_remedy(result))
+
+
+def unknown_modes(n_unknown: int, n_examined: int, where: str, *, given: bool) -> Remark:
+    """Draws that climb to modes that are not listed."""
+    remedy = "add them to `modes`, or leave `modes` out to have them searched for"
+    if not given:
+        remedy = "give `modes`, or a larger `max_evaluations`"
+    text = (
+        f"the weights of modes not listed: {n_unknown} of {n_examined} draws examined belong to unknown "
+        f"modes, for example ({where})"
+    )
+    return Remark("reason", text, remedy)
 
 
 # --- the answer ---
@@ -127,7 +177,11 @@ def headline(
     fits: bool | None, combined: Combined, tolerance: float | None, detail: str, reasons: Sequence[str]
 ) -> str:
     """The answer in one or two sentences, with what the numbers say; no p-value where a fact decides."""
-    p = f" (p {pvalue_text(combined.pvalue, smallest=combined.at_floor)})"
+    at_floor = any(
+        result.at_floor and combined.adjusted_pvalues[name] == combined.pvalue
+        for name, result in combined.tests.items()
+    )
+    p = f" (p {pvalue_text(combined.pvalue, smallest=at_floor)})"
     if not combined.tests or (fits is False and not combined.rejected):
         p = ""
     if tolerance is not None:
@@ -151,7 +205,10 @@ def sentence(text: str) -> str:
 
 def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> str:
     """How far off the numbers of draws are at most, or which of them is off by more than `within`."""
-    settled = [item for item in accuracy if not item.rough] or list(accuracy)
+    accuracy = [item for item in accuracy if np.isfinite(item.largest_error)]
+    if not accuracy:
+        return ""
+    settled = [item for item in accuracy if not item.rough] or accuracy
     worst = max(settled, key=lambda item: abs(item.mean_error))
     low, high = sorted(np.abs(worst.mean_error_interval))
     if low > within and np.prod(worst.mean_error_interval) > 0:
@@ -209,11 +266,6 @@ def share_text(table: ModeTable, k: int, where: str) -> str:
     return f"Mode {k} ({where}){observed}, {share_of_density(table, k)} of the density"
 
 
-def more_text(count: int, noun: str, where: str) -> str:
-    """Where only the worst modes or parameters are named."""
-    return f"And {count_text(count, f'more {noun}')}: see `{where}`"
-
-
 def flow_text(step: np.ndarray, names: Sequence[str]) -> str:
     """The displacement of a lattice of modes along which the draws are out of balance."""
     direction = ", ".join(f"{name} {value:+.3g}" for name, value in zip(names, step, strict=True))
@@ -245,113 +297,90 @@ def agreement_text(result: AgreementResult) -> str:
 
 # --- what to do ---
 
+Circumstance = Literal[
+    "wrong shares",
+    "wrong numbers",
+    "wrong shape",
+    "impossible draws",
+    "odd chain",
+    "warm-up",
+    "Markov chains",
+    "stuck",
+    "reweightable",
+    "relabelled",
+]
 
-Obstacle = Literal["few draws", "order of the draws", "density", "wide intervals"]
+
+class Step(NamedTuple):
+    """Advice for those draws of which all of `given` holds, and nothing of `unless`."""
+
+    given: tuple[Circumstance, ...]
+    unless: tuple[Circumstance, ...]
+    text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Situation:
-    """What is known about the draws and their misfit when advice is given.
+STEPS = (
+    Step(("warm-up",), (), "discard the warm-up: leave out the first draws of every chain, then check again"),
+    Step(
+        ("wrong shares", "relabelled"),
+        (),
+        "decide whether the shares matter: some modes differ by the labels of components alone (label "
+        "switching), and quantities that do not depend on the labels do not depend on the shares",
+    ),
+    Step(
+        ("wrong shares", "reweightable"),
+        (),
+        "weight the draws: `check(draws, target, weights=verdict.importance_weights)` has the mode shares of "
+        "the density",
+    ),
+    Step(
+        ("wrong shares", "reweightable", "stuck"),
+        (),
+        "use a sampler that moves between modes, such as tempering or sequential Monte Carlo",
+    ),
+    Step(
+        ("wrong shares", "Markov chains"),
+        ("reweightable",),
+        "start chains in every mode (at `verdict.starting_points`), then check again",
+    ),
+    Step(
+        ("wrong shares",),
+        ("reweightable", "Markov chains"),
+        "sample again from every mode (at `verdict.starting_points`), then check again",
+    ),
+    Step(
+        ("wrong numbers", "Markov chains"),
+        ("warm-up",),
+        "do not use these chains: look at step size, divergences and warm-up, and run them longer",
+    ),
+    Step(
+        ("wrong numbers",),
+        ("Markov chains",),
+        "if the draws come from an approximation, use a richer family (full rank, a flow) or MCMC; otherwise "
+        "compare the density that was sampled with this one",
+    ),
+    Step(
+        ("impossible draws",),
+        (),
+        "inspect the draws named above: a few wrong ones can spoil means and sds",
+    ),
+    Step(("odd chain",), ("warm-up",), "look at the trace of the chain named above, and at where it started"),
+)
 
-    Attributes
-    ----------
-    kinds : frozenset of str
-        The kinds of the findings.
-    chains : bool
-        The draws are Markov chains.
-    reweightable, stuck, relabelled : bool
-        Every mode has draws, so that weights can correct the shares; there are chains at every mode, which
-        hardly ever leave it; modes differ by the labels of components alone.
-    warm_up, misread : bool, sequence of str
-        The beginnings of the chains are what is wrong; parameters that the draws may hold on another scale.
-    obstacle : str or None
-        What stands in the way of an answer.
-    locations : str
-        The expression that gives the mode locations in the user's parameters.
+
+def advice(circumstances: Collection[Circumstance], remarks: Sequence[Remark]) -> tuple[str, ...]:
+    """What to do about draws that were not found to fit, the most urgent first.
+
+    Where no step applies, the reasons that there is no answer have their remedies.
     """
-
-    kinds: frozenset[str]
-    chains: bool
-    reweightable: bool = False
-    stuck: bool = False
-    relabelled: bool = False
-    warm_up: bool = False
-    misread: Sequence[str] = ()
-    obstacle: Obstacle | None = None
-    locations: str = "verdict.modes.locations"
-
-    @property
-    def shares_wrong(self) -> bool:
-        """Whether a finding is about the weights of the modes."""
-        return bool(self.kinds & {"missing mode", "mode share", "flow"})
-
-
-def advice(fits: bool | None, situation: Situation) -> tuple[str, ...]:
-    """Steps that follow from the answer, the most urgent first; none if no misfit was found."""
-    if fits:
-        return ()
-    steps = []
-    if situation.misread:
-        steps.append(
-            f"if the draws hold {list_text(situation.misread)} on the original scale, give them by name, or "
-            "map them by `target.unconstrain` first"
-        )
-    if situation.warm_up:
-        steps.append("discard the warm-up: leave out the first draws of every chain, then check again")
-    if situation.shares_wrong or situation.stuck:
-        steps += _about_shares(situation)
-    if not situation.warm_up:
-        steps += _about_draws(situation)
-    return tuple(steps) or (_about_obstacle(situation),)
-
-
-def _about_shares(situation: Situation) -> list[str]:
-    """To correct the shares of the modes."""
-    steps = []
-    if situation.relabelled:
-        steps.append(
-            "decide whether the shares matter: some modes differ by the labels of components alone (label "
-            "switching), and quantities that do not depend on the labels do not depend on the shares"
-        )
-    if situation.reweightable:
-        steps.append("weight the draws: `verdict.importance_weights` restore the mode shares of the density")
-    if situation.stuck:
-        steps.append("use a sampler that moves between modes, such as tempering or sequential Monte Carlo")
-    elif not situation.reweightable:
-        again = "start chains in every mode" if situation.chains else "sample again from every mode"
-        steps.append(f"{again} (locations: `{situation.locations}`), then check again")
-    return steps
-
-
-def _about_draws(situation: Situation) -> list[str]:
-    """To correct means, standard deviations and shapes, single draws and single chains."""
-    steps = []
-    by_numbers = situation.kinds & {"mean", "sd"} and not situation.shares_wrong
-    if by_numbers or "shape" in situation.kinds:
-        steps.append(
-            "do not use these chains: look at step size, divergences and warm-up, and run them longer"
-            if situation.chains
-            else "if the draws come from an approximation, use a richer family (full rank, a flow) or MCMC; "
-            "otherwise compare the density that was sampled with this one"
-        )
-    if "impossible draws" in situation.kinds:
-        steps.append("inspect the draws named above: a few wrong ones can spoil means and sds")
-    if "chains" in situation.kinds:
-        steps.append("look at the trace of the chain named above, and at where it started")
-    return steps
-
-
-def _about_obstacle(situation: Situation) -> str:
-    """To get an answer where there is none."""
-    more = "run the chains longer" if situation.chains else "take more draws"
-    steps = {
-        "few draws": more,
-        "order of the draws": "give the draws as the sentence above says",
-        "density": "correct or transform the density as the sentence above says",
-        "wide intervals": f"allow more evaluations of the density, or {more}",
-        None: "remove the obstacle that the sentence above names",
-    }
-    return f"{steps[situation.obstacle]}, then check again"
+    steps = [
+        step.text
+        for step in STEPS
+        if all(item in circumstances for item in step.given)
+        and not any(item in circumstances for item in step.unless)
+    ]
+    remedies = [f"{remark.remedy}, then check again" for remark in remarks if remark.kind == "reason"]
+    return tuple(steps or dict.fromkeys(remedies))
 
 
 # --- tests of samplers ---
