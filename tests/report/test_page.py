@@ -11,7 +11,7 @@ import steincheck as sc
 from steincheck import report
 from steincheck._files import write_text
 from steincheck.report import page
-from steincheck.result import Finding, Modes
+from steincheck.result import Finding, Modes, ParameterAccuracy
 
 EVIL = '<script>alert("1")</script>'
 VOID = {"meta", "link", "br"}
@@ -30,7 +30,7 @@ def a_verdict(n, dim, **changes):
     verdict = checked(dim)
     texts = {name: (EVIL,) for name in ("advice", "not_examined", "warnings")}
     findings = (Finding("missing mode", 1, (), 0.5, (0.4, 0.6), 0.002, f"Mode 1 is missing {EVIL}"),)
-    texts |= {"findings": findings, "mode_descriptions": (f"a = 0 {EVIL}", "a = 5")}
+    texts["findings"] = findings
     names = (EVIL, "a$\\frac{", *(f"x[{k}]" for k in range(2, dim)))[:dim]
     accuracy = (replace(verdict.accuracy[0], parameter=EVIL), *verdict.accuracy[1:])
     return replace(verdict, **({"n": n, "names": names, "accuracy": accuracy} | texts | changes))
@@ -137,7 +137,8 @@ def test_one_mode_and_one_dimension():
     verdict = a_verdict(60, 1)
     one = Modes(np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1))
     target = sc.models.gaussian_mixture([[0.0]])
-    text = page_html(replace(verdict, modes=one, mode_table=None), target.sample(60, 0), target)
+    without_shares = {"modes": one, "tests": {}, "adjusted_pvalues": {}}
+    text = page_html(replace(verdict, **without_shares), target.sample(60, 0), target)
     assert text.count("<svg") == 2  # errors and draws
     assert ">Modes</h2>" not in text
     assert "The draws, the density and the mode." in text
@@ -154,7 +155,8 @@ def test_links_are_followed_and_modes_kept(tmp_path):
 
 def test_without_accuracy_modes_or_tests_these_sections_are_missing():
     x = np.random.default_rng(0).normal(size=(60, 2))
-    bare = a_verdict(60, 2, accuracy=(), mode_table=None, tests={}, adjusted_pvalues={})
+    unknown = tuple(ParameterAccuracy.unknown(name) for name in "ab")
+    bare = a_verdict(60, 2, accuracy=unknown, tests={}, adjusted_pvalues={})
     text = page_html(bare, x)
     assert "No test was run." in text
     assert ">Errors</h2>" not in text
