@@ -86,7 +86,11 @@ def write_html(
         require_kind(title, str, "title")
     if command is not None and not isinstance(command, (list, tuple)):
         raise TypeError(f"`command` must be a list of words, got {type(command).__name__}")
-    sample = as_draws(draws, verdict.dim) if target is None else to_unconstrained(draws, target)
+    given: dict[str, Any] = {name: verdict.settings[name] for name in ("weights", "log_weights")}
+    if target is None:
+        sample = as_draws(draws, verdict.dim, **given)
+    else:
+        sample = to_unconstrained(draws, target, **given)
     x = sample.values
     if len(x) != verdict.n:
         raise ValueError(f"`draws` must be the {verdict.n} draws of the verdict, got {len(x)}")

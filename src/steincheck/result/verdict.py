@@ -293,7 +293,9 @@ class Verdict(Record):
     evaluations : tuple of StepEvaluations
         Evaluations of the density per step.
     n, names : int, tuple of str
-        Number of draws given, and the coordinate names.
+        Number of draws given, those of weight 0 left out, and the coordinate names.
+    effective_sample_size : float
+        Kish's, by the weights of the draws, copies of one draw together; n without weights and copies.
     version, settings : str, mapping
         ``check(draws, target, **verdict.settings)`` gives the same verdict again.
     """
@@ -316,6 +318,7 @@ class Verdict(Record):
     warnings: tuple[str, ...] = ()
     evaluations: tuple[StepEvaluations, ...] = ()
     n: int
+    effective_sample_size: float
     names: tuple[str, ...]
     version: str
     settings: Mapping[str, Any]
@@ -398,9 +401,13 @@ class Verdict(Record):
         left_out = {"tests", "adjusted_pvalues", "modes", "mode_moments"}
         left_out |= {"importance_weights", "mode_of_draw"}
         record = {name: value for name, value in self.__dict__.items() if name not in left_out}
+        settings = {k: v for k, v in self.settings.items() if k not in ("weights", "log_weights")}
         derived = ("pvalue", "alpha", "tolerance", "seed", "dim", "mode_table", "mode_descriptions")
         return as_plain(
-            {"schema": 7, "tests": tests} | record | {name: getattr(self, name) for name in derived}
+            {"schema": 7, "tests": tests}
+            | record
+            | {name: getattr(self, name) for name in derived}
+            | {"settings": settings}
         )
 
 

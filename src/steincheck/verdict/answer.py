@@ -62,6 +62,8 @@ def check(
     independent: bool = False,
     check_score: bool = True,
     log_density: ArrayLike | None = None,
+    weights: Any = None,
+    log_weights: ArrayLike | None = None,
     max_evaluations: int | None = None,
     max_seconds: float | None = 60.0,
     progress: bool | None = None,
@@ -101,6 +103,9 @@ def check(
     log_density : array (n,), optional
         The log density of the target at the draws, up to a constant, where the sampler has recorded it. It is
         compared with the target's at five draws and used instead of evaluating it.
+    weights, log_weights : array (n,), optional
+        Importance weights of the draws, or their logarithms, up to a constant: of nested sampling, sequential
+        Monte Carlo, importance sampling, or ``verdict.importance_weights`` as they are. Give one of them.
     max_evaluations : int, optional
         Points at which the density may be evaluated, everything included; the draws are always.
     max_seconds : float or None
@@ -142,12 +147,14 @@ def check(
         tolerance=tolerance,
         independent=bool(independent),
         check_score=bool(check_score),
+        weights=weights,
+        log_weights=log_weights,
         max_evaluations=max_evaluations,
         max_seconds=max_seconds,
         rng=integer_seed(0 if rng is None else rng),
     )
     streams = StepStreams(*np.random.default_rng(settings["rng"]).spawn(4))
-    read = to_unconstrained(draws, target)
+    read = to_unconstrained(draws, target, weights=weights, log_weights=log_weights)
     budget = affordable_budget(target, read.values, max_evaluations, max_seconds)
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
         settings |= {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
@@ -218,6 +225,7 @@ def _verdict(
         warnings=texts["warning"],
         evaluations=steps,
         n=len(case.values),
+        effective_sample_size=case.sample.effective_size,
         names=case.target.coordinate_names,
         version=__version__,
         settings=settings,

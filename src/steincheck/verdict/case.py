@@ -62,11 +62,27 @@ class Case(NamedTuple):
         return 1 if self.target.has_score else 2 * self.target.dim
 
     @property
+    def mean(self) -> np.ndarray:
+        """(k,) means of the parameters over the draws."""
+        return np.average(self.values, axis=0, weights=self.sample.weight)
+
+    @property
+    def sd(self) -> np.ndarray:
+        """(k,) their standard deviations."""
+        return np.sqrt(np.average((self.values - self.mean) ** 2, axis=0, weights=self.sample.weight))
+
+    @property
+    def kurtosis(self) -> np.ndarray:
+        """(k,) their kurtosis, NaN for constants."""
+        fourth = np.average((self.values - self.mean) ** 4, axis=0, weights=self.sample.weight)
+        return np.divide(fourth, self.sd**4, out=np.full(len(fourth), np.nan), where=self.sd > 0)
+
+    @property
     def effective_sizes(self) -> np.ndarray:
         """(k,) number of independent draws that each parameter's mean is worth."""
-        n = len(self.values)
+        n = self.sample.effective_size
         if self.sample.chain is None:
-            return np.full(len(self.names), float(n))
+            return np.full(len(self.names), n)
         return n / np.maximum(autocorrelation_time(self.values, self.sample.chain), 1.0)
 
 
@@ -125,7 +141,7 @@ def read_case(
     gap = _support_remarks(counted, sample, budget, rng)
     remarks = (
         *remarks_of("warning", *warnings),
-        *remarks_of("context", draws_context(sample.chain, mixing)),
+        *remarks_of("context", draws_context(sample, mixing)),
         *invalid,
         *gap,
     )

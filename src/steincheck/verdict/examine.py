@@ -264,8 +264,10 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
         return Measured(None, _parameters(case, ()), remarks_of("not examined", words.Phrases.accuracy))
     sample = case.sample.rows(np.setdiff1d(np.arange(len(case.values)), tested.improbable_rows))
     found = accuracy_core(sample, case.target, known.modes, mode_table=table, budget=case.budget, rng=rng)
-    parameters = _parameters(case, found.parameters if found.largest is not None else ())
-    found = replace(found, parameters=parameters)
+    known_errors = found.parameters if found.largest is not None else ()
+    parameters = _parameters(case, known_errors)
+    names = {item.parameter for item in known_errors}
+    found = replace(found, parameters=tuple(item for item in parameters if item.parameter in names))
     return Measured(found, parameters, remarks_of("not examined", *found.warnings))
 
 
@@ -276,14 +278,9 @@ def _parameters(case: Case, accuracy: tuple[ParameterAccuracy, ...]) -> tuple[Pa
     of_chains = np.full((3, len(case.names)), np.nan)
     if mixing is not None:
         of_chains = np.array([mixing.ess_bulk, mixing.ess_tail, mixing.rhat])
+    columns = ("draws_mean", "draws_sd", "ess_bulk", "ess_tail", "r_hat")
+    numbers = np.stack([case.mean, case.sd, *of_chains], axis=1).tolist()
     return tuple(
-        replace(
-            by_name.get(name, ParameterAccuracy.unknown(name)),
-            draws_mean=float(values.mean()),
-            draws_sd=float(values.std()),
-            ess_bulk=float(numbers[0]),
-            ess_tail=float(numbers[1]),
-            r_hat=float(numbers[2]),
-        )
-        for name, values, numbers in zip(case.names, case.values.T, of_chains.T, strict=True)
+        replace(by_name.get(name, ParameterAccuracy.unknown(name)), **dict(zip(columns, row, strict=True)))
+        for name, row in zip(case.names, numbers, strict=True)
     )

@@ -69,7 +69,7 @@ class Evidence(NamedTuple):
     def reasons(self) -> tuple[Remark, ...]:
         """Why a non-rejection is inconclusive, beside what the steps say."""
         found = []
-        n = len(self.case.values)
+        n = self.case.sample.effective_size
         more = "take more draws" if self.case.sample.chain is None else "run the chains longer"
         if n < MIN_DRAWS:
             found.append(words.few_draws(n, MIN_DRAWS, more))
@@ -169,8 +169,8 @@ def error_findings(evidence: Evidence) -> list[Finding]:
     for the number of errors. With a tolerance, an interval outside it decides.
     """
     sizes = evidence.case.effective_sizes
-    kurtosis = stats.kurtosis(evidence.case.values, axis=0, fisher=False)
-    variances = np.stack([1 / sizes, np.maximum(kurtosis - 1, 1.0) / (4 * sizes)], axis=1)
+    spread = np.maximum(evidence.case.kurtosis - 1, 1.0)
+    variances = np.stack([1 / sizes, spread / (4 * sizes)], axis=1)
     errors = [
         error
         for item, variance in zip(evidence.measured.parameters, variances, strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 from .._validation import listed
 
 if TYPE_CHECKING:
-    from ..chains.reading import OrderFacts
+    from ..chains.reading import OrderFacts, Sample
     from ..target import Discontinuity
 
 
@@ -101,15 +101,16 @@ def effective_size(n: int, blocks: Any) -> str:
     return f"The effective sample size of the {n} tested draws is about {size} ({how})."
 
 
-def draws_context(chain: np.ndarray | None, convergence: Any) -> str:
+def draws_context(sample: Sample, convergence: Any) -> str:
     """How the draws were treated, with what is commonly reported of chains, a `Convergence`."""
+    n, chain = len(sample.x), sample.chain
+    worth = ""
+    if sample.weight is not None or sample.group is not None:
+        worth = f" Kish's effective sample size of their weights is {sample.effective_size:.0f}."
     if chain is None:
-        return "The draws were tested as independent."
-    n_chains = int(chain[-1]) + 1
-    chains = "one chain" if n_chains == 1 else f"{n_chains} chains"
-    treated = (
-        f"The {len(chain)} draws were tested as {chains}: H0 is that they are stationary at the density."
-    )
+        return f"The draws were tested as independent.{worth}"
+    chains = "one chain" if chain[-1] == 0 else f"{chain[-1] + 1} chains"
+    treated = f"The {n} draws were tested as {chains}: H0 is that they are stationary at the density.{worth}"
     if not np.isfinite(convergence.rhat).all():  # chains of a few draws have none
         return treated
     sizes = f"bulk ESS is at least {min(convergence.ess_bulk):.0f}, tail ESS {min(convergence.ess_tail):.0f}"

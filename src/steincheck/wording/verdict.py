@@ -136,9 +136,9 @@ def few_scores(n: int, least: int) -> Remark:
     return Remark("reason", text, "allow more evaluations; where the target has no score, give it one")
 
 
-def few_draws(n: int, least: int, more: str) -> Remark:
-    """Too few draws for any answer but a misfit."""
-    return Remark("reason", f"{n} draws are too few: below {least} a non-rejection is inconclusive", more)
+def few_draws(n: float, least: int, more: str) -> Remark:
+    """Too few draws, or too uneven weights, for any answer but a misfit."""
+    return Remark("reason", f"{n:.0f} draws are too few: below {least} a non-rejection is inconclusive", more)
 
 
 def level_out_of_reach(test: str, alpha: float, floor: float) -> Remark:
