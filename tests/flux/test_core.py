@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from flux_problems import FAR, NEAR, draw, mixture, odd_anchors
+from flux_problems import FAR, NEAR, arcs, draw, mixture, odd_anchors
 from harness import assert_level, assert_power, assert_uniform
 from scipy import stats
 
@@ -144,6 +144,99 @@ class TestRareModes:
         assert_level([any("too" in word for word in result.mode_table.words) for result in results])
 
 
+class TestWeights:
+    """Importance samples of two equal Gaussians, from a t with 5 degrees of freedom at each of them."""
+
+    places = np.array([[-4.0, 0.0], [4.0, 0.0]])
+    target = sc.models.gaussian_mixture(places)
+
+    def sample(self, n, rng, wrong=1.0):
+        """Draws and log weights, those of the right half times `wrong`."""
+        z = rng.standard_t(5, size=(n, 2))
+        x = self.places[rng.integers(2, size=n)] + z
+        log_q = np.logaddexp(*(stats.t.logpdf(x - place, 5).sum(axis=1) for place in self.places))
+        return x, self.target.log_density(x) - log_q + np.log(wrong) * (x[:, 0] > 0)
+
+    @pytest.mark.slow
+    def test_level_and_power(self):
+        """One of two modes at half of its weight is found as by as many draws as the Kish effective size."""
+        rng = np.random.default_rng(0)
+        good, bad = (
+            [
+                flux_test(x, self.target, modes=self.places, log_weights=log_w, rng=rng).pvalue
+                for x, log_w in (self.sample(200, rng, wrong) for _ in range(100))
+            ]
+            for wrong in (1.0, 0.5)
+        )
+        assert_level(good)
+        assert_power(bad, 0.95)
+
+    def test_shares_are_weighted(self):
+        x, log_w = self.sample(1000, np.random.default_rng(1), 0.5)
+        result = flux_test(x, self.target, modes=self.places, log_weights=log_w, rng=0)
+        weight = np.exp(log_w)
+        np.testing.assert_allclose(
+            result.mode_table.observed[1], weight[x[:, 0] > 0].sum() / weight.sum(), atol=1e-12
+        )
+        np.testing.assert_allclose(result.mode_table.implied, 0.5, atol=0.02)
+        assert result.variant == "block signs"
+        assert result.mode_table.words == ("too many draws", "too few draws")
+        assert result.chains is None
+        again = flux_test(x, self.target, modes=self.places, weights=3 * weight, rng=0)
+        assert again.pvalue == result.pvalue
+        with pytest.raises(ValueError, match="'exact' is for independent draws, but `draws` are weighted"):
+            flux_test(x, self.target, modes=self.places, weights=weight, variant="exact")
+
+    def test_equal_weights_change_nothing_but_the_null_distribution(self):
+        x, _ = self.sample(500, np.random.default_rng(2))
+        plain = flux_test(x, self.target, modes=self.places)
+        equal = flux_test(x, self.target, modes=self.places, weights=np.full(500, 7.0), rng=0)
+        assert equal.statistic == pytest.approx(plain.statistic)
+        np.testing.assert_allclose(equal.net_flow, plain.net_flow)
+        np.testing.assert_allclose(equal.mode_table.implied_interval, plain.mode_table.implied_interval)
+
+    def test_copies_are_one_group(self):
+        """1000 rows from 40 draws of which 24 are at one mode: worth no more than the 40."""
+        rng = np.random.default_rng(3)
+        x = np.repeat(self.places, [24, 16], axis=0) + rng.normal(size=(40, 2))
+        copies = np.repeat(x, 25, axis=0)[rng.permutation(1000)]
+        with pytest.warns(UserWarning, match="960 of 1000 draws repeat others exactly"):
+            result = flux_test(copies, self.target, modes=self.places, independent=True, rng=0)
+        assert result.variant == "block signs"
+        assert result.pvalue > 0.1
+
+
+class TestBudget:
+    means = 12.0 * np.arange(8)[:, None]
+    target = sc.models.gaussian_mixture(means)
+
+    def test_evenly_spaced_draws_are_tested(self):
+        x = self.target.sample(1000, 0)
+        counted = []
+
+        def log_density(y):
+            counted.append(len(y))
+            return self.target.log_density(y)
+
+        slow = sc.Target(log_density, self.target.score, dim=1)
+        result = flux_test(x, slow, modes=self.means, max_evaluations=4000, max_seconds=None, rng=0)
+        assert sum(counted) <= 4000 * 1.01
+        assert 300 < result.n_tested < 1000
+        assert np.ptp(np.diff(result.tested_rows)) <= 1
+        assert result.settings["max_evaluations"] == 4000
+
+    def test_all_are_tested_without_a_limit(self):
+        result = flux_test(self.target.sample(300, 0), self.target, modes=self.means, rng=0)
+        assert result.n_tested == 300
+
+    def test_local_chains_that_are_too_expensive_are_left_out(self):
+        target, sample, modes = arcs()
+        x = sample(300, np.random.default_rng(0))
+        with pytest.warns(UserWarning, match="can be mapped to another mode"):
+            result = flux_test(x, target, modes=modes, max_evaluations=10_000, rng=0)
+        assert result.efficiency < 0.7
+
+
 class TestCannotTell:
     def test_no_flow_is_not_a_pass(self):
         """All draws at a mode nobody knows, from which no map leads anywhere."""
@@ -190,7 +283,7 @@ def test_close_modes_are_flagged():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"modes": [[0.0]]}, ValueError, "at least two modes that expect a draw, got 1: give all `modes` you know"),
+        ({"modes": [[0.0]]}, ValueError, "at least two modes that expect a draw, got 1: give all `modes`"),
         ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer, got 0"),
         ({"variant": "fast"}, ValueError, "`variant` must be 'asymptotic' or 'exact', got 'fast'"),
         ({"anchors": 0}, ValueError, "`anchors` must be a positive integer, got 0"),

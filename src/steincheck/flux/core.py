@@ -21,7 +21,7 @@ from ..result import (
     mode_words,
 )
 from ..target import Target, log_density_at, require_target
-from ..target.evaluation import Budget
+from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.results import close_modes, few_moving, moved_by_displacements, weight_reason
 from .anchors import lattice_steps, local_anchors, mode_anchors, share_at_listed_modes
@@ -71,7 +71,11 @@ def flux_test(
     variant: Variant = "asymptotic",
     anchors: int | None = None,
     n_resamples: int = 999,
+    weights: Any = None,
+    log_weights: Any = None,
     independent: bool = False,
+    max_evaluations: int | None = None,
+    max_seconds: float | None = 60.0,
     rng: RandomSource = None,
 ) -> FluxResult:
     """Mode-flux test: does each mode hold the share the density implies?
@@ -94,7 +98,9 @@ def flux_test(
 
     For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
     of Q then comes from random signs of blocks. Where the chains change mode too rarely for that, there is no
-    test: `pvalue` is NaN, and `mode_table` has the shares of the draws beside those of the density.
+    test: `pvalue` is NaN, and `mode_table` has the shares of the draws beside those of the density. For draws
+    with weights w H0 is: these are proportional to p/q, q the density of the draws. Then E[w F] = 0, and the
+    signs are those of groups of draws, or of blocks of single ones.
 
     The test sees the weights of the modes it knows, nothing else: see `ksd_test` for the fit within modes.
 
@@ -118,9 +124,16 @@ def flux_test(
         Gaussians per mode between which draws are moved; 1 takes the mode and its inverse Hessian, more come
         from short chains that start at the modes. By default 1, or 4 if 1 is inefficient.
     n_resamples : int
-        Samples of the exact variant, and random signs of the blocks of Markov chains.
+        Samples of the exact variant, and random signs of blocks.
+    weights, log_weights : array (n,), optional
+        Importance weights of the draws, or their logarithms, up to a constant.
     independent : bool
         The draws are independent, even if their order or shape suggests otherwise.
+    max_evaluations : int, optional
+        Evaluations of the density for everything: where they do not reach for n (M - 1), evenly spaced draws
+        are tested.
+    max_seconds : float or None
+        As many evaluations as fit into this time, by the time of the first ones.
     rng : int, Generator or SeedSequence, optional
         Only the search, the local chains, the exact variant and the signs of blocks are random.
 
@@ -145,28 +158,40 @@ def flux_test(
     """
     _check_arguments(target, variant, anchors)
     box = box_beside(modes, bounds, target.dim)
-    n_resamples = as_count(n_resamples, "n_resamples")
-    options: dict[str, Any] = {"variant": variant, "anchors": anchors, "n_resamples": n_resamples}
+    as_budget(max_evaluations, max_seconds)
+    options: dict[str, Any] = {"variant": variant, "anchors": anchors}
+    options["n_resamples"] = as_count(n_resamples, "n_resamples")
     generator, seed = seeded(rng)
-    read = read_sample(draws, target, independent=independent)
-    if read.chain is not None and variant == "exact":
-        raise ValueError(
-            "`variant` 'exact' is for independent draws, but `draws` are Markov chains; give "
-            "`independent=True` if they are independent"
-        )
-    (search_stream,) = generator.spawn(1)
-    known, rows, mode_warnings = known_modes(modes, target, read.x, box, chain=read.chain, rng=search_stream)
-    _check_number_of_modes(known, searched=modes is None, in_box=box is not None)
-    result = flux_core(read.rows(rows), target, known, rng=generator, **options)
-    warnings = [*read.warnings, *mode_warnings, *result.warnings]
+    read = read_sample(draws, target, weights=weights, log_weights=log_weights, independent=independent)
+    _check_exact(variant, read)
+    budget = affordable_budget(target, read.x, max_evaluations, max_seconds)
+    budget.made += len(read.x)
+    if np.isfinite(budget.max_evaluations):  # this number repeats the run
+        max_evaluations, max_seconds = int(budget.max_evaluations), None
+    (search,) = generator.spawn(1)
+    known = known_modes(modes, target, read.x, box, chain=read.chain, rng=search, budget=budget)
+    _check_number_of_modes(known.modes, searched=modes is None, in_box=box is not None)
+    counted = counting_target(target, budget)
+    result = flux_core(read.rows(known.rows), counted, known.modes, budget=budget, rng=generator, **options)
+    warnings = [*read.warnings, *known.warnings, *result.warnings]
     if result.inconclusive_reason is not None:
         warnings.append(cannot_tell(weight_reason(result)))
     if result.null_distribution is not None:
         warnings.extend(resample_warnings(n_resamples, "n_resamples"))
     announce(warnings)
-    settings = recorded(modes=modes, bounds=bounds, **options, independent=independent, rng=seed)
+    settings = recorded(
+        modes=modes,
+        bounds=bounds,
+        **options,
+        weights=weights,
+        log_weights=log_weights,
+        independent=independent,
+        max_evaluations=max_evaluations,
+        max_seconds=max_seconds,
+        rng=seed,
+    )
     result = replace(result, settings=settings, warnings=tuple(dict.fromkeys(warnings)))
-    return among_all(result, rows, len(read.x))
+    return among_all(result, known.rows, len(read.x))
 
 
 def flux_core(
@@ -185,13 +210,13 @@ def flux_core(
     Orbits stay whole, so that the level is kept; at least 20 draws are carried.
     """
     budget = Budget() if budget is None else budget
+    # by displacements where the modes are part of a lattice, and most draws are at modes that are not listed
+    steps = lattice_steps(target, modes) if anchors is None else None
     n = len(sample.x)
     count = int(np.clip(budget.left / (len(modes) - 1), min(20, n), n))
     rows = np.arange(count) * n // count
     sample = sample.rows(rows)
     case = FluxCase(sample, target, modes, variant, anchors, n_resamples, budget, *rng.spawn(2))
-    # by displacements where the modes are part of a lattice, and most draws are at modes that are not listed
-    steps = lattice_steps(target, modes) if anchors is None else None
     if steps is None or share_at_listed_modes(sample.x, sample.log_p, modes) >= 0.5:
         return among_all(_test_modes(case), rows, n)
     return among_all(_test_displacements(case, steps), rows, n)
@@ -251,8 +276,8 @@ def _carry_draws(case: FluxCase) -> tuple[Orbits, CountMoments]:
 def _test_displacements(case: FluxCase, steps: np.ndarray) -> FluxResult:
     """Compare the flows along the displacements of a lattice with those against them."""
     sample = case.sample
-    shortest = steps[: max(1, len(sample.x) // 10)]  # at most one displacement for ten draws
-    flows = carry_along_steps(sample, case.target, shortest)
+    n_steps = min(len(sample.x) / 10, case.budget.left / (2 * len(sample.x)))  # one for ten draws at most
+    flows = carry_along_steps(sample, case.target, steps[: max(1, int(n_steps))])
     part = compare_steps(flows, sample, case.variant, case.n_resamples, case.test_stream)
     reason: FluxReason | None = None
     if np.isnan(part.comparison.pvalue):
@@ -325,6 +350,15 @@ def _check_arguments(target: Any, variant: Any, anchors: Any) -> None:
         raise ValueError(f"`variant` must be {' or '.join(map(repr, variants))}, got {variant!r}")
     if anchors is not None:
         as_count(anchors, "anchors")
+
+
+def _check_exact(variant: Variant, sample: Sample) -> None:
+    if variant == "exact" and not given_orbits(sample):
+        kind = "Markov chains" if sample.chain is not None else "weighted or hold copies"
+        raise ValueError(
+            f"`variant` 'exact' is for independent draws, but `draws` are {kind}; give `independent=True` if "
+            "chains are independent"
+        )
 
 
 def _check_number_of_modes(modes: Modes, *, searched: bool, in_box: bool) -> None:

@@ -246,6 +246,34 @@ def as_budget(max_evaluations: Any, max_seconds: Any) -> Budget:
     return Budget(number, np.inf if max_seconds is None else as_one_positive(max_seconds, "max_seconds"))
 
 
+def affordable_budget(
+    target: Target, x: np.ndarray, max_evaluations: int | None, max_seconds: float | None
+) -> Budget:
+    """The evaluations that both limits allow, to two digits: of the time, by the cost at the first draws.
+
+    Where an evaluation takes less than a hundredth of a millisecond, the time sets no limit.
+    """
+    limit = np.inf if max_evaluations is None else float(max_evaluations)
+    if limit < len(x):
+        raise ValueError(
+            f"`max_evaluations` must be at least the number of draws, {len(x)}, got {max_evaluations}"
+        )
+    if max_seconds is None:
+        return Budget(limit)
+    seconds = np.inf
+    for call, size in enumerate((8, 8, 256, 256)[: 2 if limit <= 10_000 else 4]):  # a first call may compile
+        begin = time.perf_counter()
+        call_batch("log_density", target.log_density, x[:size])
+        seconds = min(seconds, (time.perf_counter() - begin) / len(x[:size]))
+        if call == 1 and seconds > 2e-3:
+            break
+    if seconds < 1e-5:
+        return Budget(limit)
+    in_time = max_seconds / seconds
+    digits = 10 ** np.floor(np.log10(in_time) - 1)
+    return Budget(min(limit, float(np.floor(in_time / digits) * digits)))
+
+
 class CountedTarget:
     """A target at the points of a search, where any point has an answer and every evaluation counts.
 

@@ -24,12 +24,12 @@ from ..flux.orbits import time_within_modes
 from ..modes.held_out import box_beside
 from ..result import AgreementResult, Finding, ImportanceWeights, StepEvaluations, Verdict
 from ..target import Target, require_target, to_constrained
+from ..target.evaluation import affordable_budget
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import verdict as words
 from ..wording.verdict import Circumstance, Remark
 from .case import (
     MIN_DRAWS,
-    affordable_budget,
     end_step,
     find_known_modes,
     planned_evaluations,
@@ -257,7 +257,7 @@ def _importance_weights(evidence: Evidence, mode: np.ndarray) -> ImportanceWeigh
     if table is None or np.isnan(table.implied).any() or np.any(table.n_draws[table.implied > 0.01] == 0):
         return None
     tau = 1.0 if sample.chain is None else time_within_modes(sample.x, sample.log_p, mode, sample.chain)
-    weights = importance_weights(table, mode, tau)
+    weights = importance_weights(table, mode, tau, sample.weight)
     return weights if weights.effective_sample_size >= MIN_DRAWS else None
 
 

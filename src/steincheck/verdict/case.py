@@ -24,7 +24,7 @@ from ..modes.held_out import (
 from ..modes.search import no_mode_reason
 from ..result import Modes, StepEvaluations
 from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
-from ..target.evaluation import Budget, call_batch, counting_target
+from ..target.evaluation import Budget, counting_target
 from ..wording import verdict as words
 from ..wording.draws import draws_context
 from ..wording.numbers import mode_descriptions
@@ -84,34 +84,6 @@ class Case(NamedTuple):
         if self.sample.chain is None:
             return np.full(len(self.names), n)
         return n / np.maximum(autocorrelation_time(self.values, self.sample.chain), 1.0)
-
-
-def affordable_budget(
-    target: Target, x: np.ndarray, max_evaluations: int | None, max_seconds: float | None
-) -> Budget:
-    """The evaluations that both limits allow, to two digits: of the time, by the cost at the first draws.
-
-    Where an evaluation takes less than a hundredth of a millisecond, the time sets no limit.
-    """
-    limit = np.inf if max_evaluations is None else float(max_evaluations)
-    if limit < len(x):
-        raise ValueError(
-            f"`max_evaluations` must be at least the number of draws, {len(x)}, got {max_evaluations}"
-        )
-    if max_seconds is None:
-        return Budget(limit)
-    seconds = np.inf
-    for call, size in enumerate((8, 8, 256, 256)[: 2 if limit <= 10_000 else 4]):  # a first call may compile
-        begin = time.perf_counter()
-        call_batch("log_density", target.log_density, x[:size])
-        seconds = min(seconds, (time.perf_counter() - begin) / len(x[:size]))
-        if call == 1 and seconds > 2e-3:
-            break
-    if seconds < 1e-5:
-        return Budget(limit)
-    in_time = max_seconds / seconds
-    digits = 10 ** np.floor(np.log10(in_time) - 1)
-    return Budget(min(limit, float(np.floor(in_time / digits) * digits)))
 
 
 def read_case(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,9 +91,8 @@ def run_tests(case: Case, known: CaseModes, alpha: float, rng: np.random.Generat
             tests["chains"] = chains
     tests = {name: among_all(result, rows, len(case.values)) for name, result in tests.items()}
     if len(known.modes) > 1:
-        rows = _affordable_rows(case, known)
-        if len(rows) >= min(MIN_DRAWS, len(known.rows)):
-            tests["weights"] = _weight_test(case, rows, known.modes, size, streams.weights)
+        if case.budget.left >= min(MIN_DRAWS, len(known.rows)) * (len(known.modes) - 1):
+            tests["weights"] = _weight_test(case, known, size, streams.weights)
         else:
             remarks += remarks_of("not examined", words.Phrases.weights)
     remarks += remarks_of("warning", *(text for result in tests.values() for text in result.warnings))
@@ -116,17 +115,10 @@ def _improbable_rows(case: Case, modes: Modes) -> np.ndarray:
     return np.flatnonzero(log_p <= 0.5 * (np.median(log_p) + lowest))
 
 
-def _affordable_rows(case: Case, known: CaseModes) -> np.ndarray:
-    """Rows of draws that can be carried between modes within the budget, evenly spaced."""
-    count = int(min(len(known.rows), case.budget.left // (len(known.modes) - 1)))
-    return known.rows[(np.arange(count) * len(known.rows)) // max(count, 1)]
-
-
-def _weight_test(
-    case: Case, rows: np.ndarray, modes: Modes, size: int, rng: np.random.Generator
-) -> FluxResult:
-    result = flux_core(case.sample.rows(rows), case.counted, modes, n_resamples=size - 1, rng=rng)
-    return among_all(result, rows, len(case.values))
+def _weight_test(case: Case, known: CaseModes, size: int, rng: np.random.Generator) -> FluxResult:
+    part = case.sample.rows(known.rows)
+    options: dict[str, Any] = {"n_resamples": size - 1, "budget": case.budget, "rng": rng}
+    return among_all(flux_core(part, case.counted, known.modes, **options), known.rows, len(case.values))
 
 
 def _shape_tests(
