@@ -16,7 +16,7 @@ import numpy as np
 
 import steincheck as sc
 from steincheck.aggregate import collection, min_p
-from steincheck.stein.bootstrap import pvalue, random_blocks
+from steincheck.stein.bootstrap import Resampling, pvalue, random_blocks
 from steincheck.stein.kernels import stein_kernel
 from steincheck.stein.quadratic import flip_signs
 
@@ -44,7 +44,7 @@ def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
     rng = stream("block_study", case, str(repetition))
     x = scale * rng.standard_normal((n, DIM))
     x[:, 0] += shift
-    widths = np.append(sc.median_bandwidth(x, rng=rng), collection(x, None)[::3])
+    widths = np.append(sc.median_bandwidth(x, rng=rng), collection(x, "reference")[::3])
     with jax.enable_x64(True):  # the whole Stein matrices: the draws are few
         matrices = np.array([stein_kernel(sc.IMQ(width), x, -x, x, -x) for width in widths])
     matrices[:, np.arange(n), np.arange(n)] = 0
@@ -56,7 +56,8 @@ def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
         starts = np.cumsum(sizes) - sizes
         rows = np.add.reduceat(matrices[:, order], starts, axis=1)
         table = np.add.reduceat(rows[:, :, order], starts, axis=2)
-        flipped = flip_signs(table[:, None], sizes, sc.wild(len(sizes), N_RESAMPLES, rng))
+        how = Resampling("blocks", sc.wild(len(sizes), N_RESAMPLES, rng), block)
+        flipped = flip_signs(table[:, None], how)
         found["ksd", q] = pvalue(flipped.statistics[0], flipped.replicates[0]) <= 0.05
         statistics = flipped.statistics[1:]
         every = np.column_stack([flipped.replicates[1:], statistics])

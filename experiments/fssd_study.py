@@ -26,6 +26,7 @@ from scipy import stats
 from scipy.optimize import minimize
 
 import steincheck as sc
+from steincheck.chains.reading import Sample
 from steincheck.fssd import Placement, _value_and_slopes, feature_moments
 
 from .rows import versions
@@ -73,7 +74,8 @@ def kernel_gof_placement(
     median = sc.median_bandwidth(x[:1000])
     start = rng.multivariate_normal(x.mean(axis=0), np.cov(x.T) + 1e-6 * np.eye(DIM), N_LOCATIONS)
     widths = median * 2.0 ** np.linspace(-3, 3, 5)
-    merits = [feature_moments(x, -x, Placement(start, 2 * width)).power_criterion for width in widths]
+    sample = Sample(x, np.zeros(len(x)), scores=-x)
+    merits = [feature_moments(sample, Placement(start, 2 * width)).power_criterion for width in widths]
     first = np.append(np.sqrt(widths[np.argmax(merits)]), start)
     reach = 100 * x.std(axis=0)
     low = np.append(np.sqrt(max(0.01 * median, 1e-3)), np.tile(x.min(axis=0) - reach, N_LOCATIONS))

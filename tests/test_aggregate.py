@@ -81,7 +81,7 @@ def test_paper_collection_and_default_collection():
     median = sc.median_bandwidth(x)
     np.testing.assert_allclose(collection(x, "paper"), median * 4.0 ** np.arange(11))
     farthest = pdist(x[:500]).max()
-    np.testing.assert_allclose(np.sqrt(collection(x, None)), np.geomspace(1, farthest, 10) / 3)
+    np.testing.assert_allclose(np.sqrt(collection(x, "reference")), np.geomspace(1, farthest, 10) / 3)
 
 
 @pytest.mark.slow

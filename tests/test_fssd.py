@@ -16,7 +16,13 @@ from scipy.optimize import approx_fprime
 
 import steincheck as sc
 from steincheck import fssd
+from steincheck.chains.reading import Sample
 from steincheck.fssd import Placement, feature_moments, features, fssd_test
+
+
+def normal_sample(x):
+    """Draws with the scores of the standard normal distribution."""
+    return Sample(x, np.zeros(len(x)), scores=-x)
 
 
 def test_golden_features_statistic_eigenvalues_and_criterion(golden):
@@ -56,13 +62,13 @@ def test_statistic_is_the_u_statistic_of_the_features(normal_target):
 def test_chunks_do_not_show_and_a_new_n_compiles_nothing():
     x = np.random.default_rng(1).normal(size=(5000, 2))
     places = np.array([[0.0, 1.0], [1.0, 0.0]])
-    whole = feature_moments(x, -x, Placement(places, 2.0))
-    size = fssd._chunk_sums._cache_size()
-    parts = [feature_moments(part, -part, Placement(places, 2.0)) for part in (x[:1234], x[1234:])]
+    whole = feature_moments(normal_sample(x), Placement(places, 2.0))
+    size = fssd._weighted_features._cache_size()
+    parts = [feature_moments(normal_sample(part), Placement(places, 2.0)) for part in (x[:1234], x[1234:])]
     for name in ("mean", "second"):
         pooled = sum(part.n * getattr(part, name) for part in parts) / len(x)
         np.testing.assert_allclose(getattr(whole, name), pooled, rtol=1e-11, atol=1e-12)
-    assert fssd._chunk_sums._cache_size() == size
+    assert fssd._weighted_features._cache_size() == size
 
 
 @pytest.mark.slow
@@ -192,15 +198,15 @@ def test_climbing_never_lowers_the_criterion_on_the_training_draws(kind):
     for bandwidth in (0.5, 4.0, 30.0):
         x = draw()
         start = Placement(rng.normal(size=(4, 3)), bandwidth)
-        end = fssd._climb(x, -x, start)
-        criteria = [feature_moments(x, -x, placement).power_criterion for placement in (start, end)]
+        end = fssd._climb(normal_sample(x), start)
+        criteria = [feature_moments(normal_sample(x), place).power_criterion for place in (start, end)]
         assert criteria[1] >= criteria[0]
 
 
 def test_slopes_of_the_criterion_are_those_of_finite_differences():
     rng = np.random.default_rng(13)
     x = rng.normal(size=(50, 2))
-    arrays = fssd._padded(x, -x, 64)
+    arrays = fssd._padded(normal_sample(x), 64)
     point = np.append(rng.normal(size=6), np.log(3.0))
 
     def value(parameters):

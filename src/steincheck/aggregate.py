@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,36 +19,44 @@ from ._validation import (
 )
 from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
+from .chains.reading import Sample
 from .perturbation.maps import Accept
-from .perturbation.move import Perturbation, as_jumps, jump_settings, requested_perturbation
+from .perturbation.move import (
+    Jumps,
+    Perturbation,
+    as_jumps,
+    jump_settings,
+    perturbed_stack,
+    requested_perturbation,
+)
 from .result import KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
-from .stein.inputs import Prepared, QuadraticOptions, Streams, prepare
-from .stein.kernels import IMQ, Kernel, check_kernel_of_bandwidths, median_squared_distance
-from .stein.mode_units import at_own_mode, replicate_over_modes
-from .stein.quadratic import Replicated, replicated_statistics, scores_of_moved
-from .stein.resampling import Resampling, chain_blocks, resampling, with_settings
+from .stein.kernels import IMQ, Kernel, check_kernel, median_squared_distance
+from .stein.quadratic import (
+    Inputs,
+    QuadraticOptions,
+    Replicated,
+    Streams,
+    at_own_mode,
+    chain_blocks,
+    prepare,
+    replicate,
+    with_settings,
+)
 from .target import Target, score_at
 from .typing import BoundsLike, DrawsLike, ModesLike
 from .wording.results import other_units
 
+Collection = Literal["reference", "paper", "medians"]
 
-@dataclass(frozen=True)
-class Aggregation:
-    """Options of an aggregated test, as in `ksdagg_test`."""
 
-    bandwidths: np.ndarray | Literal["paper"] | None = None
-    bandwidth_weights: np.ndarray | None = None  # of the statistics; None for the default of the test
-    kernel: Kernel = IMQ()
-    bootstrap: Bootstrap | Literal["blocks"] | None = None
-    n_resamples: int = 999
+class Aggregation(NamedTuple):
+    """What only aggregated tests take, as in `ksdagg_test`."""
+
+    bandwidths: np.ndarray | Collection = "reference"
+    bandwidth_weights: np.ndarray = np.full(10, 0.1)  # of the statistics
     n_level_resamples: int = 999
     alpha: float = 0.05
-
-    @property
-    def total(self) -> int:
-        """Number of replicates in all."""
-        return self.n_resamples + self.n_level_resamples
 
 
 def ksdagg_test(
@@ -115,27 +123,22 @@ def ksdagg_test(
     >>> sc.ksdagg_test(draws, target, rng=0).reject()
     True
     """
-    chosen = _as_collection(bandwidths, bandwidth_weights, 1)
-    options = Aggregation(*chosen, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
-    asked = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
-    inputs = _prepare(draws, target, options, asked, rng)
-    spread = inputs.sample.x.std(axis=0)
+    collected = _as_collection(bandwidths, bandwidth_weights, perturbed=False)
+    aggregation = Aggregation(*collected, n_level_resamples, alpha)
+    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    inputs = _prepare(draws, target, options, aggregation, rng)
+    sample = inputs.sample._replace(scores=score_at(target, inputs.sample.x))
+    spread = sample.x.std(axis=0)
+    warnings = inputs.warnings
     if bandwidths is None and inputs.whiten is None and (spread.min() < 0.1 or spread.max() > 10):
-        inputs = replace(inputs, warnings=(*inputs.warnings, other_units(spread.min(), spread.max())))
-    result = ksdagg_core(
-        inputs.sample.x,
-        score_at(target, inputs.sample.x),
-        options,
-        whiten=inputs.whiten,
-        chain=inputs.sample.chain,
-        streams=inputs.streams,
-    )
-    result = replace(result, warnings=(*inputs.warnings, *result.warnings))
+        warnings = (*warnings, other_units(spread.min(), spread.max()))
+    result, found = ksdagg_core(sample, options, aggregation, inputs.streams, whiten=inputs.whiten)
+    result = replace(result, warnings=(*warnings, *result.warnings))
     announce(result.warnings)
     return with_settings(
         result,
         inputs,
-        wild,
+        found,
         bandwidths=bandwidths,
         bandwidth_weights=bandwidth_weights,
         n_level_resamples=n_level_resamples,
@@ -144,39 +147,32 @@ def ksdagg_test(
 
 
 def ksdagg_core(
-    x: np.ndarray,
-    scores: np.ndarray,
-    options: Aggregation,
-    *,
+    sample: Sample,
+    options: QuadraticOptions,
+    aggregation: Aggregation,
     streams: Streams,
+    *,
     whiten: np.ndarray | None = None,
     modes: Modes | None = None,
-    chain: np.ndarray | None = None,
     blocks: Blocks | None = None,
-) -> KsdaggResult:
-    """The test of `ksdagg_test` on validated draws; `whiten` is L with precondition = L L'.
+) -> tuple[KsdaggResult, Replicated]:
+    """The test of `ksdagg_test` on draws and their scores; `whiten` is L with precondition = L L'.
 
-    `chain` (n,) numbers the chains of the draws, None for independent draws; `blocks` are those of the chains
-    where they are known. With `modes` the kernel is a sum over modes, each in its own units; `whiten` is not
-    used then, and the bootstrap must be one of blocks.
+    `blocks` are those of the chains where they are known. With `modes` the kernel is a sum over modes, each
+    in its own units; `whiten` is not used then, and the bootstrap must be one of blocks.
     """
-    z = whitened(x, whiten) if modes is None else at_own_mode(x, modes)
-    stack = (z[None], whitened_scores(scores, whiten)[None])
-    dependent = chain is not None or blocks is not None
-    bandwidths = collection(z, options.bandwidths, streams.bandwidth, evenly=dependent)
-    weights = options.bandwidth_weights
-    if weights is None:
-        weights = np.full(len(bandwidths), 1 / len(bandwidths))
-    some = bandwidths[::3]  # neighbours are alike
-    blocks = blocks or chain_blocks(chain, options.bootstrap, [stack], options.kernel, some)
-    resampled = resampling(x, options.bootstrap, wild, options.total, streams, blocks)
-    if modes is None:
-        found = replicated_statistics(*stack, options.kernel, bandwidths, resampled)
-    else:
-        found = replicate_over_modes(x, scores, modes, options.kernel, bandwidths, resampled)
-    fields = _aggregate(found, resampled, options, bandwidths, weights)
+    z = whitened(sample.x, whiten) if modes is None else at_own_mode(sample.x, modes)
+    stack = (z[None], whitened_scores(sample.scores, whiten)[None])
+    bandwidths = collection(z, aggregation.bandwidths, streams.bandwidth, evenly=sample.chain is not None)
+    if blocks is None and sample.chain is not None and not callable(options.bootstrap):
+        some = bandwidths[::3]  # neighbours are alike
+        blocks = chain_blocks(sample.chain, [stack], options.kernel, some, sample.weight)
+    total = options._replace(n_resamples=options.n_resamples + aggregation.n_level_resamples)
+    found = replicate([stack], sample, total, bandwidths, streams, default=wild, blocks=blocks, modes=modes)
+    fields = _aggregate(found, options.n_resamples, aggregation, bandwidths)
     units: Literal["common", "per mode"] = "common" if modes is None else "per mode"
-    return KsdaggResult(test="KSDAgg test", n=len(x), dim=x.shape[1], units=units, **fields)
+    n, dim = sample.x.shape
+    return KsdaggResult(test="KSDAgg test", n=n, dim=dim, units=units, **fields), found
 
 
 def pksdagg_test(
@@ -243,19 +239,17 @@ def pksdagg_test(
     >>> sc.pksdagg_test(target.sample(500, 0, weights=[1.0, 0.0]), target, rng=0).reject()
     True
     """
-    chosen = _as_collection(bandwidths, bandwidth_weights, 2)
-    options = Aggregation(*chosen, kernel, bootstrap, n_resamples, n_level_resamples, alpha)
+    collected = _as_collection(bandwidths, bandwidth_weights, perturbed=True)
+    aggregation = Aggregation(*collected, n_level_resamples, alpha)
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
-    asked = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
-    inputs = _prepare(draws, target, options, asked, rng)
-    moved, chain, rows, warnings = requested_perturbation(inputs, target, jumps)
-    result = _pksdagg(score_at(target, moved.draws), target, moved, options, inputs, chain)
-    result = replace(result, warnings=(*inputs.warnings, *warnings, *result.warnings))
+    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    inputs = _prepare(draws, target, options, aggregation, rng)
+    result, found, rows = _pksdagg_core(inputs, jumps, aggregation)
     announce(result.warnings)
     return with_settings(
         result,
         inputs,
-        wild,
+        found,
         rows,
         bandwidths=bandwidths,
         bandwidth_weights=bandwidth_weights,
@@ -265,82 +259,61 @@ def pksdagg_test(
     )
 
 
-def _pksdagg(
-    scores: np.ndarray,
-    target: Target,
-    moved: Perturbation,
-    options: Aggregation,
-    inputs: Prepared,
-    chain: np.ndarray | None,
-) -> PksdaggResult:
-    """The test of `pksdagg_test` on a perturbation; `scores` and `chain` are of its unperturbed draws."""
-    x, whiten, streams = moved.draws, inputs.whiten, inputs.streams
-    z = whitened(x, whiten)
-    if options.bandwidths is None:
-        bandwidths = median_squared_distance(z, streams.bandwidth) * np.array([1.0, 4.0])
-    else:
-        bandwidths = collection(z, options.bandwidths, streams.bandwidth)
-    weights = options.bandwidth_weights
-    if weights is None:
-        weights = np.repeat([0.25, 0.75], len(bandwidths)) / len(bandwidths)
-    slopes = scores_of_moved(target, x, scores, moved.samples)
-    stacks = [
-        (z[None], whitened_scores(scores, whiten)[None]),
-        (whitened(moved.samples, whiten), whitened_scores(slopes, whiten)),
-    ]
-    blocks = chain_blocks(chain, options.bootstrap, stacks, options.kernel, bandwidths)
-    resampled = resampling(x, options.bootstrap, wild, options.total, streams, blocks)
-    parts = [replicated_statistics(*stack, options.kernel, bandwidths, resampled) for stack in stacks]
-    found = Replicated(
-        np.concatenate([part.statistics for part in parts]),
-        np.concatenate([part.replicates for part in parts]),
-        None,
-    )
-    fields = _aggregate(found, resampled, options, np.tile(bandwidths, 2), weights)
-    return PksdaggResult(
+def _pksdagg_core(
+    inputs: Inputs, jumps: Jumps, aggregation: Aggregation
+) -> tuple[PksdaggResult, Replicated, np.ndarray]:
+    """The test of `pksdagg_test`, and the rows of the tested draws."""
+    options, streams = inputs.options, inputs.streams
+    moved, sample, rows, warnings = requested_perturbation(inputs, jumps)
+    samples, scores = perturbed_stack(inputs, moved)
+    bandwidths = collection(samples[0], aggregation.bandwidths, streams.bandwidth)
+    stacks = [(samples[:1], scores[:1]), (samples[1:], scores[1:])]
+    total = options._replace(n_resamples=options.n_resamples + aggregation.n_level_resamples)
+    found = replicate(stacks, sample, total, bandwidths, streams, default=wild)
+    fields = _aggregate(found, options.n_resamples, aggregation, np.tile(bandwidths, 2))
+    fields["warnings"] = (*inputs.warnings, *warnings, *found.how.warnings)
+    result = PksdaggResult(
         test="pKSDAgg test",
-        n=len(x),
-        dim=x.shape[1],
+        n=len(sample.x),
+        dim=inputs.target.dim,
         **fields,
         modes=moved.modes,
         theta=moved.theta,
         acceptance=moved.acceptance,
     )
+    return result, found, rows
 
 
 def _aggregate(
-    found: Replicated,
-    resampled: Resampling,
-    options: Aggregation,
-    bandwidths: np.ndarray,
-    weights: np.ndarray,
+    found: Replicated, n_resamples: int, aggregation: Aggregation, bandwidths: np.ndarray
 ) -> dict[str, Any]:
     """What all aggregated results record, by `min_p` with two sets of replicates.
 
     With blocks one set serves both, the observed signs included.
     """
     replicates = found.replicates
+    weights, alpha = aggregation.bandwidth_weights, aggregation.alpha
     if not replicates.shape[1]:
         unknown = np.full(len(weights), np.nan)
         outcome = MinP(np.nan, np.nan, unknown, unknown, unknown, np.empty(0))
-    elif resampled.block is None:
-        first, second = np.split(replicates, [options.n_resamples], axis=1)
-        outcome = min_p(found.statistics, first, second, weights, options.alpha)
+    elif found.how.block is None:
+        first, second = np.split(replicates, [n_resamples], axis=1)
+        outcome = min_p(found.statistics, first, second, weights, alpha)
     else:
         every = np.column_stack([replicates, found.statistics])
-        outcome = min_p(found.statistics, replicates, every, weights, options.alpha)
+        outcome = min_p(found.statistics, replicates, every, weights, alpha)
     return {
         "statistic": -float(np.min(outcome.pvalues / weights)),
         "pvalue": outcome.pvalue,
         "null_distribution": outcome.null if len(outcome.null) else None,
-        "warnings": resampled.warnings,
-        "chains": resampled.chains,
+        "warnings": found.how.warnings,
+        "chains": found.how.chains,
         "bandwidths": bandwidths,
         "bandwidth_weights": weights,
         "statistics": found.statistics,
         "pvalues": outcome.pvalues,
         "pvalue_floor": outcome.floor,
-        "alpha": options.alpha,
+        "alpha": alpha,
         "levels": outcome.levels,
         "thresholds": outcome.thresholds,
     }
@@ -348,54 +321,58 @@ def _aggregate(
 
 def collection(
     x: np.ndarray,
-    bandwidths: np.ndarray | Literal["paper"] | None,
+    bandwidths: np.ndarray | Collection,
     rng: np.random.Generator | None = None,
     *,
     evenly: bool = False,
 ) -> np.ndarray:
     """Bandwidths in units of squared distance: the given ones, or a collection by name.
 
-    The largest distance is taken among the first 500 draws, or among 500 spread `evenly` over chains.
+    "reference" are those of the reference implementation. Its largest distance is taken among the first 500
+    draws, or among 500 spread `evenly` over chains. "paper" and "medians" are multiples of the median squared
+    distance.
 
     Examples
     --------
     >>> import numpy as np
-    >>> collection(np.array([[0.0], [3.0]]), None).round(2)[[0, -1]]
+    >>> collection(np.array([[0.0], [3.0]]), "reference").round(2)[[0, -1]]
     array([1., 9.])
     """
-    if bandwidths is None:
+    if not isinstance(bandwidths, str):
+        return bandwidths
+    if bandwidths == "reference":
         from scipy.spatial.distance import pdist
 
         step = max(1, len(x) // 500) if evenly else 1
-        farthest = pdist(x[::step][:500]).max(initial=2.0)  # 500 as in the reference implementation
+        farthest = pdist(x[::step][:500]).max(initial=2.0)
         return (farthest ** (np.arange(10) / 9) / x.shape[1]) ** 2
-    if isinstance(bandwidths, str):
-        return median_squared_distance(x, rng) * 4.0 ** np.arange(11)
-    return bandwidths
+    return median_squared_distance(x, rng) * 4.0 ** np.arange(11 if bandwidths == "paper" else 2)
 
 
 def _as_collection(
-    bandwidths: Any, weights: Any, n_statistics: int
-) -> tuple[np.ndarray | Literal["paper"] | None, np.ndarray | None]:
-    """The user's bandwidths, and the weights of so many statistics for each; None for the defaults."""
-    if bandwidths is None:
-        return None, _as_bandwidth_weights(weights, 10 if n_statistics == 1 else 4)
+    bandwidths: Any, weights: Any, *, perturbed: bool
+) -> tuple[np.ndarray | Collection, np.ndarray]:
+    """The user's bandwidths or the default ones, and the weights of their statistics."""
+    chosen: np.ndarray | Collection = "medians" if perturbed else "reference"
+    count = 2 if perturbed else 10
     if isinstance(bandwidths, str):
         if bandwidths != "paper":
             raise ValueError(f"`bandwidths` must be an array, None or 'paper', got {bandwidths!r}")
-        return "paper", _as_bandwidth_weights(weights, 11 * n_statistics)
-    given = as_positive(bandwidths, "bandwidths")
-    return given, _as_bandwidth_weights(weights, len(given) * n_statistics)
+        chosen, count = "paper", 11
+    elif bandwidths is not None:
+        chosen = as_positive(bandwidths, "bandwidths")
+        count = len(chosen)
+    if perturbed and weights is None:
+        return chosen, np.repeat([0.25, 0.75], count) / count
+    return chosen, _as_bandwidth_weights(weights, count * (2 if perturbed else 1))
 
 
-def _as_bandwidth_weights(weights: Any, count: int) -> np.ndarray | None:
-    """So many weights with sum 1; None as it is."""
-    if weights is None:
-        return None
-    if isinstance(weights, str):
-        if weights != "uniform":
-            raise ValueError(f"`bandwidth_weights` must be an array or 'uniform', got {weights!r}")
+def _as_bandwidth_weights(weights: Any, count: int) -> np.ndarray:
+    """So many weights with sum 1."""
+    if weights is None or (isinstance(weights, str) and weights == "uniform"):
         return np.full(count, 1 / count)
+    if isinstance(weights, str):
+        raise ValueError(f"`bandwidth_weights` must be an array or 'uniform', got {weights!r}")
     values = as_numbers(weights, "bandwidth_weights", "an array of numbers or 'uniform'")
     if values.shape != (count,):
         raise ValueError(
@@ -406,10 +383,12 @@ def _as_bandwidth_weights(weights: Any, count: int) -> np.ndarray | None:
     return values
 
 
-def _prepare(draws: Any, target: Target, options: Aggregation, asked: QuadraticOptions, rng: Any) -> Prepared:
-    check_level(options.alpha)
-    as_count(options.n_level_resamples, "n_level_resamples")
-    check_kernel_of_bandwidths(options.kernel)
-    inputs = prepare(draws, target, asked, rng)
-    few = resample_warnings(options.n_level_resamples, "n_level_resamples")
+def _prepare(
+    draws: Any, target: Target, options: QuadraticOptions, aggregation: Aggregation, rng: Any
+) -> Inputs:
+    check_level(aggregation.alpha)
+    as_count(aggregation.n_level_resamples, "n_level_resamples")
+    check_kernel(options.kernel, aggregated=True)
+    inputs = prepare(draws, target, options, rng)
+    few = resample_warnings(aggregation.n_level_resamples, "n_level_resamples")
     return replace(inputs, warnings=(*inputs.warnings, *few))

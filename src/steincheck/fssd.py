@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 
 from ._validation import RandomSource, announce, as_count, as_numbers, as_one_positive, check_switch, recorded
 from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_blocks
-from .draws.record import chain_of_rows
+from .chains.reading import Sample
 from .result import ChainBlocks, FssdResult, among_all, cannot_tell
-from .stein.bootstrap import pvalue
-from .stein.inputs import QuadraticOptions, Streams, check_fraction, prepare, split_rows
+from .stein.bootstrap import pvalue, random_blocks
 from .stein.kernels import median_squared_distance
+from .stein.quadratic import QuadraticOptions, Streams, check_fraction, prepare, split_rows
 from .target import Target, require_target, score_at
 from .typing import DrawsLike
 from .wording.results import UNSEEN_DRAWS, few_draws
@@ -50,15 +50,10 @@ class FeatureMoments(NamedTuple):
         return self.n / (self.n - 1) * (self.mean**2 - np.diag(self.second) / self.n)
 
     @property
-    def statistic(self) -> float:
-        """The test statistic, n times the unbiased estimate of |E tau|^2."""
-        return float(self.n * self.unbiased.sum())
-
-    @property
     def signal_to_noise(self) -> float:
-        """The statistic in units of its standard deviation under H0."""
+        """n times the unbiased estimate of |E tau|^2, in units of its standard deviation under H0."""
         noise = np.sqrt(2 * np.sum(self.covariance**2))
-        return self.statistic / noise if noise > 0 else -np.inf
+        return float(self.n * self.unbiased.sum() / noise) if noise > 0 else -np.inf
 
     @property
     def power_criterion(self) -> float:
@@ -138,23 +133,24 @@ def fssd_test(
     as_count(n_locations, "n_locations")
     check_fraction(train_fraction)
     check_switch(optimise, "optimise")
-    given = _as_placement(locations, bandwidth, target.dim)
-    asked = QuadraticOptions(n_resamples=n_resamples, check_score=check_score, independent=independent)
-    inputs = prepare(draws, target, asked, rng)
-    x = inputs.sample.x
-    scores = score_at(target, x)
-    if given is None:
-        train, tested = split_rows(len(x), train_fraction, inputs.streams.split, inputs.sample.chain)
+    placement = _as_placement(locations, bandwidth, target.dim)
+    options = QuadraticOptions(
+        n_resamples=n_resamples,
+        check_score=check_score,
+        independent=independent,
+    )
+    inputs = prepare(draws, target, options, rng)
+    sample = inputs.sample._replace(scores=score_at(target, inputs.sample.x))
+    tested = np.arange(len(sample.x))
+    if placement is None:
+        train, tested = split_rows(sample, train_fraction, inputs.streams.split)
         if not len(train):
             raise ValueError(f"`train_fraction` leaves no draws of such short chains, got {train_fraction}")
-        few = min(n_locations, len(train))
-        placement = _trained_placement(x[train], scores[train], few, optimise, inputs.streams)
-    else:
-        tested = np.arange(len(x))
-        width = given.bandwidth or median_squared_distance(x, inputs.streams.bandwidth)
-        placement = Placement(given.locations, width)
-    chain = chain_of_rows(inputs.sample.chain, tested)
-    result = fssd_core(x[tested], scores[tested], placement, chain, n_resamples, inputs.streams)
+        placement = _trained_placement(sample.rows(train), n_locations, optimise, inputs.streams)
+    elif bandwidth is None:
+        width = median_squared_distance(sample.x, inputs.streams.bandwidth)
+        placement = placement._replace(bandwidth=width)
+    result = fssd_core(sample.rows(tested), placement, n_resamples, inputs.streams)
     result = replace(result, warnings=(*inputs.warnings, *result.warnings))
     announce(result.warnings)
     settings = recorded(
@@ -168,30 +164,21 @@ def fssd_test(
         independent=independent,
         rng=inputs.seed,
     )
-    return among_all(replace(result, settings=settings), np.sort(tested), len(x))
+    return among_all(replace(result, settings=settings), np.sort(tested), len(sample.x))
 
 
-def fssd_core(
-    x: np.ndarray,
-    scores: np.ndarray,
-    placement: Placement,
-    chain: np.ndarray | None,
-    n_resamples: int,
-    streams: Streams,
-) -> FssdResult:
-    """The test on the tested draws and their scores.
-
-    `chain` numbers the chains of the tested draws; None for independent draws.
-    """
+def fssd_core(sample: Sample, placement: Placement, n_resamples: int, streams: Streams) -> FssdResult:
+    """The test on draws and their scores."""
     n_locations, dim = placement.locations.shape
-    moments = feature_moments(x, scores, placement)
+    n = len(sample.x)
+    moments = feature_moments(sample, placement)
     eigenvalues = np.clip(np.linalg.eigvalsh(moments.covariance)[::-1], 0.0, None)
-    if chain is None:
-        found = _Found(moments.n * moments.unbiased, _simulate(eigenvalues, n_resamples, streams.bootstrap))
+    if sample.chain is None and sample.weight is None and sample.group is None:
+        null = _simulate(eigenvalues, n_resamples, streams.bootstrap)
+        found = _Found(moments.n * moments.unbiased, null)
     else:
-        tau = np.concatenate(list(_in_chunks(_chunk_features, x, scores, placement)))[: len(x)]
-        found = _found_with_blocks(tau, moments, chain, n_resamples, streams)
-    statistic = moments.statistic if chain is None else float(found.contributions.sum())
+        found = _found_by_signs(sample, placement, moments.mean, n_resamples, streams)
+    statistic = float(found.contributions.sum())
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
     unseen = eigenvalues[0] * placement.bandwidth < 1e-12
     least = 40  # draws: with fewer, the limiting distribution rejects correct samples too often
@@ -200,10 +187,10 @@ def fssd_core(
         statistic,
         np.nan if unseen else pvalue(statistic, found.null),
         found.null if len(found.null) else None,
-        len(x),
+        n,
         dim,
         (
-            *([few_draws(len(x), least)] if len(x) < least else []),
+            *([few_draws(n, least)] if n < least else []),
             *found.warnings,
             *([cannot_tell(UNSEEN_DRAWS)] if unseen else []),
         ),
@@ -225,53 +212,60 @@ class _Found(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def _found_with_blocks(
-    tau: np.ndarray, moments: FeatureMoments, chain: np.ndarray, n_resamples: int, streams: Streams
+def _found_by_signs(
+    sample: Sample, placement: Placement, mean: np.ndarray, n_resamples: int, streams: Streams
 ) -> _Found:
     """n times the mean of tau.tau' over pairs of draws in different blocks, and its values with other signs.
 
-    `tau` (n, d J) are the features of the draws. The blocks are long compared with the autocorrelation time
-    of tau.(sum of tau).
+    Blocks of chains are long compared with the autocorrelation time of tau.(mean of tau). Those of other
+    draws are random; groups stay together.
     """
-    blocks = cut_blocks(autocorrelation_time(tau @ moments.mean, chain), chain)
-    sums = block_sums(tau, blocks.label)
-    sizes = np.bincount(blocks.label)
-    scale = moments.n / (float(moments.n**2 - np.sum(sizes**2)) or np.nan)
+    tau = np.concatenate(list(_in_chunks(sample, placement)))
+    n = len(tau)
+    chains, remedy = None, ""
+    if sample.chain is None:
+        block = random_blocks(n, streams.blocks, sample.group)
+    else:
+        blocks = cut_blocks(autocorrelation_time(tau @ mean, sample.chain), sample.chain)
+        block, chains, remedy = blocks.label, blocks.record, blocks.remedy
+    order = np.argsort(block, kind="stable")
+    sums = block_sums(tau[order], block[order])
+    sizes = np.bincount(block, sample.weight)
+    scale = n / (float(sizes.sum() ** 2 - np.sum(sizes**2)) or np.nan)
     within = np.sum(sums**2, axis=0)
     contributions = scale * (sums.sum(axis=0) ** 2 - within)
-    if not blocks.enough:
-        return _Found(contributions, np.empty(0), blocks.record, (cannot_tell(blocks.remedy),))
-    signs = block_signs(blocks.n_blocks, n_resamples, streams.bootstrap).astype(float)
-    null = scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum())
-    return _Found(contributions, null, blocks.record)
+    if remedy:
+        return _Found(contributions, np.empty(0), chains, (cannot_tell(remedy),))
+    signs = block_signs(len(sums), n_resamples, streams.bootstrap).astype(float)
+    return _Found(contributions, scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum()), chains)
 
 
-def feature_moments(x: np.ndarray, scores: np.ndarray, placement: Placement) -> FeatureMoments:
-    """Moments of the features over the draws, chunk by chunk: memory does not grow with n."""
+def feature_moments(sample: Sample, placement: Placement) -> FeatureMoments:
+    """Moments of the weighted features over the draws, chunk by chunk: memory does not grow with n."""
     total: Any = 0.0
     second: Any = 0.0
-    for sums, products in _in_chunks(_chunk_sums, x, scores, placement):
-        total = total + np.asarray(sums)
-        second = second + np.asarray(products)
-    return FeatureMoments(len(x), total / len(x), second / len(x))
+    for tau in _in_chunks(sample, placement):
+        total = total + tau.sum(axis=0)
+        second = second + tau.T @ tau
+    n = len(sample.x)
+    return FeatureMoments(n, total / n, second / n)
 
 
-def _in_chunks(
-    compiled: Callable[..., Any], x: np.ndarray, scores: np.ndarray, placement: Placement
-) -> Iterator[Any]:
-    """What a compiled function of padded draws returns for each chunk of them."""
-    for start in range(0, len(x), ROWS_PER_CHUNK):
-        chunk = slice(start, start + ROWS_PER_CHUNK)
-        padded = _padded(x[chunk], scores[chunk], ROWS_PER_CHUNK)
+def _in_chunks(sample: Sample, placement: Placement) -> Iterator[np.ndarray]:
+    """The features of the draws, times their weights, (rows, d J) for each chunk of rows."""
+    for start in range(0, len(sample.x), ROWS_PER_CHUNK):
+        rows = np.arange(start, min(start + ROWS_PER_CHUNK, len(sample.x)))
         with jax.enable_x64(True):
-            yield compiled(*padded, *placement)
+            tau = _weighted_features(*_padded(sample.rows(rows), ROWS_PER_CHUNK), *placement)
+        yield np.asarray(tau)[: len(rows)]
 
 
-def _padded(x: np.ndarray, scores: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draws and scores filled up to `size` rows, and which rows are draws."""
-    filling = np.zeros((size - len(x), x.shape[1]))
-    present = np.concatenate([np.ones(len(x)), np.zeros(len(filling))])
-    return np.concatenate([x, filling]), np.concatenate([scores, filling]), present
+def _padded(sample: Sample, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draws, scores and weights filled up to `size` rows; what is filled in has weight 0."""
+    weight = np.ones(len(sample.x)) if sample.weight is None else sample.weight
+    missing = size - len(sample.x)
+    filled = [np.pad(values, [(0, missing), (0, 0)]) for values in (sample.x, sample.scores)]
+    return filled[0], filled[1], np.pad(weight, (0, missing))
 
 
 def features(x: Any, scores: Any, locations: Any, bandwidth: Any) -> Any:
@@ -283,16 +277,9 @@ def features(x: Any, scores: Any, locations: Any, bandwidth: Any) -> Any:
 
 
 @jax.jit
-def _chunk_features(x: Any, scores: Any, present: Any, locations: Any, bandwidth: Any) -> Any:
-    """tau (n, d J), 0 where no draw is present."""
-    return features(x, scores, locations, bandwidth).reshape(len(x), -1) * present[:, None]
-
-
-@jax.jit
-def _chunk_sums(x: Any, scores: Any, present: Any, locations: Any, bandwidth: Any) -> tuple[Any, Any]:
-    """Sums of tau and of tau tau'."""
-    tau = _chunk_features(x, scores, present, locations, bandwidth)
-    return tau.sum(axis=0), tau.T @ tau
+def _weighted_features(x: Any, scores: Any, weight: Any, locations: Any, bandwidth: Any) -> Any:
+    """w tau (n, d J)."""
+    return features(x, scores, locations, bandwidth).reshape(len(x), -1) * weight[:, None]
 
 
 def _criterion(norm: Any, square: Any, along: Any, n: Any) -> Any:
@@ -305,10 +292,10 @@ def _criterion(norm: Any, square: Any, along: Any, n: Any) -> Any:
 
 
 @jax.jit
-def _negative_criterion(locations: Any, log_bandwidth: Any, x: Any, scores: Any, present: Any) -> Any:
+def _negative_criterion(locations: Any, log_bandwidth: Any, x: Any, scores: Any, weight: Any) -> Any:
     """Minus the power criterion as a function of locations (J, d) and log bandwidth."""
-    tau = _chunk_features(x, scores, present, locations, jnp.exp(log_bandwidth))
-    n = present.sum()
+    tau = _weighted_features(x, scores, weight, locations, jnp.exp(log_bandwidth))
+    n = weight.sum()
     mean = tau.sum(axis=0) / n
     return -_criterion(jnp.sum(mean**2), jnp.sum(tau**2) / n, jnp.sum((tau @ mean) ** 2) / n, n)
 
@@ -316,39 +303,33 @@ def _negative_criterion(locations: Any, log_bandwidth: Any, x: Any, scores: Any,
 _value_and_slopes = jax.jit(jax.value_and_grad(_negative_criterion, argnums=(0, 1)))
 
 
-def _trained_placement(
-    x: np.ndarray, scores: np.ndarray, n_locations: int, optimise: bool, streams: Streams
-) -> Placement:
+def _trained_placement(train: Sample, n_locations: int, optimise: bool, streams: Streams) -> Placement:
     """Locations drawn from a Gaussian fitted to the training draws; to optimise, the best of a few climbs."""
-    locations = _gaussian_locations(x, n_locations, streams.blocks)
-    median = median_squared_distance(x, streams.bandwidth)
+    locations = _gaussian_locations(train.x, min(n_locations, len(train.x)), streams.blocks)
+    median = median_squared_distance(train.x, streams.bandwidth)
     if not optimise:
         return Placement(locations, median)
     # in units in which a standard normal is unchanged: the criterion's regularisation has units
-    unit = float(np.sqrt(median / (2 * x.shape[1])))
-    scaled = x / unit
-    scaled_scores = scores * unit
-    ends = [
-        _climb(scaled, scaled_scores, Placement(locations / unit, factor * median / unit**2))
-        for factor in (4.0, 2.0, 1.0, 0.5, 0.25)
-    ]
-    merits = [feature_moments(scaled, scaled_scores, end).signal_to_noise for end in ends]
+    unit = float(np.sqrt(median / (2 * train.x.shape[1])))
+    scaled = train._replace(x=train.x / unit, scores=train.scores * unit)
+    starts = [Placement(locations / unit, factor * median / unit**2) for factor in (4.0, 2.0, 1.0, 0.5, 0.25)]
+    ends = [_climb(scaled, start) for start in starts]
+    merits = [feature_moments(scaled, end).signal_to_noise for end in ends]
     # null standard deviations per halving: a narrow kernel gains more from a climb by noise
     best = ends[int(np.argmax(merits - 0.6 * np.arange(len(ends))))]
     return Placement(best.locations * unit, best.bandwidth * unit**2)
 
 
-def _climb(x: np.ndarray, scores: np.ndarray, start: Placement) -> Placement:
+def _climb(train: Sample, start: Placement) -> Placement:
     """The start moved by a few steps up the power criterion on the training draws, if that makes it better.
 
     The bandwidth stays: the criterion grows with it by noise alone, and would carry it away.
     """
     from scipy.optimize import minimize
 
-    size = max(256, 2 ** (len(x) - 1).bit_length())  # few shapes to compile: one per doubling
-    arrays = _padded(x, scores, size)
-    centre = x.mean(axis=0)
-    spread = np.maximum(x.std(axis=0), 1e-12)  # the optimiser works on standardised coordinates
+    arrays = _padded(train, max(256, 2 ** (len(train.x) - 1).bit_length()))  # one shape per doubling
+    centre = train.x.mean(axis=0)
+    spread = np.maximum(train.x.std(axis=0), 1e-12)  # the optimiser works on standardised coordinates
 
     def objective(standardised: np.ndarray) -> tuple[float, np.ndarray]:
         locations = centre + spread * standardised.reshape(start.locations.shape)
@@ -357,27 +338,14 @@ def _climb(x: np.ndarray, scores: np.ndarray, start: Placement) -> Placement:
             return float(value), (np.asarray(slopes[0], dtype=float) * spread).ravel()
 
     first = ((start.locations - centre) / spread).ravel()
-    found = minimize(
-        objective,
-        first,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(-5.0, 5.0)] * first.size,
-        options={
-            "maxiter": 5
-        },  # more of them fit the noise of the training draws (experiments/fssd_study.py)
-    )
+    box = [(-5.0, 5.0)] * first.size
+    few = {"maxiter": 5}  # more steps fit the noise of the training draws (experiments/fssd_study.py)
+    found = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=box, options=few)
     end = Placement(centre + spread * found.x.reshape(start.locations.shape), start.bandwidth)
     better = -found.fun > max(0.0, -objective(first)[0])
     # where nothing is wrong the criterion is largest, zero, far from all draws, where nothing can be tested
-    if better and _square_seen(x, scores, end) >= 1e-6 * _square_seen(x, scores, start):
-        return end
-    return start
-
-
-def _square_seen(x: np.ndarray, scores: np.ndarray, placement: Placement) -> float:
-    """Mean square of the features, free of units."""
-    return float(np.trace(feature_moments(x, scores, placement).second)) * placement.bandwidth
+    seen = [np.trace(feature_moments(train, placement).second) for placement in (start, end)]
+    return end if better and seen[1] >= 1e-6 * seen[0] else start
 
 
 def _simulate(eigenvalues: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -400,7 +368,7 @@ def _gaussian_locations(x: np.ndarray, n_locations: int, rng: np.random.Generato
 
 
 def _as_placement(locations: Any, bandwidth: Any, dim: int) -> Placement | None:
-    """The user's locations (J, d) and bandwidth, 0 if it is not given; None if they are to be trained."""
+    """The user's locations (J, d) and bandwidth, NaN if it is not given; None if they are to be trained."""
     if locations is None and bandwidth is not None:
         raise ValueError(
             "`bandwidth` goes with `locations`; without them both are found on the training draws"
@@ -410,4 +378,4 @@ def _as_placement(locations: Any, bandwidth: Any, dim: int) -> Placement | None:
     places = as_numbers(locations, "locations", "an array of numbers with one location per row")
     if places.ndim != 2 or places.shape[1] != dim or not len(places) or not np.isfinite(places).all():
         raise ValueError(f"`locations` must be finite with shape (J, {dim}), got shape {places.shape}")
-    return Placement(places, 0.0 if bandwidth is None else as_one_positive(bandwidth, "bandwidth"))
+    return Placement(places, np.nan if bandwidth is None else as_one_positive(bandwidth, "bandwidth"))

@@ -14,7 +14,7 @@ from steincheck.chains.blocks import (
     cut_blocks,
 )
 from steincheck.stein.kernels import IMQ
-from steincheck.stein.resampling import chain_blocks
+from steincheck.stein.quadratic import chain_blocks
 
 
 def test_autocovariance_by_its_definition():
@@ -48,8 +48,8 @@ def test_chains_that_disagree_count_as_slow():
 def test_the_autocorrelation_time_of_long_chains_does_not_grow_with_their_length(chains, length):
     """Beyond 4000 evenly spaced draws it was at least their spacing: 15 for these of 60,000 draws."""
     x, chain = labelled_chains(np.random.default_rng(0), chains, length, 1, 7 / 9)
-    bandwidths = collection(x, None, evenly=True)[::3]  # as in `check`
-    tau = chain_blocks(chain, None, [(x[None], -x[None])], IMQ(), bandwidths).autocorrelation_time
+    bandwidths = collection(x, "reference", evenly=True)[::3]  # as in `check`
+    tau = chain_blocks(chain, [(x[None], -x[None])], IMQ(), bandwidths).autocorrelation_time
     assert 0.6 * 8 < tau < 1.5 * 8
 
 

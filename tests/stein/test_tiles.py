@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from steincheck.stein.bootstrap import Resampling
 from steincheck.stein.kernels import IMQ
 from steincheck.stein.quadratic import flip_signs
 from steincheck.stein.tiles import quadratic_forms, single_suffices, sums_of_block_pairs
@@ -38,10 +39,12 @@ def stack(samples, n, d, seed=0):
 def test_streamed_equals_dense(samples, n, d):
     x, s = stack(samples, n, d)
     weights = np.random.default_rng(1).integers(-1, 3, size=(7, n))
+    weight = None if n == 256 else np.random.default_rng(2).random(n)
+    pairs = 1.0 if weight is None else np.outer(weight, weight)
     widths = np.array([0.7, 5.0])
-    forms = quadratic_forms(x, s, IMQ(), widths, weights, row_sums=True)
+    forms = quadratic_forms(x, s, IMQ(), widths, weights, weight=weight, row_sums=True)
     for k, width in enumerate(widths):
-        each = [dense(IMQ(width), x[j], s[j]) for j in range(samples)]
+        each = [pairs * dense(IMQ(width), x[j], s[j]) for j in range(samples)]
         h = sum(each)
         size = np.abs(h).sum()
         assert forms.total[k] == pytest.approx(h.sum(), rel=1e-10, abs=1e-13 * size)
@@ -86,10 +89,12 @@ def test_block_sums_equal_dense_sums(samples, n, d, q):
     widths = np.array([0.7, 5.0])
     block = np.random.default_rng(5).permutation(n) % q
     member = np.eye(q)[block]
+    weight = None if q == 13 else np.random.default_rng(2).random(n)
+    pairs = 1.0 if weight is None else np.outer(weight, weight)
     for single, accuracy in ((False, 1e-12), (True, 1e-6)):
-        sums = sums_of_block_pairs(x, s, IMQ(), widths, block, row_sums=True, single=single)
+        sums = sums_of_block_pairs(x, s, IMQ(), widths, block, weight=weight, row_sums=True, single=single)
         for k, width in enumerate(widths):
-            each = np.array([dense(IMQ(width), x[j], s[j]) for j in range(samples)])
+            each = np.array([pairs * dense(IMQ(width), x[j], s[j]) for j in range(samples)])
             expected = member.T @ each @ member
             np.testing.assert_allclose(sums.table[k], expected, atol=accuracy * np.abs(expected).max())
             rows = each.sum(axis=(0, 2))
@@ -115,27 +120,13 @@ def test_float32_moves_replicates_by_little_even_if_the_bandwidth_is_tiny():
     x = rng.normal(size=(1, 1500, 10)) + rng.choice([-12.0, 12.0], size=(1, 1500, 1))
     s = -(x - np.sign(x) * 12)
     block = rng.permutation(1500) % 100
-    signs = rng.choice([-1.0, 1.0], size=(300, 100))
+    how = Resampling("blocks", rng.choice([-1.0, 1.0], size=(300, 100)), block)
     widths = np.array([0.01, 1.0, 100.0])
     assert single_suffices(x, widths)
     exact, single = (
-        flip_signs(
-            sums_of_block_pairs(x, s, IMQ(), widths, block, single=single).table, np.bincount(block), signs
-        )
+        flip_signs(sums_of_block_pairs(x, s, IMQ(), widths, block, single=single).table, how)
         for single in (False, True)
     )
     spread = exact.replicates.std(axis=1)
     assert np.all(np.abs(single.replicates - exact.replicates).max(axis=1) < 1e-3 * spread)
     assert np.all(np.abs(single.statistics - exact.statistics) < 1e-3 * spread)
-
-
-def test_weights_of_draws_enter_the_sums_over_blocks():
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(1, 60, 3))
-    scores = rng.normal(size=(1, 60, 3))
-    weight = rng.random(60)
-    block = rng.permutation(60) % 7
-    alone = sums_of_block_pairs(x, scores, IMQ(), 2.0, np.arange(60), single=False).table[0, 0]
-    member = (block[:, None] == np.arange(7)) * weight[:, None]
-    found = sums_of_block_pairs(x, scores, IMQ(), 2.0, block, weight=weight, single=False).table[0, 0]
-    np.testing.assert_allclose(found, member.T @ alone @ member, rtol=1e-10)

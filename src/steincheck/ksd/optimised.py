@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,18 +22,24 @@ from ..perturbation.move import (
     jump_settings,
     move_warnings,
     perturb_core,
+    perturbed_stack,
 )
 from ..result import OspksdResult
-from ..stein.bootstrap import Bootstrap, multinomial
-from ..stein.inputs import Prepared, QuadraticOptions, check_fraction, prepare, split_rows
+from ..stein.bootstrap import Bootstrap
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import choose_bandwidth
-from ..stein.resampling import with_settings
+from ..stein.quadratic import (
+    Inputs,
+    QuadraticOptions,
+    check_fraction,
+    choose_bandwidth,
+    prepare,
+    replicate,
+    split_rows,
+)
 from ..stein.tiles import quadratic_forms
 from ..target import Target
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from .perturbed import perturbed_stack, perturbed_statistic
-from .plain import ksd_record
+from .plain import ksd_result
 
 
 def ospksd_test(
@@ -99,65 +105,55 @@ def ospksd_test(
     check_fraction(train_fraction)
     options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
     inputs = prepare(draws, target, options, rng)
-    sample = inputs.sample
-    train, test = split_rows(len(sample.x), train_fraction, inputs.streams.split, sample.chain)
-    result = _ospksd_core(inputs, target, jumps, train, test)
+    result = _ospksd_core(inputs, jumps, train_fraction)
     announce(result.warnings)
-    asked = {**jump_settings(jumps), "train_fraction": train_fraction}
-    return with_settings(result, inputs, multinomial, np.sort(test), **asked)
+    return result
 
 
-def _ospksd_core(
-    inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray, test: np.ndarray
-) -> OspksdResult:
-    """The test of `ospksd_test`, trained and tested with these rows."""
+def _ospksd_core(inputs: Inputs, jumps: Jumps, train_fraction: float) -> OspksdResult:
+    """Choose theta by the training draws, and test the others with it."""
     sample = inputs.sample
-    warnings = inputs.warnings
+    train, test = split_rows(sample, train_fraction, inputs.streams.split)
+    settings = {**jump_settings(jumps), "train_fraction": train_fraction}
+    warnings: tuple[str, ...] = ()
     if jumps.made is not None:
         check_same_draws(jumps.made, sample)
     else:
-        known = _trained_modes(inputs, target, jumps, train)
+        known = _trained_modes(inputs, jumps, train)
         jumps = jumps._replace(modes=known.modes)
-        warnings = (*warnings, *known.warnings)
-    choice = _choose_theta(inputs, target, jumps, train)
-    final = _perturbed_rows(inputs, target, jumps._replace(theta=choice.theta), test)
-    chain = sample.rows(test).chain
-    found = perturbed_statistic(inputs, target, final, chain, choice.bandwidth, identity=True)
-    return ksd_record(
+        warnings = known.warnings
+    trained = _perturbed_rows(inputs, jumps, train)
+    bandwidth = choose_bandwidth(inputs, trained.draws)
+    criterion = _criterion(inputs, trained, bandwidth)
+    chosen = trained.theta[[int(np.argmax(criterion))]]
+    final = _perturbed_rows(inputs, jumps._replace(theta=chosen), test)
+    stacks = [perturbed_stack(inputs, final)]
+    found = replicate(stacks, sample.rows(test), inputs.options, bandwidth, inputs.streams, parts=True)
+    return ksd_result(
         OspksdResult,
         "ospKSD test",
+        inputs,
         found,
-        final.draws,
-        (*warnings, *move_warnings(choice.moved)),
-        modes=choice.moved.modes,
-        theta=choice.moved.theta,
-        acceptance=choice.moved.acceptance,
-        power_criterion=choice.criterion,
+        rows=np.sort(test),
+        warnings=(*warnings, *move_warnings(trained)),
+        settings=settings,
+        bandwidth=bandwidth,
+        modes=trained.modes,
+        theta=trained.theta,
+        acceptance=trained.acceptance,
+        power_criterion=criterion,
         chosen_theta=float(final.theta[0]),
         test_acceptance=float(final.acceptance[0]),
-        identity_statistic=float(found.parts[0]),
-        theta_statistic=float(found.parts[1]),
+        identity_statistic=float(found.parts[0, 0]),
+        theta_statistic=float(found.parts[0, 1]),
     )
 
 
-class _Choice(NamedTuple):
-    """What the training draws say."""
-
-    moved: Perturbation
-    criterion: np.ndarray  # (J,)
-    bandwidth: float | None
-
-    @property
-    def theta(self) -> np.ndarray:
-        """The jump scale of the largest criterion, shape (1,)."""
-        return self.moved.theta[[int(np.argmax(self.criterion))]]
-
-
-def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> KnownModes:
+def _trained_modes(inputs: Inputs, jumps: Jumps, train: np.ndarray) -> KnownModes:
     """The user's modes, or those found from the training draws."""
+    target, stream = inputs.target, inputs.streams.modes
     if jumps.modes is not None:
         return KnownModes(as_modes(jumps.modes, target), train, ())
-    stream = inputs.streams.modes
     x = inputs.sample.x
     starts = x[train][stream.permutation(len(train))[:100]]  # so many in the paper
     if jumps.box is not None:
@@ -168,22 +164,20 @@ def _trained_modes(inputs: Prepared, target: Target, jumps: Jumps, train: np.nda
     return KnownModes(found, train, found.warnings)
 
 
-def _choose_theta(inputs: Prepared, target: Target, jumps: Jumps, train: np.ndarray) -> _Choice:
-    """Perturb the training draws with every theta and compute the criterion."""
-    moved = _perturbed_rows(inputs, target, jumps, train)
-    bandwidth = choose_bandwidth(moved.draws, inputs.options.kernel, inputs.whiten, inputs.streams.bandwidth)
-    stack = perturbed_stack(inputs, target, moved, identity=True)
+def _criterion(inputs: Inputs, trained: Perturbation, bandwidth: float | None) -> np.ndarray:
+    """The power criterion of the pair of the identity and each theta."""
+    stack = perturbed_stack(inputs, trained)
     rows = quadratic_forms(*stack, inputs.options.kernel, bandwidth, row_sums=True).row_sums
     assert rows is not None
-    return _Choice(moved, power_criterion(rows[0, 0] + rows[0, 1:]), bandwidth)
+    return power_criterion(rows[0, 0] + rows[0, 1:])
 
 
-def _perturbed_rows(inputs: Prepared, target: Target, jumps: Jumps, rows: np.ndarray) -> Perturbation:
+def _perturbed_rows(inputs: Inputs, jumps: Jumps, rows: np.ndarray) -> Perturbation:
     """A part of the draws, perturbed with the theta of `jumps`."""
     made = jumps.made
     if made is None:
         stream = inputs.streams.perturbation.spawn(1)[0]
-        return perturb_core(inputs.sample.rows(rows), target, jumps.modes, jumps, stream)
+        return perturb_core(inputs.sample.rows(rows), inputs.target, jumps.modes, jumps, stream)
     chosen = [int(np.argmax(made.theta == scale)) for scale in jumps.theta]
     return replace(
         made,

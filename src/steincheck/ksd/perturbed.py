@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce
-from .._whitening import whitened, whitened_scores
 from ..perturbation.maps import Accept
-from ..perturbation.move import Jumps, Perturbation, as_jumps, jump_settings, requested_perturbation
+from ..perturbation.move import (
+    Jumps,
+    Perturbation,
+    as_jumps,
+    jump_settings,
+    perturbed_stack,
+    requested_perturbation,
+)
 from ..result import PksdResult, Result, SpksdResult
-from ..stein.bootstrap import Bootstrap, multinomial
-from ..stein.inputs import Prepared, QuadraticOptions, prepare
+from ..stein.bootstrap import Bootstrap
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import choose_bandwidth, scores_of_moved
-from ..stein.resampling import Stack, with_settings
-from ..target import Target, score_at
+from ..stein.quadratic import (
+    Inputs,
+    QuadraticOptions,
+    choose_bandwidth,
+    prepare,
+    replicate,
+)
+from ..target import Target
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from .plain import KsdStatistic, ksd_record, ksd_statistic
+from .plain import ksd_result
 
 PKSD_THETA = 0.9  # near 1, where jumps are accepted, but not at 1
 
@@ -97,7 +106,7 @@ def pksd_test(
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(jumps.theta)}; see spksd_test")
     options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
     inputs = prepare(draws, target, options, rng)
-    result = _perturbed_core(PksdResult, "pKSD test", inputs, target, jumps, identity=False)
+    result = _perturbed_core(PksdResult, "pKSD test", inputs, jumps, identity=False)
     announce(result.warnings)
     return result
 
@@ -160,52 +169,32 @@ def spksd_test(
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
     options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
     inputs = prepare(draws, target, options, rng)
-    result = _perturbed_core(SpksdResult, "spKSD test", inputs, target, jumps, identity=True)
+    result = _perturbed_core(SpksdResult, "spKSD test", inputs, jumps, identity=True)
     announce(result.warnings)
     return result
 
 
 def _perturbed_core(
-    kind: Callable[..., Result], test: str, inputs: Prepared, target: Target, jumps: Jumps, *, identity: bool
+    kind: Callable[..., Result], test: str, inputs: Inputs, jumps: Jumps, *, identity: bool
 ) -> Result:
     """The test of the draws after the jumps, the unperturbed ones added if `identity`."""
-    moved, chain, rows, warnings = requested_perturbation(inputs, target, jumps)
-    bandwidth = choose_bandwidth(moved.draws, inputs.options.kernel, inputs.whiten, inputs.streams.bandwidth)
-    found = perturbed_statistic(inputs, target, moved, chain, bandwidth, identity=identity)
-    more: dict[str, Any] = {}
+    moved, sample, rows, warnings = requested_perturbation(inputs, jumps)
+    bandwidth = choose_bandwidth(inputs, sample.x)
+    samples, scores = perturbed_stack(inputs, moved)
+    stack = (samples, scores) if identity else (samples[1:], scores[1:])
+    found = replicate([stack], sample, inputs.options, bandwidth, inputs.streams, parts=identity)
+    fields: dict[str, Any] = {"modes": moved.modes, "theta": moved.theta, "acceptance": moved.acceptance}
     if identity:
-        more = {"identity_statistic": float(found.parts[0]), "theta_statistics": found.parts[1:]}
-    result = ksd_record(
+        parts = found.parts[0]
+        fields |= {"identity_statistic": float(parts[0]), "theta_statistics": parts[1:]}
+    return ksd_result(
         kind,
         test,
+        inputs,
         found,
-        moved.draws,
-        (*inputs.warnings, *warnings),
-        modes=moved.modes,
-        theta=moved.theta,
-        acceptance=moved.acceptance,
-        **more,
+        rows=rows,
+        warnings=warnings,
+        settings=jump_settings(jumps),
+        bandwidth=bandwidth,
+        **fields,
     )
-    return with_settings(result, inputs, multinomial, rows, **jump_settings(jumps))
-
-
-def perturbed_statistic(
-    inputs: Prepared,
-    target: Target,
-    moved: Perturbation,
-    chain: np.ndarray | None,
-    bandwidth: float | None,
-    *,
-    identity: bool,
-) -> KsdStatistic:
-    """The statistic of perturbed draws of the chains `chain`, the unperturbed ones added if `identity`."""
-    stack = perturbed_stack(inputs, target, moved, identity=identity)
-    return ksd_statistic(inputs, stack, moved.draws, chain, bandwidth, parts=identity)
-
-
-def perturbed_stack(inputs: Prepared, target: Target, moved: Perturbation, *, identity: bool) -> Stack:
-    """Perturbed samples (J, n, d) and their scores, whitened; first the unperturbed draws if `identity`."""
-    x = moved.draws
-    samples = np.concatenate([x[None], moved.samples]) if identity else moved.samples
-    slopes = scores_of_moved(target, x, score_at(target, x), samples)
-    return whitened(samples, inputs.whiten), whitened_scores(slopes, inputs.whiten)

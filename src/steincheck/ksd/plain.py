@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,11 +11,17 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
 from ..result import KsdResult, Result
-from ..stein.bootstrap import Bootstrap, multinomial, pvalue
-from ..stein.inputs import Prepared, QuadraticOptions, prepare
+from ..stein.bootstrap import Bootstrap, pvalue
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import choose_bandwidth, replicated_statistics
-from ..stein.resampling import Resampling, Stack, chain_blocks, resampling, with_settings
+from ..stein.quadratic import (
+    Inputs,
+    QuadraticOptions,
+    Replicated,
+    choose_bandwidth,
+    prepare,
+    replicate,
+    with_settings,
+)
 from ..target import Target, score_at
 from ..typing import DrawsLike
 
@@ -96,65 +102,42 @@ def ksd_test(
     """
     options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
     inputs = prepare(draws, target, options, rng)
-    x = inputs.sample.x
-    bandwidth = choose_bandwidth(x, kernel, inputs.whiten, inputs.streams.bandwidth)
-    scores = whitened_scores(score_at(target, x), inputs.whiten)
-    stack = (whitened(x, inputs.whiten)[None], scores[None])
-    found = ksd_statistic(inputs, stack, x, inputs.sample.chain, bandwidth)
-    result = ksd_record(KsdResult, "KSD test", found, x, inputs.warnings)
+    sample = inputs.sample
+    bandwidth = choose_bandwidth(inputs, sample.x)
+    scores = whitened_scores(score_at(target, sample.x), inputs.whiten)
+    stack = (whitened(sample.x, inputs.whiten)[None], scores[None])
+    found = replicate([stack], sample, options, bandwidth, inputs.streams)
+    result = ksd_result(KsdResult, "KSD test", inputs, found, bandwidth=bandwidth)
     announce(result.warnings)
-    return with_settings(result, inputs, multinomial)
+    return result
 
 
-class KsdStatistic(NamedTuple):
-    """Statistic and replicates, and how these were made."""
-
-    statistic: float
-    pvalue: float  # its rank among the replicates; NaN if there are none
-    null: np.ndarray | None  # (B,) the replicates, None if there are none
-    parts: Any  # (J,) contribution of each sample of the stack to the statistic, if asked for
-    bandwidth: float | None
-    resampled: Resampling
-
-
-def ksd_record(
+def ksd_result(
     kind: Callable[..., Result],
     test: str,
-    found: KsdStatistic,
-    x: np.ndarray,
-    warnings: tuple[str, ...],
-    **more: Any,
-) -> Result:
-    """The result of a test of the draws `x` (n, d), with `more` fields than all KSD tests have."""
-    return kind(
-        test,
-        found.statistic,
-        found.pvalue,
-        found.null,
-        *x.shape,
-        (*warnings, *found.resampled.warnings),
-        chains=found.resampled.chains,
-        bandwidth=found.bandwidth,
-        **more,
-    )
-
-
-def ksd_statistic(
-    inputs: Prepared,
-    stack: Stack,
-    x: np.ndarray,
-    chain: np.ndarray | None,
-    bandwidth: float | None,
+    inputs: Inputs,
+    found: Replicated,
     *,
-    parts: bool = False,
-) -> KsdStatistic:
-    """The statistic of `stack`, whose unperturbed draws are `x` of the chains `chain`, and its replicates."""
-    blocks = chain_blocks(chain, inputs.options.bootstrap, [stack], inputs.options.kernel, bandwidth)
-    resampled = resampling(
-        x, inputs.options.bootstrap, multinomial, inputs.options.n_resamples, inputs.streams, blocks
+    rows: np.ndarray | None = None,
+    warnings: tuple[str, ...] = (),
+    settings: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Result:
+    """The result of a test of the rows `rows`, or all, with `fields` that not all tests have.
+
+    `warnings` and `settings` are more than those of `inputs`.
+    """
+    n, dim = inputs.sample.x.shape
+    null = found.replicates[0]
+    result = kind(
+        test,
+        float(found.statistics[0]),
+        pvalue(found.statistics[0], null),
+        null if len(null) else None,
+        n if rows is None else len(rows),
+        dim,
+        (*inputs.warnings, *warnings, *found.how.warnings),
+        chains=found.how.chains,
+        **fields,
     )
-    found = replicated_statistics(*stack, inputs.options.kernel, bandwidth, resampled, parts=parts)
-    statistic, null = float(found.statistics[0]), found.replicates[0]
-    each = None if found.parts is None else found.parts[0]
-    rank = pvalue(statistic, null)
-    return KsdStatistic(statistic, rank, null if len(null) else None, each, bandwidth, resampled)
+    return with_settings(result, inputs, found, rows, **(settings or {}))

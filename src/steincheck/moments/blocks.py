@@ -12,7 +12,7 @@ from .._whitening import average_root, whitened, whitened_scores
 from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..result import Modes
 from ..stein.kernels import IMQ, median_squared_distance
-from ..stein.resampling import chain_blocks
+from ..stein.quadratic import chain_blocks
 
 MAX_RESAMPLED_BLOCKS = 2000  # a limit of time: more draws are summed over blocks of 2, 4, 8, ... first
 # Of chains, see the rows of experiments/chain_study.py. Blocks are cut in halves that are resampled; fewer
@@ -53,8 +53,7 @@ def blocks_of_chains(
     z = whitened(x, whiten)
     slopes = whitened_scores(scores, whiten)
     width = median_squared_distance(z[:: -(-len(z) // 1000)])
-    blocks = chain_blocks(chain, None, [(z[None], slopes[None])], IMQ(), width * np.array([0.25, 1.0, 4.0]))
-    assert blocks is not None
+    blocks = chain_blocks(chain, [(z[None], slopes[None])], IMQ(), width * np.array([0.25, 1.0, 4.0]))
     return moment_blocks(blocks, plain_features(x, scores, whiten), chain)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from ..result import Modes
-from ..stein.mode_units import at_own_mode, laplace_responsibilities
+from ..stein.quadratic import at_own_mode, laplace_responsibilities
 
 MAX_CORRELATIONS = 5000  # pairs examined per basis, a limit of memory: all of them up to d = 100
 DAMPING = 3.0  # standard deviations at which skewness and tails stop growing: 0.3 % of a Gaussian lie beyond

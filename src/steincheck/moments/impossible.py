@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..result import Modes
-from ..stein.mode_units import laplace_responsibilities
+from ..stein.quadratic import laplace_responsibilities
 from ..target import Batch, log_density_anywhere
 
 NEGLIGIBLE = 1e-6  # bounds the probability that right draws hold any that is called impossible

@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, Seed, announce, as_count, as_numbers, as_positive, seeded, shown
+from .._whitening import whitened, whitened_scores
 from ..chains.reading import Sample
 from ..draws import to_unconstrained
 from ..modes.arguments import as_modes
 from ..modes.box import box_search_core
 from ..modes.held_out import KnownModes, box_beside, known_modes
 from ..result import Modes, as_plain
-from ..stein.inputs import Prepared
-from ..target import Target, log_density_at, require_target
+from ..stein.quadratic import Inputs, Stack
+from ..target import Target, log_density_at, require_target, score_at
 from ..typing import DrawsLike, ModesLike
 from ..wording import results as wording
 from .maps import Accept, JumpKernel, JumpMaps, jump_maps, metropolis
@@ -249,19 +250,19 @@ class Moved(NamedTuple):
     """The perturbation of a test, whose `draws` are tested, and what is known of these."""
 
     perturbation: Perturbation
-    chain: np.ndarray | None  # of each tested draw
-    rows: np.ndarray  # of the tested draws, among those given
+    sample: Sample  # the tested draws
+    rows: np.ndarray  # of these, among those given
     warnings: tuple[str, ...]
 
 
-def requested_perturbation(inputs: Prepared, target: Target, jumps: Jumps) -> Moved:
+def requested_perturbation(inputs: Inputs, jumps: Jumps) -> Moved:
     """The perturbation that `jumps` asks for."""
-    sample = inputs.sample
+    sample, target = inputs.sample, inputs.target
     every = np.arange(len(sample.x))
     stream = inputs.streams.modes
     if jumps.made is not None:
         check_same_draws(jumps.made, sample)
-        return Moved(jumps.made, sample.chain, every, move_warnings(jumps.made))
+        return Moved(jumps.made, sample, every, move_warnings(jumps.made))
     if jumps.box is None:
         known = known_modes(jumps.modes, target, sample.x, None, chain=sample.chain, rng=stream)
     else:
@@ -269,7 +270,7 @@ def requested_perturbation(inputs: Prepared, target: Target, jumps: Jumps) -> Mo
         known = KnownModes(found, every, found.warnings)
     tested = sample.rows(known.rows)
     moved = perturb_core(tested, target, known.modes, jumps, inputs.streams.perturbation)
-    return Moved(moved, tested.chain, known.rows, (*known.warnings, *move_warnings(moved)))
+    return Moved(moved, tested, known.rows, (*known.warnings, *move_warnings(moved)))
 
 
 def move_warnings(moved: Perturbation, *, low_acceptance: float = 0.01) -> tuple[str, ...]:
@@ -277,3 +278,17 @@ def move_warnings(moved: Perturbation, *, low_acceptance: float = 0.01) -> tuple
     if moved.warnings or moved.acceptance.max() >= low_acceptance:
         return moved.warnings
     return (wording.low_acceptance(low_acceptance),)
+
+
+def perturbed_stack(inputs: Inputs, moved: Perturbation) -> Stack:
+    """The unperturbed draws and the perturbed samples, (1 + J, n, d), and their scores, whitened.
+
+    Scores at draws that no jump has moved are known.
+    """
+    x = moved.draws
+    samples = np.concatenate([x[None], moved.samples])
+    scores = np.repeat(score_at(inputs.target, x)[None], len(samples), axis=0)
+    jumped = np.any(samples != x, axis=2)
+    if jumped.any():
+        scores[jumped] = score_at(inputs.target, samples[jumped])
+    return whitened(samples, inputs.whiten), whitened_scores(scores, inputs.whiten)

@@ -1,14 +1,20 @@
-"""Weights whose quadratic forms in H imitate the null distribution, random blocks, and the p-value."""
+"""The null distribution of a quadratic test: weights of the draws, or signs of blocks of them; p-values."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from .._validation import as_count, as_generator
+from .._validation import as_count, as_generator, shown
+from ..chains.blocks import Blocks, block_signs
+from ..chains.reading import Sample
+from ..result import ChainBlocks, cannot_tell
+from ..wording import results as wording
 
-N_RANDOM_BLOCKS = 100  # of independent draws: the power is that of one sign per draw, see experiments
+MIN_DRAWS_WITHOUT_BLOCKS = (
+    50  # below, a bootstrap of the draws rejects correct samples too often, see small_samples.csv
+)
 
 
 class Bootstrap(Protocol):
@@ -86,32 +92,133 @@ def _checked_generator(n: Any, size: Any, rng: Any) -> np.random.Generator:
 
 
 def random_blocks(
-    n: int, rng: np.random.Generator, *, identity: np.ndarray | None = None, count: int = N_RANDOM_BLOCKS
+    n: int, rng: np.random.Generator, group: np.ndarray | None = None, *, count: int = 100
 ) -> np.ndarray:
-    """Put independent draws into `count` random blocks of nearly equal size; identical draws stay together.
+    """Put independent draws into `count` random blocks of nearly equal size; draws of a group stay together.
+
+    A hundred signs are as powerful as one per draw, see block_study.
+
+    Parameters
+    ----------
+    n : int
+        Number of draws.
+    rng : Generator
+    group : int array (n,), optional
+        The group of each draw, 0, 1, ...
+    count : int
+        Number of blocks; if there are no more draws, or groups, each is a block of its own.
 
     Returns
     -------
     int array (n,)
-        The block of each draw; each draw is a block of its own if there are no more than `count`.
+        The block of each draw.
 
     Examples
     --------
     >>> import numpy as np
-    >>> np.bincount(random_blocks(250, np.random.default_rng(0), count=100)).max()
+    >>> np.bincount(random_blocks(250, np.random.default_rng(0))).max()
     np.int64(3)
     """
-    if identity is None:
+    if group is None:
         return rng.permutation(n) % min(count, n)
-    groups, group = np.unique(identity, return_inverse=True)
-    return (rng.permutation(len(groups)) % min(count, len(groups)))[group]
+    n_groups = int(group.max()) + 1
+    return (rng.permutation(n_groups) % min(count, n_groups))[group]
 
 
-def normaliser(weights: np.ndarray) -> float:
-    """What w'Hw is divided by: n^2 for centred weights (rows sum to 0), else n(n-1) as the statistic."""
-    n = weights.shape[1]
-    centred = np.allclose(weights.sum(axis=1, dtype=float), 0, atol=1e-6 * n)
-    return float(n * n if centred else n * (n - 1))
+def check_bootstrap(bootstrap: Any, *, chains: bool) -> None:
+    """Raise unless `bootstrap` is a function, "blocks" or None.
+
+    `multinomial` and `wild` must not resample dependent draws one by one; a function of the user's may know
+    better.
+    """
+    if chains and bootstrap in (multinomial, wild):
+        raise ValueError(
+            f"`bootstrap` = {bootstrap.__name__} resamples draws one by one, but `draws` are Markov chains: "
+            "leave it out to flip the signs of blocks, or give `independent=True` if they are independent"
+        )
+    if not (bootstrap is None or callable(bootstrap) or bootstrap == "blocks"):
+        raise TypeError(
+            f"`bootstrap` must be a function (n, size, rng) -> weights, or 'blocks', got {bootstrap!r}"
+        )
+
+
+class Resampling(NamedTuple):
+    """How the null distribution is simulated."""
+
+    bootstrap: Bootstrap | Literal["blocks"]
+    multipliers: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks; B = 0 if there are too few
+    block: np.ndarray | None = None  # (n,) block of each draw
+    centred: bool = False  # whether the multipliers of every replicate sum to 0
+    chains: ChainBlocks | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def resampling(
+    sample: Sample,
+    bootstrap: Bootstrap | Literal["blocks"] | None,
+    default: Bootstrap,
+    n_resamples: int,
+    rng: np.random.Generator,
+    blocks_rng: np.random.Generator,
+) -> Resampling:
+    """Signs of random blocks of independent draws, or their weights by the user's bootstrap or `default`.
+
+    Without a bootstrap of the user's, signs are flipped where draws are few, have weights or are in groups,
+    and where they are many: beyond 10,000 draws n^2 B for weights of the draws would be most of the cost.
+    Draws of one group share their weight or their sign.
+    """
+    n, group = len(sample.x), sample.group
+    if bootstrap is None:
+        plain = sample.weight is None and group is None and MIN_DRAWS_WITHOUT_BLOCKS <= n <= 10_000
+        bootstrap = default if plain else "blocks"
+    if bootstrap == "blocks":
+        block = random_blocks(n, blocks_rng, group)
+        return Resampling("blocks", block_signs(int(block.max()) + 1, n_resamples, rng), block)
+    if n * n_resamples > 2 * 10**10:  # one byte each, as `multinomial` and `wild` return them
+        raise ValueError(
+            f"`n_resamples` must be smaller: {n_resamples} weights for each of {n} draws take "
+            f"{n * n_resamples / 1e9:.0f} GB; bootstrap='blocks' takes none"
+        )
+    units = n if group is None else int(group.max()) + 1
+    weights = _bootstrap_weights(bootstrap, units, n_resamples, rng)
+    centred = np.allclose(weights.sum(axis=1, dtype=float), 0, atol=1e-6 * units)
+    few = (
+        (wording.few_draws(n, MIN_DRAWS_WITHOUT_BLOCKS, bootstrap=True),)
+        if n < MIN_DRAWS_WITHOUT_BLOCKS
+        else ()
+    )
+    return Resampling(
+        bootstrap, weights if group is None else weights[:, group], centred=centred, warnings=few
+    )
+
+
+def _bootstrap_weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """The weights of a bootstrap, checked where it may be the user's."""
+    try:
+        weights = np.asarray(function(n, size, rng))
+    except TypeError as error:
+        raise TypeError(f"`bootstrap` must be a function (n, size, rng) -> weights: {error}") from error
+    if weights.shape != (size, n):
+        raise ValueError(f"`bootstrap` must return weights of shape {(size, n)}, got {weights.shape}")
+    if weights.dtype.kind not in "biuf" or not np.isfinite(weights).all():
+        raise ValueError(f"`bootstrap` must return finite real numbers, got {shown(weights.flat[0])}")
+    return weights
+
+
+def signs_of_chains(x: np.ndarray, blocks: Blocks, n_resamples: int, rng: np.random.Generator) -> Resampling:
+    """Signs of the blocks of chains; none if there are too few blocks for a test.
+
+    Rejections repeat a draw: the repeats belong to the block where it was first.
+    """
+    arrives = np.append(True, np.any(x[1:] != x[:-1], axis=1))
+    arrival = np.maximum.accumulate(np.where(arrives, np.arange(len(x)), 0))
+    _, block = np.unique(blocks.label[arrival], return_inverse=True)
+    count = int(block[-1]) + 1
+    if blocks.enough:
+        signs = block_signs(count, n_resamples, rng)
+        return Resampling("blocks", signs, block, chains=blocks.record)
+    none = np.empty((0, count), dtype=np.int8)
+    return Resampling("blocks", none, block, chains=blocks.record, warnings=(cannot_tell(blocks.remedy),))
 
 
 def pvalue(statistic: float, null_distribution: np.ndarray) -> float:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike
 
-from .._validation import RandomSource, as_numbers, is_number, seeded, shown
+from .._validation import RandomSource, as_numbers, as_one_positive, is_number, seeded, shown
 
 MAX_MEDIAN_PAIRS = 500_000  # of draws, for the median; its standard error is then below 0.2 % of a quantile
 
@@ -82,7 +81,7 @@ class IMQ:
 
     def profile(self, r2: Any) -> tuple[Any, Any, Any]:
         """phi, phi', phi'' at squared distances `r2`."""
-        c = 1 / _require(self.bandwidth)
+        c = _inverse(self.bandwidth)
         b = self.beta
         q = 1 + c * r2
         if b == -0.5:
@@ -118,7 +117,7 @@ class RBF:
 
     def profile(self, r2: Any) -> tuple[Any, Any, Any]:
         """phi, phi', phi'' at squared distances `r2`."""
-        c = 1 / _require(self.bandwidth)
+        c = _inverse(self.bandwidth)
         phi = jnp.exp(-c * r2)
         return phi, -c * phi, c * c * phi
 
@@ -141,20 +140,11 @@ def stein_kernel(kernel: Kernel, x: Any, sx: Any, y: Any, sy: Any) -> Any:
 
     u(x, y) = phi s(x).s(y) - 2 phi' (s(x) - s(y)).(x - y) - 2 d phi' - 4 r2 phi''
     """
-    return stein_values(kernel, *products_with_columns(x, sx, y.T, sy.T))
+    return stein_kernel_of_columns(kernel, x, sx, y.T, sy.T)
 
 
-class Products(NamedTuple):
-    """What the Stein kernel needs of all pairs of rows, whatever its bandwidth: (n, m) arrays."""
-
-    r2: Any  # |x - y|^2
-    cross: Any  # (s(x) - s(y)).(x - y)
-    inner: Any  # s(x).s(y)
-    dim: int
-
-
-def products_with_columns(x: Any, sx: Any, y: Any, sy: Any) -> Products:
-    """Products of all rows of x (n, d) with all columns of y (d, m).
+def stein_kernel_of_columns(kernel: Kernel, x: Any, sx: Any, y: Any, sy: Any) -> Any:
+    """As `stein_kernel`, for the rows of x (n, d) and the columns of y (d, m).
 
     In few dimensions that is a third faster than with rows of y.
     """
@@ -162,20 +152,16 @@ def products_with_columns(x: Any, sx: Any, y: Any, sy: Any) -> Products:
     if d > 8:  # up to 8, differences are formed coordinate by coordinate
         r2 = jnp.maximum(jnp.sum(x * x, 1)[:, None] + jnp.sum(y * y, 0) - 2 * (x @ y), 0.0)
         cross = jnp.sum(x * sx, 1)[:, None] + jnp.sum(y * sy, 0) - x @ sy - sx @ y
-        return Products(r2, cross, sx @ sy, d)
-    r2 = cross = inner = jnp.zeros((), dtype=x.dtype)
-    for k in range(d):
-        dx = x[:, k, None] - y[k]
-        r2 = r2 + dx * dx
-        cross = cross + dx * (sx[:, k, None] - sy[k])
-        inner = inner + sx[:, k, None] * sy[k]
-    return Products(r2, cross, inner, d)
-
-
-def stein_values(kernel: Kernel, r2: Any, cross: Any, inner: Any, dim: int) -> Any:
-    """The Stein kernel from the products of all pairs."""
+        inner = sx @ sy
+    else:
+        r2 = cross = inner = jnp.zeros((), dtype=x.dtype)
+        for k in range(d):
+            dx = x[:, k, None] - y[k]
+            r2 = r2 + dx * dx
+            cross = cross + dx * (sx[:, k, None] - sy[k])
+            inner = inner + sx[:, k, None] * sy[k]
     phi, first, second = kernel.profile(r2)
-    return phi * inner - 2 * first * (cross + dim) - 4 * r2 * second
+    return phi * inner - 2 * first * (cross + d) - 4 * r2 * second
 
 
 def takes_bandwidth(kernel: Any) -> bool:
@@ -199,25 +185,40 @@ def _has_field(kernel: Any) -> bool:
     return is_dataclass(kernel) and any(f.name == "bandwidth" and f.init for f in fields(kernel))
 
 
-def check_kernel(kernel: Any) -> None:
-    """Raise unless `kernel` is an object with a profile, and its bandwidth one that can be used."""
+def check_kernel(kernel: Any, *, aggregated: bool = False) -> None:
+    """Raise unless `kernel` is an object with a profile, and its bandwidth one that can be used.
+
+    An `aggregated` test uses it with each of several bandwidths: it must have none of its own.
+    """
     if isinstance(kernel, type) or not callable(getattr(kernel, "profile", None)):
         raise TypeError(
             f"`kernel` must have a method profile(r2), as IMQ() and RBF() have, got {shown(kernel)}"
         )
-    if type(kernel) in (IMQ, RBF):
-        return
+    own = getattr(kernel, "bandwidth", None if aggregated else 1.0)
+    if aggregated and own is not None:
+        raise ValueError(
+            f"`kernel` must have no bandwidth of its own, got {shown(own)}: it is used with each of "
+            "`bandwidths`, where a single one may be given too"
+        )
+    if own is None and not takes_bandwidth(kernel):
+        raise TypeError(
+            "`kernel` is given a bandwidth, so it must be a dataclass with a field `bandwidth`, or have a "
+            f"method with_bandwidth(bandwidth), got {shown(kernel)}"
+        )
+    if type(kernel) not in (IMQ, RBF):
+        _check_bandwidth(own)
+        _check_profile(kernel)
+
+
+def _check_profile(kernel: Any) -> None:
+    """Raise unless JAX can trace the profile, and it returns three arrays."""
     if kernel.__hash__ is None:
         raise TypeError(f"`kernel` must be hashable, as frozen dataclasses are, got {shown(kernel)}")
-    own = getattr(kernel, "bandwidth", 1.0)
-    _check_bandwidth(own)
-    if own is None:
-        _require_bandwidths(kernel)
+    static = without_bandwidth(kernel)
     with jax.enable_x64(True):
         r2 = jax.ShapeDtypeStruct((2, 3), np.float64)
         width = jax.ShapeDtypeStruct((), np.float64)
         try:
-            static = without_bandwidth(kernel)
             profile = jax.eval_shape(lambda width, r2: with_bandwidth(static, width).profile(r2), width, r2)
         except (TypeError, ValueError, AttributeError) as error:
             reason = str(error).partition("\n")[0]
@@ -230,43 +231,19 @@ def check_kernel(kernel: Any) -> None:
         )
 
 
-def check_kernel_of_bandwidths(kernel: Any) -> None:
-    """Raise unless `kernel` can be used with each of several bandwidths, and has none of its own."""
-    check_kernel(kernel)
-    width = getattr(kernel, "bandwidth", None)
-    if width is not None:
-        raise ValueError(
-            f"`kernel` must have no bandwidth of its own, got {shown(width)}: it is used with each of "
-            "`bandwidths`, where a single one may be given too"
-        )
-    _require_bandwidths(kernel)
-
-
-def _require_bandwidths(kernel: Any) -> None:
-    """Raise unless `kernel` can be given a bandwidth."""
-    if not takes_bandwidth(kernel):
-        raise TypeError(
-            "`kernel` is given a bandwidth, so it must be a dataclass with a field `bandwidth`, or have a "
-            f"method with_bandwidth(bandwidth), got {shown(kernel)}"
-        )
-
-
 def _check_bandwidth(bandwidth: Any) -> None:
-    if isinstance(bandwidth, (int, float, np.number, np.ndarray)):
-        if np.ndim(bandwidth):
-            raise ValueError(f"`bandwidth` must be one number, got shape {np.shape(bandwidth)}")
-        if isinstance(bandwidth, (bool, np.complexfloating)) or not 0 < bandwidth <= sys.float_info.max:
-            raise ValueError(f"`bandwidth` must be positive and finite, got {shown(bandwidth)}")
-    elif bandwidth is not None and not hasattr(bandwidth, "dtype"):  # traced ones have a dtype
-        raise TypeError(f"`bandwidth` must be a positive number or None, got {bandwidth!r}")
+    """Raise unless it is a positive number, None, or one that JAX traces."""
+    if not isinstance(bandwidth, jax.core.Tracer) and bandwidth is not None:
+        as_one_positive(bandwidth, "bandwidth")
 
 
-def _require(bandwidth: Any) -> Any:
+def _inverse(bandwidth: Any) -> Any:
+    """1 / bandwidth; an error where a kernel without one is used by itself."""
     if bandwidth is None:
         raise ValueError(
             "`bandwidth` is not set: a test sets it from the draws; give it to use the kernel alone"
         )
-    return bandwidth
+    return 1 / bandwidth
 
 
 def median_bandwidth(draws: ArrayLike, *, rng: RandomSource = None) -> float:

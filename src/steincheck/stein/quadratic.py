@@ -1,84 +1,373 @@
-"""U-statistics of the Stein kernel and their replicates."""
+"""What the quadratic tests share: validated input, U-statistics of the Stein kernel, and their replicates."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy import special
 
-from .._whitening import whitened
-from ..target import Target, score_at
-from .bootstrap import normaliser
-from .kernels import Kernel, median_squared_distance, takes_bandwidth
-from .resampling import Resampling
+from .._series import index_in_chain
+from .._validation import (
+    Seed,
+    as_count,
+    as_numbers,
+    asymmetries,
+    check_switch,
+    is_number,
+    recorded,
+    resample_warnings,
+    seeded,
+    shown,
+)
+from .._whitening import Gaussians, average_root, standardised, whitened
+from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
+from ..chains.reading import Sample, read_sample, stuck_chains
+from ..result import Modes, Result, among_all
+from ..target import Target, require_target, score_warnings, support_warnings
+from .bootstrap import Bootstrap, Resampling, check_bootstrap, multinomial, resampling, signs_of_chains
+from .kernels import IMQ, Kernel, check_kernel, median_squared_distance, takes_bandwidth
 from .tiles import quadratic_forms, sums_of_block_pairs
 
+MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
 
-def choose_bandwidth(
-    x: np.ndarray, kernel: Kernel, whiten: np.ndarray | None, rng: np.random.Generator
-) -> float | None:
+
+class Streams(NamedTuple):
+    """One random stream per stage, so that a change of one stage leaves the others alone."""
+
+    bandwidth: np.random.Generator
+    bootstrap: np.random.Generator
+    modes: np.random.Generator
+    perturbation: np.random.Generator
+    split: np.random.Generator
+    blocks: np.random.Generator
+    inspection: np.random.Generator
+
+
+def spawn_streams(rng: np.random.Generator) -> Streams:
+    """The streams of one test."""
+    return Streams(*rng.spawn(7))
+
+
+class QuadraticOptions(NamedTuple):
+    """What the user of a quadratic test asks for, as in `ksd_test`."""
+
+    kernel: Kernel = IMQ()
+    precondition: Any = None
+    bootstrap: Bootstrap | Literal["blocks"] | None = None
+    n_resamples: int = 999
+    check_score: bool = True
+    independent: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Validated input of a quadratic test."""
+
+    sample: Sample
+    target: Target
+    options: QuadraticOptions
+    whiten: np.ndarray | None  # L with precondition = L L'
+    streams: Streams
+    seed: Seed
+    warnings: tuple[str, ...]
+
+
+def prepare(draws: Any, target: Target, options: QuadraticOptions, rng: Any) -> Inputs:
+    """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
+    check_kernel(options.kernel)
+    require_target(target)
+    as_count(options.n_resamples, "n_resamples")
+    check_bootstrap(options.bootstrap, chains=False)
+    check_switch(options.check_score, "check_score")
+    whiten = None
+    if options.precondition is not None:
+        whiten = _cholesky_of_precondition(options.precondition, target.dim)
+    generator, seed = seeded(rng)
+    sample = read_sample(draws, target, independent=options.independent)
+    check_bootstrap(options.bootstrap, chains=sample.chain is not None)
+    streams = spawn_streams(generator)
+    warnings = (
+        *sample.warnings,
+        *support_warnings(target, sample.x, sample.log_p, streams.inspection),
+        *resample_warnings(options.n_resamples, "n_resamples"),
+        *score_warnings(target, sample.x, check=options.check_score),
+    )
+    return Inputs(sample, target, options, whiten, streams, seed, warnings)
+
+
+def _cholesky_of_precondition(precondition: Any, dim: int) -> np.ndarray:
+    matrix = as_numbers(precondition, "precondition", f"a matrix of numbers, shape {(dim, dim)}")
+    if matrix.shape != (dim, dim):
+        raise ValueError(f"`precondition` must have shape {(dim, dim)}, got {matrix.shape}")
+    for i, j in np.argwhere(~np.isfinite(matrix)):
+        raise ValueError(f"`precondition` must be finite, got {matrix[i, j]} at row {i}, column {j}")
+    for i, j in np.argwhere(asymmetries(matrix)):
+        raise ValueError(
+            f"`precondition` must be symmetric, got {matrix[i, j]:g} at row {i}, column {j} and "
+            f"{matrix[j, i]:g} at row {j}, column {i}"
+        )
+    try:
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        smallest = np.linalg.eigvalsh(matrix)[0]
+        raise ValueError(
+            f"`precondition` must be positive definite, its smallest eigenvalue is {smallest:.3g}"
+        ) from None
+
+
+def check_fraction(train_fraction: Any) -> None:
+    """Raise unless a part of the draws may be trained with, and a part is left to test."""
+    if not is_number(train_fraction) or not 0 < train_fraction < 1:
+        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {shown(train_fraction)}")
+
+
+def split_rows(
+    sample: Sample, train_fraction: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of a part of the draws to train with, and of the others.
+
+    The part is random for independent draws. Of Markov chains it is the beginning of every one: the two parts
+    touch once per chain, and are nearly independent.
+    """
+    n = len(sample.x)
+    n_train = round(train_fraction * n)
+    if min(n_train, n - n_train) < 2:
+        raise ValueError(
+            f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
+            f"draws is {n_train}"
+        )
+    if sample.chain is None:
+        order = rng.permutation(n)
+        return order[:n_train], order[n_train:]
+    lengths = np.bincount(sample.chain)
+    early = index_in_chain(sample.chain) < np.round(train_fraction * lengths)[sample.chain]
+    return np.flatnonzero(early), np.flatnonzero(~early)
+
+
+def choose_bandwidth(inputs: Inputs, x: np.ndarray) -> float | None:
     """The kernel's own bandwidth, or the median squared distance of the draws `x`; None if it takes none."""
+    kernel = inputs.options.kernel
     own = getattr(kernel, "bandwidth", None)
     if own is not None:
         return float(own)
-    return median_squared_distance(whitened(x, whiten), rng) if takes_bandwidth(kernel) else None
+    if not takes_bandwidth(kernel):
+        return None
+    return median_squared_distance(whitened(x, inputs.whiten), inputs.streams.bandwidth)
+
+
+Stack = tuple[np.ndarray, np.ndarray]  # samples (J, n, d) of the same draws and their scores, whitened
 
 
 class Replicated(NamedTuple):
-    """U-statistics of the summed matrix of a stack of samples and their replicates, per bandwidth."""
+    """U-statistics and their replicates: for each stack of samples, summed over it, all bandwidths."""
 
     statistics: np.ndarray  #: (K,)
     replicates: np.ndarray  #: (K, B)
-    parts: np.ndarray | None  #: (K, J) contribution of each sample, if asked for
+    parts: np.ndarray  #: (K, J) contribution of each sample of the last stack, or NaN
+    how: Resampling
 
 
-def replicated_statistics(
-    samples: np.ndarray,
-    scores: np.ndarray,
-    kernel: Kernel,
+def replicate(
+    stacks: Sequence[Stack],
+    sample: Sample,
+    options: QuadraticOptions,
     bandwidths: Any,
-    resampled: Resampling,
+    streams: Streams,
     *,
+    default: Bootstrap = multinomial,
+    blocks: Blocks | None = None,
+    modes: Modes | None = None,
     parts: bool = False,
 ) -> Replicated:
-    """Statistics and replicates of samples (J, n, d) of the same draws, in whitened coordinates.
+    """Statistics of `stacks` of samples made of the draws `sample`, and their replicates, which go together.
 
-    With blocks, pairs of draws of one block are left out: signs of blocks do not change their sum.
+    `blocks` are those of chains, where they are known. With blocks, pairs of draws of one block are left out:
+    signs of blocks do not change their sum. With `modes` the kernel is a sum over modes, each in its own
+    units, of the draws themselves, and the bootstrap must be one of blocks.
     """
-    weights = resampled.weights
-    if resampled.block is None:
-        n = samples.shape[1]
-        forms = quadratic_forms(samples, scores, kernel, bandwidths, weights, row_sums=parts)
-        each = None if forms.row_sums is None else forms.row_sums.sum(axis=2) / (n * (n - 1))
-        return Replicated(forms.total / (n * (n - 1)), forms.replicates / normaliser(weights), each)
-    block = resampled.block
-    table = sums_of_block_pairs(samples, scores, kernel, bandwidths, block).table
-    return flip_signs(table, np.bincount(block), weights)
+    kernel, bootstrap, size = options.kernel, options.bootstrap, int(options.n_resamples)
+    if blocks is None and sample.chain is not None and not callable(bootstrap):
+        blocks = chain_blocks(sample.chain, stacks, kernel, bandwidths, sample.weight)
+    if blocks is not None:
+        how = signs_of_chains(sample.x, blocks, size, streams.bootstrap)
+    else:
+        how = resampling(sample, bootstrap, default, size, streams.bootstrap, streams.blocks)
+    found = []
+    for stack in stacks:
+        if how.block is None:
+            found.append(_replicate_by_weights(stack, sample, kernel, bandwidths, how, parts))
+            continue
+        if modes is None:
+            table = sums_of_block_pairs(*stack, kernel, bandwidths, how.block, weight=sample.weight).table
+        else:
+            table = _table_over_modes(sample, modes, kernel, bandwidths, how.block)
+        found.append(flip_signs(table, how, sample.weight))
+    return Replicated(
+        np.concatenate([one.statistics for one in found]),
+        np.concatenate([one.replicates for one in found]),
+        found[-1].parts,
+        how,
+    )
 
 
-def flip_signs(table: np.ndarray, sizes: np.ndarray, signs: np.ndarray) -> Replicated:
+def _replicate_by_weights(
+    stack: Stack, sample: Sample, kernel: Kernel, bandwidths: Any, how: Resampling, parts: bool
+) -> Replicated:
+    """Statistics and replicates with weights of the draws."""
+    weight = np.ones(len(sample.x)) if sample.weight is None else sample.weight
+    squares = weight.sum() ** 2
+    pairs = squares - np.sum(weight**2)
+    forms = quadratic_forms(*stack, kernel, bandwidths, how.multipliers, weight=weight, row_sums=parts)
+    each = np.array([[np.nan]]) if forms.row_sums is None else forms.row_sums.sum(axis=2) / pairs
+    return Replicated(forms.total / pairs, forms.replicates / (squares if how.centred else pairs), each, how)
+
+
+def flip_signs(table: np.ndarray, how: Resampling, weight: np.ndarray | None = None) -> Replicated:
     """U-statistics over pairs of draws in different blocks, and what they become with signs of the blocks.
 
     Parameters
     ----------
     table : array (K, J, q, q)
         Sums of the Stein kernel over pairs of blocks.
-    sizes : int array (q,)
-        Numbers of draws of the blocks.
-    signs : array (B, q)
+    how : Resampling
+        With blocks.
+    weight : array (n,), optional
+        Of the draws.
     """
+    assert how.block is not None
+    sizes = np.bincount(how.block, weight)
     pairs = float(sizes.sum() ** 2 - np.sum(sizes**2)) or np.nan  # a single block has none
     between = table * (1 - np.eye(len(sizes))) / pairs
-    signs = signs.astype(float)
+    signs = how.multipliers.astype(float)
     replicates = [np.einsum("bq,bq->b", signs @ one, signs) for one in between.sum(axis=1)]
     each = between.sum(axis=(2, 3))
-    return Replicated(each.sum(axis=1), np.array(replicates), each)
+    return Replicated(each.sum(axis=1), np.array(replicates), each, how)
 
 
-def scores_of_moved(target: Target, x: np.ndarray, scores: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Scores (J, n, d) at samples of which most draws may be those of `x`, whose scores are known."""
-    moved = np.any(samples != x, axis=2)
-    out = np.repeat(scores[None], len(samples), axis=0)
-    if moved.any():
-        out[moved] = score_at(target, samples[moved])
-    return out
+def chain_blocks(
+    chain: np.ndarray, stacks: Sequence[Stack], kernel: Kernel, bandwidths: Any, weight: Any = None
+) -> Blocks:
+    """Blocks of the chains `chain` (n,) for statistics of `stacks`, whose draws may have weights (n,).
+
+    Their length is given by the autocorrelation time of the draws' contributions h_t, the row sums of the
+    Stein matrix. These show the slow directions along which the sum over all draws happens to point. The
+    slowest of the statistics counts.
+
+    Of more than `MAX_DRAWS_FOR_TAU` draws evenly spaced ones are taken. If there are fewer than four spacings
+    per autocorrelation time, it is overestimated, and three parts of the chains are looked at more closely:
+    the sum over one of them may happen to point along a fast direction.
+    """
+
+    def slowest(rows: slice) -> float:
+        some = np.unique(chain[rows], return_inverse=True)[1]
+        own = None if weight is None else weight[rows]
+        whole = np.zeros(len(some), dtype=int)  # the row sums are those of one block too
+        times = [1.0]
+        for samples, scores in stacks:
+            part = sums_of_block_pairs(
+                samples[:, rows], scores[:, rows], kernel, bandwidths, whole, weight=own, row_sums=True
+            )
+            assert part.row_sums is not None
+            times.extend(autocorrelation_time(part.row_sums.T, some))
+        return float(max(times))
+
+    n = len(chain)
+    step = -(-n // MAX_DRAWS_FOR_TAU)
+    spacings = slowest(slice(0, None, step))
+    while step > 1 and spacings < 4:
+        step = max(1, min(step - 1, int(spacings * step / 8)))
+        length = min(n, MAX_DRAWS_FOR_TAU * step)
+        ends = np.linspace(n, length, min(3, n // length)).astype(int)
+        spacings = max(slowest(slice(end - length, end, step)) for end in ends)
+    stuck = bool(stuck_chains(stacks[0][0][0], chain))
+    return replace(cut_blocks(spacings * step, chain), stuck=stuck)
+
+
+def with_settings(
+    result: Result, inputs: Inputs, found: Replicated, rows: np.ndarray | None = None, **more: Any
+) -> Result:
+    """The result of a test of the rows `rows`, or all, with the arguments that run it again.
+
+    These are the bootstrap and the seed that were used, and `more` than what all quadratic tests take.
+    """
+    options = inputs.options._replace(bootstrap=found.how.bootstrap)
+    result = replace(result, settings=recorded(**options._asdict(), **more, rng=inputs.seed))
+    return result if rows is None else among_all(result, rows, len(inputs.sample.x))
+
+
+# --- the Stein kernel in the units of each mode, where their widths differ and one metric fits none ---
+
+
+class ModeView(NamedTuple):
+    """Draws as one mode sees them: those for which it is responsible, in its standardised coordinates."""
+
+    rows: np.ndarray  # (m,) of the draws
+    z: np.ndarray  # (m, d)
+    scores: np.ndarray  # (m, d) of the density times the responsibility, with respect to z
+    weight: np.ndarray  # (m,) the responsibility
+
+
+def widths_differ(modes: Modes) -> bool:
+    """Whether, relative to the average covariance, one mode is much wider than another along some axis."""
+    root = average_root(modes.covariances)
+    relative = np.linalg.solve(root, np.linalg.solve(root, modes.covariances).transpose(0, 2, 1))
+    variances = np.linalg.eigvalsh(relative)
+    # up to a ratio of 3 the average covariance is a fair unit for all modes
+    return bool(variances.max() > 3.0**2 * variances.min())
+
+
+def laplace_responsibilities(x: np.ndarray, modes: Modes) -> np.ndarray:
+    """Shares (M, n) of the modes' Gaussians, with Laplace weights, in the density at each draw."""
+    log_weight = np.log(modes.laplace_weights.clip(1e-300))
+    return special.softmax(Gaussians(modes.locations, modes.covariances, log_weight).heights(x), axis=1).T
+
+
+def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[ModeView]:
+    """The draws as each mode sees them, one mode after the other.
+
+    With responsibilities r_k, sum_k r_k = 1, the field r_k(x) k(z_k(x), .) has the Stein kernel
+    r_k(x) r_k(y) u(z_k(x), z_k(y)) with the score s + grad log r_k, where grad log r_k = g_k - sum_l r_l g_l
+    and g_l is the score of Gaussian l.
+    """
+    shares = laplace_responsibilities(x, modes)
+    precisions = np.linalg.inv(modes.covariances)
+    of_mixture = np.zeros_like(x)
+    for share, centre, precision in zip(shares, modes.locations, precisions, strict=True):
+        of_mixture += share[:, None] * ((centre - x) @ precision)
+    for k, (share, centre) in enumerate(zip(shares, modes.locations, strict=True)):
+        rows = np.flatnonzero(share > 1e-10)  # with less, a draw adds nothing
+        root = np.linalg.cholesky(modes.covariances[k])
+        own = (scores - of_mixture)[rows] + (centre - x[rows]) @ precisions[k]
+        yield ModeView(rows, standardised(x[rows], centre, root), own @ root, share[rows])
+
+
+def at_own_mode(x: np.ndarray, modes: Modes) -> np.ndarray:
+    """Standardised coordinates (n, d) of each draw at the mode most responsible for it."""
+    z = np.empty_like(x)
+    owner = laplace_responsibilities(x, modes).argmax(axis=0)
+    for k in np.unique(owner):
+        rows = owner == k
+        z[rows] = standardised(x[rows], modes.locations[k], np.linalg.cholesky(modes.covariances[k]))
+    return z
+
+
+def _table_over_modes(
+    sample: Sample, modes: Modes, kernel: Kernel, bandwidths: np.ndarray, block: np.ndarray
+) -> np.ndarray:
+    """Sums (K, 1, q, q) over pairs of blocks of the Stein kernels of all modes."""
+    q = int(block.max()) + 1
+    table = np.zeros((len(bandwidths), 1, q, q))
+    for view in mode_views(sample.x, sample.scores, modes):
+        if len(view.rows) < 2:
+            continue
+        labels = block[view.rows]
+        weight = view.weight if sample.weight is None else view.weight * sample.weight[view.rows]
+        part = sums_of_block_pairs(
+            view.z[None], view.scores[None], kernel, bandwidths, labels, weight=weight
+        ).table
+        met = labels.max() + 1  # blocks after the last one with a draw at this mode add nothing
+        table[:, :, :met, :met] += part
+    return table

@@ -18,13 +18,12 @@ import numpy as np
 
 from .._progress import ticking
 from .._sharing import n_workers, share_out
-from .kernels import Kernel, products_with_columns, stein_values, with_bandwidth, without_bandwidth
+from .kernels import Kernel, stein_kernel_of_columns, with_bandwidth, without_bandwidth
 
 SMALL_TILE = 256  # rows and columns
 LARGE_TILE = 1024  # for more than 4096 draws; below, too much of it would be padding
 ROWS_PER_STRIP = 128  # of a tile, evaluated at once: their products stay in the cache of one core
-MIN_EVALUATIONS_FOR_PROGRESS = 10**9  # of the kernel: seconds, worth a progress bar
-MIN_EVALUATIONS_TO_SHARE = 10**8  # of the kernel: about a second; with fewer, sending takes longer
+MIN_EVALUATIONS_TO_SHARE = 10**8  # of the kernel: about a second; ten times as many show a progress bar
 
 
 class Forms(NamedTuple):
@@ -47,8 +46,9 @@ def quadratic_forms(
     scores: np.ndarray,
     kernel: Kernel,
     bandwidths: Any,
-    weights: np.ndarray | None = None,
+    multipliers: np.ndarray | None = None,
     *,
+    weight: np.ndarray | None = None,
     row_sums: bool = False,
 ) -> Forms:
     """Stream H = sum_j H_j over a stack of samples and return its quadratic forms.
@@ -61,27 +61,32 @@ def quadratic_forms(
         ``profile(r2) -> phi, phi', phi''`` in JAX operations.
     bandwidths : array (K,) or None
         The kernel is given each in turn. A kernel that takes none is used as it is; None for one without any.
-    weights : array (B, n), optional
-        Bootstrap weights. Everything is float64 up to 3e9 multiply-adds; beyond, tiles are evaluated in
-        float64 and multiplied in float32, which moves totals and replicates by about 1e-7 of their spread.
+    multipliers : array (B, n), optional
+        Of the draws, by a bootstrap. Everything is float64 up to 3e9 multiply-adds; beyond, tiles are
+        evaluated in float64 and multiplied in float32, which moves totals and replicates by about 1e-7 of
+        their spread.
+    weight : array (n,), optional
+        Of each draw; H_ij is multiplied by those of i and j.
     row_sums : bool
         Return the row sums of each H_j too.
     """
     n = x.shape[1]
     widths = _as_bandwidths(bandwidths)
-    weights = np.zeros((0, n), dtype=np.int8) if weights is None else np.asarray(weights)
-    every = np.concatenate([np.ones((1, n), dtype=weights.dtype), weights])
-    dtype = np.float32 if n * n * len(weights) * len(widths) > 3e9 else np.float64
-    options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), row_sums)
+    weight = np.ones(n) if weight is None else weight
+    multipliers = np.zeros((0, n), dtype=np.int8) if multipliers is None else np.asarray(multipliers)
+    every = np.concatenate([np.ones((1, n), dtype=multipliers.dtype), multipliers])
+    dtype = np.float32 if n * n * len(multipliers) * len(widths) > 3e9 else np.float64
+    work = partial(_sum_tiles, kernel=without_bandwidth(kernel), bandwidths=widths)
     centred = x - x[0].mean(axis=0)
-    parts = np.array_split(every, -(-len(every) // 1024))  # whose weights are held in float64
+    parts = np.array_split(every, -(-len(every) // 1024))  # of which one is held in float64
     found = []
     for k, part in enumerate(parts):
-        sample = _Stack(centred, np.asarray(scores, dtype=float), None, part.T.astype(dtype))
-        found.append(_sum_stack(sample, options._replace(row_sums=row_sums and k == 0)))
-    values = 2 * np.concatenate([sums.values for sums in found], axis=1)
+        factor = (part.T * weight[:, None]).astype(dtype)
+        stack = _Stack(centred, np.asarray(scores, dtype=float), weight, None, factor)
+        found.append(_sum_stack(partial(work, row_sums=row_sums and k == 0), stack, len(widths)))
+    values = 2 * np.concatenate([part for part, _ in found], axis=1)
     _check_finite(widths, scores, values)
-    return Forms(values[:, 0], values[:, 1:], found[0].rows)
+    return Forms(values[:, 0], values[:, 1:], found[0][1] if row_sums else None)
 
 
 def sums_of_block_pairs(
@@ -105,8 +110,8 @@ def sums_of_block_pairs(
         As in `quadratic_forms`.
     block : int array (n,)
         The block of each draw, 0 to q - 1.
-    weight : array (n,), optional
-        Weight of each draw in the table; row sums are not weighted.
+    weight
+        As in `quadratic_forms`.
     row_sums : bool
         Return the row sums of the summed matrix too, in the order of the draws.
     single : bool, optional
@@ -115,18 +120,20 @@ def sums_of_block_pairs(
     order = np.argsort(block, kind="stable")
     widths = _as_bandwidths(bandwidths)
     dtype = np.float32 if (single_suffices(x, widths) if single is None else single) else np.float64
-    options = _Options(without_bandwidth(kernel), tuple(widths.tolist()), row_sums)
-    weights = None if weight is None else np.asarray(weight)[order].astype(dtype)
+    work = partial(
+        _sum_tiles, kernel=without_bandwidth(kernel), bandwidths=widths.astype(dtype), row_sums=row_sums
+    )
+    weights = np.ones(len(block), dtype) if weight is None else np.asarray(weight)[order].astype(dtype)
     origin = x[0].mean(axis=0)
     tables = []
     rows = np.zeros((len(widths), len(block)))
     for points, slopes in zip(x, scores, strict=True):
         z = (points[order] - origin).astype(dtype)
-        sample = _Stack(z[None], slopes[None, order].astype(dtype), np.asarray(block)[order], weights)
-        sums = _sum_stack(sample, options)
-        tables.append(sums.values + sums.values.transpose(0, 2, 1))
-        if sums.rows is not None:
-            rows += sums.rows[:, 0]
+        stack = _Stack(z[None], slopes[None, order].astype(dtype), weights, np.asarray(block)[order], None)
+        values, sums = _sum_stack(work, stack, len(widths))
+        tables.append(values + values.transpose(0, 2, 1))
+        if row_sums:
+            rows += sums[:, 0]
     table = np.stack(tables, axis=1)
     _check_finite(widths, scores, table)
     return BlockPairSums(table, rows[:, np.argsort(order)] if row_sums else None)
@@ -165,48 +172,35 @@ def _check_finite(bandwidths: np.ndarray, scores: np.ndarray, values: np.ndarray
         )
 
 
-class _Options(NamedTuple):
-    """What is computed of every tile."""
-
-    kernel: Kernel
-    bandwidths: tuple[float, ...]
-    row_sums: bool
-
-
 class _Stack(NamedTuple):
     """Samples of the same draws, centred; for blocks sorted by them. Arrays that travel to workers."""
 
     x: np.ndarray  # (J, n, d)
     scores: np.ndarray  # (J, n, d)
+    weight: np.ndarray  # (n,)
     label: np.ndarray | None  # (n,) block of each draw, ascending
-    weight: np.ndarray | None  # (n,) of each draw in its block, or (n, p) weights
+    factor: np.ndarray | None  # (n, p) by which H is multiplied, where there are no blocks
 
 
-class _TileSums(NamedTuple):
-    """Sums over some tiles above the diagonal."""
-
-    values: np.ndarray  # (K, q, q) over pairs of blocks, or (K, p) forms
-    rows: np.ndarray | None  # (K, J, n)
-
-
-def _sum_stack(stack: _Stack, options: _Options) -> _TileSums:
-    """Sums over all tiles, shared out among the workers of joblib's active backend, if there is one."""
+def _sum_stack(
+    work: Callable[..., tuple[np.ndarray, np.ndarray]], stack: _Stack, n_bandwidths: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`_sum_tiles` over all tiles, shared out among the workers of joblib's active backend, if it has any."""
     n_samples, n, _ = stack.x.shape
     side = -(-n // _tile_size(n))
     tiles = range(side * (side + 1) // 2)
-    evaluations = n * n // 2 * n_samples * len(options.bandwidths)
+    evaluations = n * n // 2 * n_samples * n_bandwidths
     workers = n_workers() if evaluations >= MIN_EVALUATIONS_TO_SHARE else 1
     length = -(-len(tiles) // (4 * workers)) if workers > 1 else 1  # workers finish nearly together
-    parts = [(tiles[start : start + length], options) for start in range(0, len(tiles), length)]
-    with ticking("Stein kernel", len(parts), shown=evaluations >= MIN_EVALUATIONS_FOR_PROGRESS) as tick:
+    parts = [(tiles[start : start + length],) for start in range(0, len(tiles), length)]
+    with ticking("Stein kernel", len(parts), shown=evaluations >= 10 * MIN_EVALUATIONS_TO_SHARE) as tick:
         if workers == 1:
-            return _sum_tiles(*stack, tiles, options, tick)
+            return work(*stack, tiles, tick)
         found = []
-        for sums in share_out(_sum_tiles, stack, parts):
+        for sums in share_out(work, stack, parts):
             found.append(sums)
             tick()
-    rows = sum(sums.rows for sums in found) if options.row_sums else None
-    return _TileSums(sum(sums.values for sums in found), rows)
+    return sum(values for values, _ in found), sum(rows for _, rows in found)
 
 
 def _tile_size(n: int) -> int:
@@ -216,47 +210,50 @@ def _tile_size(n: int) -> int:
 def _sum_tiles(
     x: np.ndarray,
     scores: np.ndarray,
+    weight: np.ndarray,
     label: np.ndarray | None,
-    weight: np.ndarray | None,
+    factor: np.ndarray | None,
     tiles: range,
-    options: _Options,
     tick: Callable[[], object] = lambda: None,
-) -> _TileSums:
+    *,
+    kernel: Kernel,
+    bandwidths: np.ndarray,
+    row_sums: bool,
+) -> tuple[np.ndarray, np.ndarray]:
     """Sums over the tiles with these numbers, which count them column by column above the diagonal.
 
-    Arrays are arguments of their own: those joblib sends to a worker once.
+    They are sums over pairs of blocks (K, q, q) or forms (K, p), and by row (K, J, n). Arrays of the stack
+    are arguments of their own: those joblib sends to a worker once.
     """
-    stack = _Stack(x, scores, label, weight)
-    size = _tile_size(x.shape[1])
-    starts = range(0, x.shape[1], size)
+    stack = _Stack(x, scores, weight, label, factor)
+    n_samples, n, _ = x.shape
+    size = _tile_size(n)
+    starts = range(0, n, size)
     few = len(starts) <= 4  # few tiles are masked like those on the diagonal: compiling takes longer
-    count = len(options.bandwidths)
+    rows = np.zeros((len(bandwidths), n_samples, len(starts) * size))
     if label is None:
-        assert weight is not None
+        assert factor is not None
         first, width = np.zeros(len(starts), dtype=int), 0
-        values = np.zeros((count, weight.shape[1]))
+        values = np.zeros((len(bandwidths), factor.shape[1]))
     else:
         first, width = label[::size], _blocks_per_piece(label, size)
-        values = np.zeros((count, label[-1] + 1 + width, label[-1] + 1 + width))
-    rows = np.zeros((count, len(x), len(starts) * size)) if options.row_sums else None
+        values = np.zeros((len(bandwidths), label[-1] + 1 + width, label[-1] + 1 + width))
 
     @lru_cache(maxsize=1024)  # as arrays of JAX, at most 80 MB for one sample in 10 dimensions
     def piece(k: int) -> _Piece:
         return _piece(stack, slice(k * size, (k + 1) * size))
 
     with jax.enable_x64(True):
-        widths = np.array(options.bandwidths, dtype=x.dtype)
-        compute = partial(_tile, kernel=options.kernel, width=width, row_sums=options.row_sums)
+        compute = partial(_tile, kernel=kernel, width=width, row_sums=row_sums)
         for a, b in map(_position, tiles):
-            part, sums = compute(piece(a), piece(b), widths, diagonal=a == b or few)
+            part, sums = compute(piece(a), piece(b), bandwidths, diagonal=a == b or few)
             place = np.s_[:, first[a] : first[a] + width, first[b] : first[b] + width] if width else np.s_[:]
             values[place] += np.asarray(part)
-            if rows is not None:
+            if row_sums:
                 rows[:, :, a * size : (a + 1) * size] += np.asarray(sums[0])
                 rows[:, :, b * size : (b + 1) * size] += np.asarray(sums[1])
             tick()
-    values = values[:, :-width, :-width] if width else values
-    return _TileSums(values, None if rows is None else rows[:, :, : x.shape[1]])
+    return values[:, :-width, :-width] if width else values, rows[:, :, :n] * weight
 
 
 def _blocks_per_piece(label: np.ndarray, size: int) -> int:
@@ -284,12 +281,13 @@ class _Piece(NamedTuple):
     x: Any  # (J, rows, d)
     scores: Any  # (J, rows, d)
     index: Any  # (rows,) position of each draw, -1 for padding
-    label: Any  # (rows,) block of each draw, counted from the first block of the piece, or -1
-    weight: Any  # (rows,), (rows, p) or None
+    weight: Any  # (rows,), 0 for padding
+    label: Any = None  # (rows,) block of each draw, counted from the first block of the piece, or -1
+    factor: Any = None  # (rows, p)
 
 
 def _piece(stack: _Stack, rows: slice) -> _Piece:
-    x, scores, label, weight = stack
+    x, scores, weight, label, factor = stack
     index = np.arange(rows.start, min(rows.stop, x.shape[1]), dtype=np.int32)
     missing = rows.stop - rows.start - len(index)
 
@@ -305,8 +303,9 @@ def _piece(stack: _Stack, rows: slice) -> _Piece:
             padded(x[:, rows], 1),
             padded(scores[:, rows], 1),
             padded(index),
+            padded(weight[rows]),
             None if label is None else padded((label[rows] - label[rows.start]).astype(np.int32)),
-            None if weight is None else padded(weight[rows]),
+            None if factor is None else padded(factor[rows]),
         )
     )
 
@@ -329,30 +328,21 @@ def _tile(
     of_columns = _factor(right, width)
     columns = jnp.swapaxes(right.x, 1, 2).copy()
     column_scores = jnp.swapaxes(right.scores, 1, 2).copy()
-    present = (right.index >= 0).astype(left.x.dtype)
 
     def strip(rows: _Piece) -> tuple[Any, Any]:
         keep = (rows.index[:, None] < right.index) & (rows.index[:, None] >= 0) if diagonal else True
-        here = (rows.index >= 0).astype(rows.x.dtype)
+        zero = jnp.zeros((len(rows.index), len(right.index)), rows.x.dtype)
 
         def one(bandwidth: Any) -> tuple[Any, Any]:
             own = with_bandwidth(kernel, bandwidth)
 
-            def matrix(sample: tuple[Any, ...]) -> tuple[Any, Any]:
-                u = jnp.where(keep, stein_values(own, *products_with_columns(*sample)), 0)
-                return u, (u @ present, here @ u) if row_sums else None
+            def add(total: Any, sample: tuple[Any, ...]) -> tuple[Any, Any]:
+                u = jnp.where(keep, stein_kernel_of_columns(own, *sample), 0)
+                return total + u, (u @ right.weight, rows.weight @ u) if row_sums else None
 
-            samples = (rows.x, rows.scores, columns, column_scores)
-            if len(columns) == 1:
-                u, sums = matrix(tuple(part[0] for part in samples))
-                sums = jax.tree.map(lambda value: value[None], sums)
-            else:
-                zero = jnp.zeros((len(rows.index), len(present)), rows.x.dtype)
-                u, sums = jax.lax.scan(lambda h, sample: _add(h, *matrix(sample)), zero, samples)
-            return u.astype(of_columns.dtype) @ of_columns, sums
+            total, sums = jax.lax.scan(add, zero, (rows.x, rows.scores, columns, column_scores))
+            return total.astype(of_columns.dtype) @ of_columns, sums
 
-        if len(bandwidths) == 1:
-            return jax.tree.map(lambda value: value[None], one(bandwidths[0]))
         return jax.lax.map(one, bandwidths)
 
     products, sums = jax.lax.map(strip, _strips(left))  # (strips, K, rows of a strip, p)
@@ -368,16 +358,11 @@ def _tile(
     return found, sums
 
 
-def _add(total: Any, u: Any, sums: Any) -> tuple[Any, Any]:
-    return total + u, sums
-
-
 def _factor(piece: _Piece, width: int) -> Any:
-    """What a tile is multiplied by: the weights (rows, p), or the indicators (rows, width) of the blocks."""
+    """What a tile is multiplied by: the factor (rows, p), or the weights by block (rows, width)."""
     if not width:
-        return piece.weight
-    member = (piece.label[:, None] == jnp.arange(width)).astype(piece.x.dtype)
-    return member if piece.weight is None else member * piece.weight[:, None]
+        return piece.factor
+    return (piece.label[:, None] == jnp.arange(width)) * piece.weight[:, None]
 
 
 def _strips(piece: _Piece) -> _Piece:
@@ -387,4 +372,5 @@ def _strips(piece: _Piece) -> _Piece:
     def cut(values: Any) -> Any:
         return jnp.moveaxis(values.reshape(len(values), count, ROWS_PER_STRIP, -1), 1, 0)
 
-    return _Piece(cut(piece.x), cut(piece.scores), piece.index.reshape(count, -1), None, None)
+    flat = (piece.index.reshape(count, -1), piece.weight.reshape(count, -1))
+    return _Piece(cut(piece.x), cut(piece.scores), *flat)

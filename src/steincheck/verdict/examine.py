@@ -28,10 +28,8 @@ from ..result import (
     ParameterAccuracy,
     among_all,
 )
-from ..stein.inputs import spawn_streams
 from ..stein.kernels import IMQ
-from ..stein.mode_units import widths_differ
-from ..stein.resampling import chain_blocks
+from ..stein.quadratic import QuadraticOptions, chain_blocks, spawn_streams, widths_differ
 from ..wording import verdict as words
 from ..wording.draws import effective_size
 from ..wording.verdict import Remark, remarks_of
@@ -157,10 +155,9 @@ def _blocks_of_chains(part: Sample, whiten: np.ndarray) -> Blocks:
     """Blocks for the tests of the shape, by the autocorrelation time of the draws' contributions."""
     z = whitened(part.x, whiten)
     slopes = whitened_scores(part.scores, whiten)
-    widths = collection(z, None, evenly=True)[::3]  # neighbours are alike
-    blocks = chain_blocks(part.chain, None, [(z[None], slopes[None])], IMQ(), widths)
-    assert blocks is not None
-    return blocks
+    widths = collection(z, "reference", evenly=True)[::3]  # neighbours are alike
+    assert part.chain is not None
+    return chain_blocks(part.chain, [(z[None], slopes[None])], IMQ(), widths, part.weight)
 
 
 def _agreement_test(part: Sample, modes: Modes, size: int, rng: np.random.Generator) -> GofResult:
@@ -181,17 +178,17 @@ def _kernel_test(
 ) -> KsdaggResult:
     """KSDAgg in units of the average covariance, or of each mode where their widths differ."""
     size = n_replicates(alpha)
-    step = -(-len(part.x) // MAX_KERNEL_DRAWS)
-    result = ksdagg_core(
-        part.x[::step],
-        part.scores[::step],
-        Aggregation(bootstrap="blocks", n_resamples=size, n_level_resamples=size, alpha=alpha),
+    rows = np.arange(0, len(part.x), -(-len(part.x) // MAX_KERNEL_DRAWS))
+    result, _ = ksdagg_core(
+        part.rows(rows),
+        QuadraticOptions(bootstrap="blocks", n_resamples=size),
+        Aggregation(n_level_resamples=size, alpha=alpha),
+        spawn_streams(rng),
         whiten=whiten,
         modes=modes if widths_differ(modes) else None,
-        blocks=None if blocks is None else replace(blocks, label=blocks.label[::step]),
-        streams=spawn_streams(rng),
+        blocks=None if blocks is None else replace(blocks, label=blocks.label[rows]),
     )
-    return among_all(result, np.arange(0, len(part.x), step), len(part.x))
+    return among_all(result, rows, len(part.x))
 
 
 class Combined(NamedTuple):

@@ -1,4 +1,4 @@
-"""The Stein kernel in the units of each mode, where widths of modes differ."""
+"""Input of the quadratic tests; the Stein kernel in the units of each mode, where widths of modes differ."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,49 @@ from harness import assert_level, assert_power
 
 import steincheck as sc
 from steincheck.aggregate import Aggregation, ksdagg_core
+from steincheck.chains.reading import Sample
 from steincheck.modes.arguments import as_modes
-from steincheck.stein.inputs import spawn_streams
 from steincheck.stein.kernels import IMQ
-from steincheck.stein.mode_units import at_own_mode, laplace_responsibilities, mode_views, widths_differ
+from steincheck.stein.quadratic import (
+    QuadraticOptions,
+    at_own_mode,
+    laplace_responsibilities,
+    mode_views,
+    spawn_streams,
+    split_rows,
+    widths_differ,
+)
 from steincheck.stein.tiles import sums_of_block_pairs
+
+
+def test_chains_are_split_at_the_same_share_of_each():
+    sample = Sample(np.zeros((30, 1)), np.zeros(30), np.repeat([0, 1], [10, 20]))
+    train, test = split_rows(sample, 0.5, np.random.default_rng(0))
+    assert train.tolist() == [*range(5), *range(10, 20)]
+    assert test.tolist() == [*range(5, 10), *range(20, 30)]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"draws": np.zeros((5, 3))}, ValueError, "`draws` must have shape"),
+        ({"draws": np.zeros((50, 2))}, ValueError, "`draws` must not be constant"),
+        ({"draws": np.full((5, 2), np.nan)}, ValueError, r"rows \[0, 1, 2, 3, 4\]"),
+        ({"target": lambda x: 0}, TypeError, "`target` must be a steincheck.Target"),
+        ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer, got 0"),
+        ({"kernel": "imq"}, TypeError, "`kernel` must have a method profile"),
+        ({"rng": "x"}, TypeError, "`rng` must be"),
+        ({"kernel": sc.RBF(1e-200)}, ValueError, "the Stein kernel is not finite with the bandwidth 1e-200"),
+        ({"kernel": sc.IMQ}, TypeError, "`kernel` must have a method profile"),
+        ({"precondition": "median"}, TypeError, r"`precondition` must be a matrix of numbers.*'median'"),
+        ({"bootstrap": "wild"}, TypeError, "`bootstrap` must be a function.*or 'blocks', got 'wild'"),
+        ({"bootstrap": lambda n, size, rng: np.ones((n, size))}, ValueError, r"weights of shape \(999, 50\)"),
+    ],
+)
+def test_bad_input(normal_target, change, error, message):
+    arguments = {"draws": np.random.default_rng(0).normal(size=(50, 2)), "target": normal_target} | change
+    with pytest.raises(error, match=message):
+        sc.ksd_test(arguments.pop("draws"), arguments.pop("target"), **arguments)
 
 
 def two_modes(ratio, apart=6.0):
@@ -22,14 +60,10 @@ def two_modes(ratio, apart=6.0):
 
 
 def kernel_test(x, target, modes, rng, whiten=None):
-    return ksdagg_core(
-        x,
-        target.score(x),
-        Aggregation(bootstrap="blocks", n_resamples=500, n_level_resamples=500),
-        modes=modes,
-        whiten=whiten,
-        streams=spawn_streams(rng),
-    )
+    sample = Sample(x, target.log_density(x), scores=target.score(x))
+    options = QuadraticOptions(bootstrap="blocks", n_resamples=500)
+    aggregation = Aggregation(n_level_resamples=500)
+    return ksdagg_core(sample, options, aggregation, spawn_streams(rng), modes=modes, whiten=whiten)[0]
 
 
 def stretched(target, modes, factors, n, rng):
