@@ -73,6 +73,8 @@ def ksdagg_test(
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     rng: RandomSource = None,
 ) -> KsdaggResult:
     """KSD test aggregated over bandwidths (KSDAgg): no bandwidth to choose, no draws spent on choosing.
@@ -87,7 +89,7 @@ def ksdagg_test(
 
     Parameters
     ----------
-    draws, target, precondition, check_score, independent, rng
+    draws, target, precondition, check_score, independent, weights, log_weights, rng
         As in `ksd_test`; Markov chains are tested as there.
     bandwidths : array, "paper" or None
         Bandwidths lambda in units of *squared* distance. By default ten, as in the reference implementation:
@@ -125,7 +127,9 @@ def ksdagg_test(
     """
     collected = _as_collection(bandwidths, bandwidth_weights, perturbed=False)
     aggregation = Aggregation(*collected, n_level_resamples, alpha)
-    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    options = QuadraticOptions(
+        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
+    )
     inputs = _prepare(draws, target, options, aggregation, rng)
     sample = inputs.sample._replace(scores=score_at(target, inputs.sample.x))
     spread = sample.x.std(axis=0)
@@ -195,6 +199,8 @@ def pksdagg_test(
     alpha: float = 0.05,
     check_score: bool = True,
     independent: bool = False,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     rng: RandomSource = None,
 ) -> PksdaggResult:
     """Perturbed KSD test aggregated over bandwidths: no split of the draws, no theta or bandwidth to choose.
@@ -212,7 +218,7 @@ def pksdagg_test(
     ----------
     draws, target, kernel, precondition, bootstrap, n_resamples, n_level_resamples, alpha, check_score
         As in `ksdagg_test`.
-    independent, rng
+    independent, weights, log_weights, rng
         As in `ksdagg_test`; Markov chains are tested as there.
     bandwidths : array, "paper" or None
         As in `ksdagg_test`, but by default 1 and 4 times the median squared distance of the draws.
@@ -242,7 +248,9 @@ def pksdagg_test(
     collected = _as_collection(bandwidths, bandwidth_weights, perturbed=True)
     aggregation = Aggregation(*collected, n_level_resamples, alpha)
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
-    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    options = QuadraticOptions(
+        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
+    )
     inputs = _prepare(draws, target, options, aggregation, rng)
     result, found, rows = _pksdagg_core(inputs, jumps, aggregation)
     announce(result.warnings)

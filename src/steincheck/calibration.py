@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +17,11 @@ from ._validation import (
     check_jobs,
     check_level,
     check_switch,
+    is_number,
     seeded,
     without_user_warnings,
 )
-from .draws import Draws, to_unconstrained
-from .result import CalibrationResult, GofResult
+from .result import CalibrationResult, GofResult, Verdict
 from .target import Target, require_target
 from .typing import DrawsLike
 from .verdict.answer import check
@@ -43,7 +43,8 @@ def calibrate(
     """How often does a test reject samples of n draws? Its level on a target, or its power.
 
     With exact draws of the target the rate at level alpha should be at most alpha, and p-values uniform or
-    larger. With draws of another distribution the rate is the power against it.
+    larger. With draws of another distribution the rate is the power against it. `check` rejects without a
+    p-value where a fact says that draws do not fit, such as a chain that is stuck: at every level.
 
     Parameters
     ----------
@@ -87,48 +88,50 @@ def calibrate(
     True
     """
     require_target(target)
-    draw = _sampler(target, sample)
+    draw = target.sample if sample is None else sample
+    if draw is None:
+        raise ValueError("`sample` must be a function (n, rng) -> draws: the target has none of its own")
+    if not callable(draw):
+        raise TypeError(f"`sample` must be a function (n, rng) -> draws, got {type(sample).__name__}")
     if not callable(test):
         raise TypeError(f"`test` must be a function test(draws, target, rng=...), got {test!r}")
     as_count(n, "n", maximum=10**9)
     as_count(repetitions, "repetitions")
     levels = as_positive(alpha, "alpha")
-    for level in levels:
-        check_level(float(level))
+    check_level(float(levels.max()))
     check_jobs(n_jobs)
     check_switch(progress, "progress", optional=True)
     generator, seed = seeded(rng)
     work = partial(_repetition, draw, test, target, int(n), float(levels.max()))
-    outcomes = list[tuple[float, bool]]()
+    outcomes = list[_Outcome]()
     with progress_bar(progress) as tick:
         for outcome in _run(work, generator, int(repetitions), int(n_jobs)):
             outcomes.append(outcome)
             tick(f"sample {len(outcomes)} of {repetitions}", len(outcomes), repetitions)
     inner = test.func if isinstance(test, partial) else test
-    name = str(getattr(inner, "__name__", type(inner).__name__))
     return CalibrationResult(
-        test=name,
+        test=str(getattr(inner, "__name__", type(inner).__name__)),
         n=int(n),
         dim=target.dim,
         repetitions=int(repetitions),
         alpha=levels,
-        **_rates(np.array([pvalue for pvalue, _ in outcomes]), levels),
-        n_inconclusive=sum(inconclusive for _, inconclusive in outcomes),
+        **_rates(outcomes, levels),
+        n_inconclusive=sum(outcome.inconclusive for outcome in outcomes),
         seed=seed,
     )
 
 
-def _sampler(target: Target, sample: Any) -> Callable[[int, np.random.Generator], Any]:
-    if sample is None and target.sample is None:
-        raise ValueError("`sample` must be a function (n, rng) -> draws: the target has none of its own")
-    if sample is not None and not callable(sample):
-        raise TypeError(f"`sample` must be a function (n, rng) -> draws, got {type(sample).__name__}")
-    return target.sample if sample is None else sample  # type: ignore[return-value]
+class _Outcome(NamedTuple):
+    """What a test says of one sample."""
+
+    pvalue: float
+    fact: bool  # `check` rejects without a p-value
+    inconclusive: bool  # at the largest level
 
 
 def _run(
-    work: Callable[..., tuple[float, bool]], rng: np.random.Generator, repetitions: int, n_jobs: int
-) -> Iterator[tuple[float, bool]]:
+    work: Callable[..., _Outcome], rng: np.random.Generator, repetitions: int, n_jobs: int
+) -> Iterator[_Outcome]:
     """The outcomes in the order of the repetitions, each with a stream of its own."""
     streams = rng.spawn(repetitions)
     if n_jobs == 1:
@@ -138,16 +141,8 @@ def _run(
         from joblib import Parallel, delayed
     except ImportError:
         raise ImportError("`n_jobs` other than 1 needs joblib: pip install 'steincheck[parallel]'") from None
-    from pickle import PicklingError
-
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-    try:
-        yield from parallel(delayed(work)(k, stream) for k, stream in enumerate(streams))
-    except PicklingError as error:
-        raise ValueError(
-            "`n_jobs` must be 1 here: the target, the sampler or the test cannot be sent to another process "
-            f"({error.__cause__ or error})"
-        ) from None
+    yield from parallel(delayed(work)(k, stream) for k, stream in enumerate(streams))
 
 
 def _repetition(
@@ -158,44 +153,33 @@ def _repetition(
     level: float,
     k: int,
     rng: np.random.Generator,
-) -> tuple[float, bool]:
-    """The p-value of one sample, and whether the test cannot tell at this level."""
+) -> _Outcome:
+    """The outcome of one sample; `level` is the largest."""
     for_draws, for_test = rng.spawn(2)
     with without_user_warnings():
         try:
             draws = draw(n, for_draws)
-        except TypeError as error:
-            raise TypeError(f"`sample` must be a function (n, rng) -> draws: {error}") from error
-        try:
-            _check_sample(draws, target, n)
             result = test(draws, target, rng=for_test)
         except Exception as error:
             error.add_note(f"in repetition {k} of calibrate")
             raise
-    if not isinstance(getattr(result, "pvalue", None), (int, float, np.number)):
+    pvalue: Any = getattr(result, "pvalue", None)
+    if not is_number(pvalue):
         raise TypeError(f"`test` must return an object with a number `pvalue`, got {type(result).__name__}")
-    pvalue = float(result.pvalue)
-    if not (np.isnan(pvalue) or 0 <= pvalue <= 1):
-        raise ValueError(f"`test` must return a `pvalue` between 0 and 1, got {pvalue}")
+    if isinstance(result, Verdict):
+        by_fact = result.fits is False and not pvalue <= result.alpha
+        return _Outcome(pvalue, by_fact, result.fits is None)
     inconclusive = result.inconclusive(level) if isinstance(result, GofResult) else np.isnan(pvalue)
-    return pvalue, bool(inconclusive or getattr(result, "fits", True) is None)
+    return _Outcome(pvalue, False, bool(inconclusive))
 
 
-def _check_sample(draws: Any, target: Target, n: int) -> None:
-    """Raise unless a sampler returned n draws, or chains of n draws each."""
-    if not isinstance(draws, (np.ndarray, list, tuple, Draws)):
-        return  # what else the test takes
-    found = to_unconstrained(draws, target, name="sample", minimum=1)
-    lengths = [] if found.chain is None else np.bincount(found.chain).tolist()
-    if len(found.values) != n and (not lengths or set(lengths) != {n}):
-        raise ValueError(f"`sample` must return n = {n} draws, got {len(found.values)}")
-
-
-def _rates(pvalues: np.ndarray, levels: np.ndarray) -> dict[str, Any]:
+def _rates(outcomes: Sequence[_Outcome], levels: np.ndarray) -> dict[str, Any]:
     """Rejection rates with exact intervals, and tests of uniformity."""
     from scipy import stats  # slow to import
 
-    counts = [int(np.sum(pvalues <= level)) for level in levels]
+    pvalues = np.array([outcome.pvalue for outcome in outcomes])
+    facts = np.array([outcome.fact for outcome in outcomes])
+    counts = [int(np.sum(facts | (pvalues <= level))) for level in levels]
     intervals = [stats.binomtest(count, len(pvalues)).proportion_ci(method="exact") for count in counts]
     finite = pvalues[np.isfinite(pvalues)]
     uniform = stats.kstest(finite, "uniform").pvalue if len(finite) else np.nan

@@ -74,6 +74,8 @@ def fssd_test(
     n_resamples: int = 999,
     check_score: bool = True,
     independent: bool = False,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     rng: RandomSource = None,
 ) -> FssdResult:
     """Finite-set Stein discrepancy test (FSSD-opt).
@@ -89,11 +91,12 @@ def fssd_test(
     other draws. Linear in n.
 
     For Markov chains the beginning of every chain is used for training, and the null distribution of the sum
-    over pairs of draws in different blocks comes from random signs of the blocks, as in `ksd_test`.
+    over pairs of draws in different blocks comes from random signs of the blocks, as in `ksd_test`; so does
+    that of draws with weights w, whose features are w tau, or in groups.
 
     Parameters
     ----------
-    draws, target, check_score, independent, rng
+    draws, target, check_score, independent, weights, log_weights, rng
         As in `ksd_test`.
     n_locations : int
         J, or the number of training draws if that is smaller.
@@ -138,6 +141,8 @@ def fssd_test(
         n_resamples=n_resamples,
         check_score=check_score,
         independent=independent,
+        weights=weights,
+        log_weights=log_weights,
     )
     inputs = prepare(draws, target, options, rng)
     sample = inputs.sample._replace(scores=score_at(target, inputs.sample.x))
@@ -162,6 +167,8 @@ def fssd_test(
         n_resamples=n_resamples,
         check_score=check_score,
         independent=independent,
+        weights=weights,
+        log_weights=log_weights,
         rng=inputs.seed,
     )
     return among_all(replace(result, settings=settings), np.sort(tested), len(sample.x))

@@ -59,6 +59,8 @@ def ospksd_test(
     train_fraction: float = 0.5,
     check_score: bool = True,
     independent: bool = False,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     rng: RandomSource = None,
 ) -> OspksdResult:
     """KSD test summed over the identity and one perturbation chosen on a training half (ospKSD).
@@ -73,8 +75,10 @@ def ospksd_test(
 
     Parameters
     ----------
-    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent, rng
+    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent
         As in `ksd_test`; Markov chains are tested as there.
+    weights, log_weights, rng
+        As in `ksd_test`.
     modes, bounds, n_steps, accept, perturbation
         As in `pksd_test`; the mode search also starts from up to 100 training draws.
     theta : array, optional
@@ -103,7 +107,9 @@ def ospksd_test(
     """
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
     check_fraction(train_fraction)
-    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    options = QuadraticOptions(
+        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
+    )
     inputs = prepare(draws, target, options, rng)
     result = _ospksd_core(inputs, jumps, train_fraction)
     announce(result.warnings)
@@ -124,7 +130,7 @@ def _ospksd_core(inputs: Inputs, jumps: Jumps, train_fraction: float) -> OspksdR
         warnings = known.warnings
     trained = _perturbed_rows(inputs, jumps, train)
     bandwidth = choose_bandwidth(inputs, trained.draws)
-    criterion = _criterion(inputs, trained, bandwidth)
+    criterion = _criterion(inputs, trained, bandwidth, sample.rows(train).weight)
     chosen = trained.theta[[int(np.argmax(criterion))]]
     final = _perturbed_rows(inputs, jumps._replace(theta=chosen), test)
     stacks = [perturbed_stack(inputs, final)]
@@ -164,10 +170,12 @@ def _trained_modes(inputs: Inputs, jumps: Jumps, train: np.ndarray) -> KnownMode
     return KnownModes(found, train, found.warnings)
 
 
-def _criterion(inputs: Inputs, trained: Perturbation, bandwidth: float | None) -> np.ndarray:
+def _criterion(
+    inputs: Inputs, trained: Perturbation, bandwidth: float | None, weight: np.ndarray | None
+) -> np.ndarray:
     """The power criterion of the pair of the identity and each theta."""
     stack = perturbed_stack(inputs, trained)
-    rows = quadratic_forms(*stack, inputs.options.kernel, bandwidth, row_sums=True).row_sums
+    rows = quadratic_forms(*stack, inputs.options.kernel, bandwidth, weight=weight, row_sums=True).row_sums
     assert rows is not None
     return power_criterion(rows[0, 0] + rows[0, 1:])
 

@@ -50,6 +50,8 @@ def pksd_test(
     perturbation: Perturbation | None = None,
     check_score: bool = True,
     independent: bool = False,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     rng: RandomSource = None,
 ) -> PksdResult:
     """KSD test after one perturbation (pKSD).
@@ -63,8 +65,10 @@ def pksd_test(
 
     Parameters
     ----------
-    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent, rng
+    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent
         As in `ksd_test`; Markov chains are tested as there.
+    weights, log_weights, rng
+        As in `ksd_test`.
     modes : Modes, (locations, covariances) or locations, optional
         Modes of the target; if not given they are searched for, from a tenth of the draws (20 to 100), which
         are then not tested.
@@ -104,7 +108,9 @@ def pksd_test(
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation, default_theta=PKSD_THETA)
     if len(jumps.theta) != 1:
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(jumps.theta)}; see spksd_test")
-    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    options = QuadraticOptions(
+        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
+    )
     inputs = prepare(draws, target, options, rng)
     result = _perturbed_core(PksdResult, "pKSD test", inputs, jumps, identity=False)
     announce(result.warnings)
@@ -127,6 +133,8 @@ def spksd_test(
     perturbation: Perturbation | None = None,
     check_score: bool = True,
     independent: bool = False,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     rng: RandomSource = None,
 ) -> SpksdResult:
     """KSD test summed over the identity and a grid of perturbations (spKSD).
@@ -141,8 +149,10 @@ def spksd_test(
 
     Parameters
     ----------
-    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent, rng
+    draws, target, kernel, precondition, bootstrap, n_resamples, check_score, independent
         As in `ksd_test`; Markov chains are tested as there.
+    weights, log_weights, rng
+        As in `ksd_test`.
     modes, bounds, n_steps, accept, perturbation
         As in `pksd_test`.
     theta : array, optional
@@ -167,7 +177,9 @@ def spksd_test(
     0.001
     """
     jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
-    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    options = QuadraticOptions(
+        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
+    )
     inputs = prepare(draws, target, options, rng)
     result = _perturbed_core(SpksdResult, "spKSD test", inputs, jumps, identity=True)
     announce(result.warnings)

@@ -36,6 +36,8 @@ def ksd_test(
     n_resamples: int = 999,
     check_score: bool = True,
     independent: bool = False,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     rng: RandomSource = None,
 ) -> KsdResult:
     """Kernel Stein discrepancy test.
@@ -45,8 +47,9 @@ def ksd_test(
         1/(n(n-1)) sum_{i != j} u(x_i, x_j)
 
     of the Stein kernel u; its null distribution comes from weighted forms w'Hw in the same matrix. The test
-    sees misfit within modes, and is blind to wrong weights of well-separated modes. Pairs of identical draws
-    are left out.
+    sees misfit within modes, and is blind to wrong weights of well-separated modes. With weights w of the
+    draws u(x_i, x_j) is multiplied by w_i w_j, and signs of blocks give the null distribution. Draws that are
+    identical, or of one group (see `as_draws`), are in one block.
 
     For Markov chains H0 is: the chains are stationary with the target as distribution, and independent of
     each other. They are cut into at most 20 long blocks whose signs are flipped, and pairs within a block are
@@ -70,7 +73,8 @@ def ksd_test(
         100 random blocks whose signs are flipped; pairs within a block are left out of the statistic. As
         powerful, and the bootstrap adds next to no cost. By default `multinomial` for 50 to 10,000 tested
         draws, blocks beyond; blocks of one draw each below, where `multinomial` rejects correct samples too
-        often, and "cannot tell" with 5 draws or fewer, whose 16 sign patterns allow no p-value of .05.
+        often, and "cannot tell" with 5 draws or fewer, whose 16 sign patterns allow no p-value of .05;
+        blocks also for draws with weights or in groups.
         Chains have their own blocks; a function given for them must imitate their dependence.
     n_resamples : int
         Number of bootstrap replicates B.
@@ -78,6 +82,9 @@ def ksd_test(
         Compare the score with finite differences at a few draws first.
     independent : bool
         The draws are independent, whatever their order or shape suggests.
+    weights, log_weights : array (n,), optional
+        Importance weights p/q of draws that come from another density q, up to a constant, or their
+        logarithms: at most one of both. H0 is then that the weighted draws have the target as distribution.
     rng : int, Generator or SeedSequence, optional
         Source of randomness.
 
@@ -100,7 +107,9 @@ def ksd_test(
     >>> sc.ksd_test(draws, target, rng=0).pvalue
     0.001
     """
-    options = QuadraticOptions(kernel, precondition, bootstrap, n_resamples, check_score, independent)
+    options = QuadraticOptions(
+        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
+    )
     inputs = prepare(draws, target, options, rng)
     sample = inputs.sample
     bandwidth = choose_bandwidth(inputs, sample.x)

@@ -450,14 +450,13 @@ class CalibrationResult(Record):
     alpha : array (A,)
         The levels.
     rates : array (A,)
-        Share of the samples rejected at each level.
+        Share of the samples rejected at each level: by their p-value, or by `check` for a fact.
     intervals : array (A, 2)
         Their 95 % confidence intervals (Clopper and Pearson), each for one level alone.
     pvalues : array (repetitions,)
         One p-value per sample, in order; NaN where the test cannot tell.
     n_inconclusive : int
-        Samples of which a test says that it cannot tell at the largest level, `check` at its own level. The
-        rates do not depend on it: they count the p-values.
+        Samples of which a test says that it cannot tell at the largest level, `check` at its own level.
     uniform_pvalue : float
         Kolmogorov-Smirnov test of the hypothesis that the p-values are uniform, as those of an exact test
         are when the draws come from the target.

@@ -60,6 +60,8 @@ class QuadraticOptions(NamedTuple):
     n_resamples: int = 999
     check_score: bool = True
     independent: bool = False
+    weights: Any = None
+    log_weights: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,13 @@ def prepare(draws: Any, target: Target, options: QuadraticOptions, rng: Any) -> 
     if options.precondition is not None:
         whiten = _cholesky_of_precondition(options.precondition, target.dim)
     generator, seed = seeded(rng)
-    sample = read_sample(draws, target, independent=options.independent)
+    sample = read_sample(
+        draws,
+        target,
+        weights=options.weights,
+        log_weights=options.log_weights,
+        independent=options.independent,
+    )
     check_bootstrap(options.bootstrap, chains=sample.chain is not None)
     streams = spawn_streams(generator)
     warnings = (
@@ -129,8 +137,8 @@ def split_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of a part of the draws to train with, and of the others.
 
-    The part is random for independent draws. Of Markov chains it is the beginning of every one: the two parts
-    touch once per chain, and are nearly independent.
+    The part is random for independent draws; groups stay together. Of Markov chains it is the beginning of
+    every one: the two parts touch once per chain, and are nearly independent.
     """
     n = len(sample.x)
     n_train = round(train_fraction * n)
@@ -139,11 +147,15 @@ def split_rows(
             f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
             f"draws is {n_train}"
         )
-    if sample.chain is None:
+    if sample.chain is not None:
+        lengths = np.bincount(sample.chain)
+        early = index_in_chain(sample.chain) < np.round(train_fraction * lengths)[sample.chain]
+    elif sample.group is not None:
+        order = rng.permutation(sample.group.max() + 1)
+        early = (order < max(1, round(train_fraction * len(order))))[sample.group]
+    else:
         order = rng.permutation(n)
         return order[:n_train], order[n_train:]
-    lengths = np.bincount(sample.chain)
-    early = index_in_chain(sample.chain) < np.round(train_fraction * lengths)[sample.chain]
     return np.flatnonzero(early), np.flatnonzero(~early)
 
 
