@@ -194,6 +194,8 @@ def pksdagg_test(
     n_steps: int | None = None,
     accept: Accept | None = None,
     perturbation: Perturbation | None = None,
+    max_evaluations: int | None = None,
+    max_seconds: float | None = 60.0,
     n_resamples: int = 999,
     n_level_resamples: int = 999,
     alpha: float = 0.05,
@@ -225,7 +227,7 @@ def pksdagg_test(
     bandwidth_weights : array or "uniform", optional
         Weights of the statistics: of the unperturbed draws by bandwidth, then of the perturbed ones. By
         default a quarter for the former and three quarters for the latter.
-    modes, bounds, theta, n_steps, accept, perturbation
+    modes, bounds, theta, n_steps, accept, perturbation, max_evaluations, max_seconds
         As in `spksd_test`.
 
     Returns
@@ -247,7 +249,9 @@ def pksdagg_test(
     """
     collected = _as_collection(bandwidths, bandwidth_weights, perturbed=True)
     aggregation = Aggregation(*collected, n_level_resamples, alpha)
-    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
+    jumps = as_jumps(
+        target, modes, bounds, theta, n_steps, accept, perturbation, max_evaluations, max_seconds
+    )
     options = QuadraticOptions(
         kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
     )

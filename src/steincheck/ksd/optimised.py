@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,9 @@ from ..perturbation.maps import Accept
 from ..perturbation.move import (
     Jumps,
     Perturbation,
+    affordable_rows,
     as_jumps,
+    budget_of_test,
     check_same_draws,
     jump_settings,
     move_warnings,
@@ -38,6 +40,7 @@ from ..stein.quadratic import (
 )
 from ..stein.tiles import quadratic_forms
 from ..target import Target
+from ..target.evaluation import Budget
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from .plain import ksd_result
 
@@ -56,6 +59,8 @@ def ospksd_test(
     n_steps: int | None = None,
     accept: Accept | None = None,
     perturbation: Perturbation | None = None,
+    max_evaluations: int | None = None,
+    max_seconds: float | None = 60.0,
     train_fraction: float = 0.5,
     check_score: bool = True,
     independent: bool = False,
@@ -79,7 +84,7 @@ def ospksd_test(
         As in `ksd_test`; Markov chains are tested as there.
     weights, log_weights, rng
         As in `ksd_test`.
-    modes, bounds, n_steps, accept, perturbation
+    modes, bounds, n_steps, accept, perturbation, max_evaluations, max_seconds
         As in `pksd_test`; the mode search also starts from up to 100 training draws.
     theta : array, optional
         Jump scales to choose from; by default the paper's 51 in [0.5, 1.5].
@@ -105,7 +110,9 @@ def ospksd_test(
     >>> sc.ospksd_test(one_mode_only, target, rng=0).reject()
     True
     """
-    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
+    jumps = as_jumps(
+        target, modes, bounds, theta, n_steps, accept, perturbation, max_evaluations, max_seconds
+    )
     check_fraction(train_fraction)
     options = QuadraticOptions(
         kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
@@ -116,25 +123,39 @@ def ospksd_test(
     return result
 
 
-def _ospksd_core(inputs: Inputs, jumps: Jumps, train_fraction: float) -> OspksdResult:
+class _Halves(NamedTuple):
+    """Draws to train and to test with, and the jumps between the modes that are known from the former."""
+
+    train: np.ndarray  # rows
+    test: np.ndarray
+    jumps: Jumps
+    warnings: tuple[str, ...] = ()
+
+
+def _halves(inputs: Inputs, jumps: Jumps, train_fraction: float) -> _Halves:
+    """Split the draws, find modes from the training draws, and leave out what the budget does not allow."""
+    train, test = split_rows(inputs.sample, train_fraction, inputs.streams.split)
+    if jumps.made is not None:
+        check_same_draws(jumps.made, inputs.sample)
+        return _Halves(train, test, jumps)
+    budget = budget_of_test(inputs, jumps)
+    known = _trained_modes(inputs, jumps, train, budget)
+    train, few = affordable_rows(train, inputs, jumps, budget.part(0.5))
+    test, _ = affordable_rows(test, inputs, jumps, budget.part(0.5))
+    return _Halves(train, test, jumps._replace(modes=known.modes), (*known.warnings, *few))
+
+
+def _ospksd_core(inputs: Inputs, asked: Jumps, train_fraction: float) -> OspksdResult:
     """Choose theta by the training draws, and test the others with it."""
     sample = inputs.sample
-    train, test = split_rows(sample, train_fraction, inputs.streams.split)
-    settings = {**jump_settings(jumps), "train_fraction": train_fraction}
-    warnings: tuple[str, ...] = ()
-    if jumps.made is not None:
-        check_same_draws(jumps.made, sample)
-    else:
-        known = _trained_modes(inputs, jumps, train)
-        jumps = jumps._replace(modes=known.modes)
-        warnings = known.warnings
+    train, test, jumps, warnings = _halves(inputs, asked, train_fraction)
     trained = _perturbed_rows(inputs, jumps, train)
     bandwidth = choose_bandwidth(inputs, trained.draws)
     criterion = _criterion(inputs, trained, bandwidth, sample.rows(train).weight)
     chosen = trained.theta[[int(np.argmax(criterion))]]
     final = _perturbed_rows(inputs, jumps._replace(theta=chosen), test)
-    stacks = [perturbed_stack(inputs, final)]
-    found = replicate(stacks, sample.rows(test), inputs.options, bandwidth, inputs.streams, parts=True)
+    stack = perturbed_stack(inputs, final)
+    found = replicate([stack], sample.rows(test), inputs.options, bandwidth, inputs.streams, parts=True)
     return ksd_result(
         OspksdResult,
         "ospKSD test",
@@ -142,7 +163,7 @@ def _ospksd_core(inputs: Inputs, jumps: Jumps, train_fraction: float) -> OspksdR
         found,
         rows=np.sort(test),
         warnings=(*warnings, *move_warnings(trained)),
-        settings=settings,
+        settings={**jump_settings(asked), "train_fraction": train_fraction},
         bandwidth=bandwidth,
         modes=trained.modes,
         theta=trained.theta,
@@ -155,18 +176,20 @@ def _ospksd_core(inputs: Inputs, jumps: Jumps, train_fraction: float) -> OspksdR
     )
 
 
-def _trained_modes(inputs: Inputs, jumps: Jumps, train: np.ndarray) -> KnownModes:
+def _trained_modes(inputs: Inputs, jumps: Jumps, train: np.ndarray, budget: Budget) -> KnownModes:
     """The user's modes, or those found from the training draws."""
     target, stream = inputs.target, inputs.streams.modes
     if jumps.modes is not None:
-        return KnownModes(as_modes(jumps.modes, target), train, ())
+        return KnownModes(as_modes(jumps.modes, target, budget), train, ())
     x = inputs.sample.x
+    part = budget.part(0.5)
     starts = x[train][stream.permutation(len(train))[:100]]  # so many in the paper
     if jumps.box is not None:
-        found = box_search_core(target, jumps.box, starts, stream)
+        found = box_search_core(target, jumps.box, starts, stream, budget=part)
     else:
-        found = search_from_draws(target, x, train, None, starts=starts, rng=stream)
+        found = search_from_draws(target, x, train, None, starts=starts, rng=stream, budget=part)
         require_mode(found)
+    budget.made += part.made
     return KnownModes(found, train, found.warnings)
 
 

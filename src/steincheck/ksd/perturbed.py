@@ -48,6 +48,8 @@ def pksd_test(
     n_steps: int | None = None,
     accept: Accept | None = None,
     perturbation: Perturbation | None = None,
+    max_evaluations: int | None = None,
+    max_seconds: float | None = 60.0,
     check_score: bool = True,
     independent: bool = False,
     weights: ArrayLike | None = None,
@@ -86,6 +88,11 @@ def pksd_test(
     perturbation : Perturbation, optional
         Made by `perturb` of the same draws, to be used by several tests. It has its own `modes`, `theta`,
         `n_steps` and `accept`: none of these, nor `bounds`, may be given beside it.
+    max_evaluations : int, optional
+        Evaluations of the density in all, at least one per draw. The mode search takes at most half of those
+        that are left after the draws; where the rest does not suffice to perturb all draws, some are tested.
+    max_seconds : float or None
+        As many evaluations as fit into this time, by their cost at the first draws.
 
     Returns
     -------
@@ -105,7 +112,18 @@ def pksd_test(
     >>> sc.pksd_test(one_mode_only, target, modes=[[-3.0], [3.0]], theta=0.8, rng=0).reject()
     True
     """
-    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation, default_theta=PKSD_THETA)
+    jumps = as_jumps(
+        target,
+        modes,
+        bounds,
+        theta,
+        n_steps,
+        accept,
+        perturbation,
+        max_evaluations,
+        max_seconds,
+        default_theta=PKSD_THETA,
+    )
     if len(jumps.theta) != 1:
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(jumps.theta)}; see spksd_test")
     options = QuadraticOptions(
@@ -131,6 +149,8 @@ def spksd_test(
     n_steps: int | None = None,
     accept: Accept | None = None,
     perturbation: Perturbation | None = None,
+    max_evaluations: int | None = None,
+    max_seconds: float | None = 60.0,
     check_score: bool = True,
     independent: bool = False,
     weights: ArrayLike | None = None,
@@ -153,7 +173,7 @@ def spksd_test(
         As in `ksd_test`; Markov chains are tested as there.
     weights, log_weights, rng
         As in `ksd_test`.
-    modes, bounds, n_steps, accept, perturbation
+    modes, bounds, n_steps, accept, perturbation, max_evaluations, max_seconds
         As in `pksd_test`.
     theta : array, optional
         Jump scales; by default the paper's 51 in [0.5, 1.5].
@@ -176,7 +196,9 @@ def spksd_test(
     >>> sc.spksd_test(one_mode_only, target, rng=0).pvalue
     0.001
     """
-    jumps = as_jumps(target, modes, bounds, theta, n_steps, accept, perturbation)
+    jumps = as_jumps(
+        target, modes, bounds, theta, n_steps, accept, perturbation, max_evaluations, max_seconds
+    )
     options = QuadraticOptions(
         kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
     )

@@ -18,6 +18,7 @@ from ..modes.held_out import KnownModes, box_beside, known_modes
 from ..result import Modes, as_plain
 from ..stein.quadratic import Inputs, Stack
 from ..target import Target, log_density_at, require_target, score_at
+from ..target.evaluation import Budget, affordable_budget, as_budget
 from ..typing import DrawsLike, ModesLike
 from ..wording import results as wording
 from .maps import Accept, JumpKernel, JumpMaps, jump_maps, metropolis
@@ -166,6 +167,8 @@ class Jumps(NamedTuple):
     bounds: Any = None  # as the user said
     box: np.ndarray | None = None
     made: Perturbation | None = None
+    max_evaluations: int | None = None
+    max_seconds: float | None = None
 
 
 def perturb_core(
@@ -202,18 +205,21 @@ def as_jumps(
     n_steps: Any,
     accept: Any,
     perturbation: Any,
+    max_evaluations: Any,
+    max_seconds: Any,
     *,
     default_theta: Any = THETA,
 ) -> Jumps:
     """Validate what all perturbed tests take; arguments that are None have their defaults."""
     require_target(target)
+    as_budget(max_evaluations, max_seconds)
     box = box_beside(modes, bounds, target.dim)
     given = {"modes": modes, "bounds": bounds, "theta": theta, "n_steps": n_steps, "accept": accept}
     accept = metropolis if accept is None else accept
     n_steps = _check_steps(N_STEPS if n_steps is None else n_steps, accept)
     if perturbation is None:
         scales = as_positive(default_theta if theta is None else theta, "theta")
-        return Jumps(scales, n_steps, accept, modes, bounds, box)
+        return Jumps(scales, n_steps, accept, modes, bounds, box, None, max_evaluations, max_seconds)
     if not isinstance(perturbation, Perturbation):
         raise TypeError(f"`perturbation` must come from perturb, got {type(perturbation).__name__}")
     twice = [f"`{name}`" for name, value in given.items() if value is not None]
@@ -226,7 +232,8 @@ def jump_settings(jumps: Jumps) -> dict[str, Any]:
     """The arguments by which the draws were perturbed."""
     if jumps.made is not None:
         return {"perturbation": jumps.made}
-    return {name: getattr(jumps, name) for name in ("modes", "bounds", "theta", "n_steps", "accept")}
+    names = ("modes", "bounds", "theta", "n_steps", "accept", "max_evaluations", "max_seconds")
+    return {name: getattr(jumps, name) for name in names}
 
 
 def check_same_draws(perturbation: Perturbation, sample: Sample) -> None:
@@ -263,14 +270,44 @@ def requested_perturbation(inputs: Inputs, jumps: Jumps) -> Moved:
     if jumps.made is not None:
         check_same_draws(jumps.made, sample)
         return Moved(jumps.made, sample, every, move_warnings(jumps.made))
+    budget = budget_of_test(inputs, jumps)
     if jumps.box is None:
-        known = known_modes(jumps.modes, target, sample.x, None, chain=sample.chain, rng=stream)
+        known = known_modes(
+            jumps.modes, target, sample.x, None, chain=sample.chain, rng=stream, budget=budget
+        )
     else:
-        found = box_search_core(target, jumps.box, None, stream)
+        part = budget.part(0.5)
+        found = box_search_core(target, jumps.box, None, stream, budget=part)
+        budget.made += part.made
         known = KnownModes(found, every, found.warnings)
-    tested = sample.rows(known.rows)
+    rows, few = affordable_rows(known.rows, inputs, jumps, budget)
+    tested = sample.rows(rows)
     moved = perturb_core(tested, target, known.modes, jumps, inputs.streams.perturbation)
-    return Moved(moved, tested, known.rows, (*known.warnings, *move_warnings(moved)))
+    return Moved(moved, tested, rows, (*known.warnings, *few, *move_warnings(moved)))
+
+
+def budget_of_test(inputs: Inputs, jumps: Jumps) -> Budget:
+    """The evaluations that the limits of a test leave after those of its draws."""
+    x = inputs.sample.x
+    budget = affordable_budget(inputs.target, x, jumps.max_evaluations, jumps.max_seconds)
+    budget.made += len(x)
+    return budget
+
+
+def affordable_rows(
+    rows: np.ndarray, inputs: Inputs, jumps: Jumps, budget: Budget
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Those of the rows, evenly spaced, whose draws can be perturbed within the budget; a warning if not all.
+
+    A draw takes one evaluation per jump, and a score wherever it ends.
+    """
+    target = inputs.target
+    score = 1 if target.has_score else 2 * target.dim + 1
+    cost = score + len(jumps.theta) * (jumps.n_steps + score)
+    if budget.left >= cost * len(rows):
+        return rows, ()
+    count = max(2, int(budget.left // cost))
+    return rows[np.arange(count) * len(rows) // count], (wording.few_perturbed(count, len(rows)),)
 
 
 def move_warnings(moved: Perturbation, *, low_acceptance: float = 0.01) -> tuple[str, ...]:

@@ -162,6 +162,14 @@ def other_units(smallest: float, largest: float) -> str:
     )
 
 
+def few_perturbed(count: int, n: int) -> str:
+    """Draws that are not tested for want of evaluations."""
+    return (
+        f"`max_evaluations` and `max_seconds` allow {count} of {n} draws to be perturbed: the others are not "
+        "tested"
+    )
+
+
 def one_mode() -> str:
     """A perturbation that does nothing."""
     return "only one mode is known: the perturbation leaves every draw where it is"
