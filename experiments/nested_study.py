@@ -73,8 +73,8 @@ def run(name: str, dynamic: bool, size: int, rng: np.random.Generator, repetitio
     results = nested_run(name, dynamic, rng)
     seed = int(rng.integers(2**32))
     verdict = sc.check(results, target, modes=modes, rng=seed)
-    independent = {"log_weights": results.logwt, "independent": True}
-    naive = sc.check(results.samples, target, **independent, modes=modes, rng=seed)
+    points = sc.as_draws(results.samples, log_weights=results.logwt)
+    naive = sc.check(points, target, independent=True, modes=modes, rng=seed)
     return {
         "check": verdict.fits is False,
         "cannot tell": verdict.fits is None,
