@@ -66,9 +66,9 @@ test-browser: docs
 	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt axe-playwright-python playwright
 	$(BIN)/python -m pytest -m browser
 
-# the wheel, which then runs the lines of the README in an empty environment
+# source archive and wheel, which then runs the lines of the README in an empty environment
 release: setup
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m pytest -m slow tests/test_packaging.py
 
 clean:

@@ -1,4 +1,4 @@
-"""The wheel alone: built, installed without extras into an empty environment, used as in the README."""
+"""The source archive and the wheel made of it: installed without extras, used as in the README."""
 
 import re
 import shutil
@@ -23,13 +23,14 @@ def run(*command, **options):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built from a copy: modules that were moved since an earlier build would be packed, too."""
+    """Built from the source archive of a copy: an earlier build may have left modules that were moved."""
     folder = tmp_path_factory.mktemp("wheel")
     copy = tmp_path_factory.mktemp("copy")
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    run(sys.executable, "-I", "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, copy)
+    run(sys.executable, "-I", "-m", "build", "--outdir", folder, copy)  # the wheel is made of the archive
+    assert len(list(folder.glob("*.tar.gz"))) == 1
     (path,) = folder.glob("*.whl")
     return path
 
