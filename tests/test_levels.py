@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from harness import assert_level, assert_power
+from harness import assert_level, assert_power, importance_draws, standard_normal
 
 import steincheck as sc
 
@@ -97,3 +97,46 @@ def test_level_of_check_over_500_samples(name):
         [pvalue("check", name, MODELS[name][0].sample(N_DRAWS, rng), rng) for _ in range(500)],
         (0.05, 0.2, 0.5),
     )
+
+
+def weighted_pvalue(test, draws, rng, **options):
+    call, sizes = TESTS[test]
+    target = standard_normal(draws.shape[1])
+    return call(draws, target, check_score=False, rng=rng, **sizes, **options).pvalue
+
+
+@pytest.mark.parametrize("dim", [1, 5])
+@pytest.mark.parametrize("kind", ["wide", "t5"])
+@pytest.mark.parametrize("test", WITHOUT_MODES)
+def test_level_of_importance_samples(test, kind, dim):
+    rng = np.random.default_rng([600, list(TESTS).index(test), dim])
+    pvalues = []
+    for _ in range(200):
+        x, log_weights = importance_draws(kind, 500, dim, rng)
+        pvalues.append(weighted_pvalue(test, x, rng, log_weights=log_weights))
+    assert_level(pvalues, (0.05, 0.2))
+
+
+@pytest.mark.filterwarnings("ignore:.*repeat others exactly")
+@pytest.mark.parametrize("test", WITHOUT_MODES)
+def test_level_of_draws_resampled_by_their_weights(test):
+    """1000 of 1000 with replacement: identical draws are one block."""
+    rng = np.random.default_rng([700, list(TESTS).index(test)])
+    pvalues = []
+    for _ in range(200):
+        x, log_weights = importance_draws("wide", 1000, 2, rng)
+        weights = np.exp(log_weights)
+        again = x[rng.choice(1000, size=1000, p=weights / weights.sum())]
+        pvalues.append(weighted_pvalue(test, again, rng, independent=True))
+    assert_level(pvalues, (0.05, 0.2))
+
+
+@pytest.mark.parametrize("test", WITHOUT_MODES)
+def test_power_against_wrong_weights(test):
+    """Weights of a normal with one mean off by a third."""
+    rng = np.random.default_rng([800, list(TESTS).index(test)])
+    pvalues = []
+    for _ in range(5):
+        x, log_weights = importance_draws("wide", 1000, 2, rng)
+        pvalues.append(weighted_pvalue(test, x, rng, log_weights=log_weights + 0.35 * x[:, 0]))
+    assert_power(pvalues, 0.8)

@@ -35,3 +35,17 @@ def test_what_a_result_records_of_a_generator_runs_it_again_and_again(name):
     first = DOORS[name](draws, target, rng=generator)
     for _ in range(2):
         assert DOORS[name](draws, target, rng=first.settings["rng"]).pvalue == first.pvalue
+
+
+@pytest.mark.parametrize("name", [name for name in DOORS if name != "flux"])
+def test_ten_seeds_say_the_same_of_the_same_draws(name):
+    """Correct draws, and the same shifted by one standard deviation: no seed may change the answer."""
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    draws = target.sample(300, 0)
+    wrong = draws + 1.0
+    answers = [
+        (DOORS[name](draws, target, rng=k).pvalue, DOORS[name](wrong, target, rng=k).pvalue)
+        for k in range(10)
+    ]
+    assert min(right for right, _ in answers) > 0.05
+    assert max(misfit for _, misfit in answers) <= 0.05

@@ -152,3 +152,62 @@ def test_check_measures_each_mode_in_its_own_units_where_widths_differ():
     similar, known = two_modes(2.0)
     even = sc.check(similar.sample(200, rng), similar, modes=known, rng=1).tests["kernel"]
     assert even.units == "common"
+
+
+@pytest.mark.parametrize("test", [sc.ksd_test, sc.ksdagg_test])
+def test_equal_weights_are_no_weights(normal_target, test):
+    x = np.random.default_rng(30).normal(size=(150, 2))
+    plain = test(x, normal_target, bootstrap="blocks", rng=0)
+    for options in ({"weights": np.full(150, 7.0)}, {"log_weights": np.full(150, -900.0)}):
+        weighted = test(x, normal_target, **options, rng=0)
+        assert (weighted.statistic, weighted.pvalue) == (plain.statistic, plain.pvalue)
+    np.testing.assert_array_equal(plain.null_distribution, weighted.null_distribution)
+
+
+@pytest.mark.filterwarnings("ignore:.*repeat others exactly")
+@pytest.mark.parametrize(
+    ("test", "options"),
+    [(sc.ksd_test, {"kernel": IMQ(2.0)}), (sc.ksdagg_test, {"bandwidths": [0.5, 2.0]})],
+)
+def test_a_weight_of_two_is_a_draw_given_twice(test, options):
+    """Copies are one group, and groups are numbered in the order of these draws."""
+    rng = np.random.default_rng(31)
+    x = np.sort(rng.normal(size=(120, 1)), axis=0)
+    count = rng.integers(1, 4, size=120)
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=1)
+    weighted = test(x, target, weights=count, rng=0, **options)
+    copied = test(np.repeat(x, count, axis=0), target, independent=True, rng=0, **options)
+    assert weighted.statistic == pytest.approx(copied.statistic, rel=1e-3, abs=1e-5)
+    assert weighted.pvalue == pytest.approx(copied.pvalue, abs=0.002)
+
+
+def test_perturbed_draws_keep_the_weight_of_their_draw():
+    """Three quarters of the draws at the left mode; weights put half of them there."""
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    x, label = target.sample_with_labels(600, 0, weights=[0.75, 0.25])
+    weights = np.array([0.5 / 0.75, 0.5 / 0.25])[label]
+    options = {"modes": [[-3.0], [3.0]], "theta": [0.8, 1.2], "rng": 0}
+    for test in (sc.spksd_test, sc.ospksd_test, sc.pksdagg_test):
+        assert test(x, target, **options).pvalue <= 0.05
+        assert test(x, target, weights=weights, **options).pvalue > 0.05
+
+
+def test_groups_are_split_as_a_whole():
+    sample = Sample(np.zeros((40, 1)), np.zeros(40), group=np.arange(40) % 10)
+    train, test = split_rows(sample, 0.3, np.random.default_rng(0))
+    assert len(train) == 12
+    assert not set(train % 10) & set(test % 10)
+
+
+def test_a_budget_limits_the_draws_that_are_perturbed():
+    """Per draw: one score, and for each of two theta ten jumps and a score."""
+    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
+    x = target.sample(200, 0)
+    options = {"modes": [[-3.0], [3.0]], "theta": [0.8, 1.2], "rng": 0, "max_seconds": None}
+    with pytest.warns(UserWarning, match="allow [0-9]+ of 200 draws to be perturbed"):
+        result = sc.spksd_test(x, target, max_evaluations=2500, **options)
+    assert 50 <= result.n_tested <= (2500 - 200) // 23
+    with pytest.raises(
+        ValueError, match="`max_evaluations` must be at least the number of draws, 200, got 9"
+    ):
+        sc.spksd_test(x, target, max_evaluations=9, **options)
