@@ -159,7 +159,7 @@ def test_many_draws_are_thinned_for_the_kernel_test_only(two_modes, monkeypatch)
     assert verdict.tests["kernel"].n_tested == 234
     np.testing.assert_array_equal(verdict.tests["kernel"].tested_rows, np.arange(0, 700, 3))
     assert verdict.tests["weights"].n_tested == verdict.tests["moments"].n_tested == verdict.n == 700
-    assert any("used 234 of the 700 draws" in text for text in verdict.not_examined)
+    assert any("looked at some of them" in text for text in verdict.not_examined)
 
 
 def test_the_seed_reproduces_whatever_was_given(two_modes):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from ..result import (
     KsdaggResult,
     Modes,
     ModeTable,
+    MomentResult,
     ParameterAccuracy,
     among_all,
 )
@@ -35,7 +37,19 @@ from ..wording.draws import effective_size
 from ..wording.verdict import Remark, remarks_of
 from .case import COSTS, MIN_DRAWS, Case, CaseModes
 
+MAX_REPLICATES = 10_000  # where 1,000 leave open on which side of the level a p-value is
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
+
+
+class Run(NamedTuple):
+    """A test of some rows of the draws, as a function of the number of replicates and a stream."""
+
+    rows: np.ndarray
+    test: Callable[[int, np.random.Generator], GofResult]
+
+    def __call__(self, size: int, rng: np.random.Generator, n: int) -> GofResult:
+        """The result, as one about all `n` draws."""
+        return among_all(self.test(size, rng), self.rows, n)
 
 
 class TestStreams(NamedTuple):
@@ -67,40 +81,23 @@ class Tested(NamedTuple):
 
 
 def run_tests(case: Case, known: CaseModes, alpha: float, rng: np.random.Generator) -> Tested:
-    """The tests that apply, in the order of the verdict, as far as the budget goes."""
+    """The tests that apply; with more replicates where it is open on which side of the level they are."""
     improbable = _improbable_rows(case, known.modes)
     if known.improper or not case.valid:
         return Tested({}, improbable, ())
-    streams = TestStreams(*rng.spawn(4))
-    size = n_replicates(alpha)
-    rows = np.intersect1d(known.rows, case.scored)
-    part = case.sample.rows(rows)
-    tests: dict[str, GofResult] = {}
-    remarks: tuple[Remark, ...] = ()
-    if len(rows) < min(MIN_DRAWS, len(known.rows)):
-        remarks = (words.few_scores(len(rows), MIN_DRAWS),)
-    elif case.smooth:
-        tests, remarks = _shape_tests(case, part, known.modes, alpha, streams)
-    if part.chain is not None and len(rows):
-        chains = _agreement_test(part, known.modes, size, streams.chains)
-        if np.isnan(chains.pvalue):
-            remarks += remarks_of("not examined", words.Phrases.few_blocks)
-        else:
-            tests["chains"] = chains
-    tests = {name: among_all(result, rows, len(case.values)) for name, result in tests.items()}
-    if len(known.modes) > 1:
-        if case.budget.left >= min(MIN_DRAWS, len(known.rows)) * (len(known.modes) - 1):
-            tests["weights"] = _weight_test(case, known, size, streams.weights)
-        else:
-            remarks += remarks_of("not examined", words.Phrases.weights)
+    runs, remarks = _applicable_tests(case, known, alpha)
+    streams = TestStreams(*rng.spawn(4))._asdict()
+    size = int(np.clip(50 / alpha, 1000, MAX_REPLICATES))  # enough for the smallest threshold of Holm
+    n = len(case.values)
+    tests = {name: run(size, streams[name], n) for name, run in runs.items()}
+    more = TestStreams(*rng.spawn(4))._asdict()
+    close = combine(tests, alpha).close_to_level if size < MAX_REPLICATES else []
+    tests |= {name: runs[name](MAX_REPLICATES, more[name], n) for name in close}
+    if "chains" in tests and np.isnan(tests["chains"].pvalue):
+        del tests["chains"]
+        remarks += remarks_of("not examined", words.Phrases.few_blocks)
     remarks += remarks_of("warning", *(text for result in tests.values() for text in result.warnings))
-    order = [name for name in ("kernel", "moments", "weights", "chains") if name in tests]
-    return Tested({name: tests[name] for name in order}, improbable, remarks)
-
-
-def n_replicates(alpha: float) -> int:
-    """Replicates of each test, the statistic included: enough for the smallest threshold of Holm."""
-    return int(np.clip(50 / alpha, 1000, 10_000))
+    return Tested(tests, improbable, remarks)
 
 
 def _improbable_rows(case: Case, modes: Modes) -> np.ndarray:
@@ -113,16 +110,46 @@ def _improbable_rows(case: Case, modes: Modes) -> np.ndarray:
     return np.flatnonzero(log_p <= 0.5 * (np.median(log_p) + lowest))
 
 
+def _applicable_tests(
+    case: Case, known: CaseModes, alpha: float
+) -> tuple[dict[str, Run], tuple[Remark, ...]]:
+    """The tests that draws and budget allow, in the order of the verdict, and why others are not made."""
+    rows = np.intersect1d(known.rows, case.scored)
+    part = case.sample.rows(rows)
+    runs: dict[str, Run] = {}
+    remarks: tuple[Remark, ...] = ()
+    if len(rows) < min(MIN_DRAWS, len(known.rows)):
+        remarks = (words.few_scores(len(rows), MIN_DRAWS),)
+    elif case.smooth:
+        runs, remarks = _shape_tests(case, rows, known.modes, alpha)
+    if len(known.modes) > 1:
+        if case.budget.left >= min(MIN_DRAWS, len(known.rows)) * (len(known.modes) - 1):
+            runs["weights"] = Run(known.rows, partial(_weight_test, case, known))
+        else:
+            remarks += remarks_of("not examined", words.Phrases.weights)
+    if part.chain is not None and len(rows):
+        runs["chains"] = Run(rows, partial(_agreement_test, part, known.modes))
+    return runs, remarks
+
+
 def _weight_test(case: Case, known: CaseModes, size: int, rng: np.random.Generator) -> FluxResult:
     part = case.sample.rows(known.rows)
-    options: dict[str, Any] = {"n_resamples": size - 1, "budget": case.budget, "rng": rng}
-    return among_all(flux_core(part, case.counted, known.modes, **options), known.rows, len(case.values))
+    return flux_core(part, case.counted, known.modes, n_resamples=size - 1, budget=case.budget, rng=rng)
+
+
+def _agreement_test(part: Sample, modes: Modes, size: int, rng: np.random.Generator) -> GofResult:
+    """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
+    assert part.chain is not None
+    features = plain_features(part.x, part.scores, average_root(modes.covariances))
+    found = agreement(features, part.chain, rng, n_resamples=size - 1)
+    return replace(found, dim=part.x.shape[1])
 
 
 def _shape_tests(
-    case: Case, part: Sample, modes: Modes, alpha: float, streams: TestStreams
-) -> tuple[dict[str, GofResult], tuple[Remark, ...]]:
+    case: Case, rows: np.ndarray, modes: Modes, alpha: float
+) -> tuple[dict[str, Run], tuple[Remark, ...]]:
     """Kernel and moment test, unless the chains are too short."""
+    part = case.sample.rows(rows)
     whiten = average_root(modes.covariances)
     blocks = cut = None
     remarks: tuple[Remark, ...] = ()
@@ -132,23 +159,24 @@ def _shape_tests(
             return {}, (words.shape_untested(blocks.remedy),)
         remarks = remarks_of("context", effective_size(len(part.x), blocks.record))
         cut = moment_blocks(blocks, plain_features(part.x, part.scores, whiten), part.chain)
-    kernel = _kernel_test(part, whiten, modes, blocks, alpha, streams.kernel)
-    if kernel.tested_rows is not None:
-        remarks += remarks_of("not examined", words.thinned_kernel_test(kernel.n_tested, kernel.n))
+    runs = {"kernel": Run(rows, partial(_kernel_test, part, whiten, modes, blocks, alpha))}
+    if len(part.x) > MAX_KERNEL_DRAWS:
+        remarks += remarks_of("not examined", words.thinned_kernel_test(len(part.x)))
     if len(part.x) < MIN_MOMENT_DRAWS or (cut is not None and not cut.enough):
         untested = words.moments_untested(None if cut is None else cut.remedy, MIN_MOMENT_DRAWS)
-        return {"kernel": kernel}, remarks + remarks_of("not examined", untested)
-    moments = moment_core(
-        part.x,
-        part.scores,
-        modes,
-        user_parameters(case.target),
-        blocks=cut,
-        log_density=case.counted.log_density if case.budget.left >= COSTS["rays"] else None,
-        n_resamples=n_replicates(alpha) - 1,
-        rng=streams.moments,
+        return runs, remarks + remarks_of("not examined", untested)
+    runs["moments"] = Run(rows, partial(_moment_test, case, part, modes, cut))
+    return runs, remarks
+
+
+def _moment_test(
+    case: Case, part: Sample, modes: Modes, cut: Blocks | None, size: int, rng: np.random.Generator
+) -> MomentResult:
+    rays = case.counted.log_density if case.budget.left >= COSTS["rays"] else None
+    parameters = user_parameters(case.target)
+    return moment_core(
+        part.x, part.scores, modes, parameters, blocks=cut, log_density=rays, n_resamples=size - 1, rng=rng
     )
-    return {"kernel": kernel, "moments": moments}, remarks
 
 
 def _blocks_of_chains(part: Sample, whiten: np.ndarray) -> Blocks:
@@ -160,24 +188,16 @@ def _blocks_of_chains(part: Sample, whiten: np.ndarray) -> Blocks:
     return chain_blocks(part.chain, [(z[None], slopes[None])], IMQ(), widths, part.weight)
 
 
-def _agreement_test(part: Sample, modes: Modes, size: int, rng: np.random.Generator) -> GofResult:
-    """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
-    assert part.chain is not None
-    features = plain_features(part.x, part.scores, average_root(modes.covariances))
-    found = agreement(features, part.chain, rng, n_resamples=size - 1)
-    return replace(found, dim=part.x.shape[1])
-
-
 def _kernel_test(
     part: Sample,
     whiten: np.ndarray,
     modes: Modes,
     blocks: Blocks | None,
     alpha: float,
+    size: int,
     rng: np.random.Generator,
 ) -> KsdaggResult:
     """KSDAgg in units of the average covariance, or of each mode where their widths differ."""
-    size = n_replicates(alpha)
     rows = np.arange(0, len(part.x), -(-len(part.x) // MAX_KERNEL_DRAWS))
     result, _ = ksdagg_core(
         part.rows(rows),
@@ -207,6 +227,18 @@ class Combined(NamedTuple):
     def rejected(self) -> bool:
         """Whether any test rejects."""
         return self.pvalue <= self.alpha
+
+    @property
+    def close_to_level(self) -> list[str]:
+        """Tests whose adjusted p-value is within 3 Monte Carlo standard errors of the level."""
+        simulated = {name: result for name, result in self.tests.items() if result.pvalue_floor > 0}
+        gaps = {name: abs(self.adjusted_pvalues[name] - self.alpha) for name in simulated}
+        return [
+            name
+            for name, result in simulated.items()
+            if gaps[name]
+            < 3 * self.adjusted_pvalues[name] * np.sqrt(result.pvalue_floor / max(result.pvalue, 1e-300))
+        ]
 
     def rejects(self, name: str) -> bool:
         """Whether one test rejects; one that did not run does not."""

@@ -74,9 +74,9 @@ def moments_untested(remedy: str | None, least: int) -> str:
     return f"location, spread and correlation: {remedy or f'this requires at least {least} tested draws'}"
 
 
-def thinned_kernel_test(n_tested: int, n: int) -> str:
+def thinned_kernel_test(n: int) -> str:
     """A kernel test of some of the draws."""
-    return f"the shape at all draws: the kernel test costs n^2 and used {n_tested} of the {n} draws"
+    return f"the shape at all of the {n} draws: the kernel test costs n^2 and looked at some of them"
 
 
 def limited_texts(limit: int | None, enough: int) -> tuple[str, ...]:
