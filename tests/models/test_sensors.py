@@ -2,8 +2,6 @@
 
 import json
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from harness import REFERENCE
@@ -11,12 +9,6 @@ from scipy import optimize, stats
 
 from steincheck import models
 from steincheck.models import sensors
-
-
-def pearson(counts, chances):
-    """p-value of Pearson's test."""
-    expected = chances / np.sum(chances) * counts.sum()
-    return stats.chi2.sf(np.sum((counts - expected) ** 2 / expected), len(counts) - 1)
 
 
 def sensor_posterior(x):
@@ -159,12 +151,3 @@ def test_sensor_labels_are_the_eight_modes():
         assert np.abs(np.array(ends) - tops[label]).max() < 1e-2
         assert models.sensor_labels(tops[label][None])[0] == label
     assert np.ptp(heights) < 1.0
-
-
-def test_the_sensor_function_and_the_target_are_the_same():
-    target = models.sensor_network()
-    x = target.sample(3, 1)
-    with jax.enable_x64(True):
-        values = [float(models.sensor_log_density(jnp.asarray(row))) for row in x]
-    assert target.log_density(x) == pytest.approx(values, abs=1e-10)
-    assert target.names == ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")

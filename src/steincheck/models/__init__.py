@@ -1,8 +1,6 @@
 """The paper's models, each a `Target` with ``sample(n, rng)``; formulas and proofs: docs/theory/models.md."""
 
-from .formula import LabelledDraws, ModelTarget
-from .mixtures import gaussian_mixture, t_banana_mixture
-from .rbm import gb_rbm
+from .mixtures import LabelledDraws, ModelTarget, gaussian_mixture, gb_rbm, t_banana_mixture
 from .sensors import sensor_labels, sensor_log_density, sensor_network
 
 __all__ = [

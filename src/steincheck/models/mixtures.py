@@ -1,12 +1,13 @@
-"""Mixtures of Gaussians, and of t distributions and bananas."""
+"""The paper's mixtures: Gaussians, t distributions and bananas, the Gaussian-Bernoulli Boltzmann machine."""
 
 from __future__ import annotations
 
 import copy
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from math import lgamma, log, pi
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,9 +25,60 @@ from .._validation import (
     is_number,
     shown,
 )
-from ..samplers import MAX_INTEGER
-from ..target import MAX_DIM, made_by
-from .formula import LabelledDraws, ModelTarget, formula_target
+from ..samplers import MAX_INTEGER, as_rbm, exact_rbm, gibbs_rbm, has_exact_draws
+from ..target import MAX_DIM, Target, jax_target, made_by
+
+
+class LabelledDraws(NamedTuple):
+    """Draws of a model, and the component of each.
+
+    Attributes
+    ----------
+    draws : array (n, d)
+    labels : array (n,)
+        Of a Boltzmann machine the hidden units, (n, d_h).
+    """
+
+    draws: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelTarget(Target):
+    """A `Target` with exact draws, whose components are known.
+
+    Parameters
+    ----------
+    sample : callable
+        ``sample(n, rng) -> (n, d)``; the models say which further arguments theirs take.
+    sample_with_labels : callable
+        ``sample_with_labels(n, rng) -> LabelledDraws``: the same draws, and the component of each.
+
+    Examples
+    --------
+    >>> from steincheck import models
+    >>> target = models.gaussian_mixture([[-3.0], [3.0]])
+    >>> draws, labels = target.sample_with_labels(4, rng=0, weights=[1, 0])
+    >>> labels
+    array([0, 0, 0, 0])
+    """
+
+    sample: Callable[..., np.ndarray] = field(kw_only=True)
+    sample_with_labels: Callable[..., LabelledDraws] = field(kw_only=True)
+
+
+def formula_target(
+    log_density: Partial, dim: int, sample_with_labels: Callable[..., LabelledDraws], names: Any = None
+) -> ModelTarget:
+    """Target of a JAX function of one point and of a function that makes exact draws."""
+
+    def sample(n: int, rng: RandomSource = None, **options: Any) -> np.ndarray:
+        return sample_with_labels(n, rng, **options).draws
+
+    target = jax_target(log_density, dim)
+    made = {item.name: getattr(target, item.name) for item in fields(target)}
+    own = {"names": names, "sample": sample, "sample_with_labels": sample_with_labels}
+    return ModelTarget(**{**made, **own})
 
 
 def gaussian_mixture(
@@ -188,6 +240,54 @@ def _log_t_bananas(parameters: Any, x: Any) -> Any:
     to_bananas = squared_distances((straight - middle) * shrink[1], banana_centres)
     r2 = jnp.concatenate([to_t, to_bananas])
     return logsumexp(heights - 0.5 * (df + len(x)) * jnp.log(1 + r2 / df))
+
+
+def gb_rbm(B: ArrayLike, b: ArrayLike | None = None, c: ArrayLike | None = None) -> ModelTarget:
+    """Gaussian-Bernoulli restricted Boltzmann machine (paper, App. H.4), up to a constant.
+
+    p(x) is the sum over h in {-1, 1}^d_h of exp(x'Bh/2 + b'x + c'h - |x|^2/2), a mixture of 2^d_h Gaussians
+    N(Bh/2 + b, I) with weights proportional to exp(|Bh/2 + b|^2/2 + c'h). The sum factorises::
+
+        log p(x) = b'x - |x|^2/2 + sum_j log(2 cosh((B'x)_j/2 + c_j)).
+
+    Parameters
+    ----------
+    B, b, c : arrays (d, d_h), (d,), (d_h,)
+        b and c are zero by default.
+
+    Returns
+    -------
+    ModelTarget
+        ``sample(n, rng, burn_in=2000)``; ``sample_with_labels`` gives h (n, d_h) too. Draws are exact if the
+        columns of B are orthogonal (any d_h; what the paper's lambda' = 0 trick amounts to) or d_h <= 16 (by
+        enumeration). Otherwise they are the ends of independent chains of `samplers.gibbs_rbm` with `burn_in`
+        sweeps: good where the components overlap, as in the paper's standard setting, not where they are well
+        separated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steincheck import models
+    >>> target = models.gb_rbm(6 * np.eye(50, 40))
+    >>> x, h = target.sample_with_labels(100, rng=0)
+    >>> x.shape, h.shape
+    ((100, 50), (100, 40))
+    """
+    B, b, c = as_rbm(B, b, c)
+
+    def sample_with_labels(n: int, rng: RandomSource = None, *, burn_in: int = 2000) -> LabelledDraws:
+        if has_exact_draws(B):
+            return LabelledDraws(*exact_rbm(B, b, c, n, rng))
+        return LabelledDraws(*gibbs_rbm(B, b, c, n, burn_in=burn_in, rng=rng))
+
+    target = formula_target(Partial(_log_rbm, (B, b, c)), len(b), sample_with_labels)
+    return made_by(target, gb_rbm, B, b, c)
+
+
+def _log_rbm(parameters: Any, x: Any) -> Any:
+    B, b, c = parameters
+    a = 0.5 * (x @ B) + c
+    return b @ x - 0.5 * (x @ x) + jnp.sum(jnp.logaddexp(a, -a))
 
 
 def _mixture_sampler(

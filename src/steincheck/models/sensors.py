@@ -14,7 +14,7 @@ from .._validation import RandomSource, as_count, as_generator
 from ..draws import as_matrix
 from ..samplers import MAX_INTEGER
 from ..target import made_by
-from .formula import LabelledDraws, ModelTarget, formula_target
+from .mixtures import LabelledDraws, ModelTarget, formula_target
 
 # sensors 0 to 3 are unknown, 4 and 5 known; the distances of other pairs were not observed
 KNOWN_SENSORS = np.array([[0.5, 0.3], [0.3, 0.7]])
