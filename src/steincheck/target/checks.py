@@ -224,7 +224,9 @@ def _steps(value: np.ndarray, least: float, low: float) -> _Steps:
     value = np.maximum(value, low - EDGE_DROP)  # the cut takes nothing from continuity
     change = np.diff(value, axis=1)
     wide = np.concatenate([change[:, 1:2], change, change[:, -2:-1]], axis=1)
-    part = np.argmax(np.abs(change - 0.5 * (wide[:, :-2] + wide[:, 2:])), axis=1)  # 0 on a parabola
+    unlike = np.abs(change - 0.5 * (wide[:, :-2] + wide[:, 2:]))  # 0 on a parabola
+    unlike[:, [0, -1]] *= 0.75  # which have one neighbour: a jump in it must count for more than they do
+    part = np.argmax(unlike, axis=1)
     row = np.arange(len(part))
     change = np.abs(change)
     size = change[row, part]
