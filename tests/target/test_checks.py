@@ -29,7 +29,7 @@ class TestCheckScore:
             check_score(self.target(lambda x: x / self.scale**2), self.draws())
 
     def test_a_wrong_coordinate_is_named(self):
-        wrong = np.array([1.0, 1.02, 1.0])
+        wrong = np.array([1.0, 1.2, 1.0])
         with pytest.raises(ValueError, match=r"coordinate 1 \(b\)") as error:
             check_score(self.target(lambda x: -wrong * x / self.scale**2), self.draws())
         assert "coordinate 0" not in str(error.value)
@@ -64,8 +64,7 @@ def test_a_right_score_is_right_whatever_the_farthest_draw():
     draws = np.concatenate([[1.0], np.linspace(-3, 3, 28), [4947.0]])[:, None]
     check_score(target, draws)
     wrong = sc.Target(target.log_density, lambda x: -2.01 * x / (1 + x**2), dim=1)
-    with pytest.raises(ValueError, match="`score` disagrees"):
-        check_score(wrong, draws)
+    assert len(check_score(wrong, draws)) == 1
 
 
 @pytest.mark.parametrize("dim", [1, 3, 30])
@@ -81,11 +80,26 @@ def test_noise_of_the_log_density_is_no_fault_of_the_score(dim):
     for seed in range(20):
         x = np.random.default_rng(seed).normal(size=(100, dim))
         evaluations.clear()
-        check_score(sc.Target(log_density, np.negative, dim=dim), x)
+        assert check_score(sc.Target(log_density, np.negative, dim=dim), x) == []
         assert sum(evaluations) <= 105
         for wrong in (np.positive, lambda x: 0.7 - x):
             with pytest.raises(ValueError, match="`score` disagrees"):
                 check_score(sc.Target(log_density, wrong, dim=dim), x)
+
+
+def test_a_log_density_that_is_solved_to_few_digits_is_a_warning():
+    """Its error of .01 turns over every 0.3 sd: the score is exact, the differences are 3 % off."""
+
+    def log_density(x):
+        return normal_log_density(x) + 0.01 * np.sin(x / 0.3).sum(axis=1)
+
+    for seed in range(20):
+        x = np.random.default_rng(seed).normal(size=(100, 3))
+        (warning,) = check_score(sc.Target(log_density, np.negative, dim=3), x)
+        assert "by up to" in warning
+        for wrong in (np.positive, lambda x: 0.7 - x, lambda x: -1.2 * x):
+            with pytest.raises(ValueError, match="`score` disagrees"):
+                check_score(sc.Target(log_density, wrong, dim=3), x)
 
 
 def rng(seed=0):

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from .._validation import listed
-from ..wording.draws import NO_SCORE, constant_coordinates, discontinuity_warning
+from ..wording.draws import NO_SCORE, constant_coordinates, discontinuity_warning, inexact_score
 from .evaluation import (
     Differences,
     call_batch,
@@ -19,6 +19,8 @@ from .evaluation import (
 )
 from .record import Target, probe_points
 
+# relative: solvers of differential equations are this inexact (Lotka-Volterra of posteriordb by up to 4 %)
+MAX_SCORE_ERROR = 0.05
 N_MOVED = 125  # draws from which edges are looked for, to and fro: 250 evaluations
 EDGE_DROP = 40.0  # nats: a larger drop within the smallest bracket is an edge, whatever the floor beyond it
 
@@ -27,19 +29,18 @@ def score_warnings(target: Target, x: np.ndarray, *, check: bool) -> list[str]:
     """Compare the score with finite differences if `check`; without a score, say so."""
     if not target.has_score:
         return [NO_SCORE]
-    if check:
-        check_score(target, x)
-    return []
+    return check_score(target, x) if check else []
 
 
-def check_score(target: Target, x: np.ndarray) -> None:
+def check_score(target: Target, x: np.ndarray) -> list[str]:
     """Raise if the score disagrees with finite differences of log p at five of the draws `x` (n, d).
 
     At each, log p is differenced along all coordinates, or along ten directions if there are more of them: at
-    most 105 evaluations. Where log p is noisy, as the solution of a differential equation is, it bends at
-    random over a step; three times the second largest bend along a direction is allowed. At a kink the score
-    may be that of either side. Noise of 1e-6 raised no error in 720 targets of dimension 1 to 40; a score
-    with the wrong sign or 1.5 times too large was an error in all 480.
+    most 105 evaluations. Where log p is noisy, it bends at random over a step; three times the second largest
+    bend along a direction is allowed. At a kink the score may be that of either side. Noise of 1e-6 raised no
+    error in 720 targets of dimension 1 to 40; a score with the wrong sign or 1.5 times too large was an error
+    in all 480. A disagreement of up to `MAX_SCORE_ERROR`, or at one draw only, is a warning, which is
+    returned.
 
     Examples
     --------
@@ -63,18 +64,23 @@ def check_score(target: Target, x: np.ndarray) -> None:
     gap = _excess(given @ directions.T, found)
     if np.isnan(gap).any():
         log_density_at(target, x[rows])  # says which draws have no density
-    if (gap <= 0).all():
-        return
-    worst = int(np.argmax(np.nan_to_num(gap, nan=np.inf).max(axis=1)))
+    largest = np.nan_to_num(gap, nan=np.inf).max(axis=1)  # per draw
+    if np.sort(largest)[-2:][0] <= MAX_SCORE_ERROR:
+        return [inexact_score(largest.max())] if largest.max() > 0 else []
+    worst = int(np.argmax(largest))
     raise ValueError(_complaint(target, int(rows[worst]), x[rows[worst]], given[worst], width))
 
 
 def _excess(given: np.ndarray, found: Differences) -> np.ndarray:
-    """By how much slopes (n, m) differ from differences beyond what is allowed: positive if they disagree."""
+    """By how much slopes (n, m) differ from differences beyond what is allowed: positive if they disagree.
+
+    In units of the largest slope along the direction, or of 1 if that is larger.
+    """
     size = np.maximum(np.abs(given), np.abs(found.central)).max(axis=0)
     usual = np.sort(found.bend, axis=0)[-2:][0]  # the second largest: one draw may be beside a kink
     noise = (0.5 * found.bend + 3 * usual) / found.step
-    return np.abs(given - found.central) - (1e-3 * size + found.rounding + noise)
+    excess = np.abs(given - found.central) - (1e-3 * size + found.rounding + noise)
+    return excess / np.maximum(size, 1.0)
 
 
 def _complaint(target: Target, row: int, x: np.ndarray, given: np.ndarray, width: np.ndarray) -> str:

@@ -123,6 +123,14 @@ def draws_context(sample: Sample, convergence: Any) -> str:
 NO_SCORE = "the target has no score: finite differences of its log density are used"
 
 
+def inexact_score(share: float) -> str:
+    """A score that is not quite the gradient, as where a differential equation is solved to few digits."""
+    return (
+        f"the score differs from finite differences of the log density by up to {100 * share:.2g}% of its "
+        "size: solve more accurately, or expect errors of this size in what is measured"
+    )
+
+
 def constant_coordinates(coordinates: Sequence[int]) -> str:
     """Coordinates that are the same in all draws."""
     return (
