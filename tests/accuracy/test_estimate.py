@@ -164,6 +164,17 @@ def test_without_shares_nothing_is_said_about_several_modes():
     assert abs(only_one.parameters[0].mean + 4) < 0.05
 
 
+def test_weights_choose_walkers_and_count_in_the_draws_own_moments():
+    rng = np.random.default_rng(4)
+    draws = 2 * rng.normal(size=(4000, 2))
+    log_weights = 0.5 * np.sum(draws**2, axis=1) * (0.25 - 1)
+    target, modes = gaussian(np.eye(2)), at_origin(2)
+    result = sc.estimate_accuracy(draws, target, modes=modes, log_weights=log_weights, rng=0)
+    for record in result.parameters:
+        assert abs(record.draws_mean) < 0.2
+        assert abs(record.sd_error) < 0.1
+
+
 def test_parameters_are_on_their_own_scale():
     weights = np.array([2.0, 3.0, 5.0])
 

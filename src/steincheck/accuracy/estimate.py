@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,8 @@ def estimate_accuracy(
     draws: DrawsLike,
     target: Target,
     *,
+    weights: Any = None,
+    log_weights: Any = None,
     modes: ModesLike | None = None,
     max_evaluations: int | None = None,
     rng: RandomSource = None,
@@ -53,6 +55,8 @@ def estimate_accuracy(
     draws : array (n, d) or (chain, draw, d), a list of chains, or anything that `as_draws` takes
     target : Target
         The density.
+    weights, log_weights : array (n,), optional
+        Importance weights of the draws, or their logarithms.
     modes : Modes, (locations, covariances) or locations, optional
         Searched for if not given. Walkers stay at their mode; several modes are combined by the shares that
         `flux_test` implies.
@@ -87,7 +91,7 @@ def estimate_accuracy(
     if max_evaluations is not None:
         as_count(max_evaluations, "max_evaluations", maximum=10**12)
     generator, _ = seeded(rng)
-    sample = read_sample(draws, target, minimum=20)
+    sample = read_sample(draws, target, weights=weights, log_weights=log_weights, minimum=20)
     search, flux, walk = generator.spawn(3)
     known, _, told = known_modes(modes, target, sample.x, None, chain=sample.chain, rng=search)
     table = None
@@ -131,7 +135,7 @@ def accuracy_core(
     )
 
 
-def functionals_of(target: Target, x: np.ndarray) -> Functionals:
+def functionals_of(target: Target, x: np.ndarray, weight: np.ndarray | None = None) -> Functionals:
     """All parameters but those that are constant, such as the diagonal of a correlation matrix.
 
     A parameter that only the draws x keep constant is none of these, hence the points beside the draws.
@@ -140,9 +144,9 @@ def functionals_of(target: Target, x: np.ndarray) -> Functionals:
     every, names = to_constrained(np.concatenate([x, beside]), target)
     columns = np.flatnonzero(np.ptp(every, axis=0) > 0)
     kept = every[: len(x), columns]
-    draws = zip(
-        (names[k] for k in columns), kept.mean(axis=0).tolist(), kept.std(axis=0).tolist(), strict=True
-    )
+    mean = np.average(kept, axis=0, weights=weight)
+    sd = np.sqrt(np.average((kept - mean) ** 2, axis=0, weights=weight))
+    draws = zip((names[k] for k in columns), mean.tolist(), sd.tolist(), strict=True)
 
     def values(points: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
@@ -158,7 +162,8 @@ def _explore(
 
     Returned are the ensembles, the records, the number of transitions and what was not done.
     """
-    functionals = functionals_of(density.target, sample.x)
+    functionals = functionals_of(density.target, sample.x, sample.weight)
+    dependent = any(part is not None for part in (sample.chain, sample.weight, sample.group))
     nothing = Estimate(np.nan, np.inf, 0.0, 1.0)
     empty = tuple(ParameterAccuracy(*row, nothing, nothing, True, False, False) for row in functionals.draws)
     share, covariance = np.ones(1), np.zeros((1, 1))
@@ -176,7 +181,7 @@ def _explore(
             window = 2 * BLOCK * 2**r
             adapted = [move(with_new_metric(one), density, BLOCK, adapt=True) for one in ensembles]
             ensembles = [move(one, density, window) for one in adapted]
-            within = [_moments(one, functionals, sample.chain is not None) for one in ensembles]
+            within = [_moments(one, functionals, dependent) for one in ensembles]
             records = _records(functionals, ensembles, combine_modes(within, share, covariance))
             found = ensembles, records, (r + 1) * BLOCK + 2 * window
             if min(one.acceptance for one in ensembles) < MIN_ACCEPTANCE:

@@ -39,17 +39,22 @@ class Ensemble(NamedTuple):
 def start_ensembles(
     sample: Sample, density: CountedTarget, modes: Modes, shares: dict[int, float], rng: np.random.Generator
 ) -> list[Ensemble]:
-    """Walkers at modes with these shares: at their draws, or about the mode itself where it has too few."""
+    """Walkers at modes with these shares: at their draws, or about the mode itself where it has too few.
+
+    Starts are evenly spaced in the cumulative weight of the draws; those of a group are neighbours.
+    """
     d = sample.x.shape[1]
     gaussians = mode_anchors(modes)
     owner = gaussians.largest(sample.x)
+    order = np.arange(len(owner)) if sample.group is None else np.argsort(sample.group, kind="stable")
+    weight = np.ones(len(owner)) if sample.weight is None else sample.weight
     cost = 50 * np.ceil(np.pi / 2 / 1.2 * d**0.25) * density.score_cost  # per walker, to the first estimate
     ensembles = []
     for stream, (k, share) in zip(rng.spawn(len(shares)), shares.items(), strict=True):
         size = int(min(N_WALKERS * max(share, 0.25), density.budget.left / (cost * len(shares))))
         if size < 20:
             raise OutOfBudget
-        rows = np.flatnonzero(owner == k)
+        rows = order[owner[order] == k]
         if len(rows) < 20:
             centre, metric = modes.locations[k], modes.covariances[k]
             x = centre + 0.5 * stream.standard_normal((size, d)) @ np.linalg.cholesky(metric).T
@@ -57,12 +62,13 @@ def start_ensembles(
         else:
             metric = estimate_metric(sample.x[rows], sample.scores[rows])
             size = min(size, len(rows))
-            weight = np.cumsum(np.ones(len(rows)))
-            x = sample.x[rows[np.searchsorted(weight, (np.arange(size) + 0.5) / size * weight[-1])]]
+            total = np.cumsum(weight[rows])
+            x = sample.x[rows[np.searchsorted(total, (np.arange(size) + 0.5) / size * total[-1])]]
             centre = x.mean(axis=0)
         walkers = Walkers(x, *density.log_density_and_score(x))
-        step = min(1.0, 1.2 * d**-0.25)
-        one = Ensemble(k, gaussians, walkers, centre, metric, step, walkers, np.nan, stream)
+        one = Ensemble(
+            k, gaussians, walkers, centre, metric, min(1.0, 1.2 * d**-0.25), walkers, np.nan, stream
+        )
         one = with_new_metric(move(one, density, BLOCK, adapt=True))
         ensembles.append(move(one, density, BLOCK, adapt=True))
     return ensembles
