@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
 from ..result import Estimate
+from ..target import Batch
+from .walkers import Ensemble, cutoff
 
 _Influences = tuple[np.ndarray, np.ndarray]
 
@@ -60,6 +62,14 @@ def stein_features(
     return Features(np.hstack([t[:, :0], *(order() for order in orders[: len(sizes)])]), sizes)
 
 
+def window_moments(ensemble: Ensemble, functionals: Batch, ordered: bool) -> Moments:
+    """Moments of functionals at the states of a window, within one mode."""
+    x, _, scores = ensemble.states
+    border = cutoff(x, ensemble.mode, ensemble.gaussians)
+    features = stein_features(x - ensemble.centre, scores, ensemble.metric, *border, len(x) // 5)
+    return estimate_moments(functionals(x), features, len(ensemble.walkers.x), ordered)
+
+
 def residuals(features: Features, targets: np.ndarray, n_walkers: int) -> np.ndarray:
     """Means (orders + 1, 2, m, c) of targets less control variates, per half of the window and walker.
 
@@ -103,9 +113,10 @@ def estimate_moments(values: np.ndarray, features: Features, n_walkers: int, ord
     chosen = np.take_along_axis(left, best[None, None, None], axis=0)[0]
     usable = np.isfinite(_influences(chosen)[0][1])  # else the variance is not positive
     chosen = np.where(np.tile(usable, 2), chosen, left[0])
-    value, error, bias, freedom, memory = _errors(_influences(chosen), _influences(left[0]), ordered)
+    value, error, bias, memory = _errors(_influences(chosen), _influences(left[0]), ordered)
     unit = np.stack([scale, np.ones_like(scale)])
     value = unit * value + np.stack([centre, np.log(scale)])
+    freedom = np.full(unit.shape, n_walkers - 1.0)
     return Moments(Estimate(value, unit * error, unit * bias, freedom), memory)
 
 
@@ -123,7 +134,7 @@ def _influences(means: np.ndarray) -> _Influences:
 
 
 def _errors(corrected: _Influences, plain: _Influences, ordered: bool) -> tuple[np.ndarray, ...]:
-    """Estimate, noise between walkers, bias, degrees of freedom (2, q), and memory (q,).
+    """Estimate, noise between walkers and bias (2, q), and memory (q,).
 
     The bias is drift within the window and by how much more than noise the control moved the estimate.
     """
@@ -133,26 +144,29 @@ def _errors(corrected: _Influences, plain: _Influences, ordered: bool) -> tuple[
     memory = np.clip(np.mean(early * late, axis=0) / spread, 0, 0.95)
     shift = np.diff(influence.mean(axis=1), axis=0)[0]
     drift = np.abs(shift) * (1 + memory) / (2 * (1 - memory))
-    noise, _ = standard_error((plain[1] - influence).mean(axis=0), False)
+    noise = standard_error((plain[1] - influence).mean(axis=0), False)
     gap = np.maximum(np.abs(plain[0] - value) - 2 * noise, 0)
-    error, freedom = standard_error(influence.mean(axis=0), ordered)
-    return value, error, np.hypot(drift, gap), freedom, memory.max(axis=0)
+    error = standard_error(influence.mean(axis=0), ordered)
+    return value, error, np.hypot(drift, gap), memory.max(axis=0)
 
 
-def standard_error(influence: np.ndarray, ordered: bool, n_groups: int = 20) -> tuple[np.ndarray, np.ndarray]:
-    """Standard errors (...) of means over walkers (m, ...), and their degrees of freedom.
+def standard_error(influence: np.ndarray, ordered: bool) -> np.ndarray:
+    """Standard errors (...) of means over walkers (m, ...).
 
-    With `ordered`, those of groups of neighbours where these give the longer interval.
+    With `ordered`, those of 20 groups of neighbours if they give a longer interval. Walkers
+    beyond three standard deviations are rare, and up to three times as many may be missing (the rule of
+    three). Half of what these would add to the mean is added to the standard error, that is all of it to a
+    95 % interval.
     """
     m = len(influence)
-    error = influence.std(axis=0, ddof=1) / np.sqrt(m)
-    if not ordered or m < 2 * n_groups:
-        return error, np.full(error.shape, m - 1.0)
-    groups = np.array([part.mean(axis=0) for part in np.array_split(influence, n_groups)])
-    coarse = groups.std(axis=0, ddof=1) / np.sqrt(n_groups)
-    fine_quantile, coarse_quantile = special.stdtrit([m - 1.0, n_groups - 1.0], 0.975)
-    longer = coarse_quantile * coarse > fine_quantile * error
-    return np.where(longer, coarse, error), np.where(longer, n_groups - 1.0, m - 1.0)
+    spread = influence.std(axis=0, ddof=1)
+    outlying = np.maximum(np.abs(influence - influence.mean(axis=0)) - 3 * spread, 0).mean(axis=0)
+    error = spread / np.sqrt(m)
+    if ordered and m >= 40:
+        groups = np.array([part.mean(axis=0) for part in np.array_split(influence, 20)])
+        quantiles = special.stdtrit([19.0, m - 1.0], 0.975)
+        error = np.maximum(error, groups.std(axis=0, ddof=1) / np.sqrt(20) * quantiles[0] / quantiles[1])
+    return error + 1.5 * outlying
 
 
 def combine_modes(within: Sequence[Moments], share: np.ndarray, covariance: np.ndarray) -> Moments:
@@ -187,9 +201,7 @@ def combine_modes(within: Sequence[Moments], share: np.ndarray, covariance: np.n
     return Moments(Estimate(total, *errors, np.broadcast_to(freedom.min(axis=(0, 1)), total.shape)), memory)
 
 
-def tail_weights(
-    x: np.ndarray, scores: np.ndarray, functionals: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
+def tail_weights(x: np.ndarray, scores: np.ndarray, functionals: Batch) -> np.ndarray:
     """The larger 1 / (nu + 1) of both tails (q,) of functionals at states x (n, d), nu being the tail index.
 
     Let f have the marginal density ~ (1 + f^2 / (nu s^2))^(-(nu + 1) / 2) far from its centre. Then
@@ -229,3 +241,25 @@ def _tail_weight(f: np.ndarray, y: np.ndarray, sd: float) -> float:
     solution = inverse @ both.sum(axis=1)
     influence = inverse[0] @ (both * (y * (solution @ both) - 1))
     return float(solution[0] - np.sqrt(np.sum(influence**2)))
+
+
+def pareto_k(log_weights: np.ndarray) -> float:
+    """The tail index k-hat of importance weights, as ArviZ's `psislw` has it: usable below .7.
+
+    A generalised Pareto distribution is fitted to the largest weights, by the estimate of Zhang and Stephens
+    (2009) with a weak prior (Vehtari, Simpson, Gelman, Yao and Gabry 2024).
+    """
+    n = len(log_weights)
+    weights = np.sort(np.exp(log_weights - log_weights.max()))
+    threshold = max(weights[-int(np.ceil(min(n / 5, 3 * n**0.5))) - 1], np.finfo(float).tiny)
+    tail = weights[weights > threshold] - threshold
+    if len(tail) < 5:
+        return np.inf
+    grid = 30 + int(len(tail) ** 0.5)
+    b = 1 / tail[-1] + (1 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (
+        3 * tail[int(len(tail) / 4 + 0.5) - 1]
+    )
+    k = np.log1p(-b[:, None] * tail).mean(axis=1)
+    posterior = special.softmax(len(tail) * (np.log(-b / k) - k - 1))
+    k_hat = np.log1p(-(posterior @ b) * tail).mean()
+    return float((len(tail) * k_hat + 5) / (len(tail) + 10))

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import special
 
 from .._validation import RandomSource, announce, as_count, seeded
 from ..chains.reading import Sample, read_sample
 from ..flux import flux_core
 from ..modes.held_out import known_modes
+from ..perturbation.hamiltonian import Walkers
 from ..result import AccuracyReason, AccuracyResult, Estimate, Modes, ModeTable, ParameterAccuracy
-from ..target import Target, require_target, score_at, to_constrained
+from ..target import Batch, Target, require_target, score_at, to_constrained
 from ..target.evaluation import Budget, CountedTarget
 from ..typing import DrawsLike, ModesLike
 from ..wording.results import accuracy_warnings
-from .control import Moments, combine_modes, estimate_moments, stein_features, tail_weights
-from .walkers import BLOCK, Ensemble, OutOfBudget, cutoff, move, start_ensembles, with_new_metric
+from .control import Moments, combine_modes, pareto_k, standard_error, tail_weights, window_moments
+from .walkers import BLOCK, Ensemble, OutOfBudget, move, start_ensembles, with_new_metric
 
 ROUGH = 0.05  # half-width, in sds or as log ratio
 REMEMBERS = 0.7  # correlation between the halves of a window
 HEAVY_TAIL = 0.19  # 1 / (tail index + 1); without a fourth moment it is above 1/5
-LIGHT = 0.002  # part in every variance of modes that are left out: sds change by less than .1 %
 MIN_ACCEPTANCE = 0.3  # below, the step did not adapt and nothing can be trusted
 Records = tuple[ParameterAccuracy, ...]
 
@@ -31,7 +32,7 @@ class Functionals(NamedTuple):
     """Parameters as functions of the coordinates."""
 
     draws: list[tuple[str, float, float]]  #: their names, means and standard deviations over the draws
-    values: Callable[[np.ndarray], np.ndarray]  #: (n, d) -> (n, q)
+    values: Batch  #: (n, d) -> (n, q)
 
 
 def estimate_accuracy(
@@ -163,7 +164,7 @@ def _explore(
     Returned are the ensembles, the records, the number of transitions and what was not done.
     """
     functionals = functionals_of(density.target, sample.x, sample.weight)
-    dependent = any(part is not None for part in (sample.chain, sample.weight, sample.group))
+    dependent = sample.chain is not None or sample.effective_size < 0.9 * len(sample.x)
     nothing = Estimate(np.nan, np.inf, 0.0, 1.0)
     empty = tuple(ParameterAccuracy(*row, nothing, nothing, True, False, False) for row in functionals.draws)
     share, covariance = np.ones(1), np.zeros((1, 1))
@@ -171,50 +172,32 @@ def _explore(
         if table is None or np.isnan(table.implied).any():
             return [], empty, 0, ("unknown shares",)
         share, covariance = table.implied, table.implied_covariance
-    kept = _heavy_modes(modes, share)
-    share, covariance = share[kept] / share[kept].sum(), covariance[np.ix_(kept, kept)]
-    reasons: tuple[AccuracyReason, ...] = ("light modes",) if len(kept) < len(modes) else ()
     found: tuple[list[Ensemble], Records, int] = [], empty, 0
     try:
-        ensembles = start_ensembles(sample, density, modes, dict(zip(kept, share, strict=True)), rng)
+        ensembles = start_ensembles(sample, density, modes, share, rng)
         for r in range(3 if np.isinf(density.budget.left) else 5):
             window = 2 * BLOCK * 2**r
             adapted = [move(with_new_metric(one), density, BLOCK, adapt=True) for one in ensembles]
             ensembles = [move(one, density, window) for one in adapted]
-            within = [_moments(one, functionals, dependent) for one in ensembles]
-            records = _records(functionals, ensembles, combine_modes(within, share, covariance))
+            within = [window_moments(one, functionals.values, dependent) for one in ensembles]
+            moments = combine_modes(within, share, covariance)
+            records = _records(functionals, moments, [one.states for one in ensembles])
             found = ensembles, records, (r + 1) * BLOCK + 2 * window
             if min(one.acceptance for one in ensembles) < MIN_ACCEPTANCE:
-                return ensembles, empty, found[2], (*reasons, "low acceptance")
+                return ensembles, empty, found[2], ("low acceptance",)
             if not any(record.rough for record in records):
-                return *found, reasons
+                return *found, ()
     except OutOfBudget:
-        return *found, (*reasons, "max_evaluations")
-    return *found, (*reasons, "max_rounds")
+        return *found, ("max_evaluations",)
+    return *found, ("max_rounds",)
 
 
-def _heavy_modes(modes: Modes, share: np.ndarray) -> np.ndarray:
-    """Modes that have a part in the variance of a coordinate, by their width or their distance."""
-    weight, centres = share[:, None], modes.locations
-    between = (centres - (weight * centres).sum(axis=0)) ** 2
-    part = weight * (np.diagonal(modes.covariances, axis1=1, axis2=2) + between)
-    return np.flatnonzero((part / part.sum(axis=0)).max(axis=1) > LIGHT)
-
-
-def _moments(ensemble: Ensemble, functionals: Functionals, ordered: bool) -> Moments:
-    """Moments within one mode."""
-    x, _, scores = ensemble.states
-    border = cutoff(x, ensemble.mode, ensemble.gaussians)
-    features = stein_features(x - ensemble.centre, scores, ensemble.metric, *border, len(x) // 5)
-    return estimate_moments(functionals.values(x), features, len(ensemble.walkers.x), ordered)
-
-
-def _records(functionals: Functionals, ensembles: list[Ensemble], moments: Moments) -> Records:
+def _records(functionals: Functionals, moments: Moments, states: list[Walkers]) -> Records:
     """One record per parameter: no mean without second moments, no sd without fourth ones.
 
     Such an sd is a unit for errors of means, and no more.
     """
-    x, _, scores = (np.concatenate(parts) for parts in zip(*(one.states for one in ensembles), strict=True))
+    x, _, scores = map(np.concatenate, zip(*states, strict=True))
     tails = tail_weights(x, scores, functionals.values)
     value, error, bias, freedom = moments.estimate
     known = np.stack([tails < 1 / 3, tails < HEAVY_TAIL])
@@ -228,3 +211,38 @@ def _records(functionals: Functionals, ensembles: list[Ensemble], moments: Momen
         ParameterAccuracy(*row, estimate.at((0, k)), estimate.at((1, k)), *told)
         for k, (row, told) in enumerate(zip(functionals.draws, flags, strict=True))
     )
+
+
+def importance_accuracy(sample: Sample, target: Target, log_q: np.ndarray) -> tuple[float, Records]:
+    """Pareto k-hat and one record per parameter, by weights p / q of draws from a density q.
+
+    `log_q` (n,) is the log density of the draws, up to a constant. The moments are self-normalised, with
+    standard errors by the delta method; tails are those of draws that are resampled by their weights.
+    """
+    log_weights = sample.log_p - log_q
+    weight = special.softmax(log_weights)
+    n = len(weight)
+    functionals = functionals_of(target, sample.x)
+    values = functionals.values(sample.x)
+    mean = weight @ values
+    variance = weight @ (values - mean) ** 2
+    on_both = np.stack([values - mean, (values - mean) ** 2 / (2 * variance) - 0.5], axis=1)
+    error = standard_error(n * weight[:, None, None] * on_both, sample.chain is not None)
+    freedom = np.full(error.shape, max(1 / np.sum(weight**2) - 1, 1.0))  # Kish
+    estimate = Estimate(np.stack([mean, 0.5 * np.log(variance)]), error, np.zeros_like(error), freedom)
+    rows = np.searchsorted(np.cumsum(weight), (np.arange(n) + 0.5) / n).clip(max=n - 1)
+    states = [Walkers(sample.x[rows], sample.log_p[rows], sample.scores[rows])]
+    records = _records(functionals, Moments(estimate, np.zeros_like(mean)), states)
+    return pareto_k(log_weights), tuple(replace(record, source="importance weights") for record in records)
+
+
+def better_records(walkers: Records, k_hat: float, weighted: Records) -> Records:
+    """Per parameter the record with the shorter intervals; weights count if `k_hat` is below .7."""
+
+    def width(record: ParameterAccuracy) -> float:
+        return float(np.fmax.reduce(np.ptp(record.error_intervals(), axis=1)))
+
+    if k_hat >= 0.7:
+        return walkers
+    pairs = zip(walkers, weighted, strict=True)
+    return tuple(one if width(one) <= width(other) else other for one, other in pairs)

@@ -18,7 +18,7 @@ from .record import Record, Table, as_plain
 FindingKind = Literal[
     "impossible draws", "missing mode", "mode share", "flow", "mean", "sd", "shape", "chains"
 ]
-AccuracyReason = Literal["max_evaluations", "max_rounds", "low acceptance", "light modes", "unknown shares"]
+AccuracyReason = Literal["max_evaluations", "max_rounds", "low acceptance", "unknown shares"]
 Interval = tuple[float, float]
 
 
@@ -69,6 +69,8 @@ class ParameterAccuracy(Record):
         Whether the tails are light enough for a value of the standard deviation.
     ess_bulk, ess_tail, r_hat : float
         Of chains, as ArviZ computes them; NaN for independent draws.
+    source : str
+        What the numbers of the density come from: "walkers" or "importance weights".
     """
 
     parameter: str
@@ -82,6 +84,7 @@ class ParameterAccuracy(Record):
     ess_bulk: float = np.nan
     ess_tail: float = np.nan
     r_hat: float = np.nan
+    source: Literal["walkers", "importance weights"] = "walkers"
 
     _derived: ClassVar[tuple[str, ...]] = (
         *("mean", "mean_interval", "mean_error", "mean_error_interval"),
@@ -164,9 +167,9 @@ class AccuracyResult(Record):
     evaluations : int
         Evaluations of the density; a score by finite differences counts 2 d.
     reasons : tuple of str
-        What was not done: "max_evaluations", "max_rounds", "low acceptance", "light modes", "unknown shares".
+        What was not done: "max_evaluations", "max_rounds", "low acceptance", "unknown shares".
     mean, covariance : arrays (M, d), (M, d, d)
-        Of the density at each mode, in the coordinates of the target; NaN for modes that were left out.
+        Of the density at each mode, in the coordinates of the target; NaN where no walkers were.
     warnings : tuple of str
         The reasons in words.
     """

@@ -319,7 +319,6 @@ REASONS = {
     "max_rounds": "accuracy: some intervals are still rough after {n_transitions} transitions; give "
     "`max_evaluations` to allow more",
     "low acceptance": "accuracy: only {acceptance:.0%} of the moves were accepted; no numbers are given",
-    "light modes": "accuracy: modes that hardly change a standard deviation were left out",
     "unknown shares": "accuracy: the shares of the modes are unknown, hence no means over all of them",
 }
 
