@@ -70,6 +70,30 @@ def test_options_are_arguments_of_check(run, monkeypatch):
     assert given == {"alpha": 0.05, "independent": False, "rng": None}
 
 
+@pytest.mark.parametrize("source", ["w", "w.csv", "log w"])
+def test_weights_are_a_column_or_a_file(run, folder, source):
+    """Draws of a normal twice as wide, with the weights that make them draws of the target."""
+    x = 2 * np.random.default_rng(0).normal(size=(400, 2))
+    log_w = -0.375 * np.sum(x**2, axis=1)
+    columns = np.column_stack([x, np.exp(log_w), log_w])
+    np.savetxt(folder / "wide.csv", columns, delimiter=",", header="a,b,w,log w", comments="")
+    np.savetxt(folder / "plain.csv", x, delimiter=",", header="a,b", comments="")
+    np.savetxt(folder / "w.csv", np.exp(log_w), header="w", comments="")
+    (folder / "named.py").write_text(
+        "import numpy as np, steincheck as sc\n"
+        "t = sc.Target(lambda x: -0.5 * (x**2).sum(axis=1), np.negative, dim=2, names=['a', 'b'])\n"
+    )
+    option = "--log-weights" if source == "log w" else "--weights"
+    draws = "plain.csv" if source == "w.csv" else "wide.csv"
+    options = ("--target", "named.py:t", "--seed", 0, "--json", "weighted.json", "--independent")
+    status, _, err = run("test", "ksd", draws, *options, option, source)
+    assert (status, err) == (0, "")
+    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=2)
+    expected = sc.ksd_test(x, target, weights=np.exp(log_w), independent=True, rng=0).pvalue
+    found = json.loads((folder / "weighted.json").read_text())["pvalue"]
+    assert found == pytest.approx(expected, abs=0.002)
+
+
 @pytest.mark.parametrize("name", sorted(cli.TESTS))
 def test_every_test_runs_by_name(run, folder, name):
     known = KNOWN if name in ("pksd", "spksd", "ospksd", "pksdagg", "moments", "flux") else ()
@@ -153,6 +177,7 @@ ERRORS = [
     ("check good.csv --target model.py:target --seed -1", "`rng` must be a non-negative int"),
     ("check good.csv --target model.py:target --bounds 3", "`bounds` must be one (low, high) pair"),
     ("check good.csv --target model.py:target --bounds a,b", "--bounds must be LOW,HIGH"),
+    ("check good.csv --target model.py:target --weights w", "`weights` must be a file or a column of the"),
     ("check good.csv --target model.py:target --max-evaluations 0", "`max_evaluations` must be a positive"),
     ("test ksd good.csv --target model.py:target --bounds=-1,1", "the test ksd uses no modes"),
     (

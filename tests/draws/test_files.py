@@ -59,10 +59,10 @@ def test_named_columns_are_taken_in_the_order_of_the_target(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n\n3\n", "number of columns changed from 2 to 1 at row 2"),
+        ("a,b\n1,2\n\n3\n", r"draw 1 \(counted from 0\) has 1 values, the first has 2"),
         ("a,b,c\n1,2\n3,4\n", "the first line has 3 names, the draws have 2 values"),
-        ("a,b\n1,2\n3,x\n", "could not convert string 'x' to float64 at row 1, column 2"),
-        ("1,2\n1_5,2\n", "could not convert string '1_5' to float64"),
+        ("a,b\n1,2\n3,x\n", r"draw 1 \(counted from 0\) has 'x', which is not a number"),
+        ("1,2\n1_5,2\n", "its lines are not rows of numbers"),
         ("a,a\n1,2\n3,4\n", "there is more than one column 'a'"),
         ("a,b\n", "it holds no draws"),
     ],

@@ -26,7 +26,7 @@ from ..draws import read_draws
 from ..model_files import Source, explain, load_named, load_target, share_with_workers
 from ..result import Verdict, pvalue_text
 from ..target import Target
-from .inputs import as_bounds, check_outputs, load_modes
+from .inputs import as_bounds, check_outputs, load_modes, with_weights
 from .options import make_parser
 
 TESTS: Mapping[str, Callable[..., Any]] = {
@@ -153,9 +153,14 @@ def _read(options: Namespace, *outputs: Path | None) -> tuple[Target, Any]:
     """The density and the draws, if there are any, once it is known that the outputs can be written."""
     options.source = Source(options.target, options.stan, options.pymc, options.numpyro, options.data)
     files = options.draws or ()
-    check_outputs(*outputs, inputs=(*files, options.modes, *options.source))
+    weights = {name: getattr(options, name) for name in ("weights", "log_weights")}
+    check_outputs(*outputs, inputs=(*files, options.modes, *options.source, *weights.values()))
     density = options.source.load()
-    return density, read_draws(files, key=options.key) if files else None
+    draws = read_draws(files, key=options.key) if files else None
+    for name, source in weights.items():
+        if draws is not None and source is not None:
+            draws = with_weights(draws, source, name)
+    return density, draws
 
 
 def _given(options: Namespace, *names: str) -> dict[str, Any]:

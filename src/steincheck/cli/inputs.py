@@ -7,8 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .._files import check_output
-from ..draws import read_draws, to_unconstrained
+from .._validation import listed
+from ..draws import Draws, as_draws, read_draws, to_unconstrained
 from ..result import Modes
 from ..target import Target
 
@@ -29,6 +32,22 @@ def load_modes(path: Path, target: Target) -> Any:
     if "search" in record:
         return Modes.from_dict(record)
     return (record["locations"], record["covariances"]) if "covariances" in record else record["locations"]
+
+
+def with_weights(draws: Draws, source: str, argument: str) -> Draws:
+    """The draws with `weights` or `log_weights`: one of their columns, or a file with a number per draw."""
+    names = draws.names or ()
+    if source in names:
+        numbers = draws.values[:, names.index(source)]
+        draws = as_draws(draws, names=[name for name in names if name != source])
+    elif Path(source).exists():
+        numbers = read_draws(source).values
+    else:
+        raise ValueError(
+            f"`{argument}` must be a file or a column of the draws, {listed(names)}, got {source}"
+        )
+    given: dict[str, Any] = {argument: np.squeeze(numbers)}
+    return as_draws(draws, **given)
 
 
 def as_bounds(text: str) -> Any:

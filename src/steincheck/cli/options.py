@@ -59,7 +59,7 @@ def _add_test(commands: Any, tests: list[str]) -> None:
 
 def _add_modes(commands: Any) -> None:
     command = _command(commands, "modes", "List the modes of the density.", "--target model.py:target")
-    command.set_defaults(modes=None)
+    command.set_defaults(modes=None, weights=None, log_weights=None)
     _add_density(command)
     about = "a file of draws from which the search starts; may be repeated"
     command.add_argument("--draws", type=Path, metavar="DRAWS", action="append", help=about)
@@ -94,6 +94,9 @@ def _add_draws(command: ArgumentParser) -> None:
     command.add_argument("draws", type=Path, nargs="+", metavar="DRAWS", help=about)
     command.add_argument("--alpha", type=float, default=0.05, help="the level, the rate of false alarms")
     command.add_argument("--modes", type=Path, metavar="FILE", help="the modes, instead of a search")
+    about = "importance weights of the draws, or their logarithms: a column of DRAWS or a file"
+    command.add_argument("--weights", metavar="COLUMN|FILE", help=about)
+    command.add_argument("--log-weights", metavar="COLUMN|FILE", help=about)
     command.add_argument("--independent", action="store_true", help="the draws are no chains")
 
 

@@ -118,7 +118,10 @@ def _read_text(text: str) -> Draws:
     body = rows[0 if header is None else 1 + _n_warm_up(comments) :]
     if not body:
         raise ValueError("it holds no draws")
-    values = np.loadtxt(body, delimiter=separator, comments=None, ndmin=2, quotechar='"')
+    try:
+        values = np.loadtxt(body, delimiter=separator, comments=None, ndmin=2, quotechar='"')
+    except ValueError:
+        raise ValueError(_first_fault([_cells(line, separator) for line in body])) from None
     if header is None:
         return Draws(values)
     if len(header) != values.shape[1]:
@@ -127,6 +130,17 @@ def _read_text(text: str) -> Draws:
     table = from_columns([header[k] for k in named], [values[:, k] for k in named])
     one_chain = "lp__" in header and table.chain is None
     return replace(table, chain=np.zeros(len(table), dtype=int)) if one_chain else table
+
+
+def _first_fault(rows: Sequence[Sequence[str]]) -> str:
+    """Which draw is none, as NumPy's message speaks of its own arguments."""
+    for k, cells in enumerate(rows):
+        if len(cells) != len(rows[0]):
+            return f"draw {k} (counted from 0) has {len(cells)} values, the first has {len(rows[0])}"
+        for cell in cells:
+            if not _is_number(cell):
+                return f"draw {k} (counted from 0) has {shown(cell)}, which is not a number"
+    return "its lines are not rows of numbers"
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
