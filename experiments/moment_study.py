@@ -154,8 +154,11 @@ def gaussian_for_t(n: int, rng: np.random.Generator, repetition: int) -> Events:
 
 
 def shape_events(result: Any) -> Events:
-    """Rejected, and tails are among what is significant."""
-    told = any(feature.kind in ("tails", "extremes") for feature in result.significant(LEVEL))
+    """Rejected, and tails or scale are among what is significant."""
+    told = any(
+        feature.kind in ("tails", "extremes", "scale", "overall scale")
+        for feature in result.significant(LEVEL)
+    )
     return {"moments": result.pvalue <= LEVEL, "named": told}
 
 
@@ -215,7 +218,7 @@ def impossible(problem: Callable[[], Problem], n: int, rng: np.random.Generator,
     x = made.sample(n, rng)
     log_density = made.target.log_density
     known = made.modes if isinstance(made.modes, sc.Modes) else as_modes(made.modes, made.target)
-    return {"impossible": bool(impossible_draws(log_density, x, log_density(x), known).rows)}
+    return {"impossible": bool(impossible_draws(log_density, x, log_density(x), known))}
 
 
 def cases() -> dict[str, Case]:

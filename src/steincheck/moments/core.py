@@ -4,33 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._series import index_in_chain
 from .._validation import RandomSource, announce, as_count, check_switch, recorded, resample_warnings, seeded
-from ..adapters.parameters import ParameterScale
-from ..chains.blocks import Blocks
+from .._whitening import average_root, whitened, whitened_scores
+from ..adapters.parameters import ParameterScale, parameter_scales
+from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import Sample, read_sample
-from ..draws.record import chain_of_rows
 from ..modes.held_out import box_beside, known_modes
-from ..result import Modes, MomentFeature, MomentResult, among_all, cannot_tell
+from ..result import Modes, MomentResult, among_all, cannot_tell
+from ..stein.kernels import IMQ, median_squared_distance
+from ..stein.quadratic import chain_blocks
 from ..target import Batch, Target, require_target, score_at, score_warnings, support_warnings
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.results import few_draws, overflowing_moments
-from .blocks import ResampledBlocks, blocks_of_chains, resampled_blocks
-from .columns import Columns, feature_columns, feature_record, user_parameters
-from .coordinates import Coordinates, mode_coordinates
-from .features import feature_sums
-from .maximum import Maximum, max_t
+from ..wording.results import few_draws, few_groups, overflowing_moments
+from .features import (
+    Columns,
+    Coordinates,
+    feature_columns,
+    feature_record,
+    feature_sums,
+    mode_coordinates,
+)
+from .maximum import max_t
 from .rays import rank_sums
 
 MIN_MOMENT_DRAWS = 100  # the smallest n at which the level was studied (docs/theory/moments.md)
+MAX_RESAMPLED_BLOCKS = 2000  # a limit of time: more draws are summed over blocks of 2, 4, 8, ... first
+MIN_RESAMPLED_BLOCKS = 16  # fewer have replicates too heavy in the tails to reject anything (chain_study)
 
 
 def moment_test(
     draws: DrawsLike,
     target: Target,
     *,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     modes: ModesLike | None = None,
     bounds: BoundsLike | None = None,
     n_resamples: int = 999,
@@ -50,8 +63,9 @@ def moment_test(
     null distribution is found by a bootstrap in which every replicate has its own standard errors, and each
     feature gets a p-value adjusted for all of them. The cost is linear in n.
 
-    For Markov chains H0 is: the chains are stationary with the target as distribution. The null distribution
-    then comes from resampled blocks of draws; too few of them give the p-value NaN.
+    Draws with weights w_i have features w_i f(x_i), of mean zero if w is proportional to p / q for draws of
+    q. For Markov chains H0 is: the chains are stationary with the target as distribution. The null
+    distribution then comes from resampled blocks of draws; too few of them give the p-value NaN.
 
     Parameters
     ----------
@@ -60,6 +74,8 @@ def moment_test(
         one chain, with a warning.
     target : Target
         The density.
+    weights, log_weights : array (n,), optional
+        Importance weights of the draws, or their logarithms, up to a constant; at most one of the two.
     modes : Modes, (locations, covariances) or locations, optional
         Modes you know; otherwise they are searched for.
     bounds : (low, high), or one such pair per coordinate, optional
@@ -102,31 +118,33 @@ def moment_test(
     as_count(n_resamples, "n_resamples")
     check_switch(check_score, "check_score")
     generator, seed = seeded(rng)
-    sample = read_sample(draws, target, independent=independent, minimum=20)
+    sample = read_sample(
+        draws, target, weights=weights, log_weights=log_weights, independent=independent, minimum=20
+    )
     search, resample, look = generator.spawn(3)
     warnings = [
         *sample.warnings,
         *score_warnings(target, sample.x, check=check_score),
         *support_warnings(target, sample.x, sample.log_p, look),
-        *_sample_warnings(sample),
+        *([few_draws(len(sample.x), MIN_MOMENT_DRAWS)] if len(sample.x) < MIN_MOMENT_DRAWS else []),
         *resample_warnings(n_resamples, "n_resamples"),
     ]
     known, rows, mode_warnings = known_modes(modes, target, sample.x, box, chain=sample.chain, rng=search)
-    x = sample.x[rows]
-    scores = score_at(target, x)
+    part = sample.rows(rows)._replace(scores=score_at(target, sample.x[rows]))
     result = moment_core(
-        x,
-        scores,
+        part,
         known,
         user_parameters(target),
-        blocks=blocks_of_chains(x, scores, known, chain_of_rows(sample.chain, rows)),
+        blocks=blocks_of_chains(part, known),
         log_density=target.log_density,
         n_resamples=n_resamples,
         rng=resample,
     )
-    warnings = list(dict.fromkeys([*warnings, *mode_warnings, *result.warnings]))
-    announce(warnings)
+    said = tuple(dict.fromkeys([*warnings, *mode_warnings, *result.warnings]))
+    announce(said)
     settings = recorded(
+        weights=weights,
+        log_weights=log_weights,
         modes=modes,
         bounds=bounds,
         n_resamples=n_resamples,
@@ -134,19 +152,18 @@ def moment_test(
         independent=independent,
         rng=seed,
     )
-    result = replace(result, settings=settings, warnings=tuple(warnings))
-    return among_all(result, rows, len(sample.x))
+    return among_all(replace(result, settings=settings, warnings=said), rows, len(sample.x))
 
 
-def _sample_warnings(sample: Sample) -> list[str]:
-    """A warning if draws are few."""
-    n = len(sample.x)
-    return [few_draws(n, MIN_MOMENT_DRAWS)] if n < MIN_MOMENT_DRAWS else []
+def user_parameters(target: Target) -> list[ParameterScale]:
+    """The user's own parameter behind each coordinate: "sigma" on the scale "log" where it is "log sigma"."""
+    known = parameter_scales(target)
+    names = enumerate(target.coordinate_names)
+    return [known.get(name, ParameterScale(name, j)) for j, name in names]
 
 
 def moment_core(
-    x: np.ndarray,
-    scores: np.ndarray,
+    sample: Sample,
     modes: Modes,
     parameters: Sequence[ParameterScale],
     *,
@@ -155,7 +172,7 @@ def moment_core(
     n_resamples: int,
     rng: np.random.Generator,
 ) -> MomentResult:
-    """The test on validated arrays; `blocks` are those of Markov chains, None for independent draws.
+    """The test on draws with their scores; `blocks` are those of Markov chains, None for independent draws.
 
     Without `log_density` ranks on rays are not examined; they cost at most 25 times 77 evaluations.
     """
@@ -164,7 +181,7 @@ def moment_core(
         np.nan,
         np.nan,
         None,
-        *x.shape,
+        *sample.x.shape,
         chains=None if blocks is None else blocks.record,
         features=(),
         modes=modes,
@@ -173,14 +190,21 @@ def moment_core(
     )
     if blocks is not None and not blocks.enough:
         return replace(result, warnings=(cannot_tell(blocks.remedy),))
-    resampled = resampled_blocks(len(x), blocks, rng)
-    coordinates = mode_coordinates(modes, x)
-    columns = _columns(x, scores, coordinates, resampled.label, log_density)
+    label, halves = resampled_blocks(sample, blocks, rng)
+    if label.max() + 1 < MIN_RESAMPLED_BLOCKS:
+        return replace(result, warnings=(cannot_tell(few_groups(label.max() + 1, MIN_RESAMPLED_BLOCKS)),))
+    coordinates, columns = _columns(sample, modes, label, log_density)
     finite = np.isfinite(columns.sums).all(axis=0)
-    kept = Columns(
-        [column for column, good in zip(columns.about, finite, strict=True) if good], columns.sums[:, finite]
-    )
-    found = _largest(kept, resampled, n_resamples, rng)
+    about = [column for column, good in zip(columns.about, finite, strict=True) if good]
+    # there are d^2 / 2 correlations, but 2 d plain locations and scales
+    kinds = np.array([column.kind for column in about])
+    plain = np.isin(kinds, ("location", "scale", "overall scale"))
+    number = np.unique(kinds, return_inverse=True)[1]
+    found = max_t(columns.sums[:, finite], number, plain, n_resamples, rng, halves=halves)
+    features = [
+        feature_record(column, t, p, coordinates, parameters)
+        for column, t, p in zip(about, found.t.tolist(), found.adjusted.tolist(), strict=True)
+    ]
     return replace(
         result,
         statistic=found.statistic,
@@ -188,38 +212,79 @@ def moment_core(
         null_distribution=found.null,
         pvalue_floor=1 / (n_resamples + 1),
         warnings=() if finite.all() else (overflowing_moments(np.sum(~finite), len(finite)),),
-        features=_features(kept, found, coordinates, parameters),
-        n_blocks=len(kept.sums),
+        features=tuple(sorted(features, key=lambda feature: -abs(feature.t))),
+        n_blocks=len(columns.sums),
         pairs_left_out=coordinates.pairs_left_out,
     )
 
 
 def _columns(
-    x: np.ndarray, scores: np.ndarray, coordinates: Coordinates, label: np.ndarray, log_density: Batch | None
-) -> Columns:
-    """All features and their sums over the blocks `label`."""
+    sample: Sample, modes: Modes, label: np.ndarray, log_density: Batch | None
+) -> tuple[Coordinates, Columns]:
+    """All features and their weighted sums over the blocks `label`."""
+    x, n = sample.x, len(sample.x)
+    weight = np.ones(n) if sample.weight is None else sample.weight * (n / sample.weight.sum())
+    # every 1st, 2nd, ... draw, or those at which the cumulative weight passes 1/2, 3/2, ...
+    spaced = np.arange(0, n, -(-n // 10_000)) + 0.5
+    typical = np.searchsorted(np.cumsum(weight), spaced).clip(max=n - 1)
+    coordinates = mode_coordinates(modes, x[typical])
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = feature_sums(x, scores, coordinates, label)
-    ranks = np.empty((len(sums.of_modes.count), 0))
-    if log_density is not None and len(coordinates.centre) == 1:  # rays would pass by other modes
-        ranks = rank_sums(log_density, x, coordinates.centre[0], coordinates.precision[0], label)
-    return feature_columns(coordinates, sums, ranks)
+        sums = feature_sums(x, sample.scores, weight, coordinates, label)
+    ranks = np.empty((len(sums.count), 0))
+    if log_density is not None and len(modes) == 1:  # rays would pass by other modes
+        ranks = rank_sums(log_density, x, weight, modes.locations[0], coordinates.precision[0], label)
+    return coordinates, feature_columns(coordinates, sums, ranks)
 
 
-def _largest(
-    columns: Columns, resampled: ResampledBlocks, n_resamples: int, rng: np.random.Generator
-) -> Maximum:
-    """The largest balanced |t|; there are d^2 / 2 correlations, but 2 d plain locations and scales."""
-    kinds = np.array([column.kind for column in columns.about])
-    plain = np.isin(kinds, ("location", "scale", "overall scale"))
-    number = np.unique(kinds, return_inverse=True)[1]
-    return max_t(columns.sums, number, plain, n_resamples, rng, halves=resampled.halves)
+class ResampledBlocks(NamedTuple):
+    """The block of each draw."""
+
+    label: np.ndarray  # (n,) 0, 1, ...
+    halves: bool  # of blocks of dependent draws: 2 b and 2 b + 1 are neighbours
 
 
-def _features(
-    columns: Columns, found: Maximum, coordinates: Coordinates, parameters: Sequence[ParameterScale]
-) -> tuple[MomentFeature, ...]:
-    """Records, the largest |t| first."""
-    rows = zip(columns.about, found.t.tolist(), found.adjusted.tolist(), strict=True)
-    records = [feature_record(column, t, p, coordinates, parameters) for column, t, p in rows]
-    return tuple(sorted(records, key=lambda feature: -abs(feature.t)))
+def resampled_blocks(sample: Sample, blocks: Blocks | None, rng: np.random.Generator) -> ResampledBlocks:
+    """Halves of the `blocks` of chains; independent draws, or groups of them, many in random bundles."""
+    if blocks is not None:
+        lengths = np.bincount(blocks.label)
+        if lengths.min() < 2:
+            return ResampledBlocks(blocks.label, halves=False)
+        second = 2 * index_in_chain(blocks.label) >= lengths[blocks.label]
+        return ResampledBlocks(2 * blocks.label + second, halves=True)
+    group = np.arange(len(sample.x)) if sample.group is None else sample.group
+    count = int(group.max()) + 1
+    size = 1 << max(0, int(np.ceil(np.log2(count / MAX_RESAMPLED_BLOCKS))))
+    order = np.arange(count) if size == 1 else rng.permutation(count)  # draws may have been sorted
+    return ResampledBlocks(order[group] // size, halves=False)
+
+
+def blocks_of_chains(sample: Sample, modes: Modes) -> Blocks | None:
+    """Blocks of chains, long compared with the autocorrelation times of all moments; None without chains."""
+    if sample.chain is None:
+        return None
+    whiten = average_root(modes.covariances)
+    z = whitened(sample.x, whiten)
+    slopes = whitened_scores(sample.scores, whiten)
+    widths = median_squared_distance(z[:: -(-len(z) // 1000)]) * np.array([0.25, 1.0, 4.0])
+    blocks = chain_blocks(sample.chain, [(z[None], slopes[None])], IMQ(), widths, sample.weight)
+    return moment_blocks(blocks, plain_features(sample, whiten), sample.chain)
+
+
+def plain_features(sample: Sample, whiten: np.ndarray) -> np.ndarray:
+    """t and z t + 1 (n, 2 d) in whitened coordinates, weighted: features of mean 0 within every mode."""
+    t = whitened_scores(sample.scores, whiten)
+    z = whitened(sample.x - np.median(sample.x, axis=0), whiten)
+    features = np.concatenate([t, z * t + 1], axis=1)
+    return features if sample.weight is None else features * sample.weight[:, None]
+
+
+def moment_blocks(blocks: Blocks, features: np.ndarray, chain: np.ndarray) -> Blocks:
+    """More and shorter blocks than those of a kernel test: they are resampled, not given signs.
+
+    The slowest feature counts: the largest t may be about a single coordinate, which moves slowly while a
+    kernel sees all of them at once. Halves of a block of 6 autocorrelation times share a twelfth of its
+    variance (rows of chain_study).
+    """
+    tau = max(blocks.autocorrelation_time, float(np.max(autocorrelation_time(features, chain))))
+    cut = cut_blocks(tau, chain, max_blocks=50, min_blocks=MIN_RESAMPLED_BLOCKS, cut_every=6)
+    return replace(cut, stuck=blocks.stuck)

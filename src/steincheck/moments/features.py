@@ -1,69 +1,186 @@
-"""Stein features of affine, quadratic and cubic fields, summed over blocks of draws by a compiled program."""
+"""Stein features of affine, quadratic and cubic fields: coordinates, sums over blocks of draws, records."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import special
 
 from .._series import index_in_chain
-from .coordinates import DAMPING, Coordinates, skew_coefficient, tail_coefficient
+from ..adapters.parameters import ParameterScale
+from ..result import FeatureKind, Modes, MomentFeature
+from ..stein.quadratic import laplace_responsibilities
+
+MAX_CORRELATIONS = 5000  # pairs examined per basis, a limit of memory: all of them up to d = 100
+DAMPING = 3.0  # standard deviations at which skewness and tails stop growing: 0.3 % of a Gaussian lie beyond
+FREEDOM = 5.0  # degrees of freedom of the responsibilities, see "two modes" and "ring" in moment_study
+
+
+class Coordinates(NamedTuple):
+    """Arrays of the compiled program; rows are modes, columns of `project` the K directions examined.
+
+    With y = (x - centre) / sd and t = sd * score the standardised coordinates are z = y `project`, their
+    conjugate scores u = t `conjugate`; for a Gaussian mode u = -z. The first d directions are the parameters,
+    the others principal axes.
+    """
+
+    centre: np.ndarray  # (M, d)
+    sd: np.ndarray  # (M, d)
+    log_weight: np.ndarray  # (M,) of the modes, less half the log determinant of their covariances
+    precision: np.ndarray  # (M, d, d)
+    project: np.ndarray  # (M, d, K)
+    conjugate: np.ndarray  # (M, d, K)
+    pairs: np.ndarray  # (2, P) directions whose correlations are examined
+    ordered_pairs: np.ndarray  # (2, Q) parameters, the second examined for curvature in the first
+    conditional: np.ndarray  # (C,) parameters examined given the others
+    axis_rank: np.ndarray  # (K - d,) position of each axis among all, widest first
+    middle: np.ndarray  # (K,) about which skewness and tails are measured
+    width: np.ndarray  # (K,) in units of which they are measured
+    radius: np.ndarray  # () squared, of the draws over that of a Gaussian
+
+    @property
+    def pairs_left_out(self) -> int:
+        """Correlations not examined."""
+        d, axes = self.centre.shape[1], len(self.axis_rank)
+        return d * (d - 1) // 2 + axes * (axes - 1) // 2 - self.pairs.shape[1]
+
+
+def mode_coordinates(modes: Modes, x: np.ndarray) -> Coordinates:
+    """Directions from the modes; middle and width of the damping from the draws `x`.
+
+    The features have mean zero for every middle and width: taking these from the tested draws moves no
+    statistic by more than a term of smaller order.
+    """
+    sd = np.sqrt(np.diagonal(modes.covariances, axis1=1, axis2=2))
+    units = sd[:, :, None] * sd[:, None, :]
+    correlation = modes.covariances / units
+    inverse = np.linalg.inv(correlation)
+    axes, rank = _principal_axes(correlation)
+    d = sd.shape[1]
+    project = np.concatenate([np.broadcast_to(np.eye(d), correlation.shape), axes], axis=2)
+    ordered = np.stack(np.nonzero(1 - np.eye(d)))
+    middle, width, radius = _damping(x, modes, project / sd[:, :, None])
+    return Coordinates(
+        centre=modes.locations,
+        sd=sd,
+        log_weight=np.log(modes.laplace_weights.clip(1e-300)) - 0.5 * np.linalg.slogdet(modes.covariances)[1],
+        precision=inverse / units,
+        project=project,
+        conjugate=correlation @ project,
+        pairs=_pairs(correlation, len(rank)),
+        ordered_pairs=ordered if ordered.shape[1] <= MAX_CORRELATIONS else ordered[:, :0],
+        # below, given the others is as good as by itself
+        conditional=np.flatnonzero(np.diagonal(inverse, axis1=1, axis2=2).max(axis=0) > 1.05),
+        axis_rank=rank,
+        middle=middle,
+        width=width,
+        radius=radius,
+    )
+
+
+def _damping(
+    x: np.ndarray, modes: Modes, directions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Middle, width and radius of the draws, robustly; each draw as its own mode sees it."""
+    owner = laplace_responsibilities(x, modes).argmax(axis=0)
+    z = np.empty((len(x), directions.shape[2]))
+    square = np.empty(len(x))
+    for k in np.unique(owner):
+        rows = owner == k
+        away = x[rows] - modes.locations[k]
+        z[rows] = away @ directions[k]
+        square[rows] = np.sum(np.linalg.solve(modes.covariances[k], away.T).T * away, axis=1)
+    middle = np.median(z, axis=0)
+    spread = np.median(np.abs(z - middle), axis=0) / special.ndtri(0.75)
+    radius = np.median(square) / special.chdtri(x.shape[1], 0.5)
+    return middle, spread.clip(1.0), np.maximum(radius, 1.0)
+
+
+def _principal_axes(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Axes (M, d, A) that are not parameters and have another spread, and their ranks, widest first.
+
+    Their largest loading is positive.
+    """
+    values, vectors = np.linalg.eigh(correlation)
+    values = values[:, ::-1].clip(1e-300)
+    vectors = vectors[:, :, ::-1]
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None, :], axis=1)
+    vectors = vectors * np.sign(largest)
+    # beyond a squared loading of .95 an axis is as good as the parameter itself
+    mixed = (vectors**2).max(axis=1) < 0.95
+    stretched = np.abs(np.log(values)) > np.log(1.05)
+    rank = np.flatnonzero((mixed & stretched).any(axis=0))
+    return (vectors / np.sqrt(values)[:, None, :])[:, :, rank], rank
+
+
+def _pairs(correlation: np.ndarray, n_axes: int) -> np.ndarray:
+    """Pairs of parameters, the most correlated at the modes if they are too many, and pairs of wide axes."""
+    d = correlation.shape[1]
+    own = np.stack(np.triu_indices(d, 1))
+    if own.shape[1] > MAX_CORRELATIONS:
+        strength = np.abs(correlation[:, own[0], own[1]]).max(axis=0)
+        order = np.argsort(-strength, kind="stable")[:MAX_CORRELATIONS]
+        own = own[:, np.sort(order)]
+    axes = np.stack(np.triu_indices(n_axes, 1))[:, :MAX_CORRELATIONS] + d
+    return np.concatenate([own, axes], axis=1)
+
+
+@lru_cache
+def tail_coefficient(d: int) -> float:
+    """How much of the scale is in the tails of a Gaussian on R^d: E[tails scale] / E[scale^2] = E[q h(q)]."""
+    q = 2 * special.gammaincinv(d / 2, (np.arange(20_000) + 0.5) / 20_000) / d
+    return float(np.mean((q / (1 + q / DAMPING**2)) ** 2))
+
+
+@lru_cache
+def skew_coefficient() -> float:
+    """How much of the location is in the skewness of a Gaussian: E[skewness location] = E[h(z)]."""
+    square = special.ndtri((np.arange(20_000) + 0.5) / 20_000) ** 2
+    return float(np.mean(square * (1 + square / DAMPING**2) ** -1.5))
 
 
 class Sums(NamedTuple):
-    """Sums of features over q blocks, and over all modes."""
+    """Sums of features over q blocks; those with an axis for the M modes are of single modes."""
 
     correlation: Any  # (q, P), with the standard deviations held fixed
     curvature: Any  # (q, Q)
-    location: Any  # (q, K)
-    scale: Any  # (q, K)
+    location: Any  # (q, M, K)
+    scale: Any  # (q, M, K)
     conditional_location: Any  # (q, C)
     conditional_scale: Any  # (q, C)
     skewness: Any  # (q, K)
     tails: Any  # (q, K)
-    extremes: Any  # (q, K), tails and scale together
-    overall_scale: Any  # (q, 1)
-    radial_tails: Any  # (q, 1)
-    count: Any  # (q, 1), responsibilities
-
-
-class ModeSums(NamedTuple):
-    """Sums of features over q blocks, mode by mode."""
-
-    location: Any  # (q, M, K)
-    scale: Any  # (q, M, K)
+    extremes: Any  # (q, K), scale without the far tails
     overall_scale: Any  # (q, M, 1)
+    radial_tails: Any  # (q, 1)
     count: Any  # (q, M, 1), responsibilities
 
 
-class BlockSums(NamedTuple):
-    """Sums of all features over blocks of draws."""
-
-    pooled: Sums
-    of_modes: ModeSums
-
-
 def feature_sums(
-    x: np.ndarray, scores: np.ndarray, coordinates: Coordinates, blocks: np.ndarray
-) -> BlockSums:
-    """Sums of all features over blocks; `blocks` (n,) numbers that of each draw, 0, 1, ..., in any order."""
+    x: np.ndarray, scores: np.ndarray, weight: np.ndarray, coordinates: Coordinates, blocks: np.ndarray
+) -> Sums:
+    """Sums of weighted features over blocks; `blocks` (n,) numbers that of each draw, 0, 1, ..."""
     rows, owner = _pieces(blocks)
-    size = _chunk_size(rows, coordinates)
+    modes, _, directions = coordinates.project.shape
+    # some 8 features per draw and direction, and products of all directions per piece, for each mode
+    numbers = (2 + modes) * directions * (8 * rows.shape[1] + directions)
+    fits = max(1, 4_000_000 // numbers)  # 4 million take 32 MB
+    # a power of 2, so that another number of draws seldom compiles anything
+    size = min(1 << int(np.log2(fits)), 1 << int(np.ceil(np.log2(len(rows)))))
     chunks = []
     with jax.enable_x64(True):
         for start in range(0, len(rows), size):
             index = rows[start : start + size]
             index = np.pad(index, ((0, size - len(index)), (0, 0)), constant_values=-1)
-            present = (index >= 0).astype(float)
+            present = np.where(index >= 0, weight[index], 0.0)
             chunks.append(_sums(x[index], scores[index], present, coordinates))
     firsts = np.flatnonzero(np.diff(owner, prepend=-1))
-
-    def over_blocks(*parts: Any) -> np.ndarray:
-        return np.add.reduceat(np.concatenate(parts)[: len(owner)], firsts)
-
-    return jax.tree.map(over_blocks, *chunks)
+    return jax.tree.map(lambda *parts: np.add.reduceat(np.concatenate(parts)[: len(owner)], firsts), *chunks)
 
 
 def _pieces(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -78,19 +195,10 @@ def _pieces(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return order[place], owner
 
 
-def _chunk_size(rows: np.ndarray, coordinates: Coordinates) -> int:
-    """Pieces in a chunk: a power of 2, so that another number of draws seldom compiles anything."""
-    modes, _, directions = coordinates.project.shape
-    # some 8 features per draw and direction, and products of all directions per piece, for each mode
-    numbers = (2 + modes) * directions * (8 * rows.shape[1] + directions)
-    fits = max(1, 4_000_000 // numbers)  # 4 million take 32 MB
-    return min(1 << int(np.log2(fits)), 1 << int(np.ceil(np.log2(len(rows)))))
-
-
 class View(NamedTuple):
     """Draws as one mode sees them, all (S, L, ...) for S pieces of L draws."""
 
-    share: Any  # the responsibility, 0 for padding
+    share: Any  # the responsibility times the weight, 0 for padding
     t: Any  # score of the density plus gradient of the log responsibility, in standard deviations
     z: Any  # along the directions
     u: Any  # conjugate to z
@@ -98,28 +206,29 @@ class View(NamedTuple):
 
 
 @jax.jit
-def _sums(x: Any, scores: Any, present: Any, coordinates: Coordinates) -> BlockSums:
+def _sums(x: Any, scores: Any, weight: Any, coordinates: Coordinates) -> Sums:
+    """Sums over pieces; the responsibilities are those of a mixture of Student's t distributions."""
+    n_modes, d = coordinates.centre.shape
     away = x[None] - coordinates.centre[:, None, None, :]
     slope = -jnp.einsum("ksld,kde->ksle", away, coordinates.precision)
     square = -jnp.sum(slope * away, axis=-1)
     share = jnp.ones_like(square)
-    if len(coordinates.centre) > 1:
-        height = coordinates.log_weight[:, None, None] - 0.5 * square
-        share = jax.nn.softmax(coordinates.sharpness * height, axis=0)
+    if n_modes > 1:
+        height = -0.5 * (FREEDOM + d) * jnp.log1p(square / FREEDOM)
+        share = jax.nn.softmax(coordinates.log_weight[:, None, None] + height, axis=0)
+        slope = slope * ((FREEDOM + d) / (FREEDOM + square))[..., None]
     pull = jnp.sum(share[..., None] * slope, axis=0)
 
     def one_mode(k: Any) -> Sums:
-        t = (scores + coordinates.sharpness * (slope[k] - pull)) * coordinates.sd[k]
+        t = (scores + slope[k] - pull) * coordinates.sd[k]
         z = away[k] / coordinates.sd[k] @ coordinates.project[k]
-        view = View(share[k] * present, t, z, t @ coordinates.conjugate[k], square[k])
+        view = View(share[k] * weight, t, z, t @ coordinates.conjugate[k], square[k])
         return _sums_of_mode(view, coordinates, k)
 
-    each = jax.lax.map(one_mode, jnp.arange(len(coordinates.centre)))
-    own = (each.location, each.scale, each.overall_scale, each.count)
-    return BlockSums(
-        Sums(*(jnp.sum(part, axis=0) for part in each)),
-        ModeSums(*(jnp.swapaxes(part, 0, 1) for part in own)),
-    )
+    each = jax.lax.map(one_mode, jnp.arange(n_modes))
+    pooled = Sums(*(jnp.sum(part, axis=0) for part in each))
+    own = {name: getattr(each, name) for name in ("location", "scale", "overall_scale", "count")}
+    return pooled._replace(**{name: jnp.swapaxes(part, 0, 1) for name, part in own.items()})
 
 
 def _sums_of_mode(view: View, coordinates: Coordinates, k: Any) -> Sums:
@@ -128,20 +237,16 @@ def _sums_of_mode(view: View, coordinates: Coordinates, k: Any) -> Sums:
     t = view.t[..., coordinates.conditional]
     y = view.z[..., coordinates.conditional]
     ones = jnp.ones_like(view.share)[..., None]
-    features = [view.u, view.u * view.z + 1, t, t * y + 1, *shapes, *_radial(view, coordinates), ones]
-    totals = _totals(view.share, features)
+    parts = [view.u, view.u * view.z + 1, t, t * y + 1, *shapes, *_radial(view, coordinates), ones]
+    # one matrix product is faster than sums
+    ends = np.cumsum([part.shape[-1] for part in parts])
+    total = jnp.einsum("sl,slw->sw", view.share, jnp.concatenate(parts, axis=-1))
+    totals = jnp.split(total, ends[:-1], axis=-1)
     u = view.share[..., None] * view.u
     scale, count = totals[1], totals[-1]
     pairs = _correlation(jnp.einsum("slk,slm->skm", view.z, u), scale, count, coordinates, k)
     curvature = _curvature(jnp.einsum("slk,slm->skm", bowl, u), coordinates, k)
     return Sums(pairs, curvature, *totals)
-
-
-def _totals(share: Any, parts: list[Any]) -> list[Any]:
-    """Weighted sums over the draws of a piece; as one matrix product, which is faster than sums."""
-    ends = np.cumsum([part.shape[-1] for part in parts])
-    total = jnp.einsum("sl,slw->sw", share, jnp.concatenate(parts, axis=-1))
-    return jnp.split(total, ends[:-1], axis=-1)
 
 
 def _correlation(products: Any, scale: Any, count: Any, coordinates: Coordinates, k: Any) -> Any:
@@ -161,29 +266,27 @@ def _curvature(products: Any, coordinates: Coordinates, k: Any) -> Any:
 def _shapes(u: Any, z: Any, coordinates: Coordinates) -> tuple[Any, Any, Any, Any]:
     """A quadratic h, and s.v + div v for v = h(z) along each direction: h this one, cubic less linear, cubic.
 
-    All are damped.
+    All are damped, the last twice as near: its feature has the shortest tails, whatever the draws are.
     """
     unit = 1 / coordinates.width
     scaled = (z - coordinates.middle) * unit
     square = scaled * scaled
-    damp = _damp(square)
+    damp = 1 / (1 + (1 / DAMPING**2) * square)
     cube = damp * jnp.sqrt(damp)  # products and roots: powers are slow
     bowl_slope = (2 - (3 / DAMPING**2) * square * damp) * scaled * cube
     bowl = square * cube - skew_coefficient()
     skewness = u * bowl + bowl_slope * unit
-    cubic, slope = _tail_profile(square, damp)
-    along = u * scaled
-    extremes = along * cubic + (cubic + slope) * unit
-    tails = extremes - tail_coefficient(1) * (along + unit)
+    along = u * scaled + unit
+    height, slope = _tail_profile(square)
+    tails = (height - tail_coefficient(1)) * along + slope * unit
+    height, slope = _tail_profile(4 * square)
+    extremes = height * along + slope * unit
     return bowl, skewness, tails, extremes
 
 
-def _damp(q: Any) -> Any:
-    return 1 / (1 + (1 / DAMPING**2) * q)
-
-
-def _tail_profile(q: Any, damp: Any) -> tuple[Any, Any]:
-    """h(q) and 2 q h'(q) for h = q / (1 + q/c^2)^2; `damp` is the root of the denominator's inverse."""
+def _tail_profile(q: Any) -> tuple[Any, Any]:
+    """h(q) and 2 q h'(q) for h = q / (1 + q/c^2)^2."""
+    damp = 1 / (1 + (1 / DAMPING**2) * q)
     height = q * damp * damp
     return height, 2 * height * (1 - (1 / DAMPING**2) * q) * damp
 
@@ -192,7 +295,88 @@ def _radial(view: View, coordinates: Coordinates) -> tuple[Any, Any]:
     """Overall scale and tails of the radius, (S, L, 1) each."""
     d = view.t.shape[-1]
     overall = jnp.sum(view.z[..., :d] * view.t, axis=-1) + d
-    square = view.square / (d * coordinates.radius)
-    height, slope = _tail_profile(square, _damp(square))
+    height, slope = _tail_profile(view.square / (d * coordinates.radius))
     tails = (height - tail_coefficient(d)) * overall + slope
     return overall[..., None], tails[..., None]
+
+
+class Column(NamedTuple):
+    """What one feature is about: one direction, a pair of them, or none."""
+
+    kind: FeatureKind
+    basis: str
+    mode: int | None
+    directions: tuple[int, ...]
+
+
+class Columns(NamedTuple):
+    """Features and their sums over q blocks, in one order."""
+
+    about: list[Column]  # of length F
+    sums: np.ndarray  # (q, F)
+
+
+def feature_columns(coordinates: Coordinates, sums: Sums, rank_sums: np.ndarray) -> Columns:
+    """All features; `rank_sums` (q, 2), or (q, 0) without ranks, are those of the radius and its spread.
+
+    Where there are several modes, those with a responsibility for 40 draws have features of their own.
+    """
+    d = coordinates.centre.shape[1]
+    bases = ["parameter"] * d + [f"axis {rank + 1}" for rank in coordinates.axis_rank]
+    single = [(basis, (j,)) for j, basis in enumerate(bases)]
+    given = [("given the others", (j,)) for j in coordinates.conditional.tolist()]
+    pairs = [("parameter" if i < d else "axis", (i, j)) for i, j in coordinates.pairs.T.tolist()]
+    ordered = [("parameter", (i, j)) for i, j in coordinates.ordered_pairs.T.tolist()]
+    every = [("all", ())]
+    parts: list[tuple[FeatureKind, int | None, list, np.ndarray]] = [
+        ("location", None, single, sums.location.sum(axis=1)),
+        ("scale", None, single, sums.scale.sum(axis=1)),
+        ("correlation", None, pairs, sums.correlation),
+        ("location", None, given, sums.conditional_location),
+        ("scale", None, given, sums.conditional_scale),
+        ("skewness", None, single, sums.skewness),
+        ("tails", None, single, sums.tails),
+        ("extremes", None, single, sums.extremes),
+        ("curvature", None, ordered, sums.curvature),
+        ("overall scale", None, every, sums.overall_scale.sum(axis=1)),
+        ("tails", None, every, sums.radial_tails),
+    ]
+    count = sums.count.sum(axis=(0, 2))
+    for k in np.flatnonzero(count >= 40).tolist() if len(count) > 1 else []:
+        parts += [
+            ("location", k, single, sums.location[:, k]),
+            ("scale", k, single, sums.scale[:, k]),
+            ("overall scale", k, every, sums.overall_scale[:, k]),
+        ]
+    if rank_sums.shape[1]:
+        parts += [("radius", None, every, rank_sums[:, :1]), ("radius spread", None, every, rank_sums[:, 1:])]
+    about = [Column(kind, basis, mode, where) for kind, mode, places, _ in parts for basis, where in places]
+    return Columns(about, np.concatenate([part[3] for part in parts], axis=1))
+
+
+def feature_record(
+    column: Column, t: float, pvalue: float, coordinates: Coordinates, parameters: Sequence[ParameterScale]
+) -> MomentFeature:
+    """The feature with the names of its parameters."""
+    # Stein features fall where draws are too high, too wide or too far out; ranks on rays rise.
+    sign = 1.0 if column.kind in ("radius", "radius spread") else -1.0
+    loadings = _axis_loadings(column, coordinates)
+    about = [parameters[j] for j in (loadings or column.directions) if j < len(parameters)]
+    names = tuple(one.parameter for one in about)
+    scales = tuple(one.scale for one in about if any(other.scale for other in about))
+    if column.basis == "axis":
+        names = tuple(f"axis {coordinates.axis_rank[j - len(parameters)] + 1}" for j in column.directions)
+    weights = tuple(loadings.values())
+    return MomentFeature(column.kind, column.basis, column.mode, names, scales, weights, sign * t, pvalue)
+
+
+def _axis_loadings(column: Column, coordinates: Coordinates) -> dict[int, float]:
+    """Loadings of the at most four parameters that make up an axis of one mode, the largest first."""
+    n_modes, d = coordinates.centre.shape
+    mode = 0 if n_modes == 1 else column.mode
+    if len(column.directions) != 1 or column.directions[0] < d or mode is None:
+        return {}
+    axis = coordinates.project[mode, :, column.directions[0]]
+    row = axis / np.linalg.norm(axis)
+    largest = np.argsort(-np.abs(row), kind="stable")[:4]
+    return {int(j): float(row[j]) for j in largest if abs(row[j]) > 0.3 * np.abs(row).max()}

@@ -49,7 +49,9 @@ def max_t(
             for start in range(0, n_resamples, at_once)
         ]
     )
-    divisor = _handicap(plain)
+    # the handicap: the ratio of two-sided thresholds at 2.5 % for as many independent Gaussians
+    thresholds = -special.ndtri(0.0125 / np.maximum([plain.sum(), np.sum(~plain)], 1))
+    divisor = np.where(plain, 1.0, thresholds[1] / thresholds[0]).astype(np.float32)
     for kind in np.unique(kinds):
         one = np.flatnonzero(kinds == kind)
         positive, negative = _reach(replicates[:, one])
@@ -62,16 +64,6 @@ def max_t(
     adjusted = np.empty(len(t))
     adjusted[order] = np.maximum.accumulate((1 + reached) / (1 + n_resamples))
     return Maximum(t, adjusted, float(size.max()), largest[:, 0].astype(float))
-
-
-def _handicap(plain: np.ndarray) -> np.ndarray:
-    """Divisors (F,): 1 for plain columns, for others the ratio of thresholds for as many Gaussians.
-
-    These are two-sided thresholds at 2.5 % for independent ones.
-    """
-    counts = np.maximum([plain.sum(), np.sum(~plain)], 1)
-    thresholds = -special.ndtri(0.0125 / counts)
-    return np.where(plain, 1.0, thresholds[1] / thresholds[0]).astype(np.float32)
 
 
 def _studentised(sums: np.ndarray, kinds: np.ndarray, *, halves: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -1,30 +1,39 @@
-"""Ranks of draws on rays from a mode: the conditional distribution of the radius, by quadrature."""
+"""Draws along lines: their ranks on rays from a mode, and draws of negligible probability; by quadrature."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from ..result import Modes
+from ..stein.quadratic import laplace_responsibilities
 from ..target import Batch, log_density_anywhere
 
-N_FINE = 48  # points of the quadrature; with it 77 evaluations per draw give ranks to .0006 (docs)
+NEGLIGIBLE = 1e-6  # bounds the probability that right draws hold any that is called impossible
 
 
 def rank_sums(
-    log_density: Batch, x: np.ndarray, centre: np.ndarray, precision: np.ndarray, label: np.ndarray
+    log_density: Batch,
+    x: np.ndarray,
+    weight: np.ndarray,
+    centre: np.ndarray,
+    precision: np.ndarray,
+    label: np.ndarray,
 ) -> np.ndarray:
     """Ranks less 1/2 and their squares less 1/12, summed over the blocks `label` (n,); (q, 0) without any.
 
-    25 evenly spaced draws get a rank, uniform on (0, 1) under H0. The others count as average ones, and
-    deviations from the average as n / 25 of them: mean and standard error are those of the 25 ranks.
+    25 evenly spaced draws get a rank, uniform on (0, 1) under H0, times their weight. The others count as
+    average ones, and deviations from the average as n / 25 of them: mean and standard error are those of the
+    25 ranks.
     """
     rows = np.unique(np.linspace(0, len(x) - 1, min(25, len(x))).astype(int))
     middle = ray_ranks(log_density, x[rows], centre, precision) - 0.5
     lengths = np.bincount(label)
     if np.isnan(middle).any():
         return np.empty((len(lengths), 0))
-    values = np.column_stack([middle, middle**2 - 1 / 12])
+    values = np.column_stack([middle, middle**2 - 1 / 12]) * weight[rows, None]
     sums = np.outer(lengths, values.mean(axis=0))
     np.add.at(sums, label[rows], (values - values.mean(axis=0)) * len(label) / len(rows))
     return sums
@@ -45,11 +54,11 @@ def ray_ranks(log_density: Batch, x: np.ndarray, centre: np.ndarray, precision: 
     coarse = _coarse_grids(d, np.log(radius))
     heights = on_rays(coarse)
     low, high = _ends_of_mass(coarse, heights)
-    step = np.linspace(0, 1, N_FINE)
+    step = np.linspace(0, 1, 48)  # with the 29 of the coarse grid they give ranks to .0006
     log_p = on_rays(low[:, None] + (high - low)[:, None] * step)
     place = (np.log(radius) - low) / (high - low)
     top = log_p.max(axis=1)
-    cell = np.clip(place * (N_FINE - 1), 0, N_FINE - 2).astype(int)
+    cell = np.clip(place * 47, 0, 46).astype(int)
     beside = np.maximum(log_p[np.arange(n), cell], log_p[np.arange(n), cell + 1])
     if not np.all(np.isfinite(top) & (heights[:, 0] <= beside + 2.0)):
         return np.full(n, np.nan)
@@ -95,3 +104,84 @@ def _share_below(grid: np.ndarray, heights: np.ndarray, place: np.ndarray) -> np
     coefficients = mass.c[:, interval, np.arange(len(place))]
     below = np.polyval(coefficients, place - grid[interval])
     return np.clip(below / mass(grid[-1]), 0.0, 1.0)
+
+
+def impossible_draws(
+    log_density: Batch, x: np.ndarray, log_p: np.ndarray, modes: Modes, *, max_lines: int = 2
+) -> tuple[int, ...]:
+    """Rows of draws whose coordinate, given the others, has a tail probability of at most 1e-6 / (n d).
+
+    Along a line the conditional density is known without its constant. Under H0 each of the n d two-sided
+    tail probabilities is uniform, whether or not draws depend on each other: the probability that right draws
+    hold any impossible one is at most 1e-6. The modes tell only where to look. `log_p` (n,) is the log
+    density at the draws `x` (n, d).
+
+    Ten draws farthest from their conditional mean and the ten of lowest density cost one evaluation each, and
+    at most `max_lines` lines cost 97 each: there may be more such draws than are returned.
+    """
+    found = _suspects(x, log_p, modes)
+    middle = x[found.row]
+    middle[np.arange(len(middle)), found.column] = found.mean
+    drop = log_density_anywhere(log_density, middle) - log_p[found.row]
+    # a Gaussian's tail is up to e^2 thinner than its height says, at the distances that matter
+    deep = np.flatnonzero(drop > np.log(x.size / NEGLIGIBLE) - 2)
+    deep = deep[np.argsort(-drop[deep], kind="stable")]
+    firsts = np.sort(np.unique(found.row[deep], return_index=True)[1])
+    followed = Suspects(*(part[deep[firsts[:max_lines]]] for part in found))
+    adjusted = x.size * conditional_tails(log_density, x[followed.row], followed)
+    rows = followed.row[adjusted <= NEGLIGIBLE]
+    return tuple(np.sort(rows).tolist())
+
+
+class Suspects(NamedTuple):
+    """Draws and coordinates, with the mean and the standard deviation given the other coordinates."""
+
+    row: np.ndarray
+    column: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+def _suspects(x: np.ndarray, log_p: np.ndarray, modes: Modes, count: int = 10) -> Suspects:
+    """Where to look: coordinates farthest from their conditional mean, and those of the lowest draws."""
+    precision = np.linalg.inv(modes.covariances)
+    sd = np.diagonal(precision, axis1=1, axis2=2) ** -0.5
+    owner = laplace_responsibilities(x, modes).argmax(axis=0)
+    distance = np.empty_like(x)
+    for k in np.unique(owner):
+        rows = owner == k
+        distance[rows] = (x[rows] - modes.locations[k]) @ (precision[k] * sd[k])
+    size = np.abs(distance)
+    last = min(count, len(x)) - 1
+    far = np.unravel_index(np.argpartition(-size, last, axis=None)[: last + 1], size.shape)
+    low = np.argpartition(log_p, last)[: last + 1]
+    row = np.concatenate([far[0], low])
+    column = np.concatenate([far[1], size[low].argmax(axis=1)])
+    width = sd[owner[row], column]
+    return Suspects(row, column, x[row, column] - distance[row, column] * width, width)
+
+
+@np.errstate(under="ignore")  # whatever the user has set
+def conditional_tails(log_density: Batch, x: np.ndarray, suspects: Suspects) -> np.ndarray:
+    """Two-sided tail probability of one coordinate of each row of `x` given its other coordinates.
+
+    By the trapezoidal rule on a grid about the mean in units of the standard deviation, with steps that grow
+    in proportion to the distance; the rule errs on the large side in tails.
+    """
+    if not len(x):
+        return np.empty(0)
+    at_draw = x[np.arange(len(x)), suspects.column]
+    far = np.abs(at_draw - suspects.mean) / suspects.sd
+    ends = np.arcsinh(np.maximum(1e4, 100 * far))[:, None]
+    offset = np.sinh(ends * np.linspace(-1, 1, 96))
+    grid = suspects.mean[:, None] + suspects.sd[:, None] * offset
+    grid = np.sort(np.column_stack([grid, at_draw]), axis=1)
+    points = np.repeat(x, grid.shape[1], axis=0)
+    points[np.arange(len(points)), np.repeat(suspects.column, grid.shape[1])] = grid.ravel()
+    log_p = log_density_anywhere(log_density, points).reshape(grid.shape)
+    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+    area = 0.5 * (p[:, 1:] + p[:, :-1]) * np.diff(grid, axis=1)
+    below = grid[:, 1:] <= at_draw[:, None]
+    lower = np.sum(area * below, axis=1)
+    upper = np.sum(area * ~below, axis=1)
+    return 2 * np.minimum(lower, upper) / (lower + upper)

@@ -420,7 +420,7 @@ class MomentFeature(Record):
     ----------
     kind : str
         "location", "scale", "correlation", "overall scale", "skewness", "tails" (given the scale), "extremes"
-        (tails and scale together), "curvature" (of the regression of the second parameter on the first),
+        (scale without the far tails), "curvature" (of the regression of the second parameter on the first),
         "radius" or "radius spread" (mean and spread of the rank of a draw on the ray from the mode).
     basis : str
         "parameter": the parameters as named. "given the others": one parameter with all others held fixed.

@@ -15,10 +15,14 @@ from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks, agreement
 from ..chains.reading import Sample
 from ..flux import flux_core
-from ..moments.blocks import moment_blocks, plain_features
-from ..moments.columns import user_parameters
-from ..moments.core import MIN_MOMENT_DRAWS, moment_core
-from ..moments.impossible import impossible_draws
+from ..moments.core import (
+    MIN_MOMENT_DRAWS,
+    moment_blocks,
+    moment_core,
+    plain_features,
+    user_parameters,
+)
+from ..moments.rays import impossible_draws
 from ..result import (
     AccuracyResult,
     FluxResult,
@@ -105,7 +109,7 @@ def _improbable_rows(case: Case, modes: Modes) -> np.ndarray:
     if not case.valid or case.budget.left < COSTS["rays"]:
         return np.arange(0)
     log_p = case.sample.log_p
-    impossible = impossible_draws(case.counted.log_density, case.sample.x, log_p, modes).rows
+    impossible = impossible_draws(case.counted.log_density, case.sample.x, log_p, modes)
     lowest = log_p[list(impossible)].max(initial=-np.inf)
     return np.flatnonzero(log_p <= 0.5 * (np.median(log_p) + lowest))
 
@@ -140,7 +144,7 @@ def _weight_test(case: Case, known: CaseModes, size: int, rng: np.random.Generat
 def _agreement_test(part: Sample, modes: Modes, size: int, rng: np.random.Generator) -> GofResult:
     """Do the chains agree in the means of Stein features, t and z t + 1, which are 0 within every mode?"""
     assert part.chain is not None
-    features = plain_features(part.x, part.scores, average_root(modes.covariances))
+    features = plain_features(part, average_root(modes.covariances))
     found = agreement(features, part.chain, rng, n_resamples=size - 1)
     return replace(found, dim=part.x.shape[1])
 
@@ -158,7 +162,7 @@ def _shape_tests(
         if not blocks.enough:
             return {}, (words.shape_untested(blocks.remedy),)
         remarks = remarks_of("context", effective_size(len(part.x), blocks.record))
-        cut = moment_blocks(blocks, plain_features(part.x, part.scores, whiten), part.chain)
+        cut = moment_blocks(blocks, plain_features(part, whiten), part.chain)
     runs = {"kernel": Run(rows, partial(_kernel_test, part, whiten, modes, blocks, alpha))}
     if len(part.x) > MAX_KERNEL_DRAWS:
         remarks += remarks_of("not examined", words.thinned_kernel_test(len(part.x)))
@@ -174,9 +178,7 @@ def _moment_test(
 ) -> MomentResult:
     rays = case.counted.log_density if case.budget.left >= COSTS["rays"] else None
     parameters = user_parameters(case.target)
-    return moment_core(
-        part.x, part.scores, modes, parameters, blocks=cut, log_density=rays, n_resamples=size - 1, rng=rng
-    )
+    return moment_core(part, modes, parameters, blocks=cut, log_density=rays, n_resamples=size - 1, rng=rng)
 
 
 def _blocks_of_chains(part: Sample, whiten: np.ndarray) -> Blocks:

@@ -153,6 +153,11 @@ def few_draws(n: int, least: int, *, bootstrap: bool = False) -> str:
     return f"only {n} draws are tested: below {least} correct samples are rejected too often{remedy}"
 
 
+def few_groups(count: int, least: int) -> str:
+    """So few groups of dependent or identical draws that there is no null distribution."""
+    return f"the draws are only {count} independent groups, and {least} are needed"
+
+
 def other_units(smallest: float, largest: float) -> str:
     """Standard deviations for which KSDAgg's published bandwidths are not made."""
     return (
