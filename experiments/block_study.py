@@ -9,7 +9,7 @@ It reaches into the package, since no public argument says how many blocks there
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import jax
 import numpy as np
@@ -20,8 +20,8 @@ from steincheck.stein.bootstrap import Resampling, pvalue, random_blocks
 from steincheck.stein.kernels import stein_kernel
 from steincheck.stein.quadratic import flip_signs
 
-from .rows import commit, stream
-from .running import Study
+from .counting import Case, CountedStudy, Events
+from .rows import stream
 from .summary import markdown
 
 BLOCKS = (20, 50, 100, 200)
@@ -66,28 +66,27 @@ def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
     return found
 
 
-def rates(case: str) -> list[dict[str, Any]]:
-    """Rejection rates of both tests by the number of blocks, and the first ten decisions."""
-    runs = [rejections(case, repetition) for repetition in range(REPETITIONS[CASES[case][0]])]
-    rows = []
-    for test, q in runs[0]:
-        rejected = [run[test, q] for run in runs]
-        first = "r" + "".join("01"[value] for value in rejected[:10])
-        values = (case, test, q, len(runs), f"{np.mean(rejected):.3f}", first, commit())
-        rows.append(dict(zip(FIELDS, values, strict=True)))
-    return rows
+def run(case: str, n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """Rejections of one sample."""
+    return {f"{test}, {q} blocks": rejected for (test, q), rejected in rejections(case, repetition).items()}
 
 
 def summary(rows: list[dict[str, str]]) -> str:
     """Rejection rates with 100 blocks and with one sign per draw, in Markdown."""
-    rates = {(row["case"], row["test"], int(row["blocks"])): row["rate"] for row in rows}
+    rates = {(row["case"], row["event"]): row["rate"] for row in rows}
     lines = [["case", "test", "one sign per draw", "100 blocks", "samples"]]
-    for (case, test, q), rate in rates.items():
-        n = CASES[case][0]
-        if q == n:
-            lines.append([case, f"`{test}_test`", rate, rates[case, test, 100], str(REPETITIONS[n])])
+    for case, (n, *_) in CASES.items():
+        for test in ("ksd", "ksdagg"):
+            pair = (f"{float(rates[case, f'{test}, {q} blocks']):.3f}" for q in (n, 100))
+            lines.append([case, f"`{test}_test`", *pair, str(REPETITIONS[n])])
     return markdown(lines)
 
 
-FIELDS = ("case", "test", "blocks", "repetitions", "rate", "first_ten", "commit")
-STUDIES = (Study("block_study", FIELDS, ("case",), lambda: ((case,) for case in CASES), rates, summary),)
+STUDIES = (
+    CountedStudy(
+        "block_study",
+        0,  # seeds are made of words
+        {case: Case(partial(run, case), (n,), REPETITIONS[n]) for case, (n, *_) in CASES.items()},
+        summary,
+    ),
+)

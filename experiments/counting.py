@@ -48,7 +48,7 @@ class CountedStudy:
     name: str
     seed: int
     cases: Mapping[str, Case]
-    summary: None = None
+    summary: Callable[[list[dict[str, str]]], str] | None = None
 
     def table(self, folder: Path = RESULTS) -> Table:
         """The rows on disk."""

@@ -10,46 +10,34 @@ locations are put and in the bandwidth.
 It reaches into the package for the power criterion and its gradient: kernel-gof's climb is to differ from
 ours in the procedure, not in the criterion.
 
-Run: python -m experiments fssd_study. Results: experiments/results/fssd_study.csv, one row per case and
-method, with the p-value and the bandwidth of its first repetition; what is there is not computed again.
+Run: python -m experiments fssd_study. Rows go to results/fssd_study.csv: how often each method rejects.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
-from itertools import product
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import minimize
 
 import steincheck as sc
 from steincheck.chains.reading import Sample
 from steincheck.fssd import Placement, _value_and_slopes, feature_moments
 
-from .rows import versions
-from .running import Study
+from .counting import Case, CountedStudy, Events
 
-SEED = 20261116
 DIM = 10
 N_LOCATIONS = 10
 N_RESAMPLES = 3000
 LEVEL = 0.05
 METHODS = ("steincheck", "kernel-gof", "kernel-gof, 2000 steps")
 FIRST = np.arange(DIM) == 0  # the coordinate that is changed
+Sampler = Callable[[int, np.random.Generator], np.ndarray]
 
 
-class Case(NamedTuple):
-    """What is drawn, and how often."""
-
-    draw: Callable[[int, np.random.Generator], np.ndarray]
-    n: int
-    repetitions: int
-
-
-def normal(shift: float = 0.0, scale: float = 1.0) -> Callable[[int, np.random.Generator], np.ndarray]:
+def normal(shift: float = 0.0, scale: float = 1.0) -> Sampler:
     """Standard normal draws, their first coordinate scaled and shifted."""
     return lambda n, rng: rng.normal(size=(n, DIM)) * np.where(FIRST, scale, 1.0) + shift * FIRST
 
@@ -57,14 +45,6 @@ def normal(shift: float = 0.0, scale: float = 1.0) -> Callable[[int, np.random.G
 def laplace(n: int, rng: np.random.Generator) -> np.ndarray:
     """Laplace draws with mean 0 and variance 1 in every coordinate."""
     return rng.laplace(scale=0.5**0.5, size=(n, DIM))
-
-
-CASES = {
-    "level": Case(normal(), 1000, 500),
-    "mean shift 0.15": Case(normal(shift=0.15), 1000, 100),
-    "variance 1.69": Case(normal(scale=1.3), 1000, 100),
-    "Laplace": Case(laplace, 1000, 100),
-}
 
 
 def kernel_gof_placement(
@@ -102,50 +82,33 @@ def _negative_criterion(parameters: np.ndarray, x: np.ndarray) -> tuple[float, n
         return float(value), np.append(float(slopes[1]) * 2 / root, np.asarray(slopes[0], dtype=float))
 
 
-def pvalue_and_bandwidth(method: str, x: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
-    """p-value of one method on one sample, and the bandwidth it chose."""
+def pvalue(method: str, x: np.ndarray, rng: np.random.Generator) -> float:
+    """p-value of one method on one sample."""
     target = sc.Target(lambda y: -0.5 * np.sum(y**2, axis=1), lambda y: -y, dim=DIM)
     options: dict[str, Any] = {"check_score": False, "n_resamples": N_RESAMPLES, "rng": rng}
     if method == "steincheck":
-        result = sc.fssd_test(x, target, n_locations=N_LOCATIONS, **options)
-    else:
-        n_train = len(x) // 5
-        effort = {"max_iter": 2000, "tol": 1e-9} if "2000" in method else {}
-        locations, bandwidth = kernel_gof_placement(x[:n_train], rng, **effort)
-        result = sc.fssd_test(x[n_train:], target, locations=locations, bandwidth=bandwidth, **options)
-    return result.pvalue, result.bandwidth
+        return sc.fssd_test(x, target, n_locations=N_LOCATIONS, **options).pvalue
+    n_train = len(x) // 5
+    effort = {"max_iter": 2000, "tol": 1e-9} if "2000" in method else {}
+    locations, bandwidth = kernel_gof_placement(x[:n_train], rng, **effort)
+    return sc.fssd_test(x[n_train:], target, locations=locations, bandwidth=bandwidth, **options).pvalue
 
 
-def one_repetition(name: str, method: str, repetition: int) -> tuple[float, float]:
-    """p-value and bandwidth of one method on a sample that is the same for all methods."""
-    case = CASES[name]
-    source = np.random.default_rng([SEED, zlib.crc32(name.encode()), repetition])
-    x = case.draw(case.n, source)
-    return pvalue_and_bandwidth(method, x, source.spawn(1)[0])
+def run(draw: Sampler, n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """Which methods reject one sample."""
+    x = draw(n, rng)
+    return {method: pvalue(method, x, rng.spawn(1)[0]) <= LEVEL for method in METHODS}
 
 
-def row(name: str, method: str) -> list[dict[str, Any]]:
-    """How often a method rejects, with a 95 % interval, and the bandwidths it chose."""
-    case = CASES[name]
-    found = [one_repetition(name, method, repetition) for repetition in range(case.repetitions)]
-    pvalues, bandwidths = np.transpose(found)
-    rejections = int(np.sum(pvalues <= LEVEL))
-    interval = stats.binomtest(rejections, case.repetitions).proportion_ci(method="exact")
-    low, median, high = (float(f"{value:.3g}") for value in np.quantile(bandwidths, [0.1, 0.5, 0.9]))
-    used = versions("python", "steincheck", "numpy", "scipy", "jax")
-    values = (
-        *(name, case.n, method, case.repetitions, rejections, round(rejections / case.repetitions, 4)),
-        *(round(interval.low, 4), round(interval.high, 4)),
-        float(f"{stats.kstest(pvalues, 'uniform').pvalue:.3g}"),
-        *(low, median, high, float(f"{pvalues[0]:.4g}"), float(f"{bandwidths[0]:.4g}")),
-        *(SEED, " ".join(map("=".join, used.items()))),
-    )
-    return [dict(zip(FIELDS, values, strict=True))]
-
-
-FIELDS = (
-    *("case", "n", "method", "repetitions", "rejections", "rate", "low", "high", "uniform_pvalue"),
-    *("bandwidth_10", "bandwidth_median", "bandwidth_90", "first_pvalue", "first_bandwidth"),
-    *("seed", "versions"),
+STUDIES = (
+    CountedStudy(
+        "fssd_study",
+        20261116,
+        {
+            "level": Case(partial(run, normal()), (1000,), 500),
+            "mean shift 0.15": Case(partial(run, normal(shift=0.15)), (1000,), 100),
+            "variance 1.69": Case(partial(run, normal(scale=1.3)), (1000,), 100),
+            "Laplace": Case(partial(run, laplace), (1000,), 100),
+        },
+    ),
 )
-STUDIES = (Study("fssd_study", FIELDS, ("case", "method"), lambda: product(CASES, METHODS), row),)

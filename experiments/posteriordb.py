@@ -26,6 +26,7 @@ from steincheck.target import to_constrained
 
 from .rows import commit
 from .running import Study, data_folder
+from .summary import markdown
 
 
 def read_json(path: Path) -> Any:
@@ -100,6 +101,19 @@ def rows(name: str) -> list[dict[str, Any]]:
     return [row(name, kind, samples, target, truth) for kind, samples in made]
 
 
+def summary(rows: list[dict[str, str]]) -> str:
+    """Answers and covered means by the kind of draws, in Markdown."""
+    lines = [["draws", "posteriors", "sets", "misfit", "cannot tell", "means covered", "median evaluations"]]
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        chosen = [row for row in rows if row["kind"] == kind]
+        names = ("samples", "misfit", "cannot_tell", "means", "means_covered")
+        sets, misfit, unknown, means, covered = (sum(int(row[name]) for row in chosen) for name in names)
+        cost = np.median([int(row["evaluations"]) for row in chosen])
+        counts = map(str, (len(chosen), sets, misfit, unknown))
+        lines.append([kind, *counts, f"{covered} of {means}", f"{cost:,.0f}"])
+    return markdown(lines)
+
+
 FIELDS = (
     *("posterior", "dim", "kind", "samples", "misfit", "cannot_tell", "worst", "means", "means_covered"),
     *("rough", "evaluations", "version", "commit"),
@@ -112,5 +126,6 @@ STUDIES = (
         ("posterior",),
         lambda: ((path.stem,) for path in sorted((data_folder() / "posteriors").glob("*.json"))),
         rows,
+        summary,
     ),
 )

@@ -9,20 +9,16 @@ its default from 50 draws on, and by default.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import steincheck as sc
 
-from .rows import commit, stream
-from .running import Study
+from .counting import Case, CountedStudy, Events
+from .rows import stream
 
-DIMENSIONS = (1, 10)
-SIZES = (5, 10, 15, 20, 30)
-REPETITIONS = 400
 THETA = np.linspace(0.5, 1.5, 5)
 BOOTSTRAPS = {  # of the draws, by test: the default from 50 draws on
     "ksd": sc.multinomial,
@@ -56,21 +52,20 @@ def pvalue(test: str, bootstrap: str, n: int, dim: int, repetition: int) -> floa
     return run(x, target, bootstrap=own, rng=int(rng.integers(2**32)), **options).pvalue
 
 
-def row(test: str, bootstrap: str, n: int, dim: int) -> list[dict[str, Any]]:
-    """How often the test rejects, and what it says of the first ten samples."""
-    p = np.array([pvalue(test, bootstrap, n, dim, repetition) for repetition in range(REPETITIONS)])
-    counts = (int(np.sum(p <= 0.05)), int(np.sum(p <= 0.01)))
-    first = " ".join(f"{value:.3g}" for value in p[:10])
-    values = (test, bootstrap, n, dim, REPETITIONS, *counts, first, commit())
-    return [dict(zip(FIELDS, values, strict=True))]
+def run(test: str, bootstrap: str, dim: int, n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """Whether the test rejects one sample at level .05."""
+    return {"rejected": pvalue(test, bootstrap, n, dim, repetition) <= 0.05}
 
 
-def cells() -> Iterator[tuple[str, str, int, int]]:
-    """Test, bootstrap, n and dimension."""
-    for dim, n, (test, own) in product(DIMENSIONS, SIZES, BOOTSTRAPS.items()):
-        yield from ((test, name, n, dim) for name in (own.__name__, "default"))
-
-
-KEY = ("test", "bootstrap", "n", "dim")
-FIELDS = (*KEY, "repetitions", "count_05", "count_01", "first", "commit")
-STUDIES = (Study("small_samples", FIELDS, KEY, cells, row),)
+STUDIES = (
+    CountedStudy(
+        "small_samples",
+        0,  # seeds are made of words
+        {
+            f"{test}, {name}, d={dim}": Case(partial(run, test, name, dim), (5, 10, 15, 20, 30), 400)
+            for dim in (1, 10)
+            for test, bootstrap in BOOTSTRAPS.items()
+            for name in (bootstrap.__name__, "default")
+        },
+    ),
+)

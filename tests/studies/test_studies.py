@@ -41,22 +41,22 @@ def test_a_quick_run_repeats_the_committed_rows(figure, tmp_path):
 
 
 CHEAPEST = {  # a case and a size of each study that counts events
+    "block_study": ("level, n = 200", 200),
+    "small_samples": ("ksd, default, d=10", 30),
     "chain_flux_study": ("stuck 3:1", (4, 250)),
     "chain_study": ("stuck 3:1, d=2, 4x250", (4, 250)),
     "check_study": ("missing, two_1_50", 50),
     "guard_study": ("Gaussian, d=1, correlation 0, n=100", 100),
     "flux_study": ("bimodal 6 apart, level", 1000),
+    "fssd_study": ("variance 1.69", 1000),
     "moment_study": ("level, Gaussian d=1", 200),
     "testing_study": ("missing mode", 20_000),
 }
 SMALL = {  # what the other studies compute for one of their rows, or for a few samples of one
     "accuracy_study": lambda module: module.one_run("logistic_line", "chain_5", 0),
-    "block_study": lambda module: module.rejections("level, n = 200", 0),
     "calibration": lambda module: module.row("power: shift .3", "flux", 100, 4),
     "choices": lambda module: module.share_rejected(0.9, 0.0, 1, 12, 20),
-    "fssd_study": lambda module: module.one_repetition("variance 1.69", "steincheck", 0),
     "mode_study": lambda module: module.how_often(2, 0.1, "usual", 1),
-    "small_samples": lambda module: module.pvalue("ksd", "default", 30, 10, 0),
 }
 OF_OTHERS = {"posteriordb", "sbi", "nested_study"}  # need data that are not here, or dynesty
 
