@@ -4,8 +4,9 @@
 
 Rows go to results/nested_study.csv. A repetition is one run with 100 live points (dynamic: 50 at first, and
 batches of 50) on a target within a box that holds all of its mass; modes are given. "check" counts misfits
-where the threads of the run are groups, "cannot tell" runs without an answer; "naive" counts misfits where
-the same weighted points are taken for independent draws. Needs dynesty.
+where the threads of the run are groups, "cannot tell" runs without an answer, and "kernel", "moments" and
+"weights" rejections by its tests. "naive" takes the same weighted points for independent draws. It needs
+dynesty.
 """
 
 from __future__ import annotations
@@ -68,19 +69,19 @@ def nested_run(name: str, dynamic: bool, rng: np.random.Generator) -> Any:
 
 
 def run(name: str, dynamic: bool, size: int, rng: np.random.Generator, repetition: int) -> Events:
-    """What `check` says of one run, with and without its threads."""
+    """What `check` and its tests say of one run, with and without its threads."""
     target, modes, _ = problem(name)
     results = nested_run(name, dynamic, rng)
     seed = int(rng.integers(2**32))
     verdict = sc.check(results, target, modes=modes, rng=seed)
     points = sc.as_draws(results.samples, log_weights=results.logwt)
     naive = sc.check(points, target, independent=True, modes=modes, rng=seed)
-    return {
-        "check": verdict.fits is False,
-        "cannot tell": verdict.fits is None,
-        "naive": naive.fits is False,
-        "naive cannot tell": naive.fits is None,
-    }
+    events = {}
+    for prefix, found in (("", verdict), ("naive ", naive)):
+        events |= {f"{prefix}check": found.fits is False, f"{prefix}cannot tell": found.fits is None}
+        for part, test in found.tests.items():
+            events[f"{prefix}{part}"] = test.pvalue <= 0.05
+    return events
 
 
 STUDIES = (
