@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 import steincheck as sc
-from steincheck.modes.peaks import FoundModes, Peak
+from steincheck.modes.climb import peak_at
+from steincheck.modes.rounds import Search
+from steincheck.target.evaluation import CountedTarget
 
 from .mode_targets import TARGETS, Case, gaussians
 from .rows import commit
@@ -63,9 +65,9 @@ def missed_mass(case: Case, found: list[sc.Modes]) -> list[float]:
     locations = np.concatenate([modes.locations for modes in found])
     covariances = np.concatenate([modes.covariances for modes in found])
     heights = np.concatenate([modes.log_density for modes in found])
-    union = FoundModes(len(locations))
-    hessians = np.linalg.inv(covariances)
-    label = [union.add(Peak(*each)) for each in zip(locations, heights, hessians, strict=True)]
+    union = Search(CountedTarget(case.target), locations[0], locations[0], np.random.default_rng(0))
+    roots = np.linalg.cholesky(covariances)
+    label = [union.add(peak_at(*each)) for each in zip(locations, heights, roots, strict=True)]
     log_weight = np.array([peak.log_weight for peak in union.peaks])
     weight = np.exp(log_weight - log_weight.max())
     weight = np.where(weight > 1e-4, weight, 0.0)

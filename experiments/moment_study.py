@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 import steincheck as sc
-from steincheck.modes.arguments import as_modes
+from steincheck.modes.known import as_modes
 from steincheck.moments import impossible_draws
 
 from . import targets

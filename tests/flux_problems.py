@@ -7,7 +7,7 @@ import steincheck as sc
 from steincheck.chains.reading import Sample
 from steincheck.flux.anchors import Anchors
 from steincheck.flux.orbits import Orbits
-from steincheck.modes.arguments import as_modes
+from steincheck.modes.known import as_modes
 
 FAR = ([[0.0], [9.0], [22.0]], [[[1.0]], [[2.0]], [[0.5]]], [0.6, 0.3, 0.1])
 NEAR = ([[-2.0], [2.0], [7.0]], [[[0.5]], [[2.0]], [[1.0]]], [0.2, 0.5, 0.3])

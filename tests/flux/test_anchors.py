@@ -9,7 +9,7 @@ from steincheck.flux import core, flux_test
 from steincheck.flux.anchors import fit_mixture, lattice_steps, local_anchors
 from steincheck.flux.comparison import hotelling
 from steincheck.flux.orbits import carry_along_steps
-from steincheck.modes.arguments import as_modes
+from steincheck.modes.known import as_modes
 
 LATTICE = "part of a larger lattice"
 

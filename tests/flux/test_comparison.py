@@ -47,7 +47,7 @@ from steincheck.flux.orbits import (
     count_moments,
     mode_table,
 )
-from steincheck.modes.arguments import as_modes
+from steincheck.modes.known import as_modes
 
 
 def moments_of(probabilities, counts=None):

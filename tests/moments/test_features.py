@@ -11,7 +11,7 @@ from scipy import integrate, stats
 
 import steincheck as sc
 from steincheck.adapters.parameters import ParameterScale
-from steincheck.modes.arguments import as_modes
+from steincheck.modes.known import as_modes
 from steincheck.moments import features
 from steincheck.moments.core import user_parameters
 from steincheck.moments.features import (

@@ -7,7 +7,7 @@ from harness import assert_level, assert_power
 import steincheck as sc
 from steincheck.aggregate import Aggregation, ksdagg_core
 from steincheck.chains.reading import Sample
-from steincheck.modes.arguments import as_modes
+from steincheck.modes.known import as_modes
 from steincheck.stein.kernels import IMQ
 from steincheck.stein.quadratic import (
     QuadraticOptions,

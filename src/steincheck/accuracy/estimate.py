@@ -11,7 +11,7 @@ from scipy import special
 from .._validation import RandomSource, announce, as_count, seeded
 from ..chains.reading import Sample, read_sample
 from ..flux import flux_core
-from ..modes.held_out import known_modes
+from ..modes.known import known_modes
 from ..perturbation.hamiltonian import Walkers
 from ..result import AccuracyReason, AccuracyResult, Estimate, Modes, ModeTable, ParameterAccuracy
 from ..target import Batch, Target, require_target, score_at, to_constrained

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._validation import RandomSource, announce, as_count, recorded, resample_warnings, seeded
 from ..chains.reading import Sample, read_sample
-from ..modes.held_out import box_beside, known_modes
+from ..modes.known import box_beside, known_modes
 from ..result import (
     DisplacementTable,
     FluxReason,

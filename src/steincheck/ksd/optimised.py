@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce
-from ..modes.arguments import as_modes
-from ..modes.box import box_search_core
-from ..modes.held_out import KnownModes, search_from_draws
-from ..modes.search import require_mode
+from ..modes.known import KnownModes, as_modes, search_from_draws
+from ..modes.search import box_search_core, require_mode
 from ..perturbation.maps import Accept
 from ..perturbation.move import (
     Jumps,

@@ -3,48 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..target.evaluation import CountedTarget
-from .peaks import MIN_HESSIAN_EIGENVALUE, Peak, dot, mode_root, recognise, spectrum
 
 CORRECTION_PAIRS = 10  # steps and gradients that a climb remembers
-SETTLED_DECREMENT = 1e-6  # nats: Newton decrement that a mode must have
+MIN_HESSIAN_EIGENVALUE = 1e-9  # eigenvalues of a Hessian of unit diagonal that are not distinguished from 0
+CAPTURE_RADIUS = 0.25  # nats below a known mode within which it may be recognised
+CAPTURE_ERROR = 0.05  # nats by which log p may differ there from the mode's parabola
 PARABOLA_RADIUS = 0.1  # standard deviations from a mode at which log p must drop as a parabola does ...
 PARABOLA_FACTOR = 5.0  # ... up to this factor: at the top of -x^4, or at a kink, the Hessian is an accident
 TOP_DROP = 0.5  # nats: the width of a flat or pointed top is where log p has dropped by this much, as at 1 sd
 TOP_RADII = 4.0 ** np.arange(-16, 13)  # in units of the search, at which a flat top is looked at
 
 
-class Starts(NamedTuple):
-    """Points to climb from, the first stride of each, and its metric: one of a few inverse Hessians."""
+class Peak(NamedTuple):
+    """A mode, or what stands in for one; a flat one has no parabola, but a width."""
 
     x: np.ndarray
-    stride: np.ndarray
-    shape: np.ndarray  #: (n,) which of `shapes` each has
-    shapes: np.ndarray  #: (K, d, d)
+    log_density: float
+    root: np.ndarray  #: R with R R' the inverse Hessian of -log p, or the squared width of a flat mode
+    whiten: np.ndarray  #: (x - mode) @ whiten has the identity as Hessian
+    hessian: np.ndarray
+    log_weight: float  #: Laplace's log mass, up to a constant
+    kind: Literal["mode", "flat"]
 
-    def rows(self, rows: Any) -> Starts:
-        """Some of the starts."""
-        return Starts(self.x[rows], self.stride[rows], self.shape[rows], self.shapes)
-
-
-def starts_at(x: np.ndarray, metric: np.ndarray, stride: Any = 0.3) -> Starts:
-    """Points that share one metric."""
-    return Starts(x, np.broadcast_to(stride, (len(x),)), np.zeros(len(x), dtype=int), metric[None])
+    def drop(self, x: np.ndarray) -> np.ndarray:
+        """By how many nats the parabola of the mode has dropped at points (n, d)."""
+        return 0.5 * np.sum(((x - self.x) @ self.whiten) ** 2, axis=1)
 
 
-def join(parts: list[Starts]) -> Starts:
-    """All starts of several kinds."""
-    first = np.cumsum([0, *(len(part.shapes) for part in parts[:-1])])
-    return Starts(
-        np.concatenate([part.x for part in parts]),
-        np.concatenate([part.stride for part in parts]),
-        np.concatenate([part.shape + start for part, start in zip(parts, first, strict=True)]),
-        np.concatenate([part.shapes for part in parts]),
-    )
+def peak_at(
+    x: np.ndarray, log_density: float, root: np.ndarray, kind: Literal["mode", "flat"] = "mode"
+) -> Peak:
+    """The mode at `x` with this root of its inverse Hessian."""
+    whiten = np.linalg.inv(root).T
+    log_weight = float(log_density + np.linalg.slogdet(root)[1])
+    return Peak(x, float(log_density), root, whiten, whiten @ whiten.T, log_weight, kind)
+
+
+def recognise(x: np.ndarray, log_density: np.ndarray, known: Sequence[Peak]) -> np.ndarray:
+    """Which known mode each point is at, near its top and on its parabola; -1 if none."""
+    label = np.full(len(x), -1)
+    for k, peak in enumerate(known):
+        drop = peak.log_density - log_density
+        near = (label < 0) & (drop > -CAPTURE_ERROR) & (drop < CAPTURE_RADIUS + CAPTURE_ERROR)
+        rows = np.flatnonzero(near)
+        expected = peak.drop(x[rows])
+        label[rows[(expected < CAPTURE_RADIUS) & (np.abs(expected - drop[rows]) < CAPTURE_ERROR)]] = k
+    return label
+
+
+class Start(NamedTuple):
+    """A point to climb from, the length of the first step, and the metric (d, d) of this length."""
+
+    x: np.ndarray
+    stride: float
+    metric: np.ndarray
+
+
+def starts_at(x: np.ndarray, metric: np.ndarray, stride: Any = 0.3) -> list[Start]:
+    """Starts that share one metric."""
+    return [Start(*each, metric) for each in zip(x, np.broadcast_to(stride, (len(x),)), strict=True)]
 
 
 class Ends(NamedTuple):
@@ -57,21 +79,21 @@ class Ends(NamedTuple):
     width: np.ndarray  #: (n, d): standard deviations that the climb has learnt, for finite differences
 
 
-class _Climbers:
+class _Climbs:
     """State of climbs in lock-step; f and g are -log p and its gradient.
 
     The inverse Hessian of each is `scale` times its first one, corrected by the pairs (s, y) that it
     remembers; `rho` is 1/s'y, and 0 where there is no pair yet, which then takes no part.
     """
 
-    def __init__(self, density: CountedTarget, starts: Starts) -> None:
-        n, d = starts.x.shape
-        value, score = density.log_density_and_score(starts.x)
-        self.x = starts.x.copy()
+    def __init__(self, density: CountedTarget, starts: list[Start]) -> None:
+        self.x = np.array([start.x for start in starts])
+        self.stride = np.array([start.stride for start in starts])
+        self.first = np.array([start.metric for start in starts])
+        n, d = self.x.shape
+        value, score = density.log_density_and_score(self.x)
         self.f = -value
         self.g = -score
-        self.stride = starts.stride.copy()
-        self.first = starts.shapes[starts.shape]
         self.scale = np.ones(n)
         self.s = np.zeros((n, CORRECTION_PAIRS, d))
         self.y = np.zeros((n, CORRECTION_PAIRS, d))
@@ -86,97 +108,92 @@ class _Climbers:
         q = self.g[rows].copy()
         alpha = np.zeros(rho.shape)
         for k in reversed(range(CORRECTION_PAIRS)):
-            alpha[:, k] = rho[:, k] * dot(s[:, k], q)
+            alpha[:, k] = rho[:, k] * np.sum(s[:, k] * q, axis=1)
             q -= alpha[:, k, None] * y[:, k]
         q = self.scale[rows, None] * np.einsum("nij,nj->ni", self.first[rows], q)
         for k in range(CORRECTION_PAIRS):
-            q += (alpha[:, k] - rho[:, k] * dot(y[:, k], q))[:, None] * s[:, k]
+            q += (alpha[:, k] - rho[:, k] * np.sum(y[:, k] * q, axis=1))[:, None] * s[:, k]
         return -q
 
-    def learn(self, rows: np.ndarray, s: np.ndarray, y: np.ndarray) -> None:
-        """Remember a pair, forget the oldest."""
-        sy = dot(s, y)
-        self.scale[rows] = sy / dot(np.einsum("nij,nj->ni", self.first[rows], y), y)
-        for store, value in ((self.s, s), (self.y, y), (self.rho, 1 / sy)):
-            store[rows] = np.concatenate([store[rows][:, 1:], value[:, None]], axis=1)
+    def accept(
+        self, rows: np.ndarray, x: np.ndarray, f: np.ndarray, g: np.ndarray, descent: np.ndarray
+    ) -> None:
+        """Go to new points, remember the pair (s, y), and forget the oldest one.
+
+        Where nothing is learnt, as in tails, the next step is longer.
+        """
+        s = x - self.x[rows]
+        y = g - self.g[rows]
+        self.x[rows], self.f[rows], self.g[rows] = x, f, g
+        sy = np.sum(s * y, axis=1)
+        curved = sy > -1e-8 * descent
+        self.stride[rows] = np.where(curved, 1.0, 2 * self.stride[rows])
+        rows, s, y, sy = rows[curved], s[curved], y[curved], sy[curved]
+        metric_y = np.einsum("nij,nj->ni", self.first[rows], y)
+        self.scale[rows] = sy / np.sum(metric_y * y, axis=1)
+        for store, new in ((self.s, s), (self.y, y), (self.rho, 1 / sy)):
+            store[rows] = np.concatenate([store[rows][:, 1:], new[:, None]], axis=1)
+
+    def capture(self, known: Sequence[Peak]) -> None:
+        """Take out climbs that are at a known mode."""
+        rows = np.flatnonzero(self.active | (self.rest & (self.mode < 0)))
+        self.mode[rows] = recognise(self.x[rows], -self.f[rows], known)
+        self.active[rows[self.mode[rows] >= 0]] = False
 
 
-def climb(density: CountedTarget, starts: Starts, *, iterations: int = 1000, known: Sequence[Peak]) -> Ends:
+def climb(
+    density: CountedTarget, starts: list[Start], known: Sequence[Peak], *, iterations: int = 1000
+) -> Ends:
     """Climb from all starts at once, the trial points of all evaluated as one batch.
 
     The first step of each is `stride` long in its metric. A climb ends at rest, at a known mode, or after so
     many iterations, 1000 in the paper (App. F).
     """
-    size = max(8, min(256, 2**22 // starts.x.shape[1] ** 2))  # fewer where d x d matrices get large
+    size = max(8, min(256, 2**22 // len(starts[0].x) ** 2))  # fewer where d x d matrices get large
     parts = []
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # where the density is unbounded
-        for start in range(0, len(starts.x), size):
-            climbers = _Climbers(density, starts.rows(slice(start, start + size)))
-            parts.append(_climb(density, climbers, iterations, known))
+        for begin in range(0, len(starts), size):
+            climbs = _Climbs(density, starts[begin : begin + size])
+            for iteration in range(iterations):
+                if density.budget.exhausted:
+                    break
+                if iteration % 3 == 2:  # to look every time would cost more than it saves
+                    climbs.capture(known)
+                rows = np.flatnonzero(climbs.active)
+                step = climbs.directions(rows)
+                slope = np.sum(step * climbs.g[rows], axis=1)
+                climbs.rest[rows] = -slope < 1e-6  # nats of the Newton decrement
+                moving = ~climbs.rest[rows] & np.isfinite(slope)
+                climbs.active[rows] = moving
+                if not moving.any():
+                    break
+                _advance(density, climbs, rows[moving], step[moving], slope[moving])
+            climbs.capture(known)
+            width = np.sqrt(climbs.scale[:, None] * np.abs(np.einsum("nii->ni", climbs.first)))
+            parts.append(Ends(climbs.x, -climbs.f, climbs.rest, climbs.mode, width))
     return Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _climb(density: CountedTarget, c: _Climbers, iterations: int, known: Sequence[Peak]) -> Ends:
-    for iteration in range(iterations):
-        if density.budget.exhausted:
-            break
-        if iteration % 3 == 2:  # to look every time would cost more than it saves
-            _capture(c, known)
-        rows = np.flatnonzero(c.active)
-        step = c.directions(rows)
-        slope = dot(step, c.g[rows])
-        c.rest[rows] = -slope < 1e-6  # nats of the Newton decrement
-        moving = ~c.rest[rows] & np.isfinite(slope)
-        c.active[rows] = moving
-        if not moving.any():
-            break
-        _advance(density, c, rows[moving], step[moving], slope[moving])
-    _capture(c, known)
-    width = np.sqrt(c.scale[:, None] * np.abs(np.einsum("nii->ni", c.first)))
-    return Ends(c.x, -c.f, c.rest, c.mode, width)
-
-
 def _advance(
-    density: CountedTarget, c: _Climbers, rows: np.ndarray, step: np.ndarray, slope: np.ndarray
+    density: CountedTarget, c: _Climbs, rows: np.ndarray, step: np.ndarray, slope: np.ndarray
 ) -> None:
-    """One trial point per climb, and what is learnt from it."""
-    learnt = c.rho[rows, -1] != 0
-    factor = c.stride[rows] / np.where(learnt, 1.0, np.sqrt(-slope))
+    """One trial point per climb, and what is learnt from it.
+
+    Where the trial is no gain, the next one is at the vertex of the parabola; a climb without a gain that
+    could be seen is at rest.
+    """
+    factor = c.stride[rows] / np.where(c.rho[rows, -1] != 0, 1.0, np.sqrt(-slope))
     trial = c.x[rows] + factor[:, None] * step
     descent = factor * slope
     ceiling = c.f[rows] + 1e-4 * descent
     value, score = density.log_density_and_score(trial, floor=-ceiling)
     good = -value <= ceiling
-    _shorten(c, rows[~good], descent[~good], -value[~good])
-    _accept(c, rows[good], trial[good], -value[good], -score[good], descent[good])
-
-
-def _shorten(c: _Climbers, rows: np.ndarray, descent: np.ndarray, f: np.ndarray) -> None:
-    """Where the trial was not a gain: to the vertex of the parabola, and to rest if no gain could be seen."""
-    c.stride[rows] *= np.clip(-descent / (2 * (f - c.f[rows] - descent)), 0.1, 0.5)
-    stuck = rows[-descent < 1e-15 * np.maximum(1.0, np.abs(c.f[rows]))]
+    short, fall = rows[~good], descent[~good]
+    c.stride[short] *= np.clip(-fall / (2 * (-value[~good] - c.f[short] - fall)), 0.1, 0.5)
+    stuck = short[-fall < 1e-15 * np.maximum(1.0, np.abs(c.f[short]))]
     c.rest[stuck] = True
     c.active[stuck] = False
-
-
-def _accept(
-    c: _Climbers, rows: np.ndarray, x: np.ndarray, f: np.ndarray, g: np.ndarray, descent: np.ndarray
-) -> None:
-    s = x - c.x[rows]
-    y = g - c.g[rows]
-    c.x[rows] = x
-    c.f[rows] = f
-    c.g[rows] = g
-    curved = dot(s, y) > -1e-8 * descent
-    c.stride[rows] = np.where(curved, 1.0, 2 * c.stride[rows])  # nothing learnt, as in tails: longer strides
-    c.learn(rows[curved], s[curved], y[curved])
-
-
-def _capture(c: _Climbers, known: Sequence[Peak]) -> None:
-    """Take out climbs that are at a known mode."""
-    rows = np.flatnonzero(c.active | (c.rest & (c.mode < 0)))
-    c.mode[rows] = recognise(c.x[rows], -c.f[rows], known)
-    c.active[rows[c.mode[rows] >= 0]] = False
+    c.accept(rows[good], trial[good], -value[good], -score[good], descent[good])
 
 
 class Stationary(NamedTuple):
@@ -184,7 +201,7 @@ class Stationary(NamedTuple):
 
     x: np.ndarray
     log_density: np.ndarray
-    hessian: np.ndarray
+    root: np.ndarray  #: (n, d, d) of the inverse Hessian of -log p, NaN where there is none
     kind: np.ndarray  #: (n,): "mode"; "rough", without a parabola or not at its top; "moving", no such point
 
 
@@ -192,28 +209,50 @@ def settle(density: CountedTarget, x: np.ndarray, width: np.ndarray) -> Stationa
     """Newton steps from all rows of `x`, differencing with steps small against `width` (n, d)."""
     x = x.copy()
     width = np.where(np.isfinite(width) & (width > 0), width, 1.0)
-    value, g = density.log_density_and_score(x)
+    value, score = density.log_density_and_score(x)
     active = np.isfinite(value)
     hessian = np.full((*x.shape, x.shape[1]), np.nan)
+    root = hessian.copy()
     decrement = np.full(len(x), np.inf)
     for _ in range(4):  # Hessians per end, at most
         rows = np.flatnonzero(active)
         if not len(rows) or (np.isfinite(decrement).any() and density.budget.exhausted):
             break
-        hessian[rows], learnt = differenced_hessians(density, x[rows], width[rows])
+        hessian[rows], learnt = hessians_at(density, x[rows], width[rows])
+        root[rows] = _inverse_roots(hessian[rows])
         renewed = np.abs(np.log(learnt / width[rows])).max(axis=1) > 1
         width[rows] = learnt
-        before = _newton(hessian[rows], g[rows])[0]
-        x[rows], value[rows], g[rows] = _chords(density, x[rows], value[rows], g[rows], hessian[rows])
-        decrement[rows] = _newton(hessian[rows], g[rows])[0]
+        before = _newton(root[rows], score[rows])[0]
+        x[rows], value[rows], score[rows] = _newton_steps(
+            density, x[rows], value[rows], score[rows], root[rows]
+        )
+        decrement[rows] = _newton(root[rows], score[rows])[0]
         # After tiny steps the Hessian still belongs to the point; else it is made again.
         active[rows] = renewed | ((before > 1e-8) & (decrement[rows] < before))
-    return Stationary(x, value, hessian, _kinds(density, x, value, decrement, hessian))
+    good = np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(value)
+    kind = np.where(good, "rough", "moving")  # rough: no parabola, or not at its top
+    rows = np.flatnonzero(good & (decrement < 1e-6))  # nats
+    kind[rows[_is_parabola(density, x[rows], value[rows], root[rows])]] = "mode"
+    return Stationary(x, value, root, kind)
 
 
-def differenced_hessians(
-    density: CountedTarget, x: np.ndarray, width: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _newton_steps(
+    density: CountedTarget, x: np.ndarray, value: np.ndarray, score: np.ndarray, root: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A few Newton steps with one Hessian, each kept where it lowers the Newton decrement."""
+    for _ in range(3):  # more steps with one Hessian gain less than a new one
+        decrement, step = _newton(root, score)
+        ahead, slope = density.log_density_and_score(x + step)
+        better = np.isfinite(ahead) & (_newton(root, slope)[0] < decrement)
+        if not better.any():
+            break
+        x = np.where(better[:, None], x + step, x)
+        score = np.where(better[:, None], slope, score)
+        value = np.where(better, ahead, value)
+    return x, value, score
+
+
+def hessians_at(density: CountedTarget, x: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Hessians of -log p at points (n, d), by steps small against `width` (n, d); the widths they imply."""
     hessian = _score_differences(density, x, width * (1e-4 if density.target.has_score else 1e-2))
     bend = np.einsum("nii->ni", hessian)
@@ -231,54 +270,37 @@ def _score_differences(density: CountedTarget, x: np.ndarray, h: np.ndarray) -> 
     return 0.5 * (slopes + slopes.transpose(0, 2, 1))
 
 
-def _chords(
-    density: CountedTarget, x: np.ndarray, value: np.ndarray, g: np.ndarray, hessian: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A few Newton steps with one Hessian, each kept where it lowers the Newton decrement."""
-    for _ in range(3):  # more steps with one Hessian gain less than a new one
-        decrement, step = _newton(hessian, g)
-        ahead, slope = density.log_density_and_score(x + step)
-        better = np.isfinite(ahead) & (_newton(hessian, slope)[0] < decrement)
-        if not better.any():
-            break
-        x = np.where(better[:, None], x + step, x)
-        g = np.where(better[:, None], slope, g)
-        value = np.where(better, ahead, value)
-    return x, value, g
+def _inverse_roots(hessian: np.ndarray) -> np.ndarray:
+    """R with R R' the inverse of Hessians (n, d, d); NaN where one is not positive definite.
+
+    A Hessian is brought to unit diagonal before its eigenvalues are judged, so that units do not matter.
+    """
+    finite = np.isfinite(hessian).all(axis=(1, 2))
+    safe = np.where(finite[:, None, None], hessian, np.eye(hessian.shape[1]))
+    size = np.abs(np.einsum("nii->ni", safe))
+    scale = 1 / np.sqrt(np.where(size > 0, size, 1.0))
+    values, vectors = np.linalg.eigh(safe * scale[:, None, :] * scale[:, :, None])
+    good = finite & (values[:, 0] > MIN_HESSIAN_EIGENVALUE)
+    values = np.where(good[:, None], values, np.nan)
+    return scale[:, :, None] * vectors / np.sqrt(values)[:, None, :]
 
 
-def _newton(hessian: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Newton decrements in nats and steps uphill; infinite and 0 where the Hessian is not positive."""
-    good = np.isfinite(hessian).all(axis=(1, 2))
-    safe = np.where(good[:, None, None], hessian, np.eye(hessian.shape[1]))
-    scale, values, vectors = spectrum(safe)
-    good &= values[:, 0] > MIN_HESSIAN_EIGENVALUE
-    values = np.where(values > MIN_HESSIAN_EIGENVALUE, values, 1.0)
-    along = np.einsum("nij,ni->nj", vectors, g * scale)
-    step = scale * np.einsum("nij,nj->ni", vectors, along / values)
-    decrement = 0.5 * dot(step, g)
-    return np.where(good, decrement, np.inf), np.where(good[:, None], step, 0.0)
+def _newton(root: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Newton decrements in nats and steps uphill; NaN where the Hessian is not positive definite."""
+    along = np.einsum("nij,ni->nj", root, score)
+    return 0.5 * np.sum(along**2, axis=1), np.einsum("nij,nj->ni", root, along)
 
 
-def _kinds(
-    density: CountedTarget, x: np.ndarray, value: np.ndarray, decrement: np.ndarray, hessian: np.ndarray
-) -> np.ndarray:
-    """What each point is; a "mode" is one where log p is close to a parabola at a tenth of its width."""
-    kind = np.full(len(x), "moving", dtype=object)
-    good = np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(value)
-    kind[good & ~(decrement < SETTLED_DECREMENT)] = "rough"  # no parabola, or not at its top
-    rows = np.flatnonzero(good & (decrement < SETTLED_DECREMENT))
-    if not len(rows):
-        return kind
-    axes = PARABOLA_RADIUS * mode_root(hessian[rows]).transpose(0, 2, 1)
-    points = np.stack([x[rows, None] + axes, x[rows, None] - axes], axis=1)
-    around = density.log_density(points.reshape(-1, x.shape[1])).reshape(len(rows), 2, -1)
-    drop = value[rows, None] - around.mean(axis=1)
+def _is_parabola(density: CountedTarget, x: np.ndarray, top: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Whether log p drops about as a parabola does at a tenth of the width about each point."""
+    axes = PARABOLA_RADIUS * root.transpose(0, 2, 1)
+    points = np.stack([x[:, None] + axes, x[:, None] - axes], axis=1)
+    around = density.log_density(points.reshape(-1, x.shape[1])).reshape(axes.shape[0], 2, axes.shape[1])
+    drop = top[:, None] - around.mean(axis=1)
     expected = 0.5 * PARABOLA_RADIUS**2
-    noise = 1e-12 * np.abs(value[rows, None])
+    noise = 1e-12 * np.abs(top[:, None])
     good = (drop < PARABOLA_FACTOR * expected + noise) & (drop > expected / PARABOLA_FACTOR - noise)
-    kind[rows] = np.where(good.all(axis=1), "mode", "rough")
-    return kind
+    return good.all(axis=1)
 
 
 class FlatTop(NamedTuple):
@@ -317,8 +339,7 @@ def flat_top(density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gai
         reach = _drop_radius(density, x, top, rays)
     if not np.isfinite(reach).all():
         return FlatTop(x, top, endless=True)
-    whiten = np.linalg.inv(reach[:, None] * rays)
-    return FlatTop(x, top, Peak(x, top, whiten @ whiten.T, "flat"))
+    return FlatTop(x, top, peak_at(x, top, (reach[:, None] * rays).T, "flat"))
 
 
 def _drop_radius(density: CountedTarget, x: np.ndarray, top: float, rays: np.ndarray) -> np.ndarray:

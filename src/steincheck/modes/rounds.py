@@ -17,13 +17,15 @@ import numpy as np
 
 from ..result import SignedPermutation
 from ..result.modes import SearchEnd
+from ..target import Batch
 from ..target.evaluation import CountedTarget
-from .climb import TOP_DROP, Ends, Starts, climb, flat_top, join, settle, starts_at
-from .peaks import FoundModes, Peak, dot, recognise
-from .symmetry import MAX_SYMMETRIES, matching_map, probes, verified_maps
+from .climb import TOP_DROP, Ends, Peak, Start, climb, flat_top, peak_at, recognise, settle, starts_at
 
+NEGLIGIBLE_WEIGHT = 1e-3  # a mode of a smaller share of the heaviest does not keep the search going
 STARTS_PER_KIND = 32  # per round
 MAX_BASES = 8  # modes about which the starts of one round are placed, and orbits that lengthen the search
+MAX_SYMMETRIES = 64  # kept, at most
+EQUAL_SHAPE = 0.01  # standard deviations, and relative differences of Hessians, left by the search for a mode
 
 
 class Thoroughness(NamedTuple):
@@ -31,20 +33,11 @@ class Thoroughness(NamedTuple):
 
     screened: int = 1024  #: points per kind of start and round
     scanned: int = 6144  #: points on lines through the heaviest mode; without them narrow_1 is missed
-    per_orbit: int = 14_000  #: evaluations before the search ends, per orbit of modes under the symmetries
+    per_orbit: int = 13_500  #: evaluations before the search ends, per orbit of modes under the symmetries
 
 
 USUAL = Thoroughness()
 THOROUGH = Thoroughness(4096, 32_768, 90_000)  # finds narrower modes (mode_frontier.csv)
-
-
-class Origin(NamedTuple):
-    """Where a search begins, and in which units."""
-
-    centre: np.ndarray
-    scale: np.ndarray
-    points: np.ndarray  #: (m, d) points to climb from at first, or 16 of them if there are more
-    extra: np.ndarray  #: (k, d) further starts of the first round
 
 
 @dataclass
@@ -52,10 +45,13 @@ class Search:
     """A search in progress, and what it found."""
 
     density: CountedTarget
-    origin: Origin
-    found: FoundModes
+    centre: np.ndarray
+    scale: np.ndarray  #: units of the coordinates
     rng: np.random.Generator
+    max_modes: int = 64
+    beta: float = 1.0  #: two modes closer than this are one (paper, Alg. 2)
     thoroughness: Thoroughness = USUAL
+    peaks: list[Peak] = field(default_factory=list)  #: the modes found so far
     symmetries: list[SignedPermutation] = field(default_factory=list)
     uses: Counter[int] = field(default_factory=Counter)  #: rounds that placed starts about each mode
     scanned: bool = False  #: whether lines through the heaviest mode were looked at
@@ -66,72 +62,80 @@ class Search:
     endless: bool = False  #: whether one of them is on a line along which log p does not drop
     highest: tuple[float, np.ndarray] | None = None  #: place from which log p goes on rising
 
-    def __post_init__(self) -> None:
-        self.begin = self.density.budget.made  # evaluations that others had made before
+    def within(self, cut: float = -np.log(NEGLIGIBLE_WEIGHT)) -> list[int]:
+        """Modes whose log weight is less than `cut` below the largest, heaviest first."""
+        weight = np.array([peak.log_weight for peak in self.peaks])
+        order = np.argsort(-weight, kind="stable")
+        return [int(k) for k in order if weight[k] > weight.max() - cut]
 
     @property
-    def spent(self) -> int:
-        """Evaluations that this search made."""
-        return self.density.budget.made - self.begin
+    def full(self) -> bool:
+        """Whether as many modes as are wanted are known; minor ones must not fill the list for ever."""
+        return len(self.within()) >= max(64, self.max_modes) or len(self.peaks) >= 16 * self.max_modes
 
-    @property
-    def bases(self) -> list[Peak]:
-        """The heavy modes; as long as none is known, what stands in for one."""
-        heavy = [self.found.peaks[k] for k in self.found.heavy]
-        return heavy or [Peak(self.origin.centre, 0.0, np.diag(self.origin.scale**-2.0), "flat")]
+    def add(self, peak: Peak) -> int:
+        """The number of the known mode that this one belongs to, or its own.
 
-    def note_unfinished(self, log_density: float, x: np.ndarray) -> None:
-        """Remember a place from which log p goes on rising, if it is the highest one."""
-        if self.highest is None or log_density > self.highest[0]:
-            self.highest = (log_density, x)
+        It belongs to the nearest if d' (H_i + H_j)/2 d < beta, d their difference and H the Hessians of
+        -log p, and takes its place if its log density is larger.
+        """
+        gaps = peak.x - np.array([known.x for known in self.peaks]).reshape(-1, len(peak.x))
+        own = np.sum((gaps @ peak.whiten) ** 2, axis=1)
+        theirs = [np.sum((gap @ known.whiten) ** 2) for gap, known in zip(gaps, self.peaks, strict=True)]
+        distance = 0.5 * (own + theirs)
+        k = int(np.argmin(distance)) if len(distance) else 0
+        if not len(distance) or distance[k] >= self.beta:
+            self.peaks.append(peak)
+            return len(distance)
+        if peak.log_density > self.peaks[k].log_density:
+            self.peaks[k] = peak
+        return k
 
     def at_infinity(self, x: np.ndarray) -> np.ndarray:
         """Whether points (..., d) are so far out, 1e9 units, that by rounding any density looks flat."""
-        return np.max(np.abs(x - self.origin.centre) / self.origin.scale, axis=-1) > 1e9
+        return np.max(np.abs(x - self.centre) / self.scale, axis=-1) > 1e9
 
 
-def search_in_rounds(state: Search, tick: Callable[[str, int, int], object]) -> list[int]:
-    """Find modes in rounds until the reason to stop is known; the modes that the first points climb to."""
-    found = state.found
+def search_in_rounds(
+    state: Search, points: np.ndarray, extra: np.ndarray, tick: Callable[[str, int, int], object]
+) -> list[int]:
+    """Find modes in rounds until the reason to stop is known; the modes that the first points climb to.
+
+    The first climbs are from 16 of the `points` (m, d), those of the first round from `extra` (k, d) too.
+    """
+    budget = state.density.budget
     tick("climbing from the first points", 0, 1)
-    points = state.origin.points
-    first = np.linspace(0, len(points) - 1, num=min(16, len(points))).round().astype(int)
-    ends = climb_from(state, starts_at(points[first], state.bases[0].metric), iterations=1000)
-    absorb(state, ends, np.isfinite(ends.log_density))
-    home = found.within(np.inf)
+    first = points[np.linspace(0, len(points) - 1, num=min(16, len(points))).round().astype(int)]
+    climb_and_add(state, starts_at(first, np.diag(state.scale**2)), iterations=1000)
+    home = state.within(np.inf)
     latest = 0  # evaluations when the latest heavy mode was found
     quiet = False
     while True:
         state.rounds += 1
-        before = set(found.heavy)
-        tick(f"round {state.rounds}, {len(before)} modes", state.spent, _wanted(state))
-        climb_and_absorb(state, _starts_of_round(state, quiet))
-        _read_symmetries(state)
-        _complete_orbits(state)
-        screened, quiet = quiet, not set(found.heavy) - before
-        if not quiet:
-            latest = state.spent
-        enough = screened and quiet and state.spent >= max(_wanted(state), 2 * latest)
-        reason = _reason_to_stop(state, enough)
-        if reason is not None:
-            state.reason = reason
-            return home
-
-
-def _reason_to_stop(state: Search, enough: bool) -> SearchEnd | None:
-    exhausted = state.density.budget.exhausted
-    if exhausted is not None:
-        return exhausted
-    if not state.found.peaks:
-        return "no mode" if state.rounds >= 2 else None
-    if len(state.found.heavy) >= state.found.max_modes:
-        return "max_modes"
-    return "complete" if enough else None
+        before = set(state.within())
+        wanted = _wanted(state)
+        tick(f"round {state.rounds}, {len(before)} modes", budget.made, wanted)
+        starts = _starts_of_round(state, quiet, wanted - budget.made)
+        if state.rounds == 1:
+            starts += starts_at(extra, starts[0].metric)
+        climb_and_add(state, starts, iterations=200)
+        _add_images(state)
+        screened, quiet = quiet, not set(state.within()) - before
+        latest = latest if quiet else budget.made
+        if budget.exhausted is not None:
+            state.reason = budget.exhausted
+        elif len(state.within()) >= state.max_modes:
+            state.reason = "max_modes"
+        elif state.peaks and screened and quiet and budget.made >= max(_wanted(state), 2 * latest):
+            state.reason = "complete"
+        elif state.peaks or state.rounds < 2:
+            continue
+        return home
 
 
 def _wanted(state: Search) -> int:
     """Evaluations before which the search does not end: in proportion to the orbits of heavy modes."""
-    heavy = [state.found.peaks[k] for k in state.found.heavy]
+    heavy = [state.peaks[k] for k in state.within()]
     orbit = np.arange(len(heavy))
     for g in state.symmetries:
         images = np.array([g(peak.x) for peak in heavy])
@@ -141,44 +145,43 @@ def _wanted(state: Search) -> int:
     return state.thoroughness.per_orbit * min(MAX_BASES, max(1, len(np.unique(orbit))))
 
 
-def _starts_of_round(state: Search, quiet: bool) -> Starts:
-    """Starts of each kind about the modes least used; after a quiet round the best of many such starts."""
-    bases = state.bases
-    least = sorted(state.found.heavy, key=lambda k: state.uses[k])[:MAX_BASES]
+def _starts_of_round(state: Search, quiet: bool, missing: int) -> list[Start]:
+    """Starts of each kind about the modes least used; after a quiet round the best of many such starts.
+
+    In the first quiet round lines are scanned too; `missing` evaluations later the search may end.
+    """
+    density = state.density
+    heavy = [state.peaks[k] for k in state.within()] or [peak_at(state.centre, 0.0, np.diag(state.scale))]
+    least = sorted(state.within(), key=lambda k: state.uses[k])[:MAX_BASES]
     state.uses.update(least)
-    used = [state.found.peaks[k] for k in least] or bases
-    parts = list[Starts]()
-    left = state.density.budget.left
-    cost = 1 if state.density.compiled else 1 + state.density.score_cost
-    many = int(min(state.thoroughness.screened, left / (8 * cost)))
+    used = [state.peaks[k] for k in least] or heavy
+    cost = 1 if density.compiled else 1 + density.score_cost
+    many = int(min(state.thoroughness.screened, density.budget.left / (8 * cost)))
+    screened = quiet and many > STARTS_PER_KIND
+    numbers = np.arange(many if screened else STARTS_PER_KIND)
+    starts = list[Start]()
     for kind in (ellipsoid_starts, isotropic_starts):
-        screened = quiet and many > STARTS_PER_KIND
-        numbers = np.arange(many if screened else STARTS_PER_KIND)
         shares = zip(used, np.array_split(numbers, len(used)), strict=True)
-        drawn = join([kind(base, len(share), state.rng) for base, share in shares])
-        if screened:
-            drawn = screened_starts(state.density, drawn, STARTS_PER_KIND, bases, state.rng)
-        parts.append(drawn)
+        drawn = [start for base, share in shares for start in kind(base, len(share), state.rng)]
+        starts += screened_starts(density, drawn, STARTS_PER_KIND, heavy, state.rng) if screened else drawn
     if quiet and not state.scanned:
         state.scanned = True
-        points = min(state.thoroughness.scanned, max(512, _wanted(state) - state.spent))
-        parts.append(scanned_starts(state.density, bases[0], min(points, left / 4)))
-    if state.rounds == 1 and len(state.origin.extra):
-        parts.append(starts_at(state.origin.extra, bases[0].metric))
-    return join(parts)
+        points = min(state.thoroughness.scanned, max(512, missing), density.budget.left / 4)
+        starts += scanned_starts(density, heavy[0], points)
+    return starts
 
 
-def ellipsoid_starts(base: Peak, n: int, rng: np.random.Generator) -> Starts:
+def ellipsoid_starts(base: Peak, n: int, rng: np.random.Generator) -> list[Start]:
     """m + 3^u R z: the shape of the mode, blown up, to 2187 standard deviations at most."""
     power = 3.0 ** rng.uniform(0, 7, size=n)
     x = base.x + power[:, None] * (rng.standard_normal((n, len(base.x))) @ base.root.T)
-    return starts_at(x, base.metric, 0.3 * power)
+    return starts_at(x, base.root @ base.root.T, 0.3 * power)
 
 
-def isotropic_starts(base: Peak, n: int, rng: np.random.Generator) -> Starts:
+def isotropic_starts(base: Peak, n: int, rng: np.random.Generator) -> list[Start]:
     """Round clouds about the mode or about 0, of the size of the mode's coordinates or of 1."""
     d = len(base.x)
-    size = np.sqrt(np.mean(base.x**2 + base.sd**2))
+    size = np.sqrt(np.mean(base.x**2 + np.sum(base.root**2, axis=1)))
     own = 10 ** rng.uniform(-1, 2, size=n) * size
     scale = np.where(rng.random(n) < 0.5, own, 10 ** rng.uniform(-0.5, 1.5, size=n))
     centre = np.where(rng.random(n) < 0.5, 1.0, 0.0)[:, None] * base.x
@@ -186,11 +189,19 @@ def isotropic_starts(base: Peak, n: int, rng: np.random.Generator) -> Starts:
     return starts_at(x, np.eye(d), 0.3 * scale)
 
 
-def scanned_starts(density: CountedTarget, base: Peak, n_points: float) -> Starts:
-    """The highest inner maxima of log p on lines through a mode, .5 to 81 standard deviations from it."""
-    rays = scan_rays(base)
-    rays = np.concatenate([rays, -rays])
+def scanned_starts(density: CountedTarget, base: Peak, n_points: float) -> list[Start]:
+    """The highest inner maxima of log p on lines through a mode, .5 to 81 standard deviations from it.
+
+    The lines are along diagonals, the coordinates, and from four dimensions on the principal axes. Densities
+    that treat their coordinates alike have modes on the main diagonal; up to three dimensions all diagonals
+    are taken.
+    """
     d = len(base.x)
+    sd = np.sqrt(np.sum(base.root**2, axis=1))
+    signs = np.array(list(product([1.0], *[[1.0, -1.0]] * (d - 1)))) if d <= 3 else np.ones((1, d))
+    rays = np.concatenate([signs * sd / np.sqrt(d), np.diag(sd), base.root.T])
+    rays = rays[:64] if d > 3 else rays[: -d if d > 1 else 1]
+    rays = np.concatenate([rays, -rays])
     radii = np.geomspace(0.5, 81, num=max(3, int(n_points / len(rays))))
     places = base.x + radii[:, None, None] * rays
     value = density.log_density(places.reshape(-1, d)).reshape(places.shape[:2])
@@ -198,33 +209,20 @@ def scanned_starts(density: CountedTarget, base: Peak, n_points: float) -> Start
         inner = (value[1:-1] > value[:-2]) & (value[1:-1] >= value[2:])
     value = np.where(inner, value[1:-1], -np.inf).ravel()
     best = np.argsort(-value, kind="stable")[:32]
-    return starts_at(places[1:-1].reshape(-1, d)[best[np.isfinite(value[best])]], base.metric)
-
-
-def scan_rays(base: Peak) -> np.ndarray:
-    """Directions of lines: diagonals, the coordinates, and from four dimensions on the principal axes.
-
-    Densities that treat their coordinates alike have modes on the main diagonal; up to three dimensions all
-    diagonals are taken.
-    """
-    d = len(base.x)
-    if d == 1:
-        return base.root
-    if d > 3:
-        return np.concatenate([base.sd[None] / np.sqrt(d), np.diag(base.sd), base.root.T])[:64]
-    signs = np.array(list(product([1.0], *[[1.0, -1.0]] * (d - 1))))
-    return np.concatenate([signs * base.sd / np.sqrt(d), np.diag(base.sd)])
+    x = places[1:-1].reshape(-1, d)[best[np.isfinite(value[best])]]
+    return starts_at(x, base.root @ base.root.T)
 
 
 def screened_starts(
-    density: CountedTarget, drawn: Starts, keep: int, known: list[Peak], rng: np.random.Generator
-) -> Starts:
+    density: CountedTarget, drawn: list[Start], keep: int, known: list[Peak], rng: np.random.Generator
+) -> list[Start]:
     """Of many starts those worth a climb, by one score each: half of largest residual, half at random."""
-    value, score = density.log_density_and_score(drawn.x)
-    residual = np.where(np.isfinite(value), score_residuals(known, score, drawn.x), -np.inf)
+    x = np.array([start.x for start in drawn])
+    value, score = density.log_density_and_score(x)
+    residual = np.where(np.isfinite(value), score_residuals(known, score, x), -np.inf)
     largest = np.argsort(-residual, kind="stable")[: keep // 2]
-    others = rng.choice(len(drawn.x), size=min(keep - keep // 2, len(drawn.x)), replace=False)
-    return join([drawn.rows(largest), drawn.rows(others)])
+    others = rng.choice(len(x), size=min(keep - keep // 2, len(x)), replace=False)
+    return [drawn[k] for k in (*largest, *others)]
 
 
 def score_residuals(known: list[Peak], score: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -236,122 +234,143 @@ def score_residuals(known: list[Peak], score: np.ndarray, x: np.ndarray) -> np.n
     known = known[:32]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         ways = [(peak.x - x) @ peak.whiten for peak in known]
-        least = np.min(
-            [_disagreement(way, score @ peak.root) for way, peak in zip(ways, known, strict=True)], axis=0
-        )
-        if len(known) == 1:
-            return least
-        own = [peak.log_density - peak.drop(x) for peak in known]
-        share = np.exp(own - np.max(own, axis=0))
-        pulls = [way @ peak.whiten.T for way, peak in zip(ways, known, strict=True)]
-        root = known[0].root
-        mixed = np.einsum("kn,kni->ni", share, pulls)
-        return np.minimum(least, _disagreement(mixed @ root, score @ root))
+        pairs = [(way, score @ peak.root) for way, peak in zip(ways, known, strict=True)]
+        if len(known) > 1:
+            heights = [peak.log_density - peak.drop(x) for peak in known]
+            share = np.exp(heights - np.max(heights, axis=0))
+            pulls = [way @ peak.whiten.T for way, peak in zip(ways, known, strict=True)]
+            pairs.append((np.einsum("kn,kni->ni", share, pulls) @ known[0].root, score @ known[0].root))
+        angles = []
+        for way, slope in pairs:
+            size = np.linalg.norm(way, axis=1) * np.linalg.norm(slope, axis=1)
+            cosine = np.sum(way * slope, axis=1) / np.where(size > 0, size, 1.0)
+            # scores that overflow tell nothing
+            angles.append(np.where(np.isfinite(cosine) & (size > 0), 1 - cosine, 0.0))
+        return np.min(angles, axis=0)
 
 
-def _disagreement(way: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """1 - cosine of the angle between rows; 0 where it cannot be had: scores that overflow tell nothing."""
-    size = np.sqrt(dot(way, way)) * np.sqrt(dot(slope, slope))
-    cosine = dot(way, slope) / np.where(size > 0, size, 1.0)
-    return np.where(np.isfinite(cosine) & (size > 0), 1 - cosine, 0.0)
-
-
-def _read_symmetries(state: Search) -> None:
-    """Signed permutations read off pairs of equally high modes; those that are exact symmetries are kept."""
-    first, *others = state.bases
-    candidates = list[SignedPermutation]()
-    for peak in others[:MAX_SYMMETRIES]:
-        if abs(peak.log_density - first.log_density) < 1e-5:
-            hessians = np.array([first.hessian, peak.hessian])
-            g = matching_map(np.array([first.x, peak.x]), hessians, first.sd)
-            if g is not None and g not in state.symmetries:
-                candidates.append(g)
+def _add_images(state: Search) -> None:
+    """Read symmetries off pairs of equally high modes, and add the images of modes, which need no climb."""
+    heavy = [state.peaks[k] for k in state.within()]
+    maps = [matching_map(heavy[0], peak) for peak in heavy[1 : 1 + MAX_SYMMETRIES]]
+    candidates = [g for g in maps if g is not None and g not in state.symmetries]
     if candidates:
-        points = probes(first.x, first.root, state.rng)
-        exact = verified_maps(state.density.log_density, candidates, points)
+        exact = verified_maps(state.density.log_density, candidates, heavy[0], state.rng)
         state.symmetries = (state.symmetries + exact)[:MAX_SYMMETRIES]
-
-
-def _complete_orbits(state: Search) -> None:
-    """Images of modes under exact symmetries are modes: added without a climb, until none is new."""
-    found = state.found
-    queue = found.heavy if state.symmetries else []
+    queue = state.within() if state.symmetries else []
     seen = set(queue)
-    while queue and len(seen) <= 2 * found.max_modes and not state.density.budget.exhausted:
-        peak = found.peaks[queue.pop(0)]
+    while queue and len(seen) <= 2 * state.max_modes and not state.density.budget.exhausted:
+        peak = state.peaks[queue.pop(0)]
         images = np.array([g(peak.x) for g in state.symmetries])
-        new = np.flatnonzero(recognise(images, np.full(len(images), peak.log_density), found.peaks) < 0)
+        new = np.flatnonzero(recognise(images, np.full(len(images), peak.log_density), state.peaks) < 0)
         value, score = state.density.log_density_and_score(images[new])
         for i, top, slope in zip(new, value, score, strict=True):
-            hessian = state.symmetries[i].conjugate(peak.hessian)
+            root = state.symmetries[i](peak.root.T).T
             same = abs(top - peak.log_density) < 1e-6 * (1 + abs(peak.log_density))
-            if same and (peak.kind == "flat" or 0.5 * slope @ np.linalg.solve(hessian, slope) < 1e-5):
-                k = found.add(Peak(images[i], float(top), hessian, peak.kind))
-                if k is not None and k not in seen:
+            if same and (peak.kind == "flat" or 0.5 * np.sum((slope @ root) ** 2) < 1e-5):
+                k = state.add(peak_at(images[i], top, root, peak.kind))
+                if k not in seen:
                     seen.add(k)
                     queue.append(k)
 
 
-def climb_from(state: Search, starts: Starts, iterations: int) -> Ends:
-    """Climb, and remember the highest place at which a climb was not finished."""
-    state.climbs += len(starts.x)
-    ends = climb(state.density, starts, iterations=iterations, known=state.found.peaks)
-    unfinished = ~ends.rest | state.at_infinity(ends.x)
-    going = np.flatnonzero(unfinished & (ends.mode < 0) & np.isfinite(ends.log_density))
-    if len(going):
-        best = going[np.argmax(ends.log_density[going])]
-        state.note_unfinished(float(ends.log_density[best]), ends.x[best])
-    return ends
+def matching_map(first: Peak, second: Peak) -> SignedPermutation | None:
+    """The signed permutation that carries a mode and its Hessian upon another one; None if there is none."""
+    from scipy.optimize import linear_sum_assignment
+
+    scale = np.sqrt(np.sum(first.root**2) / len(first.x))  # standard deviation of a coordinate
+    gaps = np.abs(np.abs(second.x)[:, None] - np.abs(first.x))
+    heights = abs(first.log_density - second.log_density)
+    if heights > 1e-5 or np.max(np.sort(gaps, axis=1)[:, 0]) > EQUAL_SHAPE * scale:
+        return None
+    rows = np.sort(np.abs([first.hessian, second.hessian]), axis=2)
+    cost = gaps / scale + np.abs(rows[1][:, None] - rows[0]).max(axis=2) / rows[0].max()
+    moving = 0.01 * EQUAL_SHAPE * (1 - np.eye(len(gaps)))  # coordinates that may stay do
+    order = linear_sum_assignment(cost + moving)[1]
+    moved = first.x[order]
+    sign = np.where((moved * second.x < 0) & (np.abs(moved) > EQUAL_SHAPE * scale), -1, 1)
+    g = SignedPermutation(tuple(order.tolist()), tuple(sign.tolist()))
+    if np.abs(g(first.x) - second.x).max() > EQUAL_SHAPE * scale:
+        return None
+    gap = np.abs(g.conjugate(first.hessian) - second.hessian).max()
+    return g if gap <= EQUAL_SHAPE * np.abs(second.hessian).max() else None
 
 
-def climb_and_absorb(state: Search, starts: Starts, iterations: int = 200) -> None:
-    """Climb in blocks, so that later blocks stop at the modes that earlier ones found.
+def verified_maps(
+    log_density: Batch, maps: list[SignedPermutation], mode: Peak, rng: np.random.Generator
+) -> list[SignedPermutation]:
+    """Maps under which log p is the same at points 3, 9, 27 and 81 standard deviations from a mode."""
+    z = rng.standard_normal((4, len(mode.x))) / np.sqrt(len(mode.x))
+    points = mode.x + np.array([[3.0], [9.0], [27.0], [81.0]]) * (z @ mode.root.T)
+    value = log_density(points)
+    finite = np.isfinite(value)
+    for point, own in zip(points[finite], value[finite], strict=True):
+        image = log_density(np.array([g(point) for g in maps]).reshape(-1, len(point)))
+        with np.errstate(invalid="ignore"):
+            same = np.abs(image - own) < 1e-8 * (1 + abs(own))
+        maps = [g for g, holds in zip(maps, same, strict=True) if holds]
+    return maps if finite.sum() > 1 else []
 
-    Climbs that are not finished after so many iterations are settled if they are among the 16 highest.
+
+def climb_and_add(state: Search, starts: list[Start], iterations: int, *, flat: bool = False) -> Ends:
+    """Climb in blocks, so that later blocks stop at the modes that earlier ones found; add what is new.
+
+    Climbs that are not finished after so many iterations are settled if they are among the 16 highest, and
+    the highest place at which one was not finished is remembered. Returns the ends, with their modes.
     """
-    order = state.rng.permutation(len(starts.x))
-    for start in range(0, len(order), 256):
-        if state.density.budget.exhausted:
-            return
-        ends = climb_from(state, starts.rows(order[start : start + 256]), iterations)
-        unfinished = np.flatnonzero(~ends.rest & (ends.mode < 0) & np.isfinite(ends.log_density))
+    parts = list[Ends]()
+    for begin in range(0, len(starts), 256):
+        if parts and (state.density.budget.exhausted or state.full):
+            break
+        block = starts[begin : begin + 256]
+        state.climbs += len(block)
+        ends = climb(state.density, block, state.peaks, iterations=iterations)
+        free = (ends.mode < 0) & np.isfinite(ends.log_density)
+        going = np.flatnonzero(free & (~ends.rest | state.at_infinity(ends.x)))
+        going = going[np.argsort(-ends.log_density[going], kind="stable")]
+        if len(going):
+            _note_unfinished(state, float(ends.log_density[going[0]]), ends.x[going[0]])
         wanted = ends.rest.copy()
-        wanted[unfinished[np.argsort(-ends.log_density[unfinished], kind="stable")][:16]] = True
-        absorb(state, ends, wanted)
+        wanted[going[~ends.rest[going]][:16]] = True
+        parts.append(ends._replace(mode=settle_and_add(state, ends, wanted, flat=flat)))
+    return Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def absorb(state: Search, ends: Ends, wanted: np.ndarray, *, flat: bool = False) -> np.ndarray:
+def _note_unfinished(state: Search, log_density: float, x: np.ndarray) -> None:
+    """Remember a place from which log p goes on rising, if it is the highest one."""
+    if state.highest is None or log_density > state.highest[0]:
+        state.highest = (log_density, x)
+
+
+def settle_and_add(state: Search, ends: Ends, wanted: np.ndarray, *, flat: bool = False) -> np.ndarray:
     """Settle the distinct ends, highest first, and add them to the modes found.
 
     Returns the mode of each end, -1 where there is none. Flat and pointed tops are measured as long as no
     smooth mode is known, or always if `flat`.
     """
-    found = state.found
     label = ends.mode.copy()
     left = np.flatnonzero(wanted & (label < 0) & np.isfinite(ends.log_density))
     left = left[np.argsort(-ends.log_density[left], kind="stable")]
     rough = list[int]()
-    while len(left) and not state.density.budget.exhausted and not found.full:
-        batch = left[_distinct_points(ends.x[left], ends.width[left], 48)]
+    while len(left) and not state.density.budget.exhausted and not state.full:
+        batch = left[distinct_points(ends.x[left], ends.width[left], 48)]
         done = settle(state.density, ends.x[batch], ends.width[batch])
         for i, row in enumerate(batch):
             if done.kind[i] == "mode":
-                k = found.add(Peak(done.x[i], float(done.log_density[i]), done.hessian[i]))
-                label[row] = -1 if k is None else k
+                label[row] = state.add(peak_at(done.x[i], done.log_density[i], done.root[i]))
         dull = batch[(done.kind == "rough") & ends.rest[batch]]
         same = (np.abs(ends.x[left, None] - ends.x[dull]) <= 0.05 * ends.width[dull]).all(axis=2).any(axis=1)
         rough += left[same & ends.rest[left]].tolist()
         left = left[~same & ~np.isin(left, batch)]
-        label[left] = recognise(ends.x[left], ends.log_density[left], found.peaks)
+        label[left] = recognise(ends.x[left], ends.log_density[left], state.peaks)
         left = left[label[left] < 0]
-    if flat or not any(peak.kind == "mode" for peak in found.peaks):
+    if flat or not any(peak.kind == "mode" for peak in state.peaks):
         for row in rough:
-            k = _flat_mode(state, ends.x[row], ends.log_density[row])
-            label[row] = -1 if k is None else k
+            label[row] = _flat_mode(state, ends.x[row], ends.log_density[row])
     return label
 
 
-def _distinct_points(x: np.ndarray, width: np.ndarray, most: int) -> np.ndarray:
+def distinct_points(x: np.ndarray, width: np.ndarray, most: int) -> np.ndarray:
     """Positions of the first points that differ from each other."""
     chosen = list[int]()
     for i in range(len(x)):
@@ -362,13 +381,13 @@ def _distinct_points(x: np.ndarray, width: np.ndarray, most: int) -> np.ndarray:
     return np.array(chosen, dtype=int)
 
 
-def _flat_mode(state: Search, x: np.ndarray, log_density: float) -> int | None:
-    """The mode with a flat or pointed top that a point belongs to: a known one, or one that is measured now.
+def _flat_mode(state: Search, x: np.ndarray, log_density: float) -> int:
+    """The mode with a flat or pointed top that a point belongs to, known or measured now; -1 if none.
 
     It belongs to a known one if it is within its width, or log p never `TOP_DROP` lower on the way there.
     After four places that are not tops no more are measured.
     """
-    for k, peak in enumerate(state.found.peaks):
+    for k, peak in enumerate(state.peaks):
         if peak.kind == "flat" and peak.drop(x[None])[0] < 0.5:
             return k
         if peak.kind == "flat" and abs(log_density - peak.log_density) < TOP_DROP:
@@ -376,16 +395,16 @@ def _flat_mode(state: Search, x: np.ndarray, log_density: float) -> int | None:
             if state.density.log_density(way).min() > min(log_density, peak.log_density) - TOP_DROP:
                 return k
     if state.at_infinity(x) or state.false_tops >= 4 or state.density.budget.exhausted:
-        return None
+        return -1
     # nats by which a climb may have missed a top, another one or the first
-    gain = 0.05 if state.found.peaks else 10.0 * len(x)
-    top = flat_top(state.density, x, state.origin.scale, max_gain=gain)
+    gain = 0.05 if state.peaks else 10.0 * len(x)
+    top = flat_top(state.density, x, state.scale, max_gain=gain)
     if top.peak is not None:
-        return state.found.add(top.peak)
+        return state.add(top.peak)
     state.endless |= top.endless
-    state.note_unfinished(top.log_density, top.x)
+    _note_unfinished(state, top.log_density, top.x)
     state.false_tops += 1
-    return None
+    return -1
 
 
 def neighbours_first(state: Search, order: list[int]) -> list[int]:
@@ -395,20 +414,23 @@ def neighbours_first(state: Search, order: list[int]) -> list[int]:
     list, though all its modes are too many. A start part of the way to another mode, one standard deviation
     aside, is in the basin of a mode between the two; from many of them the nearest neighbours are found.
     """
-    found = state.found
-    base = found.peaks[order[0]]
-    shapes = [base.root.T @ found.peaks[k].hessian @ base.root for k in order[: found.max_modes]]
+    base = state.peaks[order[0]]
+    shapes = [base.root.T @ state.peaks[k].hessian @ base.root for k in order[: state.max_modes]]
     if np.median([np.abs(shape - np.eye(len(base.x))).max() for shape in shapes]) > 0.1:
         return order
-    others = np.array([found.peaks[k].x for k in found.heavy])
+    others = np.array([state.peaks[k].x for k in state.within()])
     ways = others[state.rng.integers(len(others), size=1024)] - base.x
     share = state.rng.uniform(0.2, 0.45, size=(1024, 1))
     aside = state.rng.standard_normal(ways.shape) @ base.root.T
-    ends = climb_from(state, starts_at(base.x + share * ways + aside, base.metric), iterations=200)
+    starts = starts_at(base.x + share * ways + aside, base.root @ base.root.T)
+    ends = climb(state.density, starts, state.peaks, iterations=200)
+    state.climbs += len(starts)
     rows = np.flatnonzero(ends.rest & (ends.mode < 0))
     rows = rows[np.argsort(base.drop(ends.x[rows]), kind="stable")]
-    nearest = rows[_distinct_points(ends.x[rows], ends.width[rows], found.max_modes)]
-    absorb(state, ends, np.isin(np.arange(1024), nearest))
-    heavy = np.array(found.heavy)
-    length = base.drop(np.array([found.peaks[k].x for k in heavy]))
+    nearest = rows[distinct_points(ends.x[rows], ends.width[rows], state.max_modes)]
+    done = settle(state.density, ends.x[nearest], ends.width[nearest])
+    for i in np.flatnonzero(done.kind == "mode"):
+        state.add(peak_at(done.x[i], done.log_density[i], done.root[i]))
+    heavy = np.array(state.within())
+    length = base.drop(np.array([state.peaks[k].x for k in heavy]))
     return list(dict.fromkeys([order[0], *heavy[np.argsort(length, kind="stable")].tolist(), *order]))

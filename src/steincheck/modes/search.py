@@ -1,4 +1,4 @@
-"""Modes of a target: the search that needs no box, and the record of what it found."""
+"""Modes of a target: the search that needs no box, the paper's in a box, and the record of what they find."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .._validation import (
     RandomSource,
     announce,
     as_count,
+    as_one_positive,
     as_pairs,
     check_switch,
     integer_seed,
@@ -24,11 +25,11 @@ from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, ModeSearch, SignedPermutation
 from ..result.modes import SearchEnd
 from ..target import NO_SCORE, Target, jax_target, raw_score, require_target
-from ..target.evaluation import CountedTarget, as_budget
+from ..target.evaluation import Budget, CountedTarget, as_budget
 from ..typing import BoundsLike, DrawsLike
 from ..wording import results as words
-from .peaks import FoundModes, tie_order
-from .rounds import THOROUGH, USUAL, Origin, Search, Thoroughness, neighbours_first, search_in_rounds
+from .climb import recognise, starts_at
+from .rounds import THOROUGH, USUAL, Search, Thoroughness, climb_and_add, neighbours_first, search_in_rounds
 
 
 def find_modes(
@@ -103,29 +104,124 @@ def find_modes(
     require_target(target)
     check_switch(thorough, "thorough")
     check_switch(progress, "progress", optional=True)
-    max_modes = as_count(max_modes, "max_modes")
     n_starts = as_count(n_starts, "n_starts")
+    max_modes = as_count(max_modes, "max_modes")
     density = CountedTarget(target, as_budget(max_evaluations, max_seconds))
     seed = integer_seed(rng)
     stream = np.random.default_rng(seed)
-    given = None if starts is None else as_starts(starts, target.dim)
-    box = None if bounds is None else as_box(bounds, target.dim)
+    places = (as_starts(starts, target.dim), as_box(bounds, target.dim))
+    extra = with_uniform(*places, n_starts, target.dim, stream)
     sample = None if draws is None else to_unconstrained(draws, target, minimum=1)
-    extra = with_uniform(given, box, n_starts, target.dim, stream)
-    if sample is not None:
-        origin = origin_at(sample.values, extra)
-    else:
-        about = median_and_mad(extra) if len(extra) else Location(np.zeros(target.dim), np.ones(target.dim))
-        origin = origin_about(about, extra, stream)
-    options = SearchOptions(max_modes, THOROUGH if thorough else USUAL, progress)
-    modes = search_modes(density, origin, options, stream)
+    points = extra if sample is None else sample.values
+    modes = search_modes(
+        density,
+        points,
+        extra,
+        stream,
+        from_points=sample is not None,
+        max_modes=max_modes,
+        thoroughness=THOROUGH if thorough else USUAL,
+        progress=progress,
+    )
     require_mode(modes)
     announce([*(() if sample is None else sample.warnings), *modes.warnings])
     return with_seed(modes, seed)
 
 
-def as_starts(starts: Any, dim: int) -> np.ndarray:
-    """Starts (n, d) of a search; raises where numbers are too far apart to show a mode."""
+def box_search(
+    target: Target,
+    bounds: BoundsLike | None = None,
+    *,
+    starts: ArrayLike | None = None,
+    n_starts: int = 512,
+    max_modes: int = 64,
+    beta: float = 1.0,
+    max_evaluations: int | None = None,
+    max_seconds: float | None = 60.0,
+    rng: RandomSource = None,
+) -> Modes:
+    """Find the modes of a target from uniform starts in a box (paper, Alg. 2).
+
+    All starts climb by BFGS; the distinct ends are settled by Newton steps, saddle points are dropped, the
+    rest is merged. `find_modes` needs no box and finds more; this is the search of the paper's experiments.
+
+    Parameters
+    ----------
+    target : Target
+    bounds : (low, high), or one such pair per coordinate
+        The box of the `n_starts` uniform starts; modes outside of it are kept too.
+    starts : array (n, d), optional
+        Further starts, or all of them if `bounds` is not given.
+    n_starts : int
+        Number of uniform starts.
+    max_modes : int
+        Modes returned, at most: the heaviest by Laplace weight.
+    beta : float
+        Merge modes whose squared distance, weighted by the average of their Hessians, is below this.
+    max_evaluations : int, optional
+        Points at which the density is evaluated, at most.
+    max_seconds : float or None
+        The search stops after so many seconds; None for no limit.
+    rng : int, Generator or SeedSequence, optional
+
+    Returns
+    -------
+    Modes
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import steincheck as sc
+    >>> target = sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 6) ** 2), dim=1)
+    >>> sorted(sc.box_search(target, (-10, 10), rng=0).locations.round(6).ravel().tolist())
+    [0.0, 6.0]
+    """
+    require_target(target)
+    n_starts = as_count(n_starts, "n_starts")
+    max_modes = as_count(max_modes, "max_modes")
+    as_one_positive(beta, "beta")
+    budget = as_budget(max_evaluations, max_seconds)
+    if bounds is None and starts is None:
+        raise ValueError("give `bounds`, (low, high) or one such pair per coordinate, or `starts`, or both")
+    seed = integer_seed(rng)
+    stream = np.random.default_rng(seed)
+    places = (as_box(bounds, target.dim), as_starts(starts, target.dim))
+    options: dict[str, Any] = {"n_starts": n_starts, "max_modes": max_modes, "beta": beta}
+    modes = box_search_core(target, *places, stream, **options, budget=budget)
+    announce(modes.warnings)
+    return with_seed(modes, seed)
+
+
+def box_search_core(
+    target: Target,
+    box: np.ndarray | None,
+    starts: np.ndarray | None,
+    rng: np.random.Generator,
+    *,
+    n_starts: int = 512,
+    max_modes: int = 64,
+    beta: float = 1.0,
+    budget: Budget | None = None,
+) -> Modes:
+    """As `box_search` with a box (2, d) or starts (n, d), or both; warnings are in the record only."""
+    density = CountedTarget(target, budget)
+    x = with_uniform(starts, box, n_starts, target.dim, rng)
+    if box is None:
+        box = np.stack([x.min(axis=0), x.max(axis=0)])
+    width = np.where(box[1] > box[0], box[1] - box[0], 1.0)
+    state = Search(density, box.mean(axis=0), width, rng, max_modes, beta, rounds=1)
+    climb_and_add(state, starts_at(x, np.diag(width**2), 0.1), iterations=1000)
+    chosen = state.within(20 + target.dim / 2)
+    state.reason = density.budget.exhausted or ("max_modes" if len(chosen) > max_modes else "one round")
+    found = _modes_record(state, chosen[:max_modes])
+    require_mode(found)
+    return found
+
+
+def as_starts(starts: Any, dim: int) -> np.ndarray | None:
+    """Starts (n, d) that a user gives, or None; raises where numbers are too far apart to show a mode."""
+    if starts is None:
+        return None
     x = as_matrix(starts, dim, minimum=1, name="starts")
     size = np.abs(x).max()
     if size > 1e15:  # neighbouring numbers are 0.1 apart there
@@ -133,8 +229,10 @@ def as_starts(starts: Any, dim: int) -> np.ndarray:
     return x
 
 
-def as_box(bounds: Any, dim: int) -> np.ndarray:
-    """Lower and upper corner (2, d) of one finite (low, high) pair or one per coordinate."""
+def as_box(bounds: Any, dim: int) -> np.ndarray | None:
+    """Lower and upper corner (2, d) of one finite (low, high) pair or one per coordinate; None stays None."""
+    if bounds is None:
+        return None
     box = as_pairs(bounds, dim)
     for k in np.flatnonzero(~np.isfinite(box).all(axis=0)):
         raise ValueError(f"`bounds` must be finite, coordinate {k} has {box[:, k].tolist()}")
@@ -160,12 +258,44 @@ def with_seed(modes: Modes, seed: int) -> Modes:
 def require_mode(found: Modes) -> None:
     """Raise if a search found no mode."""
     if not len(found):
-        raise ValueError(no_mode_reason(found))
+        raise ValueError("" if found.search is None else found.search.message)
 
 
-def no_mode_reason(found: Modes) -> str:
-    """Why a search found no mode, in words."""
-    return "" if found.search is None else found.search.message
+def search_modes(
+    density: CountedTarget,
+    points: np.ndarray,
+    extra: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    from_points: bool = True,
+    max_modes: int = 64,
+    thoroughness: Thoroughness = USUAL,
+    progress: bool | None = None,
+) -> Modes:
+    """The core of `find_modes`: no validation, no warning; no mode is an empty record that says why.
+
+    `points` (n, d) give location and units, and the first climbs start from some of them if `from_points`;
+    else from normal draws about their location, 0 without points. `extra` (k, d) are further starts.
+    """
+    target = density.target
+    plane = uncorrelated_coordinates(points)
+    if plane is not None:
+        inner = CountedTarget(plane.target(target), density.budget)
+        options: dict[str, Any] = {"max_modes": max_modes, "thoroughness": thoroughness, "progress": progress}
+        places = (plane.inward(points), plane.inward(extra))
+        found = search_modes(inner, *places, rng, from_points=from_points, **options)
+        return plane.modes(found, target.names)
+    centre, scale = location_and_scale(points, rounded=not from_points)
+    if not from_points:
+        points = centre + scale * rng.standard_normal((16, target.dim))
+    state = Search(density, centre, scale, rng, max_modes, thoroughness=thoroughness)
+    with progress_bar(progress) as tick:
+        home = search_in_rounds(state, points, extra, tick)
+        # modes that the first points climb to are never left out because of their weight
+        order = list(dict.fromkeys([*home, *state.within(20 + target.dim / 2)]))
+        if state.reason == "max_modes":
+            order = neighbours_first(state, order)
+    return _modes_record(state, order[:max_modes])
 
 
 class Location(NamedTuple):
@@ -175,61 +305,28 @@ class Location(NamedTuple):
     scale: np.ndarray
 
 
-def median_and_mad(x: np.ndarray) -> Location:
-    """Median and 1.4826 times the median absolute deviation of each coordinate, the latter never 0."""
-    centre = np.median(x, axis=0)
-    spread = 1.4826 * np.median(np.abs(x - centre), axis=0)
-    return Location(centre, np.where(spread > 0, spread, np.maximum(1.0, np.abs(centre))))
+def location_and_scale(x: np.ndarray, *, rounded: bool) -> Location:
+    """Median and 1.4826 times the median absolute deviation of each coordinate, the latter never 0.
 
-
-def origin_at(points: np.ndarray, extra: np.ndarray) -> Origin:
-    """A search that begins at points (n, d), and in their units."""
-    return Origin(*median_and_mad(points), points, extra)
-
-
-def origin_about(location: Location, extra: np.ndarray, rng: np.random.Generator) -> Origin:
-    """A search that must not know single draws, but where they are."""
-    points = location.centre + location.scale * rng.standard_normal((16, len(location.centre)))
-    return Origin(*location, points, extra)
-
-
-class SearchOptions(NamedTuple):
-    """What a search returns, and how hard it looks."""
-
-    max_modes: int = 64
-    thoroughness: Thoroughness = USUAL
-    progress: bool | None = None
-
-
-def search_modes(
-    density: CountedTarget, origin: Origin, options: SearchOptions, rng: np.random.Generator
-) -> Modes:
-    """The core of `find_modes`: no validation, no warning; no mode is an empty record that says why.
-
-    Modes that the first points climb to are never left out because of their weight.
+    Rounded to powers of 2 hardly any single row of `x` (n, d) can change them. 0 and 1 without rows.
     """
-    target = density.target
-    plane = uncorrelated_coordinates(origin.points)
-    if plane is not None:
-        inner = CountedTarget(plane.target(target), density.budget)
-        within = origin_at(plane.inward(origin.points), plane.inward(origin.extra))
-        return plane.modes(search_modes(inner, within, options, rng), target.names)
-    state = Search(density, origin, FoundModes(options.max_modes), rng, options.thoroughness)
-    with progress_bar(options.progress) as tick:
-        home = search_in_rounds(state, tick)
-        heavy = state.found.within(20 + target.dim / 2)
-        order = list(dict.fromkeys([*home, *heavy]))
-        if state.reason == "max_modes":
-            order = neighbours_first(state, order)
-    return modes_record(state, order[: options.max_modes])
+    if not len(x):
+        return Location(np.zeros(x.shape[1]), np.ones(x.shape[1]))
+    centre = np.median(x, axis=0)
+    scale = 1.4826 * np.median(np.abs(x - centre), axis=0)
+    scale = np.where(scale > 0, scale, np.maximum(1.0, np.abs(centre)))
+    if not rounded:
+        return Location(centre, scale)
+    scale = 2.0 ** np.round(np.log2(scale))
+    return Location(scale * np.round(centre / scale), scale)
 
 
-def modes_record(state: Search, chosen: list[int]) -> Modes:
+def _modes_record(state: Search, chosen: list[int]) -> Modes:
     """The modes chosen, in an order that does not depend on the seed.
 
     Where the density goes on growing far above them, tops that are not smooth are places on the way there.
     """
-    found = [state.found.peaks[k] for k in chosen]
+    found = [state.peaks[k] for k in chosen]
     grows = state.highest is not None and state.highest[0] > 10 + max(
         [-np.inf, *(p.log_density for p in found)]
     )
@@ -238,7 +335,8 @@ def modes_record(state: Search, chosen: list[int]) -> Modes:
         return _without_mode(state)
     x = np.array([peak.x for peak in found])
     height = np.array([peak.log_density for peak in found])
-    order = tie_order(x, height, np.min([peak.sd for peak in found], axis=0))
+    sd = np.array([np.sqrt(np.sum(peak.root**2, axis=1)) for peak in found])
+    order = tie_order(x, height, sd.min(axis=0))
     peaks = [found[k] for k in order]
     flat = sum(peak.kind == "flat" for peak in peaks)
     search = _search_record(state, state.reason, words.SEARCH_ENDS[state.reason])
@@ -250,13 +348,29 @@ def modes_record(state: Search, chosen: list[int]) -> Modes:
     ]
     return Modes(
         x[order],
-        np.array([peak.metric for peak in peaks]),
+        np.array([peak.root @ peak.root.T for peak in peaks]),
         height[order],
         tuple(text for text in warnings if text),
         search,
-        _symmetries(state, x[order], np.array([peak.sd for peak in peaks])),
+        _symmetries(state),
         tuple(state.density.target.names or ()),
     )
+
+
+def tie_order(x: np.ndarray, log_density: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Highest first; equally high ones, to 1e-6 nats, by location, compared coordinate by coordinate.
+
+    Coordinates that differ by less than a hundredth of a standard deviation are not compared.
+    """
+    columns = [-log_density, *x.T]
+    gaps = [1e-6 * max(1.0, np.abs(log_density).max()), *(0.01 * width)]
+    cells = []
+    for values, gap in zip(columns, gaps, strict=True):
+        order = np.argsort(values, kind="stable")
+        cell = np.empty(len(values), dtype=int)
+        cell[order] = np.cumsum(np.diff(values[order], prepend=values[order[0]]) > gap)
+        cells.append(cell)
+    return np.lexsort(cells[::-1])
 
 
 def _without_mode(state: Search) -> Modes:
@@ -287,24 +401,27 @@ def _search_record(state: Search, reason: SearchEnd, message: str) -> ModeSearch
     return ModeSearch(
         n_starts=state.climbs,
         n_rounds=state.rounds,
-        n_evaluations=state.spent,
+        n_evaluations=state.density.budget.made,
         n_non_finite=state.density.failures,
         reason=reason,
         message=message,
     )
 
 
-def _symmetries(state: Search, x: np.ndarray, sd: np.ndarray) -> tuple[SignedPermutation, ...]:
-    """The symmetries that take every mode to a mode, and some to another one.
+def _symmetries(state: Search) -> tuple[SignedPermutation, ...]:
+    """The symmetries that take every heavy mode to a mode, and some to another one.
 
     About a single mode many maps hold exactly to rounding; a symmetry of the density keeps all its modes.
     Where the list is cut off at `max_modes`, half of the images must be in it.
     """
     needed = 0.5 if state.reason == "max_modes" else 1.0
+    heavy = [state.peaks[k] for k in state.within()]
+    x = np.array([peak.x for peak in heavy])
+    heights = np.array([peak.log_density for peak in heavy])
     kept = []
     for g in state.symmetries:
-        same = (np.abs(g(x)[:, None] - x) <= 0.01 * sd).all(axis=2)
-        if same.any(axis=1).mean() >= needed and not np.diag(same).all():
+        image = recognise(g(x), heights, heavy)
+        if np.mean(image >= 0) >= needed and (image != np.arange(len(heavy))).any():
             kept.append(g)
     return tuple(kept)
 
@@ -314,7 +431,7 @@ def _place(state: Search) -> str:
     assert state.highest is not None
     x = state.highest[1]
     names = state.density.target.coordinate_names
-    gone = np.abs(x - state.origin.centre) / state.origin.scale
+    gone = np.abs(x - state.centre) / state.scale
     far = np.argsort(-gone, kind="stable")[:3]
     return ", ".join(f"{names[i]} = {x[i]:.4g}" for i in far[gone[far] >= 0.1 * gone.max()])
 

@@ -15,7 +15,7 @@ from .._whitening import average_root, whitened, whitened_scores
 from ..adapters.parameters import ParameterScale, parameter_scales
 from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import Sample, read_sample
-from ..modes.held_out import box_beside, known_modes
+from ..modes.known import box_beside, known_modes
 from ..result import Modes, MomentResult, among_all, cannot_tell
 from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.quadratic import chain_blocks

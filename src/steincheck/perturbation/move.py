@@ -12,9 +12,8 @@ from .._validation import RandomSource, Seed, announce, as_count, as_numbers, as
 from .._whitening import whitened, whitened_scores
 from ..chains.reading import Sample
 from ..draws import to_unconstrained
-from ..modes.arguments import as_modes
-from ..modes.box import box_search_core
-from ..modes.held_out import KnownModes, box_beside, known_modes
+from ..modes.known import KnownModes, as_modes, box_beside, known_modes
+from ..modes.search import box_search_core
 from ..result import Modes, as_plain
 from ..stein.quadratic import Inputs, Stack
 from ..target import Target, log_density_at, require_target, score_at

@@ -12,7 +12,7 @@ from .._validation import require_kind
 from .._whitening import standardised
 from ..adapters.parameters import ParameterScale, parameter_scales
 from ..draws import as_matrix, read_as_draws, to_unconstrained
-from ..modes.arguments import as_covariances, as_pair
+from ..modes.known import as_covariances, as_pair
 from ..result import Verdict
 from ..target import Target, log_density_at, require_target
 from ..typing import DrawsLike, ModesLike

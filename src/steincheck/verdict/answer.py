@@ -21,7 +21,7 @@ from ..draws import to_unconstrained
 from ..flux import importance_weights
 from ..flux.anchors import mode_anchors
 from ..flux.orbits import time_within_modes
-from ..modes.held_out import box_beside
+from ..modes.known import box_beside
 from ..result import AgreementResult, Finding, ImportanceWeights, StepEvaluations, Verdict
 from ..target import Target, require_target, to_constrained
 from ..target.evaluation import affordable_budget

@@ -13,15 +13,14 @@ from ..chains.blocks import autocorrelation_time
 from ..chains.diagnostics import Convergence, convergence
 from ..chains.reading import Sample, evaluate_sample
 from ..draws import Draws
-from ..modes.arguments import as_modes
-from ..modes.held_out import (
+from ..modes.known import (
+    as_modes,
     climb_from_draws,
     hold_out,
     modes_with_mass,
-    rounded_location,
     search_from_draws,
 )
-from ..modes.search import no_mode_reason
+from ..modes.search import location_and_scale
 from ..result import Modes, StepEvaluations
 from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
 from ..target.evaluation import Budget, counting_target
@@ -182,8 +181,8 @@ def _without_mode(
 ) -> CaseModes:
     """The spread of the draws `x` as the units of the tests of a density without a known mode."""
     end = None if none.search is None else none.search.reason
-    remarks += (Remark("warning", no_mode_reason(none)), words.no_mode(end))
-    centre, scale = rounded_location(x)
+    remarks += (Remark("warning", none.search.message if none.search else ""), words.no_mode(end))
+    centre, scale = location_and_scale(x, rounded=True)
     spread = Modes(centre[None], np.diag(scale**2)[None], np.zeros(1), search=none.search)
     descriptions = _descriptions(spread, case.target)
     return CaseModes(spread, tested, descriptions, improper=end == "improper", remarks=remarks)

@@ -1,0 +1,263 @@
+"""The modes that a test uses: those the user gives, or those that a search finds from held-out draws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._validation import as_numbers, asymmetries, listed, listed_rows
+from .._whitening import Gaussians
+from ..draws import as_matrix
+from ..result import Modes
+from ..target import Target, log_density_at
+from ..target.evaluation import Budget, CountedTarget
+from .climb import Ends, Peak, hessians_at, peak_at, starts_at
+from .rounds import Search, climb_and_add, score_residuals, settle_and_add
+from .search import as_box, require_mode, search_modes, with_uniform
+
+
+class HeldOut(NamedTuple):
+    """Rows of draws to search from, and rows to test."""
+
+    held: np.ndarray
+    tested: np.ndarray
+
+
+def hold_out(n: int, chain: np.ndarray | None = None) -> HeldOut:
+    """Rows of n draws to search from and rows to test, by a rule that no seed decides.
+
+    min(max(n/10, 20), 100) draws are held out: evenly spaced, or, where `chain` (n,) says to which chain each
+    draw belongs, the last ones of every chain in proportion to its length; of many short chains, whole ones.
+    Below n = 100 none is: the search then gets median and MAD of all draws only, which a rare mode cannot
+    move.
+
+    Examples
+    --------
+    >>> hold_out(100).held[:4].tolist()
+    [2, 7, 12, 17]
+    """
+    rows = np.arange(n)
+    if n < 100:
+        return HeldOut(rows[:0], rows)
+    size = int(min(max(n / 10, 20), 100))
+    if chain is None:
+        held = _evenly_spaced(n, size)
+    else:
+        labels, lengths = np.unique(chain, return_counts=True)
+        if size < 5 * len(labels):
+            some = _evenly_spaced(len(labels), int(np.ceil(size * len(labels) / n)))
+            held = np.flatnonzero(np.isin(chain, labels[some]))
+        else:
+            ends = [
+                np.flatnonzero(chain == label)[length - round(size * length / n) :]
+                for label, length in zip(labels, lengths, strict=True)
+            ]
+            held = np.concatenate(ends)
+    return HeldOut(held, np.setdiff1d(rows, held))
+
+
+def _evenly_spaced(n: int, size: int) -> np.ndarray:
+    return ((np.arange(size) + 0.5) * n / size).astype(int)
+
+
+class KnownModes(NamedTuple):
+    """The modes that a test uses, and the draws that it may test with them."""
+
+    modes: Modes
+    rows: np.ndarray  # of the draws that the modes do not depend on
+    warnings: tuple[str, ...]
+
+
+def known_modes(
+    modes: Any,
+    target: Target,
+    x: np.ndarray,
+    box: np.ndarray | None,
+    *,
+    chain: np.ndarray | None,
+    rng: np.random.Generator,
+    budget: Budget | None = None,
+) -> KnownModes:
+    """The user's modes, or those found from some of the draws `x` (n, d), which are not tested.
+
+    The search takes half of the budget.
+    """
+    budget = Budget() if budget is None else budget
+    if modes is not None:
+        given = modes_with_mass(as_modes(modes, target, budget), x, len(x))
+        return KnownModes(given, np.arange(len(x)), ())
+    held, tested = hold_out(len(x), chain)
+    part = budget.part(0.5)
+    found = search_from_draws(target, x, held, box, rng=rng, budget=part)
+    budget.made += part.made
+    require_mode(found)
+    return KnownModes(found, tested, found.warnings)
+
+
+def modes_with_mass(modes: Modes, x: np.ndarray, n: int) -> Modes:
+    """The modes that should hold one of `n` draws, by their Laplace weight, or that hold some of `x` (m, d).
+
+    A mode of less than 1/n of the weight of the heaviest can neither be tested nor be missed. Where it holds
+    draws, its weight is larger than Laplace's.
+    """
+    if not len(modes):
+        return modes
+    weight = modes.laplace_weights
+    log_weight = np.log(np.maximum(weight, 1e-300))
+    home = Gaussians(modes.locations, modes.covariances, log_weight).largest(x)
+    kept = (weight * n >= weight.max()) | np.isin(np.arange(len(modes)), home)
+    arrays = {name: getattr(modes, name)[kept] for name in ("locations", "covariances", "log_density")}
+    return replace(modes, **arrays)
+
+
+def search_from_draws(
+    target: Target,
+    x: np.ndarray,
+    held: np.ndarray,
+    box: np.ndarray | None,
+    *,
+    starts: np.ndarray | None = None,
+    progress: bool | None = None,
+    rng: np.random.Generator,
+    budget: Budget | None = None,
+) -> Modes:
+    """Search from the rows `held` of the draws `x` (n, d); about the location of all if none is held out.
+
+    Modes without mass are left out; which of them hold draws, only the held-out draws say.
+    """
+    extra = with_uniform(starts, box, 256, target.dim, rng)
+    density = CountedTarget(target, budget)
+    if len(held):
+        found = search_modes(density, x[held], extra, rng, progress=progress)
+    else:
+        found = search_modes(density, x, extra, rng, from_points=False, progress=progress)
+    return modes_with_mass(found, x[held], len(x))
+
+
+class UnknownModes(NamedTuple):
+    """Modes that draws climb to and the search did not find."""
+
+    n_unknown: int  # draws that belong to such a mode
+    locations: np.ndarray  # (K, d)
+
+
+def climb_from_draws(
+    x: np.ndarray, scores: np.ndarray, target: Target, known: Modes, budget: Budget | None = None
+) -> UnknownModes:
+    """Climb from the 16 draws whose score points least to a known mode, to see whether they reach others.
+
+    A draw belongs to the mode whose parabola is highest there. Only smooth, curved maxima count: on rings and
+    plateaus every climb ends somewhere else. For warnings only: modes found in this way depend on the draws,
+    and a test must not be made with them.
+    """
+    peaks = _peaks(known.locations, known.log_density, known.covariances)
+    first = x[np.argsort(-score_residuals(peaks, scores, x), kind="stable")[:16]]
+    metric = known.covariances.mean(axis=0)
+    density = CountedTarget(target, budget)
+    state = Search(density, x[0], np.sqrt(np.diag(metric)), np.random.default_rng(0), len(peaks) + 16)
+    state.peaks = list(peaks)
+    climb_and_add(state, starts_at(first, metric, 0.5), iterations=1000)
+    unknown = [k for k in state.within(20 + target.dim / 2) if k >= len(peaks)]
+    heights = [peak.log_density - peak.drop(x) for peak in state.peaks]
+    n_unknown = int(np.isin(np.argmax(heights, axis=0), unknown).sum())
+    return UnknownModes(n_unknown, np.array([state.peaks[k].x for k in unknown]).reshape(-1, target.dim))
+
+
+def _peaks(x: np.ndarray, log_density: np.ndarray, covariances: np.ndarray) -> list[Peak]:
+    """Modes of these locations, heights and covariances."""
+    roots = np.linalg.cholesky(covariances)
+    return [peak_at(*each) for each in zip(x, log_density, roots, strict=True)]
+
+
+def box_beside(modes: Any, bounds: Any, dim: int) -> np.ndarray | None:
+    """The box of the mode search of a test, None without `bounds`; they are refused beside `modes`."""
+    if modes is not None and bounds is not None:
+        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
+    return as_box(bounds, dim)
+
+
+def as_modes(modes: Any, target: Target, budget: Budget | None = None) -> Modes:
+    """Validate a user's modes, in the user's order: `Modes`, a tuple (locations, covariances), or locations.
+
+    Locations alone are climbed to their maxima, and the inverse Hessians of -log p there are taken.
+    """
+    if isinstance(modes, Modes) and modes.names and target.names and modes.names != tuple(target.names):
+        raise ValueError(
+            f"`modes` must have the coordinates of the target in its order, {listed(target.names)}, got "
+            f"{listed(modes.names)}"
+        )
+    locations, covariances = as_pair(modes)
+    if not np.size(locations):
+        raise ValueError("`modes` must hold at least one location, got none")
+    x = as_matrix(locations, target.dim, minimum=1, name="modes")
+    log_density = log_density_at(target, x)
+    if covariances is None:
+        return _maxima(x, log_density, CountedTarget(target, budget))
+    matrices = as_covariances(covariances, x.shape)
+    state = Search(CountedTarget(target), x[0], x[0], np.random.default_rng(0), len(x), beta=1e-6)
+    _refuse_duplicates(np.array([state.add(peak) for peak in _peaks(x, log_density, matrices)]))
+    if isinstance(modes, Modes):  # found for another constant, perhaps: the heights are those of this target
+        return replace(modes, locations=x, covariances=matrices, log_density=log_density)
+    return Modes(x, matrices, log_density)
+
+
+def _maxima(x: np.ndarray, log_density: np.ndarray, density: CountedTarget) -> Modes:
+    """The modes at locations: Newton steps from each, and a climb where these lead nowhere."""
+    scale = hessians_at(density, x, np.ones(x.shape))[1].min(axis=0)
+    state = Search(density, x[0], scale, np.random.default_rng(0), len(x))
+    at_rest = np.ones(len(x), bool)
+    here = Ends(x, log_density, at_rest, np.full(len(x), -1), np.broadcast_to(scale, x.shape))
+    label = settle_and_add(state, here, at_rest, flat=True)
+    lost = np.flatnonzero(label < 0)
+    if len(lost):
+        ends = climb_and_add(state, starts_at(x[lost], np.diag(scale**2)), iterations=1000, flat=True)
+        label[lost] = ends.mode
+    for row in np.flatnonzero(label[lost] < 0)[:1]:
+        raise ValueError(
+            f"`modes` must be local maxima: ascending from row {lost[row]}, ({_short(x[lost[row]])}), leads "
+            f"to ({_short(ends.x[row])}), where the log density is {ends.log_density[row]:.4g}, and to no "
+            "maximum; correct it, or give `modes` as a pair (locations, covariances)"
+        )
+    _refuse_duplicates(label)
+    peaks = [state.peaks[k] for k in label]
+    covariances = np.array([peak.root @ peak.root.T for peak in peaks])
+    return Modes(np.array([peak.x for peak in peaks]), covariances, np.array([p.log_density for p in peaks]))
+
+
+def _refuse_duplicates(label: np.ndarray) -> None:
+    twins = np.flatnonzero(np.bincount(label)[label] > 1)
+    if len(twins):
+        raise ValueError(f"`modes` must lead to different maxima, but {listed_rows(twins)} lead to one")
+
+
+def _short(x: np.ndarray) -> str:
+    return listed([f"{value:.4g}" for value in x], 5)
+
+
+def as_pair(modes: Any) -> tuple[Any, Any]:
+    """Locations, and covariances or None: a tuple of two is a pair if its first member has two axes."""
+    if isinstance(modes, Modes):
+        return modes.locations, modes.covariances
+    if isinstance(modes, tuple) and len(modes) == 2 and np.ndim(modes[0]) == 2:
+        return modes
+    return modes, None
+
+
+def as_covariances(covariances: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Covariance matrices (M, d, d) of modes of this shape (M, d), or one clear error."""
+    matrices = as_numbers(covariances, "modes", "given with covariances that are numbers")
+    expected = (*shape, shape[1])
+    if matrices.shape != expected or not np.isfinite(matrices).all():
+        raise ValueError(
+            f"the covariances of `modes` must be finite, of shape {expected}, got shape {matrices.shape}"
+        )
+    for k, matrix in enumerate(matrices):
+        smallest = np.linalg.eigvalsh(matrix)[0]
+        if smallest <= 0 or asymmetries(matrix).any():
+            raise ValueError(
+                f"the covariances of `modes` must be symmetric and positive definite, number {k} is not: its "
+                f"smallest eigenvalue is {smallest:.3g}"
+            )
+    return matrices
