@@ -109,28 +109,6 @@ def test_neals_funnel_is_always_rough():
         assert result.answer(0.1) is not True
 
 
-def test_names_the_scales_that_a_mean_field_fit_gets_wrong():
-    rng = np.random.default_rng(2)
-    effects = rng.normal(size=20)
-    y = effects + 0.5 * rng.normal(size=20)
-    names = ["mu", *(f"theta[{k}]" for k in range(20))]
-
-    def log_density(x):  # tau known, centred: Gaussian, with a strong link from mu to all theta
-        return -2 * jnp.sum((y - x[1:]) ** 2) - 20 * jnp.sum((x[1:] - x[0]) ** 2)
-
-    target = sc.from_jax(log_density, 21, names=names)
-    precision = -target.hessian(np.zeros((1, 21)))[0]
-    covariance = np.linalg.inv(precision)
-    mean = covariance @ target.score(np.zeros((1, 21)))[0]
-    draws = mean + rng.normal(size=(1000, 21)) / np.sqrt(np.diag(precision))
-    modes = Modes(mean[None], covariance[None], np.zeros(1))
-    largest = estimate(target, draws, modes=modes).largest
-    assert largest.parameter == "mu"
-    low, high = largest.sd_interval
-    assert low < np.sqrt(covariance[0, 0]) * 1.001
-    assert high > np.sqrt(covariance[0, 0]) * 0.999
-
-
 TWO = sc.models.gaussian_mixture([[-4.0, 0.0], [4.0, 1.0]])
 TWO_MODES = Modes(np.array([[-4.0, 0.0], [4.0, 1.0]]), np.stack([np.eye(2)] * 2), np.zeros(2))
 

@@ -64,9 +64,3 @@ def test_evaluations_are_counted_and_obey_the_limit():
     without_score.score(np.zeros((3, 4)))
     assert without_score.budget.made == 3 * (2 * 4 + 1)
     assert without_score.budget.left == 1000 - 27
-
-
-def test_states_are_thinned_to_an_even_number():
-    states = move(*ensemble(m=100), 90).states
-    assert len(states.x) <= 4000
-    assert len(states.x) // 100 % 2 == 0

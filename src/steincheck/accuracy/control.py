@@ -111,8 +111,6 @@ def estimate_moments(values: np.ndarray, features: Features, n_walkers: int, ord
     left = residuals(features, np.hstack([g, g**2]), n_walkers)
     best = left.mean(axis=1).var(axis=1).argmin(axis=0)
     chosen = np.take_along_axis(left, best[None, None, None], axis=0)[0]
-    usable = np.isfinite(_influences(chosen)[0][1])  # else the variance is not positive
-    chosen = np.where(np.tile(usable, 2), chosen, left[0])
     value, error, bias, memory = _errors(_influences(chosen), _influences(left[0]), ordered)
     unit = np.stack([scale, np.ones_like(scale)])
     value = unit * value + np.stack([centre, np.log(scale)])
