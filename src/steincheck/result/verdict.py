@@ -290,6 +290,8 @@ class Verdict(Record):
         Means and covariances of the density within modes, in the coordinates of the target.
     mode_of_draw : array (n,) or None
         The mode of each draw.
+    k_hat : float or None
+        Pareto's k of the weights p / q, where `log_q` was given: below .7 weights can correct the draws.
     inconclusive_reasons, not_examined, context, warnings : tuples of str
         Why a non-rejection is inconclusive; what the answer does not cover; how the draws were treated; what
         qualifies the answer. None of it is raised as a Python warning.
@@ -315,6 +317,7 @@ class Verdict(Record):
     mode_parameters: np.ndarray
     mode_moments: tuple[np.ndarray, np.ndarray] | None = None
     mode_of_draw: np.ndarray | None = None
+    k_hat: float | None = None
     inconclusive_reasons: tuple[str, ...] = ()
     not_examined: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
@@ -404,7 +407,7 @@ class Verdict(Record):
         left_out = {"tests", "adjusted_pvalues", "modes", "mode_moments"}
         left_out |= {"importance_weights", "mode_of_draw"}
         record = {name: value for name, value in self.__dict__.items() if name not in left_out}
-        settings = {k: v for k, v in self.settings.items() if k not in ("weights", "log_weights")}
+        settings = {k: v for k, v in self.settings.items() if k not in ("weights", "log_weights", "log_q")}
         derived = ("pvalue", "alpha", "tolerance", "seed", "dim", "mode_table", "mode_descriptions")
         return as_plain(
             {"schema": 7, "tests": tests}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +66,7 @@ def check(
     log_density: ArrayLike | None = None,
     weights: Any = None,
     log_weights: ArrayLike | None = None,
+    log_q: ArrayLike | Callable[[np.ndarray], ArrayLike] | None = None,
     max_evaluations: int | None = None,
     max_seconds: float | None = 60.0,
     progress: bool | None = None,
@@ -106,6 +109,10 @@ def check(
     weights, log_weights : array (n,), optional
         Importance weights of the draws, or their logarithms, up to a constant: of nested sampling, sequential
         Monte Carlo, importance sampling, or ``verdict.importance_weights`` as they are. Give one of them.
+    log_q : array (n,) or callable, optional
+        Log density of the approximation that the draws come from, in the coordinates of the target, up to a
+        constant: values at the draws, or a function of points (n, d). It shows whether importance weights
+        can correct the draws (Pareto k-hat), and where they can, how far off the draws' numbers are.
     max_evaluations : int, optional
         Points at which the density may be evaluated, everything included; the draws are always.
     max_seconds : float or None
@@ -149,6 +156,7 @@ def check(
         check_score=bool(check_score),
         weights=weights,
         log_weights=log_weights,
+        log_q=log_q,
         max_evaluations=max_evaluations,
         max_seconds=max_seconds,
         rng=integer_seed(0 if rng is None else rng),
@@ -159,7 +167,7 @@ def check(
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
         settings |= {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
     options = {"independent": independent, "check_score": check_score}
-    case = read_case(read, target, budget, log_density, rng=streams.support, **options)
+    case = read_case(read, target, budget, log_density, log_q, rng=streams.support, **options)
     later = sum(planned_evaluations(case, None, given=modes is not None).values()) - budget.made
     made = [end_step("draws", budget, progress, left=int(min(later, budget.left)))]
     known = find_known_modes(case, modes, box, progress=progress, rng=streams.modes)
@@ -218,7 +226,8 @@ def _verdict(
         modes=known.modes,
         mode_parameters=to_constrained(known.modes.locations, case.target)[0],
         mode_moments=None if measured.accuracy is None else measured.accuracy.mode_moments,
-        mode_of_draw=mode,
+        mode_of_draw=None if mode is None else _of_all_draws(mode, evidence, -1),
+        k_hat=measured.k_hat,
         inconclusive_reasons=texts["reason"],
         not_examined=(*texts["not examined"], *(() if fits is None else texts["reason"]), *limited),
         context=texts["context"],
@@ -251,14 +260,26 @@ def _mode_of_every_draw(evidence: Evidence) -> np.ndarray | None:
     return np.where(weights.mode_of_draw < 0, nearest, weights.mode_of_draw)
 
 
+def _of_all_draws(values: np.ndarray, evidence: Evidence, missing: float) -> np.ndarray:
+    """Values (n,) in the user's order, with those of draws of weight 0, which are left out, as `missing`."""
+    kept = evidence.case.kept
+    if kept is None:
+        return values
+    of_all = np.full(len(kept), missing, dtype=values.dtype)
+    of_all[kept] = values
+    return of_all
+
+
 def _importance_weights(evidence: Evidence, mode: np.ndarray) -> ImportanceWeights | None:
     """Weights that give the modes the shares of the density, if the draws are then enough for a verdict."""
     sample, table = evidence.case.sample, evidence.tested.mode_table
     if table is None or np.isnan(table.implied).any() or np.any(table.n_draws[table.implied > 0.01] == 0):
         return None
     tau = 1.0 if sample.chain is None else time_within_modes(sample.x, sample.log_p, mode, sample.chain)
-    weights = importance_weights(table, mode, tau, sample.weight)
-    return weights if weights.effective_sample_size >= MIN_DRAWS else None
+    found = importance_weights(table, mode, tau, sample.weight)
+    if found.effective_sample_size < MIN_DRAWS:
+        return None
+    return replace(found, weights=_of_all_draws(found.weights, evidence, 0.0))
 
 
 def _circumstances(
@@ -277,6 +298,9 @@ def _circumstances(
         "odd chain": "chains" in kinds,
         "warm-up": "chains" in kinds and isinstance(chains, AgreementResult) and chains.starts_differ,
         "Markov chains": evidence.case.sample.chain is not None,
+        "weighted": evidence.case.sample.weight is not None,
+        "approximation": evidence.case.log_q is not None,
+        "correctable": evidence.measured.k_hat is not None and evidence.measured.k_hat < 0.7,
         "stuck": evidence.stuck,
         "reweightable": weights is not None,
         "relabelled": any(g.kind == "exchange of coordinates" for g in evidence.known.modes.symmetries),

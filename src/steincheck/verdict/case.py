@@ -11,7 +11,7 @@ import numpy as np
 
 from ..chains.blocks import autocorrelation_time
 from ..chains.diagnostics import Convergence, convergence
-from ..chains.reading import Sample, evaluate_sample
+from ..chains.reading import Sample, evaluate_sample, values_per_draw
 from ..draws import Draws
 from ..modes.known import (
     as_modes,
@@ -47,6 +47,8 @@ class Case(NamedTuple):
     counted: Target  #: the target, every evaluation counted in `budget`
     budget: Budget
     sample: Sample
+    kept: np.ndarray | None  #: (N,) which of the draws given have a positive weight; None if all
+    log_q: np.ndarray | None  #: (n,) log density of the approximation that the draws come from
     scored: np.ndarray  #: rows of the draws whose scores are known
     values: np.ndarray  #: (n, k) the user's own parameters
     names: tuple[str, ...]  #: (k,) of the parameters
@@ -90,12 +92,15 @@ def read_case(
     target: Target,
     budget: Budget,
     known: Any,
+    log_q: Any,
     *,
     independent: bool,
     check_score: bool,
     rng: np.random.Generator,
 ) -> Case:
     """Evaluate log density, unless it is known, and score once; look for chains, edges and jumps."""
+    if log_q is not None:
+        log_q = values_per_draw(log_q(read.values) if callable(log_q) else log_q, read, "log_q")
     counted = counting_target(target, budget)
     sample = evaluate_sample(read, counted, independent=independent, known=known)
     warnings = [*sample.warnings, *score_warnings(counted, sample.x, check=check_score)]
@@ -118,7 +123,21 @@ def read_case(
     )
     smooth = not any(remark.kind == "reason" for remark in gap)
     sample = sample._replace(scores=scores)
-    return Case(target, counted, budget, sample, scored, values, names, mixing, not invalid, smooth, remarks)
+    return Case(
+        target,
+        counted,
+        budget,
+        sample,
+        read.kept,
+        log_q,
+        scored,
+        values,
+        names,
+        mixing,
+        not invalid,
+        smooth,
+        remarks,
+    )
 
 
 def _scored_rows(target: Target, n: int, budget: Budget) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._whitening import average_root, whitened, whitened_scores
-from ..accuracy import accuracy_core
+from ..accuracy import accuracy_core, better_records, importance_accuracy
 from ..aggregate import Aggregation, collection, ksdagg_core
 from ..chains.blocks import Blocks, agreement
 from ..chains.reading import Sample
@@ -275,6 +275,7 @@ class Measured(NamedTuple):
     accuracy: AccuracyResult | None  #: None where it could not be estimated
     parameters: tuple[ParameterAccuracy, ...]  #: one per parameter of the user, NaN where unknown
     remarks: tuple[Remark, ...] = ()
+    k_hat: float | None = None  #: None without log q
 
 
 def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generator) -> Measured:
@@ -287,11 +288,18 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
         return Measured(None, _parameters(case, ()), remarks_of("not examined", words.Phrases.accuracy))
     sample = case.sample.rows(np.setdiff1d(np.arange(len(case.values)), tested.improbable_rows))
     found = accuracy_core(sample, case.target, known.modes, mode_table=table, budget=case.budget, rng=rng)
+    k_hat = None
+    remarks = remarks_of("not examined", *found.warnings)
+    if case.log_q is not None:
+        k_hat, weighted = importance_accuracy(case.sample, case.target, case.log_q)
+        found = replace(found, parameters=better_records(found.parameters, k_hat, weighted))
+        mode = None if tested.weights is None else tested.weights.mode_of_draw
+        remarks += remarks_of("context", *words.k_hat_texts(k_hat, case.sample.log_p - case.log_q, mode))
     known_errors = found.parameters if found.largest is not None else ()
     parameters = _parameters(case, known_errors)
     names = {item.parameter for item in known_errors}
     found = replace(found, parameters=tuple(item for item in parameters if item.parameter in names))
-    return Measured(found, parameters, remarks_of("not examined", *found.warnings))
+    return Measured(found, parameters, remarks, k_hat)
 
 
 def _parameters(case: Case, accuracy: tuple[ParameterAccuracy, ...]) -> tuple[ParameterAccuracy, ...]:

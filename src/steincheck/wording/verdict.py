@@ -95,6 +95,18 @@ def step_line(name: str, made: int, seconds: float, left: int) -> str:
     return f"steincheck: {name} done after {seconds:.1f} s and {made:,} evaluations{rest}\n"
 
 
+def k_hat_texts(k_hat: float, log_ratio: np.ndarray, mode: np.ndarray | None) -> list[str]:
+    """Whether importance weights can correct draws of an approximation; where it is too dense."""
+    can = "can" if k_hat < 0.7 else "cannot"
+    texts = [f"k-hat = {k_hat:.2g}: importance weights {can} correct these draws."]
+    if mode is None:
+        return texts
+    centred = log_ratio - log_ratio.mean()
+    means = [(k, centred[mode == k].mean()) for k in np.unique(mode[mode >= 0]).tolist()]
+    listed = list_text([f"{mean:+.2g} at mode {k}" for k, mean in means])
+    return [*texts, f"Means of log p - log q, relative to that of all draws: {listed}."]
+
+
 # --- why there is no answer, and what to do about it ---
 
 
@@ -305,6 +317,9 @@ Circumstance = Literal[
     "odd chain",
     "warm-up",
     "Markov chains",
+    "weighted",
+    "approximation",
+    "correctable",
     "stuck",
     "reweightable",
     "relabelled",
@@ -350,12 +365,28 @@ STEPS = (
     ),
     Step(
         ("wrong numbers", "Markov chains"),
-        ("warm-up",),
+        ("warm-up", "approximation", "weighted"),
         "do not use these chains: look at step size, divergences and warm-up, and run them longer",
     ),
     Step(
+        ("approximation", "correctable"),
+        (),
+        "weight the draws: `check(draws, target, log_weights=log_p - log_q)`",
+    ),
+    Step(
+        ("wrong numbers", "approximation"),
+        (),
+        "use a richer family (full rank, a flow) or MCMC",
+    ),
+    Step(
+        ("wrong numbers", "weighted"),
+        ("approximation", "Markov chains"),
+        "compare the density that was sampled with this one; more live points or particles shorten the steps "
+        "between densities",
+    ),
+    Step(
         ("wrong numbers",),
-        ("Markov chains",),
+        ("Markov chains", "approximation", "weighted"),
         "if the draws come from an approximation, use a richer family (full rank, a flow) or MCMC; otherwise "
         "compare the density that was sampled with this one",
     ),
