@@ -34,7 +34,6 @@ from .case import (
     MIN_DRAWS,
     end_step,
     find_known_modes,
-    planned_evaluations,
     read_case,
     step_evaluations,
     unknown_mode_remarks,
@@ -166,10 +165,19 @@ def check(
     budget = affordable_budget(target, read.values, max_evaluations, max_seconds)
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
         settings |= {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
-    options = {"independent": independent, "check_score": check_score}
-    case = read_case(read, target, budget, log_density, log_q, rng=streams.support, **options)
-    later = sum(planned_evaluations(case, None, given=modes is not None).values()) - budget.made
-    made = [end_step("draws", budget, progress, left=int(min(later, budget.left)))]
+    case = read_case(
+        read,
+        target,
+        budget,
+        log_density,
+        log_q,
+        independent=independent,
+        check_score=check_score,
+        rng=streams.support,
+    )
+    first = step_evaluations(case, [budget.made], 1, searched=modes is None)
+    later = min(budget.left, sum(step.planned for step in first[1:]))
+    made = [end_step("draws", budget, progress, left=int(later))]
     known = find_known_modes(case, modes, box, progress=progress, rng=streams.modes)
     made.append(end_step("modes", budget, progress))
     tested = run_tests(case, known, alpha, streams.tests)
@@ -177,7 +185,7 @@ def check(
     made.append(end_step("tests", budget, progress))
     measured = measure(case, known, tested, streams.accuracy)
     made.append(end_step("accuracy", budget, progress))
-    steps = step_evaluations(planned_evaluations(case, known, given=modes is not None), made)
+    steps = step_evaluations(case, made, len(known.modes), searched=modes is None)
     evidence = Evidence(case, known, tested, combine(tested.tests, alpha), measured, tolerance)
     return _verdict(evidence, unknown, settings, steps)
 

@@ -164,10 +164,9 @@ class CaseModes(NamedTuple):
 
     modes: Modes
     rows: np.ndarray
-    descriptions: tuple[str, ...]
+    remarks: tuple[Remark, ...]
     given: bool = False
     improper: bool = False
-    remarks: tuple[Remark, ...] = ()
 
 
 def find_known_modes(
@@ -179,7 +178,7 @@ def find_known_modes(
         given = modes_with_mass(as_modes(modes, target, budget), x, len(x))
         context = remarks_of("context", words.Phrases.modes_given)
         remarks = context + remarks_of("not examined", words.Phrases.other_modes)
-        return CaseModes(given, np.arange(len(x)), _descriptions(given, target), True, remarks=remarks)
+        return CaseModes(given, np.arange(len(x)), remarks, given=True)
     held, tested = hold_out(len(x), case.sample.chain)
     later = len(x) + COSTS["rays"] + COSTS["climbs"] + COSTS["walkers"] * case.score_cost
     allowed = Budget(max(budget.left / 2, budget.left - later))
@@ -189,26 +188,19 @@ def find_known_modes(
     if len(held):
         remarks += remarks_of("not examined", words.held_out_text(len(held), len(tested)))
     if not len(found):
-        return _without_mode(case, found, x[held] if len(held) else x, tested, remarks)
+        return _without_mode(found, x[held] if len(held) else x, tested, remarks)
     remarks += remarks_of("context", *search_context(found, target.coordinate_names))
     remarks += remarks_of("not examined", words.Phrases.modes_not_found)
-    return CaseModes(found, tested, _descriptions(found, target), remarks=remarks)
+    return CaseModes(found, tested, remarks)
 
 
-def _without_mode(
-    case: Case, none: Modes, x: np.ndarray, tested: np.ndarray, remarks: tuple[Remark, ...]
-) -> CaseModes:
+def _without_mode(none: Modes, x: np.ndarray, tested: np.ndarray, remarks: tuple[Remark, ...]) -> CaseModes:
     """The spread of the draws `x` as the units of the tests of a density without a known mode."""
     end = None if none.search is None else none.search.reason
     remarks += (Remark("warning", none.search.message if none.search else ""), words.no_mode(end))
     centre, scale = location_and_scale(x, rounded=True)
     spread = Modes(centre[None], np.diag(scale**2)[None], np.zeros(1), search=none.search)
-    descriptions = _descriptions(spread, case.target)
-    return CaseModes(spread, tested, descriptions, improper=end == "improper", remarks=remarks)
-
-
-def _descriptions(modes: Modes, target: Target) -> tuple[str, ...]:
-    return mode_descriptions(*to_constrained(modes.locations, target))
+    return CaseModes(spread, tested, remarks, improper=end == "improper")
 
 
 def unknown_mode_remarks(case: Case, known: CaseModes, allowed_share: float) -> tuple[Remark, ...]:
@@ -225,22 +217,19 @@ def unknown_mode_remarks(case: Case, known: CaseModes, allowed_share: float) -> 
     return (remark if many else remark._replace(kind="not examined"),)
 
 
-def planned_evaluations(case: Case, known: CaseModes | None = None, *, given: bool = False) -> dict[str, int]:
-    """Evaluations per step that leave nothing out; of one mode, as long as none is known."""
+def step_evaluations(
+    case: Case, made: Sequence[int], n_modes: int, *, searched: bool
+) -> tuple[StepEvaluations, ...]:
+    """Per step the evaluations that leave nothing out, and those made, by their sums when each step ended."""
     n = len(case.values)
-    jumps = 0 if known is None else n * (len(known.modes) - 1)
-    return {
+    planned = {
         "draws": n * (1 + case.score_cost) + COSTS["support"],
-        "modes": 0 if given else COSTS["search"] * case.score_cost,
-        "tests": COSTS["rays"] + COSTS["climbs"] + jumps,
+        "modes": COSTS["search"] * case.score_cost if searched else 0,
+        "tests": COSTS["rays"] + COSTS["climbs"] + n * (n_modes - 1),
         "accuracy": COSTS["walkers"] * case.score_cost,
     }
-
-
-def step_evaluations(planned: dict[str, int], made: Sequence[int]) -> tuple[StepEvaluations, ...]:
-    """Evaluations planned and made per step, from those made when each ended."""
-    counts = np.diff(made, prepend=0).tolist()
-    return tuple(StepEvaluations(*step) for step in zip(planned, planned.values(), counts, strict=True))
+    counts = [*np.diff(made, prepend=0).tolist(), 0, 0, 0]
+    return tuple(StepEvaluations(*step) for step in zip(planned, planned.values(), counts, strict=False))
 
 
 def end_step(name: str, budget: Budget, progress: bool | None, left: int = 0) -> int:

@@ -9,7 +9,9 @@ import numpy as np
 from scipy import stats
 
 from ..result import AgreementResult, Finding, FluxResult, MomentResult, ParameterAccuracy
+from ..target import to_constrained
 from ..wording import verdict as words
+from ..wording.numbers import mode_descriptions
 from ..wording.results import describe_feature
 from ..wording.verdict import Remark
 from .case import MIN_DRAWS, Case, CaseModes
@@ -134,6 +136,7 @@ def weight_findings(evidence: Evidence, names: Sequence[str]) -> list[Finding]:
             return [Finding(kind="mode share", pvalue=pvalue, text=words.Phrases.weights_wrong)]
     if table is None:
         return []
+    places = mode_descriptions(*to_constrained(table.locations, evidence.case.target))
     return [
         Finding(
             kind="missing mode" if table.n_draws[k] == 0 else "mode share",
@@ -141,7 +144,7 @@ def weight_findings(evidence: Evidence, names: Sequence[str]) -> list[Finding]:
             estimate=float(table.implied[k]),
             interval=(float(table.implied_interval[k, 0]), float(table.implied_interval[k, 1])),
             pvalue=pvalue,
-            text=words.share_text(table, k, evidence.known.descriptions[k]),
+            text=words.share_text(table, k, places[k]),
         )
         for k in np.argsort(table.error, kind="stable")
         if wrong[k]

@@ -10,10 +10,9 @@ import numpy as np
 from .numbers import aligned, count_text, estimate_text, pvalue_text, share_of_density
 
 if TYPE_CHECKING:
-    from ..result import Finding, GofResult, ModeTable, ParameterAccuracy, Verdict
+    from ..result import Finding, ModeTable, ParameterAccuracy, Verdict
 
 ANSWERS = {True: "no misfit found", False: "misfit found", None: "cannot tell"}
-MODE_COLUMNS = ("mode", "draws", "share of the draws", "share of the density")
 
 
 class TextTable(NamedTuple):
@@ -37,13 +36,17 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     lines += [f"  - {text}" for text in shown_findings(verdict.findings)[1:]]
     if verdict.advice:
         lines += ["", "What to do:", *(f"  - {text}" for text in verdict.advice)]
-    for table in (*size_tables(verdict), test_table(verdict)):
+    tables = [error_table(verdict.accuracy), test_table(verdict)]
+    if verdict.mode_table is not None:
+        tables.insert(1, share_table(verdict.mode_table, verdict.mode_descriptions))
+    for table in tables:
         lines += ["", *table.lines] if table.rows else []
     if verdict.context:
         lines += ["", *verdict.context]
     if verdict.not_examined:
         lines += ["", "Not examined:", *(f"  - {text}" for text in verdict.not_examined)]
-    return [*lines, "", foot(verdict)]
+    run = f"n = {verdict.n}, d = {verdict.dim}, seed {verdict.seed}, steincheck {verdict.version}"
+    return [*lines, "", run]
 
 
 def shown_findings(findings: Sequence[Finding], most: int = 7) -> list[str]:
@@ -51,18 +54,6 @@ def shown_findings(findings: Sequence[Finding], most: int = 7) -> list[str]:
     more = len(findings) - most
     texts = [finding.text for finding in findings[:most]]
     return [*texts, f"and {count_text(more, 'more finding')}: `verdict.findings`"] if more > 0 else texts
-
-
-def foot(verdict: Verdict) -> str:
-    """What identifies the run."""
-    return f"n = {verdict.n}, d = {verdict.dim}, seed {verdict.seed}, steincheck {verdict.version}"
-
-
-def size_tables(verdict: Verdict) -> list[TextTable]:
-    """The errors of means and standard deviations, and the shares of the modes."""
-    table = verdict.mode_table
-    shares = [] if table is None else [share_table(table, verdict.mode_descriptions)]
-    return [error_table(verdict.accuracy), *shares]
 
 
 def error_table(accuracy: Sequence[ParameterAccuracy], most: int = 10) -> TextTable:
@@ -85,26 +76,17 @@ def _error_row(item: ParameterAccuracy) -> tuple[str, ...]:
 
 def share_table(table: ModeTable, descriptions: Sequence[str], most: int = 15) -> TextTable:
     """The shares of at most `most` modes, with descriptions of the modes."""
-    rows = [(*row, where) for row, where in zip(mode_rows(table), descriptions, strict=True)]
-    more = f"and {count_text(len(rows) - most, 'more mode')}" if len(rows) > most else ""
-    return TextTable((*MODE_COLUMNS, ""), "rrrrl", rows[:most], more)
-
-
-def mode_rows(table: ModeTable) -> list[tuple[str, str, str, str]]:
-    """The modes as rows of text: number, draws, share of the draws, share of the density."""
-    return [
-        (str(k), str(table.n_draws[k]), f"{table.observed[k]:.1%}", share_of_density(table, k))
-        for k in range(len(table))
+    head = ("mode", "draws", "share of the draws", "share of the density", "")
+    rows = [
+        (str(k), str(table.n_draws[k]), f"{table.observed[k]:.1%}", share_of_density(table, k), where)
+        for k, where in enumerate(descriptions[:most])
     ]
+    more = len(table) - most
+    return TextTable(head, "rrrrl", rows, f"and {count_text(more, 'more mode')}" if more > 0 else "")
 
 
 def test_table(verdict: Verdict) -> TextTable:
-    """The tests and their answers."""
-    return TextTable(("what was tested", "p", "adjusted", ""), "lrrl", test_rows(verdict))
-
-
-def test_rows(verdict: Verdict) -> list[tuple[str, ...]]:
-    """The tests as rows of text: what was tested, p-value, adjusted p-value, what it says."""
+    """The tests, their p-values, adjusted p-values and answers."""
     names = {
         "kernel": "shape (kernel test)",
         "moments": "location, spread, correlation, tails (moment test)",
@@ -113,18 +95,14 @@ def test_rows(verdict: Verdict) -> list[tuple[str, ...]]:
     }
     rows = []
     for key, result in verdict.tests.items():
+        unknown = bool(np.isnan(result.pvalue))
         adjusted = verdict.adjusted_pvalues[key]
-        pvalues = (result.pvalue, np.nan if np.isnan(result.pvalue) else adjusted)
+        pvalues = (result.pvalue, np.nan if unknown else adjusted)
         texts = [pvalue_text(p, smallest=result.at_floor).removeprefix("= ") for p in pvalues]
-        rows.append((names[key], *texts, _test_answer(result, adjusted, verdict)))
-    return rows
-
-
-def _test_answer(result: GofResult, adjusted: float, verdict: Verdict) -> str:
-    out_of_reach = len(verdict.tests) * result.pvalue_floor > verdict.alpha
-    if adjusted <= verdict.alpha:
-        return ANSWERS[False]
-    return ANSWERS[None if out_of_reach or np.isnan(result.pvalue) else True]
+        out_of_reach = len(verdict.tests) * result.pvalue_floor > verdict.alpha
+        fits = False if adjusted <= verdict.alpha else None if unknown or out_of_reach else True
+        rows.append((names[key], *texts, ANSWERS[fits]))
+    return TextTable(("what was tested", "p", "adjusted", ""), "lrrl", rows)
 
 
 # --- the report ---
