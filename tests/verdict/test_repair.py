@@ -52,6 +52,8 @@ def test_mean_field_draws_are_weighted_by_p_over_q():
     assert "importance weights can correct these draws" in str(verdict)
     assert verdict.advice[0] == "weight the draws: `check(draws, target, log_weights=log_p - log_q)`"
     assert "longer" not in " ".join(verdict.advice)
+    weighted = {"log_weights": target.log_density(x) - log_q}
+    assert sc.check(x, target, modes=[[0.0, 0.0]], **weighted, rng=0).fits is True
 
 
 def test_burn_in_is_discarded():

@@ -10,7 +10,7 @@ from steincheck.wording.verdict import (
     impossible_text,
     level_out_of_reach,
     limited_texts,
-    mixing_warnings,
+    sampler_warnings,
 )
 
 
@@ -24,7 +24,7 @@ def test_some_or_all_numbers(count, total, text):
 
 def test_singular_and_plural():
     assert impossible_text([3, 5], 100).startswith("2 of 100 draws are of negligible probability")
-    assert mixing_warnings(np.array([1.0, np.nan]), ["a", "b"]) == []
+    assert sampler_warnings(0, np.array([1.0, np.nan]), ["a", "b"]) == []
     assert limited_texts(None, 10) == limited_texts(10, 10) == ()
 
 

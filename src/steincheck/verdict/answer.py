@@ -19,14 +19,12 @@ from .._validation import (
     recorded,
 )
 from .._version import __version__
-from ..draws import to_unconstrained
 from ..flux import importance_weights
 from ..flux.anchors import mode_anchors
 from ..flux.orbits import time_within_modes
 from ..modes.known import box_beside
 from ..result import AgreementResult, Finding, ImportanceWeights, StepEvaluations, Verdict
 from ..target import Target, require_target, to_constrained
-from ..target.evaluation import affordable_budget
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import verdict as words
 from ..wording.verdict import Circumstance, Remark
@@ -161,20 +159,10 @@ def check(
         rng=integer_seed(0 if rng is None else rng),
     )
     streams = StepStreams(*np.random.default_rng(settings["rng"]).spawn(4))
-    read = to_unconstrained(draws, target, weights=weights, log_weights=log_weights)
-    budget = affordable_budget(target, read.values, max_evaluations, max_seconds)
+    case = read_case(draws, target, settings, log_density, streams.support)
+    budget = case.budget
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
         settings |= {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
-    case = read_case(
-        read,
-        target,
-        budget,
-        log_density,
-        log_q,
-        independent=independent,
-        check_score=check_score,
-        rng=streams.support,
-    )
     first = step_evaluations(case, [budget.made], 1, searched=modes is None)
     later = min(budget.left, sum(step.planned for step in first[1:]))
     made = [end_step("draws", budget, progress, left=int(later))]

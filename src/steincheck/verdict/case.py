@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ..chains.blocks import autocorrelation_time
 from ..chains.diagnostics import Convergence, convergence
 from ..chains.reading import Sample, evaluate_sample, values_per_draw
-from ..draws import Draws
+from ..draws import to_unconstrained
 from ..modes.known import (
     as_modes,
     climb_from_draws,
@@ -23,7 +23,7 @@ from ..modes.known import (
 from ..modes.search import location_and_scale
 from ..result import Modes, StepEvaluations
 from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
-from ..target.evaluation import Budget, counting_target
+from ..target.evaluation import Budget, affordable_budget, counting_target
 from ..wording import verdict as words
 from ..wording.draws import draws_context
 from ..wording.numbers import mode_descriptions
@@ -88,55 +88,35 @@ class Case(NamedTuple):
 
 
 def read_case(
-    read: Draws,
-    target: Target,
-    budget: Budget,
-    known: Any,
-    log_q: Any,
-    *,
-    independent: bool,
-    check_score: bool,
-    rng: np.random.Generator,
+    draws: Any, target: Target, settings: Mapping[str, Any], log_density: Any, rng: np.random.Generator
 ) -> Case:
-    """Evaluate log density, unless it is known, and score once; look for chains, edges and jumps."""
+    """Evaluate log density, unless it is known, and score once; look for chains, edges and jumps.
+
+    `settings` are the arguments of `check`.
+    """
+    by_name = {name: settings[name] for name in ("weights", "log_weights")}
+    read = to_unconstrained(draws, target, **by_name)
+    log_q = settings["log_q"]
     if log_q is not None:
         log_q = values_per_draw(log_q(read.values) if callable(log_q) else log_q, read, "log_q")
+    budget = affordable_budget(target, read.values, settings["max_evaluations"], settings["max_seconds"])
     counted = counting_target(target, budget)
-    sample = evaluate_sample(read, counted, independent=independent, known=known)
-    warnings = [*sample.warnings, *score_warnings(counted, sample.x, check=check_score)]
+    sample = evaluate_sample(read, counted, independent=settings["independent"], known=log_density)
+    warnings = [*sample.warnings, *score_warnings(counted, sample.x, check=settings["check_score"])]
     scored = _scored_rows(target, len(sample.x), budget)
-    scores = np.full(sample.x.shape, np.nan)
-    scores[scored] = score_at(counted, sample.x[scored])
+    sample = sample._replace(scores=np.full(sample.x.shape, np.nan))
+    sample.scores[scored] = score_at(counted, sample.x[scored])
     values, names = to_constrained(sample.x, target)
     mixing = None if sample.chain is None else convergence(values, sample.chain)
-    if read.divergences:
-        warnings.append(words.divergence_warning(read.divergences))
-    if mixing is not None:
-        warnings += words.mixing_warnings(mixing.rhat, names)
+    warnings += words.sampler_warnings(read.divergences, None if mixing is None else mixing.rhat, names)
     invalid = words.invalid_order(sample.order, swapped=read.axes_swapped and sample.chain is not None)
-    gap = _support_remarks(counted, sample, budget, rng)
-    remarks = (
-        *remarks_of("warning", *warnings),
-        *remarks_of("context", draws_context(sample, mixing)),
-        *invalid,
-        *gap,
-    )
-    smooth = not any(remark.kind == "reason" for remark in gap)
-    sample = sample._replace(scores=scores)
+    edges = _support_remarks(counted, sample, budget, rng)
+    remarks = remarks_of("warning", *warnings) + remarks_of("context", draws_context(sample, mixing))
     return Case(
-        target,
-        counted,
-        budget,
-        sample,
-        read.kept,
-        log_q,
-        scored,
-        values,
-        names,
-        mixing,
-        not invalid,
-        smooth,
-        remarks,
+        *(target, counted, budget, sample, read.kept, log_q, scored, values, names, mixing),
+        valid=not invalid,
+        smooth=not any(remark.kind == "reason" for remark in edges),
+        remarks=remarks + invalid + edges,
     )
 
 

@@ -56,17 +56,14 @@ def held_out_text(n_held: int, n_tested: int) -> str:
     return f"the {n_held} held-out draws that started the mode search: the other {n_tested} were tested"
 
 
-def divergence_warning(count: int) -> str:
-    """Divergent transitions that the sampler reports."""
-    return f"the sampler reports {count_text(count, 'divergent transition')}"
-
-
-def mixing_warnings(rhat: np.ndarray, names: Sequence[str]) -> list[str]:
-    """A sentence about the parameter with the largest R-hat, if that is above 1.1, the usual threshold."""
-    k = int(np.argmax(np.nan_to_num(rhat, nan=1.0)))
-    if not rhat[k] > 1.1:
-        return []
-    return [f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"]
+def sampler_warnings(divergences: int | None, rhat: np.ndarray | None, names: Sequence[str]) -> list[str]:
+    """Divergent transitions, and the parameter with the largest R-hat, if that is above 1.1, as is usual."""
+    found = [f"the sampler reports {count_text(divergences, 'divergent transition')}"] if divergences else []
+    if rhat is None or not np.nanmax(rhat, initial=1.0) > 1.1:
+        return found
+    k = int(np.nanargmax(rhat))
+    unmixed = f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"
+    return [*found, unmixed]
 
 
 def moments_untested(remedy: str | None, least: int) -> str:
