@@ -21,7 +21,6 @@ __all__ = ["Chains", "gibbs_rbm", "repelling_attracting_metropolis"]
 
 MAX_TRIES = 100_000  # of one forced move; beyond it the update is rejected
 MAX_INTEGER = 10**9  # iterations, draws, components: more would never end
-DRAW_Z, DOWN, UP, DOWN_AGAIN = range(4)  # what a chain is doing
 
 
 def __dir__() -> list[str]:
@@ -45,23 +44,7 @@ class Chains(NamedTuple):
     given_up: np.ndarray
 
 
-class _State(NamedTuple):
-    """One chain between two proposals. A place is a point with its log density appended, (d + 1,)."""
-
-    x: Any
-    phase: Any
-    block: Any
-    centre: Any  # the place from which steps are proposed
-    top: Any  # the end of the uphill move: the proposal of the update
-    log_z: Any
-    tries: Any
-    iterations: Any
-    accepted: Any  # (blocks,) number of accepted updates
-    given_up: Any
-    bad: Any  # the last place where the log density was NaN
-
-
-def repelling_attracting_metropolis(  # noqa: PLR0914 (a clean value of every argument)
+def repelling_attracting_metropolis(
     log_density: Callable[[Any], Any],
     x0: ArrayLike,
     scale: ArrayLike,
@@ -88,7 +71,8 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (a clean value of every ar
     Parameters
     ----------
     log_density : callable
-        JAX function of one point, (d,) -> scalar: log p up to a constant.
+        JAX function of one point, (d,) -> scalar: log p up to a constant. No step to a point where it is NaN
+        is accepted.
     x0 : array (d,) or (chains, d)
         Where the chains start; they run side by side.
     scale : float or array (d,)
@@ -130,44 +114,110 @@ def repelling_attracting_metropolis(  # noqa: PLR0914 (a clean value of every ar
         )
     start = np.atleast_2d(as_numbers(x0, "x0"))
     start = as_matrix(start, start.shape[-1], minimum=1, name="x0")
-    chains, d = start.shape
-    steps = _as_steps(scale, blocks, d)
+    steps = _as_steps(scale, blocks, start.shape[1])
     _check_counts(n_iterations, burn_in, thin)
     kept = (n_iterations - burn_in) // thin
-    streams = as_generator(rng).spawn(chains)  # a chain does not depend on how many others there are
-    draws = np.empty((chains, kept, d))
-    filled = np.zeros(chains, dtype=int)
-    # bounds memory; a new n_iterations compiles nothing
-    segment = min(4096, max(64, 2**19 // (chains * d)))  # proposals per call
+    # a chain does not depend on how many others there are
+    seeds = [stream.integers(2**63) for stream in as_generator(rng).spawn(len(start))]
     with jax.enable_x64(True):
-        state = _start(log_density, jnp.asarray(start), len(steps))
-        while filled.min() < kept:
-            normals = np.stack([g.standard_normal((segment, steps.shape[1])) for g in streams], axis=1)
-            log_uniforms = np.stack([-g.standard_exponential((segment, 2)) for g in streams], axis=1)
-            state, (states, keep) = _run(
-                log_density, state, steps, burn_in, thin, kept, normals, log_uniforms
-            )
-            states = np.asarray(states)
-            keep = np.asarray(keep)
-            for c in range(chains):
-                new = states[keep[:, c], c]
-                draws[c, filled[c] : filled[c] + len(new)] = new
-                filled[c] += len(new)
-            _check_numbers(state)
+        _check_start(log_density, start)
+        chains = jax.vmap(partial(_chain, log_density, steps, burn_in, thin), in_axes=(0, 0, None))
+        end, draws = jax.jit(chains, static_argnums=2)(jnp.asarray(seeds), jnp.asarray(start), kept)
     iterations = burn_in + kept * thin
-    given_up = np.asarray(state.given_up)
-    if given_up.sum() > 1e-5 * chains * iterations * len(steps):
+    given_up = np.asarray(end.given_up)
+    if given_up.sum() > 1e-5 * iterations * len(start) * len(steps):
         warnings.warn(
             f"{given_up.sum()} updates were given up: a forced move found no step it could accept in "
             f"{MAX_TRIES} tries; `scale` is far from the width of the modes, got {scale!r}",
             stacklevel=2,
         )
-    return Chains(draws, np.asarray(state.accepted) / iterations, given_up)
+    return Chains(np.asarray(draws), np.asarray(end.accepted) / iterations, given_up)
 
 
-def _start(log_density: Any, x: Any, blocks: int) -> _State:
+class _State(NamedTuple):
+    """One chain between two iterations."""
+
+    x: Any
+    log_p: Any
+    iteration: Any
+    accepted: Any  # (blocks,) number of accepted updates
+    given_up: Any
+
+
+def _chain(
+    log_density: Any, steps: Any, burn_in: int, thin: int, seed: Any, x: Any, kept: int
+) -> tuple[_State, Any]:
+    """One chain: its last state, and the states that are kept."""
+    key = jax.random.key(seed)
+
+    def advance(state: _State, count: int) -> _State:
+        return lax.fori_loop(0, count, lambda _, state: _iterate(log_density, steps, key, state), state)
+
+    def next_kept(state: _State, _: None) -> tuple[_State, Any]:
+        state = advance(state, thin)
+        return state, state.x
+
+    start = _State(x, log_density(x), 0, jnp.zeros(len(steps), int), 0)
+    return lax.scan(next_kept, advance(start, burn_in), length=kept)
+
+
+def _iterate(log_density: Any, steps: Any, key: Any, state: _State) -> _State:
+    """Update every block once."""
+    x, log_p, iteration, accepted, given_up = state
+    keys = jax.random.split(jax.random.fold_in(key, iteration), len(steps))
+    update = partial(_update, log_density)
+    (x, log_p), (accepts, ended) = lax.scan(update, (x, log_p), (steps, keys))
+    return _State(x, log_p, iteration + 1, accepted + accepts, given_up + jnp.sum(~ended))
+
+
+def _update(log_density: Any, place: tuple[Any, Any], block: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
+    """Update one block: the place after it, whether it was accepted, and whether all moves ended."""
+    (x, log_x), (step, key) = place, block
+    keys = jax.random.split(key, 5)
+    log_z = log_density(x + jax.random.normal(keys[0], step.shape[:1]) @ step)
+    low = _forced_move(log_density, step, keys[1], x, log_x, -1)
+    top = _forced_move(log_density, step, keys[2], low.x, low.log_p, 1)
+    end = _forced_move(log_density, step, keys[3], top.x, top.log_p, -1)
+    log_ratio = top.log_p - log_x + jnp.minimum(0.0, _log_ratio(log_x, log_z))
+    log_ratio -= jnp.minimum(0.0, _log_ratio(top.log_p, end.log_p))
+    ended = low.made & top.made & end.made
+    accepted = ended & (-jax.random.exponential(keys[4]) < log_ratio)
+    after = (jnp.where(accepted, top.x, x), jnp.where(accepted, top.log_p, log_x))
+    return after, (accepted, ended)
+
+
+class _Move(NamedTuple):
+    """A forced move while it goes on."""
+
+    x: Any
+    log_p: Any
+    made: Any
+    tries: Any
+
+
+def _forced_move(log_density: Any, step: Any, key: Any, x: Any, log_x: Any, sign: int) -> _Move:
+    """Propose steps from x until one is accepted, uphill with `sign` 1 and downhill with -1."""
+
+    def propose(move: _Move) -> _Move:
+        to_point, accept = jax.random.split(jax.random.fold_in(key, move.tries))
+        point = x + jax.random.normal(to_point, step.shape[:1]) @ step
+        log_p = log_density(point)
+        made = -jax.random.exponential(accept) < sign * _log_ratio(log_p, log_x)
+        return _Move(point, log_p, made, move.tries + 1)
+
+    start = _Move(x, log_x, jnp.asarray(False), 0)
+    return lax.while_loop(lambda move: ~move.made & (move.tries < MAX_TRIES), propose, start)
+
+
+def _log_ratio(a: Any, b: Any) -> Any:
+    """log of the ratio of two densities given by their logs; two zero densities are equal."""
+    return jnp.where(a == b, 0.0, a - b)
+
+
+def _check_start(log_density: Any, x: np.ndarray) -> None:
+    """Raise unless the log density is a finite scalar at every row of x."""
     try:
-        log_x = jax.vmap(log_density)(x)
+        log_x = jax.vmap(log_density)(jnp.asarray(x))
     except (TypeError, ValueError, IndexError) as error:
         reason = str(error).partition("\n")[0]
         raise TypeError(f"`log_density` must be a JAX function of one point: {reason}") from error
@@ -177,79 +227,6 @@ def _start(log_density: Any, x: Any, blocks: int) -> _State:
             "`log_density` must map one point of shape (d,) to a scalar that is finite at every row of `x0`, "
             f"it returns {shown(log_x)}"
         )
-    place = jnp.column_stack([x, log_x])
-    zero = jnp.zeros(len(x), dtype=jnp.int64)
-    accepted = jnp.zeros((len(x), blocks), dtype=jnp.int64)
-    return _State(place, zero, zero, place, place, place[:, -1], zero, zero, accepted, zero, place)
-
-
-@partial(jax.jit, static_argnums=0)
-def _run(
-    log_density: Any,
-    state: Any,
-    steps: Any,
-    burn_in: Any,
-    thin: Any,
-    kept: Any,
-    normals: Any,
-    log_uniforms: Any,
-) -> tuple[Any, tuple[Any, Any]]:
-    """As many proposals of every chain as there are random numbers: states, and which of them to keep."""
-
-    def one(state: _State, normal: Any, log_uniform: Any) -> tuple[_State, tuple[Any, Any]]:
-        new = _propose(log_density, steps, kept * thin + burn_in, state, normal, log_uniform)
-        past = new.iterations - burn_in
-        keep = (new.iterations > state.iterations) & (past > 0) & (past % thin == 0)
-        return new, (new.x[:-1], keep)
-
-    return lax.scan(lambda s, draw: jax.vmap(one)(s, *draw), state, (normals, log_uniforms))
-
-
-def _propose(log_density: Any, steps: Any, last: Any, s: _State, normal: Any, log_uniform: Any) -> _State:
-    """One proposal of one chain.
-
-    The forced moves take a random number of proposals: chains that waited for each other at every move
-    would all go at the pace of the slowest, so each keeps its own place in the update.
-    """
-    # a sum, not a product of matrices: XLA fuses it with what follows
-    point = s.centre[:-1] + jnp.sum(normal[:, None] * steps[s.block], axis=0)
-    log_new = log_density(point)
-    new = jnp.append(point, log_new)
-    rise = _log_ratio(log_new, s.centre[-1])
-    forced = log_uniform[0] < jnp.where(s.phase == UP, rise, -rise)
-    give_up = s.tries >= MAX_TRIES
-    moved = ((s.phase == DRAW_Z) | forced) & ~give_up
-    ended = moved & (s.phase == DOWN_AGAIN)
-    log_accept = (
-        s.top[-1]
-        - s.x[-1]
-        + jnp.minimum(0.0, _log_ratio(s.x[-1], s.log_z))
-        - jnp.minimum(0.0, -rise)  # at the end `new` is z* and `centre` is x*
-    )
-    accept = ended & (log_uniform[1] < log_accept)
-    x = jnp.where(accept, s.top, s.x)
-    over = ended | give_up
-    walks = moved & ((s.phase == DOWN) | (s.phase == UP))
-    block = jnp.where(over, (s.block + 1) % len(steps), s.block)
-    running = s.iterations < last
-    return _State(
-        x=x,
-        phase=jnp.where(over, DRAW_Z, s.phase + moved),
-        block=block,
-        centre=jnp.where(over, x, jnp.where(walks, new, s.centre)),
-        top=jnp.where(moved & (s.phase == UP), new, s.top),
-        log_z=jnp.where(s.phase == DRAW_Z, log_new, s.log_z),
-        tries=jnp.where(moved | over, 0, s.tries + 1),
-        iterations=s.iterations + (running & over & (block == 0)),
-        accepted=s.accepted + (accept & running & (jnp.arange(len(steps)) == s.block)),
-        given_up=s.given_up + (give_up & running),
-        bad=jnp.where(jnp.isnan(log_new), new, s.bad),
-    )
-
-
-def _log_ratio(a: Any, b: Any) -> Any:
-    """log of the ratio of two densities given by their logs; two zero densities are equal."""
-    return jnp.where(a == b, 0.0, a - b)
 
 
 def _as_steps(scale: Any, blocks: Any, d: int) -> np.ndarray:
@@ -284,16 +261,6 @@ def _check_counts(n_iterations: Any, burn_in: Any, thin: Any) -> None:
         raise ValueError(
             "`n_iterations` must exceed `burn_in` by at least `thin` for one draw to be kept, "
             f"got {n_iterations}, {burn_in} and {thin}"
-        )
-
-
-def _check_numbers(state: _State) -> None:
-    bad = np.asarray(state.bad)
-    chains = np.flatnonzero(np.isnan(bad[:, -1]))
-    if len(chains):
-        point = np.array2string(bad[chains[0], :-1], threshold=8)
-        raise ValueError(
-            f"`log_density` must not be NaN: in chain {chains[0]} it is, at the proposal {point}"
         )
 
 
