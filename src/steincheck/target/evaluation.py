@@ -261,12 +261,12 @@ def affordable_budget(
     if max_seconds is None:
         return Budget(limit)
     seconds = np.inf
-    for call, size in enumerate((8, 8, 256, 256)[: 2 if limit <= 10_000 else 4]):  # a first call may compile
+    for size in (8, 8, 32, 32, 256, 256)[: 4 if limit <= 10_000 else 6]:  # a first call may compile
+        if size > 8 and size * seconds > max_seconds / 50:
+            break
         begin = time.perf_counter()
         call_batch("log_density", target.log_density, x[:size])
         seconds = min(seconds, (time.perf_counter() - begin) / len(x[:size]))
-        if call == 1 and seconds > 2e-3:
-            break
     if seconds < 1e-5:
         return Budget(limit)
     in_time = max_seconds / seconds
