@@ -1,7 +1,6 @@
 """Tests based on the kernel Stein discrepancy, plain and after perturbation (paper, Sec. 4 and 5)."""
 
 from .optimised import ospksd_test
-from .perturbed import pksd_test, spksd_test
-from .plain import ksd_test
+from .summed import ksd_test, pksd_test, spksd_test
 
 __all__ = ["ksd_test", "ospksd_test", "pksd_test", "spksd_test"]

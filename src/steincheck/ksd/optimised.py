@@ -40,7 +40,7 @@ from ..stein.tiles import quadratic_forms
 from ..target import Target
 from ..target.evaluation import Budget
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from .plain import ksd_result
+from .summed import ksd_result
 
 
 def ospksd_test(

@@ -206,8 +206,6 @@ def as_jumps(
     perturbation: Any,
     max_evaluations: Any,
     max_seconds: Any,
-    *,
-    default_theta: Any = THETA,
 ) -> Jumps:
     """Validate what all perturbed tests take; arguments that are None have their defaults."""
     require_target(target)
@@ -217,7 +215,7 @@ def as_jumps(
     accept = metropolis if accept is None else accept
     n_steps = _check_steps(N_STEPS if n_steps is None else n_steps, accept)
     if perturbation is None:
-        scales = as_positive(default_theta if theta is None else theta, "theta")
+        scales = as_positive(THETA if theta is None else theta, "theta")
         return Jumps(scales, n_steps, accept, modes, bounds, box, None, max_evaluations, max_seconds)
     if not isinstance(perturbation, Perturbation):
         raise TypeError(f"`perturbation` must come from perturb, got {type(perturbation).__name__}")
