@@ -137,7 +137,6 @@ class TestPerturbed:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bandwidths": []}, "`bandwidths` must be a number or a non-empty 1-d array"),
         ({"bandwidths": [1.0, 0.0]}, r"`bandwidths` must be positive and finite, got \[0.0\]"),
         ({"bandwidths": "median"}, "`bandwidths` must be an array, None or 'paper', got 'median'"),
         ({"bandwidth_weights": np.ones(10)}, "`bandwidth_weights` must be positive with sum 1, got "),
@@ -145,22 +144,7 @@ class TestPerturbed:
             {"bandwidth_weights": [0.5, 0.5]},
             r"`bandwidth_weights` must have one weight per statistic, shape \(10,\), got \(2,\)",
         ),
-        (
-            {"bandwidth_weights": "centred"},
-            "`bandwidth_weights` must be an array or 'uniform', got 'centred'",
-        ),
-        (
-            {"bandwidths": [1.0, 2.0], "bandwidth_weights": [1.5, -0.5]},
-            "`bandwidth_weights` must be positive with sum 1",
-        ),
-        ({"n_resamples": 0}, "`n_resamples` must be a positive integer, got 0"),
         ({"n_level_resamples": 0}, "`n_level_resamples` must be a positive integer, got 0"),
-        (
-            {"bandwidths": ["a"]},
-            r"`bandwidths` must be a number or a 1-d array of numbers, got a list \(\['a'\]\)",
-        ),
-        ({"bandwidth_weights": ["a"]}, "`bandwidth_weights` must be an array of numbers or 'uniform'"),
-        ({"kernel": "imq"}, "`kernel` must have a method profile.*'imq'"),
         ({"alpha": 1.0}, "`alpha` must lie strictly between 0 and 1, got 1.0"),
     ],
 )
@@ -178,7 +162,6 @@ def test_a_kernel_with_its_own_bandwidth_is_refused(test):
         test(target.sample(60, 0), target, kernel=sc.IMQ(bandwidth=123.0), rng=0)
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("bandwidths", [None, "paper"])
 def test_level_over_500_samples(bandwidths):

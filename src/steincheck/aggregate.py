@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -31,7 +32,7 @@ from .perturbation.move import (
 )
 from .result import KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
-from .stein.kernels import IMQ, Kernel, check_kernel, median_squared_distance
+from .stein.kernels import IMQ, Kernel, median_squared_distance
 from .stein.quadratic import (
     Inputs,
     QuadraticOptions,
@@ -57,6 +58,7 @@ class Aggregation(NamedTuple):
     bandwidth_weights: np.ndarray = np.full(10, 0.1)  # of the statistics
     n_level_resamples: int = 999
     alpha: float = 0.05
+    settings: Mapping[str, Any] = {}  # as the user said
 
 
 def ksdagg_test(
@@ -125,29 +127,20 @@ def ksdagg_test(
     >>> sc.ksdagg_test(draws, target, rng=0).reject()
     True
     """
-    collected = _as_collection(bandwidths, bandwidth_weights, perturbed=False)
-    aggregation = Aggregation(*collected, n_level_resamples, alpha)
+    aggregation = _as_aggregation(bandwidths, bandwidth_weights, n_level_resamples, alpha)
     options = QuadraticOptions(
         kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
     )
-    inputs = _prepare(draws, target, options, aggregation, rng)
+    inputs = prepare(draws, target, options, rng, aggregated=True)
     sample = inputs.sample._replace(scores=score_at(target, inputs.sample.x))
     spread = sample.x.std(axis=0)
-    warnings = inputs.warnings
+    warnings = (*inputs.warnings, *resample_warnings(n_level_resamples, "n_level_resamples"))
     if bandwidths is None and inputs.whiten is None and (spread.min() < 0.1 or spread.max() > 10):
         warnings = (*warnings, other_units(spread.min(), spread.max()))
     result, found = ksdagg_core(sample, options, aggregation, inputs.streams, whiten=inputs.whiten)
     result = replace(result, warnings=(*warnings, *result.warnings))
     announce(result.warnings)
-    return with_settings(
-        result,
-        inputs,
-        found,
-        bandwidths=bandwidths,
-        bandwidth_weights=bandwidth_weights,
-        n_level_resamples=n_level_resamples,
-        alpha=alpha,
-    )
+    return with_settings(result, inputs, found, **aggregation.settings)
 
 
 def ksdagg_core(
@@ -247,28 +240,17 @@ def pksdagg_test(
     >>> sc.pksdagg_test(target.sample(500, 0, weights=[1.0, 0.0]), target, rng=0).reject()
     True
     """
-    collected = _as_collection(bandwidths, bandwidth_weights, perturbed=True)
-    aggregation = Aggregation(*collected, n_level_resamples, alpha)
+    aggregation = _as_aggregation(bandwidths, bandwidth_weights, n_level_resamples, alpha, perturbed=True)
     jumps = as_jumps(
         target, modes, bounds, theta, n_steps, accept, perturbation, max_evaluations, max_seconds
     )
     options = QuadraticOptions(
         kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
     )
-    inputs = _prepare(draws, target, options, aggregation, rng)
+    inputs = prepare(draws, target, options, rng, aggregated=True)
     result, found, rows = _pksdagg_core(inputs, jumps, aggregation)
     announce(result.warnings)
-    return with_settings(
-        result,
-        inputs,
-        found,
-        rows,
-        bandwidths=bandwidths,
-        bandwidth_weights=bandwidth_weights,
-        n_level_resamples=n_level_resamples,
-        alpha=alpha,
-        **jump_settings(jumps),
-    )
+    return with_settings(result, inputs, found, rows, **aggregation.settings, **jump_settings(jumps))
 
 
 def _pksdagg_core(
@@ -283,7 +265,8 @@ def _pksdagg_core(
     total = options._replace(n_resamples=options.n_resamples + aggregation.n_level_resamples)
     found = replicate(stacks, sample, total, bandwidths, streams, default=wild)
     fields = _aggregate(found, options.n_resamples, aggregation, np.tile(bandwidths, 2))
-    fields["warnings"] = (*inputs.warnings, *warnings, *found.how.warnings)
+    few = resample_warnings(aggregation.n_level_resamples, "n_level_resamples")
+    fields["warnings"] = (*inputs.warnings, *few, *warnings, *found.how.warnings)
     result = PksdaggResult(
         test="pKSDAgg test",
         n=len(sample.x),
@@ -361,10 +344,12 @@ def collection(
     return median_squared_distance(x, rng) * 4.0 ** np.arange(11 if bandwidths == "paper" else 2)
 
 
-def _as_collection(
-    bandwidths: Any, weights: Any, *, perturbed: bool
-) -> tuple[np.ndarray | Collection, np.ndarray]:
-    """The user's bandwidths or the default ones, and the weights of their statistics."""
+def _as_aggregation(
+    bandwidths: Any, weights: Any, n_level_resamples: Any, alpha: Any, *, perturbed: bool = False
+) -> Aggregation:
+    """The user's options; weights are those of two statistics per bandwidth if `perturbed`."""
+    check_level(alpha)
+    as_count(n_level_resamples, "n_level_resamples")
     chosen: np.ndarray | Collection = "medians" if perturbed else "reference"
     count = 2 if perturbed else 10
     if isinstance(bandwidths, str):
@@ -375,8 +360,16 @@ def _as_collection(
         chosen = as_positive(bandwidths, "bandwidths")
         count = len(chosen)
     if perturbed and weights is None:
-        return chosen, np.repeat([0.25, 0.75], count) / count
-    return chosen, _as_bandwidth_weights(weights, count * (2 if perturbed else 1))
+        shares = np.repeat([0.25, 0.75], count) / count
+    else:
+        shares = _as_bandwidth_weights(weights, count * (2 if perturbed else 1))
+    settings = {
+        "bandwidths": bandwidths,
+        "bandwidth_weights": weights,
+        "n_level_resamples": n_level_resamples,
+        "alpha": alpha,
+    }
+    return Aggregation(chosen, shares, n_level_resamples, alpha, settings)
 
 
 def _as_bandwidth_weights(weights: Any, count: int) -> np.ndarray:
@@ -393,14 +386,3 @@ def _as_bandwidth_weights(weights: Any, count: int) -> np.ndarray:
     if not ((values > 0).all() and abs(values.sum() - 1) <= 1e-8):
         raise ValueError(f"`bandwidth_weights` must be positive with sum 1, got {values.tolist()}")
     return values
-
-
-def _prepare(
-    draws: Any, target: Target, options: QuadraticOptions, aggregation: Aggregation, rng: Any
-) -> Inputs:
-    check_level(aggregation.alpha)
-    as_count(aggregation.n_level_resamples, "n_level_resamples")
-    check_kernel(options.kernel, aggregated=True)
-    inputs = prepare(draws, target, options, rng)
-    few = resample_warnings(aggregation.n_level_resamples, "n_level_resamples")
-    return replace(inputs, warnings=(*inputs.warnings, *few))

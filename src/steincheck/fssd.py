@@ -137,13 +137,8 @@ def fssd_test(
     check_fraction(train_fraction)
     check_switch(optimise, "optimise")
     placement = _as_placement(locations, bandwidth, target.dim)
-    options = QuadraticOptions(
-        n_resamples=n_resamples,
-        check_score=check_score,
-        independent=independent,
-        weights=weights,
-        log_weights=log_weights,
-    )
+    unused = QuadraticOptions()[:3]  # kernel, precondition and bootstrap
+    options = QuadraticOptions(*unused, n_resamples, check_score, independent, weights, log_weights)
     inputs = prepare(draws, target, options, rng)
     sample = inputs.sample._replace(scores=score_at(target, inputs.sample.x))
     tested = np.arange(len(sample.x))
@@ -158,17 +153,14 @@ def fssd_test(
     result = fssd_core(sample.rows(tested), placement, n_resamples, inputs.streams)
     result = replace(result, warnings=(*inputs.warnings, *result.warnings))
     announce(result.warnings)
+    names = ("n_resamples", "check_score", "independent", "weights", "log_weights")
     settings = recorded(
         n_locations=n_locations,
         train_fraction=train_fraction,
         optimise=optimise,
         locations=locations,
         bandwidth=bandwidth,
-        n_resamples=n_resamples,
-        check_score=check_score,
-        independent=independent,
-        weights=weights,
-        log_weights=log_weights,
+        **{name: getattr(options, name) for name in names},
         rng=inputs.seed,
     )
     return among_all(replace(result, settings=settings), np.sort(tested), len(sample.x))
@@ -357,12 +349,7 @@ def _climb(train: Sample, start: Placement) -> Placement:
 
 def _simulate(eigenvalues: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """Draws of sum_i w_i (Z_i^2 - 1)."""
-    rows = max(1, 2**22 // len(eigenvalues))
-    parts = [
-        (rng.standard_normal((min(rows, size - start), len(eigenvalues))) ** 2 - 1) @ eigenvalues
-        for start in range(0, size, rows)
-    ]
-    return np.concatenate(parts)
+    return (rng.standard_normal((size, len(eigenvalues))) ** 2 - 1) @ eigenvalues
 
 
 def _gaussian_locations(x: np.ndarray, n_locations: int, rng: np.random.Generator) -> np.ndarray:

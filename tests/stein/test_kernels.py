@@ -60,21 +60,11 @@ def test_median_bandwidth_of_many_draws_is_close_to_the_law():
     assert median_bandwidth(x, rng=0) == median_bandwidth(x, rng=0)
 
 
-def test_text_is_no_bandwidth_and_no_beta():
-    with pytest.raises(TypeError, match=r"`bandwidth` must be one number, got a str \('median'\)"):
-        RBF("median")
-    with pytest.raises(ValueError, match=r"`bandwidth` must be one number, got shape \(2,\)"):
-        RBF(np.ones(2))
-    with pytest.raises(ValueError, match=r"`beta` must lie in \(-1, 0\), got '-0.5'"):
-        IMQ(beta="-0.5")
-
-
-@pytest.mark.parametrize("bandwidth", [0, -1.0, np.inf, np.nan, np.array(-1.0)])
-def test_bad_bandwidth(bandwidth):
-    with pytest.raises(ValueError, match="`bandwidth` must be positive"):
-        IMQ(bandwidth)
-    with pytest.raises(ValueError, match="`bandwidth` must be positive"):
-        RBF(bandwidth)
+@pytest.mark.parametrize("bandwidth", [0, -1.0, np.inf, np.nan, np.ones(2)])
+@pytest.mark.parametrize("kernel", [IMQ, RBF])
+def test_bad_bandwidth(kernel, bandwidth):
+    with pytest.raises(ValueError, match=r"`bandwidth` must be (positive|one number)"):
+        kernel(bandwidth)
 
 
 class Cauchy:

@@ -77,9 +77,11 @@ class Inputs:
     warnings: tuple[str, ...]
 
 
-def prepare(draws: Any, target: Target, options: QuadraticOptions, rng: Any) -> Inputs:
+def prepare(
+    draws: Any, target: Target, options: QuadraticOptions, rng: Any, *, aggregated: bool = False
+) -> Inputs:
     """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
-    check_kernel(options.kernel)
+    check_kernel(options.kernel, aggregated=aggregated)
     require_target(target)
     as_count(options.n_resamples, "n_resamples")
     check_bootstrap(options.bootstrap, chains=False)
