@@ -47,15 +47,6 @@ def test_overlapping_components_are_located_to_eight_digits():
         np.testing.assert_allclose(np.sort(modes.locations[:, 0]), [low, 4 - low], atol=1e-8)
 
 
-@pytest.mark.parametrize("dim", [1, 50])
-def test_a_target_with_one_mode_gives_one(dim):
-    target = sc.from_jax(lambda x: -0.5 * jnp.sum((x - 1) ** 2), dim)
-    modes = box_search(target, bounds=(-10, 10), rng=0)
-    np.testing.assert_allclose(modes.locations, np.ones((1, dim)), atol=1e-8)
-    np.testing.assert_allclose(modes.covariances[0], np.eye(dim), atol=1e-6)
-    assert modes.search.n_evaluations < 5000
-
-
 @pytest.mark.parametrize("score", [True, False])
 @pytest.mark.filterwarnings("ignore:the target has no score")
 def test_scales_of_a_thousandth_and_a_thousand(score):
@@ -117,12 +108,6 @@ def test_the_support_may_end_anywhere():
         box_search(target, bounds=(-10, -1), rng=0)
 
 
-def test_a_narrow_mode_upon_a_wide_one_is_not_merged():
-    means, covariances = np.array([[0.0], [0.9]]), np.array([1.0, 1e-4])[:, None, None]
-    modes = box_search(numpy_mixture(means, covariances, [0.9, 0.1]), bounds=(-3, 3), rng=0)
-    assert_same_points(modes.locations, means, 1e-2)
-
-
 def test_limits():
     target = numpy_mixture([[0.0, 0.0], [8.0, 0.0], [-8.0, 0.0]])
     with pytest.warns(UserWarning, match="there are more modes than `max_modes`"):
@@ -130,15 +115,6 @@ def test_limits():
     with pytest.warns(UserWarning, match="`max_evaluations` reached"):
         found = box_search(target, (-10, 20), max_evaluations=3000, rng=5)
     assert found.search.n_evaluations == 3000
-
-
-def test_all_twenty_modes_of_the_t_banana_mixture():
-    target = sc.models.t_banana_mixture(20, rng=0)
-    modes = box_search(target, bounds=(-20, 20), rng=0)
-    tops = np.random.default_rng(0).uniform(-20, 20, size=(20, 20))
-    tops[10:, 1] -= 0.003 * (tops[10:, 0] ** 2 - 100)
-    assert_same_points(modes.locations, tops, 1e-3)
-    np.testing.assert_allclose(target.score(modes.locations), 0, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import functools
 import re
-import sys
 import time
 from itertools import permutations
 
@@ -97,13 +96,6 @@ def test_sign_flips_complete_an_orbit_of_sixteen():
     assert len(np.unique(np.sign(modes.locations), axis=0)) == 16
     assert {g.sign for g in modes.symmetries if g.kind == "change of sign"} >= {(1, 1, -1, 1), (-1, 1, 1, 1)}
     assert modes.search.n_evaluations < 25_000  # one orbit counts once
-
-
-def test_maps_that_hold_about_one_mode_only_are_no_symmetries():
-    target = sc.models.gaussian_mixture([[0.0] * 4, [9.0, 8.0, 7.0, 6.0]])
-    modes = find_modes(target, draws=target.sample(40, 0, weights=[1, 0]), rng=0)
-    assert len(modes) == 2
-    assert modes.symmetries == ()
 
 
 @pytest.mark.parametrize("options", [{}, {"bounds": (-1, 1)}, {"starts": [[39.0, 1.0]]}])
@@ -208,21 +200,6 @@ class TestHostileTargets:
         assert np.abs(modes.locations).max() < 1e-3 * unit
         np.testing.assert_allclose(np.sqrt(np.diag(modes.covariances[0])), 0.5 * unit, rtol=0.01)
 
-    @pytest.mark.filterwarnings("ignore:the mode search ended early")
-    @pytest.mark.parametrize("unit", [1e-3])
-    def test_modes_of_a_ring_have_the_units_of_the_ring(self, unit):
-        def log_density(x):
-            return -0.5 * ((jnp.sqrt(x @ x + 1e-30) / unit - 1) / 0.1) ** 2
-
-        angle = np.random.default_rng(0).uniform(0, 6.28, size=40)
-        draws = unit * np.c_[np.cos(angle), np.sin(angle)]
-        with pytest.warns(UserWarning, match="flat or pointed top"):
-            modes = find_modes(sc.from_jax(log_density, 2), draws=draws, max_evaluations=100_000, rng=0)
-        np.testing.assert_allclose(np.linalg.norm(modes.locations, axis=1), unit, rtol=0.02)
-        sizes = np.sqrt(np.linalg.eigvalsh(modes.covariances)) / unit
-        assert sizes[:, 0].min() > 0.05
-        assert sizes[:, 1].max() < 0.8
-
     def test_a_density_that_still_grows_is_warned_of(self):
         """A normal density and a pole at 20."""
         target = sc.from_jax(
@@ -324,12 +301,6 @@ class TestTooManyModes:
         assert np.sum(flips == 1, axis=1).max() == hidden
         assert len(lattice_steps(target, modes)) == hidden
         assert modes.search.n_evaluations < 50_000
-
-
-def test_a_mode_search_underflows_quietly_without_standard_error(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", None)
-    with np.errstate(all="raise"):
-        find_modes(sc.models.gaussian_mixture([[-3.0], [3.0]]), rng=0)
 
 
 def test_names_stand_beside_locations():

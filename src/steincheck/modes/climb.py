@@ -252,22 +252,23 @@ def _newton_steps(
     return x, value, score
 
 
-def hessians_at(density: CountedTarget, x: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Hessians of -log p at points (n, d), by steps small against `width` (n, d); the widths they imply."""
-    hessian = _score_differences(density, x, width * (1e-4 if density.target.has_score else 1e-2))
-    bend = np.einsum("nii->ni", hessian)
-    learnt = np.isfinite(bend) & (bend > 0)
-    return hessian, np.where(learnt, 1 / np.sqrt(np.where(learnt, bend, 1.0)), width)
+def hessians_at(
+    density: CountedTarget, x: np.ndarray, width: np.ndarray, step: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Hessians of -log p at points (n, d), and the widths (n, d) that they imply, `width` where they do not.
 
-
-def _score_differences(density: CountedTarget, x: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """Symmetric matrices (n, d, d) of the differences of minus the score over steps `h` (n, d) either way."""
+    They are differences of the score over `step` widths either way, a small number of them if it is None.
+    """
     n, d = x.shape
+    h = width * (step or (1e-4 if density.target.has_score else 1e-2))
     moves = h[:, None, :] * np.eye(d)
     points = np.concatenate([x[:, None] + moves, x[:, None] - moves], axis=1)
     scores = density.score(points.reshape(-1, d)).reshape(n, 2, d, d)
     slopes = (scores[:, 1] - scores[:, 0]) / (2 * h[:, :, None])
-    return 0.5 * (slopes + slopes.transpose(0, 2, 1))
+    hessian = 0.5 * (slopes + slopes.transpose(0, 2, 1))
+    bend = np.einsum("nii->ni", hessian)
+    learnt = np.isfinite(bend) & (bend > 0)
+    return hessian, np.where(learnt, 1 / np.sqrt(np.where(learnt, bend, 1.0)), width)
 
 
 def _inverse_roots(hessian: np.ndarray) -> np.ndarray:
@@ -334,7 +335,7 @@ def flat_top(density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gai
     reach = _drop_radius(density, x, top, rays)
     if np.isfinite(reach).all() and d > 1:
         width = reach * unit
-        bend = np.nan_to_num(_score_differences(density, x[None], width[None])[0])
+        bend = np.nan_to_num(hessians_at(density, x[None], width[None], step=1.0)[0][0])
         rays = np.linalg.eigh(bend * np.outer(width, width))[1].T * width
         reach = _drop_radius(density, x, top, rays)
     if not np.isfinite(reach).all():

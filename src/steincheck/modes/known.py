@@ -42,24 +42,17 @@ def hold_out(n: int, chain: np.ndarray | None = None) -> HeldOut:
     if n < 100:
         return HeldOut(rows[:0], rows)
     size = int(min(max(n / 10, 20), 100))
-    if chain is None:
-        held = _evenly_spaced(n, size)
+    labels = rows if chain is None else np.unique(chain)
+    if chain is None or size < 5 * len(labels):  # single draws, or whole chains, evenly spaced
+        count = int(np.ceil(size * len(labels) / n))
+        some = labels[((np.arange(count) + 0.5) * len(labels) / count).astype(int)]
+        held = np.flatnonzero(np.isin(labels if chain is None else chain, some))
     else:
-        labels, lengths = np.unique(chain, return_counts=True)
-        if size < 5 * len(labels):
-            some = _evenly_spaced(len(labels), int(np.ceil(size * len(labels) / n)))
-            held = np.flatnonzero(np.isin(chain, labels[some]))
-        else:
-            ends = [
-                np.flatnonzero(chain == label)[length - round(size * length / n) :]
-                for label, length in zip(labels, lengths, strict=True)
-            ]
-            held = np.concatenate(ends)
+        chains = [np.flatnonzero(chain == label) for label in labels]
+        held = np.concatenate(
+            [members[len(members) - round(size * len(members) / n) :] for members in chains]
+        )
     return HeldOut(held, np.setdiff1d(rows, held))
-
-
-def _evenly_spaced(n: int, size: int) -> np.ndarray:
-    return ((np.arange(size) + 0.5) * n / size).astype(int)
 
 
 class KnownModes(NamedTuple):

@@ -68,11 +68,6 @@ class Search:
         order = np.argsort(-weight, kind="stable")
         return [int(k) for k in order if weight[k] > weight.max() - cut]
 
-    @property
-    def full(self) -> bool:
-        """Whether as many modes as are wanted are known; minor ones must not fill the list for ever."""
-        return len(self.within()) >= max(64, self.max_modes) or len(self.peaks) >= 16 * self.max_modes
-
     def add(self, peak: Peak) -> int:
         """The number of the known mode that this one belongs to, or its own.
 
@@ -90,6 +85,12 @@ class Search:
         if peak.log_density > self.peaks[k].log_density:
             self.peaks[k] = peak
         return k
+
+    @property
+    def over(self) -> bool:
+        """Whether the budget is exhausted or the list full; minor modes must not fill it for ever."""
+        full = len(self.within()) >= max(64, self.max_modes) or len(self.peaks) >= 16 * self.max_modes
+        return full or self.density.budget.exhausted is not None
 
     def at_infinity(self, x: np.ndarray) -> np.ndarray:
         """Whether points (..., d) are so far out, 1e9 units, that by rounding any density looks flat."""
@@ -320,7 +321,7 @@ def climb_and_add(state: Search, starts: list[Start], iterations: int, *, flat: 
     """
     parts = list[Ends]()
     for begin in range(0, len(starts), 256):
-        if parts and (state.density.budget.exhausted or state.full):
+        if parts and state.over:
             break
         block = starts[begin : begin + 256]
         state.climbs += len(block)
@@ -352,7 +353,7 @@ def settle_and_add(state: Search, ends: Ends, wanted: np.ndarray, *, flat: bool 
     left = np.flatnonzero(wanted & (label < 0) & np.isfinite(ends.log_density))
     left = left[np.argsort(-ends.log_density[left], kind="stable")]
     rough = list[int]()
-    while len(left) and not state.density.budget.exhausted and not state.full:
+    while len(left) and not state.over:
         batch = left[distinct_points(ends.x[left], ends.width[left], 48)]
         done = settle(state.density, ends.x[batch], ends.width[batch])
         for i, row in enumerate(batch):

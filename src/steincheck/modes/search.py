@@ -298,27 +298,20 @@ def search_modes(
     return _modes_record(state, order[:max_modes])
 
 
-class Location(NamedTuple):
-    """Centre and scale of each coordinate."""
-
-    centre: np.ndarray
-    scale: np.ndarray
-
-
-def location_and_scale(x: np.ndarray, *, rounded: bool) -> Location:
+def location_and_scale(x: np.ndarray, *, rounded: bool) -> tuple[np.ndarray, np.ndarray]:
     """Median and 1.4826 times the median absolute deviation of each coordinate, the latter never 0.
 
     Rounded to powers of 2 hardly any single row of `x` (n, d) can change them. 0 and 1 without rows.
     """
     if not len(x):
-        return Location(np.zeros(x.shape[1]), np.ones(x.shape[1]))
+        return np.zeros(x.shape[1]), np.ones(x.shape[1])
     centre = np.median(x, axis=0)
     scale = 1.4826 * np.median(np.abs(x - centre), axis=0)
     scale = np.where(scale > 0, scale, np.maximum(1.0, np.abs(centre)))
     if not rounded:
-        return Location(centre, scale)
+        return centre, scale
     scale = 2.0 ** np.round(np.log2(scale))
-    return Location(scale * np.round(centre / scale), scale)
+    return scale * np.round(centre / scale), scale
 
 
 def _modes_record(state: Search, chosen: list[int]) -> Modes:
