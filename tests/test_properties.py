@@ -191,22 +191,3 @@ def test_holm_is_the_closure_of_bonferroni(pvalues):
         sets = [[pvalues[k], *others[len(others) - size :]] for size in range(len(pvalues))]
         closure = max(min(1.0, len(one) * min(one)) for one in sets)
         assert adjusted[str(k)] == pytest.approx(closure)
-
-
-edges = st.one_of(st.none(), st.floats(-1e3, 1e3))
-
-
-@settings(max_examples=50)
-@given(low=edges, width=st.floats(1e-2, 1e3), upper=st.booleans(), y=st.floats(-8, 8))
-def test_bounded_parameters_come_back_from_the_whole_space(low, width, upper, y):
-    bounds = (-np.inf if low is None else low, np.inf if not upper else (low or 0.0) + width)
-    free = sc.unbounded(sc.Target(lambda x: -np.abs(x[:, 0]), dim=1), bounds)
-    x = free.constrain(np.array([[y]]))
-    assert bounds[0] < x[0, 0] < bounds[1]
-    assert free.unconstrain(x)[0, 0] == pytest.approx(y, abs=1e-5)
-    step = 1e-6
-    slope = (free.constrain(np.array([[y + step]])) - free.constrain(np.array([[y - step]])))[0, 0] / (
-        2 * step
-    )
-    expected = -abs(x[0, 0]) + np.log(abs(slope))
-    assert free.log_density(np.array([[y]]))[0] == pytest.approx(expected, abs=1e-3 + 1e-6 * abs(expected))

@@ -148,19 +148,9 @@ def test_a_given_perturbation_is_in_the_settings(name, mixture):
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("ksd_test", {}),
-        ("ksdagg_test", {"n_level_resamples": 99}),
-        ("fssd_test", {}),
-        ("flux_test", {"modes": MODES, "variant": "exact"}),
-        ("moment_test", {"modes": MODES}),
-    ],
-)
-def test_too_few_replicates_for_a_rejection_are_warned_of(name, options, mixture):
-    draws = mixture.sample(150, 1)
-    with pytest.warns(UserWarning, match="with `n_resamples` = 9 no p-value can be below 0.1"):
-        result = getattr(sc, name)(draws, mixture, n_resamples=9, rng=0, **options)
-    assert any("`n_resamples` = 9" in text for text in result.warnings)
-    assert result.inconclusive()
+def test_too_few_replicates_for_a_rejection_are_warned_of(mixture):
+    for test in (sc.ksd_test, sc.fssd_test):
+        with pytest.warns(UserWarning, match="with `n_resamples` = 9 no p-value can be below 0.1"):
+            result = test(mixture.sample(150, 1), mixture, n_resamples=9, rng=0)
+        assert any("`n_resamples` = 9" in text for text in result.warnings)
+        assert result.inconclusive()

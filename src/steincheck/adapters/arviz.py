@@ -48,11 +48,12 @@ def to_arviz(draws: DrawsLike, verdict: Verdict | None = None) -> Any:
         require_kind(verdict, Verdict, "verdict")
         attributes = {key: str(getattr(verdict, key)) for key in ("sentence", "pvalue", "seed")}
         groups["sample_stats"] = _statistics(verdict, groups, xarray)
-    if not hasattr(arviz, "InferenceData") or isinstance(draws, getattr(xarray, "DataTree", ())):
+    own = getattr(arviz, "InferenceData", xarray.DataTree)  # another name of DataTree from ArviZ 1 on
+    if own is xarray.DataTree or isinstance(draws, xarray.DataTree):
         tree = xarray.DataTree.from_dict(groups)
         tree.attrs.update(attributes)
         return tree
-    return arviz.InferenceData(**groups, attrs=attributes or None)
+    return own(**groups, attrs=attributes or None)
 
 
 def _statistics(verdict: Verdict, groups: dict[str, Any], xarray: Any) -> Any:

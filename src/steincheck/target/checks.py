@@ -21,7 +21,6 @@ from .record import Target, probe_points
 
 # relative: solvers of differential equations are this inexact (Lotka-Volterra of posteriordb by up to 4 %)
 MAX_SCORE_ERROR = 0.05
-N_MOVED = 125  # draws from which edges are looked for, to and fro: 250 evaluations
 EDGE_DROP = 40.0  # nats: a larger drop within the smallest bracket is an edge, whatever the floor beyond it
 
 
@@ -154,7 +153,7 @@ def _edge(target: Target, x: np.ndarray, low: float, rng: np.random.Generator) -
     highest = ends[np.argmax(height[ends])]
     if height[highest] > low:
         return Discontinuity("edge", inside[highest], np.inf)
-    near = (start - inside)[ends] * min(1, N_MOVED / len(x))  # as near as the nearest of all draws
+    near = (start - inside)[ends] * min(1, 125 / len(x))  # as near as the nearest of all draws
     near_and_halfway = np.concatenate([inside[ends] + near, inside[ends] + 0.5 * near])
     fall = -np.diff(log_density_anywhere(target.log_density, near_and_halfway).reshape(2, -1), axis=0)
     exponent = float(np.median(fall) / np.log(2))
@@ -167,7 +166,7 @@ def _brackets(target: Target, x: np.ndarray, floor: float, rng: np.random.Genera
     Draws are moved to and fro; where that leads below the floor the way is halved down to the resolution of
     the numbers, for the draws that may be among the five nearest to an edge.
     """
-    rows = np.unique(np.linspace(0, len(x) - 1, num=N_MOVED).astype(int))
+    rows = np.unique(np.linspace(0, len(x) - 1, num=125).astype(int))
     spread = x.std(axis=0)
     unit = np.where(spread > 0, spread, 1.0)
     moves = 0.9 * spread * rng.standard_normal((len(rows), x.shape[1]))

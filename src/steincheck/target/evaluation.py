@@ -121,8 +121,8 @@ def _refuse_mixed_rows(target: Target, x: np.ndarray, value: np.ndarray) -> None
     for k in np.flatnonzero(~(np.abs(again - value[rows]) <= MAX_ROUNDING + 1e-5 * np.abs(value[rows]))):
         raise ValueError(
             "`log_density` must give every point a value of its own, whatever the other points and whenever "
-            f"it is called: at row {rows[k]} it is {value[rows[k]]:.6g} in a call with {n} points, "
-            f"{again[k]:.6g} in a call with {len(rows)}"
+            f"it is called (a module of PyTorch must be in its eval() mode): at row {rows[k]} it is "
+            f"{value[rows[k]]:.6g} in a call with {n} points, {again[k]:.6g} in a call with {len(rows)}"
         )
 
 
