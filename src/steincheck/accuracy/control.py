@@ -158,7 +158,8 @@ def standard_error(influence: np.ndarray, ordered: bool) -> np.ndarray:
     """
     m = len(influence)
     spread = influence.std(axis=0, ddof=1)
-    outlying = np.maximum(np.abs(influence - influence.mean(axis=0)) - 3 * spread, 0).mean(axis=0)
+    centred = influence - influence.mean(axis=0)
+    outlying = np.abs((centred - np.clip(centred, -3 * spread, 3 * spread)).mean(axis=0))
     error = spread / np.sqrt(m)
     if ordered and m >= 40:
         groups = np.array([part.mean(axis=0) for part in np.array_split(influence, 20)])
