@@ -1,8 +1,5 @@
-import copy
-import dataclasses
 import functools
 import json
-import pickle
 import re
 from pathlib import Path
 
@@ -64,24 +61,6 @@ def test_a_missing_mode_is_named(left_only):
     assert len(text.splitlines()) < 40
 
 
-def test_no_misfit_is_never_called_a_proof(good):
-    assert good.fits is True
-    assert good.sentence.startswith("No misfit found (p = ")
-    assert good.findings == ()
-    assert good.inconclusive_reasons == ()
-    text = str(good)
-    for words in (
-        "shape (kernel test)",
-        "mode weights",
-        "Not examined",
-        "modes that the search did not find",
-    ):
-        assert words in text
-    assert "tested as independent" in text
-    assert f"seed 0, steincheck {sc.__version__}" in text
-    np.testing.assert_allclose(good.mode_table.observed.sum(), 1)
-
-
 def test_draws_that_told_the_search_where_to_begin_are_not_tested(good):
     assert good.n == 1000
     for result in good.tests.values():
@@ -101,18 +80,6 @@ def test_every_coordinate_is_seen_whatever_its_scale(scaled, k):
     assert finding.estimate == pytest.approx(x[:, k].std() / SCALES[k], rel=0.01)
     assert "times too large" in finding.text
     assert "weights" not in verdict.tests
-
-
-def test_the_words_fit_a_density_with_one_mode(scaled):
-    x = np.random.default_rng(5).normal(size=(500, 3)) * SCALES
-    verdict = sc.check(x, scaled, rng=0)
-    assert verdict.fits is True
-    assert "weights" not in verdict.tests
-    assert verdict.mode_table is None
-    assert len(verdict.modes) == 1
-    assert verdict.names == ("tiny", "one", "huge")
-    assert "within modes" not in str(verdict)
-    assert "share" not in str(verdict)
 
 
 def test_weights_that_cannot_be_certified_are_no_pass():
@@ -162,28 +129,20 @@ def test_many_draws_are_thinned_for_the_kernel_test_only(two_modes, monkeypatch)
     assert any("looked at some of them" in text for text in verdict.not_examined)
 
 
-def test_the_seed_reproduces_whatever_was_given(two_modes):
-    x = two_modes.sample(200, 4)
-    check = functools.partial(sc.check, x, two_modes, max_evaluations=50_000)
-    first = check(rng=np.random.default_rng(8))
-    again = check(rng=np.random.default_rng(8))
-    from_seed = check(rng=first.seed)
-    assert first.to_json() == again.to_json() == from_seed.to_json()
-
-
-def test_what_is_recorded_of_a_seed(two_modes):
-    x = two_modes.sample(200, 4)
-    check = functools.partial(sc.check, x, two_modes, modes=BOTH)
+def test_a_generator_is_recorded_as_a_seed_that_gives_the_verdict_again(two_modes):
+    check = functools.partial(sc.check, two_modes.sample(200, 4), two_modes, modes=BOTH)
     generator = np.random.default_rng(8)
     state = generator.bit_generator.state
-    first = check(rng=generator).seed
-    assert first == check(rng=np.random.default_rng(8)).seed
+    first = check(rng=generator)
     assert generator.bit_generator.state == state  # a stream is spawned, nothing is drawn
-    assert check(rng=generator).seed != first
-    sequence = np.random.SeedSequence(8)
-    assert check(rng=sequence).seed == check(rng=sequence).seed
-    assert check().seed == 0  # the same draws get the same answer
-    assert check().to_json() == check(rng=0).to_json()
+    assert check(rng=first.seed).to_json() == first.to_json()
+    assert check(rng=generator).seed != first.seed
+    assert check().to_json() == check(rng=0).to_json()  # the same draws get the same answer
+
+
+def test_coordinates_that_never_move_get_a_verdict():
+    x = np.c_[np.zeros(300), np.linspace(-2, 2, 300)]
+    assert sc.check(x, standard_normal(2), modes=[[0.0, 0.0]], independent=True, rng=0).fits is not True
 
 
 def test_known_log_densities_are_used_and_verified(two_modes, capsys):
@@ -232,15 +191,6 @@ def test_good_chains_pass_and_an_odd_one_is_named(scaled):
     assert odd.tests["chains"].statistic == -0.001
 
 
-@pytest.mark.parametrize("options", [{"bounds": (1, -1)}, {"modes": [[0.0]], "bounds": (-1, 1)}])
-def test_bounds_are_validated_before_the_density_is_evaluated(options):
-    def log_density(x):
-        pytest.fail("the density was evaluated")
-
-    with pytest.raises(ValueError, match="`bounds`"):
-        sc.check(np.zeros((60, 1)), sc.Target(log_density, dim=1), rng=0, **options)
-
-
 def test_draws_at_a_hard_edge_cannot_tell():
     """Stein's identity fails where the density ends abruptly: never a misfit."""
     target = sc.Target(
@@ -271,13 +221,6 @@ def test_json_follows_the_schema(name, request):
     assert record["pvalue"] == verdict.pvalue
     assert set(record) == set(SCHEMA["properties"])
     assert set(SCHEMA["properties"]) - set(SCHEMA["required"]) == {"settings"}  # absent from older files
-
-
-def test_modes_may_be_given(two_modes):
-    x = two_modes.sample(400, 6)
-    verdict = sc.check(x, two_modes, modes=BOTH, rng=0)
-    np.testing.assert_allclose(verdict.mode_table.locations, [[-3.0], [3.0]], atol=1e-6)
-    assert verdict.tests["weights"].n == 400
 
 
 @pytest.mark.parametrize(
@@ -404,19 +347,6 @@ def test_floating_point_errors_of_the_users_setting_stay_inside():
     assert verdict.fits is not False
 
 
-def test_the_tests_of_a_verdict_survive_copies():
-    target = sc.models.gaussian_mixture([[0.0]])
-    verdict = sc.check(target.sample(150, 0), target, modes=[[0.0]], rng=0)
-    copies = [copy.copy(verdict), copy.deepcopy(verdict), pickle.loads(pickle.dumps(verdict))]
-    for one in (verdict, dataclasses.replace(verdict, warnings=()), *copies):
-        assert list(one.tests) == ["kernel", "moments"]
-        assert one.adjusted_pvalues == verdict.adjusted_pvalues
-
-
-def test_what_is_printed_follows_the_record(good):
-    assert "\n  Warning: new\n" in str(dataclasses.replace(good, warnings=("new",)))
-
-
 def test_modes_that_were_given_are_said_to_be():
     """Nothing else of the density is examined; draws at other modes are told what to do."""
     target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
@@ -462,11 +392,7 @@ def test_a_single_outlier_is_named_and_moves_no_number_of_the_density(outlier):
     assert "row 3" in verdict.sentence
     assert verdict.accuracy[0].sd == pytest.approx(1.0, rel=0.01)
     assert verdict.accuracy[0].draws_sd == pytest.approx(x[:, 0].std())
-
-
-@pytest.mark.parametrize("x", [np.zeros((300, 2)), np.c_[np.zeros(300), np.linspace(-2, 2, 300)]])
-def test_coordinates_that_never_move_get_a_verdict(x):
-    assert sc.check(x, standard_normal(2), modes=[[0.0, 0.0]], independent=True, rng=0).fits is not True
+    assert verdict.advice == ("inspect the draws named above: a few wrong ones can spoil means and sds",)
 
 
 def test_a_missing_correlation_is_told():

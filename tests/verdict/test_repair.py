@@ -62,4 +62,6 @@ def test_burn_in_is_discarded():
     target = sc.models.gaussian_mixture([[0.0]])
     verdict = sc.check(x, target, modes=[[0.0]], rng=0)
     assert verdict.advice[0].startswith("discard the warm-up")
-    assert sc.check(x[:, 150:], target, modes=[[0.0]], rng=0).fits is True
+    clean = sc.check(x[:, 150:], target, modes=[[0.0]], rng=0)
+    assert clean.fits is True
+    np.testing.assert_array_equal(clean.mode_of_draw, np.zeros(3400))

@@ -289,7 +289,7 @@ class Verdict(Record):
     mode_moments : pair of arrays (M, d), (M, d, d), or None
         Means and covariances of the density within modes, in the coordinates of the target.
     mode_of_draw : array (n,) or None
-        The mode of each draw.
+        The mode of each draw; None if several could not be told apart.
     k_hat : float or None
         Pareto's k of the weights p / q, where `log_q` was given: below .7 weights can correct the draws.
     inconclusive_reasons, not_examined, context, warnings : tuples of str

@@ -248,6 +248,8 @@ def _detail(fits: bool | None, evidence: Evidence, findings: tuple[Finding, ...]
 
 def _mode_of_every_draw(evidence: Evidence) -> np.ndarray | None:
     """The mode of each draw by the flux test; those held out belong to the nearest one."""
+    if len(evidence.known.modes) == 1:
+        return np.zeros(len(evidence.case.values), dtype=int)
     weights = evidence.tested.weights
     if weights is None or weights.mode_of_draw is None:
         return None

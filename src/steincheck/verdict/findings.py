@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -171,53 +171,30 @@ def error_findings(evidence: Evidence) -> list[Finding]:
     effective number of draws; that of a log sd has h^2 + (kurtosis - 1) / (4 m). Bonferroni's method allows
     for the number of errors. With a tolerance, an interval outside it decides.
     """
+    items = evidence.measured.parameters
+    errors = np.array([(item.mean_error, item.sd_error) for item in items])
+    ends = np.array([item.error_intervals() for item in items])
+    halves = [(np.ptp(item.mean_error_interval) / 2, item.log_sd_estimate.half_width()) for item in items]
     sizes = evidence.case.effective_sizes
-    spread = np.maximum(evidence.case.kurtosis - 1, 1.0)
-    variances = np.stack([1 / sizes, spread / (4 * sizes)], axis=1)
-    errors = [
-        error
-        for item, variance in zip(evidence.measured.parameters, variances, strict=True)
-        for error in _errors(item, variance)
-    ]
-    if evidence.tolerance is None:
-        adjusted = [error._replace(pvalue=len(errors) * error.pvalue) for error in errors]
-        wrong = [error for error in adjusted if error.pvalue <= evidence.combined.alpha]
-    else:
-        tolerance = evidence.tolerance
-        outside = [error for error in errors if error.low > tolerance or error.high < -tolerance]
-        wrong = [error._replace(pvalue=np.nan) for error in outside]
-    return [error.finding for error in sorted(wrong, key=lambda error: -abs(error.size))]
+    of_draws = np.stack([1 / sizes, np.maximum(evidence.case.kurtosis - 1, 1.0) / (4 * sizes)], axis=1)
+    variance = (np.array(halves) / stats.norm.ppf(0.975)) ** 2 + of_draws
+    pvalues = np.sum(~np.isnan(errors)) * 2 * stats.norm.sf(np.abs(errors) / np.sqrt(variance))
+    wrong = pvalues <= evidence.combined.alpha
+    if evidence.tolerance is not None:
+        wrong = (ends[..., 0] > evidence.tolerance) | (ends[..., 1] < -evidence.tolerance)
+        pvalues[:] = np.nan
+    found = sorted(np.argwhere(wrong).tolist(), key=lambda at: -abs(errors[at[0], at[1]]))
+    return [_error_finding(items[k], j == 1, ends[k, j], pvalues[k, j]) for k, j in found]
 
 
-class _Error(NamedTuple):
-    """An error of a mean in sds of the density, or the log of the ratio of sds, with its interval."""
-
-    item: ParameterAccuracy
-    size: float
-    low: float
-    high: float
-    pvalue: float
-    of_sd: bool
-
-    @property
-    def finding(self) -> Finding:
-        """The finding; the ratio itself for a standard deviation."""
-        numbers = (self.size, self.low, self.high)
-        estimate, low, high = np.exp(numbers).tolist() if self.of_sd else numbers
-        text = words.sd_text(self.item) if self.of_sd else words.mean_text(self.item)
-        kind: Literal["mean", "sd"] = "sd" if self.of_sd else "mean"
-        return Finding(kind, None, (self.item.parameter,), estimate, (low, high), self.pvalue, text)
-
-
-def _errors(item: ParameterAccuracy, variance_of_draws: np.ndarray) -> list[_Error]:
-    """The errors of one parameter that are known, with their p-values."""
-    sizes = np.array([item.mean_error, item.sd_error])
-    intervals = item.error_intervals()
-    halves = np.array([np.ptp(intervals[0]) / 2, item.log_sd_estimate.half_width()])
-    widths = halves / stats.norm.ppf(0.975)
-    pvalues = 2 * stats.norm.sf(np.abs(sizes) / np.sqrt(widths**2 + variance_of_draws))
-    known = np.flatnonzero(~np.isnan(sizes)).tolist()
-    return [_Error(item, float(sizes[k]), *intervals[k], float(pvalues[k]), k == 1) for k in known]
+def _error_finding(item: ParameterAccuracy, of_sd: bool, ends: np.ndarray, pvalue: float) -> Finding:
+    """An error of a mean in sds of the density, or the ratio of sds, with its interval."""
+    about = (item.parameter,)
+    if not of_sd:
+        low, high = ends.tolist()
+        return Finding("mean", None, about, item.mean_error, (low, high), pvalue, words.mean_text(item))
+    ratio, low, high = np.exp([item.sd_error, *ends]).tolist()
+    return Finding("sd", None, about, ratio, (low, high), pvalue, words.sd_text(item))
 
 
 def shape_findings(combined: Combined, *, several: bool) -> list[Finding]:

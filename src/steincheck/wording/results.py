@@ -255,45 +255,41 @@ def overflowing_moments(count: int, total: int) -> str:
 # --- the flux test ---
 
 
-def weight_reason(result: FluxResult) -> str:
+WEIGHT_REASONS = {  # why a flux test cannot tell, and what would help
+    "nothing moves": (
+        "the mode weights could not be compared: no draw can be mapped to another mode with appreciable "
+        "probability",
+        "check that the modes are those of the draws, or give `flux_test` more `anchors` per mode",
+    ),
+    "no exchange": (
+        "hardly any draw can be mapped between modes {apart} and the others, whose weights were not compared",
+        "give `flux_test` more `anchors` per mode",
+    ),
+    "few groups": ("there are fewer than 8 independent groups of draws", "take more independent draws"),
+    "light modes": ("all modes but one hold less than 1 % of the draws and of the density", ""),
+    "stuck chains": (
+        "the chains never change mode: shares of modes are those of the starting points",
+        "start chains in every mode, or use a sampler that moves between modes",
+    ),
+    "few changes": (
+        "the chains change mode too rarely to compare the weights ({changes})",
+        "run them longer, or use a sampler that moves between modes",
+    ),
+}
+
+
+def weight_reason_and_remedy(result: FluxResult) -> tuple[str, str]:
     """Why the flux test cannot tell, and what would help; empty if it can."""
-    return "; ".join(weight_reason_and_remedy(result))
+    text, remedy = WEIGHT_REASONS.get(result.inconclusive_reason or "", ("", ""))
+    implied = np.empty(0) if result.mode_table is None else result.mode_table.implied
+    apart = listed(np.flatnonzero(np.isnan(implied)).tolist(), 10)
+    changes = "along the displacements of a lattice" if result.chains is None else changes_text(result.chains)
+    return text.format(apart=apart, changes=changes), remedy
 
 
-def weight_reason_and_remedy(result: FluxResult) -> tuple[str, ...]:
-    """Why the flux test cannot tell; what would help, where something would."""
-    anchors = "give `flux_test` more `anchors` per mode"
-    new_chains = "start chains in every mode, or use a sampler that moves between modes"
-    chains, table = result.chains, result.mode_table
-    implied = np.empty(0) if table is None else table.implied
-    match result.inconclusive_reason:
-        case None:
-            return ()
-        case "nothing moves":
-            text = "no draw can be mapped to another mode with appreciable probability"
-            return (
-                f"the mode weights could not be compared: {text}",
-                f"check that the modes are those of the draws, or {anchors}",
-            )
-        case "no exchange":
-            apart = listed(np.flatnonzero(np.isnan(implied)).tolist(), 10)
-            text = f"hardly any draw can be mapped between modes {apart} and the others"
-            return (f"{text}, whose weights were not compared", anchors)
-        case "few groups":
-            return ("there are fewer than 8 independent groups of draws", "take more independent draws")
-        case "light modes":
-            return ("all modes but one hold less than 1 % of the draws and of the density",)
-        case "stuck chains" if table is not None:
-            everywhere = bool(np.all(table.n_draws[implied > 0.01] > 0))
-            remedy = "reweight the draws by the implied shares" if everywhere else new_chains
-            return ("the chains never change mode: shares of modes are those of the starting points", remedy)
-    if chains is None:
-        return ("the chains move along the displacements between modes too rarely", new_chains)
-    return (
-        f"the chains change mode too rarely to compare the weights ({chains.n_changes} changes in all, "
-        f"{chains.sojourns.min()} sojourns at the mode visited least)",
-        f"run them longer, or {new_chains}",
-    )
+def weight_reason(result: FluxResult) -> str:
+    """Both in one sentence."""
+    return "; ".join(text for text in weight_reason_and_remedy(result) if text)
 
 
 def few_moving(share: float) -> str:
