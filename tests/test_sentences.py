@@ -21,12 +21,12 @@ SENTENCES_LEFT = {
     "moments": 4,
     "perturbation": 8,
     "plot": 6,
-    "report": 5,
-    "result": 32,
+    "report": 4,
+    "result": 7,
     "samplers": 2,
     "stein": 5,
     "target": 22,
-    "verdict": 24,
+    "verdict": 2,
 }
 
 
