@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 from flux_problems import FAR, NEAR, arcs, draw, mixture, odd_anchors
@@ -44,11 +42,10 @@ class TestLevel:
         assert_level(p, exact=True)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("variant", ["asymptotic", "exact"])
-    def test_rare_mode(self, variant):
+    def test_rare_mode(self):
         """2 draws expected: Hotelling's T2 with the estimated covariance rejects 13 % of such samples."""
         rare = ([[0.0], [9.0]], [[[1.0]], [[2.0]]], [0.98, 0.02])
-        assert_level(self.pvalues(rare, 100, 400, 1, variant=variant))
+        assert_level(self.pvalues(rare, 100, 400, 1))
 
     @pytest.mark.slow
     def test_any_anchors(self, monkeypatch):
@@ -66,10 +63,6 @@ def test_power_is_that_of_the_labels():
         flux_test(draw(parts, 1000, rng, [0.55, 0.45]), target, modes=modes).reject() for _ in range(200)
     ]
     assert_power(wrong, stats.binom.ppf(1e-4, 200, 0.81) / 200)
-    result = flux_test(draw(parts, 1000, rng, [0.6, 0.4]), target, modes=modes)
-    assert result.mode_table.words == ("too many draws", "too few draws")
-    assert result.net_flow[0] < 0 < result.net_flow[1]
-    assert result.n_contributing == 1000
 
 
 def test_a_missing_mode_is_named():
@@ -82,8 +75,6 @@ def test_a_missing_mode_is_named():
     low, high = result.mode_table.implied_interval[2]
     assert low <= 0.1 <= high
     assert high - low < 0.03
-    record = json.loads(result.to_json())
-    assert record["mode_table"]["missing"] == [2]
 
 
 def test_pvalues_of_single_modes_are_those_of_the_counts():
@@ -114,15 +105,6 @@ class TestTrend:
         assert result.degrees_of_freedom == 7
         assert result.trend_pvalue < 0.01 < whole
         assert result.pvalue < whole
-
-    @pytest.mark.slow
-    def test_uniform(self):
-        target, modes, _ = self.row()
-        p = [
-            flux_test(target.sample(200, rng), target, modes=modes, anchors=1, rng=rng).pvalue
-            for rng in np.random.default_rng(5).spawn(400)
-        ]
-        assert_uniform(p)
 
 
 class TestRareModes:
@@ -225,10 +207,6 @@ class TestBudget:
         assert np.ptp(np.diff(result.tested_rows)) <= 1
         assert result.settings["max_evaluations"] == 4000
 
-    def test_all_are_tested_without_a_limit(self):
-        result = flux_test(self.target.sample(300, 0), self.target, modes=self.means, rng=0)
-        assert result.n_tested == 300
-
     def test_local_chains_that_are_too_expensive_are_left_out(self):
         target, sample, modes = arcs()
         x = sample(300, np.random.default_rng(0))
@@ -246,10 +224,7 @@ class TestCannotTell:
         with pytest.warns(UserWarning, match="cannot tell: .* no draw can be mapped"):
             result = flux_test(x, target, modes=[[-3.0], [3.0]], anchors=1)
         assert np.isnan(result.pvalue)
-        assert not result.reject()
-        assert "cannot tell" in str(result)
         assert result.n_contributing == 0
-        assert json.loads(result.to_json())["pvalue"] is None
         assert result.mode_table.words == ("not examined", "not examined")
         assert result.inconclusive_reason == "nothing moves"
 
@@ -265,10 +240,7 @@ class TestCannotTell:
             result = flux_test(x, target, modes=modes, anchors=1)
         assert any("hardly any draw can be mapped between modes 2, 3 and" in str(w.message) for w in caught)
         assert result.inconclusive_reason == "no exchange"
-        assert result.inconclusive()
         assert np.isnan(result.mode_table.implied[2:]).all()
-        assert np.isnan(result.mode_table.implied_covariance[2:]).all()
-        assert "as expected" not in result.mode_table.words
 
 
 def test_close_modes_are_flagged():

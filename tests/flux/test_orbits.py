@@ -11,8 +11,6 @@ from flux_problems import (
     TWO_MODES,
     as_sample,
     draw,
-    label_chain,
-    labels_as_orbits,
     mixture,
     odd_anchors,
     stuck_chains,
@@ -86,23 +84,6 @@ def test_orbits_do_not_depend_on_blocks(monkeypatch):
     np.testing.assert_allclose(first.log_weight, second.log_weight, rtol=1e-12)
 
 
-def test_implied_shares_are_those_of_mbar():
-    """Masses of 3 states by the self-consistent equations of MBAR, iterated to convergence."""
-    rng = np.random.default_rng(11)
-    log_weight = rng.normal(size=(400, 3)) + np.log([0.5, 0.3, 0.2])
-    mode = np.array(
-        [rng.choice(3, p=p) for p in np.exp(log_weight - np.logaddexp.reduce(log_weight, 1)[:, None])]
-    )
-    counts = np.bincount(mode, minlength=3)
-    mass = np.ones(3)
-    for _ in range(5000):
-        mass = np.sum(np.exp(log_weight) / (np.exp(log_weight) @ (counts / mass))[:, None], axis=0)
-        mass /= mass.sum()
-    found = implied_shares(log_weight, mode)
-    np.testing.assert_allclose(found.share, mass, rtol=1e-8)
-    np.testing.assert_allclose(found.influence.mean(axis=0), 0, atol=1e-8)
-
-
 def test_implied_shares_are_those_of_pymbar():
     """Four Gaussian states, the last one without draws, against the free energies that pymbar computed."""
     state = np.repeat(np.arange(4), MBAR["counts"])
@@ -154,16 +135,6 @@ class TestCovariance:
         ratio = np.diag(chains.covariance) / np.diag(alone.covariance)
         assert np.all((ratio > 0.3) & (ratio < 2.5))  # 20 blocks
         assert chains.quantile == pytest.approx(stats.t.ppf(0.975, 19))
-
-    def test_errors_are_observed_minus_implied(self):
-        mode = label_chain([0.7, 0.3], 1.0, 1, 500, np.random.default_rng(0)).ravel()
-        table = mode_table(
-            labels_as_orbits(mode, [0.6, 0.4]), np.zeros(2, dtype=int), np.eye(2), independent(500)
-        )
-        np.testing.assert_allclose(table.implied, [0.6, 0.4])
-        np.testing.assert_allclose(table.error, np.bincount(mode) / 500 - [0.6, 0.4])
-        low, high = table.error_interval.T
-        np.testing.assert_allclose([low, high], [table.error - 1e-3, table.error + 1e-3])  # nothing is unsure
 
 
 class TestIntervals:

@@ -58,16 +58,3 @@ def test_a_cell_restricts_the_density():
     law = stats.gamma(3)
     tail = law.sf(np.e)
     assert stats.kstest(np.exp(walkers.x[:, 0]), lambda v: 1 - law.sf(v) / tail).pvalue > 1e-4
-
-
-def test_more_steps_of_a_shorter_length_conserve_energy():
-    errors = []
-    for n_steps in (4, 8):
-        rng = np.random.default_rng(5)
-        x = np.log(rng.gamma(3, size=(500, 1)))
-        walkers = Walkers(x, *Gamma().log_density_and_score(x))
-        _, accepted = hamiltonian_transition(
-            walkers, Gamma(), Trajectory(np.eye(1), 2 / n_steps, n_steps), rng
-        )
-        errors.append(1 - accepted.mean())
-    assert errors[1] < errors[0]

@@ -64,14 +64,6 @@ def test_limit_law_of_a_long_perturbation():
     )
 
 
-def test_barker_far_from_the_modes_gives_no_nan():
-    target, modes = mixture(*PLANE)
-    moved = perturb(
-        np.array([[500.0, -800.0], [0.0, 0.0]]), target, modes, [0.5, 1.5], n_steps=5, accept=barker, rng=0
-    )
-    assert np.isfinite(moved.samples).all()
-
-
 def test_exactly_n_steps_transitions_are_made():
     """One mode far heavier after the jump: every proposal towards it is accepted, so steps can be counted."""
     flat = sc.Target(lambda x: np.zeros(len(x)), lambda x: np.zeros_like(x), dim=1)
@@ -123,10 +115,7 @@ def test_modes_far_from_the_origin_are_flagged_where_it_matters():
     ("change", "message"),
     [
         ({"theta": "1.1"}, r"`theta` must be a number or a 1-d array of numbers, got a str \('1.1'\)"),
-        ({"theta": []}, "`theta` must be a number or a non-empty 1-d array"),
         ({"theta": [1.0, 0.0]}, r"`theta` must be positive and finite, got \[0.0\]"),
-        ({"theta": -1.0}, r"`theta` must be positive and finite, got \[-1.0\]"),
-        ({"n_steps": 0}, "`n_steps` must be a positive integer, got 0"),
         ({"n_steps": 2.5}, "`n_steps` must be a positive integer, got 2.5"),
         ({"modes": (np.zeros((2, 3)), np.ones((2, 3, 3)))}, "`modes`"),
         ({"modes": ([[-3.0, 0.0], [3.0, 1.0]], -np.ones((2, 2, 2)))}, "`modes`"),
@@ -150,15 +139,6 @@ def test_a_perturbation_for_another_target_is_refused(test):
     moved = sc.perturb(x, other, places, [1.0], n_steps=5, rng=0)
     with pytest.raises(ValueError, match="`perturbation` must be one for the target of the test"):
         test(x, target, perturbation=moved, rng=0)
-    if test in (sc.spksd_test, sc.pksdagg_test):  # that of a target which differs by a constant serves
-        plain, higher = (
-            sc.Target(lambda x, c=c: target.log_density(x) + c, target.score, dim=2) for c in (0, 5)
-        )
-        of_plain, of_higher = (
-            sc.perturb(x, same, places, [0.9, 1.0], n_steps=5, rng=0) for same in (plain, higher)
-        )
-        expected = test(x, target, perturbation=of_plain, rng=0).pvalue
-        assert test(x, target, perturbation=of_higher, rng=0).pvalue == expected
 
 
 def test_what_is_no_rule_and_no_perturbation_is_named(normal_target):

@@ -47,16 +47,3 @@ def test_nan_at_a_proposal_of_a_jax_target_shows_the_point():
     modes = (np.array([[0.0], [2.0]]), np.ones((2, 1, 1)))
     with pytest.raises(ValueError, match=r"`log_density` must be finite.*x = \["):
         perturb(np.linspace(-1, 1, 20)[:, None], target, modes, 1.0, n_steps=20, rng=0)
-
-
-def test_a_rule_of_ones_own_is_used_step_by_step():
-    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-
-    class Never:
-        def __call__(self, log_ratio):
-            return np.full(np.shape(log_ratio), -np.inf)
-
-    x = np.zeros((5, 1))
-    moved = perturb(x, target, [[-3.0], [3.0]], 1.0, n_steps=3, accept=Never(), rng=0)
-    np.testing.assert_array_equal(moved.samples[0], x)
-    assert "Never" in moved.accept
