@@ -1,3 +1,4 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flux_problems import arcs, as_sample, draw, mixture
@@ -113,6 +114,27 @@ class TestCube:
         assert len(result.lattice.displacements) == 6
         assert result.net_flow is result.mode_of_draw is None  # no modes were compared
         assert result.variant == "asymptotic"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the mode search ended early", "ignore:the modes are part of a larger")
+def test_steps_of_a_lattice_of_2_to_the_30_modes_are_searched_for():
+    """In general position, d = 40; weights of .6/.4 instead of .5/.5 along two of thirty axes."""
+    rng = np.random.default_rng(7)
+    matrix = stats.ortho_group.rvs(40, random_state=3) * np.exp(rng.normal(size=40))
+    matrix = matrix @ (np.eye(40) + 0.5 * rng.normal(size=(40, 40)) / np.sqrt(40))
+    inverse = np.linalg.inv(matrix)
+
+    def log_density(x):
+        z = jnp.asarray(inverse) @ x
+        corners = jnp.logaddexp(-0.5 * (z[:30] - 3) ** 2, -0.5 * (z[:30] + 3) ** 2)
+        return jnp.sum(corners) - 0.5 * jnp.sum(z[30:] ** 2)
+
+    z = np.random.default_rng(0).normal(size=(1000, 40))
+    z[:, :30] += np.where(rng.random((1000, 30)) < np.r_[0.6, 0.6, np.full(28, 0.5)], 3.0, -3.0)
+    result = flux_test(z @ matrix.T, sc.from_jax(log_density, 40), max_seconds=None, rng=0)
+    assert len(result.lattice.displacements) == 30
+    assert result.pvalue < 1e-6
 
 
 def test_a_lattice_that_is_known_whole_is_tested_mode_by_mode():

@@ -21,45 +21,23 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck.chains.blocks import block_signs
-from steincheck.flux import flux_core
+from steincheck.flux import comparison, flux_core, orbits
 from steincheck.flux.anchors import mode_anchors
-from steincheck.flux.comparison import (
-    compare_given_orbits,
-    compare_in_blocks,
-    compare_steps,
-    directions,
-    exchange_groups,
-    flows_within,
-    hotelling,
-    joint_probability,
-    jumped_counts,
-    sign_test,
-    single_counts,
-    slowest_time,
-)
-from steincheck.flux.orbits import (
-    CountMoments,
-    StepFlows,
-    carry_along_steps,
-    carry_to_anchors,
-    count_moments,
-    mode_table,
-)
 from steincheck.modes.known import as_modes
 
 
 def moments_of(probabilities, counts=None):
     expected = probabilities.sum(axis=0)
     covariance = np.diag(expected) - probabilities.T @ probabilities
-    return CountMoments(expected if counts is None else counts, expected, covariance, probabilities)
+    return orbits.CountMoments(expected if counts is None else counts, expected, covariance, probabilities)
 
 
 def test_jumped_counts_have_the_mean_and_covariance_of_the_counts():
     target, modes = mixture(*NEAR)
     x = draw(NEAR, 200, np.random.default_rng(6))
-    moments = count_moments(carry_to_anchors(as_sample(x, target), target, mode_anchors(modes)))
+    moments = orbits.count_moments(orbits.carry_to_anchors(as_sample(x, target), target, mode_anchors(modes)))
     counts = np.concatenate(
-        [jumped_counts(moments.probabilities, np.random.default_rng(k), 999) for k in range(20)]
+        [comparison.jumped_counts(moments.probabilities, np.random.default_rng(k), 999) for k in range(20)]
     )
     assert np.all(counts.sum(axis=1) == 200)
     error = np.sqrt(np.diag(moments.covariance) / len(counts))
@@ -73,7 +51,7 @@ class TestTrend:
         rng = np.random.default_rng(0)
         covariance = moments_of(rng.dirichlet(np.ones(9), size=400)).covariance
         places = rng.normal(size=(9, 2))
-        found = directions(covariance, places, 0.5)
+        found = comparison.directions(covariance, places, 0.5)
         scale = found.columns
         assert (found.n_full, found.n_trend) == (8, 2)
         white = scale.T @ covariance @ scale
@@ -90,8 +68,12 @@ class TestTrend:
         least = np.minimum(q / 0.8, t / 0.2)
         for level in (0.001, 0.05, 0.3, 0.9):
             share = np.mean(least <= level)
-            assert share == pytest.approx(joint_probability(level, k, r), abs=4.5 * np.sqrt(share / 200_000))
-        assert joint_probability(1e-30, k, r) == pytest.approx(1e-30, rel=0.2)  # nearly disjoint events
+            assert share == pytest.approx(
+                comparison.joint_probability(level, k, r), abs=4.5 * np.sqrt(share / 200_000)
+            )
+        assert comparison.joint_probability(1e-30, k, r) == pytest.approx(
+            1e-30, rel=0.2
+        )  # nearly disjoint events
 
 
 class TestRareModes:
@@ -104,7 +86,7 @@ class TestRareModes:
 
         def compare(counts):
             moments = moments_of(probabilities, np.array(counts))
-            return compare_given_orbits(moments, np.arange(3.0)[:, None], "asymptotic", 999, rng)
+            return comparison.compare_given_orbits(moments, np.arange(3.0)[:, None], "asymptotic", 999, rng)
 
         assert compare([500, 500, 0]).comparison.pvalue > 0.9
         assert compare([500, 499, 1]).comparison.pvalue > 0.08
@@ -120,7 +102,9 @@ class TestRareModes:
             law = np.convolve(law, [1 - p, p])
         exact = 2 * np.minimum(np.cumsum(law), np.cumsum(law[::-1])[::-1])
         probabilities = np.column_stack([1 - probability, probability])
-        bound = [single_counts(moments_of(probabilities, np.array([40 - k, k])))[1] for k in range(41)]
+        bound = [
+            comparison.single_counts(moments_of(probabilities, np.array([40 - k, k])))[1] for k in range(41)
+        ]
         assert np.all(np.nan_to_num(bound, nan=1.0) >= np.minimum(exact, 1) - 1e-12)
         assert bound[10] < 1e-3
 
@@ -132,10 +116,10 @@ def test_weak_exchange_is_no_comparison():
     home, both = rng.random(1000) < 0.5, rng.random(1000) < 0.01
     probabilities[home, :2], probabilities[~home, 2:], probabilities[both] = 0.5, 0.5, 0.25
     moments = moments_of(probabilities)
-    assert exchange_groups(moments.covariance, moments.expected).tolist() == [0, 0, 1, 1]
+    assert comparison.exchange_groups(moments.covariance, moments.expected).tolist() == [0, 0, 1, 1]
     probabilities[rng.random(1000) < 0.1] = 0.25  # a hundred draws compare the groups
     moments = moments_of(probabilities)
-    assert exchange_groups(moments.covariance, moments.expected).tolist() == [0, 0, 0, 0]
+    assert comparison.exchange_groups(moments.covariance, moments.expected).tolist() == [0, 0, 0, 0]
 
 
 def compare_labels(mode, weights, chain, seed=0):
@@ -143,9 +127,9 @@ def compare_labels(mode, weights, chain, seed=0):
     found = labels_as_orbits(mode, weights)
     sample = as_sample(np.zeros((len(mode), 1)), chain=chain)
     places = np.arange(float(len(weights)))[:, None]
-    table = mode_table(found, np.zeros(len(weights), dtype=int), places, sample)
+    table = orbits.mode_table(found, np.zeros(len(weights), dtype=int), places, sample)
     rng = np.random.default_rng(seed)
-    return compare_in_blocks(sample, found, count_moments(found), table, 999, rng)
+    return comparison.compare_in_blocks(sample, found, orbits.count_moments(found), table, 999, rng)
 
 
 class TestTwoModes:
@@ -201,7 +185,7 @@ class TestManyModes:
         """Two chains in modes 0 and 1, two in 2 and 3: every mode is visited often, but not by all."""
         mode = label_chain([0.5, 0.5], 0.2, 4, 1000, np.random.default_rng(3))
         mode = (mode + np.array([[0], [0], [2], [2]])).ravel()
-        assert slowest_time(mode, self.chain) == np.inf
+        assert comparison.slowest_time(mode, self.chain) == np.inf
         found = compare_labels(mode, np.full(4, 0.25), self.chain)
         assert found.reason == "few changes"
 
@@ -215,7 +199,7 @@ class TestManyModes:
 
     def test_flows_within_some_modes_have_mean_zero_for_any_weight_of_the_others(self):
         mode = np.array([0, 1, 2, 0])
-        flow, covariance = flows_within(
+        flow, covariance = comparison.flows_within(
             np.array([0, 1]), np.tile([0.1, 0.3, 0.6], (4, 1)), labels_as_orbits(mode, [0.1, 0.3, 0.6])
         )
         np.testing.assert_allclose(flow, [[-0.75, 0.75], [0.25, -0.25], [0, 0], [-0.75, 0.75]])
@@ -237,7 +221,9 @@ class TestManyModes:
 
     def test_slowest_time_is_that_of_labels_drawn_afresh(self):
         mode = label_chain(np.full(5, 0.2), 0.1, 4, 50_000, np.random.default_rng(6)).ravel()
-        assert slowest_time(mode, np.repeat(np.arange(4), 50_000)) == pytest.approx(2 / 0.1 - 1, rel=0.1)
+        assert comparison.slowest_time(mode, np.repeat(np.arange(4), 50_000)) == pytest.approx(
+            2 / 0.1 - 1, rel=0.1
+        )
 
 
 class TestChainsOnLattices:
@@ -248,7 +234,7 @@ class TestChainsOnLattices:
         weights = [(1 - up, up)] + [(0.5, 0.5)] * (n_units - 1)
         bits = np.stack([label_chain(pair, rate, 4, 500, rng).ravel() for pair in weights], axis=1)
         accept = np.stack([1.0 - bits, bits], axis=1)
-        flows = StepFlows(np.eye(n_units), accept, np.ones(n_units, dtype=bool))
+        flows = orbits.StepFlows(np.eye(n_units), accept, np.ones(n_units, dtype=bool))
         sample = as_sample(np.zeros((2000, 1)), chain=np.repeat(np.arange(4), 500))
         return flows, sample
 
@@ -259,17 +245,22 @@ class TestChainsOnLattices:
         2000 draws are worth some 2000 / 6: a test for independent draws has 6 times too small a variance.
         """
         rng = np.random.default_rng(0)
-        right = [compare_steps(*self.flows(0.3, rng), "asymptotic", 999, rng).comparison for _ in range(60)]
+        right = [
+            comparison.compare_steps(*self.flows(0.3, rng), "asymptotic", 999, rng).comparison
+            for _ in range(60)
+        ]
         assert_level([test.pvalue for test in right])
         assert {test.degrees_of_freedom for test in right} == {6}
-        naive = [hotelling(self.flows(0.3, rng)[0].net).pvalue for _ in range(25)]
+        naive = [comparison.hotelling(self.flows(0.3, rng)[0].net).pvalue for _ in range(25)]
         assert_power(naive, 0.44)
-        wrong = [compare_steps(*self.flows(0.3, rng, 0.8), "asymptotic", 999, rng) for _ in range(5)]
+        wrong = [
+            comparison.compare_steps(*self.flows(0.3, rng, 0.8), "asymptotic", 999, rng) for _ in range(5)
+        ]
         assert max(part.comparison.pvalue for part in wrong) <= 0.01
 
     def test_chains_that_hardly_change_sign_give_no_pvalue(self):
         rng = np.random.default_rng(1)
-        outcome = compare_steps(*self.flows(0.002, rng), "asymptotic", 999, rng).comparison
+        outcome = comparison.compare_steps(*self.flows(0.002, rng), "asymptotic", 999, rng).comparison
         assert np.isnan(outcome.pvalue)
         assert outcome.null is None
 
@@ -294,7 +285,7 @@ def test_flow_along_any_displacement_has_mean_zero(step):
     target, _ = mixture(*NEAR)
     x = np.linspace(-12, 17, 400_001)[:, None]
     mass = np.exp(target.log_density(x)) * (x[1, 0] - x[0, 0])
-    flows = carry_along_steps(as_sample(x, target), target, np.array([[step]]))
+    flows = orbits.carry_along_steps(as_sample(x, target), target, np.array([[step]]))
     forth, back = mass @ flows.accept[:, :, 0]
     assert forth == pytest.approx(back, abs=2e-5)
     assert forth > 0.02
@@ -307,8 +298,8 @@ def test_accepted_jumps_forth_and_back_are_binomial():
     p = []
     for _ in range(400):
         x = draw(NEAR, 60, rng)
-        flows = carry_along_steps(as_sample(x, target), target, np.array([[4.0], [5.0]]))
-        outcome = sign_test(flows.accept, 199, rng)
+        flows = orbits.carry_along_steps(as_sample(x, target), target, np.array([[4.0], [5.0]]))
+        outcome = comparison.sign_test(flows.accept, 199, rng)
         assert outcome.degrees_of_freedom == 2
         p.append(outcome.pvalue)
     assert_level(p)
@@ -320,10 +311,12 @@ def test_hotelling_against_the_textbook():
     flow = np.random.default_rng(8).normal(0.1, 1, size=(50, 3)) @ mix
     mean = flow.mean(axis=0)
     t2 = 50 * mean @ np.linalg.solve(np.cov(flow.T), mean)
-    found = hotelling(flow)
+    found = comparison.hotelling(flow)
     assert found.statistic == pytest.approx(t2, rel=1e-9)
     assert found.pvalue == pytest.approx(stats.f.sf(47 / (3 * 49) * t2, 3, 47), rel=1e-9)
     assert found.degrees_of_freedom == 3
     dependent = np.column_stack([flow, flow[:, 0] - flow[:, 1]])
-    assert hotelling(dependent).statistic == pytest.approx(t2, rel=1e-6)
-    assert hotelling(np.ones((50, 1))).pvalue < 1e-20  # all draws flow alike: no variance, and no excuse
+    assert comparison.hotelling(dependent).statistic == pytest.approx(t2, rel=1e-6)
+    assert (
+        comparison.hotelling(np.ones((50, 1))).pvalue < 1e-20
+    )  # all draws flow alike: no variance, and no excuse

@@ -21,14 +21,6 @@ from scipy import stats
 import steincheck as sc
 from steincheck.flux import flux_test, importance_weights, orbits
 from steincheck.flux.anchors import mode_anchors
-from steincheck.flux.orbits import (
-    Orbits,
-    carry_to_anchors,
-    count_moments,
-    implied_shares,
-    influence_covariance,
-    mode_table,
-)
 from steincheck.modes.known import as_modes
 
 MBAR = json.loads((REFERENCE / "mbar.json").read_text())
@@ -47,8 +39,8 @@ class TestIdentities:
 
     @pytest.mark.parametrize("make", [mode_anchors, odd_anchors])
     def test_flow_has_mean_zero_and_is_in_balance(self, make):
-        found = carry_to_anchors(as_sample(self.x, self.target), self.target, make(self.modes))
-        probabilities = count_moments(found).probabilities
+        found = orbits.carry_to_anchors(as_sample(self.x, self.target), self.target, make(self.modes))
+        probabilities = orbits.count_moments(found).probabilities
         own = np.eye(3)[found.mode]
         assert self.mass.sum() == pytest.approx(1, abs=1e-9)
         np.testing.assert_allclose(self.mass @ (probabilities - own), 0, atol=1e-4)
@@ -58,8 +50,8 @@ class TestIdentities:
 
     def test_covariance_given_the_orbit(self):
         """E F F' = E [diag(pi) - pi pi'], with the left side from the modes the draws have."""
-        found = carry_to_anchors(as_sample(self.x, self.target), self.target, mode_anchors(self.modes))
-        probabilities, own = count_moments(found).probabilities, np.eye(3)[found.mode]
+        found = orbits.carry_to_anchors(as_sample(self.x, self.target), self.target, mode_anchors(self.modes))
+        probabilities, own = orbits.count_moments(found).probabilities, np.eye(3)[found.mode]
         flow = probabilities - own
         left = (flow * self.mass[:, None]).T @ flow
         right = np.diag(self.mass @ probabilities) - (probabilities * self.mass[:, None]).T @ probabilities
@@ -69,17 +61,19 @@ class TestIdentities:
 def test_probabilities_of_far_gaussians_are_their_weights():
     target, modes = mixture(*FAR)
     x = draw(FAR, 500, np.random.default_rng(0))
-    found = carry_to_anchors(as_sample(x, target), target, mode_anchors(modes))
-    np.testing.assert_allclose(count_moments(found).probabilities, np.tile(FAR[2], (500, 1)), atol=0.02)
+    found = orbits.carry_to_anchors(as_sample(x, target), target, mode_anchors(modes))
+    np.testing.assert_allclose(
+        orbits.count_moments(found).probabilities, np.tile(FAR[2], (500, 1)), atol=0.02
+    )
     np.testing.assert_array_equal(found.mode, np.abs(x - modes.locations.ravel()).argmin(axis=1))
 
 
 def test_orbits_do_not_depend_on_blocks(monkeypatch):
     target, modes = mixture(*NEAR)
     x = draw(NEAR, 300, np.random.default_rng(0))
-    first = carry_to_anchors(as_sample(x, target), target, odd_anchors(modes))
+    first = orbits.carry_to_anchors(as_sample(x, target), target, odd_anchors(modes))
     monkeypatch.setattr(orbits, "MAX_ELEMENTS", 100)
-    second = carry_to_anchors(as_sample(x, target), target, odd_anchors(modes))
+    second = orbits.carry_to_anchors(as_sample(x, target), target, odd_anchors(modes))
     np.testing.assert_array_equal(first.mode, second.mode)
     np.testing.assert_allclose(first.log_weight, second.log_weight, rtol=1e-12)
 
@@ -90,7 +84,7 @@ def test_implied_shares_are_those_of_pymbar():
     rng = np.random.default_rng(MBAR["seed"])
     x = rng.normal(np.take(MBAR["centres"], state), np.take(MBAR["scales"], state))
     log_weight = -0.5 * ((x[:, None] - MBAR["centres"]) / MBAR["scales"]) ** 2
-    found = implied_shares(log_weight, state)
+    found = orbits.implied_shares(log_weight, state)
     free_energy = np.log(found.share[0] / found.share)
     np.testing.assert_allclose(free_energy, MBAR["free_energy"], rtol=1e-9, atol=1e-12)
     relative = found.influence - found.influence[:, :1]
@@ -113,9 +107,9 @@ class TestCovariance:
         shares, covariances = [], []
         for _ in range(300):
             log_weight, mode = noisy_orbits(400, rng)
-            found = implied_shares(log_weight, mode)
+            found = orbits.implied_shares(log_weight, mode)
             shares.append(found.share)
-            of_logs = influence_covariance(found.influence, independent(400)).covariance
+            of_logs = orbits.influence_covariance(found.influence, independent(400)).covariance
             covariances.append(np.outer(found.share, found.share) * of_logs)
         expected = np.cov(np.array(shares).T)
         np.testing.assert_allclose(np.mean(covariances, axis=0), expected, atol=0.25 * expected.max())
@@ -125,10 +119,10 @@ class TestCovariance:
         """Every draw four times in a row: four times the variance of independent draws."""
         rng = np.random.default_rng(13)
         log_weight, mode = noisy_orbits(4000, rng)
-        single = implied_shares(log_weight, mode)
-        repeated = implied_shares(np.repeat(log_weight, 4, axis=0), np.repeat(mode, 4))
-        alone = influence_covariance(single.influence, independent(4000))
-        chains = influence_covariance(
+        single = orbits.implied_shares(log_weight, mode)
+        repeated = orbits.implied_shares(np.repeat(log_weight, 4, axis=0), np.repeat(mode, 4))
+        alone = orbits.influence_covariance(single.influence, independent(4000))
+        chains = orbits.influence_covariance(
             repeated.influence, as_sample(np.zeros((16_000, 1)), chain=np.repeat(np.arange(4), 4000))
         )
         np.testing.assert_allclose(single.share, repeated.share)
@@ -179,8 +173,11 @@ class TestImportanceWeights:
 
     def test_the_errors_within_and_between_modes_add_up(self):
         log_weight, mode = noisy_orbits(1000, np.random.default_rng(14))
-        table = mode_table(
-            Orbits(mode, log_weight, np.ones(1000)), np.zeros(3, dtype=int), np.eye(3), independent(1000)
+        table = orbits.mode_table(
+            orbits.Orbits(mode, log_weight, np.ones(1000)),
+            np.zeros(3, dtype=int),
+            np.eye(3),
+            independent(1000),
         )
         within = np.sum(table.implied**2 / table.n_draws)
         variance = np.diag(table.implied_covariance)
