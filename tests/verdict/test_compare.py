@@ -56,7 +56,7 @@ def test_notebooks_show_the_numbers(comparison):
 def test_pandas_is_named_where_it_is_missing(comparison, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):
-        comparison.to_pandas()
+        comparison.table.to_pandas()
 
 
 def test_compare_names_what_is_wrong():

@@ -253,7 +253,7 @@ def affordable_budget(
 
     Where an evaluation takes less than a hundredth of a millisecond, the time sets no limit.
     """
-    limit = np.inf if max_evaluations is None else float(max_evaluations)
+    limit = as_budget(max_evaluations, max_seconds).max_evaluations
     if limit < len(x):
         raise ValueError(
             f"`max_evaluations` must be at least the number of draws, {len(x)}, got {max_evaluations}"

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from .._validation import (
     RandomSource,
-    as_count,
     as_one_positive,
     check_level,
     check_switch,
@@ -27,17 +26,16 @@ from ..result import AgreementResult, Finding, ImportanceWeights, StepEvaluation
 from ..target import Target, require_target, to_constrained
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording import verdict as words
-from ..wording.verdict import Circumstance, Remark
+from ..wording.verdict import Circumstance
 from .case import (
     MIN_DRAWS,
     end_step,
     find_known_modes,
     read_case,
     step_evaluations,
-    unknown_mode_remarks,
 )
 from .examine import combine, measure, run_tests
-from .findings import USUAL_TOLERANCE, Evidence, all_findings, answer
+from .findings import Evidence, all_findings, answer
 
 
 class StepStreams(NamedTuple):
@@ -139,7 +137,10 @@ def check(
     >>> sc.check(left, target, rng=0).fits
     False
     """
-    _check_arguments(target, alpha, tolerance, max_evaluations, max_seconds)
+    check_level(alpha)
+    require_target(target)
+    if tolerance is not None:
+        as_one_positive(tolerance, "tolerance")
     for name, value in (("independent", independent), ("check_score", check_score)):
         check_switch(value, name)
     check_switch(progress, "progress", optional=True)
@@ -169,36 +170,22 @@ def check(
     known = find_known_modes(case, modes, box, progress=progress, rng=streams.modes)
     made.append(end_step("modes", budget, progress))
     tested = run_tests(case, known, alpha, streams.tests)
-    unknown = unknown_mode_remarks(case, known, USUAL_TOLERANCE)
     made.append(end_step("tests", budget, progress))
     measured = measure(case, known, tested, streams.accuracy)
     made.append(end_step("accuracy", budget, progress))
     steps = step_evaluations(case, made, len(known.modes), searched=modes is None)
     evidence = Evidence(case, known, tested, combine(tested.tests, alpha), measured, tolerance)
-    return _verdict(evidence, unknown, settings, steps)
-
-
-def _check_arguments(target: Any, alpha: Any, tolerance: Any, max_evaluations: Any, max_seconds: Any) -> None:
-    """Raise unless level, tolerance and limits are valid; None is no tolerance and no limit."""
-    check_level(alpha)
-    require_target(target)
-    if tolerance is not None:
-        as_one_positive(tolerance, "tolerance")
-    if max_evaluations is not None:
-        as_count(max_evaluations, "max_evaluations", maximum=10**12)
-    if max_seconds is not None:
-        as_one_positive(max_seconds, "max_seconds")
+    return _verdict(evidence, settings, steps)
 
 
 def _verdict(
     evidence: Evidence,
-    unknown: tuple[Remark, ...],
     settings: dict[str, Any],
     steps: tuple[StepEvaluations, ...],
 ) -> Verdict:
     """The answer, and everything that is known about it in words."""
     case, known, tested, combined, measured, tolerance = evidence
-    made = (case.remarks, known.remarks, tested.remarks, unknown, measured.remarks, evidence.reasons)
+    made = (case.remarks, known.remarks, tested.remarks, measured.remarks, evidence.reasons)
     remarks = tuple(dict.fromkeys(remark for part in made for remark in part))
     texts = {
         kind: tuple(dict.fromkeys(remark.text for remark in remarks if remark.kind == kind))

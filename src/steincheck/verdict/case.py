@@ -31,6 +31,7 @@ from ..wording.results import search_context
 from ..wording.verdict import Remark, remarks_of
 
 MIN_DRAWS = 50  # tested draws below which a non-rejection is inconclusive
+USUAL_TOLERANCE = 0.1  # of shares of modes, if the user gives none
 COSTS = {  # evaluations of parts of `check` that do not depend on the number of draws
     "support": 3_500,  # edges and jumps: 600 to 3,400 (target/checks.py)
     "search": 14_000,  # of one mode (mode_study.csv)
@@ -183,7 +184,7 @@ def _without_mode(none: Modes, x: np.ndarray, tested: np.ndarray, remarks: tuple
     return CaseModes(spread, tested, remarks, improper=end == "improper")
 
 
-def unknown_mode_remarks(case: Case, known: CaseModes, allowed_share: float) -> tuple[Remark, ...]:
+def unknown_mode_remarks(case: Case, known: CaseModes) -> tuple[Remark, ...]:
     """Climb from some draws: a large share at unknown modes makes a non-rejection inconclusive."""
     part = case.sample.rows(case.scored)
     if not len(part.x) or case.budget.left < COSTS["climbs"]:
@@ -193,7 +194,7 @@ def unknown_mode_remarks(case: Case, known: CaseModes, allowed_share: float) -> 
         return ()
     where = mode_descriptions(*to_constrained(climbed.locations[:1], case.target))[0]
     remark = words.unknown_modes(climbed.n_unknown, len(part.x), where, given=known.given)
-    many = climbed.n_unknown > allowed_share * len(part.x)
+    many = climbed.n_unknown > USUAL_TOLERANCE * len(part.x)
     return (remark if many else remark._replace(kind="not examined"),)
 
 

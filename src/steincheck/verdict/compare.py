@@ -42,13 +42,6 @@ class Comparison(Record):
     def __repr__(self) -> str:
         return f"<Comparison: {listed(list(self.verdicts))}>"
 
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
-
-    def to_pandas(self) -> Any:
-        """The table as a pandas DataFrame, indexed by the samples."""
-        return self.table.to_pandas()
-
 
 def compare(
     samples: Mapping[str, DrawsLike],

@@ -39,7 +39,7 @@ from ..stein.quadratic import QuadraticOptions, chain_blocks, spawn_streams, wid
 from ..wording import verdict as words
 from ..wording.draws import effective_size
 from ..wording.verdict import Remark, remarks_of
-from .case import COSTS, MIN_DRAWS, Case, CaseModes
+from .case import COSTS, MIN_DRAWS, Case, CaseModes, unknown_mode_remarks
 
 MAX_REPLICATES = 10_000  # where 1,000 leave open on which side of the level a p-value is
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
@@ -87,8 +87,9 @@ class Tested(NamedTuple):
 def run_tests(case: Case, known: CaseModes, alpha: float, rng: np.random.Generator) -> Tested:
     """The tests that apply; with more replicates where it is open on which side of the level they are."""
     improbable = _improbable_rows(case, known.modes)
+    unknown = unknown_mode_remarks(case, known)
     if known.improper or not case.valid:
-        return Tested({}, improbable, ())
+        return Tested({}, improbable, unknown)
     runs, remarks = _applicable_tests(case, known, alpha)
     streams = TestStreams(*rng.spawn(4))._asdict()
     size = int(np.clip(50 / alpha, 1000, MAX_REPLICATES))  # enough for the smallest threshold of Holm
@@ -101,7 +102,7 @@ def run_tests(case: Case, known: CaseModes, alpha: float, rng: np.random.Generat
         del tests["chains"]
         remarks += remarks_of("not examined", words.Phrases.few_blocks)
     remarks += remarks_of("warning", *(text for result in tests.values() for text in result.warnings))
-    return Tested(tests, improbable, remarks)
+    return Tested(tests, improbable, remarks + unknown)
 
 
 def _improbable_rows(case: Case, modes: Modes) -> np.ndarray:

@@ -14,10 +14,8 @@ from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
 from ..wording.results import describe_feature
 from ..wording.verdict import Remark
-from .case import MIN_DRAWS, Case, CaseModes
+from .case import MIN_DRAWS, USUAL_TOLERANCE, Case, CaseModes
 from .examine import Combined, Measured, Tested
-
-USUAL_TOLERANCE = 0.1  # of shares of modes, if the user gives none
 
 
 class Evidence(NamedTuple):
