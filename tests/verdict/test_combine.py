@@ -54,3 +54,13 @@ def test_the_level_is_kept_whatever_the_dependence():
         pvalues = {str(j): (4 * u - k) / 4 if j == k else 0.25 + 0.75 * rng.uniform() for j in range(4)}
         decisions.append(combine(results(pvalues), 0.05).rejected)
     assert_level(np.array(decisions), 0.05, exact=True)
+
+
+def test_replicates_go_on_where_the_adjusted_pvalue_is_close_to_the_level():
+    """1000 replicates: at p = .025 the standard error of 2 p is .01, and 3 of them reach from .02 to .08."""
+    for pvalue, close in ((0.001, []), (0.015, ["a"]), (0.025, ["a"]), (0.06, [])):
+        tests = {
+            "a": GofResult("a", 0.0, pvalue, np.zeros(999), 100, 2),
+            "b": GofResult("b", 0.0, 0.9, None, 100, 2),
+        }
+        assert combine(tests, 0.05).close_to_level == close
