@@ -79,7 +79,7 @@ def known_modes(
     """
     budget = Budget() if budget is None else budget
     if modes is not None:
-        given = modes_with_mass(as_modes(modes, target, budget), x, len(x))
+        given = modes_with_mass(as_modes(modes, target, budget), x, 100 * len(x))
         return KnownModes(given, np.arange(len(x)), ())
     held, tested = hold_out(len(x), chain)
     part = budget.part(0.5)
@@ -93,7 +93,8 @@ def modes_with_mass(modes: Modes, x: np.ndarray, n: int) -> Modes:
     """The modes that should hold one of `n` draws, by their Laplace weight, or that hold some of `x` (m, d).
 
     A mode of less than 1/n of the weight of the heaviest can neither be tested nor be missed. Where it holds
-    draws, its weight is larger than Laplace's.
+    draws, its weight is larger than Laplace's. If `x` are the draws to be tested, `n` must be a hundred times
+    their number: modes that are known only in samples that have a draw there raise the level otherwise.
     """
     if not len(modes):
         return modes

@@ -156,7 +156,7 @@ def find_known_modes(
     """The modes given or found from held-out draws; without any, the spread of the draws stands in."""
     x, target, budget = case.sample.x, case.target, case.budget
     if modes is not None:
-        given = modes_with_mass(as_modes(modes, target, budget), x, len(x))
+        given = modes_with_mass(as_modes(modes, target, budget), x, 100 * len(x))
         context = remarks_of("context", words.Phrases.modes_given)
         remarks = context + remarks_of("not examined", words.Phrases.other_modes)
         return CaseModes(given, np.arange(len(x)), remarks, given=True)
