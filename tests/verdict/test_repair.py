@@ -21,7 +21,7 @@ def test_stuck_chains_are_weighted(far_apart):
     assert verdict.fits is False
     assert verdict.advice[0].startswith("weight the draws: `check(draws, target, weights=")
     repaired = sc.check(x, far_apart, modes=MODES, weights=verdict.importance_weights, rng=0)
-    assert repaired.fits is not False
+    assert repaired.fits is True
     assert repaired.effective_sample_size < 0.9 * repaired.n
     assert repaired.accuracy[0].draws_mean == pytest.approx(0.0, abs=0.3)
 
@@ -65,3 +65,13 @@ def test_burn_in_is_discarded():
     clean = sc.check(x[:, 150:], target, modes=[[0.0]], rng=0)
     assert clean.fits is True
     np.testing.assert_array_equal(clean.mode_of_draw, np.zeros(3400))
+
+
+def test_draws_of_negligible_weight_may_lie_anywhere():
+    target = sc.models.gaussian_mixture([[0.0]])
+    x = np.random.default_rng(0).uniform(-30, 30, size=(8000, 1))
+    verdict = sc.check(x, target, modes=[[0.0]], log_weights=-0.5 * x[:, 0] ** 2, rng=0)
+    assert verdict.fits is True
+    x[0] = 30.0
+    weights = np.exp(-0.5 * x[:, 0] ** 2) + 0.1 * (np.arange(8000) == 0)
+    assert sc.check(x, target, modes=[[0.0]], weights=weights, rng=0).fits is False

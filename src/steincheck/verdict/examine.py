@@ -106,13 +106,19 @@ def run_tests(case: Case, known: CaseModes, alpha: float, rng: np.random.Generat
 
 
 def _improbable_rows(case: Case, modes: Modes) -> np.ndarray:
-    """Rows of draws whose log density is nearer to that of impossible draws than to the median."""
+    """Rows of draws whose log density is nearer to that of impossible draws than to the median.
+
+    Draws of little weight may lie anywhere. As E_q[w f] = E_p[f], those of weight .01 and more hold an
+    impossible one with at most 100 times the probability that draws without weights do.
+    """
     if not case.valid or case.budget.left < COSTS["rays"]:
         return np.arange(0)
-    log_p = case.sample.log_p
-    impossible = impossible_draws(case.counted.log_density, case.sample.x, log_p, modes)
+    sample = case.sample
+    rows = np.arange(len(sample.x)) if sample.weight is None else np.flatnonzero(sample.weight >= 0.01)
+    log_p = sample.log_p[rows]
+    impossible = impossible_draws(case.counted.log_density, sample.x[rows], log_p, modes)
     lowest = log_p[list(impossible)].max(initial=-np.inf)
-    return np.flatnonzero(log_p <= 0.5 * (np.median(log_p) + lowest))
+    return rows[log_p <= 0.5 * (np.median(log_p) + lowest)]
 
 
 def _applicable_tests(

@@ -74,7 +74,9 @@ class Evidence(NamedTuple):
         if n < MIN_DRAWS:
             found.append(words.few_draws(n, MIN_DRAWS, more))
         weights = self.tested.weights
-        harmless = (None, "light modes")  # where all modes but one are light there is nothing to compare
+        harmless = [None, "light modes"]  # where all modes but one are light there is nothing to compare
+        if self.case.sample.weight is not None and self.share_answer:
+            harmless.append("stuck chains")  # weights have set the shares: they are a fact
         if weights is not None and weights.inconclusive_reason not in harmless:
             found.append(words.unexamined_weights(weights))
         tests = self.combined.tests
