@@ -43,8 +43,9 @@ def test_cannot_tell(run):
     assert out.startswith("Cannot tell")
 
 
-def test_options_are_arguments_of_check(run, monkeypatch):
+def test_options_are_arguments_of_check(run, folder, monkeypatch):
     given = {}
+    np.savetxt(folder / "lq.csv", np.arange(400.0))
 
     def check(draws, target, **options):
         given.update(options)
@@ -53,9 +54,10 @@ def test_options_are_arguments_of_check(run, monkeypatch):
     monkeypatch.setattr(cli.verdict, "check", check)
     status, _, err = run(
         *("check", "good.csv", *TARGET, "--alpha", 0.1, "--tolerance", 0.2, "--independent", "--seed", 3),
-        *("--max-evaluations", 5000, "--max-seconds", 2.5, "--bounds", "-9,9;-8,8"),
+        *("--log-q", "lq.csv", "--max-evaluations", 5000, "--max-seconds", 2.5, "--bounds", "-9,9;-8,8"),
     )
     assert (status, err) == (130, "interrupted\n")
+    np.testing.assert_array_equal(given.pop("log_q"), np.arange(400))
     assert given == {
         "alpha": 0.1,
         "tolerance": 0.2,

@@ -26,7 +26,7 @@ from ..draws import read_draws
 from ..model_files import Source, explain, load_named, load_target, share_with_workers
 from ..result import Verdict, pvalue_text
 from ..target import Target
-from .inputs import as_bounds, check_outputs, load_modes, with_weights
+from .inputs import as_bounds, check_outputs, load_modes, take_column
 from .options import make_parser
 
 TESTS: Mapping[str, Callable[..., Any]] = {
@@ -75,10 +75,11 @@ def _keep_compiled_programs() -> None:
 
 def _check(options: Namespace) -> int:
     """Write the verdict; the status says whether the draws fit."""
-    density, sample = _read(options, options.json, options.report)
+    density, sample, columns = _read(options, options.json, options.report)
     given = _given(options, "alpha", "tolerance", "independent", "max_evaluations", "max_seconds")
+    known = _known(options, density)
     with _working(options):
-        answer = verdict.check(sample, density, rng=options.seed, **given, **_known(options, density))
+        answer = verdict.check(sample, density, rng=options.seed, **given, **known, **columns)
     _print_and_write(str(answer), answer.to_json(), options)
     title = f"{', '.join(path.name for path in options.draws)} and {options.source.name}"
     _write_report(answer, sample, density, title, options)
@@ -88,14 +89,14 @@ def _check(options: Namespace) -> int:
 def _test(options: Namespace) -> int:
     """Write the result of one test; the status says whether it rejects."""
     run = TESTS[options.name]
-    density, sample = _read(options, options.json)
+    density, sample, columns = _read(options, options.json)
     known = _known(options, density)
     taken = signature(run).parameters
     if known and "modes" not in taken:
         raise ValueError(f"the test {options.name} uses no modes: it takes neither --bounds nor --modes")
     given = _given(options, *(name for name in ("independent", "n_resamples", "alpha") if name in taken))
     with _working(options):
-        result = run(sample, density, rng=options.seed, **given, **known)
+        result = run(sample, density, rng=options.seed, **given, **known, **columns)
     origin = f"seed {result.settings['rng']}, steincheck {__version__}"
     _print_and_write(f"{result.describe(options.alpha)}\n  {origin}", result.to_json(), options)
     return 3 if result.inconclusive(options.alpha) else int(result.reject(options.alpha))
@@ -103,7 +104,7 @@ def _test(options: Namespace) -> int:
 
 def _modes(options: Namespace) -> int:
     """Write the modes of the density."""
-    density, sample = _read(options, options.json)
+    density, sample, _ = _read(options, options.json)
     given = _given(options, "max_evaluations") | _known(options, density)
     with _working(options):
         found = modes.find_modes(density, draws=sample, rng=options.seed, **given)
@@ -149,18 +150,17 @@ def _demo(options: Namespace) -> int:
     return 0
 
 
-def _read(options: Namespace, *outputs: Path | None) -> tuple[Target, Any]:
-    """The density and the draws, if there are any, once it is known that the outputs can be written."""
+def _read(options: Namespace, *outputs: Path | None) -> tuple[Target, Any, dict[str, Any]]:
+    """Density, draws and what comes with them, if any, once it is known that the outputs can be written."""
     options.source = Source(options.target, options.stan, options.pymc, options.numpyro, options.data)
     files = options.draws or ()
-    weights = {name: getattr(options, name) for name in ("weights", "log_weights")}
-    check_outputs(*outputs, inputs=(*files, options.modes, *options.source, *weights.values()))
+    given = _given(options, "weights", "log_weights", "log_q")
+    check_outputs(*outputs, inputs=(*files, options.modes, *options.source, *given.values()))
     density = options.source.load()
-    draws = read_draws(files, key=options.key) if files else None
-    for name, source in weights.items():
-        if draws is not None and source is not None:
-            draws = with_weights(draws, source, name)
-    return density, draws
+    draws: Any = read_draws(files, key=options.key) if files else None
+    for name, source in given.items():
+        given[name], draws = take_column(draws, source, name)
+    return density, draws, given
 
 
 def _given(options: Namespace, *names: str) -> dict[str, Any]:

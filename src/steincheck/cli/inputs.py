@@ -34,20 +34,17 @@ def load_modes(path: Path, target: Target) -> Any:
     return (record["locations"], record["covariances"]) if "covariances" in record else record["locations"]
 
 
-def with_weights(draws: Draws, source: str, argument: str) -> Draws:
-    """The draws with `weights` or `log_weights`: one of their columns, or a file with a number per draw."""
+def take_column(draws: Draws, source: str, argument: str) -> tuple[np.ndarray, Draws]:
+    """Numbers of a column of the draws or of a file, one per draw; and the draws without them."""
     names = draws.names or ()
     if source in names:
-        numbers = draws.values[:, names.index(source)]
-        draws = as_draws(draws, names=[name for name in names if name != source])
-    elif Path(source).exists():
-        numbers = read_draws(source).values
-    else:
-        raise ValueError(
-            f"`{argument}` must be a file or a column of the draws, {listed(names)}, got {source}"
-        )
-    given: dict[str, Any] = {argument: np.squeeze(numbers)}
-    return as_draws(draws, **given)
+        kept = [name for name in names if name != source]
+        return draws.values[:, names.index(source)], as_draws(draws, names=kept)
+    if Path(source).exists():
+        return np.squeeze(read_draws(source).values), draws
+    raise ValueError(
+        f"`{argument}` must be a file or a column of the draws ({listed(names)}), got {source!r}"
+    )
 
 
 def as_bounds(text: str) -> Any:

@@ -41,6 +41,8 @@ def _add_check(commands: Any) -> None:
     _add_density(command)
     about = "the error you accept: 0.1 is a tenth of an sd, 10 %% of an sd, 0.1 of a mode's share"
     command.add_argument("--tolerance", type=float, metavar="ERROR", help=about)
+    about = "log density of the approximation that the draws come from: a column of DRAWS or a file"
+    command.add_argument("--log-q", metavar="COLUMN|FILE", help=about)
     command.add_argument("--max-evaluations", type=int, metavar="N", help="points to evaluate at most")
     command.add_argument("--max-seconds", type=float, metavar="S", help="evaluate what fits into S seconds")
     command.add_argument("--report", type=Path, metavar="OUT.html", help="write one page with pictures")
@@ -53,13 +55,14 @@ def _add_test(commands: Any, tests: list[str]) -> None:
     command.add_argument("name", metavar="NAME", choices=tests, help=f"one of {', '.join(tests)}")
     _add_draws(command)
     _add_density(command)
+    command.set_defaults(log_q=None)
     command.add_argument("--n-resamples", type=int, metavar="N", help="size of the null distribution")
     _add_outcome(command)
 
 
 def _add_modes(commands: Any) -> None:
     command = _command(commands, "modes", "List the modes of the density.", "--target model.py:target")
-    command.set_defaults(modes=None, weights=None, log_weights=None)
+    command.set_defaults(modes=None, weights=None, log_weights=None, log_q=None)
     _add_density(command)
     about = "a file of draws from which the search starts; may be repeated"
     command.add_argument("--draws", type=Path, metavar="DRAWS", action="append", help=about)
