@@ -9,7 +9,7 @@ import pytest
 from harness import normal_log_density, quiet_check, standard_normal
 
 import steincheck as sc
-from steincheck.target import log_density_anywhere, log_density_at, score_anywhere, score_at
+from steincheck.target import log_density_anywhere, log_density_at, score_at
 from steincheck.target.evaluation import Budget, CountedTarget, differences
 
 
@@ -81,17 +81,6 @@ def test_log_density_anywhere_is_minus_infinity_where_it_is_not_finite_or_raises
     np.testing.assert_array_equal(found, [-1, -np.inf, -np.inf, -np.inf, -2, -np.inf, -3])
     assert asked[0] == 7
     assert asked == [7, 3, 4, 2, 1, 1, 2, 1, 1]  # halves, and again those that raise
-
-
-def test_score_anywhere_is_not_finite_where_it_raises():
-    def score(x):
-        if (x < 0).any():
-            raise ValueError("negative")
-        return -x
-
-    target = sc.Target(normal_log_density, score, dim=2)
-    x = np.array([[1.0, 2.0], [-1.0, 0.0], [3.0, 0.5]])
-    np.testing.assert_array_equal(score_anywhere(target, x), np.where(x.min(axis=1)[:, None] < 0, np.nan, -x))
 
 
 def test_a_log_density_whose_digits_are_lost_is_refused():

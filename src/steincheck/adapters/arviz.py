@@ -9,7 +9,7 @@ import numpy as np
 from .._validation import require_kind
 from ..draws import Draws, as_draws
 from ..result import Verdict
-from ..target import coordinate_names
+from ..target.record import coordinate_names
 from ..typing import DrawsLike
 
 

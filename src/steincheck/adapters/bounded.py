@@ -11,7 +11,8 @@ import numpy as np
 
 from .._validation import as_pairs, listed
 from ..draws.names import variable_of
-from ..target import Target, from_jax, made_by, raw_score, require_target
+from ..target import Target, from_jax, require_target, score_at
+from ..target.record import made_by
 from ..typing import BoundsLike
 from .parameters import Parameters, Scale, with_parameters
 
@@ -94,6 +95,6 @@ def _of_batches(target: Target, scale: Scale) -> Target:
     def score(y: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
             slope = np.exp(scale.log_slope(y))
-        return raw_score(target, scale.parameters(y)) * slope + scale.slope_of_log_slope(y)
+        return score_at(target, scale.parameters(y), proposal=True) * slope + scale.slope_of_log_slope(y)
 
     return Target(log_density, score if target.has_score else None, dim=target.dim)

@@ -14,7 +14,7 @@ from scipy import special
 from .._validation import as_numbers, listed_rows
 from ..draws import read_as_draws
 from ..draws.names import variable_of
-from ..target import Batch, Target, in_chunks, probe_points, trace
+from ..target.record import Batch, Target, in_chunks, probe_points, trace
 
 STORAGE_ROUNDING = 1e-4  # relative: draws stored in float32 or with six digits are no farther off than this
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import as_count
-from ..target import MAX_DIM, Batch, Target, probe_points
+from ..target.record import MAX_DIM, Batch, Target, probe_points
 from ..wording.draws import single_precision
 
 

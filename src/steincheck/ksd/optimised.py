@@ -138,8 +138,8 @@ def _halves(inputs: Inputs, jumps: Jumps, train_fraction: float) -> _Halves:
         return _Halves(train, test, jumps)
     budget = budget_of_test(inputs, jumps)
     known = _trained_modes(inputs, jumps, train, budget)
-    train, few = affordable_rows(train, inputs, jumps, budget.part(0.5))
-    test, _ = affordable_rows(test, inputs, jumps, budget.part(0.5))
+    train, few = affordable_rows(train, inputs, jumps, Budget(budget.left / 2))
+    test, _ = affordable_rows(test, inputs, jumps, Budget(budget.left / 2))
     return _Halves(train, test, jumps._replace(modes=known.modes), (*known.warnings, *few))
 
 
@@ -180,7 +180,7 @@ def _trained_modes(inputs: Inputs, jumps: Jumps, train: np.ndarray, budget: Budg
     if jumps.modes is not None:
         return KnownModes(as_modes(jumps.modes, target, budget), train, ())
     x = inputs.sample.x
-    part = budget.part(0.5)
+    part = Budget(budget.left / 2)
     starts = x[train][stream.permutation(len(train))[:100]]  # so many in the paper
     if jumps.box is not None:
         found = box_search_core(target, jumps.box, starts, stream, budget=part)

@@ -26,7 +26,7 @@ from .._validation import (
     shown,
 )
 from ..samplers import MAX_INTEGER, as_rbm, exact_rbm, gibbs_rbm, has_exact_draws
-from ..target import MAX_DIM, Target, jax_target, made_by
+from ..target.record import MAX_DIM, Target, jax_target, made_by
 
 
 class LabelledDraws(NamedTuple):

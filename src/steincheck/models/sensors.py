@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, as_count, as_generator
 from ..draws import as_matrix
 from ..samplers import MAX_INTEGER
-from ..target import made_by
+from ..target.record import made_by
 from .mixtures import LabelledDraws, ModelTarget, formula_target
 
 # sensors 0 to 3 are unknown, 4 and 5 known; the distances of other pairs were not observed

@@ -82,7 +82,7 @@ def known_modes(
         given = modes_with_mass(as_modes(modes, target, budget), x, 100 * len(x))
         return KnownModes(given, np.arange(len(x)), ())
     held, tested = hold_out(len(x), chain)
-    part = budget.part(0.5)
+    part = Budget(budget.left / 2)
     found = search_from_draws(target, x, held, box, rng=rng, budget=part)
     budget.made += part.made
     require_mode(found)

@@ -24,8 +24,9 @@ from .._whitening import standardised
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, ModeSearch, SignedPermutation
 from ..result.modes import SearchEnd
-from ..target import NO_SCORE, Target, jax_target, raw_score, require_target
+from ..target import NO_SCORE, Target, require_target, score_at
 from ..target.evaluation import Budget, CountedTarget, as_budget
+from ..target.record import jax_target
 from ..typing import BoundsLike, DrawsLike
 from ..wording import results as words
 from .climb import recognise, starts_at
@@ -451,7 +452,9 @@ class UncorrelatedCoordinates(NamedTuple):
                 return jax_target(inner, target.dim)
         return Target(
             lambda z: target.log_density(self.outward(z)),
-            (lambda z: raw_score(target, self.outward(z)) @ self.root) if target.has_score else None,
+            (lambda z: score_at(target, self.outward(z), proposal=True) @ self.root)
+            if target.has_score
+            else None,
             dim=target.dim,
         )
 

@@ -273,7 +273,7 @@ def requested_perturbation(inputs: Inputs, jumps: Jumps) -> Moved:
             jumps.modes, target, sample.x, None, chain=sample.chain, rng=stream, budget=budget
         )
     else:
-        part = budget.part(0.5)
+        part = Budget(budget.left / 2)
         found = box_search_core(target, jumps.box, None, stream, budget=part)
         budget.made += part.made
         known = KnownModes(found, every, found.warnings)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import shown
-from ..target import coordinate_names
+from ..target.record import coordinate_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

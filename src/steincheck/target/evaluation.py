@@ -20,20 +20,6 @@ MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite diffe
 MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
 
 
-def raw_score(target: Target, x: np.ndarray) -> np.ndarray:
-    """The score at the rows of `x` as it comes, by finite differences where the target has none."""
-    if target.score is None:
-        return differences(target.log_density, np.asarray(x, dtype=float)).central
-    return _as_floats("score", call_batch("score", target.score, x), x.shape)
-
-
-def read_only(x: np.ndarray) -> np.ndarray:
-    """A view that the user's functions cannot write to."""
-    view = np.asarray(x).view()
-    view.flags.writeable = False
-    return view
-
-
 class Differences(NamedTuple):
     """Finite differences of log p along m directions, or all coordinates, at n points: arrays (n, m)."""
 
@@ -93,11 +79,10 @@ def _moved_log_density(log_density: Batch, x: np.ndarray, along: np.ndarray, ste
 
 def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
     """log p at the rows of `x`, validated; at a `proposal` -inf is a value, NaN is not."""
-    raw = call_batch("log_density", target.log_density, x)
-    value = _as_floats("log_density", raw, (len(x),))
+    value, eps = call_batch("log_density", target.log_density, x)
     bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
     _check_finite("log_density", x, value, bad)
-    rounding = rounding_of(raw) * np.median(np.abs(value)) if len(value) and not proposal else 0.0
+    rounding = eps * np.median(np.abs(value)) if len(value) and not proposal else 0.0
     if rounding > MAX_ROUNDING:
         raise ValueError(
             f"`log_density` must be smaller: near {np.median(value):.2g} it is rounded to {rounding:.2g}, "
@@ -116,7 +101,7 @@ def _refuse_mixed_rows(target: Target, x: np.ndarray, value: np.ndarray) -> None
     """
     n = len(x)
     rows = np.argsort(value)[np.linspace(0.75 * n, 0.25 * n, num=min(5, n // 2)).astype(int)]
-    again = _as_floats("log_density", call_batch("log_density", target.log_density, x[rows]), (len(rows),))
+    again = call_batch("log_density", target.log_density, x[rows])[0]
     # single precision leaves 1e-5
     for k in np.flatnonzero(~(np.abs(again - value[rows]) <= MAX_ROUNDING + 1e-5 * np.abs(value[rows]))):
         raise ValueError(
@@ -126,10 +111,17 @@ def _refuse_mixed_rows(target: Target, x: np.ndarray, value: np.ndarray) -> None
         )
 
 
-def score_at(target: Target, x: np.ndarray) -> np.ndarray:
-    """The score at the rows of `x`, validated, shape (n, d)."""
-    value = raw_score(target, x)
-    _check_finite("score", x, value, ~np.isfinite(value).all(axis=1))
+def score_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
+    """The score (n, d) at the rows of `x`, by finite differences where the target has none.
+
+    It is an error where it is not finite, unless at a `proposal`.
+    """
+    if target.score is None:
+        value = differences(target.log_density, np.asarray(x, dtype=float)).central
+    else:
+        value = call_batch("score", target.score, x, (x.shape[1],))[0]
+    if not proposal:
+        _check_finite("score", x, value, ~np.isfinite(value).all(axis=1))
     return value
 
 
@@ -137,11 +129,6 @@ def log_density_anywhere(log_density: Batch, x: np.ndarray) -> np.ndarray:
     """log p (n,) at points that may be impossible: -inf where it is not finite or the function raises."""
     value = output_anywhere("log_density", partial(call_shared, log_density), x, ())[0]
     return np.where(np.isfinite(value), value, -np.inf)
-
-
-def score_anywhere(target: Target, x: np.ndarray) -> np.ndarray:
-    """The score (n, d) at points that may be impossible: not finite where it cannot be had."""
-    return output_anywhere("score", partial(raw_score, target), x, (target.dim,))[0]
 
 
 def output_anywhere(
@@ -153,7 +140,7 @@ def output_anywhere(
     """
     try:
         with np.errstate(all="ignore"):
-            output = function(read_only(x))
+            output = function(x)
     except Exception as error:  # of the user's function: here it means "not a possible point"
         if len(x) <= 1:
             return np.full((len(x), *shape), np.nan), error
@@ -164,16 +151,19 @@ def output_anywhere(
     return _as_floats(name, output, (len(x), *shape)), None
 
 
-def call_batch(name: str, function: Batch, x: np.ndarray) -> Any:
-    """What a function of the user's returns for all rows of `x`; its errors name it."""
+def call_batch(
+    name: str, function: Batch, x: np.ndarray, shape: tuple[int, ...] = ()
+) -> tuple[np.ndarray, float]:
+    """What a batch function returns, (n, *shape), and its relative rounding; errors name the function."""
     try:
-        return call_shared(function, x)
+        output = call_shared(function, x)
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
             f"`{name}` fails for all {len(x)} points at once, a read-only array of shape {x.shape} with one "
             "per row; a function of one point needs vectorized=False in steincheck.Target; "
             f"{type(error).__name__}: {error}"
         ) from error
+    return _as_floats(name, output, (len(x), *shape)), rounding_of(output)
 
 
 def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -220,22 +210,6 @@ class Budget:
         if self.made >= self.max_evaluations:
             return "max_evaluations"
         return "max_seconds" if time.perf_counter() - self.began > self.max_seconds else None
-
-    def part(self, fraction: float) -> Budget:
-        """A budget for one step: this fraction of the evaluations and of the time that are left."""
-        seconds = self.max_seconds - (time.perf_counter() - self.began)
-        return Budget(fraction * self.left, fraction * max(0.0, seconds))
-
-    def affordable(self, n: int, cost: int) -> int:
-        """Of `n` points with `cost` evaluations each, how many to evaluate before limits are looked at.
-
-        A batch takes a twentieth of the time, if the density is slow; the first one has 8 points.
-        """
-        n = int(min(n, self.left // cost))
-        if self.max_seconds < np.inf:
-            seconds = cost * min(self.seconds_per_evaluation, self.max_seconds)
-            n = int(min(n, max(8, 0.05 * self.max_seconds / seconds)))
-        return max(1, n)
 
 
 def as_budget(max_evaluations: Any, max_seconds: Any) -> Budget:
@@ -286,6 +260,8 @@ class CountedTarget:
         self.target = target
         self.budget = Budget() if budget is None else budget
         self.compiled = target.jax_log_density is not None
+        both = in_chunks(partial(values_and_scores, target.jax_log_density), target.dim)
+        self._together = _Counted(both, self.budget)  # log p and score as columns (n, 1 + d)
         self.score_cost = 1 if target.has_score else 2 * target.dim + 1
         self.failures = 0  # points where log p or the score was not finite, or raised
         self.raised: Exception | None = None  # by the user's functions, the last one
@@ -299,7 +275,9 @@ class CountedTarget:
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """The score (n, d), NaN in rows where it cannot be had."""
-        slope = self._output("score", partial(raw_score, self._counting), x, x.shape[1:], self.score_cost)
+        slope = self._output(
+            "score", partial(score_at, self._counting, proposal=True), x, x.shape[1:], self.score_cost
+        )
         good = np.isfinite(slope).all(axis=1)
         self.scored |= bool(good.any())
         return np.where(good[:, None], slope, np.nan)
@@ -312,7 +290,7 @@ class CountedTarget:
         A score that needs a call of its own is left 0 where log p is below `floor`.
         """
         if self.compiled:
-            both = self._output("log_density", self._values_and_scores, x, (1 + x.shape[1],), 1)
+            both = self._output("log_density", self._together, x, (1 + x.shape[1],), 1)
             value, slope = both[:, 0], both[:, 1:]
         else:
             value = self.log_density(x)
@@ -323,23 +301,26 @@ class CountedTarget:
         self.scored |= bool(good.any())
         return np.where(good, value, -np.inf), np.where(good[:, None], slope, 0.0)
 
-    def _values_and_scores(self, x: np.ndarray) -> np.ndarray:
-        """log p and score as columns (n, 1 + d), in one compiled call."""
-        self.budget.made += len(x)
-        return in_chunks(partial(values_and_scores, self.target.jax_log_density), self.target.dim)(x)
-
     def _output(
         self, name: str, function: Batch, x: np.ndarray, shape: tuple[int, ...], cost: int
     ) -> np.ndarray:
-        """The output of a batch function; NaN where it raises, at infinite points, beyond the budget."""
+        """The output of a batch function; NaN where it raises, at infinite points, beyond the budget.
+
+        With a limit of time the first batch has 8 points, later ones take a twentieth of it.
+        """
+        budget = self.budget
         output = np.full((len(x), *shape), np.nan)
         rows = np.flatnonzero(np.isfinite(x).all(axis=1))
-        while len(rows) and not self.budget.exhausted:
-            part, rows = np.split(rows, [self.budget.affordable(len(rows), cost)])
-            begin, before = time.perf_counter(), self.budget.made
+        while len(rows) and not budget.exhausted:
+            size = min(len(rows), budget.left // cost)
+            if budget.max_seconds < np.inf:
+                seconds = cost * min(budget.seconds_per_evaluation, budget.max_seconds)
+                size = min(size, max(8, 0.05 * budget.max_seconds / seconds))
+            part, rows = np.split(rows, [max(1, int(size))])
+            begin, before = time.perf_counter(), budget.made
             output[part], raised = output_anywhere(name, function, x[part], shape)
-            seconds = (time.perf_counter() - begin) / (self.budget.made - before)
-            self.budget.seconds_per_evaluation = min(self.budget.seconds_per_evaluation, seconds)
+            seconds = (time.perf_counter() - begin) / (budget.made - before)
+            budget.seconds_per_evaluation = min(budget.seconds_per_evaluation, seconds)
             self.raised = raised or self.raised
             bad = np.isnan(output[part]) | (output[part] == np.inf)
             self.failures += int(bad.reshape(len(part), -1).any(axis=1).sum())
@@ -369,7 +350,8 @@ def call_shared(function: Batch, x: np.ndarray) -> Any:
 
     What the first two rows take says whether it is slow. A function that cannot be pickled stays here.
     """
-    x = read_only(x)
+    x = np.asarray(x).view()
+    x.flags.writeable = False
     if len(x) < 8 or isinstance(function, _Counted) or n_workers() == 1:
         return function(x)
     begin = time.perf_counter()

@@ -30,13 +30,6 @@ class _PointByPoint(NamedTuple):
         return np.array([self.function(point) for point in x])
 
 
-class _Recipe(NamedTuple):
-    """How a target was made, and the fields it had then."""
-
-    call: Callable[[], Target]
-    made: dict[str, Any]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Target:
     """A density p on R^d known up to a constant.
@@ -91,8 +84,8 @@ class Target:
     constrained_names: Sequence[str] | None = field(default=None, kw_only=True)
     constrain: Batch | None = field(default=None, kw_only=True)
     unconstrain: Callable[[Any], np.ndarray] | None = field(default=None, kw_only=True)
-    # how it was made; a field, so that dataclasses.replace keeps it
-    _recipe: _Recipe | None = field(default=None, kw_only=True)
+    # the call that made it and the fields it had then; a field, so that dataclasses.replace keeps it
+    _recipe: tuple[Callable[[], Target], dict[str, Any]] | None = field(default=None, kw_only=True)
 
     def __post_init__(self, vectorized: bool) -> None:
         optional = ("score", "hessian", "sample", "jax_log_density", "constrain", "unconstrain")
@@ -124,13 +117,11 @@ class Target:
         return f"<Target: {', '.join(parts)}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        recipe = self._recipe
-        if recipe is None:
+        if self._recipe is None:
             return super().__reduce_ex__(protocol)
-        changed = {
-            name: getattr(self, name) for name in recipe.made if getattr(self, name) is not recipe.made[name]
-        }
-        return _remake, (recipe.call, changed)
+        call, made = self._recipe
+        now = {name: getattr(self, name) for name in made}
+        return _remake, (call, {name: value for name, value in now.items() if value is not made[name]})
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
@@ -149,13 +140,12 @@ AnyTarget = TypeVar("AnyTarget", bound=Target)
 def made_by(target: AnyTarget, maker: Callable[..., Target], *arguments: Any, **options: Any) -> AnyTarget:
     """The target, to be pickled as this call, since compiled functions cannot be."""
     made = {item.name: getattr(target, item.name) for item in fields(target) if item.name != "_recipe"}
-    return replace(target, _recipe=_Recipe(partial(maker, *arguments, **options), made))
+    return replace(target, _recipe=(partial(maker, *arguments, **options), made))
 
 
 def _remake(call: Callable[[], Target], changed: dict[str, Any]) -> Target:
     """The target that was made by `call`, with fields that were replaced later."""
-    target = call()
-    return replace(target, **changed) if changed else target
+    return replace(call(), **changed)
 
 
 def coordinate_names(dim: int, names: Sequence[str] | None = None) -> list[str]:
