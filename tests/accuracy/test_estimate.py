@@ -55,7 +55,7 @@ def test_mean_field_draws_of_a_gaussian_show_its_moments():
         assert not record.rough
     assert result.n_transitions == 25
     assert result.answer(0.1) is False
-    np.testing.assert_allclose(result.covariance[0], COVARIANCE, atol=0.15 * sds.max() ** 2)
+    np.testing.assert_allclose(result.mode_moments[1][0], COVARIANCE, atol=0.15 * sds.max() ** 2)
 
 
 def test_linear_changes_of_coordinates_change_nothing():
@@ -116,7 +116,7 @@ TWO_MODES = Modes(np.array([[-4.0, 0.0], [4.0, 1.0]]), np.stack([np.eye(2)] * 2)
 def mode_table(implied):
     share, nothing = np.array(implied), np.zeros((2, 2))
     covariance = 1e-6 * np.array([[1.0, -1.0], [-1.0, 1.0]])
-    return ModeTable(TWO_MODES.locations, np.zeros(2), share, share, nothing, covariance, ("fits", "fits"))
+    return ModeTable(TWO_MODES.locations, np.zeros(2), share, share, nothing, covariance)
 
 
 def test_a_mode_without_draws_counts_by_its_share():
@@ -126,7 +126,7 @@ def test_a_mode_without_draws_counts_by_its_share():
     assert abs(first.mean) < 0.05
     assert abs(np.log(first.sd / np.sqrt(17))) < 0.01
     assert first.draws_mean < -3.5
-    np.testing.assert_allclose(result.mean, TWO_MODES.locations, atol=0.3)
+    np.testing.assert_allclose(result.mode_moments[0], TWO_MODES.locations, atol=0.3)
     assert result.answer(0.1) is False
 
 

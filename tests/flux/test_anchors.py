@@ -150,7 +150,8 @@ def test_a_lattice_that_is_known_whole_is_tested_mode_by_mode():
     x = draw(parts, 1000, np.random.default_rng(12), heavy)
     result = flux_test(x, target, modes=modes)
     assert result.pvalue < 1e-6
-    assert result.mode_table.words[4] == "too many draws"
+    assert result.mode_pvalues[4] < 0.05
+    assert result.net_flow[4] < 0
     flows = carry_along_steps(as_sample(x, target), target, np.array([[8.0, 0.0], [0.0, 8.0]]))
     assert hotelling(flows.net).pvalue > 0.001
 

@@ -27,10 +27,9 @@ def test_null_distribution(target):
 
 def table_of(observed, implied, ends):
     count = len(observed)
-    words = ("not examined",) * count
     covariance = np.zeros((count, count))
     n_draws = np.round(1000 * observed).astype(int)
-    return ModeTable(np.arange(count)[:, None], n_draws, observed, implied, ends, covariance, words)
+    return ModeTable(np.arange(count)[:, None], n_draws, observed, implied, ends, covariance)
 
 
 def test_mode_shares():

@@ -155,7 +155,7 @@ def test_links_are_followed_and_modes_kept(tmp_path):
 
 def test_without_accuracy_modes_or_tests_these_sections_are_missing():
     x = np.random.default_rng(0).normal(size=(60, 2))
-    unknown = tuple(ParameterAccuracy.unknown(name) for name in "ab")
+    unknown = tuple(ParameterAccuracy(name) for name in "ab")
     bare = a_verdict(60, 2, accuracy=unknown, tests={}, adjusted_pvalues={})
     text = page_html(bare, x)
     assert "No test was run." in text

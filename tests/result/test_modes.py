@@ -22,7 +22,6 @@ def test_the_table_and_the_dictionary():
     assert lines[1].endswith("x[0] = -3, x[1] = 0, x[2] = 0, ...")
     record = json.loads(json.dumps(modes.to_dict()))
     assert np.shape(record["covariances"]) == (2, 8, 8)
-    assert record["laplace_weights"] == pytest.approx([0.5, 0.5])
     assert record["search"]["n_starts"] == 512
     none = Modes(np.empty((0, 1)), np.empty((0, 1, 1)), np.empty(0), warnings=("mind",))
     assert repr(none) == "<Modes: 0 in 1 dimension>"
@@ -39,9 +38,8 @@ def test_modes_come_back_from_their_dictionary(search):
     for name in ("locations", "covariances", "log_density"):
         np.testing.assert_array_equal(getattr(again, name), getattr(modes, name))
         assert getattr(again, name).dtype == getattr(modes, name).dtype
-    for name in ("warnings", "search", "symmetries", "names"):
+    for name in ("warnings", "symmetries", "names"):
         assert getattr(again, name) == getattr(modes, name)
-    assert str(again) == str(modes)
 
 
 @pytest.mark.parametrize("search", [sc.find_modes, partial(sc.box_search, bounds=(-9, 9))])
@@ -75,8 +73,6 @@ def test_the_recorded_seed_gives_the_modes_again(search):
             {"symmetries": [{"order": [0, 0], "sign": [1, 1]}]},
             "`symmetries` must be signed permutations of 2",
         ),
-        ({"search": {"reason": "x"}}, "`search` must be"),
-        ({"search": [3]}, "`search` must be"),
     ],
 )
 def test_records_of_modes_made_by_hand_or_read_are_checked(change, message):

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -51,12 +50,6 @@ def test_notebooks_show_the_numbers(comparison):
     page = comparison.verdicts["narrow"]._repr_html_()
     for words in ("What to do", "sd: draws / density"):
         assert words in page
-
-
-def test_pandas_is_named_where_it_is_missing(comparison, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="pip install pandas"):
-        comparison.table.to_pandas()
 
 
 def test_compare_names_what_is_wrong():

@@ -132,7 +132,7 @@ def accuracy_core(
     made = density.budget.made - made
     told = accuracy_warnings(reasons, n_transitions, acceptance)
     return AccuracyResult(
-        parameters, n_walkers, n_transitions, acceptance, made, reasons, means, covariances, told
+        parameters, n_walkers, n_transitions, acceptance, made, reasons, (means, covariances), told
     )
 
 
@@ -165,8 +165,7 @@ def _explore(
     """
     functionals = functionals_of(density.target, sample.x, sample.weight)
     dependent = sample.chain is not None or sample.effective_size < 0.9 * len(sample.x)
-    nothing = Estimate(np.nan, np.inf, 0.0, 1.0)
-    empty = tuple(ParameterAccuracy(*row, nothing, nothing, True, False, False) for row in functionals.draws)
+    empty = tuple(ParameterAccuracy(*row) for row in functionals.draws)
     share, covariance = np.ones(1), np.zeros((1, 1))
     if len(modes) > 1:
         if table is None or np.isnan(table.implied).any():

@@ -277,7 +277,8 @@ def _rarity(
 
 
 def _rare_changes(summary: ChainWeights) -> FluxReason:
-    return "stuck chains" if summary.stuck else "few changes"
+    """Chains are stuck if each has more than 99 % of its draws at one mode; the rest may be tails."""
+    return "stuck chains" if (summary.shares.max(axis=1) > 0.99).all() else "few changes"
 
 
 def chain_summary(mode: np.ndarray, chain: np.ndarray, n_modes: int) -> ChainWeights:

@@ -161,7 +161,7 @@ def mode_table(found: Orbits, group: np.ndarray, locations: np.ndarray, sample: 
         implied[main] = share
         interval[main] = share_intervals(share, of_logs)
         covariance[np.ix_(main, main)] = np.outer(share, share) * of_logs.covariance
-    return ModeTable(locations, counts, observed, implied, interval, covariance, words=())
+    return ModeTable(locations, counts, observed, implied, interval, covariance)
 
 
 def implied_shares(

@@ -168,7 +168,6 @@ def _ospksd_core(inputs: Inputs, asked: Jumps, train_fraction: float) -> OspksdR
         acceptance=trained.acceptance,
         power_criterion=criterion,
         chosen_theta=float(final.theta[0]),
-        test_acceptance=float(final.acceptance[0]),
         identity_statistic=float(found.parts[0, 0]),
         theta_statistic=float(found.parts[0, 1]),
     )

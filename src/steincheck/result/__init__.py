@@ -23,15 +23,7 @@ from .gof import (
     SpksdResult,
     among_all,
 )
-from .modes import (
-    DisplacementTable,
-    ImportanceWeights,
-    Modes,
-    ModeSearch,
-    ModeTable,
-    SignedPermutation,
-    mode_words,
-)
+from .modes import DisplacementTable, ImportanceWeights, Modes, ModeSearch, ModeTable, SignedPermutation
 from .record import Table, as_plain
 from .verdict import (
     AccuracyReason,

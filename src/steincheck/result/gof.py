@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ FluxReason = Literal[
 Result = TypeVar("Result", bound="GofResult")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class ChainBlocks(Record):
     """How Markov chains were cut into blocks of nearly independent sums.
 
@@ -40,11 +40,8 @@ class ChainBlocks(Record):
     autocorrelation_time: float
     effective_sample_size: float
 
-    def __str__(self) -> str:
-        return words.blocks_text(self)
 
-
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class ChainWeights(ChainBlocks):
     """What Markov chains can tell about the weights of the modes.
 
@@ -63,14 +60,6 @@ class ChainWeights(ChainBlocks):
     n_changes: int
     sojourns: np.ndarray
     shares: np.ndarray
-
-    @property
-    def stuck(self) -> bool:
-        """Whether every chain has more than 99 % of its draws at one mode; the rest may be tails."""
-        return bool((self.shares.max(axis=1) > 0.99).all())
-
-    def __str__(self) -> str:
-        return words.blocks_text(self) if self.n_blocks else words.changes_text(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,8 +109,6 @@ class GofResult(Record):
     tested_rows: np.ndarray | None = field(default=None, kw_only=True)
     pvalue_floor: float = field(default=np.nan, kw_only=True)
 
-    _derived: ClassVar[tuple[str, ...]] = ("n_tested",)
-
     def __post_init__(self) -> None:
         if np.isnan(self.pvalue_floor):
             replicates = self.null_distribution
@@ -165,7 +152,7 @@ class GofResult(Record):
 
     def _remarks(self, alpha: float) -> list[str]:
         """Remarks that accompany the answer, other than warnings."""
-        remarks = [] if self.chains is None else [str(self.chains)]
+        remarks = [] if self.chains is None else [words.chains_text(self.chains)]
         if self.pvalue > alpha and self.pvalue_floor > alpha:
             remarks.append(words.floor_remark(self.pvalue_floor, alpha))
         return remarks
@@ -227,15 +214,12 @@ class OspksdResult(PksdResult):
         Estimated mean over standard deviation of the statistic of each jump scale, on the training draws.
     chosen_theta : float
         The jump scale that maximises it.
-    test_acceptance : float
-        Share of proposals accepted with it on the tested draws.
     identity_statistic, theta_statistic : float
         Contributions to the statistic of the unperturbed and of the perturbed draws.
     """
 
     power_criterion: np.ndarray
     chosen_theta: float
-    test_acceptance: float
     identity_statistic: float
     theta_statistic: float
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from .record import Record
 SearchEnd = Literal[
     "complete", "max_modes", "max_evaluations", "max_seconds", "one round", "no mode", "improper"
 ]
-ModeWord = Literal["too many draws", "too few draws", "as expected", "not examined"]
 
 
 class SignedPermutation(NamedTuple):
@@ -27,13 +26,8 @@ class SignedPermutation(NamedTuple):
     sign: tuple[int, ...]
 
     @property
-    def kind(self) -> Literal["exchange of coordinates", "change of sign"]:
-        """Whether coordinates change places, as labels of components do, or signs only."""
-        return "exchange of coordinates" if self.moved else "change of sign"
-
-    @property
     def moved(self) -> tuple[int, ...]:
-        """The coordinates that change places."""
+        """The coordinates that change places, as labels of components do; none if signs alone change."""
         return tuple(i for i, j in enumerate(self.order) if i != j)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
@@ -105,8 +99,6 @@ class Modes(Record):
     symmetries: tuple[SignedPermutation, ...] = ()
     names: tuple[str, ...] = ()
 
-    _derived: ClassVar[tuple[str, ...]] = ("laplace_weights",)
-
     def __post_init__(self) -> None:
         """Shapes and finite locations; covariances are checked where modes are given to a test."""
         names = ("locations", "covariances", "log_density")
@@ -120,8 +112,6 @@ class Modes(Record):
         check_shape(arrays["log_density"], (count,), "log_density", "a number per mode")
         if not np.isfinite(arrays["log_density"]).all():
             raise ValueError(f"`log_density` must be finite, got {shown(self.log_density)}")
-        if self.search is not None:
-            require_kind(self.search, ModeSearch, "search")
         texts = {name: as_texts(getattr(self, name), name) for name in ("warnings", "names")}
         if len(self.names) not in (0, dim):
             raise ValueError(f"`names` must name all {dim} coordinates, or be empty, got {shown(self.names)}")
@@ -147,24 +137,20 @@ class Modes(Record):
         """
         return search_sentence(self.search, self.locations.shape[1])
 
-    @property
-    def _labels(self) -> Sequence[str]:
-        return self.names or coordinate_labels(self.locations.shape[1])
-
     def __len__(self) -> int:
         return len(self.locations)
 
     def __repr__(self) -> str:
         count, dim = self.locations.shape
-        highest = f", the highest at {mode_descriptions(self.locations, self._labels)[0]}" if count else ""
+        highest = f", the highest at {mode_descriptions(self.locations, self.names)[0]}" if count else ""
         return f"<Modes: {count} in {dim} dimension{'s' * (dim > 1)}{highest}>"
 
     def __str__(self) -> str:
         lines = ["mode   log density  Laplace weight  location"]
-        places = mode_descriptions(self.locations, self._labels) if len(self) else ()
+        places = mode_descriptions(self.locations, self.names) if len(self) else ()
         for k, (weight, place) in enumerate(zip(self.laplace_weights, places, strict=True)):
             lines.append(f"{k:4d} {self.log_density[k]:13.4f} {weight:15.4f}  {place}")
-        lines += [f"symmetry: {symmetry_words(g, self._labels)}" for g in self.symmetries]
+        lines += [f"symmetry: {symmetry_words(g, self.names)}" for g in self.symmetries]
         if self.search is not None:
             lines.append(f"search ended: {self.search.message}")
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
@@ -172,6 +158,8 @@ class Modes(Record):
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Modes:
         """The modes of a record that `to_dict` made, or of the JSON that ``steincheck modes`` writes.
+
+        They count as given ones: `search` is None.
 
         Examples
         --------
@@ -182,19 +170,11 @@ class Modes(Record):
         <Modes: 2 in 1 dimension, the highest at x[0] = 9>
         """
         require_kind(record, Mapping, "record")
-        given: dict[str, Any] = dict.fromkeys(("locations", "covariances", "log_density"))
-        given |= {item.name: record[item.name] for item in fields(cls) if item.name in record}
-        try:
-            given["search"] = ModeSearch(**given["search"]) if given.get("search") else None
-        except TypeError:
-            rule = "`search` must be one that `to_dict` wrote"
-            raise ValueError(f"{rule}, got {shown(given['search'])}") from None
+        given: dict[str, Any] = {
+            name: record.get(name) for name in ("locations", "covariances", "log_density")
+        }
+        given |= {name: record.get(name, ()) for name in ("warnings", "symmetries", "names")}
         return cls(**given)
-
-
-def coordinate_labels(dim: int) -> list[str]:
-    """What coordinates without names are called."""
-    return [f"x[{k}]" for k in range(dim)]
 
 
 def _as_symmetry(g: Any, dim: int) -> SignedPermutation:
@@ -223,8 +203,6 @@ class ModeTable(Record):
         95 % confidence intervals of the implied shares, each for one mode alone.
     implied_covariance : array (M, M)
         Covariance of the estimated implied shares, NaN where these are.
-    words : tuple of ModeWord
-        What the net flow into each mode says at the level .05.
     """
 
     locations: np.ndarray
@@ -233,9 +211,6 @@ class ModeTable(Record):
     implied: np.ndarray
     implied_interval: np.ndarray
     implied_covariance: np.ndarray
-    words: tuple[ModeWord, ...]
-
-    _derived: ClassVar[tuple[str, ...]] = ("missing",)
 
     @property
     def error(self) -> np.ndarray:
@@ -247,20 +222,14 @@ class ModeTable(Record):
         """95 % confidence intervals (M, 2) of the errors, each for one mode alone."""
         return self.observed[:, None] - self.implied_interval[:, ::-1]
 
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """Modes without a single draw."""
-        return tuple(np.flatnonzero(self.n_draws == 0).tolist())
-
     def __len__(self) -> int:
         return len(self.n_draws)
 
     def __repr__(self) -> str:
-        return f"<ModeTable: {len(self)} modes, {len(self.missing)} without draws>"
+        return str(self)
 
     def __str__(self) -> str:
-        places = mode_descriptions(self.locations, coordinate_labels(self.locations.shape[1]))
-        return "\n".join(share_table(self, places).lines)
+        return "\n".join(share_table(self, mode_descriptions(self.locations)).lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,15 +262,3 @@ class DisplacementTable(Record):
     displacements: np.ndarray
     net_flow: np.ndarray
     net_flow_se: np.ndarray
-
-
-def mode_words(
-    net_flow: np.ndarray, pvalues: np.ndarray, level: float, *, comparable: bool
-) -> tuple[ModeWord, ...]:
-    """What the net flow into each mode (M,) says at a level, by the p-values of the modes.
-
-    No share is as expected unless the weights of all modes that matter are `comparable`.
-    """
-    wrong = np.where(net_flow < 0, "too many draws", "too few draws")
-    right = np.where(np.isfinite(pvalues) & comparable, "as expected", "not examined")
-    return tuple(np.where(pvalues <= level, wrong, right).tolist())

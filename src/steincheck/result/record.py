@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from ..wording.numbers import aligned
 class Record:
     """What frozen dataclasses share: JSON, one line in a session, all that is printed in a notebook."""
 
-    _derived: ClassVar[tuple[str, ...]] = ()  # properties that `to_dict` writes beside the fields
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {str(self).splitlines()[0]}>"
 
@@ -26,7 +24,7 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        return as_plain(self.__dict__ | {name: getattr(self, name) for name in self._derived})
+        return as_plain(self.__dict__)
 
     def to_json(self) -> str:
         """JSON text; infinities and NaN become null."""
@@ -109,21 +107,12 @@ class Table(Record):
         """Plain lists, one per column, ready for JSON."""
         return {column: as_plain(self[column]) for column in self.columns}
 
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame, indexed by the first column."""
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("to_pandas needs pandas: pip install pandas") from None
-        return pandas.DataFrame.from_records(self.rows, columns=self.columns, index=self.columns[0])
-
 
 def _cell(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, bool):
         return "yes" if value else "no"
-    is_number = isinstance(value, (float, np.floating))
-    if value is None or (is_number and np.isnan(value)):
-        return "-"
-    if not is_number:
+    if not isinstance(value, float):
         return str(value)
+    if np.isnan(value):
+        return "-"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.3g}".rstrip(".")

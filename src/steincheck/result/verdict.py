@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -35,17 +35,12 @@ class Estimate(NamedTuple):
         quantile = special.stdtrit(self.degrees_of_freedom, 0.5 + confidence / 2)
         return np.hypot(quantile * self.standard_error, self.bias)
 
-    def interval(self, confidence: float = 0.95) -> Interval:
-        """The interval of this confidence."""
-        return _interval(self.value, self.half_width(confidence))
-
     def at(self, k: tuple[int, ...]) -> Estimate:
         """One of several numbers."""
         return Estimate(*(float(values[k]) for values in self))
 
 
-def _interval(value: float, width: float) -> Interval:
-    return float(value - width), float(value + width)
+UNKNOWN = Estimate(np.nan, np.nan, np.nan, np.inf)
 
 
 @dataclass(frozen=True)
@@ -71,86 +66,63 @@ class ParameterAccuracy(Record):
         Of chains, as ArviZ computes them; NaN for independent draws.
     source : str
         What the numbers of the density come from: "walkers" or "importance weights".
+    mean, sd, mean_interval, sd_interval : float, (float, float)
+        Of the density, with 95 % intervals; the sd is NaN if the tails are too heavy.
+    mean_error, sd_error, mean_error_interval, sd_error_interval : float, (float, float)
+        The errors of the draws, with 95 % intervals.
     """
 
     parameter: str
-    draws_mean: float
-    draws_sd: float
-    mean_estimate: Estimate
-    log_sd_estimate: Estimate
-    rough: bool
-    forgotten: bool
-    has_sd: bool
+    draws_mean: float = np.nan
+    draws_sd: float = np.nan
+    mean_estimate: Estimate = UNKNOWN
+    log_sd_estimate: Estimate = UNKNOWN
+    rough: bool = True
+    forgotten: bool = False
+    has_sd: bool = False
     ess_bulk: float = np.nan
     ess_tail: float = np.nan
     r_hat: float = np.nan
     source: Literal["walkers", "importance weights"] = "walkers"
+    mean: float = field(init=False)
+    mean_interval: Interval = field(init=False)
+    mean_error: float = field(init=False)
+    mean_error_interval: Interval = field(init=False)
+    sd: float = field(init=False)
+    sd_interval: Interval = field(init=False)
+    sd_error: float = field(init=False)
+    sd_error_interval: Interval = field(init=False)
 
-    _derived: ClassVar[tuple[str, ...]] = (
-        *("mean", "mean_interval", "mean_error", "mean_error_interval"),
-        *("sd", "sd_interval", "sd_error", "sd_error_interval"),
-    )
-
-    @classmethod
-    def unknown(cls, parameter: str) -> ParameterAccuracy:
-        """A parameter of which nothing is known yet."""
-        nothing = Estimate(np.nan, np.nan, np.nan, np.inf)
-        return cls(parameter, np.nan, np.nan, nothing, nothing, rough=True, forgotten=False, has_sd=False)
-
-    @property
-    def mean(self) -> float:
-        """The density's mean."""
-        return float(self.mean_estimate.value)
-
-    @property
-    def mean_interval(self) -> Interval:
-        """Its 95 % interval."""
-        return self.mean_estimate.interval()
-
-    @property
-    def sd(self) -> float:
-        """The density's standard deviation, NaN if the tails are too heavy."""
-        return float(np.exp(self.log_sd_estimate.value)) if self.has_sd else np.nan
-
-    @property
-    def sd_interval(self) -> Interval:
-        """Its 95 % interval."""
-        low, high = np.exp(self.log_sd_estimate.interval())
-        return float(low), float(high)
-
-    @property
-    def mean_error(self) -> float:
-        """Draws' mean minus the density's, in standard deviations of the density."""
-        return float((self.draws_mean - self.mean) / np.exp(self.log_sd_estimate.value))
-
-    @property
-    def mean_error_interval(self) -> Interval:
-        """Its 95 % interval."""
-        return self.error_intervals()[0]
-
-    @property
-    def sd_error(self) -> float:
-        """Log of the ratio of the standard deviations, draws to density."""
+    def __post_init__(self) -> None:
+        mean, log_sd = self.mean_estimate, self.log_sd_estimate
+        known_sd = 1.0 if self.has_sd else np.nan
+        ends = np.array([-1.0, 1.0])
         with np.errstate(divide="ignore"):
-            return float(np.log(self.draws_sd) - self.log_sd_estimate.value) if self.has_sd else np.nan
-
-    @property
-    def sd_error_interval(self) -> Interval:
-        """Its 95 % interval."""
-        return self.error_intervals()[1]
+            sd_error = known_sd * (np.log(self.draws_sd) - log_sd.value)
+        self.__dict__.update(
+            mean=mean.value,
+            mean_interval=tuple((mean.value + ends * mean.half_width()).tolist()),
+            mean_error=float((self.draws_mean - mean.value) / np.exp(log_sd.value)),
+            sd=float(known_sd * np.exp(log_sd.value)),
+            sd_interval=tuple(np.exp(log_sd.value + ends * log_sd.half_width()).tolist()),
+            sd_error=float(sd_error),
+        )
+        of_mean, of_sd = self.error_intervals().tolist()
+        self.__dict__.update(mean_error_interval=tuple(of_mean), sd_error_interval=tuple(of_sd))
 
     @property
     def largest_error(self) -> float:
         """The larger of both errors in size; NaN where there is none."""
         return float(np.fmax(abs(self.mean_error), abs(self.sd_error)))
 
-    def error_intervals(self, confidence: float = 0.95) -> tuple[Interval, Interval]:
-        """Intervals of both errors; that of the mean allows for the density's sd being an estimate."""
-        width = self.mean_estimate.half_width(confidence) / np.exp(self.log_sd_estimate.value)
+    def error_intervals(self, confidence: float = 0.95) -> np.ndarray:
+        """Intervals (2, 2) of both errors; that of the mean allows for the density's sd being an estimate."""
         relative = self.log_sd_estimate.half_width(confidence)
+        of_mean = self.mean_estimate.half_width(confidence) / np.exp(self.log_sd_estimate.value)
         if self.has_sd:
-            width = np.hypot(width, self.mean_error * relative)
-        return _interval(self.mean_error, width), _interval(self.sd_error, relative)
+            of_mean = np.hypot(of_mean, self.mean_error * relative)
+        errors, widths = np.array([self.mean_error, self.sd_error]), np.array([of_mean, relative])
+        return np.stack([errors - widths, errors + widths], axis=1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,8 +140,9 @@ class AccuracyResult(Record):
         Evaluations of the density; a score by finite differences counts 2 d.
     reasons : tuple of str
         What was not done: "max_evaluations", "max_rounds", "low acceptance", "unknown shares".
-    mean, covariance : arrays (M, d), (M, d, d)
-        Of the density at each mode, in the coordinates of the target; NaN where no walkers were.
+    mode_moments : arrays (M, d), (M, d, d)
+        Means and covariances of the density within modes, in the coordinates of the target; NaN where no
+        walkers were.
     warnings : tuple of str
         The reasons in words.
     """
@@ -180,8 +153,7 @@ class AccuracyResult(Record):
     acceptance: float
     evaluations: int
     reasons: tuple[AccuracyReason, ...]
-    mean: np.ndarray
-    covariance: np.ndarray
+    mode_moments: tuple[np.ndarray, np.ndarray]
     warnings: tuple[str, ...] = ()
 
     @property
@@ -190,23 +162,20 @@ class AccuracyResult(Record):
         known = [record for record in self.parameters if np.isfinite(record.largest_error)]
         return max(known, key=lambda record: record.largest_error, default=None)
 
-    @property
-    def mode_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and covariances of the density within modes."""
-        return self.mean, self.covariance
-
     def answer(self, tolerance: float) -> bool | None:
         """Are all errors within the tolerance: True, False, or None if the intervals do not tell.
 
         True if every 95 % interval is, and none is rough. False if an interval is entirely outside
         when all are widened to hold jointly (Bonferroni).
         """
-        joint = 1 - 0.05 / max(2 * len(self.parameters), 1)
-        for low, high in (ends for record in self.parameters for ends in record.error_intervals(joint)):
-            if low > tolerance or high < -tolerance:
-                return False
-        ends = np.array([record.error_intervals() for record in self.parameters if not record.rough])
-        inside = len(ends) == len(self.parameters) > 0 and (np.abs(ends) <= tolerance).all()
+        if not self.parameters:
+            return None
+        joint = 1 - 0.05 / (2 * len(self.parameters))
+        ends = np.array([record.error_intervals(joint) for record in self.parameters])
+        if np.any((ends[..., 0] > tolerance) | (ends[..., 1] < -tolerance)):
+            return False
+        ends = np.array([record.error_intervals() for record in self.parameters])
+        inside = not any(record.rough for record in self.parameters) and np.all(np.abs(ends) <= tolerance)
         return True if inside else None
 
     def __str__(self) -> str:
@@ -399,22 +368,17 @@ class Verdict(Record):
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
         of_test = ("test", "statistic", "pvalue", "n", "n_tested", "settings")
-        tests = {
-            name: {key: getattr(result, key) for key in of_test}
-            | {"adjusted_pvalue": self.adjusted_pvalues[name]}
-            for name, result in self.tests.items()
-        }
-        left_out = {"tests", "adjusted_pvalues", "modes", "mode_moments"}
-        left_out |= {"importance_weights", "mode_of_draw"}
-        record = {name: value for name, value in self.__dict__.items() if name not in left_out}
-        settings = {k: v for k, v in self.settings.items() if k not in ("weights", "log_weights", "log_q")}
         derived = ("pvalue", "alpha", "tolerance", "seed", "dim", "mode_table", "mode_descriptions")
-        return as_plain(
-            {"schema": 7, "tests": tests}
-            | record
-            | {name: getattr(self, name) for name in derived}
-            | {"settings": settings}
-        )
+        record = {"schema": 8} | self.__dict__ | {name: getattr(self, name) for name in derived}
+        for name in ("adjusted_pvalues", "modes", "mode_moments", "importance_weights", "mode_of_draw"):
+            del record[name]
+        record["tests"] = {
+            name: {"adjusted_pvalue": p} | {key: getattr(self.tests[name], key) for key in of_test}
+            for name, p in self.adjusted_pvalues.items()
+        }
+        of_draws = ("weights", "log_weights", "log_q")
+        record["settings"] = {name: v for name, v in self.settings.items() if name not in of_draws}
+        return as_plain(record)
 
 
 def _by_parameter(names: Sequence[str], values: np.ndarray) -> dict[str, Any]:
@@ -490,11 +454,8 @@ class CalibrationResult(Record):
         lines = [f"{self.test}: {self.repetitions} samples, n = {self.n}, d = {self.dim}"]
         for level, rate, (low, high) in zip(self.alpha, self.rates, self.intervals, strict=True):
             lines.append(f"  at level {level:<5g} rejection rate {rate:.3f} ({low:.3f} to {high:.3f})")
-        lines.append(
-            "  Kolmogorov-Smirnov tests of the p-values: "
-            f"of uniformity, p {pvalue_text(self.uniform_pvalue)}; "
-            f"one-sided, against p-values that are too small, p {pvalue_text(self.excess_pvalue)}"
-        )
+        uniform, excess = pvalue_text(self.uniform_pvalue), pvalue_text(self.excess_pvalue)
+        lines.append(f"  Kolmogorov-Smirnov tests of p-values: uniform, p {uniform}; too small, p {excess}")
         if self.n_inconclusive:
             lines.append(f"  inconclusive: {self.n_inconclusive} samples")
         return "\n".join(lines)

@@ -288,6 +288,6 @@ def _circumstances(
         "correctable": evidence.measured.k_hat is not None and evidence.measured.k_hat < 0.7,
         "stuck": evidence.stuck,
         "reweightable": weights is not None,
-        "relabelled": any(g.kind == "exchange of coordinates" for g in evidence.known.modes.symmetries),
+        "relabelled": any(g.moved for g in evidence.known.modes.symmetries),
     }
     return [name for name, true in holds.items() if true]

@@ -319,6 +319,6 @@ def _parameters(case: Case, accuracy: tuple[ParameterAccuracy, ...]) -> tuple[Pa
     columns = ("draws_mean", "draws_sd", "ess_bulk", "ess_tail", "r_hat")
     numbers = np.stack([case.mean, case.sd, *of_chains], axis=1).tolist()
     return tuple(
-        replace(by_name.get(name, ParameterAccuracy.unknown(name)), **dict(zip(columns, row, strict=True)))
+        replace(by_name.get(name, ParameterAccuracy(name)), **dict(zip(columns, row, strict=True)))
         for name, row in zip(case.names, numbers, strict=True)
     )

@@ -59,7 +59,7 @@ def count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def mode_descriptions(locations: np.ndarray, names: Sequence[str]) -> tuple[str, ...]:
+def mode_descriptions(locations: np.ndarray, names: Sequence[str] = ()) -> tuple[str, ...]:
     """Where modes (M, k) are, in the three coordinates in which they differ most.
 
     Examples
@@ -67,6 +67,7 @@ def mode_descriptions(locations: np.ndarray, names: Sequence[str]) -> tuple[str,
     >>> mode_descriptions(np.array([[0.0, 1, 2, 3, 4], [0, 1, 2, -3, 4]]), "abcde")
     ('a = 0, b = 1, d = 3, ...', 'a = 0, b = 1, d = -3, ...')
     """
+    names = names or [f"x[{k}]" for k in range(locations.shape[1])]
     size = np.max(np.abs(locations), axis=1, initial=1e-300, keepdims=True)
     rounded = np.where(np.abs(locations) < 1e-6 * np.maximum(size, 1.0), 0.0, locations)
     largest = np.maximum(np.abs(rounded).max(axis=0), 1e-300)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import listed
-from .numbers import pvalue_text
+from .numbers import count_text, pvalue_text
 
 if TYPE_CHECKING:
-    from ..result import ChainBlocks, ChainWeights, FluxResult, GofResult, MomentFeature
+    from ..result import FluxResult, GofResult, MomentFeature
     from ..result.modes import Modes, ModeSearch, SignedPermutation
 
 
@@ -87,7 +87,7 @@ def symmetry_words(g: SignedPermutation, names: Sequence[Any] | None = None) -> 
     label = [str(name) for name in (names or range(len(g.order)))]
     flips = [label[i] for i, sign in enumerate(g.sign) if sign < 0]
     signs = f"change of sign of {_group(flips)}"
-    if g.kind == "change of sign":
+    if not g.moved:
         return signs
     words = f"permutation of coordinates {_group([label[i] for i in g.moved])}"
     if all(g.order[g.order[i]] == i for i in g.moved):
@@ -125,20 +125,14 @@ def floor_remark(floor: float, alpha: float) -> str:
     return f"The smallest attainable p-value is {floor:.2g}, above the level {alpha:g}."
 
 
-def blocks_text(blocks: ChainBlocks) -> str:
-    """How chains were cut into blocks."""
-    chains = "one chain" if blocks.n_chains == 1 else f"{blocks.n_chains} chains"
-    return (
-        f"tested as {chains}, effective sample size about {blocks.effective_sample_size:.0f} "
-        f"(autocorrelation time {blocks.autocorrelation_time:.3g}, {blocks.n_blocks} blocks)"
-    )
-
-
-def changes_text(chains: ChainWeights) -> str:
-    """How often chains change mode."""
-    count = "one chain" if chains.n_chains == 1 else f"{chains.n_chains} chains"
-    changes = "1 mode change" if chains.n_changes == 1 else f"{chains.n_changes or 'no'} mode changes"
-    return f"{count} with {changes} in all"
+def chains_text(chains: Any) -> str:
+    """How chains were cut into blocks, or where they were not, how often they change mode."""
+    count = count_text(chains.n_chains, "chain")
+    if not chains.n_blocks:
+        return f"{count} with {count_text(chains.n_changes, 'mode change')} in all"
+    size = f"effective sample size about {chains.effective_sample_size:.0f}"
+    how = f"autocorrelation time {chains.autocorrelation_time:.3g}, {chains.n_blocks} blocks"
+    return f"tested as {count}, {size} ({how})"
 
 
 # --- kernel tests ---
@@ -283,7 +277,7 @@ def weight_reason_and_remedy(result: FluxResult) -> tuple[str, str]:
     text, remedy = WEIGHT_REASONS.get(result.inconclusive_reason or "", ("", ""))
     implied = np.empty(0) if result.mode_table is None else result.mode_table.implied
     apart = listed(np.flatnonzero(np.isnan(implied)).tolist(), 10)
-    changes = "along the displacements of a lattice" if result.chains is None else changes_text(result.chains)
+    changes = "along the displacements of a lattice" if result.chains is None else chains_text(result.chains)
     return text.format(apart=apart, changes=changes), remedy
 
 
